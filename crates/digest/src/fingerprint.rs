@@ -1,0 +1,160 @@
+//! Fingerprints: a digest whose parts have names.
+
+use std::fmt;
+
+use crate::{Digest, Hasher};
+
+/// One named part of a [`Fingerprint`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// What the part is, such as `driver` or `impl/square.py`. Counts in the digest.
+    pub name: String,
+    /// The content. Counts in the digest.
+    pub digest: Digest,
+    /// The content for people, such as `gcc 12.2.0`. Does not count: it only says what `digest` stands for.
+    pub note: String,
+}
+
+/// An ordered list of named parts, with one digest over them.
+///
+/// ```
+/// use opbuild_digest::{Digest, Fingerprint};
+///
+/// let mut old = Fingerprint::new();
+/// old.text("version", "12.2.0");
+/// old.add("cc1", Digest::of(b"the compiler proper"), "33 MB");
+/// let mut new = Fingerprint::new();
+/// new.text("version", "12.3.0");
+/// new.add("cc1", Digest::of(b"the compiler proper"), "33 MB");
+///
+/// assert_ne!(old.digest(), new.digest());
+/// assert_eq!(old.diff(&new)[0].to_string(), "`version` changed: 12.2.0 -> 12.3.0");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fingerprint {
+    parts: Vec<Part>,
+}
+
+impl Fingerprint {
+    /// A fingerprint without parts.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a part whose content has the digest `digest`.
+    pub fn add(&mut self, name: impl Into<String>, digest: Digest, note: impl Into<String>) {
+        self.parts.push(Part { name: name.into(), digest, note: note.into() });
+    }
+
+    /// Adds a part whose content is a short text, which is its own note.
+    pub fn text(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        let value = value.into();
+        self.add(name, Digest::of(value.as_bytes()), value);
+    }
+
+    /// The parts, in order.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The digest over names and contents, in order. Notes do not count.
+    pub fn digest(&self) -> Digest {
+        let mut hasher = Hasher::new("fingerprint");
+        hasher.list(self.parts.len());
+        for Part { name, digest, note: _ } in &self.parts {
+            hasher.str(name);
+            hasher.digest(digest);
+        }
+        hasher.finish()
+    }
+
+    /// What changed from `self` to `newer`, part by part; empty if, and only if, no part did.
+    pub fn diff(&self, newer: &Self) -> Vec<PartChange> {
+        let find = |parts: &[Part], name: &str| parts.iter().find(|part| part.name == name).cloned();
+        let mut changes = Vec::new();
+        for old in &self.parts {
+            match find(&newer.parts, &old.name) {
+                Some(new) if new.digest == old.digest => {}
+                new => changes.push(PartChange { name: old.name.clone(), old: Some(old.clone()), new }),
+            }
+        }
+        for new in &newer.parts {
+            if find(&self.parts, &new.name).is_none() {
+                changes.push(PartChange { name: new.name.clone(), old: None, new: Some(new.clone()) });
+            }
+        }
+        changes
+    }
+}
+
+/// A part that differs between two fingerprints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartChange {
+    /// The part's name.
+    pub name: String,
+    /// The part as it was, if it was there.
+    pub old: Option<Part>,
+    /// The part as it is, if it is there.
+    pub new: Option<Part>,
+}
+
+impl fmt::Display for PartChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, old, new } = self;
+        match (old, new) {
+            (Some(old), Some(new)) if old.note != new.note => {
+                write!(f, "`{name}` changed: {} -> {}", old.note, new.note)
+            }
+            (Some(old), Some(new)) => {
+                write!(f, "`{name}` changed: content {:.12} -> {:.12}", old.digest, new.digest)
+            }
+            (Some(old), None) => write!(f, "`{name}` is gone, was {}", old.note),
+            (None, Some(new)) => write!(f, "`{name}` is new: {}", new.note),
+            (None, None) => write!(f, "`{name}` is the same"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_do_not_count_but_names_contents_and_order_do() {
+        let make = |parts: &[(&str, &str, &str)]| {
+            let mut fingerprint = Fingerprint::new();
+            for (name, content, note) in parts {
+                fingerprint.add(*name, Digest::of(content.as_bytes()), *note);
+            }
+            fingerprint.digest()
+        };
+        let base = make(&[("a", "1", "x"), ("b", "2", "y")]);
+        assert_eq!(base, make(&[("a", "1", "other"), ("b", "2", "")]));
+        for other in [
+            make(&[("a", "1", "x")]),
+            make(&[("a", "1", "x"), ("b", "3", "y")]),
+            make(&[("a", "1", "x"), ("c", "2", "y")]),
+            make(&[("b", "2", "y"), ("a", "1", "x")]),
+        ] {
+            assert_ne!(base, other);
+        }
+    }
+
+    #[test]
+    fn diff_names_what_moved() {
+        let mut old = Fingerprint::new();
+        old.text("opp", "7.7.0");
+        old.text("gone", "1");
+        old.add("cc1", Digest::of(b"1"), "33 MB");
+        let mut new = Fingerprint::new();
+        new.text("opp", "7.8.0");
+        new.add("cc1", Digest::of(b"2"), "33 MB");
+        new.text("fresh", "2");
+        let text: Vec<String> = old.diff(&new).iter().map(PartChange::to_string).collect();
+        assert_eq!(text[0], "`opp` changed: 7.7.0 -> 7.8.0");
+        assert_eq!(text[1], "`gone` is gone, was 1");
+        assert!(text[2].starts_with("`cc1` changed: content 6b86b273ff34 -> "), "{}", text[2]);
+        assert_eq!(text[3], "`fresh` is new: 2");
+        assert!(old.diff(&old).is_empty());
+    }
+}
