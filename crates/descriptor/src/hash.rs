@@ -1,0 +1,251 @@
+//! The digest of a job: which of its fields count.
+//!
+//! Every struct is taken apart without `..`: a new field does not compile until someone says here whether it counts.
+//! An absent field and the default that it stands for are hashed alike.
+
+use opbuild_digest::{Digest, Hasher};
+use serde_json::Value;
+
+use crate::job::{
+    Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Input, Job, Op, OpFlags, SliceFields, Source,
+    Tensor,
+};
+
+impl Job {
+    /// The digest of what is computed, and of nothing else: names, ids and folders do not count.
+    pub fn digest(&self) -> Digest {
+        let Self { data, ops, l1_size, extra } = self;
+        let mut hasher = Hasher::new("job");
+        hasher.list(data.len());
+        for Data { outputs, extra } in data {
+            hash_args(&mut hasher, outputs, hash_tensor);
+            hash_extra(&mut hasher, extra);
+        }
+        hasher.list(ops.len());
+        ops.iter().for_each(|op| hash_op(&mut hasher, op));
+        hasher.i64(*l1_size);
+        hash_extra(&mut hasher, extra);
+        hasher.finish()
+    }
+}
+
+fn hash_op(hasher: &mut Hasher, op: &Op) {
+    // module_path is an install folder: what is found there counts as op sources.
+    let Op { op_type, func_name, module_name, module_path: _, flags, inputs, outputs, attrs, extra } = op;
+    hasher.str(op_type);
+    hasher.str(func_name);
+    hasher.str(module_name);
+    hash_flags(hasher, flags);
+    hash_args(hasher, inputs, |hasher, Input { tensor, source }| {
+        hash_tensor(hasher, tensor);
+        hash_source(hasher, *source);
+    });
+    hash_args(hasher, outputs, hash_tensor);
+    let attrs = attrs.as_deref().unwrap_or_default();
+    hasher.list(attrs.len());
+    attrs.iter().for_each(|attr| hash_attr(hasher, attr));
+    hash_extra(hasher, extra);
+}
+
+fn hash_flags(hasher: &mut Hasher, flags: &OpFlags) {
+    let OpFlags {
+        build_type,
+        dynamic_compile_static,
+        is_dynamic_impl,
+        int64_mode,
+        max_kernel_id,
+        miss_support_info,
+        pattern,
+        unknown_shape,
+    } = flags;
+    hasher.str(build_type);
+    hasher.bool(*dynamic_compile_static);
+    hasher.bool(is_dynamic_impl.unwrap_or(false));
+    hasher.bool(*int64_mode);
+    hasher.i64(*max_kernel_id);
+    hasher.str(miss_support_info);
+    hasher.str(pattern);
+    hasher.bool(*unknown_shape);
+}
+
+fn hash_args<T>(hasher: &mut Hasher, args: &[Arg<T>], hash: impl Fn(&mut Hasher, &T)) {
+    hasher.list(args.len());
+    for arg in args {
+        match arg {
+            Arg::One(item) => {
+                hasher.str("one");
+                hash(hasher, item);
+            }
+            Arg::Many(items) => {
+                hasher.str("many");
+                hasher.list(items.len());
+                items.iter().for_each(|item| hash(hasher, item));
+            }
+            Arg::Absent(Absent { param_type, extra }) => {
+                hasher.str("absent");
+                hasher.str(param_type);
+                // The placeholders that stand for "nothing" say nothing; any other field counts.
+                let says = |name: &str| !matches!(name, "name" | "shape" | "data_type" | "dtype" | "valid");
+                let extra = extra.iter().filter(|(name, _)| says(name));
+                hash_extra(hasher, &extra.map(|(name, value)| (name.clone(), value.clone())).collect());
+            }
+        }
+    }
+}
+
+fn hash_source(hasher: &mut Hasher, source: Source) {
+    let (kind, a, b) = match source {
+        Source::Data { data, tensor } => ("data", data, tensor),
+        Source::Op { op, output } => ("op", op, output),
+        Source::Free(number) => ("free", number, 0),
+    };
+    hasher.str(kind);
+    hasher.u64(a as u64);
+    hasher.u64(b as u64);
+}
+
+fn hash_tensor(hasher: &mut Hasher, tensor: &Tensor) {
+    let Tensor {
+        dtype,
+        format,
+        shape,
+        ori_format,
+        ori_shape,
+        range,
+        param_type,
+        valid,
+        const_value,
+        slice,
+        extra,
+    } = tensor;
+    hasher.str(dtype);
+    hasher.str(format);
+    hash_ints(hasher, shape);
+    hasher.str(ori_format.as_ref().unwrap_or(format));
+    hash_ints(hasher, ori_shape.as_ref().unwrap_or(shape));
+    match range {
+        Some(range) => {
+            hasher.list(range.len());
+            for [least, greatest] in range {
+                hasher.i64(*least);
+                hasher.i64(*greatest);
+            }
+        }
+        None => {
+            hasher.list(shape.len());
+            for dim in shape {
+                // A dynamic dimension without a range may be anything from 1 up.
+                let [least, greatest] = if *dim < 0 { [1, -1] } else { [*dim, *dim] };
+                hasher.i64(least);
+                hasher.i64(greatest);
+            }
+        }
+    }
+    hasher.str(param_type);
+    hasher.bool(valid.unwrap_or(true));
+    hasher.option(const_value.is_some());
+    if let Some(ConstValue { value, dtype }) = const_value {
+        hasher.str(dtype.as_deref().unwrap_or_default());
+        hash_json(hasher, value);
+    }
+    hash_slice(hasher, slice);
+    hash_extra(hasher, extra);
+}
+
+fn hash_slice(hasher: &mut Hasher, slice: &SliceFields) {
+    let SliceFields {
+        l1_addr_offset,
+        l1_fusion_type,
+        l1_workspace_size,
+        addr_type,
+        split_index,
+        slice_offset,
+        total_shape,
+        valid_shape,
+    } = slice;
+    hasher.i64(l1_addr_offset.unwrap_or(0));
+    hasher.i64(l1_fusion_type.unwrap_or(-1));
+    hasher.i64(l1_workspace_size.unwrap_or(-1));
+    hasher.i64(addr_type.unwrap_or(0));
+    hasher.i64(split_index.unwrap_or(0));
+    hash_ints(hasher, slice_offset.as_deref().unwrap_or_default());
+    hash_ints(hasher, total_shape.as_deref().unwrap_or_default());
+    hash_ints(hasher, valid_shape.as_deref().unwrap_or_default());
+}
+
+fn hash_ints(hasher: &mut Hasher, ints: &[i64]) {
+    hasher.list(ints.len());
+    ints.iter().for_each(|int| hasher.i64(*int));
+}
+
+fn hash_attr(hasher: &mut Hasher, attr: &Attr) {
+    let Attr { name, dtype, value, valid, extra } = attr;
+    hasher.str(name);
+    hasher.str(dtype);
+    hasher.bool(valid.unwrap_or(true));
+    // A float32 counts by its 32 bits, however many digits were printed.
+    let single = dtype.contains("float32") || dtype == "float" || dtype == "list_float";
+    hash_attr_value(hasher, value, single);
+    hash_extra(hasher, extra);
+}
+
+fn hash_attr_value(hasher: &mut Hasher, value: &AttrValue, single: bool) {
+    match value {
+        AttrValue::Null => hasher.option(false),
+        AttrValue::Bool(value) => hasher.bool(*value),
+        AttrValue::Int(value) => hasher.i64(*value),
+        AttrValue::UInt(value) => hasher.u64(*value),
+        AttrValue::Float(float) if single => {
+            hasher.str("f32");
+            hasher.u64(u64::from((float.value() as f32).to_bits()));
+        }
+        AttrValue::Float(float) => {
+            hasher.str("f64");
+            hasher.u64(float.value().to_bits());
+        }
+        AttrValue::Str(text) => hasher.str(text),
+        AttrValue::List(items) => {
+            hasher.list(items.len());
+            items.iter().for_each(|item| hash_attr_value(hasher, item, single));
+        }
+    }
+}
+
+fn hash_extra(hasher: &mut Hasher, extra: &Extra) {
+    hasher.list(extra.len());
+    for (name, value) in extra {
+        hasher.str(name);
+        hash_json(hasher, value);
+    }
+}
+
+/// Hashes JSON by value: spelling of numbers and order of keys do not count.
+fn hash_json(hasher: &mut Hasher, value: &Value) {
+    match value {
+        Value::Null => hasher.option(false),
+        Value::Bool(value) => hasher.bool(*value),
+        Value::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
+            (Some(int), _, _) => hasher.i64(int),
+            (_, Some(int), _) => hasher.u64(int),
+            (_, _, Some(float)) => {
+                hasher.str("f64");
+                hasher.u64(float.to_bits());
+            }
+            // Too great for any of them: its text.
+            _ => hasher.bytes(number.to_string().as_bytes()),
+        },
+        Value::String(text) => hasher.str(text),
+        Value::Array(items) => {
+            hasher.list(items.len());
+            items.iter().for_each(|item| hash_json(hasher, item));
+        }
+        Value::Object(map) => {
+            hasher.str("object");
+            hasher.list(map.len());
+            for (name, value) in map {
+                hasher.str(name);
+                hash_json(hasher, value);
+            }
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The job: what is computed.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// Fields that this version gives no meaning. They count in the key.
+pub type Extra = BTreeMap<String, Value>;
+
+/// What a kernel computes: one operator, or several fused, with the data that feeds them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// The inputs of the kernel, in the kernel's argument order.
+    pub data: Vec<Data>,
+    /// The operators, in execution order.
+    pub ops: Vec<Op>,
+    /// Bytes of L1 that fusion may use; -1 is no limit.
+    pub l1_size: i64,
+    /// Unknown fields: `name` beside `job_content`, or `job_content.name` in it.
+    pub extra: Extra,
+}
+
+/// An input of the kernel; a variadic input is one `Data` with several tensors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Data {
+    /// Its tensors.
+    pub outputs: Vec<Arg<Tensor>>,
+    /// Unknown fields.
+    pub extra: Extra,
+}
+
+/// An operator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Op {
+    /// The Ascend IR type, such as `Square`.
+    pub op_type: String,
+    /// The function that implements it, such as `square`.
+    pub func_name: String,
+    /// The module of that function, such as `impl.square`.
+    pub module_name: String,
+    /// Where the module is looked for: an install folder, or a custom operator's file. Does not count in the key; the
+    /// source that a backend finds there does.
+    pub module_path: Option<String>,
+    /// How it is compiled.
+    pub flags: OpFlags,
+    /// Inputs, in IR order.
+    pub inputs: Vec<Arg<Input>>,
+    /// Outputs, in IR order.
+    pub outputs: Vec<Arg<Tensor>>,
+    /// Attributes, in the order in which the function takes them. `None` and an empty list mean the same.
+    pub attrs: Option<Vec<Attr>>,
+    /// Unknown fields.
+    pub extra: Extra,
+}
+
+/// How an operator is compiled. `Default` is what a framework writes for a plain static operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpFlags {
+    /// `accurately_build` or `fuzzily_build`.
+    pub build_type: String,
+    /// Compile a dynamic implementation for these static shapes.
+    pub dynamic_compile_static: bool,
+    /// A dynamic implementation is used; written by newer versions only, absent means false.
+    pub is_dynamic_impl: Option<bool>,
+    /// 64-bit addressing.
+    pub int64_mode: bool,
+    /// Bound for fuzzy builds.
+    pub max_kernel_id: i64,
+    /// State of fuzzy builds.
+    pub miss_support_info: String,
+    /// Fusion pattern, such as `Opaque` or `ElemWise`.
+    pub pattern: String,
+    /// Some shape is not known before the launch.
+    pub unknown_shape: bool,
+}
+
+impl Default for OpFlags {
+    fn default() -> Self {
+        Self {
+            build_type: "accurately_build".into(),
+            dynamic_compile_static: false,
+            is_dynamic_impl: None,
+            int64_mode: false,
+            max_kernel_id: 10,
+            miss_support_info: String::new(),
+            pattern: "Opaque".into(),
+            unknown_shape: false,
+        }
+    }
+}
+
+/// A position in an operator's inputs or outputs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arg<T> {
+    /// One tensor.
+    One(T),
+    /// A variadic group.
+    Many(Vec<T>),
+    /// An optional tensor that is not given.
+    Absent(Absent),
+}
+
+impl<T> Arg<T> {
+    /// The tensors at this position.
+    pub fn iter(&self) -> std::slice::Iter<'_, T> {
+        match self {
+            Self::One(tensor) => std::slice::from_ref(tensor).iter(),
+            Self::Many(tensors) => tensors.iter(),
+            Self::Absent(_) => [].iter(),
+        }
+    }
+}
+
+/// What a descriptor says of an optional tensor that is not given.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Absent {
+    /// `optional`, as a rule.
+    pub param_type: String,
+    /// Everything else in the description but its name, the placeholder values included.
+    pub extra: Extra,
+}
+
+/// An operator's input.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Input {
+    /// The tensor.
+    pub tensor: Tensor,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+/// Where an operator's input comes from. Indices count tensors one by one, variadic groups opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Tensor `tensor` of `Job::data[data]`.
+    Data {
+        /// Index in [`Job::data`].
+        data: usize,
+        /// Index among its tensors.
+        tensor: usize,
+    },
+    /// Output `output` of `Job::ops[op]`.
+    Op {
+        /// Index in [`Job::ops`].
+        op: usize,
+        /// Index among its outputs.
+        output: usize,
+    },
+    /// Something outside the descriptor; equal numbers are the same tensor.
+    Free(usize),
+}
+
+/// A tensor's description.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// Element type, such as `float32`.
+    pub dtype: String,
+    /// Storage format, such as `ND` or `NC1HWC0`.
+    pub format: String,
+    /// Storage shape; -1 is a dynamic dimension, a lone -2 an unknown rank.
+    pub shape: Vec<i64>,
+    /// The framework's format; absent means [`format`](Self::format).
+    pub ori_format: Option<String>,
+    /// The framework's shape; absent means [`shape`](Self::shape).
+    pub ori_shape: Option<Vec<i64>>,
+    /// Least and greatest value of each dimension, -1 unbounded; absent means each dimension is its own range.
+    pub range: Option<Vec<[i64; 2]>>,
+    /// `required`, `optional` or `dynamic`.
+    pub param_type: String,
+    /// False for a tensor that is described but not used.
+    pub valid: Option<bool>,
+    /// The value, for inputs whose value the compiler needs; never weights.
+    pub const_value: Option<ConstValue>,
+    /// L1 fusion and slicing.
+    pub slice: SliceFields,
+    /// Unknown fields.
+    pub extra: Extra,
+}
+
+impl Tensor {
+    /// A required tensor in format ND.
+    pub fn new(dtype: impl Into<String>, shape: impl Into<Vec<i64>>) -> Self {
+        Self {
+            dtype: dtype.into(),
+            format: "ND".into(),
+            shape: shape.into(),
+            ori_format: None,
+            ori_shape: None,
+            range: None,
+            param_type: "required".into(),
+            valid: None,
+            const_value: None,
+            slice: SliceFields::default(),
+            extra: Extra::new(),
+        }
+    }
+}
+
+/// A value that the compiler needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConstValue {
+    /// The value: numbers, possibly nested.
+    pub value: Value,
+    /// Its element type, where stated.
+    pub dtype: Option<String>,
+}
+
+/// L1 fusion and slice fields of a tensor; an absent field means the default that frameworks write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SliceFields {
+    /// `L1_addr_offset`, 0.
+    pub l1_addr_offset: Option<i64>,
+    /// `L1_fusion_type`, -1.
+    pub l1_fusion_type: Option<i64>,
+    /// `L1_workspace_size`, -1.
+    pub l1_workspace_size: Option<i64>,
+    /// `addr_type`, 0.
+    pub addr_type: Option<i64>,
+    /// `split_index`, 0.
+    pub split_index: Option<i64>,
+    /// `slice_offset`, empty.
+    pub slice_offset: Option<Vec<i64>>,
+    /// `total_shape`, empty.
+    pub total_shape: Option<Vec<i64>>,
+    /// `valid_shape`, empty.
+    pub valid_shape: Option<Vec<i64>>,
+}
+
+/// An attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attr {
+    /// Its name.
+    pub name: String,
+    /// Its type, such as `int32`, `float32`, `list_int32`.
+    pub dtype: String,
+    /// Its value.
+    pub value: AttrValue,
+    /// False for an attribute that was not given.
+    pub valid: Option<bool>,
+    /// Unknown fields.
+    pub extra: Extra,
+}
+
+/// The value of an attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AttrValue {
+    /// No value.
+    Null,
+    /// A truth value.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A whole number above `i64::MAX`.
+    UInt(u64),
+    /// A floating-point number.
+    Float(Float),
+    /// A text.
+    Str(String),
+    /// A list, possibly of lists.
+    List(Vec<Self>),
+}
+
+/// A floating-point number that remembers how it was written.
+///
+/// Vendors print floats in ways of their own (`1e-05`); a descriptor that is read and written comes back unchanged.
+/// Numbers are compared and keyed by value.
+#[derive(Clone, Debug)]
+pub struct Float {
+    value: f64,
+    token: Option<Box<str>>,
+}
+
+impl Float {
+    /// A number of our own.
+    pub const fn new(value: f64) -> Self {
+        Self { value, token: None }
+    }
+
+    /// A number read from text.
+    pub(crate) fn read(value: f64, token: &str) -> Self {
+        Self { value, token: Some(token.into()) }
+    }
+
+    /// Its value.
+    pub const fn value(&self) -> f64 {
+        self.value
+    }
+
+    /// How it was written, if it was read.
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+}
+
+impl PartialEq for Float {
+    fn eq(&self, other: &Self) -> bool {
+        self.value.to_bits() == other.value.to_bits()
+    }
+}

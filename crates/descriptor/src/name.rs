@@ -1,0 +1,55 @@
+//! Kernel names.
+
+use std::fmt;
+
+use crate::{Job, Key};
+
+/// The name of a kernel: the stem of its files, and the beginning of its symbol.
+///
+/// `{func}_{u64}`, or `te_fusion_{func}_{func}_{u64}` for several fused operators, where the number is the first 64
+/// bits of the key in decimal. It matches `[A-Za-z0-9_]+`, has at most 200 bytes, and is the same for every rank.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KernelName(String);
+
+/// Bytes that the functions' names may take: 200, less the longest number, its underscore, `_more` and the prefix.
+const FUNCS_BYTES: usize = 200 - 21 - "_more".len() - "te_fusion_".len();
+
+impl KernelName {
+    /// The name of the kernel that computes `job` and has the key `key`.
+    pub fn new(job: &Job, key: &Key) -> Self {
+        let mut funcs = String::new();
+        for op in &job.ops {
+            let func: String =
+                op.func_name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+            let separator = if funcs.is_empty() { "" } else { "_" };
+            if funcs.len() + separator.len() + func.len() > FUNCS_BYTES {
+                let room = FUNCS_BYTES - funcs.len();
+                if funcs.is_empty() {
+                    funcs.push_str(&func[..room.min(func.len())]);
+                }
+                funcs.push_str("_more");
+                break;
+            }
+            funcs.push_str(separator);
+            funcs.push_str(&func);
+        }
+        let prefix = if job.ops.len() > 1 { "te_fusion_" } else { "" };
+        Self(format!("{prefix}{funcs}_{}", key.digest().prefix_u64()))
+    }
+
+    /// The symbol of the kernel when its shapes are static.
+    pub fn symbol(&self) -> String {
+        format!("{self}__kernel0")
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for KernelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}

@@ -1,0 +1,134 @@
+//! The build spec (for what a job is built) and the envelope (who asked).
+
+use std::collections::BTreeMap;
+
+use opbuild_digest::{Digest, Hasher};
+use serde_json::Value;
+
+use crate::info::Generation;
+
+/// For what a job is built, as asked: a target and options in the vendor's words.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BuildSpec {
+    /// The SoC version, such as `Ascend910A`, or another backend's target, such as `cpu`.
+    pub target: String,
+    /// Options by their `SocInfo` names, such as `op_debug_level`. Which of them matter is the backend's word.
+    pub options: BTreeMap<String, Value>,
+}
+
+impl BuildSpec {
+    /// A spec for `target` with no option set.
+    pub fn new(target: impl Into<String>) -> Self {
+        Self { target: target.into(), options: BTreeMap::new() }
+    }
+
+    /// The same options for another target.
+    pub fn retarget(&self, target: &str) -> Self {
+        Self { target: target.to_owned(), options: self.options.clone() }
+    }
+
+    /// The option `name` as text; a string without its quotes. `None` if absent or empty.
+    pub fn option(&self, name: &str) -> Option<String> {
+        match self.options.get(name)? {
+            Value::Null => None,
+            Value::String(text) if text.is_empty() => None,
+            Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        }
+    }
+}
+
+/// A [`BuildSpec`] as a backend understood it: only what changes code, every default filled in, so that an absent
+/// option and its explicit default are one key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EffectiveSpec {
+    /// The exact target; also the name of its folder in a store.
+    pub target: String,
+    /// Effective options.
+    pub options: BTreeMap<String, String>,
+    /// Debug options are on: such a kernel is neither looked up nor stored.
+    pub debug: bool,
+}
+
+impl EffectiveSpec {
+    /// The digest that counts in the key.
+    pub fn digest(&self) -> Digest {
+        let Self { target, options, debug } = self;
+        let mut hasher = Hasher::new("spec");
+        hasher.str(target);
+        hasher.list(options.len());
+        for (name, value) in options {
+            hasher.str(name);
+            hasher.str(value);
+        }
+        hasher.bool(*debug);
+        hasher.finish()
+    }
+}
+
+/// Who asked, and how they spelled it. Never counts in a key.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Envelope {
+    /// The generation of the file that was read; `None` for a job made by a program.
+    pub generation: Option<Generation>,
+    /// `job_type`, such as `Compile`.
+    pub job_type: String,
+    /// `job_id`.
+    pub job_id: Option<i64>,
+    /// `source_id`: the device's id.
+    pub source_id: Option<i64>,
+    /// The node's name in its graph.
+    pub full_name: String,
+    /// The framework's name for the kernel: the stem of its files.
+    pub fusion_op_name: String,
+    /// `graph_name`.
+    pub graph_name: String,
+    /// `scope_id`.
+    pub scope_id: Option<i64>,
+    /// `SocInfo.deviceId`, `SocInfo.op_debug_dir`, `SocInfo.kernel_meta_temp_dir` and the like, as written.
+    pub soc_info: BTreeMap<String, Value>,
+    /// Names of the `Data` ops and of their tensors, in the order of [`crate::Job::data`].
+    pub data: Vec<OpLabels>,
+    /// Names of the operators and of their tensors, in the order of [`crate::Job::ops`].
+    pub ops: Vec<OpLabels>,
+}
+
+/// Names of one operator and its tensors.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OpLabels {
+    /// `name`.
+    pub name: String,
+    /// `ori_name`.
+    pub ori_name: Option<Vec<String>>,
+    /// `op_name`.
+    pub op_name: Option<String>,
+    /// Input tensors, variadic groups opened.
+    pub inputs: Vec<TensorLabel>,
+    /// Output tensors, variadic groups opened.
+    pub outputs: Vec<TensorLabel>,
+    /// The file repeats the outputs, nameless, as `output_data_desc`.
+    pub output_data_desc: bool,
+    /// The file repeats the attributes' values as `attr_desc`.
+    pub attr_desc: bool,
+}
+
+/// Name and spelling of one tensor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TensorLabel {
+    /// `name`.
+    pub name: Option<String>,
+    /// Under which field names the element type stands.
+    pub dtype_fields: DtypeFields,
+}
+
+/// Under which field names a tensor's element type stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DtypeFields {
+    /// `dtype` and `data_type`.
+    #[default]
+    Both,
+    /// `dtype` only.
+    Dtype,
+    /// `data_type` only.
+    DataType,
+}

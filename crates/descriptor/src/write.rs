@@ -1,0 +1,285 @@
+//! The writer of `job_content` descriptors (MindSpore r1.5 and later).
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use serde::Serialize;
+use serde_json::{Map, Number, Value};
+
+use crate::info::Descriptor;
+use crate::job::{Arg, Attr, AttrValue, Extra, Float, Input, Op, Source, Tensor};
+use crate::spec::{BuildSpec, DtypeFields, Envelope, OpLabels, TensorLabel};
+
+pub(crate) fn job_content(descriptor: &Descriptor) -> String {
+    let Descriptor { job, spec, envelope } = descriptor;
+    let mut top = Map::new();
+    let mut content = Map::new();
+    for (path, value) in &job.extra {
+        match path.strip_prefix("job_content.") {
+            Some(name) => content.insert(name.to_owned(), value.clone()),
+            None => top.insert(path.clone(), value.clone()),
+        };
+    }
+    content.insert("SocInfo".into(), soc_info(spec, envelope));
+    content.insert("full_name".into(), envelope.full_name.as_str().into());
+    content.insert("fusion_op_name".into(), envelope.fusion_op_name.as_str().into());
+    content.insert("graph_name".into(), envelope.graph_name.as_str().into());
+    content.insert("l1_size".into(), job.l1_size.into());
+    content.insert("scope_id".into(), envelope.scope_id.unwrap_or(-1).into());
+    content.insert("op_list".into(), op_list(descriptor));
+
+    top.insert("job_content".into(), Value::Object(content));
+    let job_type = if envelope.job_type.is_empty() { "Compile" } else { &envelope.job_type };
+    top.insert("job_type".into(), job_type.into());
+    top.insert("job_id".into(), envelope.job_id.unwrap_or(0).into());
+    top.insert("source_id".into(), envelope.source_id.unwrap_or(0).into());
+    pretty(&Value::Object(top))
+}
+
+/// JSON as MindSpore formats it: sorted keys, four spaces, a newline at the end.
+fn pretty(value: &Value) -> String {
+    let mut bytes = Vec::with_capacity(8192);
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    let written = value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, formatter));
+    debug_assert!(written.is_ok(), "writing JSON to memory");
+    bytes.push(b'\n');
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+fn soc_info(spec: &BuildSpec, envelope: &Envelope) -> Value {
+    let mut map: Map<String, Value> = spec.options.clone().into_iter().collect();
+    map.extend(envelope.soc_info.clone());
+    map.insert("socVersion".into(), spec.target.as_str().into());
+    Value::Object(map)
+}
+
+fn op_list(descriptor: &Descriptor) -> Value {
+    let Descriptor { job, spec: _, envelope } = descriptor;
+    let fallback = positional_labels(descriptor);
+    let (data_labels, op_labels) =
+        match envelope.data.len() == job.data.len() && envelope.ops.len() == job.ops.len() {
+            true => (&envelope.data, &envelope.ops),
+            false => (&fallback.0, &fallback.1),
+        };
+    let data = job.data.iter().zip(data_labels).map(|(data, labels)| {
+        let mut map = object(&data.extra);
+        map.insert("name".into(), labels.name.as_str().into());
+        map.insert("type".into(), "Data".into());
+        map.insert("output_desc".into(), described(&data.outputs, &labels.outputs, |tensor| tensor));
+        Value::Object(map)
+    });
+    let ops = job.ops.iter().zip(op_labels).map(|(op, labels)| compute_op(op, labels));
+    data.chain(ops).collect()
+}
+
+fn compute_op(op: &Op, labels: &OpLabels) -> Value {
+    let Op { op_type, func_name, module_name, module_path, flags, inputs, outputs, attrs, extra } = op;
+    let mut map = object(extra);
+    let mut put = |name: &str, value: Value| {
+        map.insert(name.to_owned(), value);
+    };
+    put("type", op_type.as_str().into());
+    put("func_name", func_name.as_str().into());
+    put("module_name", module_name.as_str().into());
+    put("name", labels.name.as_str().into());
+    if let Some(path) = module_path {
+        put("py_module_path", path.as_str().into());
+    }
+    if let Some(names) = &labels.ori_name {
+        put("ori_name", names.clone().into());
+    }
+    if let Some(name) = &labels.op_name {
+        put("op_name", name.as_str().into());
+    }
+    put("build_type", flags.build_type.as_str().into());
+    put("dynamic_compile_static", flags.dynamic_compile_static.into());
+    if let Some(dynamic) = flags.is_dynamic_impl {
+        put("is_dynamic_impl", dynamic.into());
+    }
+    put("int64mode", flags.int64_mode.into());
+    put("max_kernel_id", flags.max_kernel_id.into());
+    put("miss_support_info", flags.miss_support_info.as_str().into());
+    put("pattern", flags.pattern.as_str().into());
+    put("unknown_shape", flags.unknown_shape.into());
+    put("input_desc", described(inputs, &labels.inputs, |input: &Input| &input.tensor));
+    put("output_desc", described(outputs, &labels.outputs, |tensor| tensor));
+    if labels.output_data_desc {
+        put("output_data_desc", nameless(outputs, &labels.outputs));
+    }
+    if let Some(attrs) = attrs {
+        put("attrs", attrs.iter().map(attr).collect());
+        if labels.attr_desc {
+            put("attr_desc", attr_desc(attrs));
+        }
+    }
+    Value::Object(map)
+}
+
+fn object(extra: &Extra) -> Map<String, Value> {
+    extra.clone().into_iter().collect()
+}
+
+/// Descriptions of `args`, each with its label.
+fn described<T>(args: &[Arg<T>], labels: &[TensorLabel], of: impl Fn(&T) -> &Tensor) -> Value {
+    let mut labels = labels.iter();
+    let mut one = |item: &T| tensor(of(item), labels.next().unwrap_or(&TensorLabel::default()));
+    let args = args.iter().map(|arg| match arg {
+        Arg::One(item) => one(item),
+        Arg::Many(items) => items.iter().map(&mut one).collect(),
+        Arg::Absent(absent) => {
+            let mut map = object(&absent.extra);
+            map.insert("param_type".into(), absent.param_type.as_str().into());
+            map.entry("shape").or_insert_with(|| "NULL".into());
+            Value::Object(map)
+        }
+    });
+    args.collect()
+}
+
+/// `output_data_desc`: the outputs once more, without their names.
+pub(crate) fn nameless(outputs: &[Arg<Tensor>], labels: &[TensorLabel]) -> Value {
+    let labels: Vec<_> = labels.iter().map(|label| TensorLabel { name: None, ..*label }).collect();
+    described(outputs, &labels, |tensor| tensor)
+}
+
+fn tensor(tensor: &Tensor, label: &TensorLabel) -> Value {
+    let Tensor {
+        dtype,
+        format,
+        shape,
+        ori_format,
+        ori_shape,
+        range,
+        param_type,
+        valid,
+        const_value,
+        slice,
+        extra,
+    } = tensor;
+    let mut map = object(extra);
+    let mut put = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            map.insert(name.to_owned(), value);
+        }
+    };
+    put("name", label.name.as_deref().map(Value::from));
+    let dtype = || Some(Value::from(dtype.as_str()));
+    if label.dtype_fields != DtypeFields::DataType {
+        put("dtype", dtype());
+    }
+    if label.dtype_fields != DtypeFields::Dtype {
+        put("data_type", dtype());
+    }
+    put("format", Some(format.as_str().into()));
+    put("shape", Some(shape.clone().into()));
+    put("ori_format", ori_format.as_deref().map(Value::from));
+    put("ori_shape", ori_shape.clone().map(Value::from));
+    put("range", range.as_ref().map(|range| range.iter().map(|pair| Value::from(pair.to_vec())).collect()));
+    put("param_type", Some(param_type.as_str().into()));
+    put("valid", valid.map(Value::from));
+    if let Some(constant) = const_value {
+        put("const_value", Some(constant.value.clone()));
+        put("const_value_dtype", constant.dtype.as_deref().map(Value::from));
+    }
+    put("L1_addr_offset", slice.l1_addr_offset.map(Value::from));
+    put("L1_fusion_type", slice.l1_fusion_type.map(Value::from));
+    put("L1_workspace_size", slice.l1_workspace_size.map(Value::from));
+    put("addr_type", slice.addr_type.map(Value::from));
+    put("split_index", slice.split_index.map(Value::from));
+    put("slice_offset", slice.slice_offset.clone().map(Value::from));
+    put("total_shape", slice.total_shape.clone().map(Value::from));
+    put("valid_shape", slice.valid_shape.clone().map(Value::from));
+    Value::Object(map)
+}
+
+fn attr(attr: &Attr) -> Value {
+    let Attr { name, dtype, value, valid, extra } = attr;
+    let mut map = object(extra);
+    map.insert("name".into(), name.as_str().into());
+    if !dtype.is_empty() {
+        map.insert("dtype".into(), dtype.as_str().into());
+    }
+    if *value != AttrValue::Null {
+        map.insert("value".into(), attr_value(value));
+    }
+    if let Some(valid) = valid {
+        map.insert("valid".into(), (*valid).into());
+    }
+    Value::Object(map)
+}
+
+/// `attr_desc`: the values of the valid attributes, as the operator's function takes them.
+pub(crate) fn attr_desc(attrs: &[Attr]) -> Value {
+    let given = attrs.iter().filter(|attr| attr.valid != Some(false) && attr.name != "isRef");
+    given.map(|attr| attr_value(&attr.value)).collect()
+}
+
+fn attr_value(value: &AttrValue) -> Value {
+    match value {
+        AttrValue::Null => Value::Null,
+        AttrValue::Bool(value) => (*value).into(),
+        AttrValue::Int(value) => (*value).into(),
+        AttrValue::UInt(value) => (*value).into(),
+        AttrValue::Float(value) => float(value),
+        AttrValue::Str(text) => text.as_str().into(),
+        AttrValue::List(items) => items.iter().map(attr_value).collect(),
+    }
+}
+
+fn float(float: &Float) -> Value {
+    if let Some(number) = float.token().and_then(|token| Number::from_str(token).ok()) {
+        return Value::Number(number);
+    }
+    match float.value() {
+        value if value.is_finite() => Value::from(value),
+        value if value.is_nan() => Value::Null,
+        value if value > 0.0 => "inf".into(),
+        _ => "-inf".into(),
+    }
+}
+
+/// Names by position, for a job that no framework has named: `x_0`, `x_1`, ... and `y`.
+fn positional_labels(descriptor: &Descriptor) -> (Vec<OpLabels>, Vec<OpLabels>) {
+    let job = &descriptor.job;
+    let label = |name: String| TensorLabel { name: Some(name), dtype_fields: DtypeFields::Both };
+    let mut names = BTreeMap::new();
+    let mut data_labels = Vec::new();
+    for (index, data) in job.data.iter().enumerate() {
+        let count = data.outputs.iter().flat_map(Arg::iter).count();
+        let outputs = (0..count).map(|tensor| {
+            let name = if count == 1 { format!("x_{index}") } else { format!("x_{index}_{tensor}") };
+            names.insert((0, index, tensor), name.clone());
+            label(name)
+        });
+        data_labels.push(OpLabels {
+            name: format!("x_{index}"),
+            outputs: outputs.collect(),
+            ..OpLabels::default()
+        });
+    }
+    for (index, op) in job.ops.iter().enumerate() {
+        for output in 0..op.outputs.iter().flat_map(Arg::iter).count() {
+            names.insert((1, index, output), format!("y_{index}_{output}"));
+        }
+    }
+    let op_labels = job.ops.iter().enumerate().map(|(index, op)| {
+        let inputs = op.inputs.iter().flat_map(Arg::iter).map(|input| {
+            label(match input.source {
+                Source::Data { data, tensor } => names.get(&(0, data, tensor)).cloned().unwrap_or_default(),
+                Source::Op { op, output } => names.get(&(1, op, output)).cloned().unwrap_or_default(),
+                Source::Free(number) => format!("free_{number}"),
+            })
+        });
+        let outputs = op.outputs.iter().flat_map(Arg::iter).enumerate();
+        let outputs = outputs.map(|(output, _)| label(format!("y_{index}_{output}")));
+        OpLabels {
+            name: format!("op_{index}"),
+            inputs: inputs.collect(),
+            outputs: outputs.collect(),
+            attr_desc: op.attrs.is_some(),
+            ..OpLabels::default()
+        }
+    });
+    let op_labels = op_labels.collect();
+    (data_labels, op_labels)
+}
