@@ -1,0 +1,171 @@
+//! What can go wrong in a backend.
+
+use std::path::PathBuf;
+
+use opbuild_ops::OpsError;
+use thiserror::Error;
+
+/// Why a backend could not do what it was asked.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum BackendError {
+    /// The job is none for this backend.
+    #[error("{0}")]
+    Unsupported(#[from] Unsupported),
+    /// There is no usable toolchain.
+    #[error("no usable toolchain: {problem}; {way_out}")]
+    Toolchain {
+        /// What is missing or wrong.
+        problem: String,
+        /// What to install or set.
+        way_out: String,
+    },
+    /// An option has a value out of its range.
+    #[error("option `{name}`: value `{value}` is not valid, expected {expected}")]
+    Option {
+        /// The option.
+        name: String,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        expected: String,
+    },
+    /// No backend serves a target.
+    #[error("no backend serves the target `{target}`; known targets: {known}")]
+    UnknownTarget {
+        /// The target asked for.
+        target: String,
+        /// Those there are.
+        known: String,
+    },
+    /// The compiler ran and failed.
+    #[error("`{command}` failed: {status}{}{}", tail(log_tail), kept(log))]
+    Compile {
+        /// The program and its arguments.
+        command: String,
+        /// How it ended: `exit status: 1`, `signal: 11 (SIGSEGV)`.
+        status: String,
+        /// The end of its output.
+        log_tail: String,
+        /// A file with all of its output that was kept.
+        log: Option<PathBuf>,
+    },
+    /// The compiler did not end in time, and was ended with all its children.
+    #[error("`{command}` did not end within its deadline of {seconds:.1} s and was killed{}", tail(log_tail))]
+    Deadline {
+        /// The program and its arguments.
+        command: String,
+        /// How long it ran.
+        seconds: f64,
+        /// The end of its output.
+        log_tail: String,
+    },
+    /// Nobody waits any more.
+    #[error("cancelled")]
+    Cancelled,
+    /// The compiler reported success but did not leave what it should.
+    #[error("`{command}` ended without an error, but {problem}{}", tail(log_tail))]
+    Output {
+        /// The program and its arguments.
+        command: String,
+        /// What is missing or wrong.
+        problem: String,
+        /// The end of its output.
+        log_tail: String,
+    },
+    /// A file or process operation failed.
+    #[error("cannot {action} `{path}`: {source}")]
+    Io {
+        /// What was tried, such as `write`.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A kernel could not be loaded.
+    #[error("kernel `{kernel}` cannot be loaded: {problem}")]
+    Load {
+        /// The kernel's symbol.
+        kernel: String,
+        /// What the loader says.
+        problem: String,
+    },
+    /// A launch with buffers that do not fit the kernel.
+    #[error("kernel `{kernel}`: {what}: expected {expected}, found {found}")]
+    Launch {
+        /// The kernel's symbol.
+        kernel: String,
+        /// Which buffer, and which of its properties.
+        what: String,
+        /// What the kernel takes.
+        expected: String,
+        /// What was given.
+        found: String,
+    },
+}
+
+fn tail(log: &str) -> String {
+    if log.is_empty() { String::new() } else { format!("\n{log}") }
+}
+
+fn kept(log: &Option<PathBuf>) -> String {
+    log.as_ref().map(|path| format!("\nthe whole output is in `{}`", path.display())).unwrap_or_default()
+}
+
+/// Why a backend does not take a job.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Unsupported {
+    /// The backend has no such operator.
+    #[error("backend `{backend}` has no operator `{op_type}`")]
+    Op {
+        /// The backend.
+        backend: &'static str,
+        /// The operator's IR type.
+        op_type: String,
+    },
+    /// The operator does not fit the operator table.
+    #[error("not a valid operator: {0}")]
+    Invalid(#[from] OpsError),
+    /// The backend has the operator, but not for this element type.
+    #[error("backend `{backend}` has `{op_type}` for {known}, not for {dtype}")]
+    Dtype {
+        /// The backend.
+        backend: &'static str,
+        /// The operator's IR type.
+        op_type: String,
+        /// The element type asked for.
+        dtype: String,
+        /// The element types there are.
+        known: &'static str,
+    },
+    /// A shape that is known only at the launch.
+    #[error("backend `{backend}` compiles static shapes only, `{op_type}` has {shape:?}")]
+    DynamicShape {
+        /// The backend.
+        backend: &'static str,
+        /// The operator's IR type.
+        op_type: String,
+        /// The shape.
+        shape: Vec<i64>,
+    },
+    /// A kernel of several fused operators.
+    #[error("backend `{backend}` compiles one operator a kernel, this job fuses {ops}")]
+    Fused {
+        /// The backend.
+        backend: &'static str,
+        /// How many operators the job has.
+        ops: usize,
+    },
+    /// Anything else.
+    #[error("backend `{backend}` cannot compile `{op_type}`: {problem}")]
+    Other {
+        /// The backend.
+        backend: &'static str,
+        /// The operator's IR type.
+        op_type: String,
+        /// Why not.
+        problem: String,
+    },
+}

@@ -1,0 +1,156 @@
+//! The trait that a kernel compiler implements.
+//!
+//! A [`Backend`] turns one [`Job`] into one [`Artifact`]. It never sees the store, other jobs, or the network as a
+//! whole; it is told where to write, how long it may take, and how to notice that nobody waits any more.
+//!
+//! Only six methods are required, and four of them are about saying, before anything is compiled, what would make the
+//! bytes differ: [`name`](Backend::name), [`toolchain`](Backend::toolchain), [`op_sources`](Backend::op_sources) and
+//! [`supports`](Backend::supports). Loading and running is a second trait, [`Loader`]: a host that only compiles is
+//! not a half-implemented backend.
+//!
+//! Compiling takes milliseconds to minutes, so backends are used as `dyn Backend` and are synchronous: the engine
+//! brings the threads.
+//!
+//! This crate does no I/O and names no vendor.
+
+mod cancel;
+mod error;
+mod loader;
+mod registry;
+
+pub use cancel::Cancel;
+pub use error::{BackendError, Unsupported};
+pub use loader::{Buffer, Kernel, Loader};
+pub use registry::{Entry, Registry};
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::time::Instant;
+
+use opbuild_artifact::{Artifact, Expectations};
+use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName};
+use opbuild_digest::{Digest, Fingerprint};
+use opbuild_ops::Graph;
+
+/// A kernel compiler.
+///
+/// # Contract
+///
+/// * Equal jobs, effective specs, toolchain and op-source fingerprints, and kernel names give equal bytes, up to what
+///   the toolchain itself leaves to chance. Whatever else could change the bytes belongs in one of those.
+/// * Nothing that cannot change the bytes is in a fingerprint: the same toolchain in another folder has the same one.
+/// * [`compile`](Self::compile) writes only below its work folder, may be called from many threads at once, and leaves
+///   no process behind, whether it returns or its caller is killed.
+/// * [`supports`](Self::supports) is pure and quick.
+pub trait Backend: Send + Sync {
+    /// A stable lower-case word. It is part of every key and never changes.
+    fn name(&self) -> &'static str;
+
+    /// What all kernels of this backend depend on: versions and digests of everything that takes part.
+    ///
+    /// Called at the start of a build and again after each compile, so it must be cheap when nothing changed: digest
+    /// files through `files`, which remembers them.
+    ///
+    /// # Errors
+    /// [`BackendError::Toolchain`], if there is no usable toolchain.
+    fn toolchain(&self, files: &dyn FileDigests) -> Result<Fingerprint, BackendError>;
+
+    /// What only this job's kernel depends on: the operator's own sources.
+    ///
+    /// # Errors
+    /// Sources that are missing or cannot be read.
+    fn op_sources(
+        &self,
+        job: &Job,
+        spec: &EffectiveSpec,
+        files: &dyn FileDigests,
+    ) -> Result<Fingerprint, BackendError>;
+
+    /// Whether `job` can be compiled for `spec`.
+    fn supports(&self, job: &Job, spec: &EffectiveSpec) -> Support;
+
+    /// What every kernel for `spec` must look like.
+    fn expectations(&self, spec: &EffectiveSpec) -> Expectations;
+
+    /// Compiles one job.
+    ///
+    /// # Errors
+    /// [`BackendError`]; a failure carries the command, its exit status, the end of its output and where all of it is.
+    fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError>;
+
+    /// The options of `spec` as they take effect: what changes nothing is dropped, every default is filled in.
+    ///
+    /// As provided, every option counts as it was given.
+    ///
+    /// # Errors
+    /// [`BackendError::Option`], for a value out of its range.
+    fn resolve(&self, spec: &BuildSpec) -> Result<EffectiveSpec, BackendError> {
+        let options = spec.options.keys().filter_map(|name| Some((name.clone(), spec.option(name)?)));
+        Ok(EffectiveSpec {
+            target: spec.target.clone(),
+            options: options.collect(),
+            debug: asks_for_debug(spec),
+        })
+    }
+
+    /// Rewrites a network for the target: element types, formats, conversions between them. As provided, nothing.
+    ///
+    /// # Errors
+    /// A network that the target cannot run.
+    fn prepare(&self, graph: Graph, _spec: &EffectiveSpec) -> Result<Graph, BackendError> {
+        Ok(graph)
+    }
+
+    /// How many compiles at once make sense on this machine. As provided, one a processor.
+    fn concurrency(&self) -> NonZeroUsize {
+        std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+    }
+
+    /// Loads and runs kernels, where this host can.
+    fn loader(&self) -> Option<&dyn Loader> {
+        None
+    }
+}
+
+/// Whether `spec` has debug options on: such kernels are compiled afresh each time and never stored.
+pub fn asks_for_debug(spec: &BuildSpec) -> bool {
+    let level = spec.option("op_debug_level").is_some_and(|level| level != "0");
+    level || spec.option("op_debug_config").is_some()
+}
+
+/// Whether a job can be compiled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Support {
+    /// It can.
+    Yes,
+    /// It cannot, and why.
+    No(Unsupported),
+    /// Only the compiler can tell.
+    Maybe,
+}
+
+/// A job to compile.
+#[derive(Clone, Copy, Debug)]
+pub struct CompileRequest<'a> {
+    /// What is computed.
+    pub job: &'a Job,
+    /// For what it is built.
+    pub spec: &'a EffectiveSpec,
+    /// The kernel's name: the stem of its files and the beginning of its symbol.
+    pub name: &'a KernelName,
+    /// An empty folder of its own, the only place to write.
+    pub work_dir: &'a Path,
+    /// When the compile must have ended.
+    pub deadline: Option<Instant>,
+    /// Says when nobody waits any more.
+    pub cancel: &'a Cancel,
+}
+
+/// Digests of files, remembered for as long as the files do not change.
+pub trait FileDigests: Send + Sync {
+    /// The SHA-256 of the file at `path`.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    fn digest(&self, path: &Path) -> std::io::Result<Digest>;
+}

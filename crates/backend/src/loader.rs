@@ -1,0 +1,96 @@
+//! Loading and running kernels.
+
+use std::num::NonZeroUsize;
+
+use opbuild_artifact::Artifact;
+use opbuild_descriptor::Job;
+
+use crate::BackendError;
+
+/// Loads kernels into this process or onto a device.
+pub trait Loader: Send + Sync {
+    /// Loads a kernel from its verified bytes.
+    ///
+    /// # Errors
+    /// [`BackendError::Load`], or [`BackendError::Unsupported`] for a job whose launch the loader does not know.
+    fn load(&self, artifact: &Artifact, job: &Job) -> Result<Box<dyn Kernel>, BackendError>;
+}
+
+/// A loaded kernel.
+pub trait Kernel: Send + Sync {
+    /// Bytes of each input, in the job's order.
+    fn input_bytes(&self) -> &[usize];
+
+    /// Bytes of each output.
+    fn output_bytes(&self) -> &[usize];
+
+    /// Runs the kernel on up to `threads` threads. Results do not depend on their number.
+    ///
+    /// # Errors
+    /// [`BackendError::Launch`], if a buffer's count, length or alignment does not fit; nothing has run then.
+    fn launch(
+        &self,
+        inputs: &[&[u8]],
+        outputs: &mut [&mut [u8]],
+        threads: NonZeroUsize,
+    ) -> Result<(), BackendError>;
+}
+
+/// A tensor's memory: bytes that begin at a multiple of 64, where an element of any type may.
+#[derive(Debug)]
+pub struct Buffer {
+    memory: Vec<u8>,
+    from: usize,
+    len: usize,
+}
+
+impl Buffer {
+    const ALIGN: usize = 64;
+
+    /// `len` zero bytes.
+    pub fn zeroed(len: usize) -> Self {
+        let memory = vec![0; len + Self::ALIGN];
+        let from = memory.as_ptr().align_offset(Self::ALIGN).min(Self::ALIGN);
+        Self { memory, from, len }
+    }
+
+    /// These elements.
+    pub fn of_f32(values: &[f32]) -> Self {
+        let mut buffer = Self::zeroed(values.len() * 4);
+        for (slot, value) in buffer.bytes_mut().chunks_exact_mut(4).zip(values) {
+            slot.copy_from_slice(&value.to_ne_bytes());
+        }
+        buffer
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.memory[self.from..self.from + self.len]
+    }
+
+    /// The bytes, to be written.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.from..self.from + self.len]
+    }
+
+    /// The bytes as elements.
+    pub fn to_f32(&self) -> Vec<f32> {
+        let (words, _) = self.bytes().as_chunks::<4>();
+        words.iter().map(|word| f32::from_ne_bytes(*word)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_and_keep_what_is_put_in() {
+        for len in [0, 1, 3, 4096] {
+            let buffer = Buffer::zeroed(len);
+            assert_eq!(buffer.bytes().len(), len);
+            assert!(len == 0 || buffer.bytes().as_ptr().addr().is_multiple_of(64));
+        }
+        assert_eq!(Buffer::of_f32(&[1.5, -2.0]).to_f32(), [1.5, -2.0]);
+    }
+}

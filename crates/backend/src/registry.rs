@@ -1,0 +1,99 @@
+//! Which backend serves which target.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::{Backend, BackendError};
+
+type Opener = dyn Fn(&str) -> Result<Arc<dyn Backend>, BackendError> + Send + Sync;
+
+/// Backends by target: a value that the caller fills, so there is no global state and no backend is privileged.
+#[derive(Default)]
+pub struct Registry {
+    entries: Vec<Entry>,
+}
+
+/// A backend that a [`Registry`] can open.
+pub struct Entry {
+    /// The backend's name.
+    pub name: &'static str,
+    /// One line for people.
+    pub about: String,
+    /// The targets it serves, for people: `cpu, cpu-native`.
+    pub targets: String,
+    serves: Box<dyn Fn(&str) -> bool + Send + Sync>,
+    open: Box<Opener>,
+}
+
+impl Entry {
+    /// A backend that serves the targets for which `serves` says so, and is made by `open`.
+    pub fn new(
+        name: &'static str,
+        about: impl Into<String>,
+        targets: impl Into<String>,
+        serves: impl Fn(&str) -> bool + Send + Sync + 'static,
+        open: impl Fn(&str) -> Result<Arc<dyn Backend>, BackendError> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name,
+            about: about.into(),
+            targets: targets.into(),
+            serves: Box::new(serves),
+            open: Box::new(open),
+        }
+    }
+
+    /// Opens the backend for `target`.
+    ///
+    /// # Errors
+    /// What the backend says.
+    pub fn open(&self, target: &str) -> Result<Arc<dyn Backend>, BackendError> {
+        (self.open)(target)
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("name", &self.name)
+            .field("targets", &self.targets)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Registry {
+    /// An empty registry.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a backend. Of two that serve a target, the first added wins.
+    pub fn add(&mut self, entry: Entry) -> &mut Self {
+        self.entries.push(entry);
+        self
+    }
+
+    /// What was added, in order.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Opens the backend that serves `target`.
+    ///
+    /// # Errors
+    /// [`BackendError::UnknownTarget`], or what the backend says.
+    pub fn open(&self, target: &str) -> Result<Arc<dyn Backend>, BackendError> {
+        let entry = self.entries.iter().find(|entry| (entry.serves)(target));
+        let entry = entry.ok_or_else(|| BackendError::UnknownTarget {
+            target: target.to_owned(),
+            known: self.entries.iter().map(|entry| entry.targets.as_str()).collect::<Vec<_>>().join(", "),
+        })?;
+        entry.open(target)
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.entries).finish()
+    }
+}
