@@ -1,0 +1,454 @@
+//! The entry's file format: bytes in, bytes out, no disk.
+
+use std::ops::Range;
+use std::time::{Duration, SystemTime};
+
+use opbuild_digest::Digest;
+use thiserror::Error;
+
+use crate::checksum::checksum;
+
+/// The largest entry that is written or read: 1 GiB.
+pub const MAX_ENTRY_BYTES: u64 = 1 << 30;
+
+const MAGIC: &[u8; 8] = b"OPBKERN\0";
+const FORMAT: u32 = 1;
+const FIXED: usize = 8 + 4 + 4 + 32 + 8 + 8 + 4 + 4 + 8;
+const MEMBER: usize = 1 + 1 + 8 + 32;
+const MAX_MEMBERS: usize = 64;
+const EAGER: u8 = 1;
+
+/// An entry to be stored.
+#[derive(Clone, Debug)]
+pub struct Draft<'a> {
+    validation: u32,
+    created: SystemTime,
+    members: Vec<(&'a str, &'a [u8], bool)>,
+}
+
+impl<'a> Draft<'a> {
+    /// An entry without members, with the caller's validation stamp.
+    pub fn new(validation: u32) -> Self {
+        Self { validation, created: SystemTime::now(), members: Vec::new() }
+    }
+
+    /// Sets when the entry was made; otherwise that is when the draft was.
+    #[must_use]
+    pub fn created(mut self, created: SystemTime) -> Self {
+        self.created = created;
+        self
+    }
+
+    /// Adds a member that every hit returns.
+    #[must_use]
+    pub fn eager(mut self, name: &'a str, bytes: &'a [u8]) -> Self {
+        self.members.push((name, bytes, true));
+        self
+    }
+
+    /// Adds a member that is only read on demand.
+    #[must_use]
+    pub fn lazy(mut self, name: &'a str, bytes: &'a [u8]) -> Self {
+        self.members.push((name, bytes, false));
+        self
+    }
+
+    /// What to say of an entry that [`encode`](Self::encode) refuses.
+    pub(crate) fn too_large(&self) -> crate::StoreError {
+        let bytes = self.members.iter().map(|(name, bytes, _)| (name.len() + bytes.len()) as u64).sum();
+        crate::StoreError::TooLarge { members: self.members.len(), bytes }
+    }
+
+    /// The file. `None` if a bound is exceeded: 64 members, names of 1 to 255 bytes, [`MAX_ENTRY_BYTES`].
+    pub(crate) fn encode(&self, key: &Digest) -> Option<Vec<u8>> {
+        let names_fit = self.members.iter().all(|(name, ..)| (1..=255).contains(&name.len()));
+        if self.members.len() > MAX_MEMBERS || !names_fit {
+            return None;
+        }
+        let ordered = || {
+            let eager = self.members.iter().filter(|(.., eager)| *eager);
+            eager.chain(self.members.iter().filter(|(.., eager)| !*eager))
+        };
+        let names: usize = self.members.iter().map(|(name, ..)| name.len()).sum();
+        let prefix = FIXED + MEMBER * self.members.len() + names + Digest::LEN;
+        let body: usize = self.members.iter().map(|(_, bytes, _)| bytes.len()).sum();
+        let length = prefix.checked_add(body).filter(|length| *length as u64 <= MAX_ENTRY_BYTES)?;
+
+        let rest: Vec<u8> = self
+            .members
+            .iter()
+            .filter(|(.., eager)| !eager)
+            .flat_map(|(_, b, _)| b.iter().copied())
+            .collect();
+        let created = self.created.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let mut file = Vec::with_capacity(length);
+        file.extend(MAGIC);
+        file.extend(FORMAT.to_le_bytes());
+        file.extend((prefix as u32).to_le_bytes());
+        file.extend(key.as_bytes());
+        file.extend((length as u64).to_le_bytes());
+        file.extend((created.as_nanos() as u64).to_le_bytes());
+        file.extend(self.validation.to_le_bytes());
+        file.extend((self.members.len() as u32).to_le_bytes());
+        file.extend(checksum(&rest).to_le_bytes());
+        for (name, bytes, eager) in ordered() {
+            file.push(if *eager { EAGER } else { 0 });
+            file.push(name.len() as u8);
+            file.extend((bytes.len() as u64).to_le_bytes());
+            file.extend(Digest::of(bytes).as_bytes());
+            file.extend(name.as_bytes());
+        }
+        let digest = Digest::of(&file);
+        file.extend(digest.as_bytes());
+        ordered().for_each(|(_, bytes, _)| file.extend(*bytes));
+        Some(file)
+    }
+}
+
+/// A stored entry, checked.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    file: Vec<u8>,
+    key: Digest,
+    validation: u32,
+    created: SystemTime,
+    members: Vec<Member>,
+}
+
+#[derive(Clone, Debug)]
+struct Member {
+    name: Range<usize>,
+    body: Range<usize>,
+    digest: Digest,
+    eager: bool,
+}
+
+impl Entry {
+    /// The entry's key.
+    pub fn key(&self) -> &Digest {
+        &self.key
+    }
+
+    /// The caller's stamp from [`Draft::new`].
+    pub fn validation(&self) -> u32 {
+        self.validation
+    }
+
+    /// When the entry was made.
+    pub fn created(&self) -> SystemTime {
+        self.created
+    }
+
+    /// Bytes of the whole entry.
+    pub fn file_bytes(&self) -> usize {
+        self.file.len()
+    }
+
+    /// The eager member `name`: its digest was checked when the entry was read.
+    pub fn member(&self, name: &str) -> Option<&[u8]> {
+        self.find(name).filter(|member| member.eager).map(|member| &self.file[member.body.clone()])
+    }
+
+    /// The digest of the member `name`.
+    pub fn member_digest(&self, name: &str) -> Option<&Digest> {
+        self.find(name).map(|member| &member.digest)
+    }
+
+    /// Any member, its digest checked now if it is not eager.
+    ///
+    /// # Errors
+    /// [`Damage::MemberDigest`].
+    pub fn lazy_member(&self, name: &str) -> Result<Option<&[u8]>, Damage> {
+        self.find(name).map(|member| self.checked(member)).transpose()
+    }
+
+    /// Names of all members, in file order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.members.iter().filter_map(|member| std::str::from_utf8(&self.file[member.name.clone()]).ok())
+    }
+
+    fn find(&self, name: &str) -> Option<&Member> {
+        self.members.iter().find(|member| &self.file[member.name.clone()] == name.as_bytes())
+    }
+
+    fn checked(&self, member: &Member) -> Result<&[u8], Damage> {
+        let bytes = &self.file[member.body.clone()];
+        match Digest::of(bytes) {
+            found if found == member.digest => Ok(bytes),
+            found => Err(Damage::MemberDigest {
+                name: String::from_utf8_lossy(&self.file[member.name.clone()]).into_owned(),
+                expected: member.digest,
+                found,
+            }),
+        }
+    }
+
+    /// Decodes and checks a whole file. `key` is the key asked for, or `None` to take whichever it has.
+    ///
+    /// # Errors
+    /// [`Damage`], the first check that fails.
+    pub fn decode(file: Vec<u8>, key: Option<&Digest>) -> Result<Self, Damage> {
+        let mut reader = Reader { file: &file, at: 0 };
+        let magic = reader.take::<8>("magic")?;
+        if &magic != MAGIC {
+            return Err(Damage::Magic { found: magic });
+        }
+        let format = reader.u32("format")?;
+        if format != FORMAT {
+            return Err(Damage::Format { expected: FORMAT, found: format });
+        }
+        let prefix = reader.u32("length of the prefix")? as usize;
+        if prefix < FIXED + Digest::LEN || prefix > file.len() {
+            return Err(Damage::Truncated {
+                what: "prefix",
+                expected: prefix as u64,
+                found: file.len() as u64,
+            });
+        }
+        let (head, stored) = file[..prefix].split_at(prefix - Digest::LEN);
+        let found = Digest::of(head);
+        if found.as_bytes() != stored {
+            return Err(Damage::PrefixDigest { found });
+        }
+
+        // From here on the prefix is what some writer wrote; it may still be another entry's.
+        let own = Digest::from_bytes(reader.take("key")?);
+        if let Some(key) = key.filter(|key| **key != own) {
+            return Err(Damage::WrongKey { expected: *key, found: own });
+        }
+        let length = reader.u64("length of the file")?;
+        if length != file.len() as u64 {
+            return Err(Damage::Truncated { what: "file", expected: length, found: file.len() as u64 });
+        }
+        let created = SystemTime::UNIX_EPOCH + Duration::from_nanos(reader.u64("creation time")?);
+        let validation = reader.u32("validation stamp")?;
+        let count = reader.u32("number of members")? as usize;
+        let rest_sum = reader.u64("checksum")?;
+        let members = members(&mut reader, count, prefix)?;
+
+        let entry = Self { key: own, validation, created, members, file };
+        for member in entry.members.iter().filter(|member| member.eager) {
+            entry.checked(member)?;
+        }
+        let rest = entry.members.iter().rfind(|member| member.eager).map_or(prefix, |last| last.body.end);
+        if checksum(&entry.file[rest..]) != rest_sum {
+            return Err(Damage::Checksum { from: rest as u64 });
+        }
+        Ok(entry)
+    }
+}
+
+/// The member table: eager ones first, filling the file from the end of the prefix to its own end.
+fn members(reader: &mut Reader<'_>, count: usize, prefix: usize) -> Result<Vec<Member>, Damage> {
+    if count > MAX_MEMBERS {
+        return Err(Damage::Table { problem: "too many members" });
+    }
+    let mut members: Vec<Member> = Vec::with_capacity(count);
+    let mut body = prefix;
+    for _ in 0..count {
+        let [flags, name_len] = reader.take("member")?;
+        let len = usize::try_from(reader.u64("length of a member")?).unwrap_or(usize::MAX);
+        let digest = Digest::from_bytes(reader.take("digest of a member")?);
+        let name = reader.range(usize::from(name_len), "name of a member")?;
+        let end = body.checked_add(len).filter(|end| *end <= reader.file.len());
+        let end = end.ok_or(Damage::Table { problem: "a member ends behind the file" })?;
+        let eager = flags & EAGER != 0;
+        if eager && members.last().is_some_and(|last| !last.eager) {
+            return Err(Damage::Table { problem: "an eager member stands behind another" });
+        }
+        members.push(Member { name, body: body..end, digest, eager });
+        body = end;
+    }
+    if body != reader.file.len() || reader.at != prefix - Digest::LEN {
+        return Err(Damage::Table { problem: "bytes that belong to no member" });
+    }
+    Ok(members)
+}
+
+struct Reader<'a> {
+    file: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn range(&mut self, len: usize, what: &'static str) -> Result<Range<usize>, Damage> {
+        let end = self.at.saturating_add(len);
+        if end > self.file.len() {
+            return Err(Damage::Truncated { what, expected: end as u64, found: self.file.len() as u64 });
+        }
+        Ok(std::mem::replace(&mut self.at, end)..end)
+    }
+
+    fn take<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Damage> {
+        let range = self.range(N, what)?;
+        let mut bytes = [0; N];
+        bytes.copy_from_slice(&self.file[range]);
+        Ok(bytes)
+    }
+
+    fn u32(&mut self, what: &'static str) -> Result<u32, Damage> {
+        self.take(what).map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self, what: &'static str) -> Result<u64, Damage> {
+        self.take(what).map(u64::from_le_bytes)
+    }
+}
+
+/// What is wrong with the bytes of an entry.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Damage {
+    /// Not an entry at all.
+    #[error("not a store entry: it begins with {}", found.escape_ascii())]
+    Magic {
+        /// The first bytes.
+        found: [u8; 8],
+    },
+    /// An entry of another format.
+    #[error("entry format {found}, expected {expected}")]
+    Format {
+        /// The format that this version writes.
+        expected: u32,
+        /// The format found.
+        found: u32,
+    },
+    /// Fewer or more bytes than there should be.
+    #[error("{what}: expected {expected} bytes, found {found}")]
+    Truncated {
+        /// What ends in the wrong place.
+        what: &'static str,
+        /// How many bytes belong there.
+        expected: u64,
+        /// How many there are.
+        found: u64,
+    },
+    /// The prefix is not what was written.
+    #[error("the prefix is damaged: its SHA-256 is {found}")]
+    PrefixDigest {
+        /// The prefix's digest now.
+        found: Digest,
+    },
+    /// A whole entry under another entry's name.
+    #[error("the entry belongs to key {found}, expected {expected}")]
+    WrongKey {
+        /// The key asked for.
+        expected: Digest,
+        /// The key in the prefix.
+        found: Digest,
+    },
+    /// The member table contradicts itself.
+    #[error("the member table is wrong: {problem}")]
+    Table {
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// A member is not what was written.
+    #[error("member `{name}` is damaged: expected SHA-256 {expected}, found {found}")]
+    MemberDigest {
+        /// The member.
+        name: String,
+        /// The digest that was stored.
+        expected: Digest,
+        /// The digest now.
+        found: Digest,
+    },
+    /// Bytes behind the eager members are not what was written.
+    #[error("the entry is damaged somewhere behind byte {from}: its checksum is wrong")]
+    Checksum {
+        /// Where the checksummed bytes begin.
+        from: u64,
+    },
+    /// More bytes than any entry has.
+    #[error("the entry has {bytes} bytes, more than the {limit} that are read")]
+    TooLarge {
+        /// Bytes of the file.
+        bytes: u64,
+        /// [`MAX_ENTRY_BYTES`].
+        limit: u64,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> (Digest, Vec<u8>) {
+        let key = Digest::of(b"key");
+        let draft =
+            Draft::new(7).lazy("info", b"{\"job\": 1}").eager("json", b"{}").eager("object", &[3; 100]);
+        (key, draft.lazy("header", b"for people").encode(&key).unwrap())
+    }
+
+    #[test]
+    fn members_come_back_eager_first() {
+        let (key, file) = sample();
+        let entry = Entry::decode(file, Some(&key)).unwrap();
+        assert_eq!(entry.names().collect::<Vec<_>>(), ["json", "object", "info", "header"]);
+        assert_eq!(entry.member("object"), Some(&[3; 100][..]));
+        assert_eq!(entry.member("info"), None);
+        assert_eq!(entry.lazy_member("info").unwrap(), Some(&b"{\"job\": 1}"[..]));
+        assert_eq!(entry.validation(), 7);
+    }
+
+    #[test]
+    fn any_changed_byte_is_damage() {
+        let (key, file) = sample();
+        for at in 0..file.len() {
+            for change in [1, 0x80, 0xff] {
+                let mut bad = file.clone();
+                bad[at] ^= change;
+                assert!(Entry::decode(bad, Some(&key)).is_err(), "byte {at} ^ {change:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn any_other_length_is_damage() {
+        let (key, file) = sample();
+        for end in 0..file.len() {
+            assert!(Entry::decode(file[..end].to_vec(), Some(&key)).is_err(), "{end}");
+        }
+        assert!(Entry::decode([&file[..], &[0]].concat(), Some(&key)).is_err());
+    }
+
+    #[test]
+    fn an_entry_is_bound_to_its_key() {
+        let (key, file) = sample();
+        let other = Digest::of(b"other");
+        let expected = Damage::WrongKey { expected: other, found: key };
+        assert_eq!(Entry::decode(file, Some(&other)).unwrap_err(), expected);
+    }
+
+    /// A forged table under a correct prefix digest: no panic, no allocation beyond the file.
+    #[test]
+    fn forged_tables_are_refused() {
+        let (key, file) = sample();
+        let prefix = u32::from_le_bytes(file[12..16].try_into().unwrap()) as usize;
+        let forge = |at: usize, bytes: &[u8]| {
+            let mut bad = file.clone();
+            bad[at..at + bytes.len()].copy_from_slice(bytes);
+            let digest = Digest::of(&bad[..prefix - 32]);
+            bad[prefix - 32..prefix].copy_from_slice(digest.as_bytes());
+            Entry::decode(bad, Some(&key))
+        };
+        assert!(forge(72 - 8, &[0; 0]).is_ok());
+        let count = FIXED - 12;
+        assert!(matches!(forge(count, &u32::MAX.to_le_bytes()), Err(Damage::Table { .. })));
+        assert!(matches!(forge(count, &3u32.to_le_bytes()), Err(Damage::Table { .. })));
+        let first_len = FIXED + 2;
+        assert!(matches!(forge(first_len, &u64::MAX.to_le_bytes()), Err(Damage::Table { .. })));
+        assert!(forge(first_len, &3u64.to_le_bytes()).is_err());
+        assert!(forge(FIXED + 1, &[255]).is_err());
+    }
+
+    #[test]
+    fn bounds_hold_when_writing() {
+        let key = Digest::of(b"");
+        let long = "n".repeat(256);
+        assert!(Draft::new(0).eager(&long, b"").encode(&key).is_none());
+        assert!(Draft::new(0).eager("", b"").encode(&key).is_none());
+        let many = (0..65).fold(Draft::new(0), |draft, _| draft.eager("n", b""));
+        assert!(many.encode(&key).is_none());
+    }
+}

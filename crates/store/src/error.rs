@@ -1,0 +1,70 @@
+//! What can go wrong in the store.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// Why the store could not do what it was asked. No entry is harmed by any of these.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// A file operation failed.
+    #[error("cannot {action} `{path}`: {source}")]
+    Io {
+        /// What was tried, such as `create`.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Something other than a folder stands where the store should be.
+    #[error(
+        "the cache folder `{path}` is not a folder; choose another with --op_compiler_cache_dir or OPBUILD_CACHE_DIR"
+    )]
+    NotAFolder {
+        /// Where.
+        path: PathBuf,
+    },
+    /// A read-only store that is not there.
+    #[error("there is no store at `{path}`; a store is made by a build in the modes enable or force")]
+    NoStore {
+        /// Where.
+        path: PathBuf,
+    },
+    /// A folder or file that somebody else could have written.
+    #[error(
+        "`{path}` is not trusted: {problem}. A cached kernel is code that will run. {way_out}, or choose another folder \
+         with --op_compiler_cache_dir"
+    )]
+    Untrusted {
+        /// What was found.
+        path: PathBuf,
+        /// Why it is not trusted.
+        problem: String,
+        /// What to do.
+        way_out: String,
+    },
+    /// A target whose name cannot be a folder's.
+    #[error(
+        "`{target}` cannot be a target's name: expected letters, digits, `_`, `-` and `.`, at most 100 bytes"
+    )]
+    TargetName {
+        /// The name.
+        target: String,
+    },
+    /// An entry beyond the format's bounds.
+    #[error("an entry of {members} members and {bytes} bytes is too large: at most 64 members and 1 GiB")]
+    TooLarge {
+        /// Its members.
+        members: usize,
+        /// Their bytes.
+        bytes: u64,
+    },
+    /// A write to a store that was opened for reading.
+    #[error("the store at `{path}` was opened for reading only")]
+    ReadOnly {
+        /// Where.
+        path: PathBuf,
+    },
+}

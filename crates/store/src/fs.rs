@@ -1,0 +1,163 @@
+//! Every access to the disk: the only module of this crate that may touch `std::fs`.
+#![expect(clippy::disallowed_methods, reason = "this is the crate's I/O module")]
+
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Which file a path led to, so that a later look can tell whether it still does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Inode {
+    dev: u64,
+    ino: u64,
+}
+
+impl Inode {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self { dev: metadata.dev(), ino: metadata.ino() }
+    }
+
+    /// The file that `path` names now, itself and not where a link points.
+    pub(crate) fn at(path: &Path) -> io::Result<Self> {
+        std::fs::symlink_metadata(path).map(|metadata| Self::of(&metadata))
+    }
+}
+
+/// A whole file, read with one open, one fstat and one read.
+pub(crate) struct WholeFile {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) metadata: Metadata,
+}
+
+/// Reads a file. More than `limit` bytes are not read: the bytes are then empty, and the metadata says how many.
+pub(crate) fn read_whole(path: &Path, limit: u64) -> io::Result<WholeFile> {
+    let file = OpenOptions::new().read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let length = metadata.len();
+    let mut bytes = Vec::new();
+    if length <= limit {
+        bytes.try_reserve_exact(length as usize)?;
+        file.take(length).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 != length {
+            // The file system gave less than it had promised: trouble, not damage.
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file ended early"));
+        }
+    }
+    Ok(WholeFile { bytes, metadata })
+}
+
+/// Writes `bytes` to a new file in `folder`, syncs its data and renames it to `target`. Leaves nothing on failure.
+pub(crate) fn publish(folder: &Path, target: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut temp = tempfile::Builder::new().prefix("put-").tempfile_in(folder)?;
+    temp.as_file_mut().write_all(bytes)?;
+    temp.as_file().set_permissions(std::fs::Permissions::from_mode(mode))?;
+    temp.as_file().sync_data()?;
+    temp.persist(target).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// Writes a small file once; one that is there stays as it is.
+pub(crate) fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    match OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(mut file) => file.write_all(text.as_bytes()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens a folder for looking at what was opened. Links are followed only if `follow`.
+pub(crate) fn folder_metadata(path: &Path, follow: bool) -> io::Result<Metadata> {
+    let flags = OFlags::DIRECTORY | if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+    OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?.metadata()
+}
+
+/// Creates a folder and those above it; one that is there is fine. True if it was not.
+pub(crate) fn create_folders(path: &Path, mode: u32) -> io::Result<bool> {
+    if path.is_dir() {
+        return Ok(false);
+    }
+    DirBuilder::new().recursive(true).mode(mode).create(path).map(|()| true)
+}
+
+/// Creates one folder; one that is there is fine. A shared one gets its bits whatever the umask.
+pub(crate) fn create_folder(path: &Path, shared: bool) -> io::Result<()> {
+    match DirBuilder::new().mode(0o755).create(path) {
+        Ok(()) if shared => std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o2775)),
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Moves a file within the store.
+pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::rename(from, to)
+}
+
+/// Removes a file, or a link, never what it points to. One that is not there is fine.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Syncs a folder, so that renames into it survive a power cut.
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Opens a lock file, made if need be. Never shared with children: std opens everything close-on-exec.
+pub(crate) fn open_lock(path: &Path, shared: bool) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(if shared { 0o660 } else { 0o600 })
+        .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+        .open(path)
+}
+
+/// What an attempt to lock came to.
+pub(crate) enum TryLock {
+    Locked,
+    Busy,
+    Unsupported,
+}
+
+/// Tries to lock, at once.
+pub(crate) fn try_lock(file: &File) -> io::Result<TryLock> {
+    use rustix::io::Errno;
+    match file.try_lock() {
+        Ok(()) => Ok(TryLock::Locked),
+        Err(TryLockError::WouldBlock) => Ok(TryLock::Busy),
+        Err(TryLockError::Error(error)) => match Errno::from_io_error(&error) {
+            Some(Errno::INTR) => Ok(TryLock::Busy),
+            Some(Errno::NOLCK | Errno::NOTSUP | Errno::NOSYS) => Ok(TryLock::Unsupported),
+            _ => Err(error),
+        },
+    }
+}
+
+/// Replaces the content of an open file.
+pub(crate) fn overwrite(file: &File, text: &str) -> io::Result<()> {
+    use std::os::unix::fs::FileExt;
+    file.set_len(0)?;
+    file.write_all_at(text.as_bytes(), 0)
+}
+
+/// The beginning of an open file, up to `limit` bytes.
+pub(crate) fn read_start(file: &File, limit: usize) -> io::Result<Vec<u8>> {
+    use std::os::unix::fs::FileExt;
+    let mut bytes = vec![0; limit];
+    let read = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}

@@ -1,0 +1,77 @@
+//! A crash-safe, shareable, self-checking on-disk store for compiled kernels.
+//!
+//! The store keeps *entries*: a few named byte strings under a 256-bit key. It knows no operator, no compiler and no
+//! framework; what the key covers and what the members mean is its caller's affair.
+//!
+//! # Layout
+//!
+//! ```text
+//! <root>/                     CACHEDIR.TAG  .gitignore
+//!   v1/                       the format's version; folders of other versions are left alone
+//!     <target>/               one folder a chip: Ascend910B1, cpu-x86_64, ...
+//!       entries/ab/abcd….kern one file an entry: published by one rename, read with one open
+//!       locks/abcd…           one a key, only while somebody makes that entry
+//!       tmp/                  entries being written
+//!       quarantine/           damaged entries, each with the reason beside it
+//! ```
+//!
+//! # An entry
+//!
+//! All numbers little-endian.
+//!
+//! ```text
+//! prefix   8  "OPBKERN\0"
+//!          4  format, 1             4  length of the prefix, its digest included
+//!         32  key                   8  length of the file
+//!          8  created, Unix ns      4  validation stamp, the caller's
+//!          4  number of members     8  checksum of all bytes behind the eager members
+//!        per member:  1  flags (1 = eager)   1  length of its name   8  length   32  SHA-256   n  name
+//!         32  SHA-256 of the prefix so far
+//! members  eager ones first, then the others; nothing between, nothing behind
+//! ```
+//!
+//! A hit is one open, one fstat, one read. It checks that the key in the prefix is the one asked for, the prefix's
+//! digest, the exact length, the SHA-256 of every member it returns (the eager ones), and the checksum of the rest.
+//! The checksum's steps are bijections, so no change of a single byte escapes it: **an entry with any one byte changed
+//! is never a hit**. Members that are not eager are checked by SHA-256 when they are read.
+//!
+//! # Promises
+//!
+//! * A reader sees a whole entry or none: entries appear by rename only, and are never written to afterwards.
+//! * Readers take no locks. Locks ([`KeyLock`]) save work and guard removals; no hit's correctness rests on one.
+//! * Damage (bytes that were fully read and do not check) is a miss with a reason, and can be quarantined. Trouble
+//!   (EIO, ESTALE, EMFILE, EACCES, a short read) is a miss that leaves the entry alone.
+//! * Only folders and files of trusted owners are used: a cached kernel is code that will run. See [`Config`].
+//! * Nothing follows a symbolic link below the root.
+//!
+//! ```
+//! use opbuild_digest::Digest;
+//! use opbuild_store::{Config, Draft, Lookup, Store};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! let store = Store::open(Config::new(folder.path()))?.target("cpu-x86_64")?;
+//! let key = Digest::of(b"everything that can change the kernel's bytes");
+//! let draft = Draft::new(1).eager("object", b"\x7fELF...").lazy("header", b"for people");
+//! store.put(&key, &draft)?;
+//!
+//! let Lookup::Hit(entry) = store.get(&key) else { panic!("just put") };
+//! assert_eq!(entry.member("object"), Some(&b"\x7fELF..."[..]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod checksum;
+mod entry;
+mod error;
+mod fs;
+mod lock;
+mod mode;
+mod store;
+mod target;
+mod trust;
+
+pub use entry::{Damage, Draft, Entry, MAX_ENTRY_BYTES};
+pub use error::StoreError;
+pub use lock::{KeyLock, LockOutcome, Patience};
+pub use mode::{Mode, ParseModeError};
+pub use store::{Access, Config, Store};
+pub use target::{Judged, Lookup, Miss, Put, Replace, TargetStore};

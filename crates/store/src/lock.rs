@@ -1,0 +1,109 @@
+//! The lock on one key: whoever holds it makes the entry, others wait for that.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::StoreError;
+use crate::fs::{self, Inode, TryLock};
+
+/// What a failed maker leaves for those who waited, behind this word.
+const FAILED: &str = "failed: ";
+const MAX_REASON: usize = 64 * 1024;
+
+/// How long to wait for a lock.
+#[derive(Clone, Copy)]
+pub struct Patience<'a> {
+    /// Until when, if not for ever.
+    pub deadline: Option<Instant>,
+    /// Says when to give up.
+    pub cancelled: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl std::fmt::Debug for Patience<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Patience").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+/// What asking for a lock came to. None of these is an error.
+#[derive(Debug)]
+pub enum LockOutcome {
+    /// The lock is held now. Look again before making the entry: another may have made it meanwhile.
+    Acquired(KeyLock),
+    /// Whoever held it while we waited failed for a reason that would meet us too.
+    HolderFailed(String),
+    /// The deadline passed while another held it.
+    TimedOut,
+    /// The caller gave up.
+    Cancelled,
+    /// This file system has no locks; go on without, safety rests on rename alone.
+    Unsupported,
+}
+
+/// A held lock. Dropping it releases it; a process that dies releases it too.
+#[derive(Debug)]
+pub struct KeyLock {
+    file: File,
+    path: PathBuf,
+    waited: bool,
+}
+
+impl KeyLock {
+    /// Whether another held the lock when we asked.
+    pub fn waited(&self) -> bool {
+        self.waited
+    }
+
+    /// Releases the lock, leaving `reason` to those who are waiting now. Later comers try for themselves.
+    pub fn release_failed(self, reason: &str) {
+        let end = reason.floor_char_boundary(MAX_REASON - FAILED.len());
+        // If this cannot be written, the waiters try for themselves: more work, no harm.
+        let _ = fs::overwrite(&self.file, &format!("{FAILED}{}", &reason[..end]));
+    }
+}
+
+impl Drop for KeyLock {
+    /// Only the holder unlinks, while it holds: so whoever gets this lock next can tell that the path has moved on.
+    fn drop(&mut self) {
+        let own = self.file.metadata().map(|metadata| Inode::of(&metadata)).ok();
+        if own.is_some() && Inode::at(&self.path).ok() == own {
+            let _ = fs::remove(&self.path);
+        }
+    }
+}
+
+/// Takes the lock at `path`, polling every 1 to 20 ms while another holds it.
+pub(crate) fn acquire(path: &Path, shared: bool, patience: Patience<'_>) -> Result<LockOutcome, StoreError> {
+    let trouble = |action| move |source| StoreError::Io { action, path: path.to_owned(), source };
+    let mut pause = Duration::from_millis(1);
+    let mut waited = false;
+    loop {
+        let file = fs::open_lock(path, shared).map_err(trouble("open the lock"))?;
+        loop {
+            match fs::try_lock(&file).map_err(trouble("lock"))? {
+                TryLock::Locked => break,
+                TryLock::Unsupported => return Ok(LockOutcome::Unsupported),
+                TryLock::Busy => waited = true,
+            }
+            if (patience.cancelled)() {
+                return Ok(LockOutcome::Cancelled);
+            }
+            if patience.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Ok(LockOutcome::TimedOut);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+        // The holder unlinks before it releases, so what we locked may no longer be what the path names; others lock
+        // the new file. Then this one is a message, not a lock.
+        let locked = Inode::of(&file.metadata().map_err(trouble("look at the lock"))?);
+        if Inode::at(path).ok() == Some(locked) {
+            return Ok(LockOutcome::Acquired(KeyLock { file, path: path.to_owned(), waited }));
+        }
+        let left = fs::read_start(&file, MAX_REASON).unwrap_or_default();
+        if waited && let Some(reason) = left.strip_prefix(FAILED.as_bytes()) {
+            return Ok(LockOutcome::HolderFailed(String::from_utf8_lossy(reason).into_owned()));
+        }
+    }
+}

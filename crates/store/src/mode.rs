@@ -1,0 +1,85 @@
+//! Cache modes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// How a build uses the store. The first three are CANN's `op_compiler_cache_mode`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Take what is there, compile and keep what is not.
+    #[default]
+    Enable,
+    /// Compile everything, and replace each entry.
+    Force,
+    /// Neither take nor keep.
+    Disable,
+    /// Take what is there, compile what is not, keep nothing.
+    ReadOnly,
+    /// Take what is there; what is not there is an error. For hosts that must not compile.
+    Require,
+}
+
+impl Mode {
+    /// Every mode.
+    pub const ALL: [Self; 5] = [Self::Enable, Self::Force, Self::Disable, Self::ReadOnly, Self::Require];
+
+    /// The mode's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Enable => "enable",
+            Self::Force => "force",
+            Self::Disable => "disable",
+            Self::ReadOnly => "read-only",
+            Self::Require => "require",
+        }
+    }
+
+    /// Whether entries are taken from the store.
+    pub const fn takes(self) -> bool {
+        matches!(self, Self::Enable | Self::ReadOnly | Self::Require)
+    }
+
+    /// Whether entries are put into the store.
+    pub const fn keeps(self) -> bool {
+        matches!(self, Self::Enable | Self::Force)
+    }
+
+    /// Whether the build cannot do without the store.
+    pub const fn insists(self) -> bool {
+        matches!(self, Self::ReadOnly | Self::Require)
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A text that names no mode.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{0}` is not a cache mode: expected enable, force, disable, read-only or require")]
+pub struct ParseModeError(String);
+
+impl FromStr for Mode {
+    type Err = ParseModeError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|mode| mode.name() == text).ok_or_else(|| ParseModeError(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back() {
+        for mode in Mode::ALL {
+            assert_eq!(mode.name().parse::<Mode>(), Ok(mode));
+        }
+        assert!("Enable".parse::<Mode>().unwrap_err().to_string().contains("read-only"));
+    }
+}

@@ -1,0 +1,134 @@
+//! The root of a store.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::trust::Trust;
+use crate::{StoreError, TargetStore, fs};
+
+/// Where a store is, and whom it trusts.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The root folder. Made, with mode 0700, if it is not there.
+    pub root: PathBuf,
+    /// Whether entries may be written.
+    pub access: Access,
+    /// Users, besides this one, whose entries may be used.
+    pub trusted_owners: Vec<u32>,
+}
+
+/// Whether entries may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// They may.
+    ReadWrite,
+    /// They may not; nothing at all is written below the root.
+    ReadOnly,
+}
+
+impl Config {
+    /// A store at `root`, to be read and written by this user.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), access: Access::ReadWrite, trusted_owners: Vec::new() }
+    }
+}
+
+/// A store.
+#[derive(Clone, Debug)]
+pub struct Store {
+    config: Config,
+    trust: Trust,
+}
+
+impl Store {
+    /// Opens a store, making its root if it may.
+    ///
+    /// # Errors
+    /// A root that is no folder, is not trusted, or cannot be made.
+    pub fn open(config: Config) -> Result<Self, StoreError> {
+        let root = &config.root;
+        let writable = config.access == Access::ReadWrite;
+        if writable {
+            fs::create_folders(root, 0o700).map_err(|source| folder_trouble("create", root, source))?;
+        }
+        let metadata = match fs::folder_metadata(root, true) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(StoreError::NoStore { path: root.clone() });
+            }
+            other => other.map_err(|source| folder_trouble("open", root, source))?,
+        };
+        let trust = Trust::new(&config.trusted_owners);
+        trust.check(root, &metadata)?;
+        let store = Self { trust: trust.below(&metadata), config };
+        if writable {
+            store.mark()?;
+        }
+        store.folder(&store.version_dir())?;
+        Ok(store)
+    }
+
+    /// The part of the store for `target`.
+    ///
+    /// # Errors
+    /// A name that cannot be a folder's, or folders that cannot be made or are not trusted.
+    pub fn target(&self, target: &str) -> Result<TargetStore, StoreError> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+        if target.is_empty() || target.len() > 100 || target.starts_with('.') || !target.bytes().all(plain) {
+            return Err(StoreError::TargetName { target: target.to_owned() });
+        }
+        TargetStore::open(self, self.version_dir().join(target))
+    }
+
+    /// The root folder.
+    pub fn root(&self) -> &Path {
+        &self.config.root
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn trust(&self) -> &Trust {
+        &self.trust
+    }
+
+    fn version_dir(&self) -> PathBuf {
+        self.config.root.join("v1")
+    }
+
+    /// Makes a folder if it may, and checks whose it is. False if it is not there and may not be made.
+    pub(crate) fn folder(&self, path: &Path) -> Result<bool, StoreError> {
+        if self.config.access == Access::ReadWrite {
+            let made = fs::create_folder(path, self.trust.is_shared());
+            made.map_err(|source| folder_trouble("create", path, source))?;
+        }
+        match fs::folder_metadata(path, false) {
+            Ok(metadata) => self.trust.check(path, &metadata).map(|()| true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(folder_trouble("open", path, source)),
+        }
+    }
+
+    /// Tells backup programs and git to leave the store alone.
+    fn mark(&self) -> Result<(), StoreError> {
+        const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
+            # This folder is a cache of compiled kernels, made by opbuild. It can be deleted at any time.\n";
+        for (name, text) in [("CACHEDIR.TAG", TAG), (".gitignore", "*\n")] {
+            let path = self.config.root.join(name);
+            fs::write_new(&path, text).map_err(|source| StoreError::Io { action: "write", path, source })?;
+        }
+        Ok(())
+    }
+}
+
+fn folder_trouble(action: &'static str, path: &Path, source: io::Error) -> StoreError {
+    use io::ErrorKind::{AlreadyExists, NotADirectory};
+    match source.kind() {
+        NotADirectory | AlreadyExists => StoreError::NotAFolder { path: path.to_owned() },
+        // O_NOFOLLOW met a symbolic link.
+        _ if rustix::io::Errno::from_io_error(&source) == Some(rustix::io::Errno::LOOP) => {
+            StoreError::NotAFolder { path: path.to_owned() }
+        }
+        _ => StoreError::Io { action, path: path.to_owned(), source },
+    }
+}

@@ -1,0 +1,251 @@
+//! One target's entries: look up, put, quarantine, lock.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::SystemTime;
+
+use opbuild_digest::Digest;
+
+use crate::entry::{Damage, Draft, Entry, MAX_ENTRY_BYTES};
+use crate::fs::{self, Inode};
+use crate::lock::{self, KeyLock, LockOutcome, Patience};
+use crate::{Access, Store, StoreError};
+
+/// The entries of one target. Clones share what they learned about folders.
+#[derive(Clone, Debug)]
+pub struct TargetStore {
+    store: Store,
+    dir: PathBuf,
+    exists: bool,
+    /// What is known of each of the 256 entry folders.
+    shards: Arc<[AtomicU8; 256]>,
+}
+
+/// Nothing known yet; zero, as the array begins.
+const UNKNOWN: u8 = 0;
+const TRUSTED: u8 = 1;
+
+/// What a look-up came to.
+#[derive(Debug)]
+pub enum Lookup {
+    /// The entry, checked.
+    Hit(Box<Entry>),
+    /// None that can be used, and why.
+    Miss(Miss),
+}
+
+/// Why there is no usable entry. A miss is an outcome, not an error.
+#[derive(Debug)]
+pub enum Miss {
+    /// It is not there.
+    Absent,
+    /// It is there, and its bytes are wrong. [`TargetStore::quarantine`] takes it away.
+    Damaged(Judged),
+    /// It is there, and somebody who is not trusted could have written it. It is left alone.
+    Untrusted(StoreError),
+    /// It could not be read. It is left alone: the next attempt may succeed.
+    Trouble(StoreError),
+}
+
+impl std::fmt::Display for Miss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Absent => f.write_str("not in the store"),
+            Self::Damaged(judged) => write!(f, "damaged: {}", judged.damage),
+            Self::Untrusted(error) | Self::Trouble(error) => error.fmt(f),
+        }
+    }
+}
+
+/// A damaged entry: which file it was, and what is wrong.
+#[derive(Debug)]
+pub struct Judged {
+    /// What is wrong.
+    pub damage: Damage,
+    inode: Inode,
+}
+
+/// What [`TargetStore::put`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// The entry is in the store now.
+    Published,
+    /// A valid entry for this key was there already, and stays.
+    AlreadyThere,
+}
+
+/// Whether a put replaces a valid entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replace {
+    /// It stays.
+    Never,
+    /// It is replaced, atomically.
+    Always,
+}
+
+impl TargetStore {
+    pub(crate) fn open(store: &Store, dir: PathBuf) -> Result<Self, StoreError> {
+        let writable = store.config().access == Access::ReadWrite;
+        let exists = store.folder(&dir)? && store.folder(&dir.join("entries"))?;
+        if writable {
+            for name in ["locks", "tmp", "quarantine"] {
+                store.folder(&dir.join(name))?;
+            }
+            // Made once for all, so that a put never has to.
+            let last = dir.join("entries/ff");
+            if Inode::at(&last).is_err() {
+                for shard in 0..=255u8 {
+                    store.folder(&dir.join(format!("entries/{shard:02x}")))?;
+                }
+            }
+        }
+        let shards = Arc::new([const { AtomicU8::new(UNKNOWN) }; 256]);
+        Ok(Self { store: store.clone(), dir, exists, shards })
+    }
+
+    /// This target's folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Whether entries may be written.
+    pub fn is_writable(&self) -> bool {
+        self.store.config().access == Access::ReadWrite
+    }
+
+    /// Where the entry for `key` is, or would be.
+    pub fn path(&self, key: &Digest) -> PathBuf {
+        let name = key.to_string();
+        let mut path = String::with_capacity(96);
+        for part in ["entries/", &name[..2], "/", &name, ".kern"] {
+            path.push_str(part);
+        }
+        self.dir.join(path)
+    }
+
+    /// Looks up `key`. Takes no lock and writes nothing.
+    pub fn get(&self, key: &Digest) -> Lookup {
+        if !self.exists {
+            return Lookup::Miss(Miss::Absent);
+        }
+        let path = self.path(key);
+        let file = match fs::read_whole(&path, MAX_ENTRY_BYTES) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Lookup::Miss(Miss::Absent),
+            Err(source) => {
+                return Lookup::Miss(Miss::Trouble(StoreError::Io { action: "read", path, source }));
+            }
+        };
+        let trusted =
+            self.shard_is_trusted(key).and_then(|()| self.store.trust().check(&path, &file.metadata));
+        if let Err(error) = trusted {
+            return Lookup::Miss(Miss::Untrusted(error));
+        }
+        let bytes = file.metadata.len();
+        let decoded = match bytes > MAX_ENTRY_BYTES {
+            true => Err(Damage::TooLarge { bytes, limit: MAX_ENTRY_BYTES }),
+            false => Entry::decode(file.bytes, Some(key)),
+        };
+        match decoded {
+            Ok(entry) => Lookup::Hit(Box::new(entry)),
+            Err(damage) => Lookup::Miss(Miss::Damaged(Judged { damage, inode: Inode::of(&file.metadata) })),
+        }
+    }
+
+    /// Puts an entry, unless a valid one is there.
+    ///
+    /// # Errors
+    /// The entry could not be written; nothing of it is left, and what was there is still there.
+    pub fn put(&self, key: &Digest, draft: &Draft<'_>) -> Result<Put, StoreError> {
+        self.put_replacing(key, draft, Replace::Never)
+    }
+
+    /// Puts an entry; `replace` says what happens to a valid one that is there.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn put_replacing(
+        &self,
+        key: &Digest,
+        draft: &Draft<'_>,
+        replace: Replace,
+    ) -> Result<Put, StoreError> {
+        self.must_be_writable()?;
+        if replace == Replace::Never && matches!(self.get(key), Lookup::Hit(_)) {
+            return Ok(Put::AlreadyThere);
+        }
+        self.shard_is_trusted(key)?;
+        let file = draft.encode(key).ok_or_else(|| draft.too_large())?;
+        let path = self.path(key);
+        let published = fs::publish(&self.dir.join("tmp"), &path, &file, 0o644);
+        published.map_err(|source| StoreError::Io { action: "write", path, source })?;
+        Ok(Put::Published)
+    }
+
+    /// Takes a damaged entry away, into `quarantine/`, with the reason beside it. False if it is not there any more:
+    /// what stands under the key now was not judged, and stays.
+    ///
+    /// # Errors
+    /// It could not be moved; it is still there, and still not a hit.
+    pub fn quarantine(&self, key: &Digest, judged: &Judged, lock: &KeyLock) -> Result<bool, StoreError> {
+        let _held = lock;
+        self.must_be_writable()?;
+        let path = self.path(key);
+        if Inode::at(&path).ok() != Some(judged.inode) {
+            return Ok(false);
+        }
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let place = self.dir.join("quarantine").join(format!("{key}-{now}.kern"));
+        fs::rename(&path, &place).map_err(|source| StoreError::Io {
+            action: "move to quarantine",
+            path: path.clone(),
+            source,
+        })?;
+        // The reason is for people; without it the quarantine is still in order.
+        let _ = fs::write_new(&place.with_extension("reason"), &format!("{}\n", judged.damage));
+        Ok(true)
+    }
+
+    /// Takes the lock on `key`, waiting as long as `patience` has it. A store that is only read has no locks: nobody
+    /// who waits there could find the entry made.
+    ///
+    /// # Errors
+    /// The lock file cannot be made.
+    pub fn lock(&self, key: &Digest, patience: Patience<'_>) -> Result<LockOutcome, StoreError> {
+        if !self.is_writable() {
+            return Ok(LockOutcome::Unsupported);
+        }
+        let path = self.dir.join("locks").join(key.to_string());
+        lock::acquire(&path, self.store.trust().is_shared(), patience)
+    }
+
+    /// Makes what was put survive a power cut, as well as the file system can. Best effort.
+    pub fn sync(&self, keys: &[Digest]) {
+        let mut shards: Vec<u8> = keys.iter().map(|key| key.as_bytes()[0]).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        for shard in shards {
+            let _ = fs::sync_folder(&self.dir.join(format!("entries/{shard:02x}")));
+        }
+    }
+
+    fn must_be_writable(&self) -> Result<(), StoreError> {
+        match self.is_writable() {
+            true => Ok(()),
+            false => Err(StoreError::ReadOnly { path: self.dir.clone() }),
+        }
+    }
+
+    /// Checks whose the entry folder is, once each.
+    fn shard_is_trusted(&self, key: &Digest) -> Result<(), StoreError> {
+        let shard = key.as_bytes()[0];
+        let known = &self.shards[usize::from(shard)];
+        if known.load(Ordering::Relaxed) != TRUSTED {
+            self.store.folder(&self.dir.join(format!("entries/{shard:02x}")))?;
+            known.store(TRUSTED, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}

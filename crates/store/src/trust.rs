@@ -1,0 +1,74 @@
+//! Whose folders and files may be used.
+//!
+//! A cached kernel is code that will run, so an entry counts only if nobody but trusted people can have written it.
+//! Trusted are this user and those listed in the configuration. A folder with the set-group-id bit asks for sharing:
+//! if its owner is trusted, so is its group.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::StoreError;
+
+const SET_GROUP_ID: u32 = 0o2000;
+const GROUP_WRITES: u32 = 0o020;
+const OTHERS_WRITE: u32 = 0o002;
+
+/// The people who may have written what we read.
+#[derive(Clone, Debug)]
+pub(crate) struct Trust {
+    owners: Vec<u32>,
+    group: Option<u32>,
+}
+
+impl Trust {
+    /// This user and `others`.
+    pub(crate) fn new(others: &[u32]) -> Self {
+        let me = rustix::process::geteuid().as_raw();
+        Self { owners: std::iter::once(me).chain(others.iter().copied()).collect(), group: None }
+    }
+
+    /// The trust that holds below `root`: a shared root brings its group.
+    pub(crate) fn below(&self, root: &std::fs::Metadata) -> Self {
+        let shared = root.mode() & SET_GROUP_ID != 0;
+        Self { owners: self.owners.clone(), group: shared.then(|| root.gid()) }
+    }
+
+    /// Whether files made here are shared with a group.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.group.is_some()
+    }
+
+    /// Whether `what`, found at `path`, can be used.
+    pub(crate) fn check(&self, path: &Path, what: &std::fs::Metadata) -> Result<(), StoreError> {
+        let refuse = |problem: String, way_out: String| {
+            Err(StoreError::Untrusted { path: path.to_owned(), problem, way_out })
+        };
+        let (owner, group, mode) = (what.uid(), what.gid(), what.mode());
+        let by_group = self.group == Some(group);
+        if !self.owners.contains(&owner) && !by_group {
+            return refuse(
+                format!("its owner is user {owner}, and trusted are {:?}", self.owners),
+                format!(
+                    "If you trust that user, add {owner} to the trusted owners (--trusted-owner {owner})"
+                ),
+            );
+        }
+        if mode & OTHERS_WRITE != 0 {
+            return refuse(
+                format!("everybody can write to it (mode {:04o})", mode & 0o7777),
+                format!("Close it: chmod o-w '{}'", path.display()),
+            );
+        }
+        let asks_to_share = by_group || mode & SET_GROUP_ID != 0;
+        if mode & GROUP_WRITES != 0 && !asks_to_share {
+            return refuse(
+                format!("group {group} can write to it (mode {:04o})", mode & 0o7777),
+                format!(
+                    "To share it with that group: chmod g+s '{0}'; to close it: chmod g-w '{0}'",
+                    path.display()
+                ),
+            );
+        }
+        Ok(())
+    }
+}
