@@ -1,0 +1,259 @@
+//! The [`Backend`] itself.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use opbuild_artifact::{Artifact, Expectations, Magic};
+use opbuild_backend::{
+    Backend, BackendError, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported, asks_for_debug,
+};
+use opbuild_descriptor::{Arg, BuildSpec, EffectiveSpec, Job, Tensor};
+use opbuild_digest::{Digest, Fingerprint};
+use opbuild_ops::OpSpec;
+
+use crate::compile;
+use crate::expression::calls_libm;
+use crate::generate::{Generated, generate};
+use crate::loader::CpuLoader;
+use crate::toolchain::Toolchain;
+
+/// How the backend finds its compiler. A library reads no environment: the caller says what `PATH` and `CC` are.
+#[derive(Clone, Debug)]
+pub struct CpuConfig {
+    /// The compiler, with arguments if need be (`ccache gcc`); else the first of `cc`, `gcc`, `clang`.
+    pub compiler: Option<String>,
+    /// Where programs are looked for, as in `PATH`.
+    pub path: OsString,
+    /// The instruction set.
+    pub features: Features,
+    /// A folder that exists; compilers run in it when they are only asked something.
+    pub scratch: PathBuf,
+    /// How long the compiler may take to answer a question.
+    pub probe_deadline: Duration,
+    /// Operators whose C expression, over `x` or over `a` and `b`, is another than ours.
+    pub expressions: BTreeMap<String, String>,
+}
+
+impl CpuConfig {
+    /// Looks for the compiler in `path`.
+    pub fn new(path: impl Into<OsString>) -> Self {
+        Self {
+            compiler: None,
+            path: path.into(),
+            features: Features::Portable,
+            scratch: std::env::temp_dir(),
+            probe_deadline: Duration::from_secs(10),
+            expressions: BTreeMap::new(),
+        }
+    }
+}
+
+/// Which instructions kernels may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Features {
+    /// The architecture's baseline: kernels run on every machine of the architecture.
+    #[default]
+    Portable,
+    /// Whatever this machine has.
+    Native,
+}
+
+/// The CPU reference backend.
+pub struct CpuBackend {
+    config: CpuConfig,
+    // Errors are kept too: a machine without a compiler is asked once.
+    toolchain: OnceLock<Result<Toolchain, (String, String)>>,
+    libm: OnceLock<Result<PathBuf, (String, String)>>,
+    loader: CpuLoader,
+}
+
+impl CpuBackend {
+    /// The targets it serves, for people.
+    pub const TARGETS: &str = "cpu, cpu-native";
+
+    /// A backend. The compiler is looked for when it is first needed.
+    pub fn new(config: CpuConfig) -> Self {
+        Self { config, toolchain: OnceLock::new(), libm: OnceLock::new(), loader: CpuLoader }
+    }
+
+    /// An entry for a registry: serves `cpu` and `cpu-native`.
+    pub fn entry(config: CpuConfig) -> Entry {
+        let about = "C by the system's compiler, run on this machine";
+        let serves = |target: &str| matches!(target, "cpu" | "cpu-native");
+        Entry::new("cpu", about, Self::TARGETS, serves, move |target| {
+            let features = if target == "cpu-native" { Features::Native } else { Features::Portable };
+            Ok(Arc::new(Self::new(CpuConfig { features, ..config.clone() })))
+        })
+    }
+
+    /// The compiler in use, for people.
+    ///
+    /// # Errors
+    /// [`BackendError::Toolchain`], if there is none.
+    pub fn compiler(&self) -> Result<String, BackendError> {
+        self.toolchain_in_use().map(Toolchain::summary)
+    }
+
+    fn toolchain_in_use(&self) -> Result<&Toolchain, BackendError> {
+        once(&self.toolchain, || Toolchain::probe(&self.config))
+    }
+
+    fn generate(&self, job: &Job, symbol: &str) -> Result<Generated, BackendError> {
+        generate(job, symbol, |op_type| self.config.expressions.get(op_type).cloned())
+    }
+}
+
+/// The value of `cell`, made once; a failure to make it is kept as well.
+fn once<T>(
+    cell: &OnceLock<Result<T, (String, String)>>,
+    make: impl FnOnce() -> Result<T, BackendError>,
+) -> Result<&T, BackendError> {
+    let kept = cell.get_or_init(|| {
+        make().map_err(|error| match error {
+            BackendError::Toolchain { problem, way_out } => (problem, way_out),
+            other => (other.to_string(), "check the compiler's installation".to_owned()),
+        })
+    });
+    kept.as_ref().map_err(|(problem, way_out)| BackendError::Toolchain {
+        problem: problem.clone(),
+        way_out: way_out.clone(),
+    })
+}
+
+impl Backend for CpuBackend {
+    fn name(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn toolchain(&self, files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
+        self.toolchain_in_use()?.fingerprint(files)
+    }
+
+    /// The C that would be compiled, under a placeholder for its name; and the math library, if it calls that.
+    fn op_sources(
+        &self,
+        job: &Job,
+        _spec: &EffectiveSpec,
+        files: &dyn FileDigests,
+    ) -> Result<Fingerprint, BackendError> {
+        let source = self.generate(job, "KERNEL")?;
+        let mut fingerprint = Fingerprint::new();
+        let lines = source.text.lines().count();
+        fingerprint.add("generated C", Digest::of(source.text.as_bytes()), format!("{lines} lines"));
+        if calls_libm(&source.text) {
+            let toolchain = self.toolchain_in_use()?;
+            let path = once(&self.libm, || toolchain.libm(&self.config))?;
+            let digest = files.digest(path).map_err(|source| BackendError::Io {
+                action: "read the math library",
+                path: path.clone(),
+                source,
+            })?;
+            fingerprint.add("libm", digest, format!("{:.12}", digest.to_string()));
+        }
+        Ok(fingerprint)
+    }
+
+    fn supports(&self, job: &Job, _spec: &EffectiveSpec) -> Support {
+        match self.refusal(job) {
+            None => Support::Yes,
+            Some(reason) => Support::No(reason),
+        }
+    }
+
+    fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
+        Expectations { target: spec.target.clone(), machines: vec![host_machine()], magics: vec![Magic::Elf] }
+    }
+
+    fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
+        let source = self.generate(request.job, &request.name.symbol())?;
+        compile::compile(&self.config, self.toolchain_in_use()?, &source, request)
+    }
+
+    /// Of the vendor's options only those for debugging mean anything here.
+    fn resolve(&self, spec: &BuildSpec) -> Result<EffectiveSpec, BackendError> {
+        let mut options = BTreeMap::new();
+        if let Some(level) = spec.option("op_debug_level") {
+            if !matches!(level.as_str(), "0" | "1" | "2" | "3" | "4") {
+                return Err(BackendError::Option {
+                    name: "op_debug_level".to_owned(),
+                    value: level,
+                    expected: "0, 1, 2, 3 or 4".to_owned(),
+                });
+            }
+            if level != "0" {
+                options.insert("op_debug_level".to_owned(), level);
+            }
+        }
+        if let Some(config) = spec.option("op_debug_config") {
+            options.insert("op_debug_config".to_owned(), config);
+        }
+        let level = match self.config.features {
+            Features::Portable => "",
+            Features::Native => "-native",
+        };
+        let target = format!("cpu-{}{level}", std::env::consts::ARCH);
+        Ok(EffectiveSpec { target, options, debug: asks_for_debug(spec) })
+    }
+
+    fn loader(&self) -> Option<&dyn Loader> {
+        Some(&self.loader)
+    }
+}
+
+impl CpuBackend {
+    /// Why `job` cannot be compiled, if it cannot; the most telling reason first.
+    fn refusal(&self, job: &Job) -> Option<Unsupported> {
+        let [op] = job.ops.as_slice() else {
+            return Some(Unsupported::Fused { backend: "cpu", ops: job.ops.len() });
+        };
+        if opbuild_ops::find(&op.op_type).is_none() {
+            return Some(Unsupported::Op { backend: "cpu", op_type: op.op_type.clone() });
+        }
+        let inputs = op.inputs.iter().flat_map(Arg::iter).map(|input| &input.tensor);
+        let tensors: Vec<&Tensor> = inputs.chain(op.outputs.iter().flat_map(Arg::iter)).collect();
+        if let Some(tensor) = tensors.iter().find(|tensor| tensor.shape.iter().any(|dim| *dim < 0)) {
+            let (op_type, shape) = (op.op_type.clone(), tensor.shape.clone());
+            return Some(Unsupported::DynamicShape { backend: "cpu", op_type, shape });
+        }
+        let inputs = op.inputs.iter().flat_map(Arg::iter);
+        if let Some(input) = inputs.into_iter().find(|input| input.tensor.dtype != "float32") {
+            return Some(Unsupported::Dtype {
+                backend: "cpu",
+                op_type: op.op_type.clone(),
+                dtype: input.tensor.dtype.clone(),
+                known: "float32",
+            });
+        }
+        if let Err(error) = OpSpec::of(op).and_then(|spec| spec.check(op)) {
+            return Some(Unsupported::Invalid(error));
+        }
+        match self.generate(job, "KERNEL") {
+            Ok(_) => None,
+            Err(BackendError::Unsupported(reason)) => Some(reason),
+            Err(other) => Some(Unsupported::Other {
+                backend: "cpu",
+                op_type: op.op_type.clone(),
+                problem: other.to_string(),
+            }),
+        }
+    }
+}
+
+/// The ELF machine of this host.
+const fn host_machine() -> u16 {
+    // Values of `e_machine` from the System V ABI and its processor supplements.
+    if cfg!(target_arch = "x86_64") {
+        62
+    } else if cfg!(target_arch = "aarch64") {
+        183
+    } else if cfg!(target_arch = "riscv64") {
+        243
+    } else if cfg!(target_arch = "loongarch64") {
+        258
+    } else {
+        0
+    }
+}

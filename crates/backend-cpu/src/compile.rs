@@ -1,0 +1,68 @@
+//! One compile: C and object in the work folder, then the artifact.
+
+use std::collections::BTreeMap;
+
+use opbuild_artifact::{Artifact, BlockDim, KernelMeta, Magic};
+use opbuild_backend::{BackendError, CompileRequest};
+use opbuild_digest::Digest;
+use opbuild_ops::OpSpec;
+
+use crate::expression::calls_libm;
+use crate::generate::Generated;
+use crate::process::{Run, run, shown, tail};
+use crate::toolchain::Toolchain;
+use crate::{CpuConfig, disk};
+
+/// Compiles generated C.
+pub(crate) fn compile(
+    config: &CpuConfig,
+    toolchain: &Toolchain,
+    source: &Generated,
+    request: &CompileRequest<'_>,
+) -> Result<Artifact, BackendError> {
+    let CompileRequest { job, spec: _, name, work_dir, deadline, cancel } = request;
+    disk::write(&work_dir.join("kernel.c"), source.text.as_bytes())?;
+    // Relative names: the work folder's path must not find its way into the object.
+    let mut args = toolchain.leading.clone();
+    args.extend(toolchain.flags.iter().cloned());
+    args.extend(["-o", "kernel.o", "kernel.c"].map(str::to_owned));
+    if calls_libm(&source.text) {
+        args.push("-lm".to_owned());
+    }
+    let how = Run { path: &config.path, dir: work_dir, deadline: *deadline, cancel };
+    let ended = run(&toolchain.driver, &args, &how)?;
+    let command = || shown(&toolchain.driver, &args);
+    if !ended.status.success() {
+        let log = work_dir.join("compile.log");
+        let kept = disk::write(&log, ended.output.as_bytes()).is_ok();
+        return Err(BackendError::Compile {
+            command: command(),
+            status: ended.status.to_string(),
+            log_tail: tail(&ended.output),
+            log: kept.then_some(log),
+        });
+    }
+    let object = disk::read(&work_dir.join("kernel.o")).map_err(|error| BackendError::Output {
+        command: command(),
+        problem: format!("its object `kernel.o` cannot be read: {error}"),
+        log_tail: tail(&ended.output),
+    })?;
+    let arguments = job.data.iter().flat_map(|data| &data.outputs).flat_map(|arg| arg.iter()).count()
+        + OpSpec::of(&job.ops[0]).map_or(1, |spec| spec.outputs.len());
+    let meta = KernelMeta {
+        bin_file_name: Some(name.to_string()),
+        bin_file_suffix: Some(".o".to_owned()),
+        block_dim: Some(BlockDim::Fixed(source.blocks)),
+        kernel_name: Some(name.symbol()),
+        magic: Some(Magic::Elf),
+        sha256: Some(Digest::of(&object).to_string()),
+        op_para_size: Some(0),
+        parameters: Some(vec![0.into(); arguments]),
+        extra: BTreeMap::from([
+            ("batchBindOnly".to_owned(), 1.into()),
+            ("build_result".to_owned(), "".into()),
+        ]),
+        ..KernelMeta::default()
+    };
+    Ok(Artifact { json: meta.to_json().into_bytes(), object, extra: Vec::new() })
+}

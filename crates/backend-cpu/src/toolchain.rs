@@ -1,0 +1,234 @@
+//! Finding the compiler, and what it is made of.
+//!
+//! A dry run (`-###`) prints every program that the driver would run and every flag as it resolved them, without
+//! running any: so `-march=native` shows as this machine's features, and a compiler that was configured otherwise
+//! shows its own defaults. The programs' contents are digested, not their dates.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use opbuild_backend::{BackendError, Cancel, FileDigests};
+use opbuild_digest::Fingerprint;
+
+use crate::process::{Run, run};
+use crate::{CpuConfig, Features, LAUNCH_ABI, disk};
+
+/// A C compiler, as the dry run shows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Toolchain {
+    /// The program, and arguments that come before all others (`CC="ccache gcc"`).
+    pub(crate) driver: PathBuf,
+    pub(crate) leading: Vec<String>,
+    /// All flags but input, output and libraries.
+    pub(crate) flags: Vec<String>,
+    /// Such as `gcc version 12.2.0 (Debian 12.2.0-14)`.
+    version: String,
+    triple: String,
+    /// Programs by their role: the driver itself, `cc1`, `as`, `ld`, ...
+    programs: Vec<(String, PathBuf)>,
+    /// What the driver hands each program, less paths.
+    resolved: Vec<String>,
+}
+
+const WAY_OUT: &str = "install a C compiler (Debian, Ubuntu: apt install gcc; Fedora, openEuler: dnf install gcc), \
+    or name one in CC";
+
+fn unusable(problem: String) -> BackendError {
+    BackendError::Toolchain { problem, way_out: WAY_OUT.to_owned() }
+}
+
+impl Toolchain {
+    /// Finds the compiler and asks it what it would do.
+    pub(crate) fn probe(config: &CpuConfig) -> Result<Self, BackendError> {
+        let (driver, leading) = find(config)?;
+        let ask = |args: &[&str]| {
+            let args: Vec<String> =
+                leading.iter().cloned().chain(args.iter().map(|arg| (*arg).to_owned())).collect();
+            ask(config, &driver, &args)
+        };
+        let about = ask(&["-v"])?;
+        let triple = line_after(&about, "Target: ").unwrap_or_default();
+        let version =
+            about.lines().find(|line| line.contains(" version ")).unwrap_or_default().trim().to_owned();
+        if triple.is_empty() || version.is_empty() {
+            return Err(unusable(format!("`{} -v` does not answer as gcc or clang do", driver.display())));
+        }
+        let clang = version.contains("clang");
+        let flags = flags(&triple, clang, config.features);
+
+        let mut dry: Vec<&str> = vec!["-###"];
+        dry.extend(flags.iter().map(String::as_str));
+        dry.extend(["-x", "c", "-", "-o", "kernel.o"]);
+        let steps = ask(&dry)?;
+        let search = line_after(&steps, "COMPILER_PATH=").unwrap_or_default();
+        let locate = |program: &str| locate(program, &search, &config.path);
+        let mut programs = vec![("driver".to_owned(), driver.clone())];
+        let mut resolved = Vec::new();
+        for step in steps.lines().filter_map(command_of) {
+            let (program, args) = step.split_first().ok_or_else(|| unusable("an empty step".to_owned()))?;
+            let role = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let path = locate(program).ok_or_else(|| {
+                unusable(format!("`{}` runs `{program}`, which is not there", driver.display()))
+            })?;
+            resolved.extend(
+                std::iter::once(role.clone()).chain(args.iter().filter(|arg| !arg.contains('/')).cloned()),
+            );
+            programs.push((role, path));
+        }
+        if programs.len() == 1 {
+            return Err(unusable(format!("`{} -###` shows no steps", driver.display())));
+        }
+        // gcc's collect2 runs ld, which the dry run does not show.
+        let linker = ask(&["-print-prog-name=ld"])?;
+        if let Some(linker) =
+            locate(linker.trim()).filter(|linker| programs.iter().all(|(_, path)| path != linker))
+        {
+            programs.push(("ld".to_owned(), linker));
+        }
+        Ok(Self { driver, leading, flags, version, triple, programs, resolved })
+    }
+
+    /// For people: `gcc version 12.2.0 (Debian 12.2.0-14), x86_64-linux-gnu`.
+    pub(crate) fn summary(&self) -> String {
+        format!("{}, {} ({})", self.version, self.triple, self.driver.display())
+    }
+
+    /// What all kernels share. Cheap while the programs do not change: `files` remembers their digests.
+    pub(crate) fn fingerprint(&self, files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
+        let mut fingerprint = Fingerprint::new();
+        fingerprint.text("version", &self.version);
+        fingerprint.text("triple", &self.triple);
+        for (role, path) in &self.programs {
+            let digest = files.digest(path).map_err(|source| BackendError::Io {
+                action: "read the compiler's program",
+                path: path.clone(),
+                source,
+            })?;
+            fingerprint.add(role, digest, format!("{:.12}", digest.to_string()));
+        }
+        fingerprint.text("flags", self.flags.join(" "));
+        fingerprint.text("resolved", self.resolved.join(" "));
+        fingerprint.text("launch ABI", LAUNCH_ABI.to_string());
+        Ok(fingerprint)
+    }
+
+    /// The math library that the compiler links against.
+    pub(crate) fn libm(&self, config: &CpuConfig) -> Result<PathBuf, BackendError> {
+        for name in ["libm.so.6", "libm.so", "libc.so"] {
+            let mut args = self.leading.clone();
+            args.push(format!("-print-file-name={name}"));
+            let answer = ask(config, &self.driver, &args)?;
+            // A name that comes back as it was is not found.
+            let path = PathBuf::from(answer.trim());
+            if path.is_absolute() {
+                return Ok(path);
+            }
+        }
+        Err(unusable(format!("`{}` finds no math library", self.driver.display())))
+    }
+}
+
+/// The compiler to use: what was asked for, or the first of the usual names.
+fn find(config: &CpuConfig) -> Result<(PathBuf, Vec<String>), BackendError> {
+    let found = |name: &str| disk::find_program(OsStr::new(name), &config.path);
+    if let Some(asked) = &config.compiler {
+        let mut words = asked.split_whitespace().map(str::to_owned);
+        let program = words.next().ok_or_else(|| unusable("CC is empty".to_owned()))?;
+        let driver =
+            found(&program).ok_or_else(|| unusable(format!("CC names `{program}`, which is not there")))?;
+        return Ok((driver, words.collect()));
+    }
+    let usual = ["cc", "gcc", "clang"].into_iter().find_map(found);
+    usual.map(|driver| (driver, Vec::new())).ok_or_else(|| unusable("no cc, gcc or clang in PATH".to_owned()))
+}
+
+/// Everything that decides the code, made explicit.
+fn flags(triple: &str, clang: bool, features: Features) -> Vec<String> {
+    let x86 = triple.starts_with("x86_64");
+    let arch = match (features, x86) {
+        (Features::Native, true) => Some("-march=native"),
+        (Features::Native, false) => Some("-mcpu=native"),
+        (Features::Portable, true) => Some("-march=x86-64"),
+        (Features::Portable, false) if triple.starts_with("aarch64") => Some("-march=armv8-a"),
+        (Features::Portable, false) => None,
+    };
+    let mut flags = vec!["-std=c11", "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"];
+    flags.extend(arch);
+    // Floats mean what the source says, on every machine.
+    flags.extend(["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]);
+    // Nothing that needs a C library: no stack guard, no loops turned into memset.
+    flags.push("-fno-stack-protector");
+    flags.push(if clang { "-fno-builtin" } else { "-fno-tree-loop-distribute-patterns" });
+    // Small, and the same bytes every time.
+    flags.extend(["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-ident"]);
+    if x86 {
+        flags.push("-fcf-protection=none");
+    }
+    flags.extend(["-shared", "-nostdlib", "-s"]);
+    flags.extend(["-Wl,-z,noseparate-code", "-Wl,-z,norelro", "-Wl,-z,noexecstack"]);
+    flags.extend(["-Wl,--build-id=none", "-Wl,--hash-style=gnu", "-Wl,--as-needed"]);
+    flags.into_iter().map(str::to_owned).collect()
+}
+
+/// Asks the compiler something that takes no time; its answer is what it wrote.
+fn ask(config: &CpuConfig, driver: &Path, args: &[String]) -> Result<String, BackendError> {
+    let cancel = Cancel::new();
+    let deadline = std::time::Instant::now().checked_add(config.probe_deadline);
+    let how = Run { path: &config.path, dir: &config.scratch, deadline, cancel: &cancel };
+    let ended = run(driver, args, &how).map_err(|error| unusable(error.to_string()))?;
+    if !ended.status.success() {
+        let (command, tail) = (crate::process::shown(driver, args), crate::process::tail(&ended.output));
+        return Err(unusable(format!("`{command}` failed: {}\n{tail}\n", ended.status)));
+    }
+    Ok(ended.output)
+}
+
+fn line_after(text: &str, prefix: &str) -> Option<String> {
+    text.lines().find_map(|line| line.strip_prefix(prefix)).map(|rest| rest.trim().to_owned())
+}
+
+/// The program's own file: as printed, in the driver's folders, or in `PATH`.
+fn locate(program: &str, search: &str, path: &OsStr) -> Option<PathBuf> {
+    let mut folders = OsString::from(search);
+    folders.push(":");
+    folders.push(path);
+    disk::find_program(OsStr::new(program), &folders)
+}
+
+/// A line of the dry run that is a command: it begins with a space. Words may be quoted.
+fn command_of(line: &str) -> Option<Vec<String>> {
+    let line = line.strip_prefix(' ')?;
+    let mut words = Vec::new();
+    let mut word = None::<String>;
+    let mut letters = line.chars();
+    let mut quoted = false;
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => {
+                quoted = !quoted;
+                word.get_or_insert_default();
+            }
+            '\\' => word.get_or_insert_default().extend(letters.next()),
+            ' ' if !quoted => words.extend(word.take()),
+            letter => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    // `(in-process)` and the like are remarks.
+    (!words.is_empty() && !words[0].starts_with('(')).then_some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dry_run_lines_come_apart_as_a_shell_would() {
+        let gcc = command_of(r#" /usr/lib/gcc/cc1 -quiet - "-march=x86-64" -o /tmp/ccEWCO6s.s"#).unwrap();
+        assert_eq!(gcc, ["/usr/lib/gcc/cc1", "-quiet", "-", "-march=x86-64", "-o", "/tmp/ccEWCO6s.s"]);
+        let clang = command_of(r#" "/usr/bin/clang" "-cc1" "-D" "A=\"b c\"" """#).unwrap();
+        assert_eq!(clang, ["/usr/bin/clang", "-cc1", "-D", "A=\"b c\"", ""]);
+        assert_eq!(command_of("COLLECT_GCC=gcc"), None);
+        assert_eq!(command_of(" (in-process)"), None);
+    }
+}
