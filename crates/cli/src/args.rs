@@ -1,0 +1,109 @@
+//! The command line.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use opbuild_store::Mode;
+
+/// Incremental operator build: compile each kernel once, check it, reuse it everywhere
+///
+/// Exit codes: 0 done; 1 done, and problems were found (a kernel failed, damage); 2 wrong usage, unreadable input, or
+/// nothing could be done; 130 interrupted.
+#[derive(Debug, Parser)]
+#[command(name = "opbuild", version, propagate_version = true)]
+pub(crate) struct Args {
+    /// How results are printed. With json, one object on stdout; everything else goes to stderr
+    #[arg(long, global = true, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
+    pub(crate) format: Format,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Build operators: compile what is new or changed, reuse the rest, fill rank_N/kernel_meta
+    Build(BuildArgs),
+    /// Build one operator and run it on given values
+    Run(RunArgs),
+    /// Say what a .info, .json, .o or .kern file is, field by field, and whether it is valid
+    Inspect(InspectArgs),
+    /// List the targets, their toolchains, and the operators they have
+    Targets,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct BuildArgs {
+    /// Operator descriptors (.info), or folders of them
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) inputs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Do not put kernels into rank_N/kernel_meta
+    #[arg(long)]
+    pub(crate) no_kernel_meta: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// An operator descriptor (.info)
+    #[arg(value_name = "FILE")]
+    pub(crate) input: PathBuf,
+    /// The values of an input, row by row, such as 1,4,9; once for each input, in order
+    #[arg(long, value_name = "V,V,...", value_delimiter = None, allow_hyphen_values = true)]
+    pub(crate) input_values: Vec<String>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct InspectArgs {
+    /// A descriptor (.info), a kernel's description (.json), an object (.o), or a store entry (.kern)
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// Flags that building and running share.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Common {
+    /// The target to build for, whatever the descriptors name; see `opbuild targets`
+    #[arg(long, visible_alias = "soc_version", default_value = "cpu", value_name = "TARGET")]
+    pub(crate) target: String,
+    /// How many compilers run at once [default: one a processor]
+    #[arg(long, short, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// How long one compile may take before it is killed
+    #[arg(long, default_value_t = 600.0, value_parser = seconds, value_name = "SECONDS")]
+    pub(crate) deadline: f64,
+    /// What to do with the store: enable (take and keep), force (compile all, replace), disable (neither), read-only
+    /// (take, keep nothing), require (take; a miss is an error)
+    #[arg(long = "op_compiler_cache_mode", visible_alias = "cache-mode", default_value_t = Mode::Enable)]
+    #[arg(value_name = "MODE", value_parser = mode)]
+    pub(crate) cache_mode: Mode,
+    /// The store's folder [default: $OPBUILD_CACHE_DIR, else $ASCEND_CACHE_PATH/opbuild, else the user's cache folder]
+    #[arg(long = "op_compiler_cache_dir", visible_alias = "cache-dir", value_name = "DIR")]
+    pub(crate) cache_dir: Option<PathBuf>,
+    /// Another user, by number, whose stored kernels may be used
+    #[arg(long = "trusted-owner", value_name = "UID")]
+    pub(crate) trusted_owners: Vec<u32>,
+    /// Build with the vendor's debug level (0 to 4); kernels with a level other than 0 are never stored
+    #[arg(long = "op_debug_level", value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=4))]
+    pub(crate) op_debug_level: Option<u8>,
+}
+
+fn mode(text: &str) -> Result<Mode, opbuild_store::ParseModeError> {
+    text.parse()
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
+        _ => Err("expected a number of seconds above 0".to_owned()),
+    }
+}

@@ -1,0 +1,219 @@
+//! `opbuild build`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use opbuild::{BuildReport, Builder, Outcome, Request};
+use opbuild_backend::Registry;
+use opbuild_backend_cpu::CpuBackend;
+use opbuild_descriptor::BuildSpec;
+use opbuild_store::Config;
+use serde_json::{Value, json};
+
+use crate::args::{BuildArgs, Common};
+use crate::output::{Output, Verdict, chain, counted};
+use crate::progress::Progress;
+use crate::{env, input};
+
+/// The backends there are.
+pub(crate) fn registry() -> anyhow::Result<Registry> {
+    let mut registry = Registry::new();
+    registry.add(CpuBackend::entry(env::cpu_config()?));
+    Ok(registry)
+}
+
+/// A builder as the flags have it.
+pub(crate) fn builder(common: &Common) -> anyhow::Result<Builder> {
+    let backend = registry()?.open(&common.target)?;
+    let mut builder = Builder::new(backend)
+        .mode(common.cache_mode)
+        .deadline(Some(Duration::from_secs_f64(common.deadline)));
+    if let Some(jobs) = common.jobs {
+        builder = builder.jobs(jobs);
+    }
+    if let Some(root) = common.cache_dir.clone().or_else(env::cache_dir) {
+        builder =
+            builder.store(Config { trusted_owners: common.trusted_owners.clone(), ..Config::new(root) });
+    }
+    Ok(builder)
+}
+
+/// The request for a descriptor, with the target and options of the command line.
+pub(crate) fn request(descriptor: opbuild_descriptor::Descriptor, common: &Common) -> Request {
+    let mut spec: BuildSpec = descriptor.spec.retarget(&common.target);
+    if let Some(level) = common.op_debug_level {
+        spec.options.insert("op_debug_level".to_owned(), level.to_string().into());
+    }
+    Request::new(descriptor).with_spec(spec)
+}
+
+/// Says once for which other target descriptors were made.
+pub(crate) fn note_targets(requests: &[Request], common: &Common, output: &Output) {
+    let mut named: Vec<&str> = requests
+        .iter()
+        .map(|request| request.descriptor.spec.target.as_str())
+        .filter(|named| *named != common.target)
+        .collect();
+    named.sort_unstable();
+    named.dedup();
+    if !named.is_empty() {
+        let named = named.join(", ");
+        output.note(&format!(
+            "the descriptors name {named}; building for {} (--target chooses)",
+            common.target
+        ));
+    }
+}
+
+pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict> {
+    let mut builder = builder(&args.common)?;
+    if !args.no_kernel_meta {
+        builder = builder.view(env::kernel_meta()?);
+    }
+    let files = input::descriptor_files(&args.inputs)?;
+    let mut requests = Vec::new();
+    let mut unreadable = Vec::new();
+    for file in &files {
+        match input::read_descriptor(file) {
+            Ok(descriptor) => requests.push(request(descriptor, &args.common)),
+            Err(error) => {
+                output.error(&error);
+                unreadable.push((file, chain(&error)));
+            }
+        }
+    }
+    if requests.is_empty() {
+        return Ok(Verdict::Unusable);
+    }
+    note_targets(&requests, &args.common, output);
+
+    let progress = Arc::new(Progress::new(output.is_text()));
+    let observer = Arc::clone(&progress);
+    let report = builder.observer(move |event| observer.observe(event)).build(&requests);
+    progress.done();
+    let report = report?;
+    let network = network(&args.inputs);
+    let mut json = report_json(&report, &network, &args.common.target);
+    if !unreadable.is_empty() {
+        let unreadable = unreadable.iter().map(|(file, error)| json!({ "file": file, "error": error }));
+        json["unreadable"] = unreadable.collect();
+    }
+    output.result(&report_text(&report), &json);
+    let placed = tell(&report, output);
+    Ok(match () {
+        () if !unreadable.is_empty() => Verdict::Unusable,
+        () if report.count(Outcome::Failed) > 0 || !placed => Verdict::Problems,
+        () => Verdict::Good,
+    })
+}
+
+/// Warnings, and where the kernels are. False if they are not where they should be.
+pub(crate) fn tell(report: &BuildReport, output: &Output) -> bool {
+    for warning in &report.warnings {
+        output.warning(warning);
+    }
+    match &report.view {
+        Some(Err(error)) => {
+            output.warning(&format!("kernels could not be put where the framework reads them: {error}"));
+            false
+        }
+        Some(Ok(_)) | None => true,
+    }
+}
+
+/// What to call all this: the name of the only input, else how many there are.
+fn network(inputs: &[PathBuf]) -> String {
+    match inputs {
+        [one] => one.file_stem().unwrap_or(one.as_os_str()).to_string_lossy().into_owned(),
+        many => counted(many.len(), "input"),
+    }
+}
+
+pub(crate) fn report_text(report: &BuildReport) -> String {
+    let mut text = String::new();
+    // What was reused needs no line of its own, unless it is all there is to say.
+    let few = report.kernels.len() <= 8;
+    for kernel in report.kernels.iter().filter(|kernel| few || kernel.outcome != Outcome::Reused) {
+        let time = kernel.compile_time.map(|time| format!("{} ms", time.as_millis())).unwrap_or_default();
+        let why = match (&kernel.reason, kernel.outcome) {
+            (Some(reason), Outcome::Failed) => format!("\n    {}", reason.replace('\n', "\n    ")),
+            (Some(reason), _) => format!("({reason})"),
+            (None, _) => String::new(),
+        };
+        text.push_str(format!("{:9} {}  {time:>7}  {why}", kernel.outcome, kernel.name).trim_end());
+        text.push('\n');
+    }
+    text.push_str(&summary(report));
+    if let Some(Ok(folder)) = &report.view {
+        text.push_str(&format!("\nkernels are in {}", shortened(folder)));
+    }
+    text
+}
+
+/// A path as it would be typed from here.
+fn shortened(folder: &std::path::Path) -> String {
+    let here = std::env::current_dir().ok();
+    let relative = here.as_deref().and_then(|here| folder.strip_prefix(here).ok());
+    relative.unwrap_or(folder).display().to_string()
+}
+
+/// `1 operator, 1 kernel for cpu-x86_64: 0 reused, 1 compiled, 0 shared, 0 failed, 0 bypassed in 0.04 s`
+pub(crate) fn summary(report: &BuildReport) -> String {
+    let counts: Vec<String> =
+        report.counts().iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
+    let target = match report.targets.as_slice() {
+        [] => String::new(),
+        targets => format!(" for {}", targets.join(", ")),
+    };
+    format!(
+        "{}, {}{target}: {} in {:.2} s",
+        counted(report.operators, "operator"),
+        counted(report.kernels.len(), "kernel"),
+        counts.join(", "),
+        report.elapsed.as_secs_f64()
+    )
+}
+
+fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
+    let milliseconds = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
+    let results: Vec<Value> = report
+        .kernels
+        .iter()
+        .map(|kernel| {
+            json!({
+                "name": kernel.name,
+                "key": kernel.key.map(|key| key.to_string()),
+                "op_type": kernel.op_type,
+                "nodes": kernel.asked_by,
+                "outcome": kernel.outcome.name(),
+                "reason": kernel.reason,
+                "compile_ms": kernel.compile_time.map(milliseconds),
+                "bytes": kernel.artifact.as_ref().map(|artifact| artifact.object.len() + artifact.json.len()),
+            })
+        })
+        .collect();
+    let mut json = json!({
+        "network": network,
+        "target": report.targets.first().map_or(target, String::as_str),
+        "backend": report.backend,
+        "operators": report.operators,
+        "kernels": report.kernels.len(),
+        "elapsed_ms": milliseconds(report.elapsed),
+        "results": results,
+        "warnings": report.warnings,
+    });
+    for (outcome, count) in report.counts() {
+        json[outcome.name()] = count.into();
+    }
+    if let Some(Ok(folder)) = &report.view {
+        json["kernel_meta"] = folder.to_string_lossy().into();
+    }
+    json
+}
+
+/// Opens the backend anew, for its loader.
+pub(crate) fn backend(common: &Common) -> anyhow::Result<Arc<dyn opbuild_backend::Backend>> {
+    registry()?.open(&common.target).context("opening the backend")
+}

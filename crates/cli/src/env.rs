@@ -1,0 +1,49 @@
+//! What the environment says: read here and nowhere else.
+#![expect(clippy::disallowed_methods, reason = "the command line is where the environment is read")]
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use opbuild::ViewConfig;
+use opbuild_artifact::is_safe_file_name;
+use opbuild_backend_cpu::CpuConfig;
+
+/// A variable that is set and not empty.
+fn var(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Where the store is, unless the command line says.
+pub(crate) fn cache_dir() -> Option<PathBuf> {
+    let below = |folder: OsString| PathBuf::from(folder).join("opbuild");
+    var("OPBUILD_CACHE_DIR")
+        .map(PathBuf::from)
+        .or_else(|| var("ASCEND_CACHE_PATH").map(below))
+        // The XDG rules: a relative path counts as unset.
+        .or_else(|| var("XDG_CACHE_HOME").filter(|path| PathBuf::from(path).is_absolute()).map(below))
+        .or_else(|| var("HOME").map(|home| PathBuf::from(home).join(".cache/opbuild")))
+}
+
+/// Where the framework reads kernels: `MS_COMPILER_CACHE_PATH`, else here; rank `RANK_ID`, else 0.
+pub(crate) fn kernel_meta() -> anyhow::Result<ViewConfig> {
+    let base = var("MS_COMPILER_CACHE_PATH").map_or_else(|| PathBuf::from("."), PathBuf::from);
+    let rank = match var("RANK_ID") {
+        None => "0".to_owned(),
+        Some(rank) => match rank.into_string() {
+            Ok(rank) if is_safe_file_name(&rank) => rank,
+            Ok(rank) => bail!("RANK_ID is `{rank}`, expected letters, digits, `_`, `-` and `.` only"),
+            Err(rank) => bail!("RANK_ID is {rank:?}, expected letters, digits, `_`, `-` and `.` only"),
+        },
+    };
+    Ok(ViewConfig { base, rank })
+}
+
+/// The C compiler: `CC`, looked for in `PATH`.
+pub(crate) fn cpu_config() -> anyhow::Result<CpuConfig> {
+    let mut config = CpuConfig::new(var("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()));
+    if let Some(compiler) = var("CC") {
+        config.compiler = Some(compiler.into_string().ok().context("CC is not UTF-8")?);
+    }
+    Ok(config)
+}

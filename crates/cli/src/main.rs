@@ -1,0 +1,38 @@
+//! The `opbuild` command. The only place that prints, exits, or reads the environment at large.
+
+mod args;
+mod build;
+mod env;
+mod input;
+mod inspect;
+mod output;
+mod progress;
+mod run;
+mod targets;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+use output::{Output, Verdict};
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let output = Output::new(args.format);
+    let verdict = match &args.command {
+        Command::Build(args) => build::build(args, &output),
+        Command::Run(args) => run::run(args, &output),
+        Command::Inspect(args) => inspect::inspect(args, &output),
+        Command::Targets => targets::targets(&output),
+    };
+    match verdict {
+        Ok(Verdict::Good) => ExitCode::SUCCESS,
+        Ok(Verdict::Problems) => ExitCode::from(1),
+        Ok(Verdict::Unusable) => ExitCode::from(2),
+        Err(error) => {
+            output.error(&error);
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! `opbuild targets`.
+
+use opbuild_backend_cpu::CpuBackend;
+use serde_json::json;
+
+use crate::build::registry;
+use crate::env;
+use crate::output::{Output, Verdict};
+
+pub(crate) fn targets(output: &Output) -> anyhow::Result<Verdict> {
+    let registry = registry()?;
+    let compiler = CpuBackend::new(env::cpu_config()?).compiler();
+    let state = compiler.as_ref().map_or_else(ToString::to_string, Clone::clone);
+    let operators: Vec<&str> = opbuild_ops::all().iter().map(|row| row.op_type).collect();
+    let (mut text, mut json_backends) = (String::new(), Vec::new());
+    for entry in registry.entries() {
+        text.push_str(&format!("{}: {}\n  backend    {}\n", entry.targets, entry.about, entry.name));
+        text.push_str(&format!("  toolchain  {state}\n"));
+        text.push_str(&format!("  operators  {} (float32): {}\n", operators.len(), wrapped(&operators)));
+        json_backends.push(json!({
+            "backend": entry.name,
+            "targets": entry.targets.split(", ").collect::<Vec<_>>(),
+            "about": entry.about,
+            "toolchain": compiler.as_ref().ok(),
+            "problem": compiler.as_ref().err().map(ToString::to_string),
+            "operators": operators,
+        }));
+    }
+    output.result(&text, &json!({ "backends": json_backends }));
+    Ok(if compiler.is_ok() { Verdict::Good } else { Verdict::Problems })
+}
+
+/// Words in lines of about a hundred characters, behind an indent.
+fn wrapped(words: &[&str]) -> String {
+    let mut text = String::new();
+    let mut width = 0;
+    for word in words {
+        if width == 0 || width + word.len() > 90 {
+            text.push_str("\n    ");
+            width = 0;
+        }
+        text.push_str(word);
+        text.push(' ');
+        width += word.len() + 1;
+    }
+    text.trim_end().to_owned()
+}

@@ -1,0 +1,362 @@
+//! One kernel: look up, and if it is missing, compile once, validate, publish.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use opbuild_artifact::Artifact;
+use opbuild_backend::{BackendError, CompileRequest, FileDigests};
+use opbuild_descriptor::{Job, Key};
+use opbuild_store::{
+    Draft, Entry, KeyLock, LockOutcome, Lookup, Miss, Mode, Patience, Replace, Store, StoreError, TargetStore,
+};
+use opbuild_validator::{RULES_VERSION, validate};
+
+use crate::builder::{Builder, Warnings};
+use crate::event::Event;
+use crate::plan::{Keyed, Plan, Planned, State};
+use crate::report::KernelReport;
+use crate::work::WorkRoot;
+use crate::{JobError, Outcome, header};
+
+/// Names of an entry's members.
+const JSON: &str = "json";
+const OBJECT: &str = "object";
+const INFO: &str = "info";
+const HEADER: &str = "header";
+
+/// Makes the kernels of one build.
+pub(crate) struct Maker<'a> {
+    builder: &'a Builder,
+    work: &'a WorkRoot,
+    files: &'a dyn FileDigests,
+    warnings: &'a Warnings,
+    /// The store's part for each target of the plan.
+    shelves: Vec<(String, TargetStore)>,
+    began: SystemTime,
+}
+
+/// Why a kernel was not found, and what is to be done about the entry.
+pub(crate) struct Missing {
+    reason: String,
+    damaged: bool,
+}
+
+/// A kernel that is there.
+struct Made {
+    artifact: Artifact,
+    outcome: Outcome,
+    reason: Option<String>,
+    compile_time: Option<Duration>,
+}
+
+impl<'a> Maker<'a> {
+    pub(crate) fn new(
+        builder: &'a Builder,
+        store: Option<&Store>,
+        plan: &Plan,
+        work: &'a WorkRoot,
+        files: &'a dyn FileDigests,
+        warnings: &'a Warnings,
+        began: SystemTime,
+    ) -> Self {
+        let mut shelves = Vec::new();
+        for target in plan.targets() {
+            match store.map(|store| store.target(&target)) {
+                Some(Ok(shelf)) => shelves.push((target, shelf)),
+                Some(Err(error)) => warnings.once(&format!("building without the store: {error}")),
+                None => {}
+            }
+        }
+        Self { builder, work, files, warnings, shelves, began }
+    }
+
+    /// The kernel, if it is in the store and may be taken from there.
+    pub(crate) fn look_up(&self, planned: &Planned) -> Result<KernelReport, Missing> {
+        let began = Instant::now();
+        let missing = |reason: &str| Missing { reason: reason.to_owned(), damaged: false };
+        let keyed = planned.keyed().ok_or_else(|| missing("refused by the backend"))?;
+        if keyed.spec.debug {
+            return Err(missing("debug options are on"));
+        }
+        let mode = self.builder.mode;
+        if !mode.takes() {
+            return Err(missing(&format!("cache mode is {mode}")));
+        }
+        let shelf = self.shelf(keyed).ok_or_else(|| missing("there is no store"))?;
+        match shelf.get(keyed.key.digest()) {
+            Lookup::Hit(entry) => {
+                let made = self.take_entry(keyed, &entry, Outcome::Reused).map_err(|error| Missing {
+                    reason: format!("the stored kernel is not valid: {error}"),
+                    damaged: true,
+                })?;
+                self.builder.finished(planned.name(), Outcome::Reused, began);
+                Ok(self.report(planned, Ok(made)))
+            }
+            Lookup::Miss(miss) => {
+                if let Miss::Untrusted(_) | Miss::Trouble(_) = &miss {
+                    self.warnings.once(&miss.to_string());
+                }
+                Err(Missing { reason: miss.to_string(), damaged: matches!(miss, Miss::Damaged(_)) })
+            }
+        }
+    }
+
+    /// Makes a kernel that is missing.
+    pub(crate) fn make(&self, planned: &Planned, missing: &Missing) -> KernelReport {
+        let began = Instant::now();
+        let made = match &planned.state {
+            State::Refused(error) => {
+                let error = error.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+                Err(JobError::Backend(error.unwrap_or(BackendError::Cancelled)))
+            }
+            State::Keyed(keyed) if keyed.spec.debug => {
+                self.compile(planned, keyed, missing, Outcome::Bypassed)
+            }
+            State::Keyed(keyed) if self.builder.mode == Mode::Require => {
+                Err(JobError::Required { kernel: keyed.name.to_string(), why: missing.reason.clone() })
+            }
+            State::Keyed(keyed) => match self.shelf(keyed).filter(|shelf| shelf.is_writable()) {
+                Some(shelf) => self.make_once(planned, keyed, shelf, missing),
+                None => self.compile(planned, keyed, missing, Outcome::Compiled),
+            },
+        };
+        let report = self.report(planned, made);
+        self.builder.finished(planned.name(), report.outcome, began);
+        report
+    }
+
+    /// Makes what was put survive a power cut.
+    pub(crate) fn sync(&self, kernels: &[KernelReport]) {
+        let fresh: Vec<_> = kernels.iter().filter(|kernel| kernel.outcome == Outcome::Compiled).collect();
+        let keys: Vec<_> = fresh.iter().filter_map(|kernel| kernel.key).map(|key| *key.digest()).collect();
+        for (_, shelf) in self.shelves.iter().filter(|(_, shelf)| shelf.is_writable()) {
+            shelf.sync(&keys);
+        }
+    }
+
+    /// Makes the kernel under its lock, so that of all processes that miss it one compiles.
+    fn make_once(
+        &self,
+        planned: &Planned,
+        keyed: &Keyed,
+        shelf: &TargetStore,
+        missing: &Missing,
+    ) -> Result<Made, JobError> {
+        let lock = self.lock(planned, keyed, shelf)?;
+        if let Some(made) = self.look_again(keyed, shelf, lock.as_ref()) {
+            return Ok(made);
+        }
+        let made = self.compile(planned, keyed, missing, Outcome::Compiled);
+        match &made {
+            Ok(made) => self.publish(planned, keyed, shelf, made, missing),
+            Err(error) if error.is_deterministic() => {
+                if let Some(lock) = lock {
+                    lock.release_failed(&error.to_string());
+                }
+            }
+            Err(_) => {}
+        }
+        made
+    }
+
+    /// The kernel's lock; none where there are no locks, or when waiting took too long.
+    fn lock(
+        &self,
+        planned: &Planned,
+        keyed: &Keyed,
+        shelf: &TargetStore,
+    ) -> Result<Option<KeyLock>, JobError> {
+        let key = keyed.key.digest();
+        let cancelled = || self.builder.cancel.is_cancelled();
+        let now = Patience { deadline: Some(Instant::now()), cancelled: &cancelled };
+        let outcome = match shelf.lock(key, now) {
+            Ok(LockOutcome::TimedOut) => {
+                self.builder.tell(Event::Waiting { kernel: planned.name() });
+                // The holder's compile ends by the same deadline as ours would.
+                let deadline =
+                    self.builder.deadline.and_then(|deadline| Instant::now().checked_add(deadline));
+                shelf.lock(key, Patience { deadline, cancelled: &cancelled })
+            }
+            other => other,
+        };
+        match outcome {
+            Ok(LockOutcome::Acquired(lock)) => Ok(Some(lock)),
+            Ok(LockOutcome::HolderFailed(reason)) => Err(JobError::Elsewhere { reason }),
+            Ok(LockOutcome::Cancelled) => Err(BackendError::Cancelled.into()),
+            Ok(LockOutcome::TimedOut) => {
+                self.warnings
+                    .once("another process holds a kernel's lock for too long; compiling without it");
+                Ok(None)
+            }
+            Ok(LockOutcome::Unsupported) => {
+                self.warnings
+                    .once("the store's file system has no locks; processes may compile the same kernel");
+                Ok(None)
+            }
+            Err(error) => {
+                self.warnings.once(&format!("compiling without locks: {error}"));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Looks again, now that nobody else makes the kernel; and takes a damaged entry away.
+    fn look_again(&self, keyed: &Keyed, shelf: &TargetStore, lock: Option<&KeyLock>) -> Option<Made> {
+        match shelf.get(keyed.key.digest()) {
+            Lookup::Hit(entry) => {
+                // With `force`, only what was made since this build began is new enough.
+                let new_enough = self.builder.mode.takes() || entry.created() >= self.began;
+                new_enough.then(|| self.take_entry(keyed, &entry, Outcome::Shared).ok()).flatten()
+            }
+            Lookup::Miss(Miss::Damaged(judged)) => {
+                self.warnings.once(&format!(
+                    "a damaged entry is set aside and built again: `{}`: {}",
+                    shelf.path(keyed.key.digest()).display(),
+                    judged.damage
+                ));
+                if let Some(lock) = lock
+                    && let Err(error) = shelf.quarantine(keyed.key.digest(), &judged, lock)
+                {
+                    self.warnings.once(&error.to_string());
+                }
+                None
+            }
+            Lookup::Miss(_) => None,
+        }
+    }
+
+    /// The kernel in an entry. Its bytes are checked; one that older rules let in is validated again.
+    fn take_entry(&self, keyed: &Keyed, entry: &Entry, outcome: Outcome) -> Result<Made, JobError> {
+        let member = |name: &str| entry.member(name).map(<[u8]>::to_vec).unwrap_or_default();
+        let artifact =
+            Artifact { json: member(JSON), object: member(OBJECT), extra: header::extra_members(entry) };
+        if entry.validation() < RULES_VERSION {
+            self.validate(keyed, &artifact)?;
+        }
+        Ok(Made { artifact, outcome, reason: None, compile_time: None })
+    }
+
+    fn compile(
+        &self,
+        planned: &Planned,
+        keyed: &Keyed,
+        missing: &Missing,
+        outcome: Outcome,
+    ) -> Result<Made, JobError> {
+        if self.builder.cancel.is_cancelled() {
+            return Err(BackendError::Cancelled.into());
+        }
+        self.builder.tell(Event::Started { kernel: planned.name() });
+        let began = Instant::now();
+        let folder = self.work.folder();
+        let folder =
+            folder.map_err(|source| JobError::WorkFolder { path: self.work.dir().to_owned(), source })?;
+        let compiled = self.builder.backend.compile(&CompileRequest {
+            job: &planned.job,
+            spec: &keyed.spec,
+            name: &keyed.name,
+            work_dir: folder.dir(),
+            deadline: self.builder.deadline.and_then(|deadline| began.checked_add(deadline)),
+            cancel: &self.builder.cancel,
+        });
+        let artifact = compiled.map_err(|mut error| {
+            if let BackendError::Compile { log: Some(log), .. } = &mut error {
+                let name = log.file_name().map(PathBuf::from).unwrap_or_default();
+                match self.work.keep_failed(&folder, keyed.name.as_str()) {
+                    Some(kept) => *log = kept.join(name),
+                    None => *log = folder.dir().join(name),
+                }
+            }
+            error
+        })?;
+        self.validate(keyed, &artifact)?;
+        let compile_time = Some(began.elapsed());
+        Ok(Made { artifact, outcome, reason: Some(missing.reason.clone()), compile_time })
+    }
+
+    fn validate(&self, keyed: &Keyed, artifact: &Artifact) -> Result<(), JobError> {
+        let expectations = self.builder.backend.expectations(&keyed.spec);
+        validate(&artifact.json, &artifact.object, &expectations).map(drop).map_err(|refusal| {
+            JobError::Invalid { kernel: keyed.name.to_string(), refusal: Box::new(refusal) }
+        })
+    }
+
+    /// Puts a compiled kernel into the store. If that fails the kernel is still good: one warning, no more.
+    fn publish(&self, planned: &Planned, keyed: &Keyed, shelf: &TargetStore, made: &Made, missing: &Missing) {
+        if let Some(moved) = self.moved(&planned.job, keyed) {
+            self.warnings.once(&format!("kernels are not kept: {moved} while compiling"));
+            return;
+        }
+        let info = header::canonical_info(&planned.job, &keyed.spec);
+        let text = header::render(keyed, &planned.op_type(), made.compile_time, RULES_VERSION);
+        let names: Vec<String> =
+            made.artifact.extra.iter().map(|member| format!("x/{}", member.name)).collect();
+        let mut draft =
+            Draft::new(RULES_VERSION).eager(JSON, &made.artifact.json).eager(OBJECT, &made.artifact.object);
+        for (name, member) in names.iter().zip(&made.artifact.extra) {
+            draft = draft.eager(name, &member.bytes);
+        }
+        draft = draft.lazy(INFO, info.as_bytes()).lazy(HEADER, text.as_bytes());
+        let replace = if self.builder.mode == Mode::Force || missing.damaged {
+            Replace::Always
+        } else {
+            Replace::Never
+        };
+        if let Err(error) = shelf.put_replacing(keyed.key.digest(), &draft, replace) {
+            self.warnings.once(&store_trouble(&error));
+        }
+    }
+
+    /// What changed since the key was made, if anything did: then nobody knows what the kernel was made from.
+    fn moved(&self, job: &Job, keyed: &Keyed) -> Option<String> {
+        let backend = &self.builder.backend;
+        let now = backend
+            .toolchain(self.files)
+            .and_then(|toolchain| Ok((toolchain, backend.op_sources(job, &keyed.spec, self.files)?)));
+        match now {
+            Err(error) => Some(format!("the toolchain can no longer be read ({error})")),
+            Ok((toolchain, op_sources)) => {
+                let mut changes = keyed.parts.toolchain.diff(&toolchain);
+                changes.extend(keyed.parts.op_sources.diff(&op_sources));
+                changes.first().map(|change| format!("toolchain part {change}"))
+            }
+        }
+    }
+
+    fn shelf(&self, keyed: &Keyed) -> Option<&TargetStore> {
+        self.shelves.iter().find(|(target, _)| *target == keyed.spec.target).map(|(_, shelf)| shelf)
+    }
+
+    fn report(&self, planned: &Planned, made: Result<Made, JobError>) -> KernelReport {
+        let mut report = KernelReport {
+            name: planned.name().to_owned(),
+            key: planned.keyed().map(|keyed| Key::from(*keyed.key.digest())),
+            op_type: planned.op_type(),
+            job: planned.job.clone(),
+            asked_by: planned.asked_by.clone(),
+            outcome: Outcome::Failed,
+            reason: None,
+            error: None,
+            compile_time: None,
+            artifact: None,
+        };
+        match made {
+            Ok(Made { artifact, outcome, reason, compile_time }) => {
+                report.outcome = outcome;
+                report.reason = reason;
+                report.compile_time = compile_time;
+                report.artifact = Some(Arc::new(artifact));
+            }
+            Err(error) => {
+                report.reason = Some(error.to_string());
+                report.error = Some(Arc::new(error));
+            }
+        }
+        report
+    }
+}
+
+fn store_trouble(error: &StoreError) -> String {
+    format!("kernels are not kept: {error}; the build goes on without the store")
+}

@@ -1,0 +1,113 @@
+//! What came of a build.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use opbuild_artifact::Artifact;
+use opbuild_descriptor::{Job, Key};
+use opbuild_kernel_meta::ViewError;
+
+use crate::JobError;
+
+/// What came of one kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// It was in the store.
+    Reused,
+    /// It was compiled.
+    Compiled,
+    /// Another process compiled it while we waited.
+    Shared,
+    /// It could not be built.
+    Failed,
+    /// It was compiled past the store: debug options were on.
+    Bypassed,
+}
+
+impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Self; 5] = [Self::Reused, Self::Compiled, Self::Shared, Self::Failed, Self::Bypassed];
+
+    /// The outcome's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reused => "reused",
+            Self::Compiled => "compiled",
+            Self::Shared => "shared",
+            Self::Failed => "failed",
+            Self::Bypassed => "bypassed",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What came of a build.
+#[derive(Debug)]
+pub struct BuildReport {
+    /// The backend's name.
+    pub backend: &'static str,
+    /// The exact targets, as resolved; one, as a rule.
+    pub targets: Vec<String>,
+    /// How many operators were asked for.
+    pub operators: usize,
+    /// The kernels they came to, in the order in which they were first asked for.
+    pub kernels: Vec<KernelReport>,
+    /// The kernel of each operator: an index into `kernels`.
+    pub kernel_of: Vec<usize>,
+    /// What should be known and stopped nothing.
+    pub warnings: Vec<String>,
+    /// The folder where kernels were put for a framework, if that was asked for; or why they could not.
+    pub view: Option<Result<PathBuf, ViewError>>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+impl BuildReport {
+    /// How many kernels had each outcome.
+    pub fn counts(&self) -> BTreeMap<Outcome, usize> {
+        let mut counts: BTreeMap<Outcome, usize> =
+            Outcome::ALL.into_iter().map(|outcome| (outcome, 0)).collect();
+        for kernel in &self.kernels {
+            *counts.entry(kernel.outcome).or_default() += 1;
+        }
+        counts
+    }
+
+    /// How many kernels had `outcome`.
+    pub fn count(&self, outcome: Outcome) -> usize {
+        self.kernels.iter().filter(|kernel| kernel.outcome == outcome).count()
+    }
+}
+
+/// What came of one kernel.
+#[derive(Debug)]
+pub struct KernelReport {
+    /// The kernel's name; for one without a key, the name of the operator that asked for it.
+    pub name: String,
+    /// Its key; none, if the backend refused the job before there was one.
+    pub key: Option<Key>,
+    /// The types of its operators, joined by `+`.
+    pub op_type: String,
+    /// What is computed.
+    pub job: Job,
+    /// Names of the operators that asked for it.
+    pub asked_by: Vec<String>,
+    /// How it came out.
+    pub outcome: Outcome,
+    /// Why it was not reused, or why it failed.
+    pub reason: Option<String>,
+    /// The failure itself.
+    pub error: Option<Arc<JobError>>,
+    /// How long its compile took, if this build compiled it.
+    pub compile_time: Option<Duration>,
+    /// The kernel, unless it failed.
+    pub artifact: Option<Arc<Artifact>>,
+}

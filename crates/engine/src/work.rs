@@ -1,0 +1,120 @@
+//! Work folders for compilers.
+//!
+//! ```text
+//! <base>/opbuild-<uid>/       only this user's, mode 0700
+//!   digests                   what files had which digest, see `memo`
+//!   work-<pid>-<n>/           one compile's folder, empty when it begins
+//!   work-<pid>-<n>.lock       locked while its owner lives; else both are removed by whoever comes next
+//!   failed/<kernel>/          source and output of compiles that failed, the latest 32
+//! ```
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::disk;
+
+/// A folder younger than this may be between its making and its locking.
+const SETTLED: Duration = Duration::from_secs(60);
+const KEPT_FAILURES: usize = 32;
+
+/// Where compilers work.
+#[derive(Debug)]
+pub(crate) struct WorkRoot {
+    dir: PathBuf,
+    // Held for its removal, where no folder of this user's could be had.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl WorkRoot {
+    /// The folder of this user in `base`; where that is not to be had, one for this process alone.
+    pub(crate) fn open(base: &Path) -> io::Result<Self> {
+        let dir = base.join(format!("opbuild-{}", rustix::process::geteuid().as_raw()));
+        if disk::private_folder(&dir).is_ok() {
+            let root = Self { dir, _temporary: None };
+            root.sweep();
+            return Ok(root);
+        }
+        let temporary = tempfile::Builder::new().prefix("opbuild-").tempdir_in(base)?;
+        Ok(Self { dir: temporary.path().to_owned(), _temporary: Some(temporary) })
+    }
+
+    /// Where digests are remembered.
+    pub(crate) fn memo(&self) -> PathBuf {
+        self.dir.join("digests")
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// A new, empty folder.
+    pub(crate) fn folder(&self) -> io::Result<WorkFolder> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let name = format!("work-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+            let lock = self.dir.join(format!("{name}.lock"));
+            match disk::create_locked(&lock) {
+                Ok(file) => {
+                    let dir = self.dir.join(name);
+                    disk::remove_folder(&dir);
+                    disk::create_folder(&dir)?;
+                    return Ok(WorkFolder { dir, lock, _held: file });
+                }
+                // A process of the same number, long gone, left it.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Keeps what a failed compile left, and says where.
+    pub(crate) fn keep_failed(&self, folder: &WorkFolder, kernel: &str) -> Option<PathBuf> {
+        let failed = self.dir.join("failed");
+        disk::private_folder(&failed).ok()?;
+        let mut kept = disk::list(&failed);
+        kept.sort_by_key(|(_, changed)| *changed);
+        for (old, _) in kept.iter().take((kept.len() + 1).saturating_sub(KEPT_FAILURES)) {
+            disk::remove_folder(old);
+        }
+        let place = failed.join(kernel);
+        disk::remove_folder(&place);
+        disk::rename(&folder.dir, &place).ok()?;
+        Some(place)
+    }
+
+    /// Removes what processes that are gone left behind.
+    fn sweep(&self) {
+        for (lock, _) in disk::list(&self.dir) {
+            if lock.extension().is_some_and(|extension| extension == "lock")
+                && disk::is_abandoned(&lock, SETTLED)
+            {
+                disk::remove_folder(&lock.with_extension(""));
+                disk::remove_file(&lock);
+            }
+        }
+    }
+}
+
+/// One compile's folder, removed when dropped.
+#[derive(Debug)]
+pub(crate) struct WorkFolder {
+    dir: PathBuf,
+    lock: PathBuf,
+    _held: File,
+}
+
+impl WorkFolder {
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+impl Drop for WorkFolder {
+    fn drop(&mut self) {
+        disk::remove_folder(&self.dir);
+        disk::remove_file(&self.lock);
+    }
+}
