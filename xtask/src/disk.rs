@@ -1,0 +1,68 @@
+//! Everything `tidy` reads: files, folders, and what cargo and git say. The checks themselves see only text.
+
+#![expect(clippy::disallowed_methods, reason = "the one module of xtask that touches the disk")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// What `cargo metadata` says about the members. Needs no network: nothing is resolved.
+pub(crate) fn metadata() -> Result<Value, String> {
+    let json = output("cargo", &["metadata", "--format-version", "1", "--no-deps", "--offline"], None)?;
+    serde_json::from_slice(&json).map_err(|error| format!("`cargo metadata` wrote no JSON: {error}"))
+}
+
+/// The files in git, and those that would go in with the next `git add`, relative to `root`; sorted. A file that
+/// git still lists but that is gone from the disk is not among them, nor is a symbolic link.
+pub(crate) fn files(root: &Path) -> Result<Vec<String>, String> {
+    let list = output("git", &["ls-files", "-z", "-co", "--exclude-standard"], Some(root))?;
+    let names = list.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let mut names: Vec<String> = names
+        .map(|name| String::from_utf8_lossy(name).into_owned())
+        .filter(|name| fs::symlink_metadata(root.join(name)).is_ok_and(|found| found.is_file()))
+        .collect();
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+/// The names directly below `root`, sorted; a folder's ends in `/`.
+pub(crate) fn top_level(root: &Path) -> Result<Vec<String>, String> {
+    let failed = |error| format!("cannot list `{}`: {error}", root.display());
+    let mut names = Vec::new();
+    for entry in fs::read_dir(root).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let folder = entry.path().is_dir();
+        names.push(format!("{}{}", entry.file_name().to_string_lossy(), if folder { "/" } else { "" }));
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The bytes of `path` below `root`.
+pub(crate) fn bytes(root: &Path, path: &str) -> Result<Vec<u8>, String> {
+    fs::read(root.join(path)).map_err(|error| format!("cannot read `{path}`: {error}"))
+}
+
+/// The text of `path` below `root`, or nothing if it is not there.
+pub(crate) fn text_if_there(root: &Path, path: &str) -> Result<Option<String>, String> {
+    match fs::read_to_string(root.join(path)) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("cannot read `{path}`: {error}")),
+    }
+}
+
+fn output(program: &str, args: &[&str], folder: Option<&Path>) -> Result<Vec<u8>, String> {
+    let line = format!("{program} {}", args.join(" "));
+    let folder = folder.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
+    match Command::new(program).args(args).current_dir(folder).output() {
+        Ok(output) if output.status.success() => Ok(output.stdout),
+        Ok(output) => {
+            Err(format!("`{line}` ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
+        }
+        Err(error) => Err(format!("`{line}` did not start: {error}; is {program} on the PATH?")),
+    }
+}

@@ -1,0 +1,83 @@
+//! The project's chores, run as `cargo xtask NAME`. What CI checks is one of them, so that CI and laptops agree.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore reports to the terminal")]
+
+mod disk;
+mod steps;
+mod tidy;
+
+use std::process::ExitCode;
+
+/// A chore gets the arguments after its name, and fails with a message.
+type Chore = fn(&[String]) -> Result<(), String>;
+
+/// Name, help, function.
+const CHORES: &[(&str, &str, Chore)] = &[
+    ("ci", "everything that CI checks, in order; --skip-tests leaves out the last step", steps::ci),
+    ("fmt", "format every crate", steps::fmt),
+    ("clippy", "lint every target of every crate, warnings are errors", steps::clippy),
+    ("tidy", "check what no lint does: arrows, folders, manifests, sources, fixtures, paths", tidy::tidy),
+    ("doc", "build the documentation, warnings are errors", steps::doc),
+    ("test", "run every test; further arguments go to `cargo test`", steps::test),
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.split_first() {
+        Some((name, _)) if ["help", "--help", "-h"].contains(&name.as_str()) => {
+            println!("{}", help());
+            ExitCode::SUCCESS
+        }
+        Some((name, rest)) => match run(name, rest) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(message) => {
+                eprintln!("xtask {name}: {message}");
+                ExitCode::FAILURE
+            }
+        },
+        None => {
+            eprintln!("{}", help());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(name: &str, args: &[String]) -> Result<(), String> {
+    match CHORES.iter().find(|(known, ..)| *known == name) {
+        Some((_, _, chore)) => chore(args),
+        None => Err(format!("there is no such chore\n{}", help())),
+    }
+}
+
+fn help() -> String {
+    let lines = CHORES.iter().map(|(name, help, _)| format!("\n  {name:8}{help}"));
+    format!("usage: cargo xtask NAME [ARGUMENTS]\n{}", lines.collect::<String>())
+}
+
+/// Refuses arguments on behalf of a chore that takes none.
+fn no_arguments(args: &[String]) -> Result<(), String> {
+    match args.first() {
+        None => Ok(()),
+        Some(first) => Err(format!("found `{first}`, expected no arguments")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_chore_lists_the_known_ones() {
+        let message = run("tydi", &[]).unwrap_err();
+        for (name, ..) in CHORES {
+            assert!(message.contains(&format!("\n  {name} ")), "{name} is missing from: {message}");
+        }
+    }
+
+    #[test]
+    fn a_chore_without_arguments_refuses_them() {
+        for name in ["fmt", "clippy", "tidy", "doc", "ci"] {
+            assert!(run(name, &["--fix".to_owned()]).unwrap_err().contains("`--fix`"), "{name}");
+        }
+    }
+}

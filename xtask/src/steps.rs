@@ -1,0 +1,119 @@
+//! The chores that run cargo, and `ci`, which runs them all.
+
+use std::io;
+use std::process::{Command, ExitStatus};
+use std::time::Instant;
+
+use crate::{Chore, no_arguments, tidy};
+
+/// The steps of `ci`. The tests come last, because a caller who ran them already leaves them out.
+const CI: &[(&str, Chore)] =
+    &[("fmt", fmt_check), ("clippy", clippy), ("tidy", tidy::tidy), ("doc", doc), ("test", test)];
+
+pub(crate) fn ci(args: &[String]) -> Result<(), String> {
+    run(plan(args)?)
+}
+
+fn plan(args: &[String]) -> Result<&'static [(&'static str, Chore)], String> {
+    match args {
+        [] => Ok(CI),
+        [flag] if flag == "--skip-tests" => Ok(CI.strip_suffix(&[CI[CI.len() - 1]]).unwrap_or(CI)),
+        [other, ..] => Err(format!("found `{other}`, expected nothing or `--skip-tests`")),
+    }
+}
+
+/// Runs the steps until one fails.
+fn run(steps: &[(&str, Chore)]) -> Result<(), String> {
+    let all = Instant::now();
+    for (name, step) in steps {
+        println!("==> {name}");
+        let start = Instant::now();
+        step(&[]).map_err(|reason| {
+            format!("step `{name}` failed after {:.1} s: {reason}", start.elapsed().as_secs_f64())
+        })?;
+        println!("==> {name}: passed in {:.1} s", start.elapsed().as_secs_f64());
+    }
+    println!("==> all {} steps passed in {:.1} s", steps.len(), all.elapsed().as_secs_f64());
+    Ok(())
+}
+
+pub(crate) fn fmt(args: &[String]) -> Result<(), String> {
+    no_arguments(args)?;
+    cargo(&["fmt", "--all"], &[])
+}
+
+fn fmt_check(args: &[String]) -> Result<(), String> {
+    no_arguments(args)?;
+    cargo(&["fmt", "--all", "--", "--check"], &[])
+        .map_err(|reason| format!("{reason}; `cargo xtask fmt` formats"))
+}
+
+pub(crate) fn clippy(args: &[String]) -> Result<(), String> {
+    no_arguments(args)?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])
+}
+
+pub(crate) fn doc(args: &[String]) -> Result<(), String> {
+    no_arguments(args)?;
+    cargo(&["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
+}
+
+pub(crate) fn test(args: &[String]) -> Result<(), String> {
+    let mut line = vec!["test", "--workspace"];
+    line.extend(args.iter().map(String::as_str));
+    cargo(&line, &[])
+}
+
+fn cargo(args: &[&str], environment: &[(&str, &str)]) -> Result<(), String> {
+    let line = format!("cargo {}", args.join(" "));
+    outcome(&line, Command::new("cargo").args(args).envs(environment.iter().copied()).status())
+}
+
+fn outcome(line: &str, status: io::Result<ExitStatus>) -> Result<(), String> {
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{line}` ended with {status}")),
+        Err(error) => Err(format!("`{line}` did not start: {error}; is cargo on the PATH?")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(args: &[&str]) -> Result<Vec<&'static str>, String> {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        Ok(plan(&args)?.iter().map(|(name, _)| *name).collect())
+    }
+
+    #[test]
+    fn ci_runs_every_step_and_may_skip_only_the_tests() {
+        assert_eq!(names(&[]).unwrap(), ["fmt", "clippy", "tidy", "doc", "test"]);
+        assert_eq!(names(&["--skip-tests"]).unwrap(), ["fmt", "clippy", "tidy", "doc"]);
+        assert!(names(&["--skip-tidy"]).unwrap_err().contains("`--skip-tidy`"));
+        assert!(names(&["--skip-tests", "--skip-tidy"]).is_err());
+    }
+
+    #[test]
+    fn the_first_failure_stops_and_is_named() {
+        let steps: [(&str, Chore); 3] = [
+            ("fine", |_| Ok(())),
+            ("broken", |_| Err("it rained".to_owned())),
+            ("never", |_| panic!("a step after the failed one ran")),
+        ];
+        let message = run(&steps).unwrap_err();
+        assert!(message.starts_with("step `broken` failed after "), "{message}");
+        assert!(message.ends_with(" s: it rained"), "{message}");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_failing_cargo_is_quoted() {
+        use std::os::unix::process::ExitStatusExt as _;
+        let failed = ExitStatus::from_raw(101 << 8);
+        assert_eq!(outcome("cargo x", Ok(failed)).unwrap_err(), "`cargo x` ended with exit status: 101");
+        let missing = io::Error::from(io::ErrorKind::NotFound);
+        assert!(outcome("cargo x", Err(missing)).unwrap_err().starts_with("`cargo x` did not start: "));
+        assert_eq!(outcome("cargo x", Ok(ExitStatus::default())), Ok(()));
+    }
+}

@@ -1,0 +1,88 @@
+//! What no lint checks. Every finding is printed, then the chore fails; nothing is changed.
+
+mod arrows;
+mod manifest;
+mod rust;
+mod source;
+mod tree;
+
+use std::fmt;
+use std::path::Path;
+
+use crate::{disk, no_arguments};
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    path: String,
+    line: usize,
+    what: String,
+    way_out: String,
+}
+
+impl Finding {
+    fn new(path: &str, line: usize, what: impl Into<String>, way_out: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line, what: what.into(), way_out: way_out.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, line, what, way_out } = self;
+        write!(f, "{path}:{line}: {what}; {way_out}")
+    }
+}
+
+pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
+    no_arguments(args)?;
+    let metadata = disk::metadata()?;
+    let root = metadata["workspace_root"].as_str().ok_or("`cargo metadata` names no workspace root")?;
+    let root = Path::new(root);
+    let mut packages = arrows::packages(&metadata)?;
+    for package in &mut packages {
+        package.text = String::from_utf8_lossy(&disk::bytes(root, &package.manifest)?).into_owned();
+    }
+    let files = disk::files(root)?;
+
+    let mut findings = tree::top_level(&disk::top_level(root)?);
+    let architecture = disk::text_if_there(root, arrows::DOCUMENT)?.unwrap_or_default();
+    findings.extend(arrows::check(&architecture, &packages));
+    for package in &packages {
+        findings.extend(manifest::check(&package.manifest, &package.text));
+    }
+    for folder in tree::fixture_folders(&files) {
+        let readme = disk::text_if_there(root, &format!("{folder}/README.md"))?;
+        findings.extend(tree::fixture(&folder, readme.as_deref()));
+    }
+    for path in &files {
+        let bytes = disk::bytes(root, path)?;
+        findings.extend(tree::home_paths(path, &bytes));
+        if source::concerns(path) {
+            findings.extend(source::check(path, &String::from_utf8_lossy(&bytes)));
+        }
+    }
+
+    findings.sort();
+    for finding in &findings {
+        println!("{finding}");
+    }
+    match findings.len() {
+        0 => {
+            println!("tidy: {} members and {} files are in order", packages.len(), files.len());
+            Ok(())
+        }
+        1 => Err("1 finding, above".to_owned()),
+        many => Err(format!("{many} findings, above")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_reads_as_place_what_and_way_out() {
+        let finding = Finding::new("crates/x/Cargo.toml", 3, "`a` is wrong", "make it right");
+        assert_eq!(finding.to_string(), "crates/x/Cargo.toml:3: `a` is wrong; make it right");
+    }
+}

@@ -1,0 +1,164 @@
+//! Which crate may depend on which: ARCHITECTURE.md says so, the manifests must agree, in both directions.
+//!
+//! The document holds a fenced block opened with "```arrows". A line is a crate, `->`, and the workspace crates it
+//! may depend on; a crate that may depend on none has a line without targets. Lines that begin with `#` are notes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::Finding;
+
+pub(super) const DOCUMENT: &str = "ARCHITECTURE.md";
+
+/// Helps the tests of every crate, and must never reach a user.
+const TESTKIT: &str = "opbuild-testkit";
+
+/// A member of the workspace, as far as the checks need it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Package {
+    pub(super) name: String,
+    /// The manifest's path relative to the workspace.
+    pub(super) manifest: String,
+    /// The manifest.
+    pub(super) text: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Clone, Debug)]
+struct Dependency {
+    name: String,
+    dev: bool,
+    /// Has a path and no version, so it never reaches a registry.
+    path_only: bool,
+}
+
+/// The members, without the texts of their manifests.
+pub(super) fn packages(metadata: &Value) -> Result<Vec<Package>, String> {
+    fn text<'a>(value: &'a Value, key: &str) -> Result<&'a str, String> {
+        value[key].as_str().ok_or_else(|| format!("`cargo metadata` has no `{key}` in {value:.100}"))
+    }
+    fn list<'a>(value: &'a Value, key: &str) -> Result<&'a Vec<Value>, String> {
+        value[key].as_array().ok_or_else(|| format!("`cargo metadata` has no list `{key}`"))
+    }
+    let root = text(metadata, "workspace_root")?;
+    let mut packages = Vec::new();
+    for package in list(metadata, "packages")? {
+        let mut dependencies = Vec::new();
+        for dependency in list(package, "dependencies")? {
+            dependencies.push(Dependency {
+                name: text(dependency, "name")?.to_owned(),
+                dev: dependency["kind"] == "dev",
+                path_only: dependency["path"].is_string() && text(dependency, "req")? == "*",
+            });
+        }
+        let manifest = text(package, "manifest_path")?;
+        let manifest = manifest.strip_prefix(root).unwrap_or(manifest).replace('\\', "/");
+        packages.push(Package {
+            name: text(package, "name")?.to_owned(),
+            manifest: manifest.trim_start_matches('/').to_owned(),
+            text: String::new(),
+            dependencies,
+        });
+    }
+    Ok(packages)
+}
+
+pub(super) fn check(document: &str, packages: &[Package]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let Some(listed) = parse(document, &mut findings) else {
+        let what = "there is no block opened with \"```arrows\"";
+        let way_out = "list every crate under crates/ there, as `opbuild-ops -> opbuild-descriptor`";
+        return vec![Finding::new(DOCUMENT, 1, what, way_out)];
+    };
+    let members: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+    for (name, (line, _)) in listed.iter().filter(|(name, _)| !members.contains(*name)) {
+        let what = format!("`{name}` is no member of the workspace");
+        findings.push(Finding::new(DOCUMENT, *line, what, "remove or correct the line"));
+    }
+    for package in packages {
+        let name = package.name.as_str();
+        let mut drawn = BTreeSet::new();
+        for dependency in package.dependencies.iter().filter(|it| members.contains(it.name.as_str())) {
+            if dependency.name == TESTKIT {
+                findings.extend(testkit(package, dependency));
+            } else if !dependency.dev {
+                drawn.insert(dependency.name.as_str());
+            }
+        }
+        let Some((line, allowed)) = listed.get(name) else {
+            if package.manifest.starts_with("crates/") || !drawn.is_empty() {
+                let targets: String = drawn.iter().map(|target| format!(" {target}")).collect();
+                let what = format!("`{name}` is missing from {DOCUMENT}");
+                let way_out = format!("add `{name} ->{targets}` to its arrows, if that is the design");
+                findings.push(Finding::new(&package.manifest, 1, what, way_out));
+            }
+            continue;
+        };
+        for target in drawn.difference(allowed) {
+            let what = format!("{name} -> {target} is an arrow that {DOCUMENT} does not list");
+            let way_out = "do without, or change the design there first";
+            findings.push(Finding::new(&package.manifest, line_of(&package.text, target), what, way_out));
+        }
+        for target in allowed.difference(&drawn) {
+            let what = format!("{DOCUMENT} lists {name} -> {target}, which no manifest has");
+            findings.push(Finding::new(DOCUMENT, *line, what, "remove the arrow"));
+        }
+    }
+    findings
+}
+
+type Arrows<'a> = BTreeMap<&'a str, (usize, BTreeSet<&'a str>)>;
+
+/// Crate, line and targets, or nothing if there is no block.
+fn parse<'a>(document: &'a str, findings: &mut Vec<Finding>) -> Option<Arrows<'a>> {
+    let mut arrows = None;
+    let mut inside = false;
+    for (line, text) in (1..).zip(document.lines()) {
+        let text = text.trim();
+        if text.starts_with("```") {
+            inside = !inside && text == "```arrows";
+            if inside {
+                arrows.get_or_insert_with(Arrows::new);
+            }
+            continue;
+        }
+        let Some(arrows) = arrows.as_mut().filter(|_| inside && !text.is_empty() && !text.starts_with('#'))
+        else {
+            continue;
+        };
+        let (name, targets) = text.split_once("->").unwrap_or((text, ""));
+        let name = name.trim();
+        if name.is_empty() || name.contains(char::is_whitespace) || targets.contains("->") {
+            let what = format!("`{text}` is no arrow");
+            findings.push(Finding::new(DOCUMENT, line, what, "write one crate, `->`, and its targets"));
+        } else if arrows.insert(name, (line, targets.split_whitespace().collect())).is_some() {
+            let what = format!("`{name}` has two lines");
+            findings.push(Finding::new(DOCUMENT, line, what, "join them"));
+        }
+    }
+    arrows
+}
+
+fn testkit(package: &Package, dependency: &Dependency) -> Option<Finding> {
+    let (what, way_out) = if !dependency.dev {
+        (format!("`{TESTKIT}` is more than a dev-dependency"), "move it to [dev-dependencies]")
+    } else if !dependency.path_only {
+        (format!("`{TESTKIT}` is not path-only"), "give it a path and no version in the root manifest")
+    } else {
+        return None;
+    };
+    Some(Finding::new(&package.manifest, line_of(&package.text, TESTKIT), what, way_out))
+}
+
+/// The line on which a manifest mentions the dependency `name`.
+fn line_of(manifest: &str, name: &str) -> usize {
+    let at = manifest.lines().position(|line| {
+        let rest = line.trim_start().trim_start_matches('"').strip_prefix(name);
+        rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || "-_".contains(next)))
+    });
+    at.map_or(1, |at| at + 1)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! Where files are, and what must stand in no file.
+
+use std::collections::BTreeSet;
+
+use super::Finding;
+
+const FILES: [&str; 11] = [
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "README.md",
+    "clippy.toml",
+    "deny.toml",
+    "rustfmt.toml",
+];
+
+const FOLDERS: [&str; 7] = ["benches/", "crates/", "docs/", "fixtures/", "fuzz/", "target/", "xtask/"];
+
+/// Homes of the machines we build on. Spelt in pieces, so that this file holds none.
+const HOMES: [&str; 2] = [concat!("/ro", "ot/"), concat!("/wo", "rk/")];
+
+/// The one file that is about a machine.
+const ABOUT_A_MACHINE: &str = ".ci/run";
+
+/// Checks the names directly below the workspace; a folder's ends in `/`.
+pub(super) fn top_level(names: &[String]) -> Vec<Finding> {
+    let is_known = |name: &str| name.starts_with('.') || FILES.contains(&name) || FOLDERS.contains(&name);
+    let unknown = names.iter().filter(|name| !is_known(name));
+    let finding = |name: &String| {
+        let what = "the workspace has no such top-level entry";
+        Finding::new(name, 1, what, "move it to the folder where it belongs, or remove it")
+    };
+    unknown.map(finding).collect()
+}
+
+/// The folders directly below `fixtures/` that hold one of `files`.
+pub(super) fn fixture_folders(files: &[String]) -> BTreeSet<String> {
+    let folder = |file: &String| Some(file.strip_prefix("fixtures/")?.split_once('/')?.0.to_owned());
+    files.iter().filter_map(folder).map(|name| format!("fixtures/{name}")).collect()
+}
+
+/// Checks that the README.md of a folder of fixtures is there and says something.
+pub(super) fn fixture(folder: &str, readme: Option<&str>) -> Option<Finding> {
+    let says_something =
+        |text: &str| text.lines().any(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    let what = match readme {
+        Some(text) if says_something(text) => return None,
+        Some(_) => "the README.md says nothing",
+        None => "the folder has no README.md",
+    };
+    Some(Finding::new(&format!("{folder}/README.md"), 1, what, "say there where the files came from"))
+}
+
+/// Finds the paths of somebody's home in a file.
+pub(super) fn home_paths(path: &str, bytes: &[u8]) -> Vec<Finding> {
+    if path == ABOUT_A_MACHINE {
+        return Vec::new();
+    }
+    let is_text = !bytes.contains(&0);
+    let mut findings = Vec::new();
+    for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
+        for home in HOMES {
+            let starts = |at: &usize| line[*at..].starts_with(home.as_bytes());
+            // In a text, `target/work/` is below some other folder. In other files, what stands before may be a length.
+            let is_whole = |at: &usize| {
+                let before = at.checked_sub(1).and_then(|before| line.get(before));
+                !is_text || !before.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_-.}".contains(byte))
+            };
+            if (0..line.len()).filter(|at| line[*at] == b'/').filter(starts).any(|at| is_whole(&at)) {
+                let what = format!("a path below `{home}` stands in the file");
+                findings.push(Finding::new(path, number, what, "use a relative path, or one made up"));
+            }
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn the_top_level_is_closed() {
+        assert_eq!(top_level(&names(&FILES)), []);
+        assert_eq!(top_level(&names(&FOLDERS)), []);
+        assert_eq!(top_level(&names(&[".git/", ".gitignore", ".ci/"])), []);
+        let unknown = ["notes.md", "scripts/", "crates", "README.md/"];
+        let found: Vec<String> =
+            top_level(&names(&unknown)).into_iter().map(|finding| finding.path).collect();
+        assert_eq!(found, unknown);
+    }
+
+    #[test]
+    fn fixtures_say_where_they_came_from() {
+        let files = names(&["fixtures/a/x/1", "fixtures/a/2", "fixtures/b/3", "fixtures/top", "crates/c/d"]);
+        assert_eq!(fixture_folders(&files).into_iter().collect::<Vec<_>>(), ["fixtures/a", "fixtures/b"]);
+        assert_eq!(fixture("fixtures/a", Some("# A\n\nMade by us.\n")), None);
+        let what =
+            |readme| fixture("fixtures/a", readme).map(|finding| finding.to_string()).unwrap_or_default();
+        assert!(what(None).starts_with("fixtures/a/README.md:1: the folder has no README.md; say there"));
+        assert!(
+            what(Some("# A\n\n"))
+                .starts_with("fixtures/a/README.md:1: the README.md says nothing; say there")
+        );
+    }
+
+    #[test]
+    fn home_paths_are_found_in_texts_and_in_other_files() {
+        for home in HOMES {
+            let lines = |bytes: &[u8]| -> Vec<usize> {
+                home_paths("docs/a.md", bytes).into_iter().map(|finding| finding.line).collect()
+            };
+            assert_eq!(lines(format!("a\nsee {home}x and {home}y\n{home}z").as_bytes()), [2, 3]);
+            assert_eq!(lines(format!("file://{home}x").as_bytes()), [1]);
+            assert_eq!(lines(format!("target{home}x then {home}y").as_bytes()), [1]);
+            assert_eq!(lines(format!("target{home}x {{dir}}{home}y").as_bytes()), [0; 0]);
+            assert_eq!(lines(format!("\0a{home}x").as_bytes()), [1]);
+            assert_eq!(lines(home.trim_end_matches('/').as_bytes()), [0; 0]);
+            assert_eq!(home_paths(ABOUT_A_MACHINE, home.as_bytes()), []);
+        }
+    }
+}
