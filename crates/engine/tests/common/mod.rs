@@ -1,0 +1,77 @@
+//! What the engine's tests share.
+#![expect(dead_code, reason = "each test file uses its own part")]
+#![expect(clippy::disallowed_methods, reason = "tests look at what is on the disk")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use opbuild::{BuildReport, Builder, Mode, Request};
+use opbuild_backend::Backend;
+use opbuild_store::Config;
+use opbuild_testkit::{NullBackend, descriptor};
+use tempfile::TempDir;
+
+/// A folder of its own with a store in it, in memory where there is such a place.
+pub(crate) struct Bench {
+    pub(crate) folder: TempDir,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
+        Self { folder: folder.unwrap() }
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.folder.path().join("cache")
+    }
+
+    pub(crate) fn builder(&self, backend: &Arc<NullBackend>) -> Builder {
+        self.builder_of(Arc::<NullBackend>::clone(backend))
+    }
+
+    pub(crate) fn builder_of(&self, backend: Arc<dyn Backend>) -> Builder {
+        Builder::new(backend).store(Config::new(self.root())).work_base(self.folder.path())
+    }
+
+    /// Every entry of the store.
+    pub(crate) fn entries(&self) -> Vec<PathBuf> {
+        files(&self.root()).into_iter().filter(|path| path.extension().is_some_and(|e| e == "kern")).collect()
+    }
+
+    pub(crate) fn quarantined(&self) -> usize {
+        files(&self.root()).iter().filter(|path| path.to_string_lossy().contains("/quarantine/")).count() / 2
+    }
+}
+
+/// Every file below `folder`.
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+/// A request for one operator.
+pub(crate) fn request(op_type: &str, shape: &[i64]) -> Request {
+    Request::new(descriptor(&format!("net/{op_type}{shape:?}"), op_type, &[shape]))
+}
+
+/// `compiled`, `reused`, ... of each kernel.
+pub(crate) fn outcomes(report: &BuildReport) -> Vec<&'static str> {
+    report.kernels.iter().map(|kernel| kernel.outcome.name()).collect()
+}
+
+/// The outcomes of a build that can be built.
+pub(crate) fn build(builder: &Builder, requests: &[Request]) -> Vec<&'static str> {
+    outcomes(&builder.build(requests).expect("a build that can be built"))
+}
+
+pub(crate) fn with_mode(bench: &Bench, backend: &Arc<NullBackend>, mode: Mode) -> Builder {
+    bench.builder(backend).mode(mode)
+}

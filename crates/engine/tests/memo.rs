@@ -1,0 +1,77 @@
+//! What the digest memo may remember.
+#![expect(clippy::disallowed_methods, reason = "tests change what is on the disk")]
+
+use std::fs::FileTimes;
+use std::time::{Duration, SystemTime};
+
+use opbuild::DigestMemo;
+use opbuild_backend::FileDigests;
+use opbuild_digest::Digest;
+
+/// A file that changed just now is read every time: another change could hide in the clock's grain.
+#[test]
+fn a_fresh_file_is_not_remembered() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, memo_file) = (folder.path().join("cc1"), folder.path().join("digests"));
+    std::fs::write(&file, "one").unwrap();
+    let memo = DigestMemo::open(&memo_file);
+    assert_eq!(memo.digest(&file).unwrap(), Digest::of(b"one"));
+    memo.save();
+    assert!(!memo_file.exists());
+    std::fs::write(&file, "two").unwrap();
+    assert_eq!(memo.digest(&file).unwrap(), Digest::of(b"two"));
+}
+
+/// Settled files are remembered across processes, and not once anything about them changed.
+#[test]
+fn a_settled_file_is_remembered_until_it_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, memo_file) = (folder.path().join("cc1"), folder.path().join("digests"));
+    std::fs::write(&file, "one").unwrap();
+    std::thread::sleep(Duration::from_millis(2300));
+    let memo = DigestMemo::open(&memo_file);
+    assert_eq!(memo.digest(&file).unwrap(), Digest::of(b"one"));
+    memo.save();
+    let saved = std::fs::read_to_string(&memo_file).unwrap();
+    assert!(saved.contains(&Digest::of(b"one").to_string()));
+
+    // A memo with another digest in it, sealed: if the file is taken from memory, that digest is what comes back.
+    let planted = saved.replace(&Digest::of(b"one").to_string(), &Digest::of(b"planted").to_string());
+    let body = &planted[..planted.trim_end().rfind('\n').unwrap() + 1];
+    std::fs::write(&memo_file, format!("{body}{}\n", Digest::of(body.as_bytes()))).unwrap();
+    assert_eq!(DigestMemo::open(&memo_file).digest(&file).unwrap(), Digest::of(b"planted"));
+    // Not sealed: no memo.
+    std::fs::write(&memo_file, &planted).unwrap();
+    assert_eq!(DigestMemo::open(&memo_file).digest(&file).unwrap(), Digest::of(b"one"));
+
+    // Same size, same modification time: the change time gives it away.
+    let modified = std::fs::metadata(&file).unwrap().modified().unwrap();
+    std::fs::write(&memo_file, format!("{body}{}\n", Digest::of(body.as_bytes()))).unwrap();
+    std::fs::write(&file, "two").unwrap();
+    std::fs::File::options().write(true).open(&file).unwrap().set_times(FileTimes::new().set_modified(modified)).unwrap();
+    assert_eq!(DigestMemo::open(&memo_file).digest(&file).unwrap(), Digest::of(b"two"));
+}
+
+/// A date in the future does not make a file settled.
+#[test]
+fn a_file_from_the_future_is_not_remembered() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, memo_file) = (folder.path().join("cc1"), folder.path().join("digests"));
+    std::fs::write(&file, "one").unwrap();
+    let future = SystemTime::now() + Duration::from_secs(3600);
+    std::fs::File::options().write(true).open(&file).unwrap().set_times(FileTimes::new().set_modified(future)).unwrap();
+    let memo = DigestMemo::open(&memo_file);
+    memo.digest(&file).unwrap();
+    memo.save();
+    assert!(!memo_file.exists());
+}
+
+#[test]
+fn a_missing_file_is_an_error_and_a_torn_memo_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let memo_file = folder.path().join("digests");
+    for text in ["", "rubbish", "opbuild digests 1\n", "\u{0}\n\n"] {
+        std::fs::write(&memo_file, text).unwrap();
+        assert!(DigestMemo::open(&memo_file).digest(&folder.path().join("absent")).is_err());
+    }
+}

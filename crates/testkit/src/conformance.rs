@@ -1,0 +1,283 @@
+//! What every backend must do.
+//!
+//! A backend's test is a file with `harness = false` that hands its backend and a few cases to [`main`]. What a
+//! backend does not claim (a loader, say) shows as ignored, never as passed.
+
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use opbuild_artifact::{Artifact, KernelMeta};
+use opbuild_backend::{Backend, BackendError, Buffer, Cancel, CompileRequest, Support};
+use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
+use opbuild_validator::validate;
+
+use crate::{PlainDigests, job};
+
+/// A job that the backend must compile, and what its kernel must compute.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// What to call it.
+    pub name: &'static str,
+    /// The job.
+    pub job: Job,
+    /// The inputs.
+    pub inputs: Vec<Vec<f32>>,
+    /// The output. Varied, so that a kernel that does nothing, or too little, is seen.
+    pub expected: Vec<f32>,
+}
+
+/// A backend under test.
+#[derive(Clone)]
+pub struct Subject {
+    /// Makes the backend anew.
+    pub backend: Arc<dyn Fn() -> Arc<dyn Backend> + Send + Sync>,
+    /// What to build for.
+    pub spec: BuildSpec,
+    /// What it must compile; at least two different jobs.
+    pub cases: Vec<Case>,
+}
+
+type Check = fn(&Subject) -> Result<(), Failed>;
+
+/// Every check, by name.
+const CHECKS: [(&str, Check); 9] = [
+    ("name_is_a_stable_lower_case_word", name),
+    ("toolchain_is_repeatable_and_its_parts_have_names", toolchain),
+    ("resolving_fills_in_defaults", resolving),
+    ("unknown_operators_are_refused_with_a_reason", refusing),
+    ("op_sources_are_repeatable_and_tell_jobs_apart", op_sources),
+    ("compiled_kernels_are_what_their_json_says", compiling),
+    ("compiling_again_elsewhere_gives_the_same_bytes", repeating),
+    ("many_threads_compile_at_once", crowding),
+    ("a_cancelled_compile_ends_as_cancelled", cancelling),
+];
+
+/// Runs the suite as a test program.
+pub fn main(subject: &Subject) -> ExitCode {
+    let mut trials: Vec<Trial> = CHECKS
+        .iter()
+        .map(|(name, check)| {
+            let subject = subject.clone();
+            Trial::test(*name, move || check(&subject))
+        })
+        .collect();
+    let loads = (subject.backend)().loader().is_some();
+    for case in subject.cases.clone() {
+        let subject = subject.clone();
+        let trial = Trial::test(format!("runs_{}", case.name), move || running(&subject, &case));
+        trials.push(trial.with_ignored_flag(!loads));
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Failed> {
+    if holds { Ok(()) } else { Err(what().into()) }
+}
+
+fn fail(error: impl std::fmt::Display) -> Failed {
+    error.to_string().into()
+}
+
+fn name(subject: &Subject) -> Result<(), Failed> {
+    let (one, two) = ((subject.backend)(), (subject.backend)());
+    let plain = one.name().bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    ensure(plain && !one.name().is_empty(), || format!("`{}` is no lower-case word", one.name()))?;
+    ensure(one.name() == two.name(), || "the name changes".to_owned())?;
+    ensure(one.concurrency().get() >= 1, || "no concurrency".to_owned())
+}
+
+fn toolchain(subject: &Subject) -> Result<(), Failed> {
+    let files = PlainDigests::default();
+    let one = (subject.backend)().toolchain(&files).map_err(fail)?;
+    let two = (subject.backend)().toolchain(&files).map_err(fail)?;
+    ensure(!one.parts().is_empty(), || "no parts".to_owned())?;
+    ensure(one == two, || format!("two probes differ: {:?}", one.diff(&two)))?;
+    let nameless = one.parts().iter().find(|part| part.name.is_empty() || part.note.is_empty());
+    ensure(nameless.is_none(), || format!("a part says nothing: {nameless:?}"))
+}
+
+fn resolving(subject: &Subject) -> Result<(), Failed> {
+    let backend = (subject.backend)();
+    let mut explicit = subject.spec.clone();
+    explicit.options.insert("op_debug_level".into(), "0".into());
+    let (absent, explicit) = (backend.resolve(&subject.spec), backend.resolve(&explicit));
+    let (absent, explicit) = (absent.map_err(fail)?, explicit.map_err(fail)?);
+    ensure(!absent.debug && !explicit.debug, || "level 0 is no debugging".to_owned())?;
+    ensure(!absent.target.is_empty(), || "no target".to_owned())?;
+    let mut debugging = subject.spec.clone();
+    debugging.options.insert("op_debug_level".into(), "1".into());
+    let debugging = backend.resolve(&debugging).map_err(fail)?;
+    ensure(debugging.debug && debugging.digest() != absent.digest(), || "level 1 does not count".to_owned())
+}
+
+fn refusing(subject: &Subject) -> Result<(), Failed> {
+    let backend = (subject.backend)();
+    let spec = backend.resolve(&subject.spec).map_err(fail)?;
+    let mut unknown = subject.cases[0].job.clone();
+    unknown.ops[0].op_type = "NoSuchOperator".to_owned();
+    match backend.supports(&unknown, &spec) {
+        Support::No(reason) => {
+            ensure(reason.to_string().contains("NoSuchOperator"), || format!("`{reason}` does not name it"))?;
+        }
+        Support::Maybe => {}
+        Support::Yes => return Err("an operator that does not exist is supported".into()),
+    }
+    match compile(&*backend, &spec, &unknown) {
+        Err(BackendError::Unsupported(_) | BackendError::Compile { .. }) => {}
+        other => return Err(format!("compiling it gives {other:?}").into()),
+    }
+    for case in &subject.cases {
+        let answer = backend.supports(&case.job, &spec);
+        ensure(!matches!(answer, Support::No(_)), || format!("{}: {answer:?}", case.name))?;
+    }
+    Ok(())
+}
+
+fn op_sources(subject: &Subject) -> Result<(), Failed> {
+    let (one, two) = ((subject.backend)(), (subject.backend)());
+    let files = PlainDigests::default();
+    let mut digests = Vec::new();
+    for case in &subject.cases {
+        let spec = one.resolve(&subject.spec).map_err(fail)?;
+        let first = one.op_sources(&case.job, &spec, &files).map_err(fail)?;
+        let second = two.op_sources(&case.job, &spec, &files).map_err(fail)?;
+        ensure(first == second, || format!("{}: two looks differ: {:?}", case.name, first.diff(&second)))?;
+        digests.push(first.digest());
+    }
+    digests.sort_unstable();
+    digests.dedup();
+    ensure(digests.len() > 1, || "operators of different sources share one fingerprint".to_owned())
+}
+
+fn compiling(subject: &Subject) -> Result<(), Failed> {
+    let backend = (subject.backend)();
+    let spec = backend.resolve(&subject.spec).map_err(fail)?;
+    for case in &subject.cases {
+        let (name, artifact) = compile(&*backend, &spec, &case.job).map_err(fail)?;
+        let report = validate(&artifact.json, &artifact.object, &backend.expectations(&spec)).map_err(fail)?;
+        let names = report.meta.entry_names();
+        ensure(names.iter().all(|entry| entry.starts_with(name.as_str())), || {
+            format!("{}: kernels {names:?} are not called {name}", case.name)
+        })?;
+    }
+    Ok(())
+}
+
+fn repeating(subject: &Subject) -> Result<(), Failed> {
+    let spec = (subject.backend)().resolve(&subject.spec).map_err(fail)?;
+    for case in &subject.cases {
+        let (_, one) = compile(&*(subject.backend)(), &spec, &case.job).map_err(fail)?;
+        let (_, two) = compile(&*(subject.backend)(), &spec, &case.job).map_err(fail)?;
+        ensure(one.object == two.object, || format!("{}: the objects differ", case.name))?;
+        // A tool may write where it worked into the `.json`; what a launch needs must be the same.
+        let needed = |artifact: &Artifact| {
+            KernelMeta::parse(&artifact.json).map(|meta| (meta.kernel_name, meta.block_dim, meta.sha256, meta.magic))
+        };
+        ensure(needed(&one) == needed(&two), || format!("{}: the .json files differ", case.name))?;
+    }
+    Ok(())
+}
+
+fn crowding(subject: &Subject) -> Result<(), Failed> {
+    let backend = (subject.backend)();
+    let spec = backend.resolve(&subject.spec).map_err(fail)?;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|at| {
+                let (backend, spec) = (&backend, &spec);
+                let case = &subject.cases[at % subject.cases.len()];
+                scope.spawn(move || {
+                    let (_, artifact) = compile(&**backend, spec, &case.job).map_err(|error| error.to_string())?;
+                    let expectations = backend.expectations(spec);
+                    validate(&artifact.json, &artifact.object, &expectations).map_err(|error| error.to_string())
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().map_err(|_| Failed::from("a compile panicked"))??;
+        }
+        Ok(())
+    })
+}
+
+fn cancelling(subject: &Subject) -> Result<(), Failed> {
+    let backend = (subject.backend)();
+    let spec = backend.resolve(&subject.spec).map_err(fail)?;
+    let cancel = Cancel::new();
+    cancel.cancel();
+    match compile_with(&*backend, &spec, &subject.cases[0].job, &cancel) {
+        Err(BackendError::Cancelled) => Ok(()),
+        other => Err(format!("expected Cancelled, found {other:?}").into()),
+    }
+}
+
+fn running(subject: &Subject, case: &Case) -> Result<(), Failed> {
+    let backend = (subject.backend)();
+    let spec = backend.resolve(&subject.spec).map_err(fail)?;
+    let (_, artifact) = compile(&*backend, &spec, &case.job).map_err(fail)?;
+    let loader = backend.loader().ok_or("no loader")?;
+    let kernel = loader.load(&artifact, &case.job).map_err(fail)?;
+    let inputs: Vec<Buffer> = case.inputs.iter().map(|values| Buffer::of_f32(values)).collect();
+    let input_bytes: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
+    for threads in [1, 3] {
+        let mut output = Buffer::zeroed(case.expected.len() * 4);
+        let threads = NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN);
+        kernel.launch(&input_bytes, &mut [output.bytes_mut()], threads).map_err(fail)?;
+        let found = output.to_f32();
+        ensure(found == case.expected, || format!("expected {:?}, found {found:?}", case.expected))?;
+    }
+    // A launch that does not fit runs nothing.
+    let mut short = Buffer::zeroed(1);
+    match kernel.launch(&input_bytes, &mut [short.bytes_mut()], NonZeroUsize::MIN) {
+        Err(BackendError::Launch { .. }) => Ok(()),
+        other => Err(format!("an output that is too short gives {other:?}").into()),
+    }
+}
+
+fn compile(
+    backend: &dyn Backend,
+    spec: &EffectiveSpec,
+    job: &Job,
+) -> Result<(KernelName, Artifact), BackendError> {
+    compile_with(backend, spec, job, &Cancel::new())
+}
+
+fn compile_with(
+    backend: &dyn Backend,
+    spec: &EffectiveSpec,
+    job: &Job,
+    cancel: &Cancel,
+) -> Result<(KernelName, Artifact), BackendError> {
+    let folder = tempfile::tempdir()
+        .map_err(|source| BackendError::Io { action: "make", path: "a work folder".into(), source })?;
+    let parts = KeyParts::new(backend.name(), job, spec, Default::default(), Default::default());
+    let name = KernelName::new(job, &parts.key());
+    let request = CompileRequest { job, spec, name: &name, work_dir: folder.path(), deadline: None, cancel };
+    backend.compile(&request).map(|artifact| (name, artifact))
+}
+
+/// Elementwise cases that any backend should have: one input, two inputs, and broadcasting.
+pub fn elementwise_cases() -> Vec<Case> {
+    vec![
+        Case {
+            name: "square",
+            job: job("Square", &[&[3]]),
+            inputs: vec![vec![1.0, 4.0, -9.0]],
+            expected: vec![1.0, 16.0, 81.0],
+        },
+        Case {
+            name: "sub_of_a_row",
+            job: job("Sub", &[&[2, 3], &[3]]),
+            inputs: vec![vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], vec![10.0, 20.0, 30.0]],
+            expected: vec![-9.0, -18.0, -27.0, -6.0, -15.0, -24.0],
+        },
+        Case {
+            name: "sub_from_a_column",
+            job: job("Sub", &[&[2, 1], &[1, 3]]),
+            inputs: vec![vec![1.0, 2.0], vec![10.0, 20.0, 30.0]],
+            expected: vec![-9.0, -19.0, -29.0, -8.0, -18.0, -28.0],
+        },
+    ]
+}

@@ -1,0 +1,65 @@
+//! Test support, used from `tests/` folders only: never published, never part of a product.
+//!
+//! * [`conformance`]: one suite that every backend must pass.
+//! * [`NullBackend`]: a backend that compiles anything to a kernel that does nothing, at once, without a compiler; it
+//!   can be told to fail, to lie or to take its time.
+//! * [`elf`]: writes small, valid kernel objects.
+
+pub mod conformance;
+pub mod elf;
+mod null;
+
+pub use null::NullBackend;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use opbuild_backend::FileDigests;
+use opbuild_descriptor::{BuildSpec, Descriptor, Envelope, Job};
+use opbuild_digest::Digest;
+use opbuild_ops::Graph;
+
+/// Digests files each time it is asked, and counts how often.
+#[derive(Debug, Default)]
+pub struct PlainDigests {
+    asked: Mutex<HashMap<PathBuf, usize>>,
+}
+
+impl PlainDigests {
+    /// How many files were asked for, each once.
+    pub fn files(&self) -> usize {
+        self.asked.lock().map_or(0, |asked| asked.len())
+    }
+}
+
+impl FileDigests for PlainDigests {
+    fn digest(&self, path: &Path) -> std::io::Result<Digest> {
+        if let Ok(mut asked) = self.asked.lock() {
+            *asked.entry(path.to_owned()).or_default() += 1;
+        }
+        #[expect(clippy::disallowed_methods, reason = "digesting files is what this is for")]
+        Digest::of_reader(std::fs::File::open(path)?)
+    }
+}
+
+/// The job of one operator on float32 inputs of the given shapes. An operator that does not fit is a test's mistake.
+pub fn job(op_type: &str, shapes: &[&[i64]]) -> Job {
+    let mut graph = Graph::new("test");
+    let inputs: Vec<_> =
+        shapes.iter().enumerate().map(|(at, shape)| graph.input(&format!("x{at}"), "float32", *shape)).collect();
+    #[expect(clippy::panic, reason = "a test that asks for the impossible has to be mended")]
+    if let Err(error) = graph.node("node", op_type, &inputs, []) {
+        panic!("{op_type} {shapes:?}: {error}");
+    }
+    graph.jobs().remove(0).1
+}
+
+/// The descriptor of [`job`], as a program makes it, called `name`.
+pub fn descriptor(name: &str, op_type: &str, shapes: &[&[i64]]) -> Descriptor {
+    Descriptor {
+        job: job(op_type, shapes),
+        spec: BuildSpec::new("cpu"),
+        envelope: Envelope { full_name: name.to_owned(), ..Envelope::default() },
+    }
+}

@@ -1,0 +1,112 @@
+//! A backend without a compiler.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use opbuild_artifact::{Artifact, BlockDim, Expectations, KernelMeta, Magic};
+use opbuild_backend::{
+    Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported,
+};
+use opbuild_descriptor::{EffectiveSpec, Job};
+use opbuild_digest::{Digest, Fingerprint};
+
+use crate::elf;
+
+type Hook = dyn Fn(&CompileRequest<'_>, Artifact) -> Result<Artifact, BackendError> + Send + Sync;
+
+/// Compiles any static job to a valid kernel that does nothing.
+pub struct NullBackend {
+    version: Mutex<String>,
+    compiles: AtomicUsize,
+    hook: Box<Hook>,
+}
+
+impl Default for NullBackend {
+    fn default() -> Self {
+        Self::new(|_, artifact| Ok(artifact))
+    }
+}
+
+impl NullBackend {
+    /// A backend whose compiles end as `hook` has it: it may pass the artifact on, change it, fail, or take its time.
+    pub fn new(
+        hook: impl Fn(&CompileRequest<'_>, Artifact) -> Result<Artifact, BackendError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { version: Mutex::new("1".to_owned()), compiles: AtomicUsize::new(0), hook: Box::new(hook) }
+    }
+
+    /// How many compiles were begun.
+    pub fn compiles(&self) -> usize {
+        self.compiles.load(Ordering::SeqCst)
+    }
+
+    /// Upgrades the toolchain.
+    pub fn upgrade(&self, version: &str) {
+        if let Ok(mut own) = self.version.lock() {
+            version.clone_into(&mut own);
+        }
+    }
+
+    fn version(&self) -> String {
+        self.version.lock().map(|version| version.clone()).unwrap_or_default()
+    }
+}
+
+impl Backend for NullBackend {
+    fn name(&self) -> &'static str {
+        "null"
+    }
+
+    fn toolchain(&self, _files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
+        let mut fingerprint = Fingerprint::new();
+        fingerprint.text("version", self.version());
+        Ok(fingerprint)
+    }
+
+    fn op_sources(
+        &self,
+        job: &Job,
+        _spec: &EffectiveSpec,
+        _files: &dyn FileDigests,
+    ) -> Result<Fingerprint, BackendError> {
+        let mut fingerprint = Fingerprint::new();
+        for op in &job.ops {
+            fingerprint.text(format!("{}.c", op.func_name), "nothing");
+        }
+        Ok(fingerprint)
+    }
+
+    fn supports(&self, job: &Job, _spec: &EffectiveSpec) -> Support {
+        match job.ops.iter().find(|op| opbuild_ops::find(&op.op_type).is_none()) {
+            Some(op) => Support::No(Unsupported::Op { backend: "null", op_type: op.op_type.clone() }),
+            None => Support::Yes,
+        }
+    }
+
+    fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
+        Expectations { target: spec.target.clone(), machines: vec![elf::HOST_MACHINE], magics: vec![Magic::Elf] }
+    }
+
+    fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
+        self.compiles.fetch_add(1, Ordering::SeqCst);
+        if let Support::No(reason) = self.supports(request.job, request.spec) {
+            return Err(reason.into());
+        }
+        if request.cancel.is_cancelled() {
+            return Err(BackendError::Cancelled);
+        }
+        let symbol = request.name.symbol();
+        let object = elf::host_object(&[&symbol], &self.version());
+        let meta = KernelMeta {
+            bin_file_name: Some(request.name.to_string()),
+            bin_file_suffix: Some(".o".to_owned()),
+            block_dim: Some(BlockDim::Fixed(1)),
+            kernel_name: Some(symbol),
+            magic: Some(Magic::Elf),
+            sha256: Some(Digest::of(&object).to_string()),
+            ..KernelMeta::default()
+        };
+        let artifact = Artifact { json: meta.to_json().into_bytes(), object, extra: Vec::new() };
+        (self.hook)(request, artifact)
+    }
+}
