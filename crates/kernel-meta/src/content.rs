@@ -1,0 +1,136 @@
+//! What a caller wants to have in the folder.
+
+use std::borrow::Cow;
+use std::{fmt, io};
+
+use opbuild_digest::Digest;
+
+use crate::ViewError;
+
+/// One of a kernel's three files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// The `.o`.
+    Object,
+    /// The `.json`.
+    Json,
+    /// The `.info`.
+    Info,
+}
+
+impl Part {
+    /// The three, in the order of the manifest.
+    pub const ALL: [Self; 3] = [Self::Object, Self::Json, Self::Info];
+
+    /// The suffix of the file's name, with its dot.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Object => ".o",
+            Self::Json => ".json",
+            Self::Info => ".info",
+        }
+    }
+
+    /// The file's name.
+    pub(crate) fn of(self, stem: &str) -> String {
+        [stem, self.suffix()].concat()
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.suffix())
+    }
+}
+
+/// A kernel as it should stand in the folder.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelFiles<'a> {
+    /// What the kernel is for: the node's full name, or whatever stays the same when the kernel changes. A kernel
+    /// whose every slot has been given to another kernel is superseded. Empty: the stem, superseded by nothing.
+    pub slot: &'a str,
+    /// The name of the files, without suffix.
+    pub stem: &'a str,
+    /// The `.o`.
+    pub object: Content<'a>,
+    /// The `.json`.
+    pub json: Content<'a>,
+    /// The `.info`.
+    pub info: Content<'a>,
+}
+
+impl<'a> KernelFiles<'a> {
+    /// What one of the files should be.
+    pub fn content(&self, part: Part) -> Content<'a> {
+        match part {
+            Part::Object => self.object,
+            Part::Json => self.json,
+            Part::Info => self.info,
+        }
+    }
+
+    /// The bytes of one of the files, checked.
+    pub(crate) fn load(&self, part: Part) -> Result<Cow<'a, [u8]>, ViewError> {
+        let stem = || self.stem.to_owned();
+        let Content { digest: expected, len: expected_len, source } = self.content(part);
+        let bytes = match source {
+            Source::Memory(bytes) => Cow::Borrowed(bytes),
+            Source::Function(load) => {
+                Cow::Owned(load().map_err(|source| ViewError::Load { stem: stem(), part, source })?)
+            }
+        };
+        let (found, found_len) = (Digest::of(&bytes), bytes.len() as u64);
+        if (found, found_len) != (expected, expected_len) {
+            return Err(ViewError::Content { stem: stem(), part, expected, expected_len, found, found_len });
+        }
+        Ok(bytes)
+    }
+}
+
+/// What a file should hold: its digest and length, and how to come by its bytes when they are needed.
+#[derive(Clone, Copy)]
+pub struct Content<'a> {
+    digest: Digest,
+    len: u64,
+    source: Source<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Memory(&'a [u8]),
+    Function(&'a dyn Fn() -> io::Result<Vec<u8>>),
+}
+
+impl<'a> Content<'a> {
+    /// These bytes, hashed now.
+    pub fn of(bytes: &'a [u8]) -> Self {
+        Self::known(Digest::of(bytes), bytes)
+    }
+
+    /// These bytes, whose digest is known. It is checked only when they are written.
+    pub fn known(digest: Digest, bytes: &'a [u8]) -> Self {
+        Self { digest, len: bytes.len() as u64, source: Source::Memory(bytes) }
+    }
+
+    /// What `load` returns, which is called only when the file must be written, or for a `.json` compared.
+    pub fn lazy(digest: Digest, len: u64, load: &'a dyn Fn() -> io::Result<Vec<u8>>) -> Self {
+        Self { digest, len, source: Source::Function(load) }
+    }
+
+    /// The SHA-256 of the bytes.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// How many bytes there are.
+    pub fn byte_len(&self) -> u64 {
+        self.len
+    }
+}
+
+impl fmt::Debug for Content<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { digest, len, source: _ } = self;
+        f.debug_struct("Content").field("digest", digest).field("len", len).finish_non_exhaustive()
+    }
+}

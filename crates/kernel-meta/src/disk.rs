@@ -1,0 +1,363 @@
+//! Every access to the disk: the only module of this crate that may.
+//!
+//! A [`Folder`] is opened once, and everything in it is reached through that descriptor, by name. Whoever renames a
+//! parent folder, or puts a link in its place, cannot make us write elsewhere.
+#![expect(clippy::disallowed_methods, reason = "this is the crate's I/O module")]
+
+use std::fs::{DirBuilder, File, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use opbuild_digest::Digest;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps};
+use rustix::io::Errno;
+
+use crate::ViewError;
+
+const LOCK: &str = ".opbuild.lock";
+const TEMP: &str = ".opbuild-tmp-";
+const FOLDER_MODE: u32 = 0o750;
+const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
+/// No `.json` and no manifest is larger; a file that is, is not ours.
+const MAX_READ: u64 = 256 << 20;
+/// How often a folder may vanish while we wait for its lock.
+const ENTRIES: usize = 100;
+const FIRST_POLL: Duration = Duration::from_millis(1);
+const LAST_POLL: Duration = Duration::from_millis(20);
+
+/// Which file it is, and in which state: any write, truncation, rename or change of times makes another identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) dev: u64,
+    pub(crate) ino: u64,
+    pub(crate) size: u64,
+    /// Nanoseconds since 1970.
+    pub(crate) mtime: i64,
+    /// Nanoseconds since 1970.
+    pub(crate) ctime: i64,
+}
+
+impl Identity {
+    fn of(stat: &Stat) -> Self {
+        let nanos =
+            |seconds: i64, nanos: u64| seconds.saturating_mul(1_000_000_000).saturating_add_unsigned(nanos);
+        Self {
+            dev: stat.st_dev,
+            ino: stat.st_ino,
+            size: stat.st_size.unsigned_abs(),
+            mtime: nanos(stat.st_mtime, stat.st_mtime_nsec),
+            ctime: nanos(stat.st_ctime, stat.st_ctime_nsec),
+        }
+    }
+
+    /// Whether the file has rested for `time`, so that a change after `now` must show in its times.
+    pub(crate) fn rested(&self, now: SystemTime, time: Duration) -> bool {
+        before(self.ctime.max(self.mtime), now, time)
+    }
+
+    /// Whether the file was last written at least `time` ago.
+    pub(crate) fn written_before(&self, now: SystemTime, time: Duration) -> bool {
+        before(self.mtime, now, time)
+    }
+}
+
+/// Whether `nanos` since 1970 is at least `time` before `now`.
+fn before(nanos: i64, now: SystemTime, time: Duration) -> bool {
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    u128::try_from(nanos).unwrap_or(0) + time.as_nanos() <= now
+}
+
+/// Makes the folder `path` and its parents. If it cannot, says which of them is in the way.
+fn make_folder(path: &Path) -> Result<(), ViewError> {
+    let Err(source) = DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path) else {
+        return Ok(());
+    };
+    for parent in path.ancestors().filter(|parent| !parent.as_os_str().is_empty()) {
+        let found = match (std::fs::symlink_metadata(parent), std::fs::metadata(parent)) {
+            (Ok(_), Ok(target)) if target.is_dir() => break,
+            (Ok(_), Ok(target)) if target.is_file() => "a file",
+            (Ok(_), Ok(_)) => "a device, pipe or socket",
+            (Ok(_), Err(_)) => "a symbolic link that leads to nothing usable",
+            (Err(_), _) => continue,
+        };
+        return Err(ViewError::NotAFolder { path: parent.to_owned(), found });
+    }
+    Err(ViewError::io("create the folder", path, source))
+}
+
+/// An open folder. Once [entered](Folder::enter), locked, unless its file system has no locks.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    dir: OwnedFd,
+    lock: File,
+    locked: bool,
+}
+
+impl Folder {
+    /// Opens the folder at `path`, made if needed, without waiting for its lock.
+    pub(crate) fn open(path: &Path) -> Result<Self, ViewError> {
+        make_folder(path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::openat(CWD, path, flags, Mode::empty())
+            .map_err(|source| ViewError::io("open the folder", path, source))?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let lock = rustix::fs::openat(&dir, LOCK, flags, FILE_MODE)
+            .map_err(|source| ViewError::io("open", path.join(LOCK), source))?;
+        Ok(Self { path: path.to_owned(), dir, lock: lock.into(), locked: false })
+    }
+
+    /// Opens the folder at `path`, made if needed, and waits for its lock, at most for `patience`.
+    pub(crate) fn enter(path: &Path, patience: Duration) -> Result<Self, ViewError> {
+        let began = Instant::now();
+        for _ in 0..ENTRIES {
+            let mut folder = Self::open(path)?;
+            folder.acquire(began, patience)?;
+            // Whoever deleted the folder while we waited left us the lock of a folder that nobody can enter.
+            if folder.is_current() {
+                return Ok(folder);
+            }
+        }
+        // Some file systems in user space give a file a new number at each look. There a lock is worth nothing.
+        Self::open(path)
+    }
+
+    fn acquire(&mut self, began: Instant, patience: Duration) -> Result<(), ViewError> {
+        let mut pause = FIRST_POLL;
+        loop {
+            match self.lock.try_lock() {
+                Ok(()) => {
+                    self.locked = true;
+                    return Ok(());
+                }
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(TryLockError::Error(error)) if without_locks(&error) => return Ok(()),
+                Err(TryLockError::Error(error)) => {
+                    return Err(ViewError::io("lock", self.path.join(LOCK), error));
+                }
+            }
+            let waited = began.elapsed();
+            if waited >= patience {
+                return Err(ViewError::Locked { path: self.path.join(LOCK), seconds: waited.as_secs_f64() });
+            }
+            sleep(pause.min(patience - waited));
+            pause = (pause * 2).min(LAST_POLL);
+        }
+    }
+
+    /// Whether a newcomer who opens the same path meets the same folder and the same lock.
+    fn is_current(&self) -> bool {
+        let same = |ours: rustix::io::Result<Stat>, theirs: rustix::io::Result<Stat>| match (ours, theirs) {
+            (Ok(ours), Ok(theirs)) => (ours.st_dev, ours.st_ino) == (theirs.st_dev, theirs.st_ino),
+            _ => false,
+        };
+        same(rustix::fs::fstat(&self.dir), rustix::fs::stat(&self.path))
+            && same(
+                rustix::fs::fstat(&self.lock),
+                rustix::fs::statat(&self.dir, LOCK, AtFlags::SYMLINK_NOFOLLOW),
+            )
+    }
+
+    /// Whether we hold the lock. False only where the file system has none.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.locked
+    }
+
+    /// The time by the clock that stamps the folder's files, which on a network file system is not ours.
+    pub(crate) fn now(&self) -> SystemTime {
+        let now = || Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
+        let times = Timestamps { last_access: now(), last_modification: now() };
+        let touched = rustix::fs::futimens(&self.lock, &times).and_then(|()| rustix::fs::fstat(&self.lock));
+        match touched {
+            Ok(stat) => UNIX_EPOCH + Duration::from_nanos(Identity::of(&stat).mtime.unsigned_abs()),
+            Err(_) => SystemTime::now(),
+        }
+    }
+
+    /// The regular file called `name`, if there is one. Links are not followed.
+    pub(crate) fn identity(&self, name: &str) -> Option<Identity> {
+        let stat = rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| Identity::of(&stat))
+    }
+
+    /// Whether there is anything called `name`, or we cannot tell.
+    pub(crate) fn exists(&self, name: &str) -> bool {
+        !matches!(rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
+    }
+
+    /// What `take` makes of the file called `name`; its identity too, unless the file changed meanwhile.
+    fn examine<T>(
+        &self,
+        name: &str,
+        take: impl FnOnce(&File, u64) -> io::Result<T>,
+    ) -> io::Result<(T, Option<Identity>)> {
+        // Not blocking, so that a pipe of that name does not hang us.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::openat(&self.dir, name, flags, Mode::empty())?);
+        let stat = rustix::fs::fstat(&file)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(io::Error::other("not a regular file"));
+        }
+        let before = Identity::of(&stat);
+        let taken = take(&file, before.size)?;
+        let after = Identity::of(&rustix::fs::fstat(&file)?);
+        Ok((taken, (before == after).then_some(before)))
+    }
+
+    /// The digest of the file called `name`.
+    pub(crate) fn digest(&self, name: &str) -> io::Result<(Digest, Option<Identity>)> {
+        self.examine(name, |file, _| Digest::of_reader(file))
+    }
+
+    /// The content of the file called `name`.
+    pub(crate) fn read(&self, name: &str) -> io::Result<(Vec<u8>, Option<Identity>)> {
+        self.examine(name, |file, size| {
+            if size > MAX_READ {
+                return Err(io::Error::other("too large to be ours"));
+            }
+            let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+            file.take(MAX_READ).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        })
+    }
+
+    /// Writes `bytes` to a new temporary file, not synced yet.
+    pub(crate) fn stage(&self, bytes: &[u8]) -> Result<Temp<'_>, ViewError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("{TEMP}{}-{number}", std::process::id());
+            let file = match rustix::fs::openat(&self.dir, name.as_str(), flags, FILE_MODE) {
+                Ok(file) => File::from(file),
+                // Without locks, a process of another host may have our number.
+                Err(Errno::EXIST) => continue,
+                Err(source) => return Err(ViewError::io("create", self.path.join(&name), source)),
+            };
+            let mut temp = Temp { folder: self, name, file, there: true };
+            return match temp.file.write_all(bytes) {
+                Ok(()) => Ok(temp),
+                Err(source) => Err(ViewError::io("write", self.path.join(&temp.name), source)),
+            };
+        }
+    }
+
+    /// Removes the file called `name`, itself and not where a link points. It is no error if there is none.
+    pub(crate) fn unlink(&self, name: &str) -> Result<(), ViewError> {
+        match rustix::fs::unlinkat(&self.dir, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(source) => Err(ViewError::io("remove", self.path.join(name), source)),
+        }
+    }
+
+    /// Removes the temporary files of writers that died. Best effort: they take space, but nobody reads them.
+    pub(crate) fn remove_stale_temps(&self, now: SystemTime, alive: Duration) {
+        let Ok(entries) = Dir::read_from(&self.dir) else { return };
+        for entry in entries.flatten() {
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            // Under the lock there is no other writer. Without one, a young file may have a living writer.
+            let dead = || self.locked || self.identity(name).is_none_or(|file| file.rested(now, alive));
+            if name.starts_with(TEMP) && dead() {
+                let _ = self.unlink(name);
+            }
+        }
+    }
+
+    /// Makes the folder's names durable. Best effort: after a power cut, files that are not there are written again.
+    pub(crate) fn sync(&self) {
+        let _ = rustix::fs::fsync(&self.dir);
+    }
+}
+
+/// Whether locking failed because the file system has no locks.
+fn without_locks(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    [Errno::NOLCK, Errno::OPNOTSUPP, Errno::NOSYS].iter().any(|none| code == Some(none.raw_os_error()))
+}
+
+/// A complete file under a temporary name, removed unless it is published.
+#[derive(Debug)]
+pub(crate) struct Temp<'a> {
+    folder: &'a Folder,
+    name: String,
+    file: File,
+    there: bool,
+}
+
+impl Temp<'_> {
+    /// Brings the bytes to the disk.
+    pub(crate) fn sync(&self) -> Result<(), ViewError> {
+        // A full disk or quota may only show here.
+        let Self { folder, name, file, there: _ } = self;
+        file.sync_data().map_err(|source| ViewError::io("sync", folder.path.join(name), source))
+    }
+
+    /// Gives the file its name, replacing what had it.
+    pub(crate) fn publish(mut self, name: &str) -> Result<(), ViewError> {
+        let Folder { path, dir, .. } = self.folder;
+        rustix::fs::renameat(dir, self.name.as_str(), dir, name)
+            .map_err(|source| ViewError::io("replace", path.join(name), source))?;
+        self.there = false;
+        Ok(())
+    }
+}
+
+impl Drop for Temp<'_> {
+    fn drop(&mut self) {
+        if self.there {
+            let _ = self.folder.unlink(&self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_lock_young_temps_stay() {
+        let base = tempfile::tempdir().unwrap();
+        let mut folder = Folder::enter(base.path(), Duration::ZERO).unwrap();
+        let old = |folder: &Folder| folder.now() + Duration::from_secs(61);
+        let left = || base.path().join(".opbuild-tmp-1-1").exists();
+        std::fs::write(base.path().join(".opbuild-tmp-1-1"), "").unwrap();
+
+        folder.locked = false;
+        folder.remove_stale_temps(folder.now(), Duration::from_secs(60));
+        assert!(left());
+        folder.remove_stale_temps(old(&folder), Duration::from_secs(60));
+        assert!(!left());
+
+        std::fs::write(base.path().join(".opbuild-tmp-1-1"), "").unwrap();
+        folder.locked = true;
+        folder.remove_stale_temps(folder.now(), Duration::from_secs(60));
+        assert!(!left());
+    }
+
+    #[test]
+    fn the_lock_of_a_deleted_folder_does_not_count() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("view");
+        let folder = Folder::enter(&path, Duration::ZERO).unwrap();
+        assert!(folder.is_locked() && folder.is_current());
+        std::fs::remove_dir_all(&path).unwrap();
+        assert!(!folder.is_current());
+        // The holder of the dead lock keeps nobody out of the new folder.
+        let newer = Folder::enter(&path, Duration::ZERO).unwrap();
+        assert!(newer.is_locked() && newer.is_current() && !folder.is_current());
+    }
+
+    #[test]
+    fn the_folders_clock_moves() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = Folder::open(base.path()).unwrap();
+        let off = SystemTime::now().duration_since(folder.now()).unwrap_or_else(|later| later.duration());
+        assert!(off < Duration::from_secs(5), "{off:?}");
+    }
+}

@@ -1,0 +1,154 @@
+//! What can go wrong with a view.
+
+use std::io;
+use std::path::PathBuf;
+
+use opbuild_digest::Digest;
+use thiserror::Error;
+
+use crate::Part;
+
+/// Why a view could not be opened or made whole.
+///
+/// Whatever the error, every kernel of the view is as it was, as it should be, or without its `.json`, which a
+/// framework takes for a kernel that is not there.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ViewError {
+    /// The rank cannot be part of a folder's name.
+    #[error(
+        "RANK_ID `{rank}` cannot name a folder: expected 1 to 200 characters of `A-Z a-z 0-9 _ . -`, neither `.` \
+         nor `..`; set RANK_ID to the number of this rank, or unset it"
+    )]
+    Rank {
+        /// The rank, cut to 80 characters.
+        rank: String,
+    },
+    /// A kernel's stem cannot be the name of its files.
+    #[error(
+        "kernel `{stem}` cannot name files: expected 1 to 200 characters of `A-Z a-z 0-9 _ . -`, neither `.` nor \
+         `..`, not beginning with `.opbuild`; build the kernel under another name"
+    )]
+    Stem {
+        /// The stem, cut to 80 characters.
+        stem: String,
+    },
+    /// One stem was given twice, with different files.
+    #[error(
+        "kernel `{stem}`: its {part} was given twice, with digest {first} and {second}; two kernels need two names"
+    )]
+    Conflict {
+        /// The stem.
+        stem: String,
+        /// Which of its files.
+        part: Part,
+        /// The digest given first.
+        first: Digest,
+        /// The digest given later.
+        second: Digest,
+    },
+    /// The bytes of a file could not be had from the caller.
+    #[error("kernel `{stem}`: its {part} could not be loaded: {source}; build the kernel again")]
+    Load {
+        /// The stem.
+        stem: String,
+        /// Which of its files.
+        part: Part,
+        /// What the caller's function said.
+        source: io::Error,
+    },
+    /// The bytes that the caller gave are not those it announced.
+    #[error(
+        "kernel `{stem}`: its {part} is not what was announced: expected {expected_len} bytes with digest \
+         {expected}, found {found_len} bytes with digest {found}; build the kernel again"
+    )]
+    Content {
+        /// The stem.
+        stem: String,
+        /// Which of its files.
+        part: Part,
+        /// The digest announced.
+        expected: Digest,
+        /// The length announced.
+        expected_len: u64,
+        /// The digest of the bytes.
+        found: Digest,
+        /// The length of the bytes.
+        found_len: u64,
+    },
+    /// Something stands where a folder should be.
+    #[error(
+        "`{path}` is in the way: expected a folder, found {found}; move it away, or choose another base \
+         (MS_COMPILER_CACHE_PATH)"
+    )]
+    NotAFolder {
+        /// Where.
+        path: PathBuf,
+        /// What stands there.
+        found: &'static str,
+    },
+    /// This user may not write the folder.
+    #[error(
+        "cannot {action} `{path}`: {source}; make it writable for this user, or choose another base \
+         (MS_COMPILER_CACHE_PATH)"
+    )]
+    NotWritable {
+        /// What was tried, such as `create`.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The disk or the quota is full.
+    #[error(
+        "cannot {action} `{path}`: {source}; free some space and build again, only what is missing will be written"
+    )]
+    NoSpace {
+        /// What was tried, such as `write`.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Another process kept the folder locked.
+    #[error(
+        "`{path}` was locked by another process for {seconds:.1} s; wait for that build, or end it (`fuser {path}` \
+         names it): the lock ends with its process"
+    )]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// How long we waited.
+        seconds: f64,
+    },
+    /// Another operation on a file failed.
+    #[error(
+        "cannot {action} `{path}`: {source}; move away what is there, or choose another base (MS_COMPILER_CACHE_PATH)"
+    )]
+    Io {
+        /// What was tried, such as `replace`.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl ViewError {
+    /// The error for a failed operation, with the way out that its cause has.
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
+        let (path, source) = (path.into(), source.into());
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::NoSpace { action, path, source }
+            }
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Self::NotWritable { action, path, source }
+            }
+            _ => Self::Io { action, path, source },
+        }
+    }
+}

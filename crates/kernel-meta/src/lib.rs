@@ -1,0 +1,141 @@
+//! The folders that frameworks read their kernels from, kept equal to what was built.
+//!
+//! MindSpore and its kin look for compiled operators in a folder of their own for each rank. A [`View`] is that
+//! folder. [`View::materialise`] puts kernels there, restores the files that are missing or damaged, and leaves the
+//! others alone:
+//!
+//! ```text
+//! <base>/                          MS_COMPILER_CACHE_PATH, else the working folder
+//!   rank_<RANK_ID>/
+//!     kernel_meta/
+//!       <stem>.o                   the kernel object
+//!       <stem>.json                how to launch it, with the SHA-256 of the .o
+//!       <stem>.info                what was compiled, for this rank
+//!       .opbuild.lock              flock: one writer at a time; readers need none
+//!       .opbuild-manifest          what we wrote, see below
+//!       .opbuild-tmp-<pid>-<n>     a file being written
+//! ```
+//!
+//! # What holds
+//!
+//! - **A `.json` is never beside an unfinished `.o`**, whenever a process is killed. A kernel is replaced by removing
+//!   its `.json`, renaming a complete `.o` and `.info` into place, and the new `.json` last. Frameworks take a kernel
+//!   without a `.json` for one that is not there.
+//! - **Intact means equal to what was given**, not consistent in itself: a pair that fits together but is another
+//!   kernel is replaced. The one liberty is `build_result` in the `.json`, which MindSpore adds by rewriting the file;
+//!   a `.json` that carries it is kept as it is.
+//! - **An intact file costs one stat.** The manifest records which file was read and found intact. A file whose
+//!   device, inode, size and times are still those is not read again, and its bytes are not asked for. A file that
+//!   changed within two seconds of being recorded is not trusted, because its times could hide another change.
+//! - **Only our own files are removed**: kernels in the manifest whose slots (see [`KernelFiles::slot`]) have all
+//!   gone to other kernels, older than 30 minutes, and still what we wrote. Nothing else is touched, and no link is
+//!   followed.
+//! - **Files are as readable as frameworks make them**: 0640, folders 0750, less what the umask takes.
+//!
+//! The price of the first promise: while a kernel is being replaced, a reader may find it missing.
+//!
+//! This crate knows the folder and the order of writing. It does not know where kernels come from, whether they are
+//! valid, or what a network is. It never reads the environment: the caller says which base and which rank.
+//!
+//! ```
+//! use opbuild_digest::Digest;
+//! use opbuild_kernel_meta::{Content, KernelFiles, View};
+//!
+//! let base = tempfile::tempdir()?;
+//! let view = View::open(base.path(), "0")?;
+//! assert!(view.dir().ends_with("rank_0/kernel_meta"));
+//!
+//! let object = b"the kernel";
+//! let json = format!(r#"{{"kernelName": "square_1__kernel0", "sha256": "{}"}}"#, Digest::of(object));
+//! let kernel = KernelFiles {
+//!     slot: "Default/Square-op1",
+//!     stem: "square_1",
+//!     object: Content::of(object),
+//!     json: Content::of(json.as_bytes()),
+//!     info: Content::of(b"{}"),
+//! };
+//! assert_eq!(view.materialise(&[kernel])?.written, 1);
+//! assert_eq!(view.materialise(&[kernel])?.intact, 1);
+//! assert!(view.dir().join("square_1.json").exists());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod compare;
+mod content;
+mod disk;
+mod error;
+mod manifest;
+mod materialise;
+
+pub use content::{Content, KernelFiles, Part};
+pub use error::ViewError;
+pub use materialise::ViewReport;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use opbuild_artifact::is_safe_file_name;
+
+use disk::Folder;
+
+/// How long a writer waits for another one, unless [`View::with_patience`] says otherwise.
+pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
+
+/// The folder where a framework's rank reads its kernels.
+#[derive(Clone, Debug)]
+pub struct View {
+    dir: PathBuf,
+    patience: Duration,
+}
+
+impl View {
+    /// The view of the rank `rank` under `base`, with its folders made.
+    ///
+    /// A relative `base` is taken from the working folder now.
+    ///
+    /// # Errors
+    /// [`ViewError`], if `rank` cannot be part of a folder's name, or if the folder cannot be made and written.
+    pub fn open(base: &Path, rank: &str) -> Result<Self, ViewError> {
+        if !is_safe_file_name(rank) {
+            return Err(ViewError::Rank { rank: rank.chars().take(80).collect() });
+        }
+        let base = std::path::absolute(base).map_err(|source| ViewError::io("locate", base, source))?;
+        let dir = base.join(format!("rank_{rank}")).join("kernel_meta");
+        Folder::open(&dir)?;
+        Ok(Self { dir, patience: DEFAULT_PATIENCE })
+    }
+
+    /// The same view, waiting at most `patience` for other writers.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// The folder, as an absolute path.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Makes the folder hold `kernels`: writes what is missing, damaged or different, and removes what they supersede.
+    ///
+    /// Takes all kernels of a network at once, under one lock. May be called as often as wanted, by any number of
+    /// processes; a folder that was deleted since is made again. A stem may be given more than once, for several
+    /// slots, with the same files.
+    ///
+    /// # Errors
+    /// [`ViewError`]. Kernels before the failed one may have been written.
+    pub fn materialise(&self, kernels: &[KernelFiles<'_>]) -> Result<ViewReport, ViewError> {
+        let kernels = materialise::Checked::new(kernels)?;
+        let folder = Folder::enter(&self.dir, self.patience)?;
+        materialise::materialise(&folder, &kernels, folder.now())
+    }
+}
+
+/// Refuses what cannot be the stem of files in a view.
+fn check_stem(stem: &str) -> Result<(), ViewError> {
+    // Names of ours begin like this, and a kernel must not take one.
+    if is_safe_file_name(stem) && !stem.starts_with(".opbuild") {
+        return Ok(());
+    }
+    Err(ViewError::Stem { stem: stem.chars().take(80).collect() })
+}

@@ -1,0 +1,228 @@
+//! The list of what we wrote: a text, no disk.
+//!
+//! ```text
+//! opbuild-manifest 1 <digest of all that follows this line>
+//! <stem> TAB <object> TAB <json> TAB <info> TAB <slot> TAB <slot> ...
+//! ```
+//!
+//! An object, json or info is the digest it was written with and, once it was read back at rest, its identity: five
+//! numbers. Slots are escaped, and only ever compared. A kernel without a slot is superseded.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use opbuild_digest::Digest;
+
+use crate::disk::Identity;
+use crate::{KernelFiles, Part, check_stem};
+
+/// The manifest's file. No `.json`: MindSpore parses every one.
+pub(crate) const NAME: &str = ".opbuild-manifest";
+const HEAD: &str = "opbuild-manifest 1 ";
+
+/// Every kernel that we wrote, by stem.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    pub(crate) kernels: BTreeMap<String, Record>,
+}
+
+/// One kernel that we wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    files: [Known; 3],
+    slots: BTreeSet<String>,
+}
+
+/// One file that we wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// The digest of what was given, which for a `.json` need not be the digest of what is there.
+    pub(crate) digest: Digest,
+    /// The file that was read, found intact, and had rested.
+    pub(crate) seen: Option<Identity>,
+}
+
+impl Record {
+    /// What is known of one of the kernel's files.
+    pub(crate) fn file(&self, part: Part) -> &Known {
+        &self.files[part as usize]
+    }
+
+    /// Whether other kernels have taken all of its slots.
+    pub(crate) fn is_superseded(&self) -> bool {
+        self.slots.is_empty()
+    }
+}
+
+impl Manifest {
+    /// Reads a manifest. One that is torn, edited or of another version is an empty one: then files are read instead
+    /// of trusted, and nothing is removed.
+    pub(crate) fn parse(bytes: &[u8]) -> Self {
+        Self::try_parse(bytes).unwrap_or_default()
+    }
+
+    fn try_parse(bytes: &[u8]) -> Option<Self> {
+        let (head, body) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;
+        let digest: Digest = head.strip_prefix(HEAD)?.parse().ok()?;
+        if Digest::of(body.as_bytes()) != digest {
+            return None;
+        }
+        let kernels = body.lines().map(parse_kernel).collect::<Option<_>>()?;
+        Some(Self { kernels })
+    }
+
+    /// The text.
+    pub(crate) fn to_text(&self) -> String {
+        let mut body = String::with_capacity(self.kernels.len() * 600);
+        for (stem, Record { files, slots }) in &self.kernels {
+            body.push_str(stem);
+            for Known { digest, seen } in files {
+                let _ = write!(body, "\t{digest}");
+                if let Some(Identity { dev, ino, size, mtime, ctime }) = seen {
+                    let _ = write!(body, " {dev} {ino} {size} {mtime} {ctime}");
+                }
+            }
+            for slot in slots {
+                body.push('\t');
+                body.push_str(slot);
+            }
+            body.push('\n');
+        }
+        format!("{HEAD}{}\n{body}", Digest::of(body.as_bytes()))
+    }
+
+    /// Gives each kernel its slot, and takes the slot from every other kernel.
+    pub(crate) fn assign(&mut self, kernels: &[KernelFiles<'_>]) {
+        let mut taken: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        for kernel in kernels {
+            taken.entry(slot(kernel)).or_default().insert(kernel.stem);
+        }
+        for (stem, record) in &mut self.kernels {
+            record.slots.retain(|slot| taken.get(slot).is_none_or(|stems| stems.contains(stem.as_str())));
+        }
+        for kernel in kernels {
+            let files = Part::ALL.map(|part| Known { digest: kernel.content(part).digest(), seen: None });
+            let new = || Record { files, slots: BTreeSet::new() };
+            let record = self.kernels.entry(kernel.stem.to_owned()).or_insert_with(new);
+            record.slots.insert(slot(kernel));
+        }
+    }
+
+    /// Notes the digest that a file has from now on, and its identity where that may be trusted.
+    pub(crate) fn note(&mut self, stem: &str, part: Part, known: Known) {
+        if let Some(record) = self.kernels.get_mut(stem) {
+            record.files[part as usize] = known;
+        }
+    }
+}
+
+/// The kernel's slot as it stands in the manifest. Escaping is one to one, and leaves no tab and no newline.
+fn slot(kernel: &KernelFiles<'_>) -> String {
+    let slot = if kernel.slot.is_empty() { kernel.stem } else { kernel.slot };
+    slot.escape_default().to_string()
+}
+
+fn parse_kernel(line: &str) -> Option<(String, Record)> {
+    let mut fields = line.split('\t');
+    let stem = fields.next()?;
+    check_stem(stem).ok()?;
+    let files = [parse_file(fields.next()?)?, parse_file(fields.next()?)?, parse_file(fields.next()?)?];
+    Some((stem.to_owned(), Record { files, slots: fields.map(str::to_owned).collect() }))
+}
+
+fn parse_file(field: &str) -> Option<Known> {
+    let mut words = field.split(' ');
+    let digest = words.next()?.parse().ok()?;
+    let Some(dev) = words.next() else {
+        return Some(Known { digest, seen: None });
+    };
+    let seen = Identity {
+        dev: dev.parse().ok()?,
+        ino: words.next()?.parse().ok()?,
+        size: words.next()?.parse().ok()?,
+        mtime: words.next()?.parse().ok()?,
+        ctime: words.next()?.parse().ok()?,
+    };
+    words.next().is_none().then_some(Known { digest, seen: Some(seen) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Content;
+
+    fn kernel<'a>(slot: &'a str, stem: &'a str) -> KernelFiles<'a> {
+        let content = Content::of(b"bytes");
+        KernelFiles { slot, stem, object: content, json: content, info: content }
+    }
+
+    fn superseded(manifest: &Manifest) -> Vec<&str> {
+        let gone = manifest.kernels.iter().filter(|(_, record)| record.is_superseded());
+        gone.map(|(stem, _)| stem.as_str()).collect()
+    }
+
+    fn example() -> Manifest {
+        let mut manifest = Manifest::default();
+        manifest.assign(&[
+            kernel("Default/a b-op1", "add_1"),
+            kernel("tab\tnewline\nü\\", "add_2"),
+            kernel("", "c"),
+        ]);
+        let seen = Some(Identity { dev: 1, ino: 2, size: 3, mtime: -4, ctime: i64::MAX });
+        manifest.note("add_2", Part::Json, Known { digest: Digest::of(b"other"), seen });
+        manifest
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for manifest in [Manifest::default(), example()] {
+            assert_eq!(Manifest::parse(manifest.to_text().as_bytes()), manifest);
+        }
+    }
+
+    #[test]
+    fn every_truncation_and_every_flipped_bit_is_an_empty_manifest() {
+        let text = example().to_text().into_bytes();
+        for end in 0..text.len() {
+            assert_eq!(Manifest::parse(&text[..end]), Manifest::default(), "cut at {end}");
+        }
+        for at in 0..text.len() {
+            let mut flipped = text.clone();
+            flipped[at] ^= 4;
+            assert_eq!(Manifest::parse(&flipped), Manifest::default(), "flipped at {at}");
+        }
+    }
+
+    #[test]
+    fn names_that_are_no_names_are_refused_even_with_the_right_digest() {
+        let good = example().to_text();
+        let body = good.split_once('\n').unwrap().1;
+        for bad in ["../x", "", ".opbuild.lock", "a/b"] {
+            let body = body.replace("add_1", bad);
+            let text = format!("{HEAD}{}\n{body}", Digest::of(body.as_bytes()));
+            assert_eq!(Manifest::parse(text.as_bytes()), Manifest::default(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_kernel_is_superseded_when_it_has_lost_its_last_slot() {
+        let mut manifest = Manifest::default();
+        // One kernel may serve many nodes, and one call may give a node twice.
+        manifest.assign(&[kernel("x", "one"), kernel("y", "one"), kernel("x", "two")]);
+        assert!(superseded(&manifest).is_empty());
+        manifest.assign(&[kernel("x", "three")]);
+        assert_eq!(superseded(&manifest), ["two"]);
+        manifest.assign(&[kernel("y", "three"), kernel("z", "four")]);
+        assert_eq!(superseded(&manifest), ["one", "two"]);
+        manifest.assign(&[kernel("x", "one")]);
+        assert_eq!(superseded(&manifest), ["two"]);
+    }
+
+    #[test]
+    fn without_slots_kernels_do_not_compete() {
+        let mut manifest = Manifest::default();
+        manifest.assign(&[kernel("", "one")]);
+        manifest.assign(&[kernel("", "two")]);
+        assert!(superseded(&manifest).is_empty());
+    }
+}
