@@ -218,11 +218,25 @@ impl Builder {
         let Some(config) = &self.store else {
             return if mode.insists() { Err(BuildError::NoStore { mode }) } else { Ok(None) };
         };
-        let access = if mode.keeps() { Access::ReadWrite } else { Access::ReadOnly };
-        match Store::open(Config { access, ..config.clone() }) {
-            Ok(store) => Ok(Some(store)),
-            Err(source) if mode.insists() => Err(BuildError::Store { mode, source }),
-            Err(error) => {
+        let open = |access| Store::open(Config { access, ..config.clone() });
+        if !mode.keeps() {
+            let opened = open(Access::ReadOnly).map(Some);
+            return match opened {
+                Err(source) if mode.insists() => Err(BuildError::Store { mode, source }),
+                other => Ok(other.unwrap_or_default()),
+            };
+        }
+        let error = match open(Access::ReadWrite) {
+            Ok(store) => return Ok(Some(store)),
+            Err(error) => error,
+        };
+        // What cannot be written may still be read: a hit is never lost for that.
+        match open(Access::ReadOnly) {
+            Ok(store) if mode.takes() => {
+                warnings.once(&format!("kernels are built and not kept: {error}"));
+                Ok(Some(store))
+            }
+            _ => {
                 warnings.once(&format!("building without the store: {error}"));
                 Ok(None)
             }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use opbuild_artifact::Artifact;
@@ -34,6 +35,8 @@ pub(crate) struct Maker<'a> {
     /// The store's part for each target of the plan.
     shelves: Vec<(String, TargetStore)>,
     began: SystemTime,
+    /// The store could not be written. It is read on, and nothing more is tried: one cause, one warning.
+    cannot_keep: AtomicBool,
 }
 
 /// Why a kernel was not found, and what is to be done about the entry.
@@ -68,7 +71,7 @@ impl<'a> Maker<'a> {
                 None => {}
             }
         }
-        Self { builder, work, files, warnings, shelves, began }
+        Self { builder, work, files, warnings, shelves, began, cannot_keep: AtomicBool::new(false) }
     }
 
     /// The kernel, if it is in the store and may be taken from there.
@@ -116,7 +119,7 @@ impl<'a> Maker<'a> {
             State::Keyed(keyed) if self.builder.mode == Mode::Require => {
                 Err(JobError::Required { kernel: keyed.name.to_string(), why: missing.reason.clone() })
             }
-            State::Keyed(keyed) => match self.shelf(keyed).filter(|shelf| shelf.is_writable()) {
+            State::Keyed(keyed) => match self.shelf(keyed).filter(|shelf| self.keeps_in(shelf)) {
                 Some(shelf) => self.make_once(planned, keyed, shelf, missing),
                 None => self.compile(planned, keyed, missing, Outcome::Compiled),
             },
@@ -195,7 +198,7 @@ impl<'a> Maker<'a> {
                 Ok(None)
             }
             Err(error) => {
-                self.warnings.once(&format!("compiling without locks: {error}"));
+                self.cannot_keep(&error);
                 Ok(None)
             }
         }
@@ -218,7 +221,7 @@ impl<'a> Maker<'a> {
                 if let Some(lock) = lock
                     && let Err(error) = shelf.quarantine(keyed.key.digest(), &judged, lock)
                 {
-                    self.warnings.once(&error.to_string());
+                    self.cannot_keep(&error);
                 }
                 None
             }
@@ -284,6 +287,9 @@ impl<'a> Maker<'a> {
 
     /// Puts a compiled kernel into the store. If that fails the kernel is still good: one warning, no more.
     fn publish(&self, planned: &Planned, keyed: &Keyed, shelf: &TargetStore, made: &Made, missing: &Missing) {
+        if !self.keeps_in(shelf) {
+            return;
+        }
         if let Some(moved) = self.moved(&planned.job, keyed) {
             self.warnings.once(&format!("kernels are not kept: {moved} while compiling"));
             return;
@@ -304,7 +310,7 @@ impl<'a> Maker<'a> {
             Replace::Never
         };
         if let Err(error) = shelf.put_replacing(keyed.key.digest(), &draft, replace) {
-            self.warnings.once(&store_trouble(&error));
+            self.cannot_keep(&error);
         }
     }
 
@@ -321,6 +327,18 @@ impl<'a> Maker<'a> {
                 changes.extend(keyed.parts.op_sources.diff(&op_sources));
                 changes.first().map(|change| format!("toolchain part {change}"))
             }
+        }
+    }
+
+    /// Whether kernels are put into `shelf`.
+    fn keeps_in(&self, shelf: &TargetStore) -> bool {
+        shelf.is_writable() && !self.cannot_keep.load(Ordering::Relaxed)
+    }
+
+    /// Goes on without writing to the store, and says why, once.
+    fn cannot_keep(&self, error: &StoreError) {
+        if !self.cannot_keep.swap(true, Ordering::Relaxed) {
+            self.warnings.once(&format!("kernels are built and not kept: {error}"));
         }
     }
 
@@ -355,8 +373,4 @@ impl<'a> Maker<'a> {
         }
         report
     }
-}
-
-fn store_trouble(error: &StoreError) -> String {
-    format!("kernels are not kept: {error}; the build goes on without the store")
 }

@@ -48,7 +48,12 @@ fn a_settled_file_is_remembered_until_it_changes() {
     let modified = std::fs::metadata(&file).unwrap().modified().unwrap();
     std::fs::write(&memo_file, format!("{body}{}\n", Digest::of(body.as_bytes()))).unwrap();
     std::fs::write(&file, "two").unwrap();
-    std::fs::File::options().write(true).open(&file).unwrap().set_times(FileTimes::new().set_modified(modified)).unwrap();
+    std::fs::File::options()
+        .write(true)
+        .open(&file)
+        .unwrap()
+        .set_times(FileTimes::new().set_modified(modified))
+        .unwrap();
     assert_eq!(DigestMemo::open(&memo_file).digest(&file).unwrap(), Digest::of(b"two"));
 }
 
@@ -59,7 +64,12 @@ fn a_file_from_the_future_is_not_remembered() {
     let (file, memo_file) = (folder.path().join("cc1"), folder.path().join("digests"));
     std::fs::write(&file, "one").unwrap();
     let future = SystemTime::now() + Duration::from_secs(3600);
-    std::fs::File::options().write(true).open(&file).unwrap().set_times(FileTimes::new().set_modified(future)).unwrap();
+    std::fs::File::options()
+        .write(true)
+        .open(&file)
+        .unwrap()
+        .set_times(FileTimes::new().set_modified(future))
+        .unwrap();
     let memo = DigestMemo::open(&memo_file);
     memo.digest(&file).unwrap();
     memo.save();

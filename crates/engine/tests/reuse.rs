@@ -121,7 +121,12 @@ fn modes_that_insist_fail_without_a_store_and_others_do_not() {
     }
     for mode in [Mode::Enable, Mode::Force] {
         let report = with_mode(&bench, &backend, mode).build(&requests).unwrap();
-        assert_eq!((outcomes(&report), report.warnings.len()), (vec!["compiled"], 1), "{:?}", report.warnings);
+        assert_eq!(
+            (outcomes(&report), report.warnings.len()),
+            (vec!["compiled"], 1),
+            "{:?}",
+            report.warnings
+        );
     }
 }
 

@@ -54,7 +54,11 @@ fn damage_is_set_aside_with_its_reason_and_told_once() {
     let report = bench.builder(&backend).build(&requests).unwrap();
     assert_eq!(outcomes(&report), ["compiled"]);
     assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
-    assert!(report.warnings[0].contains("damaged") && report.warnings[0].contains("100"), "{}", report.warnings[0]);
+    assert!(
+        report.warnings[0].contains("damaged") && report.warnings[0].contains("100"),
+        "{}",
+        report.warnings[0]
+    );
     assert_eq!(bench.quarantined(), 1);
     assert!(bench.builder(&backend).build(&requests).unwrap().warnings.is_empty());
 }
@@ -156,7 +160,8 @@ fn who_waits_shares_the_kernel() {
     }));
     let requests = [request("Square", &[3])];
     let mut found: Vec<&str> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| build(&bench.builder(&backend), &requests)[0])).collect();
+        let threads: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| build(&bench.builder(&backend), &requests)[0])).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     found.sort_unstable();

@@ -1,0 +1,157 @@
+//! Running the real binary in a folder of its own.
+#![expect(dead_code, reason = "each test file uses its own part")]
+#![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The vendor's own example.
+pub(crate) const SQUARE: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/mindspore/square_12484080525657478220_2.info");
+
+/// What a run of `opbuild` came to.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    /// The one object on stdout.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// How many kernels had an outcome.
+    #[track_caller]
+    pub(crate) fn count(&self, outcome: &str) -> u64 {
+        self.json()[outcome].as_u64().unwrap_or_else(|| panic!("{self:?}"))
+    }
+
+    #[track_caller]
+    pub(crate) fn ended_with(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert!(!self.stderr.contains("panicked"), "{self:?}");
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn says(self, text: &str) -> Self {
+        assert!(self.stderr.contains(text), "expected `{text}` in {self:?}");
+        self
+    }
+}
+
+/// A working folder, with its own store, temporary folder and environment.
+pub(crate) struct Place {
+    pub(crate) folder: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        std::fs::create_dir(folder.path().join("tmp")).unwrap();
+        Self { folder }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// A program made of shell.
+    pub(crate) fn script(&self, name: &str, body: &str) -> PathBuf {
+        let path = self.write(name, format!("#!/bin/sh\n{body}\n"));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_opbuild"));
+        command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
+        command.env("TMPDIR", self.path("tmp")).env("OPBUILD_CACHE_DIR", self.path("cache"));
+        command
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
+        self.run_with(args, &[])
+    }
+
+    pub(crate) fn run_with(&self, args: &[&str], env: &[(&str, &str)]) -> Ran {
+        let output = self.command(args).envs(env.iter().copied()).output().expect("opbuild runs");
+        Ran {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Every finished entry of the store.
+    pub(crate) fn entries(&self) -> Vec<PathBuf> {
+        files(&self.path("cache"))
+            .into_iter()
+            .filter(|path| path.extension().is_some_and(|e| e == "kern"))
+            .collect()
+    }
+
+    /// A compiler that writes a line to `log` for each compile and is the system's otherwise.
+    pub(crate) fn logging_compiler(&self, name: &str, log: &str) -> PathBuf {
+        let body = format!(
+            "case \"$*\" in *kernel.c*) echo \"$*\" >> '{}';; esac\nexec cc \"$@\"",
+            self.path(log).display()
+        );
+        self.script(name, &body)
+    }
+
+    /// How many compiles `log` has.
+    pub(crate) fn compiles(&self, log: &str) -> usize {
+        std::fs::read_to_string(self.path(log)).map_or(0, |text| text.lines().count())
+    }
+}
+
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.is_symlink() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+/// The vendor's example with another length of its tensor: a different kernel.
+pub(crate) fn square_of(length: usize) -> String {
+    std::fs::read_to_string(SQUARE)
+        .unwrap()
+        .replace("                            3\n", &format!("                            {length}\n"))
+        .replace(
+            "                                3,\n",
+            &format!("                                {length},\n"),
+        )
+        .replace(
+            "                                3\n",
+            &format!("                                {length}\n"),
+        )
+        .replace("square_12484080525657478220_2", &format!("square_{length}_2"))
+}
+
+/// The command lines of all processes.
+pub(crate) fn command_lines() -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).collect()
+}

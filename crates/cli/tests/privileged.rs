@@ -1,0 +1,157 @@
+//! Full disks, read-only disks and other people's folders: tests that need root, and show as ignored without.
+#![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use common::{Place, SQUARE, square_of};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+type Test = fn() -> Result<(), Failed>;
+
+fn main() -> ExitCode {
+    let root = rustix::process::geteuid().is_root();
+    let mounts = root && Mounted::new(&Place::new().path("probe"), "size=64k").is_some();
+    let tests: [(&str, bool, Test); 6] = [
+        ("a_store_on_a_full_disk_costs_one_warning", mounts, full_store),
+        ("a_store_on_a_read_only_disk_costs_one_warning", mounts, read_only_store),
+        ("a_full_temporary_folder_fails_the_kernel_and_says_so", mounts, full_temporary),
+        ("a_view_on_a_full_disk_is_a_problem", mounts, full_view),
+        ("another_users_store_is_not_trusted_unless_listed", root, foreign_store),
+        ("another_users_temporary_folder_is_not_used", root, foreign_temporary),
+    ];
+    let trials = tests.map(|(name, possible, test)| Trial::test(name, test).with_ignored_flag(!possible));
+    libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
+}
+
+/// A small file system in memory, gone when dropped.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(at: &Path, options: &str) -> Option<Self> {
+        std::fs::create_dir_all(at).ok()?;
+        let mut mount = Command::new("mount");
+        let status = mount
+            .args(["-t", "tmpfs", "-o", &format!("mode=700,{options}"), "tmpfs"])
+            .arg(at)
+            .output()
+            .ok()?
+            .status;
+        status.success().then(|| Self(at.to_owned()))
+    }
+
+    fn remount(&self, options: &str) {
+        let status = Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(&self.0).status();
+        assert!(status.unwrap().success());
+    }
+
+    /// Takes up all that is left but `spare` bytes.
+    fn fill(&self, spare: usize) {
+        let mut filler = vec![0u8; 4 << 20];
+        while std::fs::write(self.0.join("filler"), &filler).is_err() {
+            filler.truncate(filler.len() - 4096);
+        }
+        filler.truncate(filler.len().saturating_sub(spare));
+        std::fs::write(self.0.join("filler"), &filler).unwrap();
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).output();
+    }
+}
+
+fn full_store() -> Result<(), Failed> {
+    let place = Place::new();
+    let disk = Mounted::new(&place.path("cache"), "size=2m").ok_or("mount")?;
+    let build = || place.run(&["build", SQUARE, "--format", "json"]);
+    assert_eq!(build().ended_with(0).count("compiled"), 1);
+    let other = place.write("other.info", square_of(7));
+    disk.fill(0);
+    let ran = place.run(&["build", other.to_str().unwrap(), "--format", "json"]).ended_with(0);
+    assert_eq!((ran.count("compiled"), ran.stderr.matches("warning").count()), (1, 1), "{ran:?}");
+    assert!(ran.stderr.contains("No space left"), "{ran:?}");
+    // What was there is still good, and nothing half-written stayed.
+    assert_eq!(build().ended_with(0).count("reused"), 1);
+    assert!(common::files(&place.path("cache")).iter().all(|path| !path.to_string_lossy().contains("/put-")));
+    std::fs::remove_file(place.path("cache/filler")).unwrap();
+    let again = place.run(&["build", other.to_str().unwrap(), "--format", "json"]).ended_with(0);
+    assert_eq!(again.count("compiled"), 1);
+    assert!(place.run(&["build", other.to_str().unwrap()]).stdout.contains("1 reused"));
+    Ok(())
+}
+
+fn read_only_store() -> Result<(), Failed> {
+    let place = Place::new();
+    let disk = Mounted::new(&place.path("cache"), "size=2m").ok_or("mount")?;
+    place.run(&["build", SQUARE]).ended_with(0);
+    disk.remount("ro");
+    let other = place.write("other.info", square_of(7));
+    let ran = place.run(&["build", other.to_str().unwrap(), SQUARE, "--format", "json"]).ended_with(0);
+    assert_eq!(ran.stderr.matches("warning").count(), 1, "{ran:?}");
+    assert_eq!((ran.count("compiled"), ran.count("failed")), (2 - ran.count("reused"), 0), "{ran:?}");
+    let read = ["build", SQUARE, "--op_compiler_cache_mode", "read-only", "--format", "json"];
+    assert_eq!(place.run(&read).ended_with(0).count("reused"), 1);
+    Ok(())
+}
+
+fn full_temporary() -> Result<(), Failed> {
+    let place = Place::new();
+    let disk = Mounted::new(&place.path("tmp"), "size=256k").ok_or("mount")?;
+    disk.fill(0);
+    let ran = place.run(&["build", SQUARE, "--no-kernel-meta"]);
+    assert!(matches!(ran.code, Some(1 | 2)), "{ran:?}");
+    let told = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(told.contains("No space left") || told.contains("no space left"), "{ran:?}");
+    assert!(!told.contains("panicked") && place.entries().is_empty());
+    std::fs::remove_file(place.path("tmp/filler")).unwrap();
+    place.run(&["build", SQUARE]).ended_with(0);
+    Ok(())
+}
+
+fn full_view() -> Result<(), Failed> {
+    let place = Place::new();
+    let disk = Mounted::new(&place.path("view"), "size=64k").ok_or("mount")?;
+    disk.fill(8192);
+    let base = ("MS_COMPILER_CACHE_PATH", place.path("view"));
+    let build =
+        || place.run_with(&["build", SQUARE, "--format", "json"], &[(base.0, base.1.to_str().unwrap())]);
+    let ran = build().ended_with(1);
+    assert!(ran.stderr.contains("No space left"), "{ran:?}");
+    assert_eq!(place.entries().len(), 1);
+    std::fs::remove_file(place.path("view/filler")).unwrap();
+    assert_eq!(build().ended_with(0).count("reused"), 1);
+    Ok(())
+}
+
+fn foreign_store() -> Result<(), Failed> {
+    let place = Place::new();
+    place.run(&["build", SQUARE]).ended_with(0);
+    let give = |uid: u32| {
+        let status = Command::new("chown").args(["-R", &uid.to_string()]).arg(place.path("cache")).status();
+        assert!(status.unwrap().success());
+    };
+    give(12345);
+    let build = |args: &[&str]| place.run(&[&["build", SQUARE, "--format", "json"], args].concat());
+    let ran = build(&[]).ended_with(0).says("12345").says("--trusted-owner 12345");
+    assert_eq!((ran.count("compiled"), ran.stderr.matches("warning").count()), (1, 1), "{ran:?}");
+    build(&["--cache-mode", "require"]).ended_with(2).says("not trusted");
+    assert_eq!(build(&["--trusted-owner", "12345"]).ended_with(0).count("reused"), 1);
+    Ok(())
+}
+
+/// `/tmp` is everybody's: a folder with our name in it, made by somebody else, is left alone.
+fn foreign_temporary() -> Result<(), Failed> {
+    let place = Place::new();
+    let trap = place.path("tmp/opbuild-0");
+    std::fs::create_dir(&trap).unwrap();
+    let status = Command::new("chown").arg("12345").arg(&trap).status();
+    assert!(status.unwrap().success());
+    place.run(&["build", SQUARE]).ended_with(0);
+    assert!(common::files(&trap).is_empty());
+    Ok(())
+}
