@@ -1,1 +1,73 @@
-//! Shared pieces of the benchmarks.
+//! What the benchmarks share: an entry of the size that real operators have, and a folder in memory.
+//!
+//! Run them with `cargo bench -p opbuild-benches`, one with `cargo bench -p opbuild-benches --bench store_hit`.
+//! Compare rows of one run only: machines differ, and so do days.
+#![expect(clippy::disallowed_methods, reason = "floors are measured with plain file calls")]
+
+use std::path::Path;
+
+use tempfile::TempDir;
+
+/// A kernel object: 8 KiB that do not compress, with an ELF's first bytes.
+pub fn object() -> Vec<u8> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut bytes: Vec<u8> = std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    })
+    .take(1024)
+    .flatten()
+    .collect();
+    bytes[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\0");
+    bytes
+}
+
+/// A kernel's description: 1 KiB.
+pub fn json() -> Vec<u8> {
+    vec![b'j'; 1024]
+}
+
+/// A descriptor: 6 KiB.
+pub fn info() -> Vec<u8> {
+    vec![b'i'; 6144]
+}
+
+/// A folder in memory where there is such a place, so that a disk's mood is not measured.
+///
+/// # Errors
+/// No folder can be made.
+pub fn folder() -> std::io::Result<TempDir> {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }
+}
+
+/// Writes `bytes` to a new file.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    std::fs::write(path, bytes)
+}
+
+/// Reads a whole file: one open, one stat, one read.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    std::fs::read(path)
+}
+
+/// Writes `bytes` beside `target`, syncs the data and renames: the least that a safe put does.
+///
+/// # Errors
+/// It cannot be written.
+pub fn publish(folder: &Path, target: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    use std::io::Write;
+    let temp = folder.join("floor-temp");
+    let mut file = std::fs::File::create(&temp)?;
+    file.write_all(bytes)?;
+    file.sync_data()?;
+    std::fs::rename(&temp, target)
+}

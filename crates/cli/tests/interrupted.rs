@@ -1,5 +1,5 @@
 //! Killing real builds of real kernels.
-#![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
+#![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests make and look at files")]
 
 mod common;
 

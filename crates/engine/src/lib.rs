@@ -58,3 +58,8 @@ pub use event::Event;
 pub use memo::DigestMemo;
 pub use opbuild_store::Mode;
 pub use report::{BuildReport, KernelReport, Outcome};
+
+/// The README's example, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

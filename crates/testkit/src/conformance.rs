@@ -82,7 +82,8 @@ fn fail(error: impl std::fmt::Display) -> Failed {
 
 fn name(subject: &Subject) -> Result<(), Failed> {
     let (one, two) = ((subject.backend)(), (subject.backend)());
-    let plain = one.name().bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    let plain =
+        one.name().bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
     ensure(plain && !one.name().is_empty(), || format!("`{}` is no lower-case word", one.name()))?;
     ensure(one.name() == two.name(), || "the name changes".to_owned())?;
     ensure(one.concurrency().get() >= 1, || "no concurrency".to_owned())
@@ -156,7 +157,8 @@ fn compiling(subject: &Subject) -> Result<(), Failed> {
     let spec = backend.resolve(&subject.spec).map_err(fail)?;
     for case in &subject.cases {
         let (name, artifact) = compile(&*backend, &spec, &case.job).map_err(fail)?;
-        let report = validate(&artifact.json, &artifact.object, &backend.expectations(&spec)).map_err(fail)?;
+        let report =
+            validate(&artifact.json, &artifact.object, &backend.expectations(&spec)).map_err(fail)?;
         let names = report.meta.entry_names();
         ensure(names.iter().all(|entry| entry.starts_with(name.as_str())), || {
             format!("{}: kernels {names:?} are not called {name}", case.name)
@@ -173,7 +175,8 @@ fn repeating(subject: &Subject) -> Result<(), Failed> {
         ensure(one.object == two.object, || format!("{}: the objects differ", case.name))?;
         // A tool may write where it worked into the `.json`; what a launch needs must be the same.
         let needed = |artifact: &Artifact| {
-            KernelMeta::parse(&artifact.json).map(|meta| (meta.kernel_name, meta.block_dim, meta.sha256, meta.magic))
+            KernelMeta::parse(&artifact.json)
+                .map(|meta| (meta.kernel_name, meta.block_dim, meta.sha256, meta.magic))
         };
         ensure(needed(&one) == needed(&two), || format!("{}: the .json files differ", case.name))?;
     }
@@ -189,9 +192,11 @@ fn crowding(subject: &Subject) -> Result<(), Failed> {
                 let (backend, spec) = (&backend, &spec);
                 let case = &subject.cases[at % subject.cases.len()];
                 scope.spawn(move || {
-                    let (_, artifact) = compile(&**backend, spec, &case.job).map_err(|error| error.to_string())?;
+                    let (_, artifact) =
+                        compile(&**backend, spec, &case.job).map_err(|error| error.to_string())?;
                     let expectations = backend.expectations(spec);
-                    validate(&artifact.json, &artifact.object, &expectations).map_err(|error| error.to_string())
+                    validate(&artifact.json, &artifact.object, &expectations)
+                        .map_err(|error| error.to_string())
                 })
             })
             .collect();
@@ -250,8 +255,11 @@ fn compile_with(
     job: &Job,
     cancel: &Cancel,
 ) -> Result<(KernelName, Artifact), BackendError> {
-    let folder = tempfile::tempdir()
-        .map_err(|source| BackendError::Io { action: "make", path: "a work folder".into(), source })?;
+    let folder = tempfile::tempdir().map_err(|source| BackendError::Io {
+        action: "make",
+        path: "a work folder".into(),
+        source,
+    })?;
     let parts = KeyParts::new(backend.name(), job, spec, Default::default(), Default::default());
     let name = KernelName::new(job, &parts.key());
     let request = CompileRequest { job, spec, name: &name, work_dir: folder.path(), deadline: None, cancel };

@@ -46,8 +46,11 @@ impl FileDigests for PlainDigests {
 /// The job of one operator on float32 inputs of the given shapes. An operator that does not fit is a test's mistake.
 pub fn job(op_type: &str, shapes: &[&[i64]]) -> Job {
     let mut graph = Graph::new("test");
-    let inputs: Vec<_> =
-        shapes.iter().enumerate().map(|(at, shape)| graph.input(&format!("x{at}"), "float32", *shape)).collect();
+    let inputs: Vec<_> = shapes
+        .iter()
+        .enumerate()
+        .map(|(at, shape)| graph.input(&format!("x{at}"), "float32", *shape))
+        .collect();
     #[expect(clippy::panic, reason = "a test that asks for the impossible has to be mended")]
     if let Err(error) = graph.node("node", op_type, &inputs, []) {
         panic!("{op_type} {shapes:?}: {error}");

@@ -4,9 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use opbuild_artifact::{Artifact, BlockDim, Expectations, KernelMeta, Magic};
-use opbuild_backend::{
-    Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported,
-};
+use opbuild_backend::{Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported};
 use opbuild_descriptor::{EffectiveSpec, Job};
 use opbuild_digest::{Digest, Fingerprint};
 
@@ -84,7 +82,11 @@ impl Backend for NullBackend {
     }
 
     fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
-        Expectations { target: spec.target.clone(), machines: vec![elf::HOST_MACHINE], magics: vec![Magic::Elf] }
+        Expectations {
+            target: spec.target.clone(),
+            machines: vec![elf::HOST_MACHINE],
+            magics: vec![Magic::Elf],
+        }
     }
 
     fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {

@@ -1,7 +1,7 @@
 //! Running the real binary in a folder of its own.
 #![expect(dead_code, reason = "each test file uses its own part")]
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
