@@ -1,5 +1,5 @@
 //! Whatever is wrong, there is a message that says what, where and the way out; never a panic, and a sound store.
-#![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
+#![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests make and look at files")]
 
 mod common;
 

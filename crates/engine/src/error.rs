@@ -51,6 +51,14 @@ pub enum JobError {
         /// What is wrong.
         refusal: Box<Refusal>,
     },
+    /// The stored entry lacks what a kernel has.
+    #[error("the stored kernel `{kernel}` has no member `{member}`")]
+    Incomplete {
+        /// The kernel's name.
+        kernel: String,
+        /// The member.
+        member: &'static str,
+    },
     /// The mode forbids compiling, and the kernel is not in the store.
     #[error("kernel `{kernel}` is not in the store ({why}) and the cache mode `require` forbids compiling")]
     Required {
@@ -87,7 +95,10 @@ impl JobError {
                     | BackendError::Output { .. }
                     | BackendError::Deadline { .. }
             ),
-            Self::Required { .. } | Self::Elsewhere { .. } | Self::WorkFolder { .. } => false,
+            Self::Incomplete { .. }
+            | Self::Required { .. }
+            | Self::Elsewhere { .. }
+            | Self::WorkFolder { .. } => false,
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use opbuild_artifact::Artifact;
 use opbuild_backend::{BackendError, CompileRequest, FileDigests};
 use opbuild_descriptor::{Job, Key};
+use opbuild_digest::Digest;
 use opbuild_store::{
     Draft, Entry, KeyLock, LockOutcome, Lookup, Miss, Mode, Patience, Replace, Store, StoreError, TargetStore,
 };
@@ -48,6 +49,8 @@ pub(crate) struct Missing {
 /// A kernel that is there.
 struct Made {
     artifact: Artifact,
+    /// Of the object and of the `.json`.
+    digests: (Digest, Digest),
     outcome: Outcome,
     reason: Option<String>,
     compile_time: Option<Duration>,
@@ -231,13 +234,18 @@ impl<'a> Maker<'a> {
 
     /// The kernel in an entry. Its bytes are checked; one that older rules let in is validated again.
     fn take_entry(&self, keyed: &Keyed, entry: &Entry, outcome: Outcome) -> Result<Made, JobError> {
-        let member = |name: &str| entry.member(name).map(<[u8]>::to_vec).unwrap_or_default();
-        let artifact =
-            Artifact { json: member(JSON), object: member(OBJECT), extra: header::extra_members(entry) };
+        let member = |name| match (entry.member(name), entry.member_digest(name)) {
+            (Some(bytes), Some(digest)) => Ok((bytes.to_vec(), *digest)),
+            _ => Err(JobError::Incomplete { kernel: keyed.name.to_string(), member: name }),
+        };
+        let (json, json_digest) = member(JSON)?;
+        let (object, object_digest) = member(OBJECT)?;
+        let artifact = Artifact { json, object, extra: header::extra_members(entry) };
         if entry.validation() < RULES_VERSION {
             self.validate(keyed, &artifact)?;
         }
-        Ok(Made { artifact, outcome, reason: None, compile_time: None })
+        let digests = (object_digest, json_digest);
+        Ok(Made { artifact, digests, outcome, reason: None, compile_time: None })
     }
 
     fn compile(
@@ -275,7 +283,8 @@ impl<'a> Maker<'a> {
         })?;
         self.validate(keyed, &artifact)?;
         let compile_time = Some(began.elapsed());
-        Ok(Made { artifact, outcome, reason: Some(missing.reason.clone()), compile_time })
+        let digests = (Digest::of(&artifact.object), Digest::of(&artifact.json));
+        Ok(Made { digests, artifact, outcome, reason: Some(missing.reason.clone()), compile_time })
     }
 
     fn validate(&self, keyed: &Keyed, artifact: &Artifact) -> Result<(), JobError> {
@@ -358,9 +367,11 @@ impl<'a> Maker<'a> {
             error: None,
             compile_time: None,
             artifact: None,
+            digests: None,
         };
         match made {
-            Ok(Made { artifact, outcome, reason, compile_time }) => {
+            Ok(Made { artifact, digests, outcome, reason, compile_time }) => {
+                report.digests = Some(digests);
                 report.outcome = outcome;
                 report.reason = reason;
                 report.compile_time = compile_time;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use opbuild_artifact::Artifact;
 use opbuild_descriptor::{Job, Key};
+use opbuild_digest::Digest;
 use opbuild_kernel_meta::ViewError;
 
 use crate::JobError;
@@ -110,4 +111,6 @@ pub struct KernelReport {
     pub compile_time: Option<Duration>,
     /// The kernel, unless it failed.
     pub artifact: Option<Arc<Artifact>>,
+    /// The SHA-256 of its `.o` and of its `.json`, as they were checked.
+    pub(crate) digests: Option<(Digest, Digest)>,
 }

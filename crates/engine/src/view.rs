@@ -34,12 +34,13 @@ struct Placed<'a> {
 
 impl Placed<'_> {
     fn files<'b>(&'b self, report: &'b BuildReport) -> Option<KernelFiles<'b>> {
-        let artifact = report.kernels[self.kernel].artifact.as_ref()?;
+        let kernel = &report.kernels[self.kernel];
+        let (artifact, (object, json)) = (kernel.artifact.as_ref()?, kernel.digests?);
         Some(KernelFiles {
             slot: self.slot,
             stem: &self.stem,
-            object: Content::of(&artifact.object),
-            json: Content::of(&artifact.json),
+            object: Content::known(object, &artifact.object),
+            json: Content::known(json, &artifact.json),
             info: Content::of(self.info.as_bytes()),
         })
     }

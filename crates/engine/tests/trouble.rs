@@ -84,6 +84,21 @@ fn entries_of_older_rules_are_validated_again() {
     assert_eq!(backend.compiles(), 2);
 }
 
+/// An entry that is whole but is no kernel is not taken for one.
+#[test]
+fn entries_without_a_kernel_are_built_again() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let requests = [request("Square", &[3])];
+    let first = bench.builder(&backend).build(&requests).unwrap();
+    let key = *first.kernels[0].key.unwrap().digest();
+    let shelf = Store::open(Config::new(bench.root())).unwrap().target("cpu").unwrap();
+    std::fs::remove_file(shelf.path(&key)).unwrap();
+    let json = &first.kernels[0].artifact.as_ref().unwrap().json;
+    shelf.put(&key, &Draft::new(opbuild_validator::RULES_VERSION).eager("json", json)).unwrap();
+    assert_eq!(build(&bench.builder(&backend), &requests), ["compiled"]);
+    assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
+}
+
 #[test]
 fn nothing_invalid_enters_the_store() {
     let bench = Bench::new();
