@@ -30,11 +30,14 @@ impl Inode {
 pub(crate) struct WholeFile {
     pub(crate) bytes: Vec<u8>,
     pub(crate) metadata: Metadata,
+    pub(crate) file: File,
 }
 
 /// Reads a file. More than `limit` bytes are not read: the bytes are then empty, and the metadata says how many.
 pub(crate) fn read_whole(path: &Path, limit: u64) -> io::Result<WholeFile> {
-    let file = OpenOptions::new().read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)?;
+    // Without NONBLOCK a pipe would hold us up until somebody writes to it.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other("not a regular file"));
@@ -43,22 +46,34 @@ pub(crate) fn read_whole(path: &Path, limit: u64) -> io::Result<WholeFile> {
     let mut bytes = Vec::new();
     if length <= limit {
         bytes.try_reserve_exact(length as usize)?;
-        file.take(length).read_to_end(&mut bytes)?;
+        (&file).take(length).read_to_end(&mut bytes)?;
         if bytes.len() as u64 != length {
             // The file system gave less than it had promised: trouble, not damage.
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file ended early"));
         }
     }
-    Ok(WholeFile { bytes, metadata })
+    Ok(WholeFile { bytes, metadata, file })
 }
 
-/// Writes `bytes` to a new file in `folder`, syncs its data and renames it to `target`. Leaves nothing on failure.
-pub(crate) fn publish(folder: &Path, target: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let mut temp = tempfile::Builder::new().prefix("put-").tempfile_in(folder)?;
+/// Writes `bytes` to a new file in `temps`, syncs its data and renames it to `name` in the open folder `shard`. Leaves
+/// nothing on failure.
+pub(crate) fn publish(temps: &Path, shard: &File, name: &str, bytes: &[u8], mode: u32) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, renameat, statat};
+    let mut temp = tempfile::Builder::new().prefix("put-").tempfile_in(temps)?;
     temp.as_file_mut().write_all(bytes)?;
     temp.as_file().set_permissions(std::fs::Permissions::from_mode(mode))?;
     temp.as_file().sync_data()?;
-    temp.persist(target).map_err(|error| error.error)?;
+    let (file, path) = temp.into_parts();
+    if let Err(error) = renameat(CWD, &*path, shard, name) {
+        // A server may have done it, lost its answer, and then refused to do it twice.
+        let own = file.metadata()?;
+        match statat(shard, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(there) if there.st_dev == own.dev() && there.st_ino == own.ino() => {}
+            _ => return Err(error.into()),
+        }
+    }
+    // It has moved: there is nothing to remove.
+    let _ = path.keep();
     Ok(())
 }
 
@@ -71,10 +86,10 @@ pub(crate) fn write_new(path: &Path, text: &str) -> io::Result<()> {
     }
 }
 
-/// Opens a folder for looking at what was opened. Links are followed only if `follow`.
-pub(crate) fn folder_metadata(path: &Path, follow: bool) -> io::Result<Metadata> {
+/// Opens a folder, so that what is looked at is what is used. Links are followed only if `follow`.
+pub(crate) fn open_folder(path: &Path, follow: bool) -> io::Result<File> {
     let flags = OFlags::DIRECTORY | if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
-    OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?.metadata()
+    OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
 }
 
 /// Creates a folder and those above it; one that is there is fine. True if it was not.
@@ -88,7 +103,9 @@ pub(crate) fn create_folders(path: &Path, mode: u32) -> io::Result<bool> {
 /// Creates one folder; one that is there is fine. A shared one gets its bits whatever the umask.
 pub(crate) fn create_folder(path: &Path, shared: bool) -> io::Result<()> {
     match DirBuilder::new().mode(0o755).create(path) {
-        Ok(()) if shared => std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o2775)),
+        Ok(()) if shared => {
+            open_folder(path, false)?.set_permissions(std::fs::Permissions::from_mode(0o2775))
+        }
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
@@ -98,6 +115,14 @@ pub(crate) fn create_folder(path: &Path, shared: bool) -> io::Result<()> {
 /// Moves a file within the store.
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::rename(from, to)
+}
+
+/// Moves a file back to where it was; if another has taken its place, that one stays and this one goes.
+pub(crate) fn put_back(from: &Path, to: &Path) -> io::Result<()> {
+    match std::fs::hard_link(from, to) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => remove(from),
+    }
 }
 
 /// Removes a file, or a link, never what it points to. One that is not there is fine.
@@ -115,14 +140,28 @@ pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
 
 /// Opens a lock file, made if need be. Never shared with children: std opens everything close-on-exec.
 pub(crate) fn open_lock(path: &Path, shared: bool) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(if shared { 0o660 } else { 0o600 })
-        .custom_flags(OFlags::NOFOLLOW.bits() as i32)
-        .open(path)
+    let open = |create| {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(create).truncate(false).mode(0o600);
+        options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)
+    };
+    if !shared {
+        return open(true);
+    }
+    // The umask closes a new file to the group, so it is opened up before it gets its name.
+    let folder = path.parent().unwrap_or(path);
+    loop {
+        match open(false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => return other,
+        }
+        let temp = tempfile::Builder::new().prefix("lock-").tempfile_in(folder)?;
+        temp.as_file().set_permissions(std::fs::Permissions::from_mode(0o660))?;
+        match temp.persist_noclobber(path) {
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => return other.map_err(|error| error.error),
+        }
+    }
 }
 
 /// What an attempt to lock came to.

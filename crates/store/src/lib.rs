@@ -42,7 +42,8 @@
 //! * Damage (bytes that were fully read and do not check) is a miss with a reason, and can be quarantined. Trouble
 //!   (EIO, ESTALE, EMFILE, EACCES, a short read) is a miss that leaves the entry alone.
 //! * Only folders and files of trusted owners are used: a cached kernel is code that will run. See [`Config`].
-//! * Nothing follows a symbolic link below the root.
+//! * Nothing follows a symbolic link below the root: a folder is checked when it is first used, an entry's own folder
+//!   again by each put, and no file is opened through a link.
 //!
 //! ```
 //! use opbuild_digest::Digest;

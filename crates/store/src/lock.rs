@@ -97,8 +97,12 @@ pub(crate) fn acquire(path: &Path, shared: bool, patience: Patience<'_>) -> Resu
         }
         // The holder unlinks before it releases, so what we locked may no longer be what the path names; others lock
         // the new file. Then this one is a message, not a lock.
-        let locked = Inode::of(&file.metadata().map_err(trouble("look at the lock"))?);
-        if Inode::at(path).ok() == Some(locked) {
+        let locked = file.metadata().map_err(trouble("look at the lock"))?;
+        if Inode::at(path).ok() == Some(Inode::of(&locked)) {
+            if locked.len() > 0 {
+                // A holder wrote its reason and died before it could unlink. That is not ours to pass on.
+                fs::overwrite(&file, "").map_err(trouble("clear the lock"))?;
+            }
             return Ok(LockOutcome::Acquired(KeyLock { file, path: path.to_owned(), waited }));
         }
         let left = fs::read_start(&file, MAX_REASON).unwrap_or_default();

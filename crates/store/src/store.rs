@@ -1,5 +1,6 @@
 //! The root of a store.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -51,19 +52,18 @@ impl Store {
         if writable {
             fs::create_folders(root, 0o700).map_err(|source| folder_trouble("create", root, source))?;
         }
-        let metadata = match fs::folder_metadata(root, true) {
+        let metadata = match fs::open_folder(root, true).and_then(|root| root.metadata()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(StoreError::NoStore { path: root.clone() });
             }
             other => other.map_err(|source| folder_trouble("open", root, source))?,
         };
-        let trust = Trust::new(&config.trusted_owners);
-        trust.check(root, &metadata)?;
-        let store = Self { trust: trust.below(&metadata), config };
+        let trust = Trust::below(root, &metadata, &config.trusted_owners)?;
+        let store = Self { trust, config };
         if writable {
             store.mark()?;
         }
-        store.folder(&store.version_dir())?;
+        store.folder(&store.version_dir(), writable)?;
         Ok(store)
     }
 
@@ -96,15 +96,17 @@ impl Store {
         self.config.root.join("v1")
     }
 
-    /// Makes a folder if it may, and checks whose it is. False if it is not there and may not be made.
-    pub(crate) fn folder(&self, path: &Path) -> Result<bool, StoreError> {
-        if self.config.access == Access::ReadWrite {
+    /// Opens a folder, made if need be and if `make`, and checks whose it is. `None` if it is not there.
+    pub(crate) fn folder(&self, path: &Path, make: bool) -> Result<Option<File>, StoreError> {
+        let mut opened = fs::open_folder(path, false);
+        if make && opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             let made = fs::create_folder(path, self.trust.is_shared());
             made.map_err(|source| folder_trouble("create", path, source))?;
+            opened = fs::open_folder(path, false);
         }
-        match fs::folder_metadata(path, false) {
-            Ok(metadata) => self.trust.check(path, &metadata).map(|()| true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        match opened.and_then(|folder| Ok((folder.metadata()?, folder))) {
+            Ok((metadata, folder)) => self.trust.check(path, &metadata).map(|()| Some(folder)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(folder_trouble("open", path, source)),
         }
     }

@@ -1,5 +1,6 @@
 //! One target's entries: look up, put, quarantine, lock.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -64,7 +65,16 @@ impl std::fmt::Display for Miss {
 pub struct Judged {
     /// What is wrong.
     pub damage: Damage,
-    inode: Inode,
+    /// Kept open, so that no other file gets its inode number.
+    file: File,
+}
+
+impl Judged {
+    /// Whether `path` names this file.
+    fn is_at(&self, path: &Path) -> bool {
+        let own = self.file.metadata().map(|metadata| Inode::of(&metadata)).ok();
+        own.is_some() && Inode::at(path).ok() == own
+    }
 }
 
 /// What [`TargetStore::put`] came to.
@@ -88,16 +98,17 @@ pub enum Replace {
 impl TargetStore {
     pub(crate) fn open(store: &Store, dir: PathBuf) -> Result<Self, StoreError> {
         let writable = store.config().access == Access::ReadWrite;
-        let exists = store.folder(&dir)? && store.folder(&dir.join("entries"))?;
+        let exists = store.folder(&dir, writable)?.is_some()
+            && store.folder(&dir.join("entries"), writable)?.is_some();
         if writable {
             for name in ["locks", "tmp", "quarantine"] {
-                store.folder(&dir.join(name))?;
+                store.folder(&dir.join(name), true)?;
             }
             // Made once for all, so that a put never has to.
             let last = dir.join("entries/ff");
             if Inode::at(&last).is_err() {
                 for shard in 0..=255u8 {
-                    store.folder(&dir.join(format!("entries/{shard:02x}")))?;
+                    store.folder(&dir.join(format!("entries/{shard:02x}")), true)?;
                 }
             }
         }
@@ -140,8 +151,10 @@ impl TargetStore {
         };
         let trusted =
             self.shard_is_trusted(key).and_then(|()| self.store.trust().check(&path, &file.metadata));
-        if let Err(error) = trusted {
-            return Lookup::Miss(Miss::Untrusted(error));
+        match trusted {
+            Ok(()) => {}
+            Err(error @ StoreError::Io { .. }) => return Lookup::Miss(Miss::Trouble(error)),
+            Err(error) => return Lookup::Miss(Miss::Untrusted(error)),
         }
         let bytes = file.metadata.len();
         let decoded = match bytes > MAX_ENTRY_BYTES {
@@ -150,7 +163,7 @@ impl TargetStore {
         };
         match decoded {
             Ok(entry) => Lookup::Hit(Box::new(entry)),
-            Err(damage) => Lookup::Miss(Miss::Damaged(Judged { damage, inode: Inode::of(&file.metadata) })),
+            Err(damage) => Lookup::Miss(Miss::Damaged(Judged { damage, file: file.file })),
         }
     }
 
@@ -176,11 +189,13 @@ impl TargetStore {
         if replace == Replace::Never && matches!(self.get(key), Lookup::Hit(_)) {
             return Ok(Put::AlreadyThere);
         }
-        self.shard_is_trusted(key)?;
-        let file = draft.encode(key).ok_or_else(|| draft.too_large())?;
         let path = self.path(key);
-        let published = fs::publish(&self.dir.join("tmp"), &path, &file, 0o644);
-        published.map_err(|source| StoreError::Io { action: "write", path, source })?;
+        let trouble = |source| StoreError::Io { action: "write", path: path.clone(), source };
+        // What is written to is what was checked, whatever the path names by then.
+        let shard = self.store.folder(&self.shard_dir(key.as_bytes()[0]), true)?;
+        let shard = shard.ok_or_else(|| trouble(io::ErrorKind::NotFound.into()))?;
+        let file = draft.encode(key).ok_or_else(|| draft.too_large())?;
+        fs::publish(&self.dir.join("tmp"), &shard, &format!("{key}.kern"), &file, 0o644).map_err(trouble)?;
         Ok(Put::Published)
     }
 
@@ -193,16 +208,22 @@ impl TargetStore {
         let _held = lock;
         self.must_be_writable()?;
         let path = self.path(key);
-        if Inode::at(&path).ok() != Some(judged.inode) {
+        if !judged.is_at(&path) {
             return Ok(false);
         }
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         let place = self.dir.join("quarantine").join(format!("{key}-{now}.kern"));
-        fs::rename(&path, &place).map_err(|source| StoreError::Io {
-            action: "move to quarantine",
-            path: path.clone(),
-            source,
-        })?;
+        match fs::rename(&path, &place) {
+            Ok(()) => {}
+            // Whoever puts without a lock, or clears the store, may have been faster.
+            Err(_) if !judged.is_at(&path) => return Ok(false),
+            Err(source) => return Err(StoreError::Io { action: "move to quarantine", path, source }),
+        }
+        if !judged.is_at(&place) {
+            // A put, which needs no lock, came between the look and the move. If yet another came since, that one stays.
+            let _ = fs::put_back(&place, &path);
+            return Ok(false);
+        }
         // The reason is for people; without it the quarantine is still in order.
         let _ = fs::write_new(&place.with_extension("reason"), &format!("{}\n", judged.damage));
         Ok(true)
@@ -227,7 +248,7 @@ impl TargetStore {
         shards.sort_unstable();
         shards.dedup();
         for shard in shards {
-            let _ = fs::sync_folder(&self.dir.join(format!("entries/{shard:02x}")));
+            let _ = fs::sync_folder(&self.shard_dir(shard));
         }
     }
 
@@ -238,12 +259,17 @@ impl TargetStore {
         }
     }
 
-    /// Checks whose the entry folder is, once each.
+    fn shard_dir(&self, shard: u8) -> PathBuf {
+        self.dir.join(format!("entries/{shard:02x}"))
+    }
+
+    /// Checks whose the entry folder is, once each: a look-up has no time to do it again.
     fn shard_is_trusted(&self, key: &Digest) -> Result<(), StoreError> {
         let shard = key.as_bytes()[0];
         let known = &self.shards[usize::from(shard)];
-        if known.load(Ordering::Relaxed) != TRUSTED {
-            self.store.folder(&self.dir.join(format!("entries/{shard:02x}")))?;
+        if known.load(Ordering::Relaxed) != TRUSTED
+            && self.store.folder(&self.shard_dir(shard), false)?.is_some()
+        {
             known.store(TRUSTED, Ordering::Relaxed);
         }
         Ok(())

@@ -21,16 +21,16 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    /// This user and `others`.
-    pub(crate) fn new(others: &[u32]) -> Self {
+    /// The trust that holds below `root`: this user, `others`, and the group of a shared root. Only the root can ask
+    /// for sharing, and only a trusted owner can have asked.
+    pub(crate) fn below(path: &Path, root: &std::fs::Metadata, others: &[u32]) -> Result<Self, StoreError> {
         let me = rustix::process::geteuid().as_raw();
-        Self { owners: std::iter::once(me).chain(others.iter().copied()).collect(), group: None }
-    }
-
-    /// The trust that holds below `root`: a shared root brings its group.
-    pub(crate) fn below(&self, root: &std::fs::Metadata) -> Self {
-        let shared = root.mode() & SET_GROUP_ID != 0;
-        Self { owners: self.owners.clone(), group: shared.then(|| root.gid()) }
+        let mut trust =
+            Self { owners: std::iter::once(me).chain(others.iter().copied()).collect(), group: None };
+        trust.check_owner(path, root)?;
+        trust.group = (root.mode() & SET_GROUP_ID != 0).then(|| root.gid());
+        trust.check(path, root)?;
+        Ok(trust)
     }
 
     /// Whether files made here are shared with a group.
@@ -43,15 +43,10 @@ impl Trust {
         let refuse = |problem: String, way_out: String| {
             Err(StoreError::Untrusted { path: path.to_owned(), problem, way_out })
         };
-        let (owner, group, mode) = (what.uid(), what.gid(), what.mode());
+        let (group, mode) = (what.gid(), what.mode());
         let by_group = self.group == Some(group);
-        if !self.owners.contains(&owner) && !by_group {
-            return refuse(
-                format!("its owner is user {owner}, and trusted are {:?}", self.owners),
-                format!(
-                    "If you trust that user, add {owner} to the trusted owners (--trusted-owner {owner})"
-                ),
-            );
+        if !by_group {
+            self.check_owner(path, what)?;
         }
         if mode & OTHERS_WRITE != 0 {
             return refuse(
@@ -59,8 +54,7 @@ impl Trust {
                 format!("Close it: chmod o-w '{}'", path.display()),
             );
         }
-        let asks_to_share = by_group || mode & SET_GROUP_ID != 0;
-        if mode & GROUP_WRITES != 0 && !asks_to_share {
+        if mode & GROUP_WRITES != 0 && !by_group {
             return refuse(
                 format!("group {group} can write to it (mode {:04o})", mode & 0o7777),
                 format!(
@@ -70,5 +64,19 @@ impl Trust {
             );
         }
         Ok(())
+    }
+
+    fn check_owner(&self, path: &Path, what: &std::fs::Metadata) -> Result<(), StoreError> {
+        let owner = what.uid();
+        match self.owners.contains(&owner) {
+            true => Ok(()),
+            false => Err(StoreError::Untrusted {
+                path: path.to_owned(),
+                problem: format!("its owner is user {owner}, and trusted are {:?}", self.owners),
+                way_out: format!(
+                    "If you trust that user, add {owner} to the trusted owners (--trusted-owner {owner})"
+                ),
+            }),
+        }
     }
 }

@@ -1,0 +1,142 @@
+//! A disk without space, or that nobody may write to: nothing is lost, nothing is left over.
+
+#![expect(clippy::disallowed_methods, reason = "these tests fill a disk")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{Made, hit, is_root, key, miss, names, open, trial, within};
+use libtest_mimic::Arguments;
+use opbuild_store::{LockOutcome, Miss, Patience, Put, Replace, StoreError};
+use tempfile::TempDir;
+
+fn main() {
+    let tests = vec![
+        trial("a_put_without_space_leaves_nothing", a_put_without_space).with_ignored_flag(!can_mount()),
+        trial("a_damaged_entry_without_space", a_damaged_entry).with_ignored_flag(!can_mount()),
+        trial("a_disk_that_is_read_only", a_disk_that_is_read_only).with_ignored_flag(!can_mount()),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), tests).exit();
+}
+
+/// A disk of 64 KiB in memory.
+struct SmallDisk(TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().ok()?;
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=64k,mode=0700", "opbuild-test"]).arg(folder.path());
+        let mounted = mount.stdout(Stdio::null()).stderr(Stdio::null()).status().ok()?;
+        mounted.success().then(|| Self(folder))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Fills what is left.
+    fn fill(&self) {
+        let mut file = fs::File::create(self.path().join("filler")).unwrap();
+        while file.write(&[1; 1024]).is_ok_and(|n| n > 0) {}
+    }
+
+    fn remount(&self, how: &str) {
+        let options = format!("remount,{how}");
+        assert!(Command::new("mount").args(["-o", &options]).arg(self.path()).status().unwrap().success());
+    }
+
+    fn free(&self) {
+        fs::remove_file(self.path().join("filler")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.path()).status();
+    }
+}
+
+fn can_mount() -> bool {
+    is_root() && SmallDisk::mount().is_some()
+}
+
+fn a_put_without_space() {
+    let disk = SmallDisk::mount().unwrap();
+    let store = open(disk.path());
+    let (old, new) = (Made::sized("relu", 0, 8_000), Made::sized("relu", 1, 60_000));
+    store.put(&key("relu"), &old.draft()).unwrap();
+    for name in ["relu", "other"] {
+        let error = store.put_replacing(&key(name), &new.draft(), Replace::Always).unwrap_err();
+        assert!(
+            matches!(&error, StoreError::Io { action: "write", source, .. }
+                if source.kind() == std::io::ErrorKind::StorageFull),
+            "{error:?}"
+        );
+        assert!(names(&store.dir().join("tmp")).is_empty());
+    }
+    old.assert_is(&hit(&store, &key("relu")));
+    assert!(matches!(miss(&store, &key("other")), Miss::Absent));
+
+    // Without any space at all, what is there is still found, by a store opened now, too.
+    disk.fill();
+    let again = open(disk.path());
+    old.assert_is(&hit(&again, &key("relu")));
+    assert!(again.put_replacing(&key("relu"), &Made::new("relu", 2).draft(), Replace::Always).is_err());
+    old.assert_is(&hit(&again, &key("relu")));
+    assert!(names(&store.dir().join("tmp")).is_empty());
+
+    // With space again, no manual step is needed.
+    disk.free();
+    let small = Made::sized("relu", 3, 6_000);
+    assert_eq!(again.put_replacing(&key("relu"), &small.draft(), Replace::Always).unwrap(), Put::Published);
+    small.assert_is(&hit(&store, &key("relu")));
+}
+
+fn a_damaged_entry() {
+    let disk = SmallDisk::mount().unwrap();
+    let store = open(disk.path());
+    let (key, made) = (key("relu"), Made::sized("relu", 0, 8_000));
+    store.put(&key, &made.draft()).unwrap();
+    fs::OpenOptions::new().write(true).open(store.path(&key)).unwrap().set_len(7_000).unwrap();
+    disk.fill();
+    let Miss::Damaged(judged) = miss(&store, &key) else { panic!("it is damaged") };
+    // The lock, too, may find no space; that is an error, not a hang.
+    if let LockOutcome::Acquired(lock) = within(&store, &key, Duration::from_secs(5)) {
+        assert!(store.quarantine(&key, &judged, &lock).unwrap());
+        assert!(matches!(miss(&store, &key), Miss::Absent));
+        lock.release_failed("there is no space for this reason");
+    }
+    disk.free();
+    store.put(&key, &made.draft()).unwrap();
+    made.assert_is(&hit(&store, &key));
+    assert!(matches!(within(&store, &key, Duration::from_secs(5)), LockOutcome::Acquired(_)));
+}
+
+/// Opened for writing, since nobody knew. What is there is found; the rest is an error that a build can go on after.
+fn a_disk_that_is_read_only() {
+    let disk = SmallDisk::mount().unwrap();
+    let (key, made) = (key("relu"), Made::sized("relu", 0, 8_000));
+    open(disk.path()).put(&key, &made.draft()).unwrap();
+    disk.remount("ro");
+    let store = open(disk.path());
+    made.assert_is(&hit(&store, &key));
+    assert_eq!(store.put(&key, &made.draft()).unwrap(), Put::AlreadyThere);
+    let error = store.put_replacing(&key, &made.draft(), Replace::Always).unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Io { source, .. }
+            if source.kind() == std::io::ErrorKind::ReadOnlyFilesystem),
+        "{error:?}"
+    );
+    let locked = store.lock(&key, Patience { deadline: None, cancelled: &|| false });
+    assert!(matches!(locked, Err(StoreError::Io { .. })), "{locked:?}");
+    made.assert_is(&hit(&store, &key));
+    disk.remount("rw");
+    store.put_replacing(&key, &made.draft(), Replace::Always).unwrap();
+}

@@ -1,0 +1,359 @@
+//! One maker a key, among threads and processes, some of which die. The test program runs itself as the others.
+
+#![expect(clippy::disallowed_methods, reason = "these tests talk through files, and run themselves")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
+#![expect(clippy::print_stdout, reason = "the time that a takeover took is worth seeing")]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use common::{Children, child, fresh, key, lock, names, open, trial, until, within};
+use libtest_mimic::Arguments;
+use opbuild_digest::Digest;
+use opbuild_store::{LockOutcome, Patience, StoreError, TargetStore};
+use rustix::process::{Pid, Signal, kill_process};
+
+const LONG: Duration = Duration::from_secs(20);
+
+fn main() {
+    if let Some(arguments) = common::child_arguments() {
+        return other_process(&arguments);
+    }
+    let tests = vec![
+        trial("threads_and_processes_exclude_each_other", threads_and_processes_exclude_each_other),
+        trial("one_of_four_takes_over_from_a_killed_holder", one_of_four_takes_over),
+        trial("those_who_waited_share_a_failure", those_who_waited_share_a_failure),
+        trial("a_later_comer_tries_for_itself", a_later_comer_tries_for_itself),
+        trial("a_reason_of_the_dead_is_not_passed_on", a_reason_of_the_dead),
+        trial("no_update_is_lost_when_locks_come_and_go", no_update_is_lost),
+        trial("waiting_ends_at_the_deadline", waiting_ends_at_the_deadline),
+        trial("waiting_ends_when_cancelled", waiting_ends_when_cancelled),
+        trial("a_killed_process_leaves_no_lock", a_killed_process_leaves_no_lock),
+        trial("a_stopped_holder_keeps_its_lock", a_stopped_holder_keeps_its_lock),
+        trial("a_lock_that_is_a_link_is_refused", a_lock_that_is_a_link),
+        trial("keys_do_not_wait_for_each_other", keys_do_not_wait),
+        trial("waiters_poll_often_and_do_not_spin", waiters_poll_often),
+        trial("only_its_own_file_is_removed", only_its_own_file_is_removed),
+        trial("a_folder_in_the_way_is_an_error", a_folder_in_the_way),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), tests).exit();
+}
+
+fn other_process(arguments: &[String]) {
+    let [how, root, file] = arguments else { panic!("{arguments:?}") };
+    let (store, file) = (open(Path::new(root)), Path::new(file));
+    match how.as_str() {
+        // Takes the lock, says so, and never lets go.
+        "hold" => {
+            let _held = lock(&store, &key("relu"));
+            fs::write(file, "").unwrap();
+            sleep(Duration::from_secs(600));
+        }
+        // Says that it waits, then that it waits no more; holds until it may end.
+        "wait" => {
+            let waits = || {
+                fs::write(file.with_extension("waits"), "").unwrap();
+                false
+            };
+            let patience = Patience { deadline: Instant::now().checked_add(LONG), cancelled: &waits };
+            let LockOutcome::Acquired(held) = store.lock(&key("relu"), patience).unwrap() else { panic!() };
+            assert!(held.waited());
+            fs::write(file.with_extension("took"), "").unwrap();
+            let end = file.with_file_name("end");
+            until("the end", || end.exists());
+        }
+        "count" => count(&store, file, 2, 60),
+        other => panic!("{other}"),
+    }
+}
+
+/// Adds to the number in `file`, in a way that loses updates unless the lock keeps others out.
+fn count(store: &TargetStore, file: &Path, threads: usize, times: usize) {
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                for _ in 0..times {
+                    let _held = lock(store, &key("relu"));
+                    let number: usize = fs::read_to_string(file).unwrap().parse().unwrap();
+                    thread::yield_now();
+                    fs::write(file, (number + 1).to_string()).unwrap();
+                }
+            });
+        }
+    });
+}
+
+fn spawn(how: &str, root: &Path, file: &Path) -> Child {
+    child(&[how, root.to_str().unwrap(), file.to_str().unwrap()]).spawn().unwrap()
+}
+
+/// A process that holds the lock.
+fn spawn_holder(root: &Path) -> Children {
+    let file = root.join("held");
+    let holder = Children(vec![spawn("hold", root, &file)]);
+    until("the holder", || file.exists());
+    holder
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+fn lock_path(store: &TargetStore, key: &Digest) -> PathBuf {
+    store.dir().join("locks").join(key.to_string())
+}
+
+fn assert_no_locks_left(store: &TargetStore) {
+    assert!(names(&store.dir().join("locks")).is_empty(), "{:?}", names(&store.dir().join("locks")));
+}
+
+fn threads_and_processes_exclude_each_other() {
+    let (folder, store) = fresh();
+    let file = folder.path().join("number");
+    fs::write(&file, "0").unwrap();
+    let mut others = Children((0..2).map(|_| spawn("count", folder.path(), &file)).collect());
+    count(&store, &file, 2, 60);
+    for other in &mut others.0 {
+        assert!(other.wait().unwrap().success());
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "360");
+    assert_no_locks_left(&store);
+}
+
+fn one_of_four_takes_over() {
+    let (folder, store) = fresh();
+    let root = folder.path();
+    let mut holder = spawn_holder(root);
+    let files: Vec<_> = (0..4).map(|i| root.join(format!("waiter{i}"))).collect();
+    let mut waiters = Children(files.iter().map(|file| spawn("wait", root, file)).collect());
+    let count = |end| files.iter().filter(|file| file.with_extension(end).exists()).count();
+    until("four that wait", || count("waits") == 4);
+    // Long enough to have them poll as seldom as they ever do.
+    sleep(Duration::from_millis(100));
+    assert_eq!(count("took"), 0);
+
+    let began = Instant::now();
+    holder.0[0].kill().unwrap();
+    until("one to take over", || count("took") > 0);
+    let taken = began.elapsed();
+    println!("one of four took over {taken:?} after the holder was killed; promised are 50 ms");
+    sleep(Duration::from_millis(150));
+    assert_eq!(count("took"), 1);
+    assert!(taken < Duration::from_millis(500), "{taken:?}");
+
+    fs::write(root.join("end"), "").unwrap();
+    for waiter in &mut waiters.0 {
+        assert!(waiter.wait().unwrap().success());
+    }
+    assert_eq!(count("took"), 4);
+    assert_no_locks_left(&store);
+}
+
+/// Has `waiters` threads wait for a lock, then ends its holder with `release`. What became of the waiters.
+fn waiters(store: &TargetStore, waiters: usize, release: impl FnOnce() + Send) -> Vec<LockOutcome> {
+    let waiting: Vec<_> = (0..waiters).map(|_| AtomicBool::new(false)).collect();
+    thread::scope(|scope| {
+        let threads: Vec<_> = waiting
+            .iter()
+            .map(|waiting| {
+                scope.spawn(|| {
+                    let say = || {
+                        waiting.store(true, Ordering::Relaxed);
+                        false
+                    };
+                    let patience = Patience { deadline: Instant::now().checked_add(LONG), cancelled: &say };
+                    store.lock(&key("relu"), patience).unwrap()
+                })
+            })
+            .collect();
+        until("all that wait", || waiting.iter().all(|waiting| waiting.load(Ordering::Relaxed)));
+        release();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn those_who_waited_share_a_failure() {
+    let (_folder, store) = fresh();
+    let reasons = ["`Relu` has no int4 kernel".to_owned(), String::new(), "long é ".repeat(20_000)];
+    for reason in &reasons {
+        let held = lock(&store, &key("relu"));
+        for outcome in waiters(&store, 6, || held.release_failed(reason)) {
+            let LockOutcome::HolderFailed(found) = outcome else { panic!("{outcome:?}") };
+            assert!(reason.starts_with(&found), "{found}");
+            assert!(found.len() == reason.len() || found.len() > 60_000, "{}", found.len());
+        }
+        assert_no_locks_left(&store);
+    }
+}
+
+fn a_later_comer_tries_for_itself() {
+    let (_folder, store) = fresh();
+    lock(&store, &key("relu")).release_failed("deterministic");
+    let LockOutcome::Acquired(held) = within(&store, &key("relu"), Duration::ZERO) else { panic!() };
+    assert!(!held.waited());
+    // Nor does success look like failure to those who wait.
+    let outcomes = waiters(&store, 1, || drop(held));
+    assert!(matches!(&outcomes[..], [LockOutcome::Acquired(lock)] if lock.waited()), "{outcomes:?}");
+}
+
+/// A holder may die after it wrote why it failed, and before it could remove the file.
+fn a_reason_of_the_dead() {
+    let (_folder, store) = fresh();
+    fs::write(lock_path(&store, &key("relu")), "failed: long ago").unwrap();
+    let held = lock(&store, &key("relu"));
+    assert!(!held.waited());
+    let outcomes = waiters(&store, 1, || drop(held));
+    assert!(matches!(&outcomes[..], [LockOutcome::Acquired(_)]), "{outcomes:?}");
+    drop(outcomes);
+    assert_no_locks_left(&store);
+}
+
+fn no_update_is_lost() {
+    const THREADS: u64 = 8;
+    const TIMES: u64 = 250;
+    let (_folder, store) = fresh();
+    let (number, inside) = (AtomicU64::new(0), AtomicBool::new(false));
+    let barrier = Barrier::new(THREADS as usize);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                barrier.wait();
+                for _ in 0..TIMES {
+                    let _held = lock(&store, &key("relu"));
+                    assert!(!inside.swap(true, Ordering::SeqCst), "two hold the lock");
+                    // Not one step: whoever comes in between loses an update.
+                    let found = number.load(Ordering::Relaxed);
+                    thread::yield_now();
+                    number.store(found + 1, Ordering::Relaxed);
+                    inside.store(false, Ordering::SeqCst);
+                }
+            });
+        }
+    });
+    assert_eq!(number.into_inner(), THREADS * TIMES);
+    assert_no_locks_left(&store);
+}
+
+fn waiting_ends_at_the_deadline() {
+    let (_folder, store) = fresh();
+    let _held = lock(&store, &key("relu"));
+    for time in [Duration::ZERO, Duration::from_millis(150)] {
+        let began = Instant::now();
+        let outcome = within(&store, &key("relu"), time);
+        assert!(matches!(outcome, LockOutcome::TimedOut), "{outcome:?}");
+        let waited = began.elapsed();
+        assert!(waited >= time && waited < time + Duration::from_secs(2), "{waited:?} of {time:?}");
+    }
+    assert!(lock_path(&store, &key("relu")).exists(), "the holder's lock stays");
+}
+
+fn waiting_ends_when_cancelled() {
+    let (_folder, store) = fresh();
+    let held = lock(&store, &key("relu"));
+    let asked = AtomicU64::new(0);
+    let cancelled = || asked.fetch_add(1, Ordering::Relaxed) == 3;
+    let began = Instant::now();
+    let outcome = store.lock(&key("relu"), Patience { deadline: None, cancelled: &cancelled }).unwrap();
+    assert!(matches!(outcome, LockOutcome::Cancelled), "{outcome:?}");
+    assert!(began.elapsed() < Duration::from_secs(2));
+    drop(held);
+    assert_no_locks_left(&store);
+}
+
+fn a_killed_process_leaves_no_lock() {
+    let (folder, store) = fresh();
+    let mut holder = spawn_holder(folder.path());
+    assert!(matches!(within(&store, &key("relu"), Duration::ZERO), LockOutcome::TimedOut));
+    holder.0[0].kill().unwrap();
+    holder.0[0].wait().unwrap();
+    assert!(lock_path(&store, &key("relu")).exists(), "killed, it cannot have removed its file");
+    let LockOutcome::Acquired(held) = within(&store, &key("relu"), Duration::ZERO) else { panic!() };
+    assert!(!held.waited());
+    drop(held);
+    assert_no_locks_left(&store);
+}
+
+fn a_stopped_holder_keeps_its_lock() {
+    let (folder, store) = fresh();
+    let mut holder = spawn_holder(folder.path());
+    signal(&holder.0[0], Signal::STOP);
+    let outcome = within(&store, &key("relu"), Duration::from_millis(200));
+    assert!(matches!(outcome, LockOutcome::TimedOut), "{outcome:?}");
+    signal(&holder.0[0], Signal::CONT);
+    assert!(matches!(within(&store, &key("relu"), Duration::ZERO), LockOutcome::TimedOut));
+    holder.0[0].kill().unwrap();
+    assert!(matches!(within(&store, &key("relu"), LONG), LockOutcome::Acquired(_)));
+}
+
+fn a_lock_that_is_a_link() {
+    let (folder, store) = fresh();
+    let elsewhere = folder.path().join("elsewhere");
+    for there in [true, false] {
+        let path = lock_path(&store, &key("relu"));
+        symlink(&elsewhere, &path).unwrap();
+        if there {
+            fs::write(&elsewhere, "precious").unwrap();
+        }
+        let error = store
+            .lock(&key("relu"), Patience { deadline: None, cancelled: &|| false })
+            .map(drop)
+            .unwrap_err();
+        assert!(matches!(&error, StoreError::Io { path: found, .. } if *found == path), "{error:?}");
+        if there {
+            assert_eq!(fs::read(&elsewhere).unwrap(), b"precious");
+            fs::remove_file(&elsewhere).unwrap();
+        } else {
+            assert!(!elsewhere.exists());
+        }
+        fs::remove_file(path).unwrap();
+    }
+}
+
+fn keys_do_not_wait() {
+    let (_folder, store) = fresh();
+    let _one = lock(&store, &key("one"));
+    assert!(matches!(within(&store, &key("two"), Duration::ZERO), LockOutcome::Acquired(_)));
+    // Another target's lock on the same key is another lock.
+    let other = store.dir().parent().and_then(Path::parent).map(opbuild_store::Config::new).unwrap();
+    let other = opbuild_store::Store::open(other).unwrap().target("Ascend910B1").unwrap();
+    assert!(matches!(within(&other, &key("one"), Duration::ZERO), LockOutcome::Acquired(_)));
+}
+
+fn a_folder_in_the_way() {
+    let (_folder, store) = fresh();
+    fs::create_dir(lock_path(&store, &key("relu"))).unwrap();
+    let outcome = store.lock(&key("relu"), Patience { deadline: None, cancelled: &|| false });
+    assert!(matches!(outcome, Err(StoreError::Io { action: "open the lock", .. })), "{outcome:?}");
+}
+
+/// Every 20 ms at the latest, which is what keeps a takeover within 50 ms.
+fn waiters_poll_often() {
+    let (_folder, store) = fresh();
+    let _held = lock(&store, &key("relu"));
+    let polls = AtomicU64::new(0);
+    let count = || polls.fetch_add(1, Ordering::Relaxed) == u64::MAX;
+    let deadline = Instant::now().checked_add(Duration::from_secs(1));
+    let outcome = store.lock(&key("relu"), Patience { deadline, cancelled: &count }).unwrap();
+    assert!(matches!(outcome, LockOutcome::TimedOut), "{outcome:?}");
+    // Doubling without end would come to 11, the shortest pause throughout to 1000.
+    let polls = polls.into_inner();
+    assert!((20..200).contains(&polls), "{polls} in a second");
+}
+
+/// Somebody cleared `locks/` by hand, and another took the lock since.
+fn only_its_own_file_is_removed() {
+    let (_folder, store) = fresh();
+    let first = lock(&store, &key("relu"));
+    fs::remove_file(lock_path(&store, &key("relu"))).unwrap();
+    let _second = lock(&store, &key("relu"));
+    drop(first);
+    assert!(matches!(within(&store, &key("relu"), Duration::ZERO), LockOutcome::TimedOut));
+}

@@ -1,0 +1,411 @@
+//! A cached kernel is code that will run: only what trusted people wrote is used, and no link leads out of the store.
+
+#![expect(clippy::disallowed_methods, reason = "these tests change owners and modes, and run themselves")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
+
+mod common;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use common::{
+    Children, Made, TARGET, child, fresh, hit, inode, is_root, key, lock, miss, names, open, snapshot, trial,
+    until, within,
+};
+use libtest_mimic::Arguments;
+use opbuild_store::{Access, Config, LockOutcome, Miss, Put, Replace, Store, StoreError};
+use tempfile::TempDir;
+
+const OTHER: u32 = 54_321;
+const GROUP: u32 = 54_322;
+
+fn main() {
+    if let Some(arguments) = common::child_arguments() {
+        return other_user(&arguments);
+    }
+    let (root, other) = (is_root(), is_root() && can_be_another());
+    let tests = vec![
+        trial("a_root_of_another_user", a_root_of_another_user).with_ignored_flag(!root),
+        trial("a_folder_of_another_user", a_folder_of_another_user).with_ignored_flag(!root),
+        trial("an_entry_of_another_user", an_entry_of_another_user).with_ignored_flag(!root),
+        trial("a_shared_root_brings_its_group", a_shared_root_brings_its_group).with_ignored_flag(!root),
+        trial("two_users_share_a_store", two_users_share_a_store).with_ignored_flag(!other),
+        trial("an_unreadable_entry_is_trouble", an_unreadable_entry).with_ignored_flag(root),
+        trial("a_root_that_others_can_write_to", a_root_that_others_can_write_to),
+        trial("a_folder_that_others_can_write_to", a_folder_that_others_can_write_to),
+        trial("a_linked_entry_folder_is_not_followed", a_linked_entry_folder),
+        trial("a_linked_folder_of_the_store_is_not_followed", a_linked_folder_of_the_store),
+        trial("a_linked_entry_is_not_followed", a_linked_entry),
+        trial("a_root_may_be_a_link", a_root_may_be_a_link),
+        trial("a_root_that_is_no_folder", a_root_that_is_no_folder),
+        trial("a_root_is_private_and_marked", a_root_is_private_and_marked),
+        trial("names_of_targets_are_plain", names_of_targets_are_plain),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), tests).exit();
+}
+
+fn chmod(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+/// An empty folder with this mode, to be the root.
+fn root(bits: u32) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    chmod(folder.path(), 0o755);
+    let root = folder.path().join("root");
+    fs::create_dir(&root).unwrap();
+    chmod(&root, bits);
+    (folder, root)
+}
+
+/// An empty folder that asks for sharing with [`GROUP`].
+fn shared_root() -> (TempDir, PathBuf) {
+    let (folder, path) = root(0o755);
+    chown(&path, None, Some(GROUP)).unwrap();
+    chmod(&path, 0o2775);
+    (folder, path)
+}
+
+/// What is not trusted, why, and what to do.
+fn untrusted(error: StoreError) -> (PathBuf, String, String) {
+    match error {
+        StoreError::Untrusted { path, problem, way_out } => (path, problem, way_out),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn a_root_of_another_user() {
+    let (_folder, root) = root(0o755);
+    chown(&root, Some(OTHER), None).unwrap();
+    for access in [Access::ReadWrite, Access::ReadOnly] {
+        let error = Store::open(Config { access, ..Config::new(&root) }).unwrap_err();
+        assert!(error.to_string().contains("code that will run"), "{error}");
+        let (path, problem, way_out) = untrusted(error);
+        assert_eq!(path, root);
+        assert!(problem.contains("54321"), "{problem}");
+        assert!(way_out.contains("--trusted-owner 54321"), "{way_out}");
+    }
+    assert!(names(&root).is_empty(), "nothing is written into a folder that is not trusted");
+    // That it asks for sharing makes its owner no more trusted.
+    chmod(&root, 0o2775);
+    untrusted(Store::open(Config::new(&root)).unwrap_err());
+
+    chmod(&root, 0o755);
+    let config = Config { trusted_owners: vec![1, OTHER], ..Config::new(&root) };
+    let store = Store::open(config).unwrap().target(TARGET).unwrap();
+    store.put(&key("relu"), &Made::new("relu", 0).draft()).unwrap();
+    chown(store.path(&key("relu")), Some(OTHER), None).unwrap();
+    Made::new("relu", 0).assert_is(&hit(&store, &key("relu")));
+}
+
+fn a_folder_of_another_user() {
+    for below in ["v1", "v1/cpu-x86_64", "v1/cpu-x86_64/entries", "v1/cpu-x86_64/tmp", "v1/cpu-x86_64/locks"]
+    {
+        let (folder, _) = fresh();
+        let path = folder.path().join(below);
+        chown(&path, Some(OTHER), None).unwrap();
+        let opened = Store::open(Config::new(folder.path())).and_then(|store| store.target(TARGET));
+        assert_eq!(untrusted(opened.unwrap_err()).0, path);
+    }
+    let (_folder, store) = fresh();
+    let key = key("relu");
+    let shard = store.path(&key).parent().map(Path::to_owned).unwrap();
+    store.put(&key, &Made::new("relu", 0).draft()).unwrap();
+    chown(&shard, Some(OTHER), None).unwrap();
+    assert!(matches!(miss(&store, &key), Miss::Untrusted(_)));
+    let error = store.put_replacing(&key, &Made::new("relu", 1).draft(), Replace::Always).unwrap_err();
+    assert_eq!(untrusted(error).0, shard);
+}
+
+fn an_entry_of_another_user() {
+    let (_folder, store) = fresh();
+    let (key, made) = (key("relu"), Made::new("relu", 0));
+    store.put(&key, &made.draft()).unwrap();
+    let path = store.path(&key);
+    chown(&path, Some(OTHER), None).unwrap();
+    let before = snapshot(&path);
+    let Miss::Untrusted(error) = miss(&store, &key) else { panic!("its owner is not trusted") };
+    let (found, problem, way_out) = untrusted(error);
+    assert_eq!(found, path);
+    assert!(problem.contains("54321") && way_out.contains("--trusted-owner 54321"), "{problem}; {way_out}");
+    assert_eq!(snapshot(&path), before);
+    // A build makes its own instead.
+    assert_eq!(store.put(&key, &made.draft()).unwrap(), Put::Published);
+    made.assert_is(&hit(&store, &key));
+}
+
+fn a_root_that_others_can_write_to() {
+    for (bits, hint) in
+        [(0o777, "chmod o-w"), (0o1777, "chmod o-w"), (0o2777, "chmod o-w"), (0o770, "chmod g+s")]
+    {
+        let (_folder, root) = root(bits);
+        let (path, problem, way_out) = untrusted(Store::open(Config::new(&root)).unwrap_err());
+        assert_eq!(path, root);
+        assert!(problem.contains(&format!("{bits:04o}")), "{problem}");
+        assert!(way_out.contains(hint) && way_out.contains(root.to_str().unwrap()), "{way_out}");
+        assert!(names(&root).is_empty());
+    }
+}
+
+fn a_folder_that_others_can_write_to() {
+    // Only the root can ask for sharing: 2775 further down says nothing of who may write there.
+    for bits in [0o777, 0o775, 0o2775] {
+        let (folder, store) = fresh();
+        let (key, made) = (key("relu"), Made::new("relu", 0));
+        store.put(&key, &made.draft()).unwrap();
+        chmod(&folder.path().join("v1"), bits);
+        assert_eq!(
+            untrusted(Store::open(Config::new(folder.path())).unwrap_err()).0,
+            folder.path().join("v1")
+        );
+        chmod(&folder.path().join("v1"), 0o755);
+        for entry_bits in [0o666, 0o664, 0o2664] {
+            chmod(&store.path(&key), entry_bits);
+            assert!(matches!(miss(&store, &key), Miss::Untrusted(_)), "{entry_bits:o}");
+        }
+        chmod(&store.path(&key), 0o444);
+        made.assert_is(&hit(&store, &key));
+    }
+}
+
+fn a_shared_root_brings_its_group() {
+    let (_folder, root) = shared_root();
+    let store = open(&root);
+    let (key, made) = (key("relu"), Made::new("relu", 0));
+    store.put(&key, &made.draft()).unwrap();
+    let path = store.path(&key);
+    for folder in [store.dir(), &store.dir().join("tmp"), path.parent().unwrap()] {
+        assert_eq!(mode(folder), 0o2775, "{}", folder.display());
+    }
+    let set = |user, group, bits| {
+        chown(&path, Some(user), Some(group)).unwrap();
+        chmod(&path, bits);
+    };
+    for (user, group, bits, trusted) in [
+        (OTHER, GROUP, 0o644, true),
+        (OTHER, GROUP, 0o664, true),
+        (0, GROUP, 0o644, true),
+        (0, 0, 0o644, true),
+        (OTHER, GROUP, 0o646, false),
+        (OTHER, GROUP + 1, 0o644, false),
+        (0, GROUP + 1, 0o664, false),
+        (0, GROUP + 1, 0o2664, false),
+    ] {
+        set(user, group, bits);
+        match miss_or_hit(&store, &key) {
+            None => assert!(trusted, "{user}:{group} {bits:o}"),
+            Some(Miss::Untrusted(_)) => assert!(!trusted, "{user}:{group} {bits:o}"),
+            Some(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+fn miss_or_hit(store: &opbuild_store::TargetStore, key: &opbuild_digest::Digest) -> Option<Miss> {
+    match store.get(key) {
+        opbuild_store::Lookup::Hit(_) => None,
+        opbuild_store::Lookup::Miss(miss) => Some(miss),
+    }
+}
+
+fn another(arguments: &[&str]) -> std::process::Command {
+    let mut command = child(arguments);
+    command.uid(OTHER).gid(GROUP);
+    command
+}
+
+/// Whether another user can run this program.
+fn can_be_another() -> bool {
+    another(&["nothing"]).status().is_ok_and(|status| status.success())
+}
+
+/// What the other user does.
+fn other_user(arguments: &[String]) {
+    if let [how, path, held] = arguments {
+        assert_eq!(how, "share");
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+        let store = Store::open(Config { trusted_owners: vec![0], ..Config::new(path) }).unwrap();
+        let store = store.target(TARGET).unwrap();
+        Made::new("ours", 0).assert_is(&hit(&store, &key("ours")));
+        store.put(&key("theirs"), &Made::new("theirs", 1).draft()).unwrap();
+        // A lock that we made and they wait for, and one the other way round.
+        let _theirs = lock(&store, &key("theirs"));
+        let outcome = within(&store, &key("ours"), Duration::from_millis(50));
+        assert!(matches!(outcome, LockOutcome::TimedOut), "{outcome:?}");
+        fs::write(held, "").unwrap();
+        let held = Path::new(held);
+        until("the end", || !held.exists());
+    }
+}
+
+fn two_users_share_a_store() {
+    let (_folder, root) = shared_root();
+    let store = open(&root);
+    store.put(&key("ours"), &Made::new("ours", 0).draft()).unwrap();
+    let _ours = lock(&store, &key("ours"));
+    let held = root.join("held");
+    let command = another(&["share", root.to_str().unwrap(), held.to_str().unwrap()]).spawn();
+    let mut other = Children(vec![command.unwrap()]);
+    until("the other user", || held.exists());
+    Made::new("theirs", 1).assert_is(&hit(&store, &key("theirs")));
+    // As one of the group, and not by root's rights: the file itself must be open to it.
+    let path = store.dir().join("locks").join(key("theirs").to_string());
+    assert_eq!(mode(&path), 0o660);
+    assert!(matches!(within(&store, &key("theirs"), Duration::from_millis(50)), LockOutcome::TimedOut));
+    fs::remove_file(&held).unwrap();
+    assert!(other.0[0].wait().unwrap().success());
+    assert!(matches!(within(&store, &key("theirs"), Duration::from_secs(5)), LockOutcome::Acquired(_)));
+}
+
+/// Nobody may read it, its owner included.
+fn an_unreadable_entry() {
+    let (_folder, store) = fresh();
+    let (key, made) = (key("relu"), Made::new("relu", 0));
+    store.put(&key, &made.draft()).unwrap();
+    let path = store.path(&key);
+    chmod(&path, 0);
+    let before = inode(&path);
+    let found = miss(&store, &key);
+    assert!(matches!(&found, Miss::Trouble(StoreError::Io { .. })), "{found:?}");
+    assert_eq!(inode(&path), before);
+    chmod(&path, 0o644);
+    made.assert_is(&hit(&store, &key));
+}
+
+fn a_linked_entry_folder() {
+    let (folder, store) = fresh();
+    let (key, made) = (key("relu"), Made::new("relu", 0));
+    store.put(&key, &made.draft()).unwrap();
+    let shard = store.path(&key).parent().map(Path::to_owned).unwrap();
+    let elsewhere = folder.path().join("elsewhere");
+    fs::rename(&shard, &elsewhere).unwrap();
+    symlink(&elsewhere, &shard).unwrap();
+    let before = snapshot(&elsewhere);
+    // Also for a store that has used the folder when it was one: nothing is written through the link.
+    for (store, knows) in [(store, true), (open(folder.path()), false)] {
+        if !knows {
+            let found = miss(&store, &key);
+            assert!(matches!(found, Miss::Untrusted(_)), "{found:?}");
+        }
+        let error = store.put_replacing(&key, &Made::new("relu", 1).draft(), Replace::Always).unwrap_err();
+        assert!(matches!(&error, StoreError::NotAFolder { path } if *path == shard), "{error:?}");
+        assert!(names(&store.dir().join("tmp")).is_empty());
+        assert_eq!(snapshot(&elsewhere), before);
+    }
+}
+
+fn a_linked_folder_of_the_store() {
+    for below in
+        ["v1", "v1/cpu-x86_64", "v1/cpu-x86_64/entries", "v1/cpu-x86_64/tmp", "v1/cpu-x86_64/quarantine"]
+    {
+        let (folder, _) = fresh();
+        let (path, elsewhere) = (folder.path().join(below), folder.path().join("elsewhere"));
+        fs::rename(&path, &elsewhere).unwrap();
+        symlink(&elsewhere, &path).unwrap();
+        let before = snapshot(&elsewhere);
+        let opened = Store::open(Config::new(folder.path())).and_then(|store| store.target(TARGET));
+        let error = opened.unwrap_err();
+        assert!(matches!(&error, StoreError::NotAFolder { path: found } if *found == path), "{error:?}");
+        assert_eq!(snapshot(&elsewhere), before);
+    }
+}
+
+fn a_linked_entry() {
+    let (folder, store) = fresh();
+    let (key, made) = (key("relu"), Made::new("relu", 0));
+    store.put(&key, &made.draft()).unwrap();
+    let (path, elsewhere) = (store.path(&key), folder.path().join("elsewhere.kern"));
+
+    // A whole entry, reached through a link, is not one of ours.
+    fs::rename(&path, &elsewhere).unwrap();
+    symlink(&elsewhere, &path).unwrap();
+    let before = snapshot(&elsewhere);
+    let found = miss(&store, &key);
+    assert!(matches!(found, Miss::Trouble(_)), "{found:?}");
+    assert!(fs::symlink_metadata(&path).unwrap().is_symlink(), "it is left alone");
+    // A put replaces the link itself.
+    assert_eq!(store.put(&key, &Made::new("relu", 1).draft()).unwrap(), Put::Published);
+    assert!(fs::symlink_metadata(&path).unwrap().is_file());
+    assert_eq!(snapshot(&elsewhere), before);
+
+    // Damage that turned into a link before it could be set aside: the judged file is not what the path names.
+    fs::write(&path, "damaged").unwrap();
+    let Miss::Damaged(judged) = miss(&store, &key) else { panic!("it is damaged") };
+    fs::rename(&path, &elsewhere).unwrap();
+    symlink(&elsewhere, &path).unwrap();
+    assert!(!store.quarantine(&key, &judged, &lock(&store, &key)).unwrap());
+    assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
+    assert_eq!(fs::read(&elsewhere).unwrap(), b"damaged");
+    assert!(names(&store.dir().join("quarantine")).is_empty());
+
+    // A link to nowhere.
+    fs::remove_file(&elsewhere).unwrap();
+    assert!(matches!(miss(&store, &key), Miss::Trouble(_)));
+    store.put(&key, &made.draft()).unwrap();
+    assert!(!elsewhere.exists());
+    made.assert_is(&hit(&store, &key));
+}
+
+fn a_root_may_be_a_link() {
+    let (folder, real) = root(0o700);
+    let link = folder.path().join("link");
+    symlink(&real, &link).unwrap();
+    let made = Made::new("relu", 0);
+    open(&link).put(&key("relu"), &made.draft()).unwrap();
+    made.assert_is(&hit(&open(&real), &key("relu")));
+    // Whom the link leads to counts, not who made it.
+    chmod(&real, 0o777);
+    assert_eq!(untrusted(Store::open(Config::new(&link)).unwrap_err()).0, link);
+}
+
+fn a_root_that_is_no_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "precious").unwrap();
+    let nowhere = folder.path().join("nowhere");
+    symlink(folder.path().join("missing"), &nowhere).unwrap();
+    for path in [&file, &file.join("below"), &nowhere] {
+        let error = Store::open(Config::new(path)).unwrap_err();
+        assert!(matches!(&error, StoreError::NotAFolder { path: found } if found == path), "{error:?}");
+        assert!(error.to_string().contains("--op_compiler_cache_dir"), "{error}");
+    }
+    let error = Store::open(Config { access: Access::ReadOnly, ..Config::new(&file) }).unwrap_err();
+    assert!(matches!(error, StoreError::NotAFolder { .. }), "{error:?}");
+    assert_eq!(fs::read(&file).unwrap(), b"precious");
+    assert_eq!(names(folder.path()), ["file", "nowhere"]);
+}
+
+fn a_root_is_private_and_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("a/b");
+    open(&root).put(&key("relu"), &Made::new("relu", 0).draft()).unwrap();
+    assert_eq!(mode(&root), 0o700);
+    assert_eq!(names(&root), [".gitignore", "CACHEDIR.TAG", "v1"]);
+    assert_eq!(fs::read(root.join(".gitignore")).unwrap(), b"*\n");
+    let tag = fs::read_to_string(root.join("CACHEDIR.TAG")).unwrap();
+    assert_eq!(tag.lines().next(), Some("Signature: 8a477f597d28d172789f06886806bc55"));
+    // What people wrote there stays.
+    fs::write(root.join(".gitignore"), "mine\n").unwrap();
+    open(&root);
+    assert_eq!(fs::read(root.join(".gitignore")).unwrap(), b"mine\n");
+}
+
+fn names_of_targets_are_plain() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(Config::new(folder.path())).unwrap();
+    let long = "x".repeat(101);
+    for bad in ["", ".", "..", ".x", "a/b", "/etc", "a b", "a\0", "a\n", "é", "../x", "a\\b", "*", &long] {
+        let error = store.target(bad).unwrap_err();
+        assert!(matches!(&error, StoreError::TargetName { target } if target == bad), "{bad:?}: {error:?}");
+    }
+    assert!(names(&folder.path().join("v1")).is_empty());
+    for good in ["Ascend910B1", "cpu-x86_64-v2", "a..b", "-", &long[1..]] {
+        store.target(good).unwrap();
+    }
+}
