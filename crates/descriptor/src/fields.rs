@@ -128,6 +128,11 @@ pub(crate) fn strings(value: Value, at: At<'_>) -> Result<Vec<String>, InfoError
     list(value, at, string)
 }
 
+/// Whether a number is written as a whole one, however great.
+pub(crate) fn is_whole(number: &Number) -> bool {
+    !number.as_str().contains(['.', 'e', 'E'])
+}
+
 /// A whole number as wide as it needs: signed if it fits, unsigned above.
 pub(crate) fn whole(number: &Number) -> Option<Result<i64, u64>> {
     number.as_i64().map(Ok).or_else(|| number.as_u64().map(Err))

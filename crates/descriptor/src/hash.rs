@@ -1,14 +1,17 @@
 //! The digest of a job: which of its fields count.
 //!
 //! Every struct is taken apart without `..`: a new field does not compile until someone says here whether it counts.
-//! An absent field and the default that it stands for are hashed alike.
+//! An absent field and the default that it stands for are hashed alike. A value whose type is not known beforehand
+//! goes behind the name of its type, so that no two different values feed the hasher alike.
+
+use std::collections::BTreeMap;
 
 use opbuild_digest::{Digest, Hasher};
 use serde_json::Value;
 
+use crate::fields::{is_whole, whole};
 use crate::job::{
-    Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Input, Job, Op, OpFlags, SliceFields, Source,
-    Tensor,
+    Absent, Arg, Attr, AttrValue, ConstValue, Data, Input, Job, Op, OpFlags, SliceFields, Source, Tensor,
 };
 
 impl Job {
@@ -22,14 +25,16 @@ impl Job {
             hash_extra(&mut hasher, extra);
         }
         hasher.list(ops.len());
-        ops.iter().for_each(|op| hash_op(&mut hasher, op));
+        // Numbers of free tensors say only which are equal: they are counted anew.
+        let mut free = BTreeMap::new();
+        ops.iter().for_each(|op| hash_op(&mut hasher, op, &mut free));
         hasher.i64(*l1_size);
         hash_extra(&mut hasher, extra);
         hasher.finish()
     }
 }
 
-fn hash_op(hasher: &mut Hasher, op: &Op) {
+fn hash_op(hasher: &mut Hasher, op: &Op, free: &mut BTreeMap<usize, usize>) {
     // module_path is an install folder: what is found there counts as op sources.
     let Op { op_type, func_name, module_name, module_path: _, flags, inputs, outputs, attrs, extra } = op;
     hasher.str(op_type);
@@ -38,7 +43,7 @@ fn hash_op(hasher: &mut Hasher, op: &Op) {
     hash_flags(hasher, flags);
     hash_args(hasher, inputs, |hasher, Input { tensor, source }| {
         hash_tensor(hasher, tensor);
-        hash_source(hasher, *source);
+        hash_source(hasher, *source, free);
     });
     hash_args(hasher, outputs, hash_tensor);
     let attrs = attrs.as_deref().unwrap_or_default();
@@ -68,7 +73,7 @@ fn hash_flags(hasher: &mut Hasher, flags: &OpFlags) {
     hasher.bool(*unknown_shape);
 }
 
-fn hash_args<T>(hasher: &mut Hasher, args: &[Arg<T>], hash: impl Fn(&mut Hasher, &T)) {
+fn hash_args<T>(hasher: &mut Hasher, args: &[Arg<T>], mut hash: impl FnMut(&mut Hasher, &T)) {
     hasher.list(args.len());
     for arg in args {
         match arg {
@@ -83,21 +88,32 @@ fn hash_args<T>(hasher: &mut Hasher, args: &[Arg<T>], hash: impl Fn(&mut Hasher,
             }
             Arg::Absent(Absent { param_type, extra }) => {
                 hasher.str("absent");
-                hasher.str(param_type);
-                // The placeholders that stand for "nothing" say nothing; any other field counts.
-                let says = |name: &str| !matches!(name, "name" | "shape" | "data_type" | "dtype" | "valid");
-                let extra = extra.iter().filter(|(name, _)| says(name));
-                hash_extra(hasher, &extra.map(|(name, value)| (name.clone(), value.clone())).collect());
+                hasher.str(if param_type.is_empty() { "optional" } else { param_type });
+                hash_extra(hasher, extra.iter().filter(|(name, value)| !is_placeholder(name, value)));
             }
         }
     }
 }
 
-fn hash_source(hasher: &mut Hasher, source: Source) {
+/// Whether a field of an absent tensor only stands for "nothing".
+fn is_placeholder(name: &str, value: &Value) -> bool {
+    match name {
+        "name" => true,
+        "shape" => value == "NULL",
+        "data_type" | "dtype" => value == 0 || value == "",
+        "valid" => value == false,
+        _ => false,
+    }
+}
+
+fn hash_source(hasher: &mut Hasher, source: Source, free: &mut BTreeMap<usize, usize>) {
     let (kind, a, b) = match source {
         Source::Data { data, tensor } => ("data", data, tensor),
         Source::Op { op, output } => ("op", op, output),
-        Source::Free(number) => ("free", number, 0),
+        Source::Free(number) => {
+            let next = free.len();
+            ("free", *free.entry(number).or_insert(next), 0)
+        }
     };
     hasher.str(kind);
     hasher.u64(a as u64);
@@ -195,7 +211,10 @@ fn hash_attr_value(hasher: &mut Hasher, value: &AttrValue, single: bool) {
         AttrValue::Bool(value) => hasher.bool(*value),
         AttrValue::Int(value) => hasher.i64(*value),
         AttrValue::UInt(value) => hasher.u64(*value),
-        AttrValue::Float(float) if single => {
+        // One that only overflows to infinity is not infinity.
+        AttrValue::Float(float)
+            if single && (float.value() as f32).is_infinite() == float.value().is_infinite() =>
+        {
             hasher.str("f32");
             hasher.u64(u64::from((float.value() as f32).to_bits()));
         }
@@ -203,7 +222,10 @@ fn hash_attr_value(hasher: &mut Hasher, value: &AttrValue, single: bool) {
             hasher.str("f64");
             hasher.u64(float.value().to_bits());
         }
-        AttrValue::Str(text) => hasher.str(text),
+        AttrValue::Str(text) => {
+            hasher.str("text");
+            hasher.str(text);
+        }
         AttrValue::List(items) => {
             hasher.list(items.len());
             items.iter().for_each(|item| hash_attr_value(hasher, item, single));
@@ -211,9 +233,13 @@ fn hash_attr_value(hasher: &mut Hasher, value: &AttrValue, single: bool) {
     }
 }
 
-fn hash_extra(hasher: &mut Hasher, extra: &Extra) {
-    hasher.list(extra.len());
-    for (name, value) in extra {
+fn hash_extra<'a, I>(hasher: &mut Hasher, fields: I)
+where
+    I: IntoIterator<Item = (&'a String, &'a Value), IntoIter: Clone>,
+{
+    let fields = fields.into_iter();
+    hasher.list(fields.clone().count());
+    for (name, value) in fields {
         hasher.str(name);
         hash_json(hasher, value);
     }
@@ -224,17 +250,20 @@ fn hash_json(hasher: &mut Hasher, value: &Value) {
     match value {
         Value::Null => hasher.option(false),
         Value::Bool(value) => hasher.bool(*value),
-        Value::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
-            (Some(int), _, _) => hasher.i64(int),
-            (_, Some(int), _) => hasher.u64(int),
-            (_, _, Some(float)) => {
+        Value::Number(number) => match (whole(number), number.as_f64()) {
+            (Some(Ok(int)), _) => hasher.i64(int),
+            (Some(Err(int)), _) => hasher.u64(int),
+            (None, Some(float)) if !is_whole(number) => {
                 hasher.str("f64");
                 hasher.u64(float.to_bits());
             }
-            // Too great for any of them: its text.
-            _ => hasher.bytes(number.to_string().as_bytes()),
+            // Too great for any of them, or to stay what it is as a float: its text.
+            _ => hasher.bytes(number.as_str().as_bytes()),
         },
-        Value::String(text) => hasher.str(text),
+        Value::String(text) => {
+            hasher.str("text");
+            hasher.str(text);
+        }
         Value::Array(items) => {
             hasher.list(items.len());
             items.iter().for_each(|item| hash_json(hasher, item));

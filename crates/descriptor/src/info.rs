@@ -119,7 +119,7 @@ pub fn read_info(bytes: &[u8]) -> Result<Descriptor, InfoError> {
     match &document {
         Value::Object(map) if map.contains_key("job_content") => read::job_content(document),
         Value::Object(map) => {
-            let names: Vec<&str> = map.keys().take(8).map(String::as_str).collect();
+            let names: Vec<String> = map.keys().take(8).map(|name| name.chars().take(40).collect()).collect();
             Err(InfoError::Generation { found: format!("an object with the fields {names:?}") })
         }
         other => Err(InfoError::Generation { found: other.to_string().chars().take(80).collect() }),
@@ -128,8 +128,9 @@ pub fn read_info(bytes: &[u8]) -> Result<Descriptor, InfoError> {
 
 /// Writes a descriptor as its generation's framework does: sorted keys, four spaces, a newline at the end.
 ///
-/// What was read with [`read_info`] comes back equal, number tokens included. A descriptor that a program made is
-/// written in the newest generation, its tensors named by position.
+/// What was read with [`read_info`] comes back equal, number tokens included, with `Data` ops first; a field that the
+/// framework always writes is there even if it was not before. A descriptor that a program made is written in the
+/// newest generation, its tensors named by position.
 pub fn write_info(descriptor: &Descriptor) -> String {
     match descriptor.envelope.generation {
         Some(Generation::JobContent) | None => write::job_content(descriptor),

@@ -16,7 +16,8 @@ pub struct Job {
     pub ops: Vec<Op>,
     /// Bytes of L1 that fusion may use; -1 is no limit.
     pub l1_size: i64,
-    /// Unknown fields: `name` beside `job_content`, or `job_content.name` in it.
+    /// Unknown fields: `name` beside `job_content`, or `job_content.name` in it. `(shared names)` lists the tensors
+    /// whose names are those of earlier ones, if there are any: compilers differ in which of them an input means.
     pub extra: Extra,
 }
 
@@ -114,9 +115,9 @@ impl<T> Arg<T> {
 /// What a descriptor says of an optional tensor that is not given.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Absent {
-    /// `optional`, as a rule.
+    /// `optional`, as a rule; empty, which means the same, in fused jobs.
     pub param_type: String,
-    /// Everything else in the description but its name, the placeholder values included.
+    /// Everything else in the description, its name and the placeholder values included.
     pub extra: Extra,
 }
 
@@ -155,7 +156,7 @@ pub enum Source {
 pub struct Tensor {
     /// Element type, such as `float32`.
     pub dtype: String,
-    /// Storage format, such as `ND` or `NC1HWC0`.
+    /// Storage format, such as `ND` or `NC1HWC0`; empty if none is stated, as for reused outputs of fused jobs.
     pub format: String,
     /// Storage shape; -1 is a dynamic dimension, a lone -2 an unknown rank.
     pub shape: Vec<i64>,

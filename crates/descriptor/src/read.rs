@@ -1,17 +1,18 @@
 //! The reader of `job_content` descriptors (MindSpore r1.5 and later).
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use crate::fields::{At, Fields, boolean, int, ints, list, string, strings, whole, wrong};
+use crate::fields::{At, Fields, boolean, int, ints, is_whole, list, string, strings, whole, wrong};
 use crate::info::{Descriptor, Generation, InfoError};
 use crate::job::{
     Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Float, Input, Job, Op, OpFlags, SliceFields,
     Source, Tensor,
 };
 use crate::spec::{BuildSpec, DtypeFields, Envelope, OpLabels, TensorLabel};
-use crate::write;
+use crate::write::{self, SHARED_NAMES};
 
 /// `SocInfo` fields that say who asks, not what is built.
 const WHO_ASKS: [&str; 3] = ["deviceId", "op_debug_dir", "kernel_meta_temp_dir"];
@@ -23,8 +24,8 @@ pub(crate) fn job_content(document: Value) -> Result<Descriptor, InfoError> {
 
     let soc_info = content.req("SocInfo", |value, at| Ok(Fields::of(value, at)?.extra()))?;
     let (spec, soc_info) = split_soc_info(soc_info, At::Field(&at, "SocInfo"))?;
-    let op_list = content.req("op_list", |value, at| list(value, at, read_op))?;
-    let (data, ops, data_labels, op_labels) = link(op_list);
+    let op_list = content.req("op_list", |value, at| list(value, at, read_item))?;
+    let Linked { data, ops, data_labels, op_labels, shared } = link(op_list);
 
     let envelope = Envelope {
         generation: Some(Generation::JobContent),
@@ -40,7 +41,17 @@ pub(crate) fn job_content(document: Value) -> Result<Descriptor, InfoError> {
         ops: op_labels,
     };
     let l1_size = content.opt("l1_size", int)?.unwrap_or(-1);
-    let extra = top.rest("").chain(content.rest("job_content.")).collect();
+    let mut extra: Extra = top.rest("").collect();
+    // One namespace holds the unknown fields of both objects, and what sharing of names left.
+    if let Some((name, value)) =
+        extra.iter().find(|(name, _)| name.starts_with("job_content.") || *name == SHARED_NAMES)
+    {
+        return Err(wrong(At::Field(&At::Root, name), "a field of another name", value));
+    }
+    extra.extend(content.rest("job_content."));
+    if !shared.is_empty() {
+        extra.insert(SHARED_NAMES.into(), shared.into());
+    }
     Ok(Descriptor { job: Job { data, ops, l1_size, extra }, spec, envelope })
 }
 
@@ -70,20 +81,32 @@ fn split_soc_info(
 }
 
 /// An item of `op_list`, its inputs not yet linked.
-struct ReadOp {
-    op: Op,
-    labels: OpLabels,
+enum Item {
+    Data(Data, OpLabels),
+    Op(Box<Op>, OpLabels),
 }
 
-fn read_op(value: Value, at: At<'_>) -> Result<ReadOp, InfoError> {
+fn read_item(value: Value, at: At<'_>) -> Result<Item, InfoError> {
     let mut fields = Fields::of(value, at)?;
-    let mut labels = OpLabels {
+    let labels = OpLabels {
         name: fields.opt("name", string)?.unwrap_or_default(),
         ori_name: fields.opt("ori_name", strings)?,
         op_name: fields.opt("op_name", string)?,
         ..OpLabels::default()
     };
-    let op_type = fields.req("type", string)?;
+    match fields.req("type", string)? {
+        op_type if op_type == "Data" => read_data(fields, labels),
+        op_type => read_op(op_type, fields, labels),
+    }
+}
+
+/// A `Data` op has tensors; anything else that stands in it is unknown, and counts.
+fn read_data(mut fields: Fields<'_>, mut labels: OpLabels) -> Result<Item, InfoError> {
+    let outputs = fields.req("output_desc", |value, at| args(value, at, &mut labels.outputs))?;
+    Ok(Item::Data(Data { outputs, extra: fields.extra() }, labels))
+}
+
+fn read_op(op_type: String, mut fields: Fields<'_>, mut labels: OpLabels) -> Result<Item, InfoError> {
     let inputs = fields.opt("input_desc", |value, at| args(value, at, &mut labels.inputs))?;
     let outputs = fields.req("output_desc", |value, at| args(value, at, &mut labels.outputs))?;
     let attrs = fields.opt("attrs", |value, at| list(value, at, read_attr))?;
@@ -103,23 +126,18 @@ fn read_op(value: Value, at: At<'_>) -> Result<ReadOp, InfoError> {
         pattern: fields.opt("pattern", string)?.unwrap_or(defaults.pattern),
         unknown_shape: fields.opt("unknown_shape", boolean)?.unwrap_or(false),
     };
-    let compute = op_type != "Data";
-    let text = |fields: &mut Fields<'_>, name| match compute {
-        true => fields.req(name, string),
-        false => Ok(String::new()),
-    };
     let op = Op {
-        func_name: text(&mut fields, "func_name")?,
-        module_name: text(&mut fields, "module_name")?,
-        module_path: fields.opt("py_module_path", string)?,
         op_type,
+        func_name: fields.req("func_name", string)?,
+        module_name: fields.req("module_name", string)?,
+        module_path: fields.opt("py_module_path", string)?,
         flags,
         inputs: inputs.unwrap_or_default().into_iter().map(unlinked).collect(),
         outputs,
         attrs,
         extra: fields.extra(),
     };
-    Ok(ReadOp { op, labels })
+    Ok(Item::Op(Box::new(op), labels))
 }
 
 /// Removes a field that only repeats others. One that says something of its own stays, and counts.
@@ -140,45 +158,73 @@ fn unlinked(arg: Arg<Tensor>) -> Arg<Input> {
     }
 }
 
+/// The items of `op_list`, linked.
+struct Linked {
+    data: Vec<Data>,
+    ops: Vec<Op>,
+    data_labels: Vec<OpLabels>,
+    op_labels: Vec<OpLabels>,
+    /// Pairs of a tensor and the earlier one that has the same name.
+    shared: Vec<Value>,
+}
+
 /// Finds what feeds each input, by the tensors' names; afterwards names no longer matter.
-fn link(items: Vec<ReadOp>) -> (Vec<Data>, Vec<Op>, Vec<OpLabels>, Vec<OpLabels>) {
-    let (data, ops): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| item.op.op_type == "Data");
-    let mut sources = HashMap::new();
-    for (data, item) in data.iter().enumerate() {
-        for (tensor, label) in item.labels.outputs.iter().enumerate() {
-            if let Some(name) = &label.name {
-                sources.entry(name.clone()).or_insert(Source::Data { data, tensor });
+///
+/// Fused jobs repeat a name: MindSpore writes a `Data` op for each input, also if two inputs are one tensor. An input
+/// means the first tensor of its name. That names were shared stays known, and counts: with other names, a compiler
+/// may make something else of it.
+fn link(items: Vec<Item>) -> Linked {
+    let (mut data, mut ops) = (Vec::new(), Vec::new());
+    let (mut data_labels, mut op_labels) = (Vec::new(), Vec::new());
+    for item in items {
+        match item {
+            Item::Data(item, labels) => {
+                data.push(item);
+                data_labels.push(labels);
             }
-        }
-    }
-    for (op, item) in ops.iter().enumerate() {
-        for (output, label) in item.labels.outputs.iter().enumerate() {
-            if let Some(name) = &label.name {
-                sources.entry(name.clone()).or_insert(Source::Op { op, output });
+            Item::Op(item, labels) => {
+                ops.push(*item);
+                op_labels.push(labels);
             }
         }
     }
 
-    let mut free: HashMap<Option<String>, usize> = HashMap::new();
+    let of_data = data_labels.iter().enumerate().flat_map(|(data, labels)| {
+        let outputs = labels.outputs.iter().enumerate();
+        outputs.map(move |(tensor, label)| (Source::Data { data, tensor }, &label.name))
+    });
+    let of_ops = op_labels.iter().enumerate().flat_map(|(op, labels)| {
+        let outputs = labels.outputs.iter().enumerate();
+        outputs.map(move |(output, label)| (Source::Op { op, output }, &label.name))
+    });
+    let mut sources: HashMap<&str, Source> = HashMap::new();
+    let mut shared = Vec::new();
+    for (source, name) in of_data.chain(of_ops) {
+        let Some(name) = name else { continue };
+        match sources.entry(name) {
+            Entry::Vacant(entry) => _ = entry.insert(source),
+            Entry::Occupied(entry) => {
+                shared.push([source, *entry.get()].map(write::place).into_iter().collect());
+            }
+        }
+    }
+
+    let mut free: HashMap<&str, usize> = HashMap::new();
     let mut next_free = 0;
-    let (mut linked, mut op_labels) = (Vec::new(), Vec::new());
-    for (index, ReadOp { mut op, labels }) in ops.into_iter().enumerate() {
+    for (op, labels) in ops.iter_mut().zip(&op_labels) {
         let mut names = labels.inputs.iter();
         for input in op.inputs.iter_mut().flat_map(inputs_mut) {
-            let name = names.next().and_then(|label| label.name.clone());
-            let known = name.as_ref().and_then(|name| sources.get(name));
-            input.source = match known {
-                Some(Source::Op { op, .. }) if *op == index => Source::Free(fresh(&mut next_free)),
-                Some(source) => *source,
-                None if name.is_none() => Source::Free(fresh(&mut next_free)),
-                None => Source::Free(*free.entry(name).or_insert_with(|| fresh(&mut next_free))),
+            let name = names.next().and_then(|label| label.name.as_deref());
+            input.source = match name {
+                None => Source::Free(fresh(&mut next_free)),
+                Some(name) => match sources.get(name) {
+                    Some(source) => *source,
+                    None => Source::Free(*free.entry(name).or_insert_with(|| fresh(&mut next_free))),
+                },
             };
         }
-        linked.push(op);
-        op_labels.push(labels);
     }
-    let (data, data_labels) = data.into_iter().map(data_of).unzip();
-    (data, linked, data_labels, op_labels)
+    Linked { data, ops, data_labels, op_labels, shared }
 }
 
 fn fresh(next: &mut usize) -> usize {
@@ -194,28 +240,6 @@ fn inputs_mut(arg: &mut Arg<Input>) -> std::slice::IterMut<'_, Input> {
     }
 }
 
-/// A `Data` op keeps its tensors; anything else that stands in it is unknown, and counts.
-fn data_of(ReadOp { op, labels }: ReadOp) -> (Data, OpLabels) {
-    let Op {
-        op_type: _,
-        func_name: _,
-        module_name: _,
-        module_path,
-        flags,
-        inputs,
-        outputs,
-        attrs,
-        mut extra,
-    } = op;
-    if let Some(path) = module_path {
-        extra.insert("py_module_path".into(), path.into());
-    }
-    if flags != OpFlags::default() || !inputs.is_empty() || attrs.is_some() {
-        extra.insert("(compute fields)".into(), format!("{flags:?} {inputs:?} {attrs:?}").into());
-    }
-    (Data { outputs, extra }, labels)
-}
-
 fn args(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Vec<Arg<Tensor>>, InfoError> {
     let Value::Array(items) = value else { return Err(wrong(at, "a list", &value)) };
     let mut args = Vec::with_capacity(items.len());
@@ -225,9 +249,10 @@ fn args(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Vec<A
             Value::Array(group) => {
                 let mut tensors = Vec::with_capacity(group.len());
                 for (index, item) in group.into_iter().enumerate() {
-                    match tensor(item, At::Item(&at, index), labels)? {
+                    let at = At::Item(&at, index);
+                    match tensor(item, at, labels)? {
                         Arg::One(tensor) => tensors.push(tensor),
-                        _ => return Err(wrong(at, "tensors", &Value::from("an absent one"))),
+                        _ => return Err(wrong(at, "a tensor that is there", &Value::from("an absent one"))),
                     }
                 }
                 Arg::Many(tensors)
@@ -242,7 +267,7 @@ fn tensor(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Arg
     let mut fields = Fields::of(value, at)?;
     if fields.peek("shape").and_then(Value::as_str) == Some("NULL") {
         return Ok(Arg::Absent(Absent {
-            param_type: fields.opt("param_type", string)?.unwrap_or_else(|| "optional".into()),
+            param_type: fields.opt("param_type", string)?.unwrap_or_default(),
             extra: fields.extra(),
         }));
     }
@@ -260,19 +285,20 @@ fn tensor(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Arg
         DtypeFields::Dtype => fields.req("dtype", string)?,
         DtypeFields::DataType => fields.req("data_type", string)?,
     };
-    labels.push(TensorLabel { name, dtype_fields });
+    let param_type = fields.opt("param_type", string)?;
+    labels.push(TensorLabel { name, dtype_fields, no_param_type: param_type.is_none() });
     let const_value = match fields.raw("const_value") {
         None => None,
         Some(value) => Some(ConstValue { value, dtype: fields.opt("const_value_dtype", string)? }),
     };
     Ok(Arg::One(Tensor {
         dtype,
-        format: fields.req("format", string)?,
+        format: stated(&mut fields, "format")?,
         shape: fields.req("shape", ints)?,
         ori_format: fields.opt("ori_format", string)?,
         ori_shape: fields.opt("ori_shape", ints)?,
         range: fields.opt("range", |value, at| list(value, at, range))?,
-        param_type: fields.opt("param_type", string)?.unwrap_or_else(|| "required".into()),
+        param_type: param_type.unwrap_or_else(|| "required".into()),
         valid: fields.opt("valid", boolean)?,
         const_value,
         slice: SliceFields {
@@ -289,6 +315,14 @@ fn tensor(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Arg
     }))
 }
 
+/// A text that is empty if the field is absent. A field that is there and empty stays among the unknown ones.
+fn stated(fields: &mut Fields<'_>, name: &str) -> Result<String, InfoError> {
+    match fields.peek(name) {
+        Some(text) if text == "" => Ok(String::new()),
+        _ => Ok(fields.opt(name, string)?.unwrap_or_default()),
+    }
+}
+
 fn range(value: Value, at: At<'_>) -> Result<[i64; 2], InfoError> {
     let pair = ints(value, at)?;
     <[i64; 2]>::try_from(pair).map_err(|pair| wrong(at, "two whole numbers", &pair.into()))
@@ -297,11 +331,12 @@ fn range(value: Value, at: At<'_>) -> Result<[i64; 2], InfoError> {
 fn read_attr(value: Value, at: At<'_>) -> Result<Attr, InfoError> {
     let mut fields = Fields::of(value, at)?;
     let name = fields.req("name", string)?;
-    let dtype = fields.opt("dtype", string)?.unwrap_or_default();
+    let dtype = stated(&mut fields, "dtype")?;
     let value_at = At::Field(&at, "value");
-    let value = match fields.raw("value") {
-        None => AttrValue::Null,
-        Some(value) => attr_value(value, dtype.contains("float"), value_at)?,
+    let value = match fields.peek("value") {
+        // A null that is written stays among the unknown fields: it is not the same as nothing.
+        None | Some(Value::Null) => AttrValue::Null,
+        Some(_) => attr_value(fields.raw("value").unwrap_or_default(), dtype.contains("float"), value_at)?,
     };
     Ok(Attr { name, dtype, value, valid: fields.opt("valid", boolean)?, extra: fields.extra() })
 }
@@ -319,6 +354,9 @@ fn attr_value(value: Value, float: bool, at: At<'_>) -> Result<AttrValue, InfoEr
         Value::Number(number) => match whole(&number) {
             Some(Ok(value)) if !float => AttrValue::Int(value),
             Some(Err(value)) if !float => AttrValue::UInt(value),
+            None if !float && is_whole(&number) => {
+                return Err(wrong(at, "a whole number of 64 bits", &Value::Number(number)));
+            }
             _ => match number.as_f64() {
                 Some(value) => AttrValue::Float(Float::read(value, &number.to_string())),
                 None => return Err(wrong(at, "a number that fits a float", &Value::Number(number))),

@@ -119,6 +119,8 @@ pub struct TensorLabel {
     pub name: Option<String>,
     /// Under which field names the element type stands.
     pub dtype_fields: DtypeFields,
+    /// The file does not state `param_type`, as in fused jobs.
+    pub no_param_type: bool,
 }
 
 /// Under which field names a tensor's element type stands.

@@ -1,20 +1,20 @@
 //! The writer of `job_content` descriptors (MindSpore r1.5 and later).
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::str::FromStr;
 
 use serde::Serialize;
 use serde_json::{Map, Number, Value};
 
 use crate::info::Descriptor;
-use crate::job::{Arg, Attr, AttrValue, Extra, Float, Input, Op, Source, Tensor};
+use crate::job::{Arg, Attr, AttrValue, Extra, Float, Input, Job, Op, Source, Tensor};
 use crate::spec::{BuildSpec, DtypeFields, Envelope, OpLabels, TensorLabel};
 
 pub(crate) fn job_content(descriptor: &Descriptor) -> String {
     let Descriptor { job, spec, envelope } = descriptor;
     let mut top = Map::new();
     let mut content = Map::new();
-    for (path, value) in &job.extra {
+    for (path, value) in job.extra.iter().filter(|(path, _)| *path != SHARED_NAMES) {
         match path.strip_prefix("job_content.") {
             Some(name) => content.insert(name.to_owned(), value.clone()),
             None => top.insert(path.clone(), value.clone()),
@@ -25,14 +25,20 @@ pub(crate) fn job_content(descriptor: &Descriptor) -> String {
     content.insert("fusion_op_name".into(), envelope.fusion_op_name.as_str().into());
     content.insert("graph_name".into(), envelope.graph_name.as_str().into());
     content.insert("l1_size".into(), job.l1_size.into());
-    content.insert("scope_id".into(), envelope.scope_id.unwrap_or(-1).into());
+    let id = |map: &mut Map<String, Value>, name: &str, id: Option<i64>, default: i64| {
+        // What a file did not have, it does not get.
+        let default = envelope.generation.is_none().then_some(default);
+        map.extend(id.or(default).map(|id| (name.to_owned(), id.into())));
+    };
+    id(&mut content, "scope_id", envelope.scope_id, -1);
+    id(&mut top, "job_id", envelope.job_id, 0);
+    id(&mut top, "source_id", envelope.source_id, 0);
     content.insert("op_list".into(), op_list(descriptor));
 
     top.insert("job_content".into(), Value::Object(content));
-    let job_type = if envelope.job_type.is_empty() { "Compile" } else { &envelope.job_type };
+    let made_here = envelope.generation.is_none() && envelope.job_type.is_empty();
+    let job_type = if made_here { "Compile" } else { &envelope.job_type };
     top.insert("job_type".into(), job_type.into());
-    top.insert("job_id".into(), envelope.job_id.unwrap_or(0).into());
-    top.insert("source_id".into(), envelope.source_id.unwrap_or(0).into());
     pretty(&Value::Object(top))
 }
 
@@ -48,22 +54,29 @@ fn pretty(value: &Value) -> String {
 
 fn soc_info(spec: &BuildSpec, envelope: &Envelope) -> Value {
     let mut map: Map<String, Value> = spec.options.clone().into_iter().collect();
-    map.extend(envelope.soc_info.clone());
+    for (name, value) in &envelope.soc_info {
+        // The level as written only stands in for the 0 that it means.
+        if name != "op_debug_level" || map.get(name).is_none_or(|level| level == "0") {
+            map.insert(name.clone(), value.clone());
+        }
+    }
     map.insert("socVersion".into(), spec.target.as_str().into());
     Value::Object(map)
 }
 
 fn op_list(descriptor: &Descriptor) -> Value {
     let Descriptor { job, spec: _, envelope } = descriptor;
-    let fallback = positional_labels(descriptor);
-    let (data_labels, op_labels) =
-        match envelope.data.len() == job.data.len() && envelope.ops.len() == job.ops.len() {
-            true => (&envelope.data, &envelope.ops),
-            false => (&fallback.0, &fallback.1),
-        };
+    let positional;
+    let (data_labels, op_labels) = match fit(job, envelope) {
+        true => (&envelope.data, &envelope.ops),
+        false => {
+            positional = positional_labels(job);
+            (&positional.0, &positional.1)
+        }
+    };
     let data = job.data.iter().zip(data_labels).map(|(data, labels)| {
         let mut map = object(&data.extra);
-        map.insert("name".into(), labels.name.as_str().into());
+        put_names(&mut map, labels);
         map.insert("type".into(), "Data".into());
         map.insert("output_desc".into(), described(&data.outputs, &labels.outputs, |tensor| tensor));
         Value::Object(map)
@@ -75,21 +88,15 @@ fn op_list(descriptor: &Descriptor) -> Value {
 fn compute_op(op: &Op, labels: &OpLabels) -> Value {
     let Op { op_type, func_name, module_name, module_path, flags, inputs, outputs, attrs, extra } = op;
     let mut map = object(extra);
+    // What stands among the unknown fields stands there because it differs.
     let mut put = |name: &str, value: Value| {
-        map.insert(name.to_owned(), value);
+        map.entry(name).or_insert(value);
     };
     put("type", op_type.as_str().into());
     put("func_name", func_name.as_str().into());
     put("module_name", module_name.as_str().into());
-    put("name", labels.name.as_str().into());
     if let Some(path) = module_path {
         put("py_module_path", path.as_str().into());
-    }
-    if let Some(names) = &labels.ori_name {
-        put("ori_name", names.clone().into());
-    }
-    if let Some(name) = &labels.op_name {
-        put("op_name", name.as_str().into());
     }
     put("build_type", flags.build_type.as_str().into());
     put("dynamic_compile_static", flags.dynamic_compile_static.into());
@@ -108,11 +115,18 @@ fn compute_op(op: &Op, labels: &OpLabels) -> Value {
     }
     if let Some(attrs) = attrs {
         put("attrs", attrs.iter().map(attr).collect());
-        if labels.attr_desc {
-            put("attr_desc", attr_desc(attrs));
-        }
     }
+    if labels.attr_desc {
+        put("attr_desc", attr_desc(attrs.as_deref().unwrap_or_default()));
+    }
+    put_names(&mut map, labels);
     Value::Object(map)
+}
+
+fn put_names(map: &mut Map<String, Value>, labels: &OpLabels) {
+    map.insert("name".into(), labels.name.as_str().into());
+    map.extend(labels.ori_name.clone().map(|names| ("ori_name".to_owned(), names.into())));
+    map.extend(labels.op_name.clone().map(|name| ("op_name".to_owned(), name.into())));
 }
 
 fn object(extra: &Extra) -> Map<String, Value> {
@@ -128,7 +142,9 @@ fn described<T>(args: &[Arg<T>], labels: &[TensorLabel], of: impl Fn(&T) -> &Ten
         Arg::Many(items) => items.iter().map(&mut one).collect(),
         Arg::Absent(absent) => {
             let mut map = object(&absent.extra);
-            map.insert("param_type".into(), absent.param_type.as_str().into());
+            if !absent.param_type.is_empty() {
+                map.insert("param_type".into(), absent.param_type.as_str().into());
+            }
             map.entry("shape").or_insert_with(|| "NULL".into());
             Value::Object(map)
         }
@@ -159,7 +175,7 @@ fn tensor(tensor: &Tensor, label: &TensorLabel) -> Value {
     let mut map = object(extra);
     let mut put = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
-            map.insert(name.to_owned(), value);
+            map.entry(name).or_insert(value);
         }
     };
     put("name", label.name.as_deref().map(Value::from));
@@ -170,12 +186,13 @@ fn tensor(tensor: &Tensor, label: &TensorLabel) -> Value {
     if label.dtype_fields != DtypeFields::Dtype {
         put("data_type", dtype());
     }
-    put("format", Some(format.as_str().into()));
+    put("format", (!format.is_empty()).then(|| format.as_str().into()));
     put("shape", Some(shape.clone().into()));
     put("ori_format", ori_format.as_deref().map(Value::from));
     put("ori_shape", ori_shape.clone().map(Value::from));
     put("range", range.as_ref().map(|range| range.iter().map(|pair| Value::from(pair.to_vec())).collect()));
-    put("param_type", Some(param_type.as_str().into()));
+    let implied = label.no_param_type && param_type == "required";
+    put("param_type", (!implied).then(|| param_type.as_str().into()));
     put("valid", valid.map(Value::from));
     if let Some(constant) = const_value {
         put("const_value", Some(constant.value.clone()));
@@ -238,48 +255,82 @@ fn float(float: &Float) -> Value {
     }
 }
 
-/// Names by position, for a job that no framework has named: `x_0`, `x_1`, ... and `y`.
-fn positional_labels(descriptor: &Descriptor) -> (Vec<OpLabels>, Vec<OpLabels>) {
-    let job = &descriptor.job;
-    let label = |name: String| TensorLabel { name: Some(name), dtype_fields: DtypeFields::Both };
-    let mut names = BTreeMap::new();
-    let mut data_labels = Vec::new();
-    for (index, data) in job.data.iter().enumerate() {
-        let count = data.outputs.iter().flat_map(Arg::iter).count();
-        let outputs = (0..count).map(|tensor| {
-            let name = if count == 1 { format!("x_{index}") } else { format!("x_{index}_{tensor}") };
-            names.insert((0, index, tensor), name.clone());
-            label(name)
-        });
-        data_labels.push(OpLabels {
-            name: format!("x_{index}"),
-            outputs: outputs.collect(),
-            ..OpLabels::default()
-        });
+/// The name in [`Job::extra`] under which tensors stand that share a name.
+pub(crate) const SHARED_NAMES: &str = "(shared names)";
+
+/// A tensor's place, as it stands under [`SHARED_NAMES`].
+pub(crate) fn place(source: Source) -> Value {
+    match source {
+        Source::Data { data, tensor } => vec![Value::from("data"), data.into(), tensor.into()].into(),
+        Source::Op { op, output } => vec![Value::from("op"), op.into(), output.into()].into(),
+        Source::Free(number) => vec![Value::from("free"), number.into()].into(),
     }
-    for (index, op) in job.ops.iter().enumerate() {
-        for output in 0..op.outputs.iter().flat_map(Arg::iter).count() {
-            names.insert((1, index, output), format!("y_{index}_{output}"));
-        }
+}
+
+/// Whether an envelope's labels are as many as the job has tensors.
+fn fit(job: &Job, envelope: &Envelope) -> bool {
+    fn count<T>(args: &[Arg<T>]) -> usize {
+        args.iter().flat_map(Arg::iter).count()
     }
-    let op_labels = job.ops.iter().enumerate().map(|(index, op)| {
-        let inputs = op.inputs.iter().flat_map(Arg::iter).map(|input| {
-            label(match input.source {
-                Source::Data { data, tensor } => names.get(&(0, data, tensor)).cloned().unwrap_or_default(),
-                Source::Op { op, output } => names.get(&(1, op, output)).cloned().unwrap_or_default(),
-                Source::Free(number) => format!("free_{number}"),
-            })
+    envelope.data.len() == job.data.len()
+        && envelope.ops.len() == job.ops.len()
+        && job
+            .data
+            .iter()
+            .zip(&envelope.data)
+            .all(|(data, names)| count(&data.outputs) == names.outputs.len())
+        && job.ops.iter().zip(&envelope.ops).all(|(op, names)| {
+            count(&op.inputs) == names.inputs.len() && count(&op.outputs) == names.outputs.len()
+        })
+}
+
+/// Names by position, for a job that no framework has named: `x_0`, `x_1`, ... and `y_0_0`, `y_1_0`, ...
+fn positional_labels(job: &Job) -> (Vec<OpLabels>, Vec<OpLabels>) {
+    let mut shared = HashMap::new();
+    for pair in job.extra.get(SHARED_NAMES).and_then(Value::as_array).into_iter().flatten() {
+        shared.insert(pair[0].to_string(), pair[1].to_string());
+    }
+    let mut names = HashMap::new();
+    let mut name = |source: Source, name: String| {
+        let place = place(source).to_string();
+        let name = shared.get(&place).and_then(|first| names.get(first)).cloned().unwrap_or(name);
+        names.insert(place, name.clone());
+        label(name)
+    };
+
+    let data_labels: Vec<OpLabels> = (job.data.iter().enumerate())
+        .map(|(data, item)| {
+            let count = item.outputs.iter().flat_map(Arg::iter).count();
+            let outputs = (0..count).map(|tensor| {
+                let single = if count == 1 { format!("x_{data}") } else { format!("x_{data}_{tensor}") };
+                name(Source::Data { data, tensor }, single)
+            });
+            OpLabels { outputs: outputs.collect(), name: format!("x_{data}"), ..OpLabels::default() }
+        })
+        .collect();
+    let mut op_labels: Vec<OpLabels> = (job.ops.iter().enumerate())
+        .map(|(op, item)| {
+            let count = item.outputs.iter().flat_map(Arg::iter).count();
+            let outputs =
+                (0..count).map(|output| name(Source::Op { op, output }, format!("y_{op}_{output}")));
+            OpLabels {
+                outputs: outputs.collect(),
+                name: format!("op_{op}"),
+                attr_desc: item.attrs.is_some(),
+                ..OpLabels::default()
+            }
+        })
+        .collect();
+    for (op, labels) in job.ops.iter().zip(&mut op_labels) {
+        let inputs = op.inputs.iter().flat_map(Arg::iter).map(|input| match input.source {
+            Source::Free(number) => label(format!("free_{number}")),
+            source => label(names.get(&place(source).to_string()).cloned().unwrap_or_default()),
         });
-        let outputs = op.outputs.iter().flat_map(Arg::iter).enumerate();
-        let outputs = outputs.map(|(output, _)| label(format!("y_{index}_{output}")));
-        OpLabels {
-            name: format!("op_{index}"),
-            inputs: inputs.collect(),
-            outputs: outputs.collect(),
-            attr_desc: op.attrs.is_some(),
-            ..OpLabels::default()
-        }
-    });
-    let op_labels = op_labels.collect();
+        labels.inputs = inputs.collect();
+    }
     (data_labels, op_labels)
+}
+
+fn label(name: String) -> TensorLabel {
+    TensorLabel { name: Some(name), ..TensorLabel::default() }
 }

@@ -1,0 +1,20 @@
+//! What descriptors promise: they come back as they were, and what counts in a key is what changes code.
+
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod hostile;
+#[cfg(test)]
+mod names;
+#[cfg(test)]
+mod parts;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod round_trip;
+#[cfg(test)]
+mod spelling;
+#[cfg(test)]
+mod table;
+#[cfg(test)]
+mod tree;

@@ -1,0 +1,222 @@
+//! What holds for any input.
+
+use opbuild_descriptor::{Descriptor, Envelope, Op, OpLabels, TensorLabel, read_info, write_info};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::tree::{EXAMPLE, RICH, parse, paths, read, with, without};
+
+/// JSON with the keys of each object in an order that `seed` chooses.
+fn shuffled(value: &Value, seed: &mut u64) -> String {
+    match value {
+        Value::Object(map) => {
+            let mut members: Vec<String> = map
+                .iter()
+                .map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), shuffled(value, seed)))
+                .collect();
+            for last in (1..members.len()).rev() {
+                *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                members.swap(last, (*seed >> 33) as usize % (last + 1));
+            }
+            format!("{{{}}}", members.join(","))
+        }
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(|item| shuffled(item, seed)).collect::<Vec<_>>().join(","))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Any JSON, small, with the words that matter here.
+fn any_json() -> impl Strategy<Value = Value> {
+    let number = prop_oneof![
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        proptest::sample::select(vec!["1e-05", "1e999", "-0.0", "18446744073709551616", "-1", "0", "1.50"])
+            .prop_map(parse),
+    ];
+    let text = proptest::sample::select(vec![
+        "",
+        "NULL",
+        "inf",
+        "-inf",
+        "Data",
+        "float32",
+        "x_0",
+        "y",
+        "name",
+        "required",
+        "Default/a",
+        "(shared names)",
+    ]);
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        number,
+        text.prop_map(Value::from)
+    ];
+    let name =
+        proptest::sample::select(vec!["name", "shape", "dtype", "data_type", "value", "type", "attrs", "z"]);
+    leaf.prop_recursive(3, 12, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((name.clone(), inner), 0..4)
+                .prop_map(|members| members.into_iter().collect::<Value>()),
+        ]
+    })
+}
+
+/// What was read comes back as the same descriptor, and as the same job without its envelope.
+fn comes_back(descriptor: &Descriptor) -> Result<(), TestCaseError> {
+    let again = read_info(write_info(descriptor).as_bytes());
+    prop_assert_eq!(again.as_ref(), Ok(descriptor));
+    let bare = Descriptor { envelope: Envelope::default(), ..descriptor.clone() };
+    let again = read_info(write_info(&bare).as_bytes());
+    let again = again.map_err(|error| TestCaseError::fail(error.to_string()))?;
+    prop_assert_eq!(again.spec, descriptor.spec.clone());
+    // Outputs that are said twice in two spellings may come to be said twice in one, which does not count.
+    let twice = |op: &Op| op.extra.contains_key("output_data_desc");
+    if !descriptor.job.ops.iter().any(twice) {
+        prop_assert_eq!(again.job.digest(), descriptor.job.digest());
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+struct Document(&'static str);
+
+/// Failures name the document, and do not print it.
+impl std::fmt::Debug for Document {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0 == EXAMPLE { "EXAMPLE" } else { "RICH" })
+    }
+}
+
+fn document() -> impl Strategy<Value = Document> {
+    prop_oneof![Just(Document(EXAMPLE)), Just(Document(RICH))]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_order_of_keys_changes_nothing(Document(text) in document(), seed in any::<u64>()) {
+        let shuffled = shuffled(&parse(text), &mut { seed });
+        prop_assert_eq!(read(&shuffled), read(text));
+    }
+
+    #[test]
+    fn envelopes_change_no_key(Document(text) in document(), names in prop::collection::vec(".*", 12), id in any::<i64>()) {
+        let before = read(text);
+        let mut after = before.clone();
+        let labels = |name: &String| OpLabels {
+            name: name.clone(),
+            outputs: vec![TensorLabel { name: Some(name.clone()), ..TensorLabel::default() }],
+            ..OpLabels::default()
+        };
+        after.envelope = Envelope {
+            generation: None,
+            job_type: names[0].clone(),
+            job_id: Some(id),
+            source_id: Some(id),
+            full_name: names[1].clone(),
+            fusion_op_name: names[2].clone(),
+            graph_name: names[3].clone(),
+            scope_id: Some(id),
+            soc_info: [(names[4].clone(), json!(names[5]))].into(),
+            data: names[6..8].iter().map(labels).collect(),
+            ops: names[8..].iter().map(labels).collect(),
+        };
+        prop_assert_eq!(after.job.digest(), before.job.digest());
+        for op in &mut after.job.ops {
+            op.module_path = Some(names[9].clone());
+        }
+        prop_assert_eq!(after.job.digest(), before.job.digest());
+    }
+
+    /// The same through the file: who asked, in the fields of the file.
+    #[test]
+    fn who_asked_changes_no_key(Document(text) in document(), name in ".*", id in any::<i64>()) {
+        let before = read(text);
+        let mut asked = parse(text);
+        for at in ["/job_id", "/source_id", "/job_content/scope_id"] {
+            asked = with(&asked, at, id.into());
+        }
+        for at in ["/job_type", "/job_content/full_name", "/job_content/fusion_op_name", "/job_content/graph_name",
+            "/job_content/SocInfo/deviceId", "/job_content/SocInfo/op_debug_dir"] {
+            asked = with(&asked, at, name.as_str().into());
+        }
+        let after = read(&asked.to_string());
+        prop_assert_eq!(after.job.digest(), before.job.digest());
+        prop_assert_eq!(&after.spec, &before.spec);
+        comes_back(&after)?;
+    }
+
+    #[test]
+    fn any_bytes_give_a_descriptor_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        _ = read_info(&bytes);
+    }
+
+    #[test]
+    fn changed_bytes_give_a_descriptor_or_an_error(
+        Document(text) in document(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3u8), 1..4),
+    ) {
+        let mut bytes = text.as_bytes().to_vec();
+        for (at, byte, how) in changes {
+            let at = at.index(bytes.len());
+            match how {
+                0 => bytes[at] = byte,
+                1 => bytes.insert(at, byte),
+                _ => _ = bytes.remove(at),
+            }
+        }
+        if let Ok(descriptor) = read_info(&bytes) {
+            comes_back(&descriptor)?;
+        }
+    }
+
+    /// A digit for a digit, a letter for a letter: the file stays JSON, and says something else.
+    #[test]
+    fn changed_digits_and_letters_come_back(
+        Document(text) in document(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let mut bytes = text.as_bytes().to_vec();
+        let places: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at].is_ascii_alphanumeric()).collect();
+        for (at, byte) in changes {
+            let at = places[at.index(places.len())];
+            bytes[at] = match bytes[at].is_ascii_digit() {
+                true => b'0' + byte % 10,
+                false => b'a' + byte % 26,
+            };
+        }
+        if let Ok(descriptor) = read_info(&bytes) {
+            comes_back(&descriptor)?;
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1024, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Any value at any place, or none.
+    #[test]
+    fn changed_values_give_a_descriptor_or_an_error(
+        Document(text) in document(),
+        at in any::<prop::sample::Index>(),
+        value in prop::option::of(any_json()),
+    ) {
+        let document = parse(text);
+        let paths = paths(&document);
+        let at = &paths[at.index(paths.len())];
+        let changed = match value {
+            Some(value) => with(&document, at, value),
+            None => without(&document, at).unwrap_or(document),
+        };
+        if let Ok(descriptor) = read_info(changed.to_string().as_bytes()) {
+            comes_back(&descriptor)?;
+        }
+    }
+}
