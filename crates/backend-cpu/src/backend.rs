@@ -10,9 +10,8 @@ use opbuild_artifact::{Artifact, Expectations, Magic};
 use opbuild_backend::{
     Backend, BackendError, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported, asks_for_debug,
 };
-use opbuild_descriptor::{Arg, BuildSpec, EffectiveSpec, Job, Tensor};
+use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job};
 use opbuild_digest::{Digest, Fingerprint};
-use opbuild_ops::OpSpec;
 
 use crate::compile;
 use crate::expression::calls_libm;
@@ -204,40 +203,15 @@ impl Backend for CpuBackend {
 }
 
 impl CpuBackend {
-    /// Why `job` cannot be compiled, if it cannot; the most telling reason first.
+    /// Why `job` cannot be compiled, if it cannot.
     fn refusal(&self, job: &Job) -> Option<Unsupported> {
-        let [op] = job.ops.as_slice() else {
-            return Some(Unsupported::Fused { backend: "cpu", ops: job.ops.len() });
-        };
-        if opbuild_ops::find(&op.op_type).is_none() {
-            return Some(Unsupported::Op { backend: "cpu", op_type: op.op_type.clone() });
-        }
-        let inputs = op.inputs.iter().flat_map(Arg::iter).map(|input| &input.tensor);
-        let tensors: Vec<&Tensor> = inputs.chain(op.outputs.iter().flat_map(Arg::iter)).collect();
-        if let Some(tensor) = tensors.iter().find(|tensor| tensor.shape.iter().any(|dim| *dim < 0)) {
-            let (op_type, shape) = (op.op_type.clone(), tensor.shape.clone());
-            return Some(Unsupported::DynamicShape { backend: "cpu", op_type, shape });
-        }
-        let inputs = op.inputs.iter().flat_map(Arg::iter);
-        if let Some(input) = inputs.into_iter().find(|input| input.tensor.dtype != "float32") {
-            return Some(Unsupported::Dtype {
-                backend: "cpu",
-                op_type: op.op_type.clone(),
-                dtype: input.tensor.dtype.clone(),
-                known: "float32",
-            });
-        }
-        if let Err(error) = OpSpec::of(op).and_then(|spec| spec.check(op)) {
-            return Some(Unsupported::Invalid(error));
-        }
         match self.generate(job, "KERNEL") {
             Ok(_) => None,
             Err(BackendError::Unsupported(reason)) => Some(reason),
-            Err(other) => Some(Unsupported::Other {
-                backend: "cpu",
-                op_type: op.op_type.clone(),
-                problem: other.to_string(),
-            }),
+            Err(other) => {
+                let op_type = job.ops.first().map(|op| op.op_type.clone()).unwrap_or_default();
+                Some(Unsupported::Other { backend: "cpu", op_type, problem: other.to_string() })
+            }
         }
     }
 }

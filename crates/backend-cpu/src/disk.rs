@@ -25,9 +25,17 @@ pub(crate) fn find_program(name: &OsStr, path: &OsStr) -> Option<PathBuf> {
         let metadata = std::fs::metadata(candidate);
         metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
     };
+    // Programs run in other folders than ours.
+    let absolute = |found: PathBuf| std::path::absolute(&found).unwrap_or(found);
     let direct = Path::new(name);
     if direct.components().count() > 1 {
-        return is_program(direct).then(|| direct.to_owned());
+        return is_program(direct).then(|| absolute(direct.to_owned()));
     }
-    std::env::split_paths(path).map(|folder| folder.join(name)).find(|candidate| is_program(candidate))
+    let mut candidates = std::env::split_paths(path).map(|folder| folder.join(name));
+    candidates.find(|candidate| is_program(candidate)).map(absolute)
+}
+
+/// Whether there is a file at `path`.
+pub(crate) fn is_file(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
 }

@@ -12,11 +12,7 @@ const BACKEND: &str = "cpu";
 /// Formulas are the IR's; where it is silent, those of the CANN 8.1 kernels. NaN goes through everywhere unless a
 /// formula says otherwise. `max_f` and `min_f` stand for helpers that [`crate::generate`] adds where they are used.
 pub(crate) fn expression(spec: &OpSpec, op: &Op) -> Result<String, BackendError> {
-    let float = |name: &str| match spec.attr(op, name) {
-        Ok(AttrValue::Float(value)) => Ok(literal(value.value() as f32)),
-        Ok(other) => Err(other_reason(op, format!("attribute `{name}` is {other:?}, not a float"))),
-        Err(error) => Err(Unsupported::Invalid(error).into()),
-    };
+    let float = |name: &str| value(spec, op, name).map(literal);
     Ok(match op.op_type.as_str() {
         "Abs" => fixed("__builtin_fabsf(x)"),
         "Acos" => fixed("__builtin_acosf(x)"),
@@ -35,11 +31,11 @@ pub(crate) fn expression(spec: &OpSpec, op: &Op) -> Result<String, BackendError>
         }
         "Ceil" => fixed("__builtin_ceilf(x)"),
         "Celu" => {
-            let (alpha1, alpha2, alpha3) = (float("alpha1")?, float("alpha2")?, float("alpha3")?);
+            let (alpha1, alpha2, alpha3) = (float("alpha1")?, divisor(spec, op, "alpha2")?, float("alpha3")?);
             format!("{alpha3} * max_f(x, 0.0f) + {alpha1} * __builtin_expm1f(min_f(x, 0.0f) / {alpha2})")
         }
         "CeluV2" => {
-            let alpha = float("alpha")?;
+            let alpha = divisor(spec, op, "alpha")?;
             format!("max_f(x, 0.0f) + min_f({alpha} * __builtin_expm1f(x / {alpha}), 0.0f)")
         }
         "Cos" => fixed("__builtin_cosf(x)"),
@@ -86,7 +82,8 @@ pub(crate) fn expression(spec: &OpSpec, op: &Op) -> Result<String, BackendError>
         "HardSigmoid" => {
             format!("min_f(max_f({} * x + {}, 0.0f), 1.0f)", float("alpha")?, float("beta")?)
         }
-        "HardSwish" => fixed("x * min_f(max_f(x + 3.0f, 0.0f), 6.0f) / 6.0f"),
+        // Divided first: six times the input may be too large.
+        "HardSwish" => fixed("x * (min_f(max_f(x + 3.0f, 0.0f), 6.0f) / 6.0f)"),
         "Inv" | "Reciprocal" => fixed("1.0f / x"),
         "IsClose" => is_close(spec, op, &float("rtol")?, &float("atol")?)?,
         "IsFinite" => fixed("__builtin_fabsf(x) < __builtin_inff()"),
@@ -114,17 +111,27 @@ pub(crate) fn expression(spec: &OpSpec, op: &Op) -> Result<String, BackendError>
         "NotEqual" => fixed("a != b"),
         "OnesLike" => fixed("1.0f"),
         "Pow" => fixed("__builtin_powf(a, b)"),
-        "Power" => {
-            format!("__builtin_powf({} + {} * x, {})", float("shift")?, float("scale")?, float("power")?)
-        }
+        // The 8.1 kernel does not look at the input where the scale is 0.
+        "Power" => match (value(spec, op, "scale")?, float("shift")?, float("power")?) {
+            (0.0, shift, power) => format!("__builtin_powf({shift}, {power})"),
+            (scale, shift, power) => format!("__builtin_powf({shift} + {} * x, {power})", literal(scale)),
+        },
         "Relu" => fixed("max_f(x, 0.0f)"),
         "Relu6" => fixed("min_f(max_f(x, 0.0f), 6.0f)"),
         "Rint" => fixed("__builtin_rintf(x)"),
         "Round" => match spec.attr(op, "decimals") {
             Ok(AttrValue::Int(0)) => fixed("__builtin_rintf(x)"),
-            Ok(AttrValue::Int(decimals @ -30..=30)) => {
-                let scale = literal(10f32.powi(decimals as i32));
-                format!("__builtin_rintf(x * {scale}) / {scale}")
+            // Powers of ten, not of a tenth: those up to 10 are exact.
+            Ok(AttrValue::Int(decimals @ -30..=-1)) => {
+                let scale = literal(10f64.powi(-decimals as i32) as f32);
+                format!("__builtin_rintf(x / {scale}) * {scale}")
+            }
+            // From 2^23 on floats are whole; scaling them could only lose bits, or overflow.
+            Ok(AttrValue::Int(decimals @ 1..=30)) => {
+                let scale = literal(10f64.powi(decimals as i32) as f32);
+                format!(
+                    "__builtin_fabsf(x * {scale}) < 8388608.0f ? __builtin_rintf(x * {scale}) / {scale} : x"
+                )
             }
             other => {
                 let problem = format!("attribute `decimals` is {other:?}, expected -30 to 30");
@@ -133,11 +140,13 @@ pub(crate) fn expression(spec: &OpSpec, op: &Op) -> Result<String, BackendError>
         },
         "Rsqrt" => fixed("1.0f / __builtin_sqrtf(x)"),
         "Selu" => fixed("x > 0.0f ? 1.05070098736f * x : 1.75809934085f * __builtin_expm1f(x)"),
-        "Shrink" => format!(
-            "__builtin_fabsf(x) <= {} ? 0.0f : __builtin_copysignf(__builtin_fabsf(x) - {}, x)",
-            float("lambd")?,
-            float("bias")?
-        ),
+        // A bias larger than the input turns its sign.
+        "Shrink" => {
+            let (lambd, bias) = (float("lambd")?, float("bias")?);
+            format!(
+                "__builtin_fabsf(x) <= {lambd} ? 0.0f : x > 0.0f ? x - {bias} : x < 0.0f ? x + {bias} : x"
+            )
+        }
         "Sigmoid" => fixed("1.0f / (1.0f + __builtin_expf(-x))"),
         "Sign" => fixed("x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x"),
         "Sin" => fixed("__builtin_sinf(x)"),
@@ -149,7 +158,11 @@ pub(crate) fn expression(spec: &OpSpec, op: &Op) -> Result<String, BackendError>
         }
         "SoftplusV2" => {
             let (beta, threshold) = (float("beta")?, float("threshold")?);
-            format!("{beta} * x > {threshold} ? x : __builtin_log1pf(__builtin_expf({beta} * x)) / {beta}")
+            // A threshold may be beyond what the exponential can take.
+            format!(
+                "{beta} * x > {threshold} ? x : (max_f({beta} * x, 0.0f) \
+                 + __builtin_log1pf(__builtin_expf(-__builtin_fabsf({beta} * x)))) / {beta}"
+            )
         }
         "Softsign" => fixed("x / (1.0f + __builtin_fabsf(x))"),
         "Sqrt" => fixed("__builtin_sqrtf(x)"),
@@ -177,14 +190,27 @@ fn fixed(text: &str) -> String {
     text.to_owned()
 }
 
-/// `Exp` and `Log`: over `scale * x + shift`, to the base e or another.
-fn base_scale_shift(spec: &OpSpec, op: &Op, natural: &str, binary: &str) -> Result<String, BackendError> {
-    let value = |name: &str| match spec.attr(op, name) {
+/// The value of a float attribute.
+fn value(spec: &OpSpec, op: &Op, name: &str) -> Result<f32, BackendError> {
+    match spec.attr(op, name) {
         Ok(AttrValue::Float(value)) => Ok(value.value() as f32),
         Ok(other) => Err(other_reason(op, format!("attribute `{name}` is {other:?}, not a float"))),
         Err(error) => Err(Unsupported::Invalid(error).into()),
-    };
-    let (base, scale, shift) = (value("base")?, value("scale")?, value("shift")?);
+    }
+}
+
+/// The literal of a float attribute that the formula divides by.
+fn divisor(spec: &OpSpec, op: &Op, name: &str) -> Result<String, BackendError> {
+    match value(spec, op, name)? {
+        0.0 => Err(other_reason(op, format!("attribute `{name}` is 0, which the formula divides by"))),
+        value => Ok(literal(value)),
+    }
+}
+
+/// `Exp` and `Log`: over `scale * x + shift`, to the base e or another.
+fn base_scale_shift(spec: &OpSpec, op: &Op, natural: &str, binary: &str) -> Result<String, BackendError> {
+    let (base, scale, shift) =
+        (value(spec, op, "base")?, value(spec, op, "scale")?, value(spec, op, "shift")?);
     let argument = match (scale, shift) {
         (1.0, 0.0) => "x".to_owned(),
         _ => format!("{} * x + {}", literal(scale), literal(shift)),

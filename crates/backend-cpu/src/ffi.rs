@@ -1,4 +1,4 @@
-//! The only `unsafe` code of this crate: loading and calling kernels, and one system call in a child.
+//! The only `unsafe` code of this crate: loading and calling kernels, and what a child does before it starts.
 #![expect(unsafe_code, reason = "loading and calling compiled kernels is what this module is for")]
 
 use std::ffi::c_void;
@@ -62,7 +62,10 @@ impl LoadedKernel {
         let helpers = threads.get().min(blocks as usize).saturating_sub(1);
         std::thread::scope(|scope| {
             for _ in 0..helpers {
-                scope.spawn(work);
+                // Where no more threads are to be had, those there are do the work.
+                if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                    break;
+                }
             }
             work();
         });
@@ -92,8 +95,14 @@ unsafe impl Sync for Pointers {}
 
 /// Has the kernel end the child when the thread that starts it ends, however that happens.
 pub(crate) fn die_with_us(command: &mut Command) {
-    let ask = || Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?);
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed; this is one system call (prctl), and it
-    // allocates nothing.
+    use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+    let parent = getpid();
+    let ask = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // A parent that was gone before the call sends no signal.
+        if getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
+    };
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; these are two system calls (prctl,
+    // getppid), and nothing is allocated.
     unsafe { command.pre_exec(ask) };
 }

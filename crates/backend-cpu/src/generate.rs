@@ -39,8 +39,7 @@ pub fn generate(
     let [op] = job.ops.as_slice() else {
         return Err(Unsupported::Fused { backend: "cpu", ops: job.ops.len() }.into());
     };
-    let spec = OpSpec::of(op).map_err(Unsupported::from)?;
-    spec.check(op).map_err(Unsupported::from)?;
+    let spec = checked(op)?;
     let value = match overrides(&op.op_type) {
         Some(value) => value,
         None => expression(spec, op)?,
@@ -50,6 +49,24 @@ pub fn generate(
     let loops = Loops::new(&output.shape, &operands);
     let text = render(symbol, op, output, &operands, &loops, &value);
     Ok(Generated { text, blocks: loops.blocks() as u32 })
+}
+
+/// The row of an operator that there can be code for; else the most telling reason.
+fn checked(op: &Op) -> Result<&'static OpSpec, Unsupported> {
+    let op_type = || op.op_type.clone();
+    let spec = OpSpec::of(op).map_err(|_| Unsupported::Op { backend: "cpu", op_type: op_type() })?;
+    let inputs = || op.inputs.iter().flat_map(Arg::iter).map(|input| &input.tensor);
+    let mut tensors = inputs().chain(op.outputs.iter().flat_map(Arg::iter));
+    if let Some(tensor) = tensors.find(|tensor| tensor.shape.iter().any(|dim| *dim < 0)) {
+        let shape = tensor.shape.clone();
+        return Err(Unsupported::DynamicShape { backend: "cpu", op_type: op_type(), shape });
+    }
+    if let Some(input) = inputs().find(|input| input.dtype != "float32") {
+        let dtype = input.dtype.clone();
+        return Err(Unsupported::Dtype { backend: "cpu", op_type: op_type(), dtype, known: "float32" });
+    }
+    spec.check(op)?;
+    Ok(spec)
 }
 
 /// An input of the operator.
@@ -69,6 +86,14 @@ fn operands<'a>(job: &Job, op: &'a Op) -> Result<Vec<Operand<'a>>, BackendError>
             let problem = "one of its inputs is fed by nothing in the descriptor".to_owned();
             return Err(Unsupported::Other { backend: "cpu", op_type: op.op_type.clone(), problem }.into());
         };
+        // What is launched with is checked against the data, what is read follows the operator: they must agree.
+        let fed = job.data.get(data).and_then(|data| data.outputs.iter().flat_map(Arg::iter).nth(tensor));
+        if fed.is_none_or(|fed| (&fed.dtype, &fed.shape) != (&input.tensor.dtype, &input.tensor.shape)) {
+            let show = |tensor: &Tensor| format!("{} {:?}", tensor.dtype, tensor.shape);
+            let (takes, fed) = (show(&input.tensor), fed.map_or("nothing".to_owned(), show));
+            let problem = format!("its input `{name}` is {takes}, but what feeds it is {fed}");
+            return Err(Unsupported::Other { backend: "cpu", op_type: op.op_type.clone(), problem }.into());
+        }
         let before = job.data[..data].iter().flat_map(|data| &data.outputs).flat_map(Arg::iter).count();
         operands.push(Operand { name, argument: before + tensor, tensor: &input.tensor });
     }
@@ -186,6 +211,15 @@ fn render(
         output.shape,
         output.dtype,
     );
+    let signature = format!(
+        "__attribute__((visibility(\"default\")))\n\
+         void {symbol}(const void *const *inputs, void *const *outputs, void *workspace, unsigned long block)\n{{"
+    );
+    if output.shape.contains(&0) {
+        let unused = "(void)inputs;\n    (void)outputs;\n    (void)workspace;\n    (void)block;";
+        let _ = writeln!(c, "{signature}\n    {unused}\n}}");
+        return c;
+    }
     for (name, than) in [("max_f", '>'), ("min_f", '<')] {
         if value.contains(name) {
             let _ = writeln!(
@@ -200,11 +234,7 @@ fn render(
     let _ =
         writeln!(c, "static inline {result} element({parameters})\n{{\n{unused}    return {value};\n}}\n");
 
-    let _ = writeln!(
-        c,
-        "__attribute__((visibility(\"default\")))\n\
-         void {symbol}(const void *const *inputs, void *const *outputs, void *workspace, unsigned long block)\n{{"
-    );
+    let _ = writeln!(c, "{signature}");
     for operand in operands {
         let _ =
             writeln!(c, "    const float *restrict {0}_data = inputs[{1}];", operand.name, operand.argument);

@@ -64,6 +64,18 @@ impl Toolchain {
         let locate = |program: &str| locate(program, &search, &config.path);
         let mut programs = vec![("driver".to_owned(), driver.clone())];
         let mut resolved = Vec::new();
+        // Arguments that name files (a header, the compiler that `ccache` runs) count by content, others as they are.
+        for (at, word) in leading.iter().enumerate() {
+            let file = Path::new(word);
+            match locate(word) {
+                Some(program) => programs.push((format!("argument {}", at + 1), program)),
+                None if file.is_absolute() && disk::is_file(file) => {
+                    programs.push((format!("argument {}", at + 1), file.to_owned()));
+                }
+                None => resolved.push(word.clone()),
+            }
+        }
+        let before_steps = programs.len();
         for step in steps.lines().filter_map(command_of) {
             let (program, args) = step.split_first().ok_or_else(|| unusable("an empty step".to_owned()))?;
             let role = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -75,7 +87,7 @@ impl Toolchain {
             );
             programs.push((role, path));
         }
-        if programs.len() == 1 {
+        if programs.len() == before_steps {
             return Err(unusable(format!("`{} -###` shows no steps", driver.display())));
         }
         // gcc's collect2 runs ld, which the dry run does not show.

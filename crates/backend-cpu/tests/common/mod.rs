@@ -1,0 +1,185 @@
+//! What the tests share: backends, jobs, one compile, one launch, stand-in compilers.
+#![allow(dead_code, reason = "each file of tests uses a part of this")]
+#![allow(clippy::disallowed_methods, reason = "tests read and write files, and are told the environment")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers fail the test that calls them"
+)]
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use opbuild_artifact::Artifact;
+use opbuild_backend::{Backend, BackendError, Buffer, Cancel, CompileRequest, FileDigests, Kernel};
+use opbuild_backend_cpu::{CpuBackend, CpuConfig};
+use opbuild_descriptor::{
+    Arg, Attr, AttrValue, BuildSpec, Data, EffectiveSpec, Extra, Float, Input, Job, KernelName, KeyParts, Op,
+    OpFlags, Source, Tensor,
+};
+use opbuild_digest::{Digest, Fingerprint};
+
+/// Digests files each time.
+pub(crate) struct Files;
+
+impl FileDigests for Files {
+    fn digest(&self, path: &Path) -> std::io::Result<Digest> {
+        Digest::of_reader(std::fs::File::open(path)?)
+    }
+}
+
+/// The `PATH` of the tests.
+pub(crate) fn path() -> OsString {
+    std::env::var_os("PATH").unwrap()
+}
+
+/// A program's file, if `PATH` has it.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    std::env::split_paths(&path()).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// A compiler that is there: the path of `cc`, `gcc` or `clang`.
+pub(crate) fn real_compiler() -> PathBuf {
+    ["cc", "gcc", "clang"].into_iter().find_map(program).expect("the tests need a C compiler")
+}
+
+/// A backend whose compiler is `compiler`, or the usual one.
+pub(crate) fn backend_with(compiler: Option<&str>) -> CpuBackend {
+    CpuBackend::new(CpuConfig { compiler: compiler.map(str::to_owned), ..CpuConfig::new(path()) })
+}
+
+/// The usual backend, one for all tests of a file.
+pub(crate) fn backend() -> &'static CpuBackend {
+    static BACKEND: OnceLock<CpuBackend> = OnceLock::new();
+    BACKEND.get_or_init(|| backend_with(None))
+}
+
+/// The spec of a build without options.
+pub(crate) fn spec(backend: &CpuBackend) -> EffectiveSpec {
+    backend.resolve(&BuildSpec::new("cpu")).unwrap()
+}
+
+/// A float attribute.
+pub(crate) fn float(name: &str, value: f64) -> Attr {
+    attr(name, "float32", AttrValue::Float(Float::new(value)))
+}
+
+/// An attribute.
+pub(crate) fn attr(name: &str, dtype: &str, value: AttrValue) -> Attr {
+    Attr { name: name.to_owned(), dtype: dtype.to_owned(), value, valid: None, extra: Extra::new() }
+}
+
+/// A job of one operator on float32 tensors of these shapes, rank 0 included.
+pub(crate) fn job(op_type: &str, shapes: &[&[i64]], attrs: &[Attr]) -> Job {
+    let tensors: Vec<Tensor> = shapes.iter().map(|shape| Tensor::new("float32", *shape)).collect();
+    let outputs = opbuild_ops::find(op_type).unwrap().infer(&tensors.iter().collect::<Vec<_>>()).unwrap();
+    let func_name = opbuild_ops::func_name(op_type);
+    let input = |(data, tensor): (usize, &Tensor)| {
+        Arg::One(Input { tensor: tensor.clone(), source: Source::Data { data, tensor: 0 } })
+    };
+    let op = Op {
+        op_type: op_type.to_owned(),
+        module_name: format!("impl.{func_name}"),
+        func_name,
+        module_path: None,
+        flags: OpFlags::default(),
+        inputs: tensors.iter().enumerate().map(input).collect(),
+        outputs: outputs.into_iter().map(Arg::One).collect(),
+        attrs: (!attrs.is_empty()).then(|| attrs.to_vec()),
+        extra: Extra::new(),
+    };
+    let data = |tensor: &Tensor| Data { outputs: vec![Arg::One(tensor.clone())], extra: Extra::new() };
+    Job { data: tensors.iter().map(data).collect(), ops: vec![op], l1_size: -1, extra: Extra::new() }
+}
+
+/// The name of a job's kernel.
+pub(crate) fn name(job: &Job) -> KernelName {
+    let (toolchain, sources) = (Fingerprint::new(), Fingerprint::new());
+    KernelName::new(job, &KeyParts::new("cpu", job, &EffectiveSpec::default(), toolchain, sources).key())
+}
+
+/// Compiles in `work_dir`.
+pub(crate) fn compile_in(
+    backend: &CpuBackend,
+    job: &Job,
+    work_dir: &Path,
+    deadline: Option<Instant>,
+    cancel: &Cancel,
+) -> Result<Artifact, BackendError> {
+    let (spec, name) = (spec(backend), name(job));
+    backend.compile(&CompileRequest { job, spec: &spec, name: &name, work_dir, deadline, cancel })
+}
+
+/// Compiles in a folder of its own.
+pub(crate) fn compile(backend: &CpuBackend, job: &Job) -> Result<Artifact, BackendError> {
+    let folder = tempfile::tempdir().unwrap();
+    compile_in(backend, job, folder.path(), None, &Cancel::new())
+}
+
+/// Compiles and loads.
+pub(crate) fn kernel(backend: &CpuBackend, job: &Job) -> Box<dyn Kernel> {
+    let artifact = compile(backend, job).unwrap_or_else(|error| panic!("{error}"));
+    backend.loader().unwrap().load(&artifact, job).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs a kernel with one output on these inputs, and gives the output's bytes.
+pub(crate) fn launch(kernel: &dyn Kernel, inputs: &[&[f32]], threads: usize) -> Vec<u8> {
+    let inputs: Vec<Buffer> = inputs.iter().map(|values| Buffer::of_f32(values)).collect();
+    let inputs: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
+    let mut output = Buffer::zeroed(kernel.output_bytes()[0]);
+    // What a kernel does not write must not look like a result.
+    output.bytes_mut().fill(0xa5);
+    kernel.launch(&inputs, &mut [output.bytes_mut()], NonZeroUsize::new(threads).unwrap()).unwrap();
+    output.bytes().to_vec()
+}
+
+/// Float32 elements.
+pub(crate) fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks::<4>().0.iter().map(|word| f32::from_ne_bytes(*word)).collect()
+}
+
+/// Varied finite numbers, the same each time.
+pub(crate) fn numbers(count: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(2_654_435_761) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        (state >> 8) as f32 / 65_536.0 - 128.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// Writes an executable script. Another process does it: a file that this process had open for writing while another
+/// test starts a program could not be executed (`ETXTBSY`).
+pub(crate) fn script(file: &Path, text: &str) {
+    let mut shell = Command::new("/bin/sh")
+        .args(["-c", r#"cat > "$0" && chmod 755 "$0""#])
+        .arg(file)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    shell.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(shell.wait().unwrap().success());
+}
+
+/// A stand-in compiler in `folder`: answers questions as the real one does, and runs `on_compile` to compile.
+pub(crate) fn stand_in(folder: &Path, on_compile: &str) -> PathBuf {
+    let file = folder.join("cc");
+    let real = real_compiler();
+    let real = real.display();
+    script(
+        &file,
+        &format!(
+            "#!/bin/sh\nfor arg in \"$@\"; do\n    case \"$arg\" in\n        \
+             -v | -'###' | -print-*) exec {real} \"$@\" ;;\n    esac\ndone\n{on_compile}\n"
+        ),
+    );
+    file
+}

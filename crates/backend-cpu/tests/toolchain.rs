@@ -1,0 +1,318 @@
+//! What the toolchain's fingerprint depends on, and what is said where there is no toolchain.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers fail the test that calls them"
+)]
+#![expect(clippy::disallowed_methods, reason = "tests lay out compilers on disk")]
+
+mod common;
+
+use std::ffi::OsString;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use common::{
+    Files, attr, backend, backend_with, compile, float, job, kernel, launch, real_compiler, script,
+};
+use opbuild_backend::{Backend, BackendError};
+use opbuild_backend_cpu::{CpuBackend, CpuConfig, Features};
+use opbuild_descriptor::AttrValue;
+use opbuild_digest::Fingerprint;
+
+fn fingerprint(backend: &CpuBackend) -> Fingerprint {
+    backend.toolchain(&Files).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The names of the parts that differ.
+fn changed(old: &Fingerprint, new: &Fingerprint) -> Vec<String> {
+    old.diff(new).into_iter().map(|change| change.name).collect()
+}
+
+fn with_path(path: impl Into<OsString>) -> CpuBackend {
+    CpuBackend::new(CpuConfig::new(path))
+}
+
+/// `folder` first, then the usual places.
+fn before_path(folder: &Path) -> OsString {
+    let mut path = folder.as_os_str().to_owned();
+    path.push(":");
+    path.push(common::path());
+    path
+}
+
+#[test]
+fn two_probes_agree_and_name_every_program() {
+    let (one, two) = (fingerprint(&backend_with(None)), fingerprint(&backend_with(None)));
+    assert_eq!(one, two);
+    let names: Vec<&str> = one.parts().iter().map(|part| part.name.as_str()).collect();
+    for name in ["version", "triple", "driver", "flags", "resolved", "launch ABI"] {
+        assert!(names.contains(&name), "{name} is not in {names:?}");
+    }
+    // The driver, what compiles and what links.
+    assert!(names.len() >= 6 + 2, "{names:?}");
+}
+
+#[test]
+fn gcc_runs_what_its_fingerprint_covers() {
+    if common::program("gcc").is_none() {
+        return;
+    }
+    let fingerprint = fingerprint(&backend_with(Some("gcc")));
+    for program in ["driver", "cc1", "as", "collect2", "ld"] {
+        let found = fingerprint.parts().iter().filter(|part| part.name == program).count();
+        assert_eq!(found, 1, "{program} in {fingerprint:?}");
+    }
+}
+
+#[test]
+fn a_compiler_in_another_folder_is_the_same_compiler() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (folder.path().join("one"), folder.path().join("two/deeper"));
+    for bin in [&one, &two] {
+        std::fs::create_dir_all(bin).unwrap();
+        symlink(real_compiler(), bin.join("cc")).unwrap();
+    }
+    let usual = fingerprint(&backend_with(None));
+    assert_eq!(fingerprint(&with_path(before_path(&one))), usual);
+    assert_eq!(fingerprint(&with_path(before_path(&two))), usual);
+    let named = backend_with(Some(two.join("cc").to_str().unwrap()));
+    assert_eq!(fingerprint(&named), usual);
+
+    // A folder of links to all programs, and no other folder.
+    let farm = folder.path().join("farm");
+    std::fs::create_dir(&farm).unwrap();
+    symlink(real_compiler(), farm.join("cc")).unwrap();
+    for program in ["as", "ld"] {
+        symlink(common::program(program).unwrap(), farm.join(program)).unwrap();
+    }
+    let farm = with_path(&farm);
+    assert_eq!(fingerprint(&farm), usual);
+    let job = job("Neg", &[&[2]], &[]);
+    assert_eq!(compile(&farm, &job).unwrap(), compile(backend(), &job).unwrap());
+}
+
+#[test]
+fn relative_names_mean_the_callers_folder() {
+    let folder = tempfile::tempdir_in(".").unwrap();
+    symlink(real_compiler(), folder.path().join("cc")).unwrap();
+    let relative = Path::new(folder.path().file_name().unwrap());
+    let named = backend_with(Some(&format!("./{}/cc", relative.display())));
+    assert_eq!(fingerprint(&named), fingerprint(backend()));
+    let listed = with_path(before_path(relative));
+    assert_eq!(fingerprint(&listed), fingerprint(backend()));
+    let kernel = kernel(&listed, &job("Neg", &[&[1]], &[]));
+    assert_eq!(common::floats(&launch(&*kernel, &[&[1.0]], 1)), [-1.0]);
+}
+
+#[test]
+fn what_a_wrapper_says_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let cc = folder.path().join("cc");
+    let real = real_compiler();
+    let wrapper = |comment: &str| {
+        script(&cc, &format!("#!/bin/sh\n# {comment}\nexec {} \"$@\"\n", real.display()));
+        backend_with(Some(cc.to_str().unwrap()))
+    };
+    let backend = wrapper("one");
+    let one = fingerprint(&backend);
+    assert_eq!(fingerprint(&wrapper("one")), one);
+    assert_eq!(changed(&fingerprint(&wrapper("two")), &one), ["driver"]);
+    // Also under a backend that is in use: what was asked once is remembered, what was digested is not.
+    assert_eq!(changed(&one, &fingerprint(&backend)), ["driver"]);
+}
+
+#[test]
+fn arguments_of_the_compiler_are_honoured_and_count() {
+    let real = real_compiler();
+    let with = |arguments: &str| backend_with(Some(&format!("{}{arguments}", real.display())));
+    let plain = fingerprint(&with(""));
+    assert_ne!(fingerprint(&with(" -O1")), plain);
+    assert_ne!(fingerprint(&with(" -I/one")), fingerprint(&with(" -I/two")));
+    // Files count by what is in them, wherever they are: another header is another kernel.
+    let folder = tempfile::tempdir().unwrap();
+    let including = |name: &str, text: &str| {
+        let header = folder.path().join(name);
+        std::fs::write(&header, text).unwrap();
+        with(&format!(" -include {}", header.display()))
+    };
+    let text = "#define __builtin_fabsf(x) -__builtin_fabsf(x)\n";
+    let turned = including("turned.h", text);
+    let before = fingerprint(&turned);
+    assert_ne!(before, plain);
+    assert_eq!(fingerprint(&including("elsewhere.h", text)), before);
+    assert_eq!(changed(&before, &fingerprint(&including("turned.h", "\n"))), ["argument 2"]);
+    let turned = including("turned.h", text);
+
+    let job = job("Abs", &[&[1]], &[]);
+    assert_eq!(common::floats(&launch(&*kernel(&turned, &job), &[&[3.0]], 1)), [-3.0]);
+    match compile(&with(" --no-such-flag"), &job) {
+        Err(error @ BackendError::Toolchain { .. }) => {
+            assert!(error.to_string().contains("--no-such-flag"), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn native_is_another_toolchain() {
+    let native = CpuBackend::new(CpuConfig { features: Features::Native, ..CpuConfig::new(common::path()) });
+    let changed = changed(&fingerprint(backend()), &fingerprint(&native));
+    assert!(changed.contains(&"flags".to_owned()) && changed.contains(&"resolved".to_owned()), "{changed:?}");
+    assert_ne!(common::spec(&native).target, common::spec(backend()).target);
+    // Floats mean the same with every instruction that there is, fused ones too, to every compiler.
+    let values = common::numbers(1000, 8);
+    let job = job("Axpy", &[&[1000], &[1000]], &[float("alpha", 0.1)]);
+    let run =
+        |backend: &CpuBackend| launch(&*kernel(backend, &job), &[&values, &common::numbers(1000, 9)], 1);
+    for compiler in ["gcc", "clang"].into_iter().filter(|name| common::program(name).is_some()) {
+        let config = CpuConfig { compiler: Some(compiler.to_owned()), ..CpuConfig::new(common::path()) };
+        let native = CpuBackend::new(CpuConfig { features: Features::Native, ..config });
+        assert_eq!(run(&native), run(backend()), "{compiler}");
+    }
+    // The features themselves are named, not the word `native`.
+    let parts = fingerprint(&native);
+    let resolved = parts.parts().iter().find(|part| part.name == "resolved").unwrap();
+    assert!(!resolved.note.contains("=native"), "{}", resolved.note);
+}
+
+/// A refusal that says what to do about it.
+fn no_toolchain(backend: &CpuBackend, told: &str) {
+    let began = Instant::now();
+    for _ in 0..2 {
+        match backend.toolchain(&Files) {
+            Err(error @ BackendError::Toolchain { .. }) => {
+                let text = error.to_string();
+                assert!(text.contains(told), "{text}");
+                assert!(text.contains("apt install gcc") && text.contains("CC"), "{text}");
+            }
+            other => panic!("{told}: {other:?}"),
+        }
+    }
+    assert!(matches!(compile(backend, &job("Neg", &[&[1]], &[])), Err(BackendError::Toolchain { .. })));
+    assert!(backend.compiler().is_err());
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn without_a_compiler_it_says_what_to_install() {
+    let folder = tempfile::tempdir().unwrap();
+    no_toolchain(&with_path(folder.path()), "no cc, gcc or clang in PATH");
+    no_toolchain(&with_path(""), "no cc, gcc or clang in PATH");
+    no_toolchain(&backend_with(Some("no-such-cc")), "CC names `no-such-cc`");
+    no_toolchain(&backend_with(Some("/no/such/cc")), "CC names `/no/such/cc`");
+    no_toolchain(&backend_with(Some("  ")), "CC is empty");
+    // A file that is there but is no program.
+    std::fs::write(folder.path().join("cc"), "not executable").unwrap();
+    no_toolchain(&with_path(folder.path()), "no cc, gcc or clang in PATH");
+}
+
+#[test]
+fn programs_that_are_no_compilers_are_refused_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let cc = folder.path().join("cc");
+    let with = |text: &str| {
+        script(&cc, text);
+        CpuBackend::new(CpuConfig {
+            compiler: Some(cc.to_str().unwrap().to_owned()),
+            probe_deadline: Duration::from_millis(300),
+            ..CpuConfig::new(common::path())
+        })
+    };
+    no_toolchain(&with("#!/bin/sh\necho 'I am a teapot'\n"), "does not answer as gcc or clang do");
+    no_toolchain(&with("#!/bin/sh\nexit 0\n"), "does not answer as gcc or clang do");
+    no_toolchain(&with("#!/bin/sh\necho broken >&2; exit 7\n"), "exit status: 7");
+    no_toolchain(&with("#!/bin/sh\nsleep 1000\n"), "deadline");
+    no_toolchain(&with("#!/bin/sh\nyes\n"), "deadline");
+    no_toolchain(&with("#!/no/such/shell\n"), "cannot run");
+    let answers = "#!/bin/sh\necho 'Target: x86_64-linux-gnu'; echo 'gcc version 99 (made up)'\n";
+    no_toolchain(&with(answers), "shows no steps");
+    let steps = "if [ \"$1\" = '-###' ]; then echo ' /no/such/cc1 -quiet -'; fi\n";
+    no_toolchain(&with(&format!("{answers}{steps}")), "which is not there");
+}
+
+#[test]
+fn the_math_library_counts_only_where_it_is_called() {
+    let sources = |op_type: &str, attrs: &[opbuild_descriptor::Attr]| {
+        let shapes: &[&[i64]] = match opbuild_ops::find(op_type).unwrap().inputs.len() {
+            1 => &[&[5]],
+            _ => &[&[5], &[5]],
+        };
+        let job = job(op_type, shapes, attrs);
+        let sources = backend().op_sources(&job, &common::spec(backend()), &Files).unwrap();
+        let artifact = compile(backend(), &job).unwrap();
+        (sources.parts().iter().any(|part| part.name == "libm"), needs(&artifact.object))
+    };
+    let decimals = [attr("decimals", "int32", AttrValue::Int(0))];
+    for (op_type, attrs) in [
+        ("Add", &[][..]),
+        ("Relu6", &[]),
+        ("Sqrt", &[]),
+        ("Rsqrt", &[]),
+        ("Shrink", &[]),
+        ("IsClose", &[]),
+        ("Fills", &[float("value", f64::NAN)]),
+        ("ZerosLike", &[]),
+        ("TensorMove", &[]),
+    ] {
+        assert_eq!(sources(op_type, attrs), (false, vec![]), "{op_type}");
+    }
+    for (op_type, symbol) in [("Exp", "expf"), ("Sigmoid", "expf"), ("Mod", "fmodf"), ("Lgamma", "lgammaf")] {
+        let (counted, needed) = sources(op_type, &[]);
+        assert!(counted && needed.contains(&symbol.to_owned()), "{op_type}: {needed:?}");
+        assert!(needed.iter().any(|library| library.starts_with("libm.so")), "{op_type}: {needed:?}");
+    }
+    assert!(sources("Round", &decimals).0);
+}
+
+/// Every operator whose fingerprint leaves the math library out really needs nothing, however large it is.
+#[test]
+fn kernels_without_the_math_library_stand_alone() {
+    let spec = common::spec(backend());
+    std::thread::scope(|scope| {
+        for half in 0..2 {
+            let spec = &spec;
+            scope.spawn(move || {
+                for row in opbuild_ops::all().iter().skip(half).step_by(2) {
+                    let attrs: Vec<_> = row
+                        .attrs
+                        .iter()
+                        .filter(|attr| attr.default_value().is_none())
+                        .map(|attr| float(attr.name, 0.5))
+                        .collect();
+                    let large: &[i64] = &[64, 4096];
+                    let job = job(row.op_type, &vec![large; row.inputs.len()], &attrs);
+                    let sources = backend().op_sources(&job, spec, &Files).unwrap();
+                    let needed = needs(&compile(backend(), &job).unwrap().object);
+                    let counted = sources.parts().iter().any(|part| part.name == "libm");
+                    assert!(counted || needed.is_empty(), "{}: {needed:?}", row.op_type);
+                }
+            });
+        }
+    });
+}
+
+/// The libraries and the symbols that an object needs of others.
+fn needs(object: &[u8]) -> Vec<String> {
+    use object::read::elf::{Dyn, ElfFile64, FileHeader, SectionHeader, Sym};
+    let file = ElfFile64::<object::Endianness>::parse(object).unwrap();
+    let endian = file.endian();
+    let sections = file.elf_header().sections(endian, object).unwrap();
+    let mut needed = Vec::new();
+    let (dynamic, strings) = sections
+        .iter()
+        .find_map(|section| section.dynamic(endian, object).unwrap())
+        .expect("a shared object has a dynamic section");
+    let strings = sections.strings(endian, object, strings).unwrap();
+    for entry in dynamic.iter().filter(|entry| entry.tag(endian) == object::elf::DT_NEEDED) {
+        let name = strings.get(entry.val(endian) as u32).unwrap();
+        needed.push(String::from_utf8(name.to_vec()).unwrap());
+    }
+    let symbols = sections.symbols(endian, object, object::elf::SHT_DYNSYM).unwrap();
+    for symbol in symbols.iter().skip(1).filter(|symbol| symbol.is_undefined(endian)) {
+        needed.push(String::from_utf8(symbol.name(endian, symbols.strings()).unwrap().to_vec()).unwrap());
+    }
+    needed
+}
