@@ -28,7 +28,7 @@ pub struct CpuConfig {
     pub path: OsString,
     /// The instruction set.
     pub features: Features,
-    /// A folder that exists; compilers run in it when they are only asked something.
+    /// Where compilers run when they are only asked something; without it, in the root folder.
     pub scratch: PathBuf,
     /// How long the compiler may take to answer a question.
     pub probe_deadline: Duration,

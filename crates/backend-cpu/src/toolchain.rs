@@ -186,7 +186,9 @@ fn flags(triple: &str, clang: bool, features: Features) -> Vec<String> {
 fn ask(config: &CpuConfig, driver: &Path, args: &[String]) -> Result<String, BackendError> {
     let cancel = Cancel::new();
     let deadline = std::time::Instant::now().checked_add(config.probe_deadline);
-    let how = Run { path: &config.path, dir: &config.scratch, deadline, cancel: &cancel };
+    // A question needs no folder; a machine whose temporary folder is gone can still reuse what it has.
+    let dir = if config.scratch.is_dir() { &config.scratch } else { Path::new("/") };
+    let how = Run { path: &config.path, dir, deadline, cancel: &cancel };
     let ended = run(driver, args, &how).map_err(|error| unusable(error.to_string()))?;
     if !ended.status.success() {
         let (command, tail) = (crate::process::shown(driver, args), crate::process::tail(&ended.output));

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use opbuild::{BuildReport, Builder, Outcome, Request};
-use opbuild_backend::Registry;
+use opbuild::{BuildReport, Builder, JobError, KernelReport, Mode, Outcome, Request};
+use opbuild_backend::{BackendError, Cancel, Registry};
 use opbuild_backend_cpu::CpuBackend;
 use opbuild_descriptor::BuildSpec;
 use opbuild_store::Config;
 use serde_json::{Value, json};
 
 use crate::args::{BuildArgs, Common};
-use crate::output::{Output, Verdict, chain, counted};
+use crate::input::Found;
+use crate::output::{Output, Verdict, chain, counted, one_line, printable};
 use crate::progress::Progress;
-use crate::{env, input};
+use crate::{env, input, interrupt};
 
 /// The backends there are.
 pub(crate) fn registry() -> anyhow::Result<Registry> {
@@ -25,17 +26,24 @@ pub(crate) fn registry() -> anyhow::Result<Registry> {
 }
 
 /// A builder as the flags have it.
-pub(crate) fn builder(common: &Common) -> anyhow::Result<Builder> {
+pub(crate) fn builder(common: &Common, cancel: &Cancel, output: &Output) -> anyhow::Result<Builder> {
     let backend = registry()?.open(&common.target)?;
     let mut builder = Builder::new(backend)
+        .cancel(cancel.clone())
         .mode(common.cache_mode)
         .deadline(Some(Duration::from_secs_f64(common.deadline)));
     if let Some(jobs) = common.jobs {
         builder = builder.jobs(jobs);
     }
-    if let Some(root) = common.cache_dir.clone().or_else(env::cache_dir) {
-        builder =
-            builder.store(Config { trusted_owners: common.trusted_owners.clone(), ..Config::new(root) });
+    match common.cache_dir.clone().or_else(env::cache_dir) {
+        Some(root) => {
+            let trusted_owners = common.trusted_owners.clone();
+            builder = builder.store(Config { trusted_owners, ..Config::new(root) });
+        }
+        None if matches!(common.cache_mode, Mode::Enable | Mode::Force) => {
+            output.warning("there is no place for a store: set OPBUILD_CACHE_DIR or HOME; nothing is kept");
+        }
+        None => {}
     }
     Ok(builder)
 }
@@ -68,23 +76,22 @@ pub(crate) fn note_targets(requests: &[Request], common: &Common, output: &Outpu
 }
 
 pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict> {
-    let mut builder = builder(&args.common)?;
+    let cancel = interrupt::cancel();
+    let mut builder = builder(&args.common, &cancel, output)?;
     if !args.no_kernel_meta {
         builder = builder.view(env::kernel_meta()?);
     }
-    let files = input::descriptor_files(&args.inputs)?;
+    let Found { files, mut unreadable } = input::descriptor_files(&args.inputs);
     let mut requests = Vec::new();
-    let mut unreadable = Vec::new();
-    for file in &files {
-        match input::read_descriptor(file) {
+    for file in files {
+        match input::read_descriptor(&file) {
             Ok(descriptor) => requests.push(request(descriptor, &args.common)),
-            Err(error) => {
-                output.error(&error);
-                unreadable.push((file, chain(&error)));
-            }
+            Err(error) => unreadable.push((file, error)),
         }
     }
+    unreadable.iter().for_each(|(_, error)| output.error(error));
     if requests.is_empty() {
+        output.quiet_result(&json!({ "unreadable": unreadable_json(&unreadable) }))?;
         return Ok(Verdict::Unusable);
     }
     note_targets(&requests, &args.common, output);
@@ -94,32 +101,46 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
     let report = builder.observer(move |event| observer.observe(event)).build(&requests);
     progress.done();
     let report = report?;
-    let network = network(&args.inputs);
-    let mut json = report_json(&report, &network, &args.common.target);
+    let mut json = report_json(&report, &network(&args.inputs), &args.common.target);
     if !unreadable.is_empty() {
-        let unreadable = unreadable.iter().map(|(file, error)| json!({ "file": file, "error": error }));
-        json["unreadable"] = unreadable.collect();
+        json["unreadable"] = unreadable_json(&unreadable);
     }
-    output.result(&report_text(&report), &json);
+    output.result(&report_text(&report), &json)?;
     let placed = tell(&report, output);
     Ok(match () {
+        () if cancel.is_cancelled() => Verdict::Interrupted,
         () if !unreadable.is_empty() => Verdict::Unusable,
         () if report.count(Outcome::Failed) > 0 || !placed => Verdict::Problems,
         () => Verdict::Good,
     })
 }
 
-/// Warnings, and where the kernels are. False if they are not where they should be.
+fn unreadable_json(unreadable: &[(PathBuf, anyhow::Error)]) -> Value {
+    let one = |(file, error): &(PathBuf, anyhow::Error)| json!({ "file": file.to_string_lossy(), "error": chain(error) });
+    unreadable.iter().map(one).collect()
+}
+
+/// Warnings, and whether the kernels are where the framework looks for them.
 pub(crate) fn tell(report: &BuildReport, output: &Output) -> bool {
     for warning in &report.warnings {
         output.warning(warning);
     }
     match &report.view {
+        None => true,
         Some(Err(error)) => {
             output.warning(&format!("kernels could not be put where the framework reads them: {error}"));
             false
         }
-        Some(Ok(_)) | None => true,
+        Some(Ok(placed)) => {
+            for name in &placed.contested {
+                output.warning(&format!(
+                    "operators of different kernels are all called `{}`: a framework would run one for the other, so \
+                     none is in kernel_meta; build them in ranks or folders of their own",
+                    one_line(name)
+                ));
+            }
+            placed.contested.is_empty()
+        }
     }
 }
 
@@ -135,19 +156,28 @@ pub(crate) fn report_text(report: &BuildReport) -> String {
     let mut text = String::new();
     // What was reused needs no line of its own, unless it is all there is to say.
     let few = report.kernels.len() <= 8;
-    for kernel in report.kernels.iter().filter(|kernel| few || kernel.outcome != Outcome::Reused) {
+    let interrupted = |kernel: &KernelReport| {
+        matches!(kernel.error.as_deref(), Some(JobError::Backend(BackendError::Cancelled)))
+    };
+    let worth_a_line =
+        |kernel: &&KernelReport| (few || kernel.outcome != Outcome::Reused) && !interrupted(kernel);
+    for kernel in report.kernels.iter().filter(worth_a_line) {
         let time = kernel.compile_time.map(|time| format!("{} ms", time.as_millis())).unwrap_or_default();
         let why = match (&kernel.reason, kernel.outcome) {
-            (Some(reason), Outcome::Failed) => format!("\n    {}", reason.replace('\n', "\n    ")),
-            (Some(reason), _) => format!("({reason})"),
+            (Some(reason), Outcome::Failed) => format!("\n    {}", printable(reason).replace('\n', "\n    ")),
+            (Some(reason), _) => format!("({})", one_line(reason)),
             (None, _) => String::new(),
         };
-        text.push_str(format!("{:9} {}  {time:>7}  {why}", kernel.outcome, kernel.name).trim_end());
+        text.push_str(
+            format!("{:9} {}  {time:>7}  {why}", kernel.outcome, one_line(&kernel.name)).trim_end(),
+        );
         text.push('\n');
     }
     text.push_str(&summary(report));
-    if let Some(Ok(folder)) = &report.view {
-        text.push_str(&format!("\nkernels are in {}", shortened(folder)));
+    if let Some(Ok(placed)) = &report.view
+        && placed.names > 0
+    {
+        text.push_str(&format!("\nkernels are in {}", shortened(&placed.folder)));
     }
     text
 }
@@ -207,8 +237,13 @@ fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
     for (outcome, count) in report.counts() {
         json[outcome.name()] = count.into();
     }
-    if let Some(Ok(folder)) = &report.view {
-        json["kernel_meta"] = folder.to_string_lossy().into();
+    match &report.view {
+        None => {}
+        Some(Ok(placed)) => {
+            json["kernel_meta"] = placed.folder.to_string_lossy().into();
+            json["contested_names"] = placed.contested.clone().into();
+        }
+        Some(Err(error)) => json["kernel_meta_error"] = error.to_string().into(),
     }
     json
 }

@@ -22,7 +22,10 @@ pub(crate) fn cache_dir() -> Option<PathBuf> {
         .or_else(|| var("ASCEND_CACHE_PATH").map(below))
         // The XDG rules: a relative path counts as unset.
         .or_else(|| var("XDG_CACHE_HOME").filter(|path| PathBuf::from(path).is_absolute()).map(below))
-        .or_else(|| var("HOME").map(|home| PathBuf::from(home).join(".cache/opbuild")))
+        // HOME, else what the system has on record for this user.
+        .or_else(|| {
+            std::env::home_dir().filter(|home| home.is_absolute()).map(|home| home.join(".cache/opbuild"))
+        })
 }
 
 /// Where the framework reads kernels: `MS_COMPILER_CACHE_PATH`, else here; rank `RANK_ID`, else 0.
@@ -32,7 +35,9 @@ pub(crate) fn kernel_meta() -> anyhow::Result<ViewConfig> {
         None => "0".to_owned(),
         Some(rank) => match rank.into_string() {
             Ok(rank) if is_safe_file_name(&rank) => rank,
-            Ok(rank) => bail!("RANK_ID is `{rank}`, expected letters, digits, `_`, `-` and `.` only"),
+            Ok(rank) => bail!(
+                "RANK_ID is `{rank}`, expected letters, digits, `_`, `-` and `.` only; it names a folder, rank_{rank}"
+            ),
             Err(rank) => bail!("RANK_ID is {rank:?}, expected letters, digits, `_`, `-` and `.` only"),
         },
     };
@@ -43,7 +48,8 @@ pub(crate) fn kernel_meta() -> anyhow::Result<ViewConfig> {
 pub(crate) fn cpu_config() -> anyhow::Result<CpuConfig> {
     let mut config = CpuConfig::new(var("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()));
     if let Some(compiler) = var("CC") {
-        config.compiler = Some(compiler.into_string().ok().context("CC is not UTF-8")?);
+        config.compiler =
+            Some(compiler.into_string().ok().context("CC is not UTF-8; name the compiler by another path")?);
     }
     Ok(config)
 }

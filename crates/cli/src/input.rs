@@ -1,11 +1,14 @@
 //! Reading what the command line names.
 #![expect(clippy::disallowed_methods, reason = "this is the command's I/O module")]
 
+use std::fs::OpenOptions;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use opbuild_descriptor::{Descriptor, MAX_INFO_BYTES, read_info};
+use rustix::fs::OFlags;
 
 /// Folders nested deeper than this are not looked into.
 const MAX_DEPTH: usize = 16;
@@ -13,7 +16,9 @@ const MAX_DEPTH: usize = 16;
 /// A file of at most `limit` bytes.
 pub(crate) fn read_file(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
     let cannot = || format!("cannot read `{}`", path.display());
-    let file = std::fs::File::open(path).with_context(cannot)?;
+    // A pipe without a writer would have us wait for ever.
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).with_context(cannot)?;
     let metadata = file.metadata().with_context(cannot)?;
     anyhow::ensure!(!metadata.is_dir(), "`{}` is a folder, expected a file", path.display());
     anyhow::ensure!(metadata.is_file(), "`{}` is not a regular file", path.display());
@@ -24,9 +29,9 @@ pub(crate) fn read_file(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The file at `path`, if there is one.
-pub(crate) fn read_beside(path: &Path, limit: u64) -> Option<Vec<u8>> {
-    path.is_file().then(|| read_file(path, limit).ok()).flatten()
+/// The file at `path`; `None` if there is nothing.
+pub(crate) fn read_beside(path: &Path, limit: u64) -> Option<anyhow::Result<Vec<u8>>> {
+    path.symlink_metadata().is_ok().then(|| read_file(path, limit))
 }
 
 /// Reads an operator descriptor.
@@ -35,36 +40,57 @@ pub(crate) fn read_descriptor(path: &Path) -> anyhow::Result<Descriptor> {
     read_info(&bytes).with_context(|| format!("`{}`", path.display()))
 }
 
-/// Every descriptor that `inputs` name; folders give the `.info` files below them, in order of their paths.
-pub(crate) fn descriptor_files(inputs: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for input in inputs {
-        if !input.is_dir() {
-            files.push(input.clone());
-            continue;
-        }
-        let before = files.len();
-        walk(input, MAX_DEPTH, &mut files)?;
-        let found = &mut files[before..];
-        anyhow::ensure!(!found.is_empty(), "there is no .info file in `{}`", input.display());
-        found.sort_unstable();
-    }
-    Ok(files)
+/// What the inputs come to.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// Descriptors, folders opened, each folder's in order of their paths.
+    pub(crate) files: Vec<PathBuf>,
+    /// What could not be looked into, and why.
+    pub(crate) unreadable: Vec<(PathBuf, anyhow::Error)>,
 }
 
-fn walk(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
-    let cannot = || format!("cannot read the folder `{}`", folder.display());
-    for entry in std::fs::read_dir(folder).with_context(cannot)? {
-        let entry = entry.with_context(cannot)?;
-        let (path, kind) = (entry.path(), entry.file_type().with_context(cannot)?);
+/// Every descriptor that `inputs` name; folders give the `.info` files below them.
+pub(crate) fn descriptor_files(inputs: &[PathBuf]) -> Found {
+    let mut found = Found::default();
+    for input in inputs {
+        if !input.is_dir() {
+            found.files.push(input.clone());
+            continue;
+        }
+        let (files, problems) = (found.files.len(), found.unreadable.len());
+        walk(input, MAX_DEPTH, &mut found);
+        if found.files.len() == files && found.unreadable.len() == problems {
+            let error = anyhow::anyhow!("there is no .info file in `{}`", input.display());
+            found.unreadable.push((input.clone(), error));
+        }
+        found.files[files..].sort_unstable();
+    }
+    found
+}
+
+fn walk(folder: &Path, depth: usize, found: &mut Found) {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) => {
+            let error =
+                anyhow::Error::new(error).context(format!("cannot read the folder `{}`", folder.display()));
+            return found.unreadable.push((folder.to_owned(), error));
+        }
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let Ok(kind) = entry.file_type() else { continue };
         let is_info = path.extension().is_some_and(|extension| extension == "info");
         // MindSpore's record of its own start, and the version notes of op packages, describe no operator.
         let is_other = ["Initialize.info", "version.info"].iter().any(|name| path.ends_with(name));
         if kind.is_dir() && depth > 0 {
-            walk(&path, depth - 1, files)?;
-        } else if is_info && !is_other && (kind.is_file() || kind.is_symlink()) {
-            files.push(path);
+            walk(&path, depth - 1, found);
+        } else if kind.is_dir() {
+            let error =
+                anyhow::anyhow!("`{}` is nested too deep; name it on the command line", path.display());
+            found.unreadable.push((path, error));
+        } else if is_info && !is_other {
+            found.files.push(path);
         }
     }
-    Ok(())
 }

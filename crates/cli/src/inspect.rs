@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::args::InspectArgs;
 use crate::input::{read_beside, read_file};
-use crate::output::{Output, Verdict, chain};
+use crate::output::{Output, Verdict, chain, one_line};
 
 /// What was found in a file: lines of (field, value), and what is wrong with it.
 struct Found {
@@ -45,13 +45,13 @@ pub(crate) fn inspect(args: &InspectArgs, output: &Output) -> anyhow::Result<Ver
             }
             Err(error) => {
                 output.error(&error);
-                json_files.push(json!({ "file": path, "error": chain(&error) }));
+                json_files.push(json!({ "file": path.to_string_lossy(), "error": chain(&error) }));
                 verdict = Verdict::Unusable;
             }
         }
     }
     if !text.is_empty() || !output.is_text() {
-        output.result(&text, &json!({ "files": json_files }));
+        output.result(&text, &json!({ "files": json_files }))?;
     }
     Ok(verdict)
 }
@@ -64,6 +64,7 @@ fn look(path: &Path) -> anyhow::Result<Found> {
             let object = ["o", "so"]
                 .iter()
                 .find_map(|suffix| read_beside(&path.with_extension(suffix), MAX_ENTRY_BYTES));
+            let object = object.transpose()?;
             Ok(pair(&read_file(path, MAX_INFO_BYTES)?, object.as_deref()))
         }
         "o" | "so" => Ok(object(&read_file(path, MAX_ENTRY_BYTES)?)),
@@ -269,10 +270,10 @@ fn found_text(path: &Path, found: &Found) -> String {
     let width = found.fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0).min(28);
     let mut text = format!("{}: {}\n", path.display(), found.kind);
     for (name, value) in &found.fields {
-        text.push_str(&format!("  {name:width$}  {value}\n"));
+        text.push_str(&format!("  {:width$}  {}\n", one_line(name), one_line(value)));
     }
     for problem in &found.problems {
-        text.push_str(&format!("  problem: {problem}\n"));
+        text.push_str(&format!("  problem: {}\n", one_line(problem)));
     }
     text
 }
@@ -281,7 +282,7 @@ fn found_json(path: &Path, found: &Found) -> Value {
     let fields: serde_json::Map<String, Value> =
         found.fields.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
     json!({
-        "file": path,
+        "file": path.to_string_lossy(),
         "kind": found.kind,
         "valid": found.problems.is_empty(),
         "fields": fields,

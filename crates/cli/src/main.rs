@@ -5,6 +5,7 @@ mod build;
 mod env;
 mod input;
 mod inspect;
+mod interrupt;
 mod output;
 mod progress;
 mod run;
@@ -30,8 +31,9 @@ fn main() -> ExitCode {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
         Ok(Verdict::Problems) => ExitCode::from(1),
         Ok(Verdict::Unusable) => ExitCode::from(2),
+        Ok(Verdict::Interrupted) => ExitCode::from(interrupt::EXIT_CODE),
         Err(error) => {
-            output.error(&error);
+            output.failure(&error);
             ExitCode::from(2)
         }
     }

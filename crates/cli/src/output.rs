@@ -1,9 +1,9 @@
 //! Printing: results to stdout, everything else to stderr.
-#![expect(clippy::print_stderr, reason = "this is where the command prints")]
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 
-use serde_json::Value;
+use anyhow::Context;
+use serde_json::{Value, json};
 
 use crate::args::Format;
 
@@ -14,8 +14,10 @@ pub(crate) enum Verdict {
     Good,
     /// Done, and problems were found: 1.
     Problems,
-    /// Some input could not be read: 2.
+    /// Some input could not be read, or nothing could be done: 2.
     Unusable,
+    /// Interrupted: 130.
+    Interrupted,
 }
 
 /// Prints in the format that was asked for.
@@ -33,29 +35,56 @@ impl Output {
     }
 
     /// The result: `text`, or `json`.
-    pub(crate) fn result(&self, text: &str, json: &Value) {
+    ///
+    /// # Errors
+    /// It cannot be written, and somebody was there to read it.
+    pub(crate) fn result(&self, text: &str, json: &Value) -> anyhow::Result<()> {
         let mut out = std::io::stdout().lock();
         let line = match self.format {
             Format::Text => text.trim_end().to_owned(),
             Format::Json => json.to_string(),
         };
-        // A reader that has gone away (`| head`) is no error of ours.
-        let _ = writeln!(out, "{line}");
+        match writeln!(out, "{line}").and_then(|()| out.flush()) {
+            // A reader that has gone away (`| head`) has all it wants.
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Err(error).context("cannot write the result")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A result that in text has been told already.
+    pub(crate) fn quiet_result(&self, json: &Value) -> anyhow::Result<()> {
+        if self.is_text() { Ok(()) } else { self.result("", json) }
     }
 
     /// Something to know that is not the result.
     pub(crate) fn note(&self, text: &str) {
-        eprintln!("note: {text}");
+        say("note", text);
     }
 
     pub(crate) fn warning(&self, text: &str) {
-        eprintln!("warning: {text}");
+        say("warning", text);
     }
 
     /// An error with what caused it.
     pub(crate) fn error(&self, error: &anyhow::Error) {
-        eprintln!("error: {}", chain(error));
+        say("error", &chain(error));
     }
+
+    /// The error that ended a command: told to people, and in JSON in place of the result.
+    pub(crate) fn failure(&self, error: &anyhow::Error) {
+        self.error(error);
+        if !self.is_text() {
+            // The error itself may be that nothing can be written.
+            let _ = self.result("", &json!({ "error": chain(error) }));
+        }
+    }
+}
+
+/// A line on stderr. If that cannot be written there is nobody to tell.
+fn say(kind: &str, text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{kind}: {}", printable(text));
 }
 
 /// An error and its causes in one line, a cause that an error already tells left out.
@@ -71,7 +100,35 @@ pub(crate) fn chain(error: &anyhow::Error) -> String {
     text
 }
 
+/// Text with nothing in it that a terminal would obey. Lines stay lines.
+pub(crate) fn printable(text: &str) -> String {
+    let plain = |letter: char| !letter.is_control() || matches!(letter, '\n' | '\t');
+    if text.chars().all(plain) {
+        return text.to_owned();
+    }
+    let escape =
+        |letter: char| if plain(letter) { letter.to_string() } else { letter.escape_default().to_string() };
+    text.chars().map(escape).collect()
+}
+
+/// A name from a file: one line, whatever is in it.
+pub(crate) fn one_line(name: &str) -> String {
+    printable(&name.replace('\n', "\\n").replace('\t', "\\t"))
+}
+
 /// `1 kernel`, `2 kernels`.
 pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_from_a_file_reaches_a_terminal_raw() {
+        assert_eq!(printable("a\x1b[31mb\nc"), "a\\u{1b}[31mb\nc");
+        assert_eq!(one_line("a\nreused fake"), "a\\nreused fake");
+        assert_eq!(one_line("Default/Square-op1"), "Default/Square-op1");
+    }
 }

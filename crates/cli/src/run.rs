@@ -4,14 +4,15 @@ use std::num::NonZeroUsize;
 
 use anyhow::{Context, bail};
 use opbuild::Outcome;
+use opbuild_artifact::Artifact;
 use opbuild_backend::Buffer;
 use opbuild_descriptor::{Arg, Job, Tensor};
 use serde_json::{Value, json};
 
 use crate::args::RunArgs;
 use crate::build::{backend, builder, note_targets, request, summary, tell};
-use crate::input;
 use crate::output::{Output, Verdict};
+use crate::{input, interrupt};
 
 pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
     let request = request(input::read_descriptor(&args.input)?, &args.common);
@@ -19,23 +20,22 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
     let inputs = inputs(&job, &args.input_values)?;
     note_targets(std::slice::from_ref(&request), &args.common, output);
 
-    let report = builder(&args.common)?.build(std::slice::from_ref(&request))?;
+    let cancel = interrupt::cancel();
+    let report = builder(&args.common, &cancel, output)?.build(std::slice::from_ref(&request))?;
     tell(&report, output);
     let Some(kernel) = report.kernels.first() else { bail!("the build gave no kernel") };
+    let problem = |error: anyhow::Error| {
+        output.failure(&error);
+        Ok(if cancel.is_cancelled() { Verdict::Interrupted } else { Verdict::Problems })
+    };
     let Some(artifact) = &kernel.artifact else {
         let reason = kernel.reason.as_deref().unwrap_or("no reason was given");
-        output.error(&anyhow::anyhow!("`{}` could not be built: {reason}", kernel.name));
-        return Ok(Verdict::Problems);
+        return problem(anyhow::anyhow!("`{}` could not be built: {reason}", kernel.name));
     };
-    let backend = backend(&args.common)?;
-    let loader =
-        backend.loader().with_context(|| format!("backend `{}` cannot run kernels here", backend.name()))?;
-    let loaded = loader.load(artifact, &job)?;
-    let mut outputs: Vec<Buffer> = loaded.output_bytes().iter().map(|bytes| Buffer::zeroed(*bytes)).collect();
-    let input_buffers: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
-    let mut output_buffers: Vec<&mut [u8]> = outputs.iter_mut().map(Buffer::bytes_mut).collect();
-    let threads = args.common.jobs.or_else(|| std::thread::available_parallelism().ok());
-    loaded.launch(&input_buffers, &mut output_buffers, threads.unwrap_or(NonZeroUsize::MIN))?;
+    let outputs = match launch(args, artifact, &job, &inputs) {
+        Ok(outputs) => outputs,
+        Err(error) => return problem(error.context("the kernel was built, and cannot be run")),
+    };
 
     let tensors = job.ops.iter().flat_map(|op| &op.outputs).flat_map(Arg::iter);
     let (mut text, mut json_outputs) = (String::new(), Vec::new());
@@ -59,8 +59,22 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
         "reused": report.count(Outcome::Reused),
         "outputs": json_outputs,
     });
-    output.result(&text, &json);
+    output.result(&text, &json)?;
     Ok(Verdict::Good)
+}
+
+/// Loads the kernel and runs it once.
+fn launch(args: &RunArgs, artifact: &Artifact, job: &Job, inputs: &[Buffer]) -> anyhow::Result<Vec<Buffer>> {
+    let backend = backend(&args.common)?;
+    let loader =
+        backend.loader().with_context(|| format!("backend `{}` has no loader here", backend.name()))?;
+    let loaded = loader.load(artifact, job)?;
+    let mut outputs: Vec<Buffer> = loaded.output_bytes().iter().map(|bytes| Buffer::zeroed(*bytes)).collect();
+    let input_buffers: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
+    let mut output_buffers: Vec<&mut [u8]> = outputs.iter_mut().map(Buffer::bytes_mut).collect();
+    let threads = args.common.jobs.or_else(|| std::thread::available_parallelism().ok());
+    loaded.launch(&input_buffers, &mut output_buffers, threads.unwrap_or(NonZeroUsize::MIN))?;
+    Ok(outputs)
 }
 
 /// The values of every input, as the command line gives them.

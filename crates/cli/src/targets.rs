@@ -26,7 +26,7 @@ pub(crate) fn targets(output: &Output) -> anyhow::Result<Verdict> {
             "operators": operators,
         }));
     }
-    output.result(&text, &json!({ "backends": json_backends }));
+    output.result(&text, &json!({ "backends": json_backends }))?;
     Ok(if compiler.is_ok() { Verdict::Good } else { Verdict::Problems })
 }
 

@@ -93,7 +93,8 @@ fn read_only_store() -> Result<(), Failed> {
     let other = place.write("other.info", square_of(7));
     let ran = place.run(&["build", other.to_str().unwrap(), SQUARE, "--format", "json"]).ended_with(0);
     assert_eq!(ran.stderr.matches("warning").count(), 1, "{ran:?}");
-    assert_eq!((ran.count("compiled"), ran.count("failed")), (2 - ran.count("reused"), 0), "{ran:?}");
+    // What cannot be written can still be read.
+    assert_eq!((ran.count("compiled"), ran.count("reused"), ran.count("failed")), (1, 1, 0), "{ran:?}");
     let read = ["build", SQUARE, "--op_compiler_cache_mode", "read-only", "--format", "json"];
     assert_eq!(place.run(&read).ended_with(0).count("reused"), 1);
     Ok(())
@@ -103,8 +104,7 @@ fn full_temporary() -> Result<(), Failed> {
     let place = Place::new();
     let disk = Mounted::new(&place.path("tmp"), "size=256k").ok_or("mount")?;
     disk.fill(0);
-    let ran = place.run(&["build", SQUARE, "--no-kernel-meta"]);
-    assert!(matches!(ran.code, Some(1 | 2)), "{ran:?}");
+    let ran = place.run(&["build", SQUARE, "--no-kernel-meta"]).ended_with(1);
     let told = format!("{}{}", ran.stdout, ran.stderr);
     assert!(told.contains("No space left") || told.contains("no space left"), "{ran:?}");
     assert!(!told.contains("panicked") && place.entries().is_empty());

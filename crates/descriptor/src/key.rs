@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use opbuild_digest::{Digest, Fingerprint, Hasher, ParseDigestError};
 
@@ -51,7 +52,7 @@ pub struct KeyParts {
     /// For what it is built.
     pub spec: Digest,
     /// What all kernels of the toolchain share.
-    pub toolchain: Fingerprint,
+    pub toolchain: Arc<Fingerprint>,
     /// What only this operator depends on.
     pub op_sources: Fingerprint,
 }
@@ -62,9 +63,10 @@ impl KeyParts {
         backend: &str,
         job: &Job,
         spec: &EffectiveSpec,
-        toolchain: Fingerprint,
+        toolchain: impl Into<Arc<Fingerprint>>,
         op_sources: Fingerprint,
     ) -> Self {
+        let toolchain = toolchain.into();
         Self { backend: backend.to_owned(), job: job.digest(), spec: spec.digest(), toolchain, op_sources }
     }
 

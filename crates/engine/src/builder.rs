@@ -9,10 +9,11 @@ use opbuild_backend::{Backend, Cancel};
 use opbuild_descriptor::{BuildSpec, Descriptor};
 use opbuild_store::{Access, Config, Mode, Store};
 
-use crate::event::Event;
+use crate::event::{Event, Observer};
 use crate::make::Maker;
 use crate::plan::Plan;
 use crate::report::{BuildReport, KernelReport};
+use crate::warnings::{Cause, Warnings};
 use crate::work::WorkRoot;
 use crate::{BuildError, DigestMemo, Outcome, parallel, view};
 
@@ -56,8 +57,6 @@ pub struct ViewConfig {
     pub rank: String,
 }
 
-type Observer = dyn Fn(Event<'_>) + Send + Sync;
-
 /// Builds operators with one backend and one store.
 pub struct Builder {
     pub(crate) backend: Arc<dyn Backend>,
@@ -68,7 +67,7 @@ pub struct Builder {
     observer: Option<Arc<Observer>>,
     pub(crate) cancel: Cancel,
     view: Option<ViewConfig>,
-    work_base: PathBuf,
+    pub(crate) work_base: PathBuf,
 }
 
 impl Builder {
@@ -148,18 +147,18 @@ impl Builder {
     /// # Errors
     /// Nothing could be built at all. A kernel that fails is in the report.
     pub fn build(&self, requests: &[Request]) -> Result<BuildReport, BuildError> {
-        let began = Instant::now();
+        let (began, clock) = (Instant::now(), SystemTime::now());
         let warnings = Warnings::new(self.observer.clone());
         let store = self.open_store(&warnings)?;
-        let work = WorkRoot::open(&self.work_base)
-            .map_err(|source| BuildError::WorkFolder { path: self.work_base.clone(), source })?;
-        let memo = DigestMemo::open(work.memo());
+        // Without a work folder nothing can be compiled, but what is in the store can be taken.
+        let work = WorkRoot::open(&self.work_base);
+        let memo = work.as_ref().map(|work| DigestMemo::open(work.memo())).unwrap_or_default();
 
         let plan = Plan::new(self, requests, &memo)?;
         self.tell(Event::Planned { operators: requests.len(), kernels: plan.kernels.len() });
         let threads = self.jobs.unwrap_or_else(|| self.backend.concurrency());
-        let maker = Maker::new(self, store.as_ref(), &plan, &work, &memo, &warnings, SystemTime::now());
-        let mut kernels = self.make_all(&maker, &plan, threads);
+        let maker = Maker::new(self, store.as_ref(), &plan, &work, &memo, &warnings, clock)?;
+        let kernels = self.make_all(&maker, &plan, threads);
         maker.sync(&kernels);
         memo.save();
 
@@ -168,22 +167,19 @@ impl Builder {
             targets: plan.targets(),
             operators: requests.len(),
             kernel_of: plan.kernel_of,
-            kernels: Vec::new(),
+            kernels,
             warnings: Vec::new(),
             view: None,
             elapsed: Duration::ZERO,
         };
-        report.kernels.append(&mut kernels);
-        if let Some(config) = &self.view {
-            report.view = Some(view::materialise(config, requests, &report, &warnings));
-        }
+        report.view = self.view.as_ref().map(|config| view::materialise(config, requests, &report));
         report.warnings = warnings.take();
         report.elapsed = began.elapsed();
         Ok(report)
     }
 
     /// Looks up every kernel, then makes those that are missing.
-    fn make_all(&self, maker: &Maker<'_>, plan: &Plan, threads: NonZeroUsize) -> Vec<KernelReport> {
+    fn make_all(&self, maker: &Maker<'_>, plan: &Plan<'_>, threads: NonZeroUsize) -> Vec<KernelReport> {
         let readers = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         // A few look-ups are done sooner than a thread is started.
         let readers = if plan.kernels.len() < 64 { NonZeroUsize::MIN } else { readers };
@@ -233,11 +229,11 @@ impl Builder {
         // What cannot be written may still be read: a hit is never lost for that.
         match open(Access::ReadOnly) {
             Ok(store) if mode.takes() => {
-                warnings.once(&format!("kernels are built and not kept: {error}"));
+                warnings.tell(Cause::Keeping, &format!("kernels are built and not kept: {error}"));
                 Ok(Some(store))
             }
             _ => {
-                warnings.once(&format!("building without the store: {error}"));
+                warnings.tell(Cause::Store, &format!("building without the store: {error}"));
                 Ok(None)
             }
         }
@@ -262,33 +258,5 @@ impl std::fmt::Debug for Builder {
             .field("mode", &self.mode)
             .field("view", &self.view)
             .finish_non_exhaustive()
-    }
-}
-
-/// Things to be known, each told once.
-pub(crate) struct Warnings {
-    told: std::sync::Mutex<Vec<String>>,
-    observer: Option<Arc<Observer>>,
-}
-
-impl Warnings {
-    fn new(observer: Option<Arc<Observer>>) -> Self {
-        Self { told: std::sync::Mutex::default(), observer }
-    }
-
-    pub(crate) fn once(&self, text: &str) {
-        let mut told = self.told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if told.iter().any(|known| known == text) {
-            return;
-        }
-        told.push(text.to_owned());
-        drop(told);
-        if let Some(observer) = &self.observer {
-            observer(Event::Warning { text });
-        }
-    }
-
-    fn take(self) -> Vec<String> {
-        self.told.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -5,7 +5,7 @@ use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use rustix::fs::OFlags;
 
@@ -32,17 +32,20 @@ pub(crate) fn read_own(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// How files begin that are being written.
+pub(crate) const TEMP: &str = ".new-";
+
 /// Replaces a file as a whole.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().ok_or_else(|| io::Error::other("no folder"))?;
-    let mut temp = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
+    let mut temp = tempfile::Builder::new().prefix(TEMP).tempfile_in(folder)?;
     temp.write_all(bytes)?;
     temp.persist(path).map(drop).map_err(|error| error.error)
 }
 
-/// Makes a folder that only this user can use, or takes one that is.
+/// Makes a folder for this user, or takes one that is this user's and that nobody else can write to.
 pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
-    match DirBuilder::new().recursive(true).mode(0o700).create(path) {
+    match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
@@ -65,14 +68,14 @@ pub(crate) fn create_locked(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether the owner of the lock file at `path` is gone, and has been for `age`.
-pub(crate) fn is_abandoned(path: &Path, age: Duration) -> bool {
-    let look = || -> io::Result<bool> {
-        let file = OpenOptions::new().read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)?;
-        let old = file.metadata()?.modified()?.elapsed().is_ok_and(|idle| idle >= age);
-        Ok(old && file.try_lock().is_ok())
-    };
-    look().unwrap_or(false)
+/// The lock of a work folder whose owner is gone; held, so that nobody else takes the folder meanwhile.
+pub(crate) fn take_abandoned(path: &Path) -> Option<File> {
+    let flags = OFlags::NOFOLLOW.bits() as i32;
+    let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path).ok()?;
+    file.try_lock().ok()?;
+    // Another sweeper may have removed it, and its name may be another's by now.
+    let (ours, there) = (file.metadata().ok()?, std::fs::symlink_metadata(path).ok()?);
+    ((ours.dev(), ours.ino()) == (there.dev(), there.ino())).then_some(file)
 }
 
 pub(crate) fn remove_file(path: &Path) {

@@ -26,14 +26,6 @@ pub enum BuildError {
         /// The mode.
         mode: opbuild_store::Mode,
     },
-    /// There is no place for compilers to work in.
-    #[error("cannot make a work folder in `{path}`: {source}; set TMPDIR to a folder that can be written")]
-    WorkFolder {
-        /// Where it was tried.
-        path: std::path::PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
 }
 
 /// Why one kernel could not be built.
@@ -44,12 +36,22 @@ pub enum JobError {
     #[error(transparent)]
     Backend(#[from] BackendError),
     /// The compiler made something that is not the kernel its `.json` says.
-    #[error("the compiled kernel `{kernel}` is not valid and was not kept: {refusal}")]
+    #[error(
+        "the compiled kernel `{kernel}` is not valid and was not kept: {refusal}; is the compiler the one it should be?"
+    )]
     Invalid {
         /// The kernel's name.
         kernel: String,
         /// What is wrong.
         refusal: Box<Refusal>,
+    },
+    /// The compiler made a valid kernel, but not the one it was asked for.
+    #[error("the compiler was asked for the kernel `{kernel}` and made `{found}`; it was not kept")]
+    AnotherKernel {
+        /// The name asked for.
+        kernel: String,
+        /// The name in the `.json`.
+        found: String,
     },
     /// The stored entry lacks what a kernel has.
     #[error("the stored kernel `{kernel}` has no member `{member}`")]
@@ -74,7 +76,9 @@ pub enum JobError {
         reason: String,
     },
     /// No work folder could be made for the compiler.
-    #[error("cannot make a work folder in `{path}`: {source}; free some space, or set TMPDIR")]
+    #[error(
+        "cannot make a work folder in `{path}`: {source}; free some space, or set TMPDIR to another folder"
+    )]
     WorkFolder {
         /// Where.
         path: std::path::PathBuf,
@@ -84,21 +88,30 @@ pub enum JobError {
 }
 
 impl JobError {
-    /// Whether an equal compile would fail the same way, so that those who wait need not try.
-    pub(crate) fn is_deterministic(&self) -> bool {
+    /// Whether an equal compile elsewhere would fail the same way, so that those who wait for it need not try.
+    ///
+    /// A compiler that was killed, or had no room, says nothing of the next attempt.
+    pub(crate) fn would_repeat(&self) -> bool {
         match self {
-            Self::Invalid { .. } => true,
+            Self::Invalid { .. } | Self::AnotherKernel { .. } => true,
+            Self::Backend(BackendError::Compile { status, log_tail, .. }) => {
+                let starved =
+                    ["No space left", "Cannot allocate memory", "out of memory", "Killed", "Disk quota"];
+                !status.contains("signal") && !starved.iter().any(|sign| log_tail.contains(sign))
+            }
             Self::Backend(error) => matches!(
                 error,
-                BackendError::Unsupported(_)
-                    | BackendError::Compile { .. }
-                    | BackendError::Output { .. }
-                    | BackendError::Deadline { .. }
+                BackendError::Unsupported(_) | BackendError::Output { .. } | BackendError::Deadline { .. }
             ),
             Self::Incomplete { .. }
             | Self::Required { .. }
             | Self::Elsewhere { .. }
             | Self::WorkFolder { .. } => false,
         }
+    }
+
+    /// Whether it failed for want of time.
+    pub(crate) fn is_deadline(&self) -> bool {
+        matches!(self, Self::Backend(BackendError::Deadline { .. }))
     }
 }

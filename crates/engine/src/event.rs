@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::Outcome;
 
+/// Who is told what happens.
+pub(crate) type Observer = dyn Fn(Event<'_>) + Send + Sync;
+
 /// Something that happened in a build. Sent from the build's threads, in no particular order between kernels.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]

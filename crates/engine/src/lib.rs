@@ -14,7 +14,8 @@
 //!   store ([`Mode::ReadOnly`], [`Mode::Require`]) fail.
 //! * A job that fails does not stop the others; the report has one outcome for each kernel.
 //!
-//! No global state, no printing, no environment; everything is `Send + Sync`.
+//! No global state and no printing; of the environment only the system's temporary folder is used, unless
+//! [`Builder::work_base`] names another. Everything is `Send + Sync`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -43,6 +44,7 @@ mod builder;
 mod disk;
 mod error;
 mod event;
+mod handover;
 mod header;
 mod make;
 mod memo;
@@ -50,6 +52,7 @@ mod parallel;
 mod plan;
 mod report;
 mod view;
+mod warnings;
 mod work;
 
 pub use builder::{Builder, Request, ViewConfig};
@@ -57,7 +60,7 @@ pub use error::{BuildError, JobError};
 pub use event::Event;
 pub use memo::DigestMemo;
 pub use opbuild_store::Mode;
-pub use report::{BuildReport, KernelReport, Outcome};
+pub use report::{BuildReport, KernelReport, Outcome, Placed};
 
 /// The README's example, compiled and run.
 #[cfg(doctest)]

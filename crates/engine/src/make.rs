@@ -1,5 +1,6 @@
 //! One kernel: look up, and if it is missing, compile once, validate, publish.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,12 +15,13 @@ use opbuild_store::{
 };
 use opbuild_validator::{RULES_VERSION, validate};
 
-use crate::builder::{Builder, Warnings};
+use crate::builder::Builder;
 use crate::event::Event;
 use crate::plan::{Keyed, Plan, Planned, State};
 use crate::report::KernelReport;
+use crate::warnings::{Cause, Warnings};
 use crate::work::WorkRoot;
-use crate::{JobError, Outcome, header};
+use crate::{BuildError, JobError, Outcome, handover, header};
 
 /// Names of an entry's members.
 const JSON: &str = "json";
@@ -30,7 +32,7 @@ const HEADER: &str = "header";
 /// Makes the kernels of one build.
 pub(crate) struct Maker<'a> {
     builder: &'a Builder,
-    work: &'a WorkRoot,
+    work: &'a io::Result<WorkRoot>,
     files: &'a dyn FileDigests,
     warnings: &'a Warnings,
     /// The store's part for each target of the plan.
@@ -60,25 +62,31 @@ impl<'a> Maker<'a> {
     pub(crate) fn new(
         builder: &'a Builder,
         store: Option<&Store>,
-        plan: &Plan,
-        work: &'a WorkRoot,
+        plan: &Plan<'_>,
+        work: &'a io::Result<WorkRoot>,
         files: &'a dyn FileDigests,
         warnings: &'a Warnings,
         began: SystemTime,
-    ) -> Self {
+    ) -> Result<Self, BuildError> {
         let mut shelves = Vec::new();
         for target in plan.targets() {
             match store.map(|store| store.target(&target)) {
                 Some(Ok(shelf)) => shelves.push((target, shelf)),
-                Some(Err(error)) => warnings.once(&format!("building without the store: {error}")),
+                Some(Err(source)) if builder.mode.insists() => {
+                    return Err(BuildError::Store { mode: builder.mode, source });
+                }
+                Some(Err(error)) => {
+                    warnings.tell(Cause::Store, &format!("building without the store: {error}"));
+                }
                 None => {}
             }
         }
-        Self { builder, work, files, warnings, shelves, began, cannot_keep: AtomicBool::new(false) }
+        let cannot_keep = AtomicBool::new(false);
+        Ok(Self { builder, work, files, warnings, shelves, began, cannot_keep })
     }
 
     /// The kernel, if it is in the store and may be taken from there.
-    pub(crate) fn look_up(&self, planned: &Planned) -> Result<KernelReport, Missing> {
+    pub(crate) fn look_up(&self, planned: &Planned<'_>) -> Result<KernelReport, Missing> {
         let began = Instant::now();
         let missing = |reason: &str| Missing { reason: reason.to_owned(), damaged: false };
         let keyed = planned.keyed().ok_or_else(|| missing("refused by the backend"))?;
@@ -89,7 +97,7 @@ impl<'a> Maker<'a> {
         if !mode.takes() {
             return Err(missing(&format!("cache mode is {mode}")));
         }
-        let shelf = self.shelf(keyed).ok_or_else(|| missing("there is no store"))?;
+        let shelf = self.shelf(keyed).ok_or_else(|| missing("there is no store that can be used"))?;
         match shelf.get(keyed.key.digest()) {
             Lookup::Hit(entry) => {
                 let made = self.take_entry(keyed, &entry, Outcome::Reused).map_err(|error| Missing {
@@ -101,7 +109,7 @@ impl<'a> Maker<'a> {
             }
             Lookup::Miss(miss) => {
                 if let Miss::Untrusted(_) | Miss::Trouble(_) = &miss {
-                    self.warnings.once(&miss.to_string());
+                    self.warnings.tell(Cause::Reading, &miss.to_string());
                 }
                 Err(Missing { reason: miss.to_string(), damaged: matches!(miss, Miss::Damaged(_)) })
             }
@@ -109,18 +117,18 @@ impl<'a> Maker<'a> {
     }
 
     /// Makes a kernel that is missing.
-    pub(crate) fn make(&self, planned: &Planned, missing: &Missing) -> KernelReport {
+    pub(crate) fn make(&self, planned: &Planned<'_>, missing: &Missing) -> KernelReport {
         let began = Instant::now();
         let made = match &planned.state {
             State::Refused(error) => {
                 let error = error.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
                 Err(JobError::Backend(error.unwrap_or(BackendError::Cancelled)))
             }
-            State::Keyed(keyed) if keyed.spec.debug => {
-                self.compile(planned, keyed, missing, Outcome::Bypassed)
-            }
             State::Keyed(keyed) if self.builder.mode == Mode::Require => {
                 Err(JobError::Required { kernel: keyed.name.to_string(), why: missing.reason.clone() })
+            }
+            State::Keyed(keyed) if keyed.spec.debug => {
+                self.compile(planned, keyed, missing, Outcome::Bypassed)
             }
             State::Keyed(keyed) => match self.shelf(keyed).filter(|shelf| self.keeps_in(shelf)) {
                 Some(shelf) => self.make_once(planned, keyed, shelf, missing),
@@ -144,7 +152,7 @@ impl<'a> Maker<'a> {
     /// Makes the kernel under its lock, so that of all processes that miss it one compiles.
     fn make_once(
         &self,
-        planned: &Planned,
+        planned: &Planned<'_>,
         keyed: &Keyed,
         shelf: &TargetStore,
         missing: &Missing,
@@ -156,9 +164,10 @@ impl<'a> Maker<'a> {
         let made = self.compile(planned, keyed, missing, Outcome::Compiled);
         match &made {
             Ok(made) => self.publish(planned, keyed, shelf, made, missing),
-            Err(error) if error.is_deterministic() => {
+            Err(error) if error.would_repeat() => {
                 if let Some(lock) = lock {
-                    lock.release_failed(&error.to_string());
+                    let limit = self.builder.deadline.filter(|_| error.is_deadline());
+                    lock.release_failed(&handover::write(&error.to_string(), limit));
                 }
             }
             Err(_) => {}
@@ -169,40 +178,43 @@ impl<'a> Maker<'a> {
     /// The kernel's lock; none where there are no locks, or when waiting took too long.
     fn lock(
         &self,
-        planned: &Planned,
+        planned: &Planned<'_>,
         keyed: &Keyed,
         shelf: &TargetStore,
     ) -> Result<Option<KeyLock>, JobError> {
-        let key = keyed.key.digest();
         let cancelled = || self.builder.cancel.is_cancelled();
-        let now = Patience { deadline: Some(Instant::now()), cancelled: &cancelled };
-        let outcome = match shelf.lock(key, now) {
-            Ok(LockOutcome::TimedOut) => {
-                self.builder.tell(Event::Waiting { kernel: planned.name() });
-                // The holder's compile ends by the same deadline as ours would.
-                let deadline =
-                    self.builder.deadline.and_then(|deadline| Instant::now().checked_add(deadline));
-                shelf.lock(key, Patience { deadline, cancelled: &cancelled })
-            }
-            other => other,
-        };
-        match outcome {
-            Ok(LockOutcome::Acquired(lock)) => Ok(Some(lock)),
-            Ok(LockOutcome::HolderFailed(reason)) => Err(JobError::Elsewhere { reason }),
-            Ok(LockOutcome::Cancelled) => Err(BackendError::Cancelled.into()),
-            Ok(LockOutcome::TimedOut) => {
-                self.warnings
-                    .once("another process holds a kernel's lock for too long; compiling without it");
-                Ok(None)
-            }
-            Ok(LockOutcome::Unsupported) => {
-                self.warnings
-                    .once("the store's file system has no locks; processes may compile the same kernel");
-                Ok(None)
-            }
-            Err(error) => {
-                self.cannot_keep(&error);
-                Ok(None)
+        let on_wait = || self.builder.tell(Event::Waiting { kernel: planned.name() });
+        // The holder's compile ends by the same deadline as ours would.
+        let deadline = self.builder.deadline.and_then(|deadline| Instant::now().checked_add(deadline));
+        let patience = Patience { deadline, cancelled: &cancelled, on_wait: Some(&on_wait) };
+        loop {
+            match shelf.lock(keyed.key.digest(), patience) {
+                Ok(LockOutcome::Acquired(lock)) => return Ok(Some(lock)),
+                Ok(LockOutcome::HolderFailed(left)) => {
+                    if let Some(reason) = handover::read(&left, self.builder.deadline) {
+                        return Err(JobError::Elsewhere { reason });
+                    }
+                    // It had less time than we have: its failure is not ours.
+                }
+                Ok(LockOutcome::Cancelled) => return Err(BackendError::Cancelled.into()),
+                Ok(LockOutcome::TimedOut) => {
+                    let text = "another process holds a kernel's lock for too long; compiling without it";
+                    self.warnings.tell(Cause::Locks, text);
+                    return Ok(None);
+                }
+                Ok(LockOutcome::Unsupported) => {
+                    let text = "the store's file system has no locks; processes may compile the same kernel";
+                    self.warnings.tell(Cause::Locks, text);
+                    return Ok(None);
+                }
+                Err(error) if error.stops_every_write() => {
+                    self.cannot_keep(&error);
+                    return Ok(None);
+                }
+                Err(error) => {
+                    self.warnings.tell(Cause::Locks, &format!("compiling without a lock: {error}"));
+                    return Ok(None);
+                }
             }
         }
     }
@@ -216,15 +228,17 @@ impl<'a> Maker<'a> {
                 new_enough.then(|| self.take_entry(keyed, &entry, Outcome::Shared).ok()).flatten()
             }
             Lookup::Miss(Miss::Damaged(judged)) => {
-                self.warnings.once(&format!(
+                let path = shelf.path(keyed.key.digest());
+                let text = format!(
                     "a damaged entry is set aside and built again: `{}`: {}",
-                    shelf.path(keyed.key.digest()).display(),
+                    path.display(),
                     judged.damage
-                ));
+                );
+                self.warnings.tell(Cause::Damage, &text);
                 if let Some(lock) = lock
                     && let Err(error) = shelf.quarantine(keyed.key.digest(), &judged, lock)
                 {
-                    self.cannot_keep(&error);
+                    self.warnings.tell(Cause::Keeping, &error.to_string());
                 }
                 None
             }
@@ -243,6 +257,10 @@ impl<'a> Maker<'a> {
         let artifact = Artifact { json, object, extra: header::extra_members(entry) };
         if entry.validation() < RULES_VERSION {
             self.validate(keyed, &artifact)?;
+            // Once is enough. If this cannot be written, it is done again next time.
+            if let Some(shelf) = self.shelf(keyed).filter(|shelf| self.keeps_in(shelf)) {
+                let _ = shelf.restamp(entry, RULES_VERSION);
+            }
         }
         let digests = (object_digest, json_digest);
         Ok(Made { artifact, digests, outcome, reason: None, compile_time: None })
@@ -250,7 +268,7 @@ impl<'a> Maker<'a> {
 
     fn compile(
         &self,
-        planned: &Planned,
+        planned: &Planned<'_>,
         keyed: &Keyed,
         missing: &Missing,
         outcome: Outcome,
@@ -260,11 +278,14 @@ impl<'a> Maker<'a> {
         }
         self.builder.tell(Event::Started { kernel: planned.name() });
         let began = Instant::now();
-        let folder = self.work.folder();
-        let folder =
-            folder.map_err(|source| JobError::WorkFolder { path: self.work.dir().to_owned(), source })?;
+        let no_folder = |source: &io::Error| JobError::WorkFolder {
+            path: self.builder.work_base.clone(),
+            source: io::Error::new(source.kind(), source.to_string()),
+        };
+        let work = self.work.as_ref().map_err(no_folder)?;
+        let folder = work.folder().map_err(|source| no_folder(&source))?;
         let compiled = self.builder.backend.compile(&CompileRequest {
-            job: &planned.job,
+            job: planned.job,
             spec: &keyed.spec,
             name: &keyed.name,
             work_dir: folder.dir(),
@@ -272,12 +293,11 @@ impl<'a> Maker<'a> {
             cancel: &self.builder.cancel,
         });
         let artifact = compiled.map_err(|mut error| {
-            if let BackendError::Compile { log: Some(log), .. } = &mut error {
-                let name = log.file_name().map(PathBuf::from).unwrap_or_default();
-                match self.work.keep_failed(&folder, keyed.name.as_str()) {
-                    Some(kept) => *log = kept.join(name),
-                    None => *log = folder.dir().join(name),
-                }
+            if let BackendError::Compile { log, .. } = &mut error
+                && let Some(written) = log.take()
+            {
+                let name = written.file_name().map(PathBuf::from).unwrap_or_default();
+                *log = work.keep_failed(&folder, keyed.name.as_str()).map(|kept| kept.join(name));
             }
             error
         })?;
@@ -287,23 +307,36 @@ impl<'a> Maker<'a> {
         Ok(Made { digests, artifact, outcome, reason: Some(missing.reason.clone()), compile_time })
     }
 
+    /// Whether the artifact is a kernel as its `.json` says, and the one that was asked for.
     fn validate(&self, keyed: &Keyed, artifact: &Artifact) -> Result<(), JobError> {
+        let kernel = || keyed.name.to_string();
         let expectations = self.builder.backend.expectations(&keyed.spec);
-        validate(&artifact.json, &artifact.object, &expectations).map(drop).map_err(|refusal| {
-            JobError::Invalid { kernel: keyed.name.to_string(), refusal: Box::new(refusal) }
-        })
+        let report = validate(&artifact.json, &artifact.object, &expectations)
+            .map_err(|refusal| JobError::Invalid { kernel: kernel(), refusal: Box::new(refusal) })?;
+        let names = report.meta.entry_names();
+        match names.iter().find(|name| !name.starts_with(keyed.name.as_str())) {
+            Some(other) => Err(JobError::AnotherKernel { kernel: kernel(), found: (*other).to_owned() }),
+            None => Ok(()),
+        }
     }
 
     /// Puts a compiled kernel into the store. If that fails the kernel is still good: one warning, no more.
-    fn publish(&self, planned: &Planned, keyed: &Keyed, shelf: &TargetStore, made: &Made, missing: &Missing) {
+    fn publish(
+        &self,
+        planned: &Planned<'_>,
+        keyed: &Keyed,
+        shelf: &TargetStore,
+        made: &Made,
+        missing: &Missing,
+    ) {
         if !self.keeps_in(shelf) {
             return;
         }
-        if let Some(moved) = self.moved(&planned.job, keyed) {
-            self.warnings.once(&format!("kernels are not kept: {moved} while compiling"));
+        if let Some(moved) = self.moved(planned.job, keyed) {
+            self.warnings.tell(Cause::Moved, &format!("kernels are not kept: {moved} while compiling"));
             return;
         }
-        let info = header::canonical_info(&planned.job, &keyed.spec);
+        let info = header::canonical_info(planned.job, &keyed.spec);
         let text = header::render(keyed, &planned.op_type(), made.compile_time, RULES_VERSION);
         let names: Vec<String> =
             made.artifact.extra.iter().map(|member| format!("x/{}", member.name)).collect();
@@ -319,7 +352,10 @@ impl<'a> Maker<'a> {
             Replace::Never
         };
         if let Err(error) = shelf.put_replacing(keyed.key.digest(), &draft, replace) {
-            self.cannot_keep(&error);
+            match error.stops_every_write() {
+                true => self.cannot_keep(&error),
+                false => self.warnings.tell(Cause::Keeping, &format!("a kernel is not kept: {error}")),
+            }
         }
     }
 
@@ -347,7 +383,7 @@ impl<'a> Maker<'a> {
     /// Goes on without writing to the store, and says why, once.
     fn cannot_keep(&self, error: &StoreError) {
         if !self.cannot_keep.swap(true, Ordering::Relaxed) {
-            self.warnings.once(&format!("kernels are built and not kept: {error}"));
+            self.warnings.tell(Cause::Keeping, &format!("kernels are built and not kept: {error}"));
         }
     }
 
@@ -355,13 +391,12 @@ impl<'a> Maker<'a> {
         self.shelves.iter().find(|(target, _)| *target == keyed.spec.target).map(|(_, shelf)| shelf)
     }
 
-    fn report(&self, planned: &Planned, made: Result<Made, JobError>) -> KernelReport {
+    fn report(&self, planned: &Planned<'_>, made: Result<Made, JobError>) -> KernelReport {
         let mut report = KernelReport {
             name: planned.name().to_owned(),
             key: planned.keyed().map(|keyed| Key::from(*keyed.key.digest())),
             op_type: planned.op_type(),
-            job: planned.job.clone(),
-            asked_by: planned.asked_by.clone(),
+            asked_by: planned.asked_by.iter().map(|name| (*name).to_owned()).collect(),
             outcome: Outcome::Failed,
             reason: None,
             error: None,

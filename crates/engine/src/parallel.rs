@@ -21,7 +21,9 @@ pub(crate) fn map<T: Send>(count: usize, threads: NonZeroUsize, work: impl Fn(us
         }
     };
     let mut done: Vec<(usize, T)> = std::thread::scope(|scope| {
-        let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+        // Where no more threads are to be had, those there are do the work.
+        let start = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
+        let helpers: Vec<_> = (1..threads).map_while(start).collect();
         let mut done = run();
         for helper in helpers {
             match helper.join() {

@@ -1,6 +1,7 @@
 //! From requests to kernels: effective specs, keys, equal jobs merged.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use opbuild_backend::{BackendError, FileDigests, Support};
 use opbuild_descriptor::{EffectiveSpec, Job, KernelName, Key, KeyParts};
@@ -10,18 +11,18 @@ use crate::builder::Builder;
 use crate::{BuildError, Request};
 
 /// What is to be built.
-pub(crate) struct Plan {
-    pub(crate) kernels: Vec<Planned>,
+pub(crate) struct Plan<'a> {
+    pub(crate) kernels: Vec<Planned<'a>>,
     /// The kernel of each request.
     pub(crate) kernel_of: Vec<usize>,
-    /// What all kernels share; none if no kernel has a key.
-    pub(crate) toolchain: Option<Fingerprint>,
+    /// What all kernels share; none until a job is to have a key.
+    toolchain: Option<Arc<Fingerprint>>,
 }
 
 /// A kernel to be built.
-pub(crate) struct Planned {
-    pub(crate) job: Job,
-    pub(crate) asked_by: Vec<String>,
+pub(crate) struct Planned<'a> {
+    pub(crate) job: &'a Job,
+    pub(crate) asked_by: Vec<&'a str>,
     pub(crate) state: State,
 }
 
@@ -29,7 +30,7 @@ pub(crate) struct Planned {
 pub(crate) enum State {
     /// It has a key.
     Keyed(Box<Keyed>),
-    /// The backend does not take it.
+    /// The backend does not take it; the reason is taken once, for the report.
     Refused(std::sync::Mutex<Option<BackendError>>),
 }
 
@@ -41,47 +42,63 @@ pub(crate) struct Keyed {
     pub(crate) name: KernelName,
 }
 
-/// What makes two requests one kernel.
-#[derive(PartialEq, Eq, Hash)]
-enum Identity {
-    Key(Key),
-    Refused(Digest, String),
+/// What makes two requests one kernel: the job, the spec, and where the operators' sources are looked for.
+type Identity<'a> = (Digest, String, Vec<Option<&'a str>>);
+
+fn identity(request: &Request) -> Identity<'_> {
+    let job = &request.descriptor.job;
+    let places = job.ops.iter().map(|op| op.module_path.as_deref());
+    (job.digest(), format!("{:?}", request.spec), places.collect())
 }
 
-impl Plan {
+impl<'a> Plan<'a> {
     /// Plans `requests`.
     ///
     /// # Errors
     /// The backend has no toolchain, so nothing has a key.
     pub(crate) fn new(
         builder: &Builder,
-        requests: &[Request],
+        requests: &'a [Request],
         files: &dyn FileDigests,
     ) -> Result<Self, BuildError> {
         let mut plan =
             Self { kernels: Vec::new(), kernel_of: Vec::with_capacity(requests.len()), toolchain: None };
-        let mut known: HashMap<Identity, usize> = HashMap::new();
+        let mut known: HashMap<Identity<'a>, usize> = HashMap::new();
+        let mut by_key: HashMap<Key, usize> = HashMap::new();
         for request in requests {
-            let state = plan.state(builder, request, files)?;
-            let identity = match &state {
-                Ok(keyed) => Identity::Key(keyed.key),
-                Err(_) => Identity::Refused(request.descriptor.job.digest(), format!("{:?}", request.spec)),
+            let identity = identity(request);
+            let at = match known.get(&identity) {
+                Some(at) => *at,
+                None => {
+                    let state = plan.state(builder, request, files)?;
+                    // Requests that differ in what does not matter to this backend have one key after all.
+                    let same = state.as_ref().ok().and_then(|keyed| by_key.get(&keyed.key)).copied();
+                    same.unwrap_or_else(|| plan.add(request, state, &mut by_key))
+                }
             };
-            let at = *known.entry(identity).or_insert_with(|| {
-                plan.kernels.push(Planned {
-                    job: request.descriptor.job.clone(),
-                    asked_by: Vec::new(),
-                    state: match state {
-                        Ok(keyed) => State::Keyed(Box::new(keyed)),
-                        Err(error) => State::Refused(std::sync::Mutex::new(Some(error))),
-                    },
-                });
-                plan.kernels.len() - 1
-            });
-            plan.kernels[at].asked_by.push(request.name().to_owned());
+            known.insert(identity, at);
+            plan.kernels[at].asked_by.push(request.name());
             plan.kernel_of.push(at);
         }
         Ok(plan)
+    }
+
+    fn add(
+        &mut self,
+        request: &'a Request,
+        state: Result<Keyed, BackendError>,
+        by_key: &mut HashMap<Key, usize>,
+    ) -> usize {
+        let at = self.kernels.len();
+        let state = match state {
+            Ok(keyed) => {
+                by_key.insert(keyed.key, at);
+                State::Keyed(Box::new(keyed))
+            }
+            Err(error) => State::Refused(std::sync::Mutex::new(Some(error))),
+        };
+        self.kernels.push(Planned { job: &request.descriptor.job, asked_by: Vec::new(), state });
+        at
     }
 
     /// The exact targets of the kernels, each once.
@@ -109,8 +126,8 @@ impl Plan {
             return Ok(Err(reason.into()));
         }
         let toolchain = match &self.toolchain {
-            Some(toolchain) => toolchain.clone(),
-            None => self.toolchain.insert(backend.toolchain(files)?).clone(),
+            Some(toolchain) => Arc::clone(toolchain),
+            None => Arc::clone(self.toolchain.insert(Arc::new(backend.toolchain(files)?))),
         };
         let op_sources = match backend.op_sources(job, &spec, files) {
             Ok(op_sources) => op_sources,
@@ -122,7 +139,7 @@ impl Plan {
     }
 }
 
-impl Planned {
+impl Planned<'_> {
     pub(crate) fn keyed(&self) -> Option<&Keyed> {
         match &self.state {
             State::Keyed(keyed) => Some(keyed),
@@ -139,7 +156,7 @@ impl Planned {
     pub(crate) fn name(&self) -> &str {
         match &self.state {
             State::Keyed(keyed) => keyed.name.as_str(),
-            State::Refused(_) => self.asked_by.first().map_or("(nameless)", String::as_str),
+            State::Refused(_) => self.asked_by.first().copied().unwrap_or("(nameless)"),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use opbuild_artifact::Artifact;
-use opbuild_descriptor::{Job, Key};
+use opbuild_descriptor::Key;
 use opbuild_digest::Digest;
 use opbuild_kernel_meta::ViewError;
 
@@ -65,8 +65,8 @@ pub struct BuildReport {
     pub kernel_of: Vec<usize>,
     /// What should be known and stopped nothing.
     pub warnings: Vec<String>,
-    /// The folder where kernels were put for a framework, if that was asked for; or why they could not.
-    pub view: Option<Result<PathBuf, ViewError>>,
+    /// Where kernels were put for a framework, if that was asked for; or why they could not.
+    pub view: Option<Result<Placed, ViewError>>,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -88,6 +88,18 @@ impl BuildReport {
     }
 }
 
+/// Kernels where a framework looks for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The folder.
+    pub folder: PathBuf,
+    /// How many names there have a kernel.
+    pub names: usize,
+    /// Names that were asked for by operators of different kernels. Neither kernel is there under that name, since a
+    /// framework would run one for the other.
+    pub contested: Vec<String>,
+}
+
 /// What came of one kernel.
 #[derive(Debug)]
 pub struct KernelReport {
@@ -97,8 +109,6 @@ pub struct KernelReport {
     pub key: Option<Key>,
     /// The types of its operators, joined by `+`.
     pub op_type: String,
-    /// What is computed.
-    pub job: Job,
     /// Names of the operators that asked for it.
     pub asked_by: Vec<String>,
     /// How it came out.

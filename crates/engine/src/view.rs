@@ -1,80 +1,99 @@
 //! The `kernel_meta` view: kernels where a framework looks for them.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 
 use opbuild_artifact::is_safe_file_name;
 use opbuild_descriptor::{Descriptor, write_info};
 use opbuild_kernel_meta::{Content, KernelFiles, View, ViewError};
 
-use crate::builder::{Request, ViewConfig, Warnings};
-use crate::report::BuildReport;
+use crate::builder::{Request, ViewConfig};
+use crate::report::{BuildReport, KernelReport, Placed};
 
-/// Puts every kernel of `report` into the view, and gives the view's folder.
+/// Puts every kernel of `report` into the view.
 pub(crate) fn materialise(
     config: &ViewConfig,
     requests: &[Request],
     report: &BuildReport,
-    warnings: &Warnings,
-) -> Result<PathBuf, ViewError> {
+) -> Result<Placed, ViewError> {
     let view = View::open(&config.base, &config.rank)?;
-    let placed = place(requests, report, warnings);
-    let files: Vec<KernelFiles<'_>> = placed.iter().filter_map(|placed| placed.files(report)).collect();
-    view.materialise(&files)?;
-    Ok(view.dir().to_owned())
-}
-
-/// A kernel under the name by which one operator looks for it.
-struct Placed<'a> {
-    slot: &'a str,
-    stem: String,
-    kernel: usize,
-    info: std::rc::Rc<str>,
-}
-
-impl Placed<'_> {
-    fn files<'b>(&'b self, report: &'b BuildReport) -> Option<KernelFiles<'b>> {
-        let kernel = &report.kernels[self.kernel];
-        let (artifact, (object, json)) = (kernel.artifact.as_ref()?, kernel.digests?);
-        Some(KernelFiles {
-            slot: self.slot,
-            stem: &self.stem,
-            object: Content::known(object, &artifact.object),
-            json: Content::known(json, &artifact.json),
-            info: Content::of(self.info.as_bytes()),
-        })
-    }
-}
-
-/// Who finds what under which name. Two operators that share a name share the files; if their kernels differ, the
-/// second is found under our name.
-fn place<'a>(requests: &'a [Request], report: &BuildReport, warnings: &Warnings) -> Vec<Placed<'a>> {
-    let mut taken: HashMap<String, (usize, std::rc::Rc<str>)> = HashMap::new();
-    let mut placed = Vec::new();
-    for (request, kernel) in requests.iter().zip(&report.kernel_of) {
-        let own = &report.kernels[*kernel].name;
-        let mut stem = stem(&request.descriptor, own);
-        if taken.get(&stem).is_some_and(|(other, _)| other != kernel) {
-            warnings.once(&format!(
-                "two different kernels would both be `{stem}` in kernel_meta; that of `{}` is there as `{own}`",
-                request.name()
-            ));
-            stem.clone_from(own);
+    let names = names(requests, report);
+    let mut contested = Vec::new();
+    let mut withdrawn = Vec::new();
+    let mut files = Vec::new();
+    for (stem, name) in &names {
+        match name.kernel {
+            Claim::One(kernel) => files.extend(name.files(stem, &report.kernels[kernel])),
+            Claim::None => withdrawn.push(stem.as_str()),
+            Claim::Contested => {
+                contested.push(stem.clone());
+                withdrawn.push(stem.as_str());
+            }
         }
-        let (_, info) = taken
-            .entry(stem.clone())
-            .or_insert_with(|| (*kernel, info(&request.descriptor, &stem).into()))
-            .clone();
-        placed.push(Placed { slot: request.name(), stem, kernel: *kernel, info });
     }
-    placed
+    view.replace(&files, &withdrawn)?;
+    let placed = names.values().filter(|name| matches!(name.kernel, Claim::One(_))).count();
+    Ok(Placed { folder: view.dir().to_owned(), names: placed, contested })
 }
 
-/// The name by which a framework looks for the kernel: the one in its descriptor, else ours.
-fn stem(descriptor: &Descriptor, own: &str) -> String {
-    let asked = &descriptor.envelope.fusion_op_name;
-    let usable = is_safe_file_name(asked) && !asked.starts_with('.');
-    if usable { asked.clone() } else { own.to_owned() }
+/// A name under which frameworks look for a kernel.
+struct Name<'a> {
+    kernel: Claim,
+    /// The operators that look for it.
+    slots: Vec<&'a str>,
+    /// The `.info` of the first of them.
+    info: String,
+}
+
+/// Which kernel a name is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    /// This one, by its place in the report.
+    One(usize),
+    /// The kernel could not be built; an older one of ours must not be found instead.
+    None,
+    /// Two different ones.
+    Contested,
+}
+
+impl Name<'_> {
+    fn files<'b>(&'b self, stem: &'b str, kernel: &'b KernelReport) -> Vec<KernelFiles<'b>> {
+        let Some((artifact, (object, json))) = kernel.artifact.as_ref().zip(kernel.digests) else {
+            return Vec::new();
+        };
+        let object = Content::known(object, &artifact.object);
+        let json = Content::known(json, &artifact.json);
+        let info = Content::of(self.info.as_bytes());
+        self.slots.iter().map(|slot| KernelFiles { slot, stem, object, json, info }).collect()
+    }
+}
+
+/// Who looks for what under which name.
+fn names<'a>(requests: &'a [Request], report: &BuildReport) -> BTreeMap<String, Name<'a>> {
+    let mut names: BTreeMap<String, Name<'a>> = BTreeMap::new();
+    for (request, kernel) in requests.iter().zip(&report.kernel_of) {
+        let built = report.kernels[*kernel].artifact.is_some();
+        let claim = if built { Claim::One(*kernel) } else { Claim::None };
+        let stem = stem(&request.descriptor, &report.kernels[*kernel].name);
+        let Some(stem) = stem else { continue };
+        let name = names.entry(stem).or_insert_with_key(|stem| Name {
+            kernel: claim,
+            slots: Vec::new(),
+            info: info(&request.descriptor, stem),
+        });
+        if name.kernel != claim {
+            name.kernel = Claim::Contested;
+        }
+        name.slots.push(request.name());
+    }
+    names
+}
+
+/// The name by which a framework looks for the kernel: the one in its descriptor, else ours. A job that was refused
+/// before it had a key may have none.
+fn stem(descriptor: &Descriptor, own: &str) -> Option<String> {
+    let names = [descriptor.envelope.fusion_op_name.as_str(), own];
+    let usable = |name: &&str| is_safe_file_name(name) && !name.starts_with('.');
+    names.into_iter().find(usable).map(str::to_owned)
 }
 
 /// The `.info` as the framework that asked writes it.

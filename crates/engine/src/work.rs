@@ -1,11 +1,11 @@
 //! Work folders for compilers.
 //!
 //! ```text
-//! <base>/opbuild-<uid>/       only this user's, mode 0700
+//! <base>/opbuild-<uid>/       this user's, and nobody else can write to it
 //!   digests                   what files had which digest, see `memo`
 //!   work-<pid>-<n>/           one compile's folder, empty when it begins
 //!   work-<pid>-<n>.lock       locked while its owner lives; else both are removed by whoever comes next
-//!   failed/<kernel>/          source and output of compiles that failed, the latest 32
+//!   failed/<kernel>-<pid>/    source and output of compiles that failed, the latest 32
 //! ```
 
 use std::fs::File;
@@ -25,7 +25,7 @@ const KEPT_FAILURES: usize = 32;
 pub(crate) struct WorkRoot {
     dir: PathBuf,
     // Held for its removal, where no folder of this user's could be had.
-    _temporary: Option<tempfile::TempDir>,
+    temporary: Option<tempfile::TempDir>,
 }
 
 impl WorkRoot {
@@ -33,21 +33,17 @@ impl WorkRoot {
     pub(crate) fn open(base: &Path) -> io::Result<Self> {
         let dir = base.join(format!("opbuild-{}", rustix::process::geteuid().as_raw()));
         if disk::private_folder(&dir).is_ok() {
-            let root = Self { dir, _temporary: None };
+            let root = Self { dir, temporary: None };
             root.sweep();
             return Ok(root);
         }
         let temporary = tempfile::Builder::new().prefix("opbuild-").tempdir_in(base)?;
-        Ok(Self { dir: temporary.path().to_owned(), _temporary: Some(temporary) })
+        Ok(Self { dir: temporary.path().to_owned(), temporary: Some(temporary) })
     }
 
     /// Where digests are remembered.
     pub(crate) fn memo(&self) -> PathBuf {
         self.dir.join("digests")
-    }
-
-    pub(crate) fn dir(&self) -> &Path {
-        &self.dir
     }
 
     /// A new, empty folder.
@@ -70,8 +66,11 @@ impl WorkRoot {
         }
     }
 
-    /// Keeps what a failed compile left, and says where.
+    /// Keeps what a failed compile left, and says where; a folder that goes with this process keeps nothing.
     pub(crate) fn keep_failed(&self, folder: &WorkFolder, kernel: &str) -> Option<PathBuf> {
+        if self.temporary.is_some() {
+            return None;
+        }
         let failed = self.dir.join("failed");
         disk::private_folder(&failed).ok()?;
         let mut kept = disk::list(&failed);
@@ -79,7 +78,7 @@ impl WorkRoot {
         for (old, _) in kept.iter().take((kept.len() + 1).saturating_sub(KEPT_FAILURES)) {
             disk::remove_folder(old);
         }
-        let place = failed.join(kernel);
+        let place = failed.join(format!("{kernel}-{}", std::process::id()));
         disk::remove_folder(&place);
         disk::rename(&folder.dir, &place).ok()?;
         Some(place)
@@ -87,12 +86,18 @@ impl WorkRoot {
 
     /// Removes what processes that are gone left behind.
     fn sweep(&self) {
-        for (lock, _) in disk::list(&self.dir) {
-            if lock.extension().is_some_and(|extension| extension == "lock")
-                && disk::is_abandoned(&lock, SETTLED)
+        for (path, changed) in disk::list(&self.dir) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if !changed.elapsed().is_ok_and(|idle| idle >= SETTLED) {
+                continue;
+            }
+            if name.starts_with(disk::TEMP) {
+                disk::remove_file(&path);
+            } else if name.ends_with(".lock")
+                && let Some(_held) = disk::take_abandoned(&path)
             {
-                disk::remove_folder(&lock.with_extension(""));
-                disk::remove_file(&lock);
+                disk::remove_folder(&path.with_extension(""));
+                disk::remove_file(&path);
             }
         }
     }

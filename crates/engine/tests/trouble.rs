@@ -4,24 +4,12 @@
 mod common;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use common::{Bench, build, outcomes, request};
-use opbuild::{JobError, Mode, Outcome, ViewConfig};
+use common::{Bench, build, failure, outcomes, request, with_mode};
+use opbuild::{JobError, Mode};
 use opbuild_artifact::KernelMeta;
-use opbuild_backend::{BackendError, Cancel};
-use opbuild_digest::Digest;
 use opbuild_store::{Config, Draft, Store};
 use opbuild_testkit::NullBackend;
-
-fn failure(log_tail: &str) -> BackendError {
-    BackendError::Compile {
-        command: "cc kernel.c".into(),
-        status: "exit status: 1".into(),
-        log_tail: log_tail.into(),
-        log: None,
-    }
-}
 
 /// Whichever byte of an entry changes: it is never served, and built again each time.
 #[test]
@@ -78,6 +66,9 @@ fn entries_of_older_rules_are_validated_again() {
     };
     put(&artifact.object);
     assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
+    // Once: the entry carries today's rules now.
+    let opbuild_store::Lookup::Hit(entry) = shelf.get(&key) else { panic!("it was just reused") };
+    assert_eq!(entry.validation(), opbuild_validator::RULES_VERSION);
     put(b"no ELF at all");
     assert_eq!(build(&bench.builder(&backend), &requests), ["compiled"]);
     assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
@@ -167,121 +158,74 @@ fn a_toolchain_that_changes_while_compiling_is_not_trusted() {
 }
 
 #[test]
-fn who_waits_shares_the_kernel() {
-    let bench = Bench::new();
-    let backend = Arc::new(NullBackend::new(|_, artifact| {
-        std::thread::sleep(Duration::from_millis(300));
-        Ok(artifact)
-    }));
-    let requests = [request("Square", &[3])];
-    let mut found: Vec<&str> = std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..4).map(|_| scope.spawn(|| build(&bench.builder(&backend), &requests)[0])).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    found.sort_unstable();
-    assert_eq!(found, ["compiled", "shared", "shared", "shared"]);
-    assert_eq!(backend.compiles(), 1);
-}
-
-#[test]
-fn who_waits_takes_the_failure_and_who_comes_later_tries() {
-    let bench = Bench::new();
-    let backend = Arc::new(NullBackend::new(|_, _| {
-        std::thread::sleep(Duration::from_millis(500));
-        Err(failure("it is broken"))
-    }));
-    let requests = [request("Square", &[3])];
-    let reasons: Vec<String> = std::thread::scope(|scope| {
-        let run = || bench.builder(&backend).build(&requests).unwrap().kernels[0].reason.clone().unwrap();
-        let threads: Vec<_> = (0..3).map(|_| scope.spawn(run)).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    assert!(reasons.iter().all(|reason| reason.contains("it is broken")), "{reasons:?}");
-    assert_eq!(backend.compiles(), 1);
-    build(&bench.builder(&backend), &requests);
-    assert_eq!(backend.compiles(), 2);
-}
-
-#[test]
-fn force_of_many_at_once_compiles_once() {
-    let bench = Bench::new();
-    let backend = Arc::new(NullBackend::new(|_, artifact| {
-        std::thread::sleep(Duration::from_millis(400));
-        Ok(artifact)
-    }));
-    let requests = [request("Square", &[3])];
-    build(&bench.builder(&backend), &requests);
-    let mut found: Vec<&str> = std::thread::scope(|scope| {
-        let run = || build(&bench.builder(&backend).mode(Mode::Force), &requests)[0];
-        let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    found.sort_unstable();
-    assert_eq!(found, ["compiled", "shared", "shared", "shared"]);
-    assert_eq!(backend.compiles(), 2);
-}
-
-#[test]
-fn cancel_ends_a_wait() {
-    let bench = Bench::new();
-    let slow = Arc::new(NullBackend::new(|_, artifact| {
-        std::thread::sleep(Duration::from_secs(3));
-        Ok(artifact)
-    }));
-    let requests = [request("Square", &[3])];
-    std::thread::scope(|scope| {
-        scope.spawn(|| build(&bench.builder(&slow), &requests));
-        while slow.compiles() == 0 {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let cancel = Cancel::new();
-        let waiter = scope.spawn({
-            let cancel = cancel.clone();
-            let (bench, slow, requests) = (&bench, &slow, &requests);
-            move || {
-                let began = Instant::now();
-                let report = bench.builder(slow).cancel(cancel).build(requests).unwrap();
-                (report.kernels[0].outcome, began.elapsed())
-            }
-        });
-        std::thread::sleep(Duration::from_millis(200));
-        cancel.cancel();
-        let (outcome, waited) = waiter.join().unwrap();
-        assert_eq!(outcome, Outcome::Failed);
-        assert!(waited < Duration::from_secs(2), "{waited:?}");
-    });
-    assert_eq!(slow.compiles(), 1);
-}
-
-#[test]
-fn the_view_is_whole_again_without_compiling() {
-    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
-    let base = bench.folder.path().join("view");
-    let requests = [request("Square", &[3]), request("Relu", &[3])];
-    let view = |rank: &str| {
-        let config = ViewConfig { base: base.clone(), rank: rank.to_owned() };
-        bench.builder(&backend).view(config).build(&requests).unwrap().view.unwrap().unwrap()
-    };
-    let first = view("0");
-    let names = |folder: &std::path::Path| {
-        let names = common::files(folder).into_iter().map(|path| path.file_name().unwrap().to_owned());
-        names.filter(|name| !name.to_string_lossy().starts_with('.')).collect::<Vec<_>>()
-    };
-    assert_eq!(names(&first).len(), 6);
-    std::fs::remove_dir_all(&first).unwrap();
-    assert_eq!(names(&view("0")), names(&view("3")));
-    assert_eq!(backend.compiles(), 2);
-    for object in common::files(&first).iter().filter(|path| path.extension().is_some_and(|e| e == "o")) {
-        let meta = KernelMeta::parse(&std::fs::read(object.with_extension("json")).unwrap()).unwrap();
-        assert_eq!(meta.sha256.unwrap(), Digest::of(&std::fs::read(object).unwrap()).to_string());
-    }
-}
-
-#[test]
 fn work_folders_are_gone_after_the_build() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     build(&bench.builder(&backend), &[request("Square", &[3]), request("Relu", &[3])]);
     let left = common::files(bench.folder.path());
     assert!(left.iter().all(|path| !path.to_string_lossy().contains("/work-")), "{left:?}");
+}
+
+/// A backend that hands back some other kernel, however valid, has not compiled this one.
+#[test]
+fn another_kernel_is_not_kept_under_this_key() {
+    let bench = Bench::new();
+    let other = Arc::new(NullBackend::default());
+    let taken =
+        bench.builder(&other).build(&[request("Neg", &[7])]).unwrap().kernels[0].artifact.clone().unwrap();
+    let backend = Arc::new(NullBackend::new(move |_, _| Ok((*taken).clone())));
+    let report = bench.builder(&backend).build(&[request("Square", &[3])]).unwrap();
+    assert!(matches!(report.kernels[0].error.as_deref(), Some(JobError::AnotherKernel { .. })), "{report:?}");
+    assert_eq!(bench.entries().len(), 1);
+}
+
+#[test]
+fn require_does_not_compile_for_debugging_either() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let mut debugged = request("Square", &[3]);
+    debugged.spec.options.insert("op_debug_level".into(), "1".into());
+    build(&bench.builder(&backend), &[request("Square", &[3])]);
+    assert_eq!(build(&with_mode(&bench, &backend, Mode::Require), &[debugged]), ["failed"]);
+    assert_eq!(backend.compiles(), 1);
+}
+
+/// A lock that cannot be had costs that kernel its lock, not the others their place in the store.
+#[test]
+fn one_bad_lock_concerns_one_kernel() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let requests: Vec<_> = (1..=5).map(|length| request("Square", &[length])).collect();
+    let first = build(&bench.builder(&backend), &requests);
+    assert_eq!(first, ["compiled"; 5]);
+    let key = bench.entries()[0].file_stem().unwrap().to_owned();
+    std::fs::create_dir(bench.root().join("v1/cpu/locks").join(key)).unwrap();
+    bench.entries().iter().for_each(|entry| std::fs::remove_file(entry).unwrap());
+    let report = bench.builder(&backend).build(&requests).unwrap();
+    assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
+    assert_eq!(bench.entries().len(), 5);
+}
+
+/// Four hundred operators on a store that cannot be read have one problem.
+#[test]
+fn many_kernels_with_one_cause_are_one_warning() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let requests: Vec<_> = (1..=9).map(|length| request("Square", &[length])).collect();
+    build(&bench.builder(&backend), &requests);
+    for entry in bench.entries() {
+        std::fs::write(entry, "damaged").unwrap();
+    }
+    let report = bench.builder(&backend).build(&requests).unwrap();
+    assert_eq!((report.warnings.len(), report.count(opbuild::Outcome::Compiled)), (1, 9));
+    assert!(report.warnings[0].ends_with("(and 8 more like it)"), "{:?}", report.warnings);
+}
+
+/// What is in the store can be taken without a place to compile.
+#[test]
+fn a_warm_build_needs_no_work_folder() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let (known, unknown) = (request("Square", &[3]), request("Relu", &[3]));
+    build(&bench.builder(&backend), std::slice::from_ref(&known));
+    let nowhere = bench.folder.path().join("not/there");
+    let report = bench.builder(&backend).work_base(&nowhere).build(&[known, unknown]).unwrap();
+    assert_eq!(outcomes(&report), ["reused", "failed"]);
+    assert!(matches!(report.kernels[1].error.as_deref(), Some(JobError::WorkFolder { .. })));
+    assert!(!nowhere.exists());
 }

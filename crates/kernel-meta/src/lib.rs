@@ -125,9 +125,18 @@ impl View {
     /// # Errors
     /// [`ViewError`]. Kernels before the failed one may have been written.
     pub fn materialise(&self, kernels: &[KernelFiles<'_>]) -> Result<ViewReport, ViewError> {
+        self.replace(kernels, &[])
+    }
+
+    /// As [`materialise`](Self::materialise), and takes away what we once put under the names `withdrawn`: kernels
+    /// that should be there and could not be made. An older one must not be found in their place. Others' files stay.
+    ///
+    /// # Errors
+    /// As [`materialise`](Self::materialise).
+    pub fn replace(&self, kernels: &[KernelFiles<'_>], withdrawn: &[&str]) -> Result<ViewReport, ViewError> {
         let kernels = materialise::Checked::new(kernels)?;
         let folder = Folder::enter(&self.dir, self.patience)?;
-        materialise::materialise(&folder, &kernels, folder.now())
+        materialise::materialise(&folder, &kernels, withdrawn, folder.now())
     }
 }
 

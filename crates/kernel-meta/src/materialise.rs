@@ -25,7 +25,7 @@ pub struct ViewReport {
     pub written: usize,
     /// Kernels of which every file was as it should be.
     pub intact: usize,
-    /// Superseded kernels that were removed.
+    /// Superseded and withdrawn kernels that were removed.
     pub removed: usize,
     /// Files that were read to be compared. Those that the manifest vouches for are not.
     pub read: usize,
@@ -68,6 +68,7 @@ impl<'a> Checked<'a> {
 pub(crate) fn materialise(
     folder: &Folder,
     kernels: &Checked<'_>,
+    withdrawn: &[&str],
     now: SystemTime,
 ) -> Result<ViewReport, ViewError> {
     folder.remove_stale_temps(now, GRACE);
@@ -83,6 +84,7 @@ pub(crate) fn materialise(
     let wanting = work.judge(&kernels.distinct)?;
     // Before any of it is written: a kernel must not be there without our knowing that it is ours.
     work.record();
+    work.withdraw(withdrawn)?;
     work.write(&wanting)?;
     work.remove_superseded();
     work.record();
@@ -235,6 +237,24 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
+    /// Removes what we put under `names`, its description first.
+    fn withdraw(&mut self, names: &[&str]) -> Result<(), ViewError> {
+        for stem in names {
+            let Some(record) = self.manifest.kernels.remove(*stem) else { continue };
+            if !self.is_ours(stem, &record) {
+                continue;
+            }
+            let info = self.is_as_recorded(stem, &record, Part::Info);
+            for part in
+                [Some(Part::Json), Some(Part::Object), info.then_some(Part::Info)].into_iter().flatten()
+            {
+                self.folder.unlink(&part.of(stem))?;
+            }
+            self.report.removed += 1;
+        }
+        Ok(())
+    }
+
     /// Removes superseded kernels of ours that are old enough. What cannot be removed waits for the next call.
     fn remove_superseded(&mut self) {
         let mut kernels = std::mem::take(&mut self.manifest.kernels);
@@ -322,7 +342,7 @@ mod tests {
             let kernels = [KernelFiles { slot: "", stem: "op", object, json, info: Content::of(b"{}") }];
             let folder = Folder::enter(self.base.path(), Duration::ZERO).unwrap();
             let now = folder.now() + Duration::from_secs(later);
-            materialise(&folder, &Checked::new(&kernels).unwrap(), now).unwrap()
+            materialise(&folder, &Checked::new(&kernels).unwrap(), &[], now).unwrap()
         }
 
         fn path(&self, name: &str) -> std::path::PathBuf {

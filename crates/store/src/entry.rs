@@ -167,6 +167,15 @@ impl Entry {
         self.members.iter().filter_map(|member| std::str::from_utf8(&self.file[member.name.clone()]).ok())
     }
 
+    /// Every member as it stands: its name, its bytes, and whether it is eager. Lazy ones are covered by the entry's
+    /// checksum, not by their digests.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (&str, &[u8], bool)> {
+        self.members.iter().filter_map(|member| {
+            let name = std::str::from_utf8(&self.file[member.name.clone()]).ok()?;
+            Some((name, &self.file[member.body.clone()], member.eager))
+        })
+    }
+
     fn find(&self, name: &str) -> Option<&Member> {
         self.members.iter().find(|member| &self.file[member.name.clone()] == name.as_bytes())
     }

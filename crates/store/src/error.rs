@@ -4,6 +4,29 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+impl StoreError {
+    /// Whether the next write would meet the same: no space, no permission, a disk that cannot be written. Anything
+    /// else concerns one entry.
+    pub fn stops_every_write(&self) -> bool {
+        use std::io::ErrorKind;
+        match self {
+            Self::Io { source, .. } => matches!(
+                source.kind(),
+                ErrorKind::StorageFull
+                    | ErrorKind::QuotaExceeded
+                    | ErrorKind::ReadOnlyFilesystem
+                    | ErrorKind::PermissionDenied
+                    | ErrorKind::NotFound
+            ),
+            Self::ReadOnly { .. } | Self::NoStore { .. } => true,
+            Self::NotAFolder { .. }
+            | Self::Untrusted { .. }
+            | Self::TargetName { .. }
+            | Self::TooLarge { .. } => false,
+        }
+    }
+}
+
 /// Why the store could not do what it was asked. No entry is harmed by any of these.
 #[derive(Debug, Error)]
 #[non_exhaustive]

@@ -86,6 +86,11 @@ pub(crate) fn write_new(path: &Path, text: &str) -> io::Result<()> {
     }
 }
 
+/// Whether there is nothing in a folder.
+pub(crate) fn is_empty(path: &Path) -> bool {
+    std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
 /// Opens a folder, so that what is looked at is what is used. Links are followed only if `follow`.
 pub(crate) fn open_folder(path: &Path, follow: bool) -> io::Result<File> {
     let flags = OFlags::DIRECTORY | if follow { OFlags::empty() } else { OFlags::NOFOLLOW };

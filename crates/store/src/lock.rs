@@ -18,6 +18,8 @@ pub struct Patience<'a> {
     pub deadline: Option<Instant>,
     /// Says when to give up.
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
+    /// Told once, if another holds the lock.
+    pub on_wait: Option<&'a (dyn Fn() + Sync)>,
 }
 
 impl std::fmt::Debug for Patience<'_> {
@@ -84,8 +86,12 @@ pub(crate) fn acquire(path: &Path, shared: bool, patience: Patience<'_>) -> Resu
             match fs::try_lock(&file).map_err(trouble("lock"))? {
                 TryLock::Locked => break,
                 TryLock::Unsupported => return Ok(LockOutcome::Unsupported),
-                TryLock::Busy => waited = true,
+                TryLock::Busy => {}
             }
+            if let Some(tell) = patience.on_wait.filter(|_| !waited) {
+                tell();
+            }
+            waited = true;
             if (patience.cancelled)() {
                 return Ok(LockOutcome::Cancelled);
             }

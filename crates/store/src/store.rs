@@ -49,8 +49,10 @@ impl Store {
     pub fn open(config: Config) -> Result<Self, StoreError> {
         let root = &config.root;
         let writable = config.access == Access::ReadWrite;
+        let mut is_ours = false;
         if writable {
             fs::create_folders(root, 0o700).map_err(|source| folder_trouble("create", root, source))?;
+            is_ours = fs::is_empty(root);
         }
         let metadata = match fs::open_folder(root, true).and_then(|root| root.metadata()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -60,7 +62,8 @@ impl Store {
         };
         let trust = Trust::below(root, &metadata, &config.trusted_owners)?;
         let store = Self { trust, config };
-        if writable {
+        // A folder with other things in it is somebody's: marks there would speak of those too.
+        if is_ours {
             store.mark()?;
         }
         store.folder(&store.version_dir(), writable)?;

@@ -199,6 +199,19 @@ impl TargetStore {
         Ok(Put::Published)
     }
 
+    /// Marks `entry` as validated by the caller's rules `validation`, and changes nothing else of it.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put); the entry is there still, as it was.
+    pub fn restamp(&self, entry: &Entry, validation: u32) -> Result<(), StoreError> {
+        let members: Vec<_> = entry.members().collect();
+        let mut draft = Draft::new(validation).created(entry.created());
+        for (name, bytes, eager) in members {
+            draft = if eager { draft.eager(name, bytes) } else { draft.lazy(name, bytes) };
+        }
+        self.put_replacing(entry.key(), &draft, Replace::Always).map(drop)
+    }
+
     /// Takes a damaged entry away, into `quarantine/`, with the reason beside it. False if it is not there any more:
     /// what stands under the key now was not judged, and stays.
     ///

@@ -134,7 +134,7 @@ fn a_disk_that_is_read_only() {
             if source.kind() == std::io::ErrorKind::ReadOnlyFilesystem),
         "{error:?}"
     );
-    let locked = store.lock(&key, Patience { deadline: None, cancelled: &|| false });
+    let locked = store.lock(&key, Patience { deadline: None, cancelled: &|| false, on_wait: None });
     assert!(matches!(locked, Err(StoreError::Io { .. })), "{locked:?}");
     made.assert_is(&hit(&store, &key));
     disk.remount("rw");

@@ -63,7 +63,8 @@ fn other_process(arguments: &[String]) {
                 fs::write(file.with_extension("waits"), "").unwrap();
                 false
             };
-            let patience = Patience { deadline: Instant::now().checked_add(LONG), cancelled: &waits };
+            let patience =
+                Patience { deadline: Instant::now().checked_add(LONG), cancelled: &waits, on_wait: None };
             let LockOutcome::Acquired(held) = store.lock(&key("relu"), patience).unwrap() else { panic!() };
             assert!(held.waited());
             fs::write(file.with_extension("took"), "").unwrap();
@@ -169,7 +170,11 @@ fn waiters(store: &TargetStore, waiters: usize, release: impl FnOnce() + Send) -
                         waiting.store(true, Ordering::Relaxed);
                         false
                     };
-                    let patience = Patience { deadline: Instant::now().checked_add(LONG), cancelled: &say };
+                    let patience = Patience {
+                        deadline: Instant::now().checked_add(LONG),
+                        cancelled: &say,
+                        on_wait: None,
+                    };
                     store.lock(&key("relu"), patience).unwrap()
                 })
             })
@@ -261,7 +266,8 @@ fn waiting_ends_when_cancelled() {
     let asked = AtomicU64::new(0);
     let cancelled = || asked.fetch_add(1, Ordering::Relaxed) == 3;
     let began = Instant::now();
-    let outcome = store.lock(&key("relu"), Patience { deadline: None, cancelled: &cancelled }).unwrap();
+    let outcome =
+        store.lock(&key("relu"), Patience { deadline: None, cancelled: &cancelled, on_wait: None }).unwrap();
     assert!(matches!(outcome, LockOutcome::Cancelled), "{outcome:?}");
     assert!(began.elapsed() < Duration::from_secs(2));
     drop(held);
@@ -303,7 +309,7 @@ fn a_lock_that_is_a_link() {
             fs::write(&elsewhere, "precious").unwrap();
         }
         let error = store
-            .lock(&key("relu"), Patience { deadline: None, cancelled: &|| false })
+            .lock(&key("relu"), Patience { deadline: None, cancelled: &|| false, on_wait: None })
             .map(drop)
             .unwrap_err();
         assert!(matches!(&error, StoreError::Io { path: found, .. } if *found == path), "{error:?}");
@@ -330,7 +336,7 @@ fn keys_do_not_wait() {
 fn a_folder_in_the_way() {
     let (_folder, store) = fresh();
     fs::create_dir(lock_path(&store, &key("relu"))).unwrap();
-    let outcome = store.lock(&key("relu"), Patience { deadline: None, cancelled: &|| false });
+    let outcome = store.lock(&key("relu"), Patience { deadline: None, cancelled: &|| false, on_wait: None });
     assert!(matches!(outcome, Err(StoreError::Io { action: "open the lock", .. })), "{outcome:?}");
 }
 
@@ -341,7 +347,7 @@ fn waiters_poll_often() {
     let polls = AtomicU64::new(0);
     let count = || polls.fetch_add(1, Ordering::Relaxed) == u64::MAX;
     let deadline = Instant::now().checked_add(Duration::from_secs(1));
-    let outcome = store.lock(&key("relu"), Patience { deadline, cancelled: &count }).unwrap();
+    let outcome = store.lock(&key("relu"), Patience { deadline, cancelled: &count, on_wait: None }).unwrap();
     assert!(matches!(outcome, LockOutcome::TimedOut), "{outcome:?}");
     // Doubling without end would come to 11, the shortest pause throughout to 1000.
     let polls = polls.into_inner();

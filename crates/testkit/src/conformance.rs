@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use opbuild_artifact::{Artifact, KernelMeta};
-use opbuild_backend::{Backend, BackendError, Buffer, Cancel, CompileRequest, Support};
+use opbuild_backend::{Backend, BackendError, Buffer, Cancel, CompileRequest, Kernel, Support};
 use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
+use opbuild_digest::Fingerprint;
 use opbuild_validator::validate;
 
 use crate::{PlainDigests, job};
@@ -233,12 +234,30 @@ fn running(subject: &Subject, case: &Case) -> Result<(), Failed> {
         let found = output.to_f32();
         ensure(found == case.expected, || format!("expected {:?}, found {found:?}", case.expected))?;
     }
-    // A launch that does not fit runs nothing.
-    let mut short = Buffer::zeroed(1);
-    match kernel.launch(&input_bytes, &mut [short.bytes_mut()], NonZeroUsize::MIN) {
-        Err(BackendError::Launch { .. }) => Ok(()),
-        other => Err(format!("an output that is too short gives {other:?}").into()),
+    misfits(case, &*kernel, &input_bytes)
+}
+
+/// Launches whose buffers do not fit: each is refused, and nothing runs.
+fn misfits(case: &Case, kernel: &dyn Kernel, inputs: &[&[u8]]) -> Result<(), Failed> {
+    let bytes = case.expected.len() * 4;
+    let mut output = Buffer::zeroed(bytes + 1);
+    let shifted = inputs[0].to_vec();
+    let mut odd = Buffer::zeroed(shifted.len() + 1);
+    odd.bytes_mut()[1..].copy_from_slice(&shifted);
+    let mut unaligned = inputs.to_vec();
+    unaligned[0] = &odd.bytes()[1..];
+    let one = NonZeroUsize::MIN;
+    let launches = [
+        ("too short an output", kernel.launch(inputs, &mut [&mut output.bytes_mut()[..bytes - 1]], one)),
+        ("an unaligned output", kernel.launch(inputs, &mut [&mut output.bytes_mut()[1..]], one)),
+        ("no output", kernel.launch(inputs, &mut [], one)),
+        ("no input", kernel.launch(&[], &mut [&mut output.bytes_mut()[..bytes]], one)),
+        ("an unaligned input", kernel.launch(&unaligned, &mut [&mut output.bytes_mut()[..bytes]], one)),
+    ];
+    for (what, result) in launches {
+        ensure(matches!(result, Err(BackendError::Launch { .. })), || format!("{what} gives {result:?}"))?;
     }
+    ensure(output.bytes().iter().all(|byte| *byte == 0), || "something ran".to_owned())
 }
 
 fn compile(
@@ -260,10 +279,22 @@ fn compile_with(
         path: "a work folder".into(),
         source,
     })?;
-    let parts = KeyParts::new(backend.name(), job, spec, Default::default(), Default::default());
+    let parts = KeyParts::new(backend.name(), job, spec, Fingerprint::new(), Fingerprint::new());
     let name = KernelName::new(job, &parts.key());
-    let request = CompileRequest { job, spec, name: &name, work_dir: folder.path(), deadline: None, cancel };
-    backend.compile(&request).map(|artifact| (name, artifact))
+    let work_dir = folder.path().join("work");
+    #[expect(clippy::disallowed_methods, reason = "a suite for compilers needs folders for them")]
+    let made = std::fs::create_dir(&work_dir);
+    made.map_err(|source| BackendError::Io { action: "make", path: work_dir.clone(), source })?;
+    let request = CompileRequest { job, spec, name: &name, work_dir: &work_dir, deadline: None, cancel };
+    let artifact = backend.compile(&request)?;
+    // Whatever it wrote, it wrote into its folder, not beside it.
+    #[expect(clippy::disallowed_methods, reason = "looking at what a compiler left")]
+    let beside = std::fs::read_dir(folder.path()).map_or(0, |entries| entries.count());
+    if beside != 1 {
+        let problem = format!("{} things stand beside the work folder", beside - 1);
+        return Err(BackendError::Output { command: "compile".to_owned(), problem, log_tail: String::new() });
+    }
+    Ok((name, artifact))
 }
 
 /// Elementwise cases that any backend should have: one input, two inputs, and broadcasting.

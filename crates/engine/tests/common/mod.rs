@@ -1,5 +1,5 @@
 //! What the engine's tests share.
-#![expect(dead_code, reason = "each test file uses its own part")]
+#![allow(dead_code, reason = "each test file uses its own part")]
 #![expect(clippy::disallowed_methods, reason = "tests look at what is on the disk")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use opbuild::{BuildReport, Builder, Mode, Request};
-use opbuild_backend::Backend;
+use opbuild_backend::{Backend, BackendError};
 use opbuild_store::Config;
 use opbuild_testkit::{NullBackend, descriptor};
 use tempfile::TempDir;
@@ -74,4 +74,14 @@ pub(crate) fn build(builder: &Builder, requests: &[Request]) -> Vec<&'static str
 
 pub(crate) fn with_mode(bench: &Bench, backend: &Arc<NullBackend>, mode: Mode) -> Builder {
     bench.builder(backend).mode(mode)
+}
+
+/// A compiler that ran and failed.
+pub(crate) fn failure(log_tail: &str) -> BackendError {
+    BackendError::Compile {
+        command: "cc kernel.c".into(),
+        status: "exit status: 1".into(),
+        log_tail: log_tail.into(),
+        log: None,
+    }
 }

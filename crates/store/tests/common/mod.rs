@@ -109,7 +109,7 @@ pub(crate) fn lock(store: &TargetStore, key: &Digest) -> KeyLock {
 /// Asks for a lock for so long.
 pub(crate) fn within(store: &TargetStore, key: &Digest, time: Duration) -> LockOutcome {
     let deadline = Instant::now().checked_add(time);
-    store.lock(key, Patience { deadline, cancelled: &|| false }).unwrap()
+    store.lock(key, Patience { deadline, cancelled: &|| false, on_wait: None }).unwrap()
 }
 
 /// Names of what is in `folder`.

@@ -1,0 +1,26 @@
+//! Ctrl-C: the build ends in order, its compilers with it, and what is finished is kept.
+
+use opbuild_backend::Cancel;
+
+/// What a shell expects of a program that was interrupted: 128 and the number of SIGINT.
+pub(crate) const EXIT_CODE: u8 = 130;
+
+/// A state that an interrupt, a termination or a hang-up cancels. Who asks twice does not want to wait.
+pub(crate) fn cancel() -> Cancel {
+    let cancel = Cancel::new();
+    let state = cancel.clone();
+    let handler = move || {
+        if state.is_cancelled() {
+            #[expect(
+                clippy::exit,
+                clippy::disallowed_methods,
+                reason = "the second interrupt ends it at once"
+            )]
+            std::process::exit(EXIT_CODE.into());
+        }
+        state.cancel();
+    };
+    // Without a handler an interrupt ends us as it ends any program, and the compilers with us.
+    let _ = ctrlc::set_handler(handler);
+    cancel
+}

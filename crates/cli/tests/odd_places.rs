@@ -1,0 +1,170 @@
+//! Odd names, odd files, odd environments.
+#![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
+
+mod common;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Command, Stdio};
+
+use common::{Place, SQUARE, square_of};
+use serde_json::json;
+
+#[test]
+fn names_that_are_not_text() {
+    let place = Place::new();
+    let name = OsStr::from_bytes(b"x\xff.info");
+    std::fs::write(place.folder.path().join(name), square_of(3)).unwrap();
+    for args in
+        [&["build"][..], &["inspect"], &["build", "--format", "json"], &["inspect", "--format", "json"]]
+    {
+        let output = place.command(args).arg(name).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {output:?}");
+    }
+    std::fs::write(place.folder.path().join(name), "torn").unwrap();
+    let output = place.command(&["build", "--format", "json"]).arg(name).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+#[test]
+fn a_pipe_is_no_descriptor() {
+    let place = Place::new();
+    assert!(Command::new("mkfifo").arg(place.path("pipe.info")).status().unwrap().success());
+    place.run(&["build", "pipe.info"]).ended_with(2).says("not a regular file");
+    place.run(&["inspect", "pipe.info"]).ended_with(2).says("not a regular file");
+}
+
+#[test]
+fn output_that_cannot_be_written() {
+    let place = Place::new();
+    let full = || Stdio::from(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    // Nobody to tell: the build goes on.
+    let status = place.command(&["build", SQUARE]).stdout(Stdio::null()).stderr(full()).status().unwrap();
+    assert_eq!(status.code(), Some(0));
+    // A lost result is not a success.
+    let output = place.command(&["build", SQUARE, "--format", "json"]).stdout(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write the result"));
+}
+
+#[test]
+fn without_a_home_the_store_is_where_the_system_says_or_nowhere_and_said_so() {
+    let place = Place::new();
+    let output = place
+        .command(&["build", SQUARE, "--format", "json"])
+        .env_remove("OPBUILD_CACHE_DIR")
+        .env("HOME", place.path("home"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(place.path("home/.cache/opbuild/v1").is_dir());
+    let output = place
+        .command(&["build", SQUARE])
+        .env_remove("OPBUILD_CACHE_DIR")
+        .env("XDG_CACHE_HOME", "relative")
+        .env("ASCEND_CACHE_PATH", place.path("ascend"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(place.path("ascend/opbuild/v1").is_dir());
+}
+
+#[test]
+fn a_warm_build_needs_no_temporary_folder() {
+    let place = Place::new();
+    place.run(&["build", SQUARE]).ended_with(0);
+    let nowhere = ("TMPDIR", "/nonexistent/tmp");
+    let ran = place.run_with(&["build", SQUARE, "--format", "json"], &[nowhere]).ended_with(0);
+    assert_eq!(ran.count("reused"), 1);
+    let other = place.write("other.info", square_of(5));
+    let ran = place.run_with(&["build", other.to_str().unwrap()], &[nowhere]).ended_with(1);
+    assert!(ran.stdout.contains("TMPDIR"), "{ran:?}");
+}
+
+#[test]
+fn one_name_for_two_kernels_is_a_problem() {
+    let place = Place::new();
+    place.write("a/same.info", square_of(3));
+    place.write("b/same.info", square_of(3).replace("\"Square\"", "\"Neg\""));
+    let ran = place.run(&["build", "a", "b", "--format", "json"]).ended_with(1).says("square_3_2");
+    assert_eq!(ran.json()["contested_names"], json!(["square_3_2"]));
+    assert!(!place.path("rank_0/kernel_meta/square_3_2.json").exists());
+    place.run(&["build", "a"]).ended_with(0);
+    assert!(place.path("rank_0/kernel_meta/square_3_2.json").exists());
+}
+
+/// After an upgrade that broke the compiler, the framework must not run yesterday's kernel.
+#[test]
+fn a_failed_rebuild_leaves_no_old_kernel_behind() {
+    let place = Place::new();
+    place.run(&["build", SQUARE]).ended_with(0);
+    let json = place.path("rank_0/kernel_meta/square_12484080525657478220_2.json");
+    assert!(json.exists());
+    let broken = place.script("cc-broken", "case \"$*\" in *kernel.c*) exit 1;; esac\nexec cc \"$@\"");
+    let ran = place.run_with(&["build", SQUARE], &[("CC", broken.to_str().unwrap())]).ended_with(1);
+    assert!(!ran.stdout.contains("kernels are in"), "{ran:?}");
+    assert!(!json.exists());
+}
+
+#[test]
+fn json_is_there_whatever_happens() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("empty")).unwrap();
+    let empty = place.path("empty");
+    let failures = [
+        place.run(&["build", "nothing.info", "--format", "json"]),
+        place.run(&["build", "empty", "--format", "json"]),
+        place.run_with(&["build", SQUARE, "--format", "json"], &[("PATH", empty.to_str().unwrap())]),
+        Place::new().run(&["build", SQUARE, "--cache-mode", "require", "--format", "json"]),
+        place.run(&["run", SQUARE, "--format", "json"]),
+    ];
+    for ran in failures {
+        let json = ran.ended_with(2).json();
+        assert!(json["error"].is_string() || json["unreadable"].is_array(), "{json}");
+    }
+    place.write("rank_0", "a file stands in the way");
+    let ran = place.run(&["build", SQUARE, "--format", "json"]).ended_with(1);
+    assert!(ran.json()["kernel_meta_error"].as_str().unwrap().contains("rank_0"), "{ran:?}");
+}
+
+/// Names in descriptors are somebody else's text: they forge no lines and steer no terminal.
+#[test]
+fn names_are_printed_harmlessly() {
+    let place = Place::new();
+    let text = std::fs::read_to_string(SQUARE).unwrap().replace("\"Square\"", "\"Odd\"");
+    let text =
+        text.replace("\"full_name\": \"Default/Square-op1\"", "\"full_name\": \"A\\u001b[31m\\nreused x\"");
+    place.write("odd.info", text);
+    let ran = place.run(&["build", "odd.info"]).ended_with(1);
+    assert!(!ran.stdout.contains('\x1b') && !ran.stdout.contains("\nreused"), "{ran:?}");
+    let ran = place.run(&["inspect", "odd.info"]).ended_with(0);
+    assert!(!ran.stdout.contains('\x1b') && !ran.stdout.contains("\nreused"), "{ran:?}");
+}
+
+#[test]
+fn a_store_that_others_can_write_is_refused_where_it_is_needed() {
+    let place = Place::new();
+    place.run(&["build", SQUARE]).ended_with(0);
+    let target = place.path(&format!("cache/v1/cpu-{}", std::env::consts::ARCH));
+    assert!(Command::new("chmod").arg("o+w").arg(&target).status().unwrap().success());
+    for mode in ["read-only", "require"] {
+        place
+            .run(&["build", SQUARE, "--cache-mode", mode])
+            .ended_with(2)
+            .says("not trusted")
+            .says("chmod o-w");
+    }
+    let ran = place.run(&["build", SQUARE, "--format", "json"]).ended_with(0).says("not trusted");
+    assert_eq!(ran.count("compiled"), 1);
+}
+
+/// A cache folder in the middle of somebody's project gets no marks that speak of the project.
+#[test]
+fn a_folder_with_other_things_in_it_is_not_marked() {
+    let place = Place::new();
+    place.write("project/main.py", "");
+    place.run(&["build", SQUARE, "--cache-dir", "project"]).ended_with(0);
+    assert!(place.path("project/v1").is_dir() && !place.path("project/.gitignore").exists());
+    place.run(&["build", SQUARE, "--cache-dir", "fresh"]).ended_with(0);
+    assert!(place.path("fresh/.gitignore").exists() && place.path("fresh/CACHEDIR.TAG").exists());
+}

@@ -1,0 +1,64 @@
+//! Things to be known that stop nothing.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::event::{Event, Observer};
+
+/// Warnings, one a cause: a network of four hundred operators on a full disk has one problem, not four hundred.
+pub(crate) struct Warnings {
+    told: Mutex<Vec<Warning>>,
+    observer: Option<Arc<Observer>>,
+}
+
+struct Warning {
+    cause: Cause,
+    first: String,
+    more: usize,
+}
+
+/// What a warning is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The store cannot be used at all.
+    Store,
+    /// Entries cannot be written.
+    Keeping,
+    /// Entries that cannot be read, or are not trusted.
+    Reading,
+    /// Damaged entries.
+    Damage,
+    /// Locks that cannot be had.
+    Locks,
+    /// The toolchain changed during the build.
+    Moved,
+}
+
+impl Warnings {
+    pub(crate) fn new(observer: Option<Arc<Observer>>) -> Self {
+        Self { told: Mutex::default(), observer }
+    }
+
+    /// Tells `text`, unless something of this cause was told before; then it is counted.
+    pub(crate) fn tell(&self, cause: Cause, text: &str) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = told.iter_mut().find(|known| known.cause == cause) {
+            known.more += usize::from(known.first != text);
+            return;
+        }
+        told.push(Warning { cause, first: text.to_owned(), more: 0 });
+        drop(told);
+        if let Some(observer) = &self.observer {
+            observer(Event::Warning { text });
+        }
+    }
+
+    /// Everything that was told.
+    pub(crate) fn take(self) -> Vec<String> {
+        let told = self.told.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let line = |warning: Warning| match warning.more {
+            0 => warning.first,
+            more => format!("{} (and {more} more like it)", warning.first),
+        };
+        told.into_iter().map(line).collect()
+    }
+}
