@@ -40,7 +40,8 @@ use opbuild_ops::Graph;
 ///   the toolchain itself leaves to chance. Whatever else could change the bytes belongs in one of those.
 /// * Nothing that cannot change the bytes is in a fingerprint: the same toolchain in another folder has the same one.
 /// * [`compile`](Self::compile) writes only below its work folder, may be called from many threads at once, and leaves
-///   no process behind, whether it returns or its caller is killed.
+///   no process behind when it returns, however it returns. If its caller is killed, the compiler it started ends too;
+///   what that compiler had started in turn may run to its own end, in the work folder.
 /// * [`supports`](Self::supports) is pure and quick.
 pub trait Backend: Send + Sync {
     /// A stable lower-case word. It is part of every key and never changes.

@@ -7,8 +7,8 @@ use thiserror::Error;
 
 use crate::{BuildSpec, Envelope, Job, read, write};
 
-/// The largest `.info` that is read: 64 MiB. Real ones have kilobytes; the largest fused ones some hundred.
-pub const MAX_INFO_BYTES: u64 = 64 << 20;
+/// The largest `.info` that is read: 16 MiB. Real ones have kilobytes; the largest fused ones some hundred.
+pub const MAX_INFO_BYTES: u64 = 16 << 20;
 
 /// An operator's descriptor, in three parts.
 #[derive(Clone, Debug, PartialEq)]
