@@ -19,7 +19,7 @@ use crate::generate::{Generated, generate};
 use crate::loader::CpuLoader;
 use crate::toolchain::Toolchain;
 
-/// How the backend finds its compiler. A library reads no environment: the caller says what `PATH` and `CC` are.
+/// How the backend finds its compiler. The caller says what `PATH` and `CC` are; this crate does not look.
 #[derive(Clone, Debug)]
 pub struct CpuConfig {
     /// The compiler, with arguments if need be (`ccache gcc`); else the first of `cc`, `gcc`, `clang`.
@@ -81,9 +81,18 @@ impl CpuBackend {
     /// An entry for a registry: serves `cpu` and `cpu-native`.
     pub fn entry(config: CpuConfig) -> Entry {
         let about = "C by the system's compiler, run on this machine";
-        let serves = |target: &str| matches!(target, "cpu" | "cpu-native");
+        // The exact name of this machine's target is as good.
+        let level = |target: &str| {
+            let exact = format!("cpu-{}", std::env::consts::ARCH);
+            match target.strip_prefix(&exact).or_else(|| target.strip_prefix("cpu")) {
+                Some("") => Some(Features::Portable),
+                Some("-native") => Some(Features::Native),
+                _ => None,
+            }
+        };
+        let serves = move |target: &str| level(target).is_some();
         Entry::new("cpu", about, Self::TARGETS, serves, move |target| {
-            let features = if target == "cpu-native" { Features::Native } else { Features::Portable };
+            let features = level(target).unwrap_or_default();
             Ok(Arc::new(Self::new(CpuConfig { features, ..config.clone() })))
         })
     }

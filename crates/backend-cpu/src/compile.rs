@@ -13,6 +13,9 @@ use crate::process::{Run, run, shown, tail};
 use crate::toolchain::Toolchain;
 use crate::{CpuConfig, disk};
 
+/// Our own field of the `.json`: the digest of the job that the kernel computes, for the loader.
+pub(crate) const JOB_FIELD: &str = "opbuildJob";
+
 /// Compiles generated C.
 pub(crate) fn compile(
     config: &CpuConfig,
@@ -61,6 +64,7 @@ pub(crate) fn compile(
         extra: BTreeMap::from([
             ("batchBindOnly".to_owned(), 1.into()),
             ("build_result".to_owned(), "".into()),
+            (JOB_FIELD.to_owned(), job.digest().to_string().into()),
         ]),
         ..KernelMeta::default()
     };

@@ -39,3 +39,25 @@ pub(crate) fn find_program(name: &OsStr, path: &OsStr) -> Option<PathBuf> {
 pub(crate) fn is_file(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
 }
+
+/// A file to be looked into.
+pub(crate) fn open(path: &Path) -> std::io::Result<std::fs::File> {
+    std::fs::File::open(path)
+}
+
+/// Folders of libraries that `/etc/ld.so.conf` and the files it includes name. None where there is no such file.
+pub(crate) fn library_folders() -> Vec<PathBuf> {
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    let mut texts = vec![read(Path::new("/etc/ld.so.conf"))];
+    let mut included: Vec<PathBuf> = std::fs::read_dir("/etc/ld.so.conf.d")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "conf"))
+        .collect();
+    included.sort_unstable();
+    texts.extend(included.iter().map(|path| read(path)));
+    let lines = texts.iter().flat_map(|text| text.lines()).map(str::trim);
+    lines.filter(|line| line.starts_with('/')).map(PathBuf::from).collect()
+}

@@ -26,11 +26,15 @@
 //!   number of threads.
 //! * Inputs may be the same memory as each other, never as an output.
 //!
+//! The `.json` has one field of our own, `opbuildJob`: the digest of the job. The loader takes an object only for that
+//! job, and only if its SHA-256 is the one in the `.json`.
+//!
 //! # Toolchain
 //!
 //! The compiler is [`CpuConfig::compiler`], else the first of `cc`, `gcc`, `clang` in [`CpuConfig::path`]. Its
-//! fingerprint covers the driver and every program that a dry run (`-###`) shows it to run, the target triple, all
-//! flags as the driver resolves them, and the ABI's version. Operators that call libm carry that library's digest
+//! fingerprint covers the driver and every program that a dry run (`-###`) shows it to run, the shared libraries that
+//! these load (for clang, they are the compiler), files that arguments name, the target triple, all flags as the driver
+//! resolves them, and the ABI's version. Operators that call libm carry that library's digest
 //! among their own sources. Compilers see an environment of their own: `PATH`, `TMPDIR`, `LC_ALL=C`, nothing else.
 //!
 //! The default feature level is the architecture's baseline, so that kernels can be shared between machines;
@@ -42,7 +46,9 @@ mod disk;
 mod expression;
 mod ffi;
 mod generate;
+mod libraries;
 mod loader;
+mod pieces;
 mod process;
 mod toolchain;
 

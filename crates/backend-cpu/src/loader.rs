@@ -6,8 +6,10 @@ use std::num::NonZeroUsize;
 use opbuild_artifact::{Artifact, BlockDim, KernelMeta};
 use opbuild_backend::{BackendError, Kernel, Loader, Unsupported};
 use opbuild_descriptor::{Arg, Job, Tensor};
+use opbuild_digest::Digest;
 use rustix::fs::{MemfdFlags, SealFlags};
 
+use crate::compile::JOB_FIELD;
 use crate::ffi::LoadedKernel;
 
 /// Loads kernels of launch ABI 1.
@@ -19,6 +21,17 @@ impl Loader for CpuLoader {
             |kernel: &str, problem: String| BackendError::Load { kernel: kernel.to_owned(), problem };
         let meta = KernelMeta::parse(&artifact.json).map_err(|error| refuse("?", error.to_string()))?;
         let symbol = meta.kernel_name.unwrap_or_default();
+        let sha256 = Digest::of(&artifact.object).to_string();
+        if meta.sha256.as_deref() != Some(&sha256) {
+            return Err(refuse(
+                &symbol,
+                format!("its SHA-256 is {sha256}, its .json says {:?}", meta.sha256),
+            ));
+        }
+        let made_for = meta.extra.get(JOB_FIELD).and_then(|digest| digest.as_str());
+        if made_for != Some(job.digest().to_string().as_str()) {
+            return Err(refuse(&symbol, format!("it was compiled for another job ({made_for:?})")));
+        }
         let Some(BlockDim::Fixed(blocks)) = meta.block_dim else {
             return Err(refuse(
                 &symbol,

@@ -44,15 +44,17 @@ pub(crate) fn run(program: &Path, args: &[String], how: &Run<'_>) -> Result<Ende
     let (output, for_stdout) = std::io::pipe().map_err(cannot("make a pipe for"))?;
     let for_stderr = for_stdout.try_clone().map_err(cannot("make a pipe for"))?;
     command.stdin(Stdio::null()).stdout(for_stdout).stderr(for_stderr);
+    // Started before the child, so that there is none if this fails.
+    let (send, receive) = mpsc::channel();
+    let reader = move || {
+        // Nobody may be listening any more.
+        let _ = send.send(drain(output));
+    };
+    std::thread::Builder::new().spawn(reader).map_err(cannot("start a thread for the output of"))?;
     let mut child = command.spawn().map_err(cannot("run"))?;
     // Closes our ends of the pipe; the reader would wait for them.
     drop(command);
 
-    let (send, receive) = mpsc::channel();
-    std::thread::spawn(move || {
-        // Nobody may be listening any more.
-        let _ = send.send(drain(output));
-    });
     let ended = wait(&child, how);
     // While the program is not reaped its number cannot be another's, so this meets its own children only.
     end_group(&child);

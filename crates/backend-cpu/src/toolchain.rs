@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use opbuild_backend::{BackendError, Cancel, FileDigests};
 use opbuild_digest::Fingerprint;
 
+use crate::pieces::Pieces;
 use crate::process::{Run, run};
 use crate::{CpuConfig, Features, LAUNCH_ABI, disk};
 
@@ -24,8 +25,8 @@ pub(crate) struct Toolchain {
     /// Such as `gcc version 12.2.0 (Debian 12.2.0-14)`.
     version: String,
     triple: String,
-    /// Programs by their role: the driver itself, `cc1`, `as`, `ld`, ...
-    programs: Vec<(String, PathBuf)>,
+    /// The files that take part: the driver, `cc1`, `as`, `ld`, the libraries they load, files that CC names.
+    pieces: Pieces,
     /// What the driver hands each program, less paths.
     resolved: Vec<String>,
 }
@@ -62,42 +63,45 @@ impl Toolchain {
         let steps = ask(&dry)?;
         let search = line_after(&steps, "COMPILER_PATH=").unwrap_or_default();
         let locate = |program: &str| locate(program, &search, &config.path);
-        let mut programs = vec![("driver".to_owned(), driver.clone())];
+        let mut pieces = Pieces::default();
+        pieces.add("driver", driver.clone());
         let mut resolved = Vec::new();
-        // Arguments that name files (a header, the compiler that `ccache` runs) count by content, others as they are.
-        for (at, word) in leading.iter().enumerate() {
-            let file = Path::new(word);
+        // Words of CC: programs (what `ccache` runs) and files (a header) count by content, others as they are.
+        for word in &leading {
+            refuse_folders(word)?;
             match locate(word) {
-                Some(program) => programs.push((format!("argument {}", at + 1), program)),
-                None if file.is_absolute() && disk::is_file(file) => {
-                    programs.push((format!("argument {}", at + 1), file.to_owned()));
-                }
+                Some(program) => pieces.add(&name_of(&program), program),
+                None if pieces.add_named_in(word) => {}
                 None => resolved.push(word.clone()),
             }
         }
-        let before_steps = programs.len();
+        let mut shown = 0;
         for step in steps.lines().filter_map(command_of) {
             let (program, args) = step.split_first().ok_or_else(|| unusable("an empty step".to_owned()))?;
-            let role = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
             let path = locate(program).ok_or_else(|| {
                 unusable(format!("`{}` runs `{program}`, which is not there", driver.display()))
             })?;
-            resolved.extend(
-                std::iter::once(role.clone()).chain(args.iter().filter(|arg| !arg.contains('/')).cloned()),
-            );
-            programs.push((role, path));
+            resolved.push(name_of(Path::new(program)));
+            // Paths differ between equal toolchains; the files that they name count by content.
+            for arg in args {
+                if arg.contains('/') {
+                    pieces.add_named_in(arg);
+                } else {
+                    resolved.push(arg.clone());
+                }
+            }
+            pieces.add(&name_of(Path::new(program)), path);
+            shown += 1;
         }
-        if programs.len() == before_steps {
+        if shown == 0 {
             return Err(unusable(format!("`{} -###` shows no steps", driver.display())));
         }
         // gcc's collect2 runs ld, which the dry run does not show.
-        let linker = ask(&["-print-prog-name=ld"])?;
-        if let Some(linker) =
-            locate(linker.trim()).filter(|linker| programs.iter().all(|(_, path)| path != linker))
-        {
-            programs.push(("ld".to_owned(), linker));
+        if let Some(linker) = locate(ask(&["-print-prog-name=ld"])?.trim()) {
+            pieces.add("ld", linker);
         }
-        Ok(Self { driver, leading, flags, version, triple, programs, resolved })
+        pieces.add_libraries(&triple);
+        Ok(Self { driver, leading, flags, version, triple, pieces, resolved })
     }
 
     /// For people: `gcc version 12.2.0 (Debian 12.2.0-14), x86_64-linux-gnu`.
@@ -110,7 +114,7 @@ impl Toolchain {
         let mut fingerprint = Fingerprint::new();
         fingerprint.text("version", &self.version);
         fingerprint.text("triple", &self.triple);
-        for (role, path) in &self.programs {
+        for (role, path) in self.pieces.iter() {
             let digest = files.digest(path).map_err(|source| BackendError::Io {
                 action: "read the compiler's program",
                 path: path.clone(),
@@ -137,6 +141,24 @@ impl Toolchain {
             }
         }
         Err(unusable(format!("`{}` finds no math library", self.driver.display())))
+    }
+}
+
+/// A path's last name.
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Folders of headers cannot be told apart by content, and generated code includes nothing.
+fn refuse_folders(word: &str) -> Result<(), BackendError> {
+    let flags =
+        ["-I", "-isystem", "-iquote", "-idirafter", "-iprefix", "--include-directory", "-iwithprefix"];
+    match flags.iter().find(|flag| word.starts_with(**flag)) {
+        None => Ok(()),
+        Some(flag) => Err(BackendError::Toolchain {
+            problem: format!("CC has `{flag}`, and the content of a folder of headers cannot be told apart"),
+            way_out: "leave it out: the generated C includes no header".to_owned(),
+        }),
     }
 }
 

@@ -130,7 +130,10 @@ fn arguments_of_the_compiler_are_honoured_and_count() {
     let with = |arguments: &str| backend_with(Some(&format!("{}{arguments}", real.display())));
     let plain = fingerprint(&with(""));
     assert_ne!(fingerprint(&with(" -O1")), plain);
-    assert_ne!(fingerprint(&with(" -I/one")), fingerprint(&with(" -I/two")));
+    match with(" -I/one").toolchain(&Files) {
+        Err(error @ BackendError::Toolchain { .. }) => assert!(error.to_string().contains("`-I`"), "{error}"),
+        other => panic!("{other:?}"),
+    }
     // Files count by what is in them, wherever they are: another header is another kernel.
     let folder = tempfile::tempdir().unwrap();
     let including = |name: &str, text: &str| {
@@ -143,7 +146,7 @@ fn arguments_of_the_compiler_are_honoured_and_count() {
     let before = fingerprint(&turned);
     assert_ne!(before, plain);
     assert_eq!(fingerprint(&including("elsewhere.h", text)), before);
-    assert_eq!(changed(&before, &fingerprint(&including("turned.h", "\n"))), ["argument 2"]);
+    assert_eq!(changed(&before, &fingerprint(&including("turned.h", "\n"))), ["argument"]);
     let turned = including("turned.h", text);
 
     let job = job("Abs", &[&[1]], &[]);
@@ -153,6 +156,63 @@ fn arguments_of_the_compiler_are_honoured_and_count() {
             assert!(error.to_string().contains("--no-such-flag"), "{error}");
         }
         other => panic!("{other:?}"),
+    }
+}
+
+/// However an argument names a file, another content is another toolchain.
+#[test]
+fn files_count_in_whatever_form_they_are_named() {
+    let real = real_compiler();
+    let folder = tempfile::tempdir().unwrap();
+    for (at, before) in ["--include=", "-imacros ", "-include ", "@"].iter().enumerate() {
+        let file = folder.path().join(format!("file-{at}"));
+        let with = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            fingerprint(&backend_with(Some(&format!("{} {before}{}", real.display(), file.display()))))
+        };
+        let (one, two) = if *before == "@" { ("-O1", "-O2") } else { ("#define ONE 1\n", "#define ONE 2\n") };
+        assert_ne!(with(one), with(two), "{before}");
+        assert_eq!(with(one), with(one), "{before}");
+    }
+}
+
+/// The libraries that the compiler's programs load are part of the compiler.
+#[test]
+fn the_compilers_libraries_count() {
+    for (name, program) in ["gcc", "clang"].map(|name| (name, common::program(name))) {
+        let Some(program) = program else { continue };
+        let fingerprint = fingerprint(&backend_with(Some(program.to_str().unwrap())));
+        let names: Vec<&str> = fingerprint.parts().iter().map(|part| part.name.as_str()).collect();
+        assert!(names.iter().any(|name| name.starts_with("libc.") || name.starts_with("libc-")), "{names:?}");
+        let llvm = names.iter().any(|part| part.starts_with("libLLVM") || part.starts_with("libclang"));
+        assert_eq!(llvm, name == "clang", "{names:?}");
+    }
+}
+
+/// One byte more in the compiler proper is another compiler.
+#[test]
+fn the_content_of_every_program_counts() {
+    if common::program("gcc").is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let gcc = || fingerprint(&backend_with(Some(&format!("gcc -B{}/", folder.path().display()))));
+    for program in ["cc1", "as", "ld"] {
+        let asked =
+            std::process::Command::new("gcc").arg(format!("-print-prog-name={program}")).output().unwrap();
+        let path = String::from_utf8(asked.stdout).unwrap();
+        let path = common::program(path.trim()).unwrap_or_else(|| path.trim().into());
+        std::fs::copy(path, folder.path().join(program)).unwrap();
+    }
+    let before = gcc();
+    for program in ["cc1", "as", "ld"] {
+        let path = folder.path().join(program);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes.push(0);
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(changed(&before, &gcc()), [program]);
+        bytes.pop();
+        std::fs::write(&path, &bytes).unwrap();
     }
 }
 

@@ -1,5 +1,6 @@
 //! Loading and running kernels.
 
+use std::collections::TryReserveError;
 use std::num::NonZeroUsize;
 
 use opbuild_artifact::Artifact;
@@ -9,7 +10,10 @@ use crate::BackendError;
 
 /// Loads kernels into this process or onto a device.
 pub trait Loader: Send + Sync {
-    /// Loads a kernel from its verified bytes.
+    /// Loads a kernel that was compiled for `job`.
+    ///
+    /// A loader checks that the object is the one that the `.json` describes, and that it was made for this job, by
+    /// whatever the compiler left for that. It cannot check what the code does: a kernel is trusted as a program is.
     ///
     /// # Errors
     /// [`BackendError::Load`], or [`BackendError::Unsupported`] for a job whose launch the loader does not know.
@@ -47,9 +51,23 @@ pub struct Buffer {
 impl Buffer {
     const ALIGN: usize = 64;
 
-    /// `len` zero bytes.
+    /// `len` zero bytes; aborts if there are not so many.
     pub fn zeroed(len: usize) -> Self {
-        let memory = vec![0; len + Self::ALIGN];
+        Self::place(vec![0; len + Self::ALIGN], len)
+    }
+
+    /// `len` zero bytes.
+    ///
+    /// # Errors
+    /// There are not so many.
+    pub fn try_zeroed(len: usize) -> Result<Self, TryReserveError> {
+        let mut memory = Vec::new();
+        memory.try_reserve_exact(len.saturating_add(Self::ALIGN))?;
+        memory.resize(len + Self::ALIGN, 0);
+        Ok(Self::place(memory, len))
+    }
+
+    fn place(memory: Vec<u8>, len: usize) -> Self {
         let from = memory.as_ptr().align_offset(Self::ALIGN).min(Self::ALIGN);
         Self { memory, from, len }
     }

@@ -6,12 +6,22 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use opbuild_store::Mode;
 
+/// What the environment decides.
+const ENVIRONMENT: &str = "\
+Environment:
+  CC                      the C compiler of the target cpu, with arguments if need be
+  OPBUILD_CACHE_DIR       the store's folder; else ASCEND_CACHE_PATH/opbuild, else XDG_CACHE_HOME/opbuild,
+                          else ~/.cache/opbuild
+  MS_COMPILER_CACHE_PATH  the folder that holds rank_N/kernel_meta [default: .]
+  RANK_ID                 the N of rank_N [default: 0]
+  TMPDIR                  where compilers work [default: /tmp]";
+
 /// Incremental operator build: compile each kernel once, check it, reuse it everywhere
 ///
 /// Exit codes: 0 done; 1 done, and problems were found (a kernel failed, damage); 2 wrong usage, unreadable input, or
 /// nothing could be done; 130 interrupted.
 #[derive(Debug, Parser)]
-#[command(name = "opbuild", version, propagate_version = true)]
+#[command(name = "opbuild", version, propagate_version = true, after_help = ENVIRONMENT)]
 pub(crate) struct Args {
     /// How results are printed. With json, one object on stdout; everything else goes to stderr
     #[arg(long, global = true, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
@@ -29,6 +39,7 @@ pub(crate) enum Format {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Build operators: compile what is new or changed, reuse the rest, fill rank_N/kernel_meta
+    #[command(after_help = ENVIRONMENT)]
     Build(BuildArgs),
     /// Build one operator and run it on given values
     Run(RunArgs),

@@ -18,20 +18,19 @@ use crate::output::{Output, Verdict, chain, counted, one_line, printable};
 use crate::progress::Progress;
 use crate::{env, input, interrupt};
 
-/// The backends there are.
-pub(crate) fn registry() -> anyhow::Result<Registry> {
+/// The backends there are. A compiler that is asked something has `patience` to answer.
+pub(crate) fn registry(patience: Duration) -> anyhow::Result<Registry> {
     let mut registry = Registry::new();
-    registry.add(CpuBackend::entry(env::cpu_config()?));
+    registry.add(CpuBackend::entry(env::cpu_config(patience)?));
     Ok(registry)
 }
 
 /// A builder as the flags have it.
 pub(crate) fn builder(common: &Common, cancel: &Cancel, output: &Output) -> anyhow::Result<Builder> {
-    let backend = registry()?.open(&common.target)?;
-    let mut builder = Builder::new(backend)
-        .cancel(cancel.clone())
-        .mode(common.cache_mode)
-        .deadline(Some(Duration::from_secs_f64(common.deadline)));
+    let deadline = Duration::from_secs_f64(common.deadline);
+    let backend = registry(deadline)?.open(&common.target)?;
+    let mut builder =
+        Builder::new(backend).cancel(cancel.clone()).mode(common.cache_mode).deadline(Some(deadline));
     if let Some(jobs) = common.jobs {
         builder = builder.jobs(jobs);
     }
@@ -139,7 +138,14 @@ pub(crate) fn tell(report: &BuildReport, output: &Output) -> bool {
                     one_line(name)
                 ));
             }
-            placed.contested.is_empty()
+            for name in &placed.unusable {
+                output.warning(&format!(
+                    "`{}` cannot be a file's name; its kernel is in kernel_meta under our name, where the framework \
+                     does not look",
+                    one_line(name)
+                ));
+            }
+            placed.contested.is_empty() && placed.unusable.is_empty()
         }
     }
 }
@@ -161,25 +167,37 @@ pub(crate) fn report_text(report: &BuildReport) -> String {
     };
     let worth_a_line =
         |kernel: &&KernelReport| (few || kernel.outcome != Outcome::Reused) && !interrupted(kernel);
-    for kernel in report.kernels.iter().filter(worth_a_line) {
+    for (at, kernel) in report.kernels.iter().enumerate().filter(|(_, kernel)| worth_a_line(kernel)) {
         let time = kernel.compile_time.map(|time| format!("{} ms", time.as_millis())).unwrap_or_default();
         let why = match (&kernel.reason, kernel.outcome) {
             (Some(reason), Outcome::Failed) => format!("\n    {}", printable(reason).replace('\n', "\n    ")),
             (Some(reason), _) => format!("({})", one_line(reason)),
             (None, _) => String::new(),
         };
-        text.push_str(
-            format!("{:9} {}  {time:>7}  {why}", kernel.outcome, one_line(&kernel.name)).trim_end(),
-        );
+        let name = format!("{}{}", one_line(&kernel.name), found_as(report, at));
+        text.push_str(format!("{:9} {name}  {time:>7}  {why}", kernel.outcome).trim_end());
         text.push('\n');
     }
     text.push_str(&summary(report));
     if let Some(Ok(placed)) = &report.view
-        && placed.names > 0
+        && !placed.names.is_empty()
     {
         text.push_str(&format!("\nkernels are in {}", shortened(&placed.folder)));
     }
     text
+}
+
+/// Under which other name the framework finds a kernel: ` as square_1_2`.
+fn found_as(report: &BuildReport, kernel: usize) -> String {
+    let Some(Ok(placed)) = &report.view else { return String::new() };
+    let own = &report.kernels[kernel].name;
+    let others = placed.names.iter().filter(|(name, of)| *of == kernel && name != own);
+    let others: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
+    match others.as_slice() {
+        [] => String::new(),
+        [one] => format!(" as {one}"),
+        [one, more @ ..] => format!(" as {one} and {} more", more.len()),
+    }
 }
 
 /// A path as it would be typed from here.
@@ -242,6 +260,7 @@ fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
         Some(Ok(placed)) => {
             json["kernel_meta"] = placed.folder.to_string_lossy().into();
             json["contested_names"] = placed.contested.clone().into();
+            json["unusable_names"] = placed.unusable.clone().into();
         }
         Some(Err(error)) => json["kernel_meta_error"] = error.to_string().into(),
     }
@@ -250,5 +269,6 @@ fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
 
 /// Opens the backend anew, for its loader.
 pub(crate) fn backend(common: &Common) -> anyhow::Result<Arc<dyn opbuild_backend::Backend>> {
-    registry()?.open(&common.target).context("opening the backend")
+    let deadline = Duration::from_secs_f64(common.deadline);
+    registry(deadline)?.open(&common.target).context("opening the backend")
 }

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use opbuild::ViewConfig;
@@ -44,9 +45,10 @@ pub(crate) fn kernel_meta() -> anyhow::Result<ViewConfig> {
     Ok(ViewConfig { base, rank })
 }
 
-/// The C compiler: `CC`, looked for in `PATH`.
-pub(crate) fn cpu_config() -> anyhow::Result<CpuConfig> {
+/// The C compiler: `CC`, looked for in `PATH`. It has `patience` to answer a question.
+pub(crate) fn cpu_config(patience: Duration) -> anyhow::Result<CpuConfig> {
     let mut config = CpuConfig::new(var("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()));
+    config.probe_deadline = config.probe_deadline.min(patience);
     if let Some(compiler) = var("CC") {
         config.compiler =
             Some(compiler.into_string().ok().context("CC is not UTF-8; name the compiler by another path")?);

@@ -14,6 +14,9 @@ use crate::build::{backend, builder, note_targets, request, summary, tell};
 use crate::output::{Output, Verdict};
 use crate::{input, interrupt};
 
+/// Values that are printed of an output; JSON has them all.
+const MAX_SHOWN: usize = 1024;
+
 pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
     let request = request(input::read_descriptor(&args.input)?, &args.common);
     let job = request.descriptor.job.clone();
@@ -41,12 +44,12 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
     let (mut text, mut json_outputs) = (String::new(), Vec::new());
     for (at, (tensor, buffer)) in tensors.zip(&outputs).enumerate() {
         let values = shown(tensor, buffer);
-        text.push_str(&format!(
-            "output {at}: {} {:?}\n[{}]\n",
-            tensor.dtype,
-            tensor.shape,
-            values.join(", ")
-        ));
+        let shown = values[..values.len().min(MAX_SHOWN)].join(", ");
+        let more = match values.len() - values.len().min(MAX_SHOWN) {
+            0 => String::new(),
+            more => format!(", ... {more} more"),
+        };
+        text.push_str(&format!("output {at}: {} {:?}\n[{shown}{more}]\n", tensor.dtype, tensor.shape));
         let values: Vec<Value> = values.iter().map(|value| json_value(value)).collect();
         json_outputs.push(json!({ "dtype": tensor.dtype, "shape": tensor.shape, "values": values }));
     }
@@ -69,7 +72,10 @@ fn launch(args: &RunArgs, artifact: &Artifact, job: &Job, inputs: &[Buffer]) -> 
     let loader =
         backend.loader().with_context(|| format!("backend `{}` has no loader here", backend.name()))?;
     let loaded = loader.load(artifact, job)?;
-    let mut outputs: Vec<Buffer> = loaded.output_bytes().iter().map(|bytes| Buffer::zeroed(*bytes)).collect();
+    let room = |bytes: &usize| {
+        Buffer::try_zeroed(*bytes).with_context(|| format!("no memory for an output of {bytes} bytes"))
+    };
+    let mut outputs = loaded.output_bytes().iter().map(room).collect::<Result<Vec<_>, _>>()?;
     let input_buffers: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
     let mut output_buffers: Vec<&mut [u8]> = outputs.iter_mut().map(Buffer::bytes_mut).collect();
     let threads = args.common.jobs.or_else(|| std::thread::available_parallelism().ok());

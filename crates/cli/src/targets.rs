@@ -1,5 +1,7 @@
 //! `opbuild targets`.
 
+use std::time::Duration;
+
 use opbuild_backend_cpu::CpuBackend;
 use serde_json::json;
 
@@ -7,9 +9,12 @@ use crate::build::registry;
 use crate::env;
 use crate::output::{Output, Verdict};
 
+/// How long a compiler may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 pub(crate) fn targets(output: &Output) -> anyhow::Result<Verdict> {
-    let registry = registry()?;
-    let compiler = CpuBackend::new(env::cpu_config()?).compiler();
+    let registry = registry(PATIENCE)?;
+    let compiler = CpuBackend::new(env::cpu_config(PATIENCE)?).compiler();
     let state = compiler.as_ref().map_or_else(ToString::to_string, Clone::clone);
     let operators: Vec<&str> = opbuild_ops::all().iter().map(|row| row.op_type).collect();
     let (mut text, mut json_backends) = (String::new(), Vec::new());

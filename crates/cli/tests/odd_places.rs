@@ -168,3 +168,30 @@ fn a_folder_with_other_things_in_it_is_not_marked() {
     place.run(&["build", SQUARE, "--cache-dir", "fresh"]).ended_with(0);
     assert!(place.path("fresh/.gitignore").exists() && place.path("fresh/CACHEDIR.TAG").exists());
 }
+
+/// The view must not suffer from a build that was broken off.
+#[test]
+fn a_broken_off_rebuild_keeps_what_is_right() {
+    let place = Place::new();
+    place.run(&["build", SQUARE]).ended_with(0);
+    let json = place.path("rank_0/kernel_meta/square_12484080525657478220_2.json");
+    let slow = place.script("cc", "case \"$*\" in *kernel.c*) exec sleep 60;; esac\nexec /usr/bin/cc \"$@\"");
+    let build = ["build", SQUARE, "--cache-mode", "force", "--deadline", "0.5"];
+    let other = place.run_with(&build, &[("CC", slow.to_str().unwrap())]).ended_with(1);
+    // Another compiler, so another kernel: the old one goes.
+    assert!(other.stdout.contains("deadline") && !json.exists(), "{other:?}");
+    place.run(&["build", SQUARE]).ended_with(0);
+    // No room to compile, but the kernel that belongs there is there.
+    let nowhere = [("TMPDIR", "/nonexistent")];
+    place.run_with(&["build", SQUARE, "--cache-mode", "force"], &nowhere).ended_with(1);
+    assert!(json.exists());
+}
+
+#[test]
+fn the_exact_target_is_a_target() {
+    let place = Place::new();
+    let target = format!("cpu-{}", std::env::consts::ARCH);
+    assert!(place.run(&["build", SQUARE]).ended_with(0).stdout.contains(&target));
+    let ran = place.run(&["build", SQUARE, "--target", &target, "--format", "json"]).ended_with(0);
+    assert_eq!(ran.count("reused"), 1);
+}

@@ -33,7 +33,12 @@ impl KernelName {
             funcs.push_str(separator);
             funcs.push_str(&func);
         }
-        let prefix = if job.ops.len() > 1 { "te_fusion_" } else { "" };
+        let prefix = match job.ops.len() {
+            // A symbol does not begin with a digit.
+            0 | 1 if funcs.starts_with(|first: char| first.is_ascii_digit()) => "_",
+            0 | 1 => "",
+            _ => "te_fusion_",
+        };
         Self(format!("{prefix}{funcs}_{}", key.digest().prefix_u64()))
     }
 

@@ -68,22 +68,35 @@ impl Fingerprint {
         hasher.finish()
     }
 
-    /// What changed from `self` to `newer`, part by part; empty if, and only if, no part did.
+    /// What changed from `self` to `newer`, part by part. Parts of one name are compared in their order. Empty for two
+    /// fingerprints of one digest.
     pub fn diff(&self, newer: &Self) -> Vec<PartChange> {
-        let find = |parts: &[Part], name: &str| parts.iter().find(|part| part.name == name).cloned();
         let mut changes = Vec::new();
-        for old in &self.parts {
-            match find(&newer.parts, &old.name) {
+        for (at, old) in self.parts.iter().enumerate() {
+            match newer.same_place(old, self.rank(at)) {
                 Some(new) if new.digest == old.digest => {}
-                new => changes.push(PartChange { name: old.name.clone(), old: Some(old.clone()), new }),
+                new => {
+                    let (name, old) = (old.name.clone(), Some(old.clone()));
+                    changes.push(PartChange { name, old, new: new.cloned() });
+                }
             }
         }
-        for new in &newer.parts {
-            if find(&self.parts, &new.name).is_none() {
+        for (at, new) in newer.parts.iter().enumerate() {
+            if self.same_place(new, newer.rank(at)).is_none() {
                 changes.push(PartChange { name: new.name.clone(), old: None, new: Some(new.clone()) });
             }
         }
         changes
+    }
+
+    /// How many parts before `at` have its name.
+    fn rank(&self, at: usize) -> usize {
+        self.parts[..at].iter().filter(|part| part.name == self.parts[at].name).count()
+    }
+
+    /// The part here that has `part`'s name and stands at `rank` among those that do.
+    fn same_place(&self, part: &Part, rank: usize) -> Option<&Part> {
+        self.parts.iter().filter(|own| own.name == part.name).nth(rank)
     }
 }
 
@@ -156,5 +169,19 @@ mod tests {
         assert!(text[2].starts_with("`cc1` changed: content 6b86b273ff34 -> "), "{}", text[2]);
         assert_eq!(text[3], "`fresh` is new: 2");
         assert!(old.diff(&old).is_empty());
+    }
+
+    #[test]
+    fn parts_of_one_name_are_told_apart() {
+        let make = |contents: &[&str]| {
+            let mut fingerprint = Fingerprint::new();
+            contents.iter().for_each(|content| fingerprint.text("ld", *content));
+            fingerprint
+        };
+        let two = make(&["1", "2"]);
+        assert!(two.diff(&two).is_empty());
+        assert_eq!(two.diff(&make(&["1", "3"]))[0].to_string(), "`ld` changed: 2 -> 3");
+        assert_eq!(two.diff(&make(&["1"]))[0].to_string(), "`ld` is gone, was 2");
+        assert_eq!(make(&["1"]).diff(&two)[0].to_string(), "`ld` is new: 2");
     }
 }

@@ -95,8 +95,16 @@ impl JobError {
         match self {
             Self::Invalid { .. } | Self::AnotherKernel { .. } => true,
             Self::Backend(BackendError::Compile { status, log_tail, .. }) => {
-                let starved =
-                    ["No space left", "Cannot allocate memory", "out of memory", "Killed", "Disk quota"];
+                let starved = [
+                    "No space left",
+                    "Disk quota",
+                    "Cannot allocate memory",
+                    "out of memory",
+                    "Killed",
+                    "Resource temporarily unavailable",
+                    "Too many open files",
+                    "Input/output error",
+                ];
                 !status.contains("signal") && !starved.iter().any(|sign| log_tail.contains(sign))
             }
             Self::Backend(error) => matches!(

@@ -75,9 +75,14 @@ impl<'a> Maker<'a> {
                 Some(Err(source)) if builder.mode.insists() => {
                     return Err(BuildError::Store { mode: builder.mode, source });
                 }
-                Some(Err(error)) => {
-                    warnings.tell(Cause::Store, &format!("building without the store: {error}"));
-                }
+                Some(Err(error)) => match store.map(|store| store.reader().target(&target)) {
+                    // What cannot be written may still be read.
+                    Some(Ok(shelf)) if builder.mode.takes() => {
+                        warnings.tell(Cause::Keeping, &format!("kernels are built and not kept: {error}"));
+                        shelves.push((target, shelf));
+                    }
+                    _ => warnings.tell(Cause::Store, &format!("building without the store: {error}")),
+                },
                 None => {}
             }
         }
@@ -224,7 +229,9 @@ impl<'a> Maker<'a> {
         match shelf.get(keyed.key.digest()) {
             Lookup::Hit(entry) => {
                 // With `force`, only what was made since this build began is new enough.
-                let new_enough = self.builder.mode.takes() || entry.created() >= self.began;
+                // One that claims to be from the future was made by another clock and says nothing.
+                let since = self.began..=SystemTime::now();
+                let new_enough = self.builder.mode.takes() || since.contains(&entry.created());
                 new_enough.then(|| self.take_entry(keyed, &entry, Outcome::Shared).ok()).flatten()
             }
             Lookup::Miss(Miss::Damaged(judged)) => {
@@ -368,9 +375,16 @@ impl<'a> Maker<'a> {
         match now {
             Err(error) => Some(format!("the toolchain can no longer be read ({error})")),
             Ok((toolchain, op_sources)) => {
-                let mut changes = keyed.parts.toolchain.diff(&toolchain);
-                changes.extend(keyed.parts.op_sources.diff(&op_sources));
-                changes.first().map(|change| format!("toolchain part {change}"))
+                let (old_toolchain, old_sources) = (&keyed.parts.toolchain, &keyed.parts.op_sources);
+                let same = old_toolchain.digest() == toolchain.digest()
+                    && old_sources.digest() == op_sources.digest();
+                if same {
+                    return None;
+                }
+                let mut changes = old_toolchain.diff(&toolchain);
+                changes.extend(old_sources.diff(&op_sources));
+                let first = changes.first().map(ToString::to_string);
+                Some(format!("toolchain part {}", first.unwrap_or_else(|| "order changed".to_owned())))
             }
         }
     }

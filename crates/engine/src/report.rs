@@ -89,15 +89,17 @@ impl BuildReport {
 }
 
 /// Kernels where a framework looks for them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placed {
     /// The folder.
     pub folder: PathBuf,
-    /// How many names there have a kernel.
-    pub names: usize,
+    /// Names there, each with its kernel: an index into [`BuildReport::kernels`].
+    pub names: Vec<(String, usize)>,
     /// Names that were asked for by operators of different kernels. Neither kernel is there under that name, since a
     /// framework would run one for the other.
     pub contested: Vec<String>,
+    /// Names that a framework asked for and that cannot be those of files.
+    pub unusable: Vec<String>,
 }
 
 /// What came of one kernel.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use opbuild_artifact::is_safe_file_name;
 use opbuild_descriptor::{Descriptor, write_info};
-use opbuild_kernel_meta::{Content, KernelFiles, View, ViewError};
+use opbuild_kernel_meta::{Content, KernelFiles, View, ViewError, Withdrawn};
 
 use crate::builder::{Request, ViewConfig};
 use crate::report::{BuildReport, KernelReport, Placed};
@@ -17,22 +17,29 @@ pub(crate) fn materialise(
 ) -> Result<Placed, ViewError> {
     let view = View::open(&config.base, &config.rank)?;
     let names = names(requests, report);
-    let mut contested = Vec::new();
+    let mut placed = Placed { folder: view.dir().to_owned(), ..Placed::default() };
     let mut withdrawn = Vec::new();
     let mut files = Vec::new();
     for (stem, name) in &names {
         match name.kernel {
-            Claim::One(kernel) => files.extend(name.files(stem, &report.kernels[kernel])),
-            Claim::None => withdrawn.push(stem.as_str()),
+            Claim::Built(kernel) => {
+                files.extend(name.files(stem, &report.kernels[kernel]));
+                placed.names.push((stem.clone(), kernel));
+            }
+            // The same kernel may be there from an earlier build; another one must not be taken for it.
+            Claim::Failed(kernel) => {
+                withdrawn.push(Withdrawn { stem, unless: Some(&report.kernels[kernel].name) });
+            }
             Claim::Contested => {
-                contested.push(stem.clone());
-                withdrawn.push(stem.as_str());
+                placed.contested.push(stem.clone());
+                withdrawn.push(Withdrawn { stem, unless: None });
             }
         }
     }
+    let unusable = requests.iter().map(|request| &request.descriptor.envelope.fusion_op_name);
+    placed.unusable = unusable.filter(|name| !name.is_empty() && !is_usable(name)).cloned().collect();
     view.replace(&files, &withdrawn)?;
-    let placed = names.values().filter(|name| matches!(name.kernel, Claim::One(_))).count();
-    Ok(Placed { folder: view.dir().to_owned(), names: placed, contested })
+    Ok(placed)
 }
 
 /// A name under which frameworks look for a kernel.
@@ -48,9 +55,9 @@ struct Name<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Claim {
     /// This one, by its place in the report.
-    One(usize),
-    /// The kernel could not be built; an older one of ours must not be found instead.
-    None,
+    Built(usize),
+    /// This one, which could not be built.
+    Failed(usize),
     /// Two different ones.
     Contested,
 }
@@ -72,7 +79,7 @@ fn names<'a>(requests: &'a [Request], report: &BuildReport) -> BTreeMap<String, 
     let mut names: BTreeMap<String, Name<'a>> = BTreeMap::new();
     for (request, kernel) in requests.iter().zip(&report.kernel_of) {
         let built = report.kernels[*kernel].artifact.is_some();
-        let claim = if built { Claim::One(*kernel) } else { Claim::None };
+        let claim = if built { Claim::Built(*kernel) } else { Claim::Failed(*kernel) };
         let stem = stem(&request.descriptor, &report.kernels[*kernel].name);
         let Some(stem) = stem else { continue };
         let name = names.entry(stem).or_insert_with_key(|stem| Name {
@@ -92,8 +99,12 @@ fn names<'a>(requests: &'a [Request], report: &BuildReport) -> BTreeMap<String, 
 /// before it had a key may have none.
 fn stem(descriptor: &Descriptor, own: &str) -> Option<String> {
     let names = [descriptor.envelope.fusion_op_name.as_str(), own];
-    let usable = |name: &&str| is_safe_file_name(name) && !name.starts_with('.');
-    names.into_iter().find(usable).map(str::to_owned)
+    names.into_iter().find(|name| is_usable(name)).map(str::to_owned)
+}
+
+/// Whether a name can be that of files. A framework's own mostly are.
+fn is_usable(name: &str) -> bool {
+    is_safe_file_name(name) && !name.starts_with('.')
 }
 
 /// The `.info` as the framework that asked writes it.

@@ -49,7 +49,7 @@ fn the_view_is_whole_again_without_compiling() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let requests = [request("Square", &[3]), request("Relu", &[3])];
     let (_, first) = build(&bench, &backend, "0", &requests);
-    assert_eq!((names(&first).len(), first.names), (6, 2));
+    assert_eq!((names(&first).len(), first.names.len()), (6, 2));
     std::fs::remove_dir_all(&first.folder).unwrap();
     let (again, other) =
         (build(&bench, &backend, "0", &requests).1, build(&bench, &backend, "3", &requests).1);
@@ -70,7 +70,7 @@ fn equal_operators_of_two_names_are_found_under_both() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let requests = [named("Square", 3, "square_1_0"), named("Square", 3, "square_1_1")];
     let (report, placed) = build(&bench, &backend, "0", &requests);
-    assert_eq!((report.kernels.len(), placed.names), (1, 2));
+    assert_eq!((report.kernels.len(), placed.names.len()), (1, 2));
     assert_eq!(kernel_name(&placed, "square_1_0"), kernel_name(&placed, "square_1_1"));
 }
 
@@ -83,7 +83,7 @@ fn a_name_for_two_kernels_is_nobodys() {
     assert_eq!(names(&alone).len(), 3);
     for requests in [[one.clone(), two.clone()], [two, one]] {
         let (_, placed) = build(&bench, &backend, "0", &requests);
-        assert_eq!((names(&placed), placed.names), (Vec::new(), 0));
+        assert_eq!((names(&placed), placed.names.len()), (Vec::new(), 0));
         assert_eq!(placed.contested, ["same"]);
     }
 }
@@ -104,4 +104,32 @@ fn a_failed_rebuild_takes_the_old_kernel_away() {
     // What others put under the name stays theirs.
     std::fs::write(placed.folder.join("relu_1_0.json"), "{}").unwrap();
     assert_eq!(names(&build(&bench, &broken, "0", &requests).1).len(), 4);
+}
+
+/// A build that could not finish leaves what was right as it was.
+#[test]
+fn a_failure_or_a_cancel_keeps_the_kernel_that_belongs_there() {
+    let bench = Bench::new();
+    let requests = [named("Square", 3, "square_1_0"), named("Relu", 3, "relu_1_0")];
+    let good = Arc::new(NullBackend::default());
+    assert_eq!(names(&build(&bench, &good, "0", &requests).1).len(), 6);
+    let view = ViewConfig { base: bench.folder.path().join("view"), rank: "0".to_owned() };
+    let broken = Arc::new(NullBackend::new(|_, _| Err(failure("no"))));
+    let cancel = opbuild_backend::Cancel::new();
+    cancel.cancel();
+    for builder in [
+        bench.builder(&broken).mode(opbuild::Mode::Force),
+        bench.builder(&good).mode(opbuild::Mode::Disable).cancel(cancel),
+    ] {
+        let report = builder.view(view.clone()).build(&requests).unwrap();
+        assert_eq!(report.count(opbuild::Outcome::Failed), 2);
+        assert_eq!(names(&report.view.unwrap().unwrap()).len(), 6);
+    }
+}
+
+#[test]
+fn a_name_that_cannot_be_a_files_is_told() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let (_, placed) = build(&bench, &backend, "0", &[named("Square", 3, "../../evil")]);
+    assert_eq!((placed.unusable.as_slice(), placed.names.len()), (&["../../evil".to_owned()][..], 1));
 }

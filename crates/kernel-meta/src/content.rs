@@ -59,6 +59,15 @@ pub struct KernelFiles<'a> {
     pub info: Content<'a>,
 }
 
+/// A name under which no other kernel may be found than the one that belongs there.
+#[derive(Clone, Copy, Debug)]
+pub struct Withdrawn<'a> {
+    /// The name of the files, without suffix.
+    pub stem: &'a str,
+    /// The `binFileName` of the kernel that belongs there, if it is known.
+    pub unless: Option<&'a str>,
+}
+
 impl<'a> KernelFiles<'a> {
     /// What one of the files should be.
     pub fn content(&self, part: Part) -> Content<'a> {

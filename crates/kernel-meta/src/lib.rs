@@ -67,7 +67,7 @@ mod error;
 mod manifest;
 mod materialise;
 
-pub use content::{Content, KernelFiles, Part};
+pub use content::{Content, KernelFiles, Part, Withdrawn};
 pub use error::ViewError;
 pub use materialise::ViewReport;
 
@@ -128,12 +128,17 @@ impl View {
         self.replace(kernels, &[])
     }
 
-    /// As [`materialise`](Self::materialise), and takes away what we once put under the names `withdrawn`: kernels
-    /// that should be there and could not be made. An older one must not be found in their place. Others' files stay.
+    /// As [`materialise`](Self::materialise), and takes away what we once put under the names of `withdrawn`: kernels
+    /// that should be there and could not be made. An older one must not be found in their place. The kernel that
+    /// should be there stays if it is, and so do others' files.
     ///
     /// # Errors
     /// As [`materialise`](Self::materialise).
-    pub fn replace(&self, kernels: &[KernelFiles<'_>], withdrawn: &[&str]) -> Result<ViewReport, ViewError> {
+    pub fn replace(
+        &self,
+        kernels: &[KernelFiles<'_>],
+        withdrawn: &[Withdrawn<'_>],
+    ) -> Result<ViewReport, ViewError> {
         let kernels = materialise::Checked::new(kernels)?;
         let folder = Folder::enter(&self.dir, self.patience)?;
         materialise::materialise(&folder, &kernels, withdrawn, folder.now())

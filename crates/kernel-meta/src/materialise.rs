@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use opbuild_artifact::KernelMeta;
 use opbuild_digest::Digest;
 
 use crate::compare::{describes, same_json};
 use crate::disk::{Folder, Identity, Temp};
 use crate::manifest::{self, Known, Manifest, Record};
-use crate::{KernelFiles, Part, ViewError, check_stem};
+use crate::{KernelFiles, Part, ViewError, Withdrawn, check_stem};
 
 /// A file that changed so recently is read again: the clock of its times may not tell two changes apart.
 const REST: Duration = Duration::from_secs(2);
@@ -68,7 +69,7 @@ impl<'a> Checked<'a> {
 pub(crate) fn materialise(
     folder: &Folder,
     kernels: &Checked<'_>,
-    withdrawn: &[&str],
+    withdrawn: &[Withdrawn<'_>],
     now: SystemTime,
 ) -> Result<ViewReport, ViewError> {
     folder.remove_stale_temps(now, GRACE);
@@ -237,9 +238,14 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Removes what we put under `names`, its description first.
-    fn withdraw(&mut self, names: &[&str]) -> Result<(), ViewError> {
-        for stem in names {
+    /// Removes what we put under these names, its description first.
+    fn withdraw(&mut self, withdrawn: &[Withdrawn<'_>]) -> Result<(), ViewError> {
+        for Withdrawn { stem, unless } in withdrawn {
+            let json = self.folder.read(&Part::Json.of(stem)).ok().map(|(bytes, _)| bytes);
+            let there = json.and_then(|json| KernelMeta::parse(&json).ok()?.bin_file_name);
+            if unless.is_some() && there.as_deref() == *unless {
+                continue;
+            }
             let Some(record) = self.manifest.kernels.remove(*stem) else { continue };
             if !self.is_ours(stem, &record) {
                 continue;

@@ -82,6 +82,12 @@ impl Store {
         TargetStore::open(self, self.version_dir().join(target))
     }
 
+    /// The same store, to be read only.
+    pub fn reader(&self) -> Self {
+        let config = Config { access: Access::ReadOnly, ..self.config.clone() };
+        Self { config, trust: self.trust.clone() }
+    }
+
     /// The root folder.
     pub fn root(&self) -> &Path {
         &self.config.root

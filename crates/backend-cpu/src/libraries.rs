@@ -1,0 +1,117 @@
+//! Which shared libraries a program loads.
+//!
+//! Compilers see an environment without `LD_LIBRARY_PATH`, so libraries come from the folders that the program names
+//! itself and from those of the system. A library that is not found where it is looked for does not count; the loader
+//! would not find it either, or finds it by its cache in a folder that `/etc/ld.so.conf` names.
+
+use std::path::{Path, PathBuf};
+
+use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64};
+use object::read::ReadCache;
+use object::read::elf::{Dyn as _, FileHeader as _};
+
+use crate::disk;
+
+type Header = FileHeader64<object::LittleEndian>;
+
+/// The libraries that the file at `path` needs, as far as they are found. None for what is no ELF file: a script.
+pub(crate) fn needed(path: &Path, usual: &[PathBuf]) -> Vec<PathBuf> {
+    let Some((names, own)) = read(path) else { return Vec::new() };
+    let origin =
+        path.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned)).unwrap_or_default();
+    let origin = origin.to_string_lossy().into_owned();
+    let own: Vec<PathBuf> = own
+        .iter()
+        .flat_map(|list| list.split(':'))
+        .map(|folder| folder.replace("$ORIGIN", &origin).replace("${ORIGIN}", &origin).into())
+        .collect();
+    let find = |name: &String| {
+        let direct = name.contains('/').then(|| PathBuf::from(name));
+        let folders = own.iter().chain(usual).map(|folder| folder.join(name));
+        direct.into_iter().chain(folders).find(|candidate| disk::is_file(candidate))
+    };
+    names.iter().filter_map(find).collect()
+}
+
+/// Names of needed libraries, and lists of folders to look for them in.
+fn read(path: &Path) -> Option<(Vec<String>, Vec<String>)> {
+    let data = ReadCache::new(disk::open(path).ok()?);
+    let header = Header::parse(&data).ok()?;
+    let endian = header.endian().ok()?;
+    let sections = header.sections(endian, &data).ok()?;
+    let (mut names, mut folders) = (Vec::new(), Vec::new());
+    if let Some((entries, link)) = sections.dynamic(endian, &data).ok()? {
+        let strings = sections.strings(endian, &data, link).ok()?;
+        for entry in entries {
+            let list = match entry.tag(endian) {
+                DT_NEEDED => &mut names,
+                DT_RPATH | DT_RUNPATH => &mut folders,
+                _ => continue,
+            };
+            list.push(String::from_utf8_lossy(entry.string(endian, strings).ok()?).into_owned());
+        }
+    }
+    Some((names, folders))
+}
+
+/// The system's folders for libraries of the target `triple`.
+pub(crate) fn usual_folders(triple: &str) -> Vec<PathBuf> {
+    // Debian's folders leave the vendor out: x86_64-pc-linux-gnu is x86_64-linux-gnu there.
+    let parts: Vec<&str> = triple.split('-').collect();
+    let multiarch = match parts.as_slice() {
+        [arch, _, rest @ ..] if rest.len() > 1 => format!("{arch}-{}", rest.join("-")),
+        _ => triple.to_owned(),
+    };
+    let mut folders = disk::library_folders();
+    let usual = ["/lib/{}", "/usr/lib/{}", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"];
+    folders.extend(usual.iter().map(|folder| PathBuf::from(folder.replace("{}", &multiarch))));
+    folders
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests look at this very program")]
+
+    use super::*;
+
+    /// The test program is linked against the C library, and what is said of it must be what the loader says.
+    #[test]
+    fn this_programs_libraries_are_those_that_are_mapped() {
+        let program = std::env::current_exe().unwrap();
+        let triple = format!("{}-linux-gnu", std::env::consts::ARCH);
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let libraries = needed(&program, &usual_folders(&triple));
+        assert!(!libraries.is_empty());
+        for library in libraries {
+            let real = library.canonicalize().unwrap();
+            assert!(maps.contains(real.to_str().unwrap()), "{library:?} is not mapped");
+        }
+    }
+
+    /// Libraries of libraries are found by whoever follows them; here, by the folder that a program names.
+    #[test]
+    fn folders_that_a_program_names_are_looked_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let cc = |args: &[&str]| {
+            let status = std::process::Command::new("cc").current_dir(folder.path()).args(args).status();
+            assert!(status.unwrap().success());
+        };
+        std::fs::write(folder.path().join("lib.c"), "int one(void) { return 1; }").unwrap();
+        std::fs::write(folder.path().join("main.c"), "int one(void); int main(void) { return one(); }")
+            .unwrap();
+        cc(&["-shared", "-fPIC", "-o", "libone.so", "lib.c"]);
+        cc(&["-o", "main", "main.c", "-L.", "-lone", "-Wl,-rpath,$ORIGIN"]);
+        let found = needed(&folder.path().join("main"), &[]);
+        let own = folder.path().canonicalize().unwrap().join("libone.so");
+        assert!(found.contains(&own), "{found:?}");
+    }
+
+    #[test]
+    fn what_is_no_program_needs_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("cc");
+        std::fs::write(&script, "#!/bin/sh\n").unwrap();
+        assert!(needed(&script, &[]).is_empty());
+        assert!(needed(&folder.path().join("absent"), &[]).is_empty());
+    }
+}
