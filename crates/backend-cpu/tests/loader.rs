@@ -101,7 +101,11 @@ fn artifacts_that_cannot_be_loaded_are_refused() {
         change(&mut meta);
         Artifact { json: meta.to_json().into_bytes(), ..good.clone() }
     };
-    let object = |object: &[u8]| Artifact { object: object.to_vec(), ..good.clone() };
+    // Their digest is right, so it is the system's loader that meets them.
+    let object = |object: &[u8]| {
+        let sha256 = opbuild_digest::Digest::of(object).to_string();
+        Artifact { object: object.to_vec(), ..with(&|meta| meta.sha256 = Some(sha256.clone())) }
+    };
     let workspace = Workspace { size: vec![64], kind: vec![0] };
     for (artifact, told) in [
         (with(&|meta| meta.kernel_name = Some("nobody__kernel0".into())), "nobody__kernel0"),
@@ -124,6 +128,25 @@ fn artifacts_that_cannot_be_loaded_are_refused() {
     // An empty workspace is none.
     let none = Workspace { size: vec![], kind: vec![] };
     assert!(load(&with(&|meta| meta.workspace = Some(none.clone())), &job).is_ok());
+}
+
+/// A kernel for fifty elements must not be launched with buffers of two.
+#[test]
+fn a_kernel_is_loaded_for_its_own_job_only() {
+    let _alone = alone();
+    let (small, large) = (job("Neg", &[&[2]], &[]), job("Neg", &[&[50]], &[]));
+    let artifact = compile(backend(), &large).unwrap();
+    assert!(load(&artifact, &large).is_ok());
+    match load(&artifact, &small).map(drop) {
+        Err(BackendError::Load { problem, .. }) => assert!(problem.contains("another job"), "{problem}"),
+        other => panic!("{other:?}"),
+    }
+    let mut changed = artifact;
+    changed.object.push(0);
+    match load(&changed, &large).map(drop) {
+        Err(BackendError::Load { problem, .. }) => assert!(problem.contains("SHA-256"), "{problem}"),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Kernels of one symbol: the C library must not take one for the other, whichever is dropped first.

@@ -74,6 +74,23 @@ fn force_replaces_each_entry() {
     assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
 }
 
+/// An entry that claims to be from the future was made by another clock: it does not count as made just now.
+#[test]
+fn force_is_not_put_off_by_an_entry_from_the_future() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let requests = [request("Square", &[3])];
+    let first = bench.builder(&backend).build(&requests).unwrap();
+    let key = *first.kernels[0].key.unwrap().digest();
+    let artifact = first.kernels[0].artifact.clone().unwrap();
+    let shelf = opbuild_store::Store::open(Config::new(bench.root())).unwrap().target("cpu").unwrap();
+    let future = std::time::SystemTime::now() + std::time::Duration::from_secs(86_400);
+    let draft = opbuild_store::Draft::new(opbuild_validator::RULES_VERSION).created(future);
+    let draft = draft.eager("json", &artifact.json).eager("object", &artifact.object);
+    shelf.put_replacing(&key, &draft, opbuild_store::Replace::Always).unwrap();
+    assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
+    assert_eq!(build(&with_mode(&bench, &backend, Mode::Force), &requests), ["compiled"]);
+}
+
 #[test]
 fn disable_neither_takes_nor_keeps() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
