@@ -165,6 +165,11 @@ impl Backend for CpuBackend {
     }
 
     fn supports(&self, job: &Job, _spec: &EffectiveSpec) -> Support {
+        if host_machine() == 0 {
+            let op_type = job.ops.first().map(|op| op.op_type.clone()).unwrap_or_default();
+            let problem = format!("kernels for {} are not known here", std::env::consts::ARCH);
+            return Support::No(Unsupported::Other { backend: "cpu", op_type, problem });
+        }
         match self.refusal(job) {
             None => Support::Yes,
             Some(reason) => Support::No(reason),
