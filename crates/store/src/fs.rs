@@ -6,7 +6,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use rustix::fs::{CWD, OFlags, RenameFlags};
+use rustix::io::Errno;
 
 /// Which file a path led to, so that a later look can tell whether it still does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ pub(crate) fn read_whole(path: &Path, limit: u64) -> io::Result<WholeFile> {
 /// Writes `bytes` to a new file in `temps`, syncs its data and renames it to `name` in the open folder `shard`. Leaves
 /// nothing on failure.
 pub(crate) fn publish(temps: &Path, shard: &File, name: &str, bytes: &[u8], mode: u32) -> io::Result<()> {
-    use rustix::fs::{AtFlags, CWD, renameat, statat};
+    use rustix::fs::{AtFlags, renameat, statat};
     let mut temp = tempfile::Builder::new().prefix("put-").tempfile_in(temps)?;
     temp.as_file_mut().write_all(bytes)?;
     temp.as_file().set_permissions(std::fs::Permissions::from_mode(mode))?;
@@ -77,18 +78,26 @@ pub(crate) fn publish(temps: &Path, shard: &File, name: &str, bytes: &[u8], mode
     Ok(())
 }
 
-/// Writes a small file once; one that is there stays as it is.
+/// Writes a small file once, whole or not at all; one that is there stays as it is.
 pub(crate) fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    match OpenOptions::new().write(true).create_new(true).open(path) {
-        Ok(mut file) => file.write_all(text.as_bytes()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
+    if Inode::at(path).is_ok() {
+        return Ok(());
+    }
+    let folder = path.parent().ok_or_else(|| io::Error::other("no folder"))?;
+    let mut temp = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
+    temp.write_all(text.as_bytes())?;
+    temp.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    match temp.persist_noclobber(path) {
+        Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(error.error),
+        _ => Ok(()),
     }
 }
 
-/// Whether there is nothing in a folder.
-pub(crate) fn is_empty(path: &Path) -> bool {
-    std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+/// Whether everything in a folder is called one of `names`.
+pub(crate) fn holds_only(path: &Path, names: &[&str]) -> bool {
+    std::fs::read_dir(path).is_ok_and(|mut entries| {
+        entries.all(|entry| entry.is_ok_and(|entry| names.iter().any(|name| entry.file_name() == *name)))
+    })
 }
 
 /// Opens a folder, so that what is looked at is what is used. Links are followed only if `follow`.
@@ -105,15 +114,39 @@ pub(crate) fn create_folders(path: &Path, mode: u32) -> io::Result<bool> {
     DirBuilder::new().recursive(true).mode(mode).create(path).map(|()| true)
 }
 
-/// Creates one folder; one that is there is fine. A shared one gets its bits whatever the umask.
+/// Creates one folder; one that is there is fine. A shared one gets its bits whatever the umask, and before it gets its
+/// name: the group never meets it closed.
 pub(crate) fn create_folder(path: &Path, shared: bool) -> io::Result<()> {
-    match DirBuilder::new().mode(0o755).create(path) {
-        Ok(()) if shared => {
+    if !shared {
+        return exists_is_fine(DirBuilder::new().mode(0o755).create(path));
+    }
+    if Inode::at(path).is_ok() {
+        return Ok(());
+    }
+    let parent = path.parent().ok_or_else(|| io::Error::other("no folder"))?;
+    let temp = tempfile::Builder::new().prefix(".new-").tempdir_in(parent)?;
+    open_folder(temp.path(), false)?.set_permissions(std::fs::Permissions::from_mode(0o2775))?;
+    let named = rustix::fs::renameat_with(CWD, temp.path(), CWD, path, RenameFlags::NOREPLACE);
+    match named {
+        Ok(()) => {
+            // It has another name now; nothing is left to remove.
+            let _ = temp.keep();
+            Ok(())
+        }
+        Err(Errno::EXIST) => Ok(()),
+        // A file system that cannot rename so: the folder is closed to the group for a moment.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+            exists_is_fine(DirBuilder::new().mode(0o755).create(path))?;
             open_folder(path, false)?.set_permissions(std::fs::Permissions::from_mode(0o2775))
         }
-        Ok(()) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn exists_is_fine(made: io::Result<()>) -> io::Result<()> {
+    match made {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
+        other => other,
     }
 }
 
@@ -178,7 +211,6 @@ pub(crate) enum TryLock {
 
 /// Tries to lock, at once.
 pub(crate) fn try_lock(file: &File) -> io::Result<TryLock> {
-    use rustix::io::Errno;
     match file.try_lock() {
         Ok(()) => Ok(TryLock::Locked),
         Err(TryLockError::WouldBlock) => Ok(TryLock::Busy),

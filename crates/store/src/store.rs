@@ -52,7 +52,7 @@ impl Store {
         let mut is_ours = false;
         if writable {
             fs::create_folders(root, 0o700).map_err(|source| folder_trouble("create", root, source))?;
-            is_ours = fs::is_empty(root);
+            is_ours = fs::holds_only(root, &["CACHEDIR.TAG", ".gitignore", "v1"]);
         }
         let metadata = match fs::open_folder(root, true).and_then(|root| root.metadata()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
