@@ -34,6 +34,9 @@ fn functions_and_the_keys_first_64_bits_in_decimal() {
     assert_eq!(name(&["square"], u64::MAX), "square_18446744073709551615");
     assert_eq!(name(&["square"], 0), "square_0");
     assert_eq!(name(&["add", "relu6"], 7), "te_fusion_add_relu6_7");
+    // A symbol of C does not begin with a digit.
+    assert_eq!(name(&["2d_square"], 7), "_2d_square_7");
+    assert_eq!(name(&["2d_square", "add"], 7), "te_fusion_2d_square_add_7");
     let rich = read(RICH);
     assert_eq!(KernelName::new(&rich.job, &key(1)).as_str(), "te_fusion_concat_d_layer_norm_add_1");
 }
