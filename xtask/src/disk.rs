@@ -28,17 +28,14 @@ pub(crate) fn files(root: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// The names directly below `root`, sorted; a folder's ends in `/`.
-pub(crate) fn top_level(root: &Path) -> Result<Vec<String>, String> {
-    let failed = |error| format!("cannot list `{}`: {error}", root.display());
-    let mut names = Vec::new();
-    for entry in fs::read_dir(root).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let folder = entry.path().is_dir();
-        names.push(format!("{}{}", entry.file_name().to_string_lossy(), if folder { "/" } else { "" }));
-    }
+/// The names directly below the root that `files` lead to, sorted; a folder's ends in `/`. What git ignores, such as
+/// kernels that a build left, is nobody's business.
+pub(crate) fn top_level(files: &[String]) -> Vec<String> {
+    let first = |file: &String| file.split_inclusive('/').next().unwrap_or_default().to_owned();
+    let mut names: Vec<String> = files.iter().map(first).collect();
     names.sort();
-    Ok(names)
+    names.dedup();
+    names
 }
 
 /// The bytes of `path` below `root`.
@@ -64,5 +61,17 @@ fn output(program: &str, args: &[&str], folder: Option<&Path>) -> Result<Vec<u8>
             Err(format!("`{line}` ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
         }
         Err(error) => Err(format!("`{line}` did not start: {error}; is {program} on the PATH?")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_top_level_is_what_files_lead_to() {
+        let files =
+            ["Cargo.toml", "crates/a/src/lib.rs", "crates/b/src/lib.rs", ".ci/run"].map(str::to_owned);
+        assert_eq!(top_level(&files), [".ci/", "Cargo.toml", "crates/"]);
     }
 }

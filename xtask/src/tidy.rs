@@ -44,7 +44,7 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
     }
     let files = disk::files(root)?;
 
-    let mut findings = tree::top_level(&disk::top_level(root)?);
+    let mut findings = tree::top_level(&disk::top_level(&files));
     let architecture = disk::text_if_there(root, arrows::DOCUMENT)?.unwrap_or_default();
     findings.extend(arrows::check(&architecture, &packages));
     for package in &packages {
