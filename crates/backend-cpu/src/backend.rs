@@ -140,7 +140,7 @@ impl Backend for CpuBackend {
         self.toolchain_in_use()?.fingerprint(files)
     }
 
-    /// The C that would be compiled, under a placeholder for its name; and the math library, if it calls that.
+    /// The C that would be compiled, under a stand-in for its name; and the math library, if it calls that.
     fn op_sources(
         &self,
         job: &Job,

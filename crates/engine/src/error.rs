@@ -61,8 +61,11 @@ pub enum JobError {
         /// The member.
         member: &'static str,
     },
-    /// The mode forbids compiling, and the kernel is not in the store.
-    #[error("kernel `{kernel}` is not in the store ({why}) and the cache mode `require` forbids compiling")]
+    /// The mode forbids compiling, and the kernel cannot be taken from the store.
+    #[error(
+        "kernel `{kernel}` cannot be reused: {why}; the cache mode `require` forbids compiling it, so build it where \
+         compiling is allowed, with the mode `enable` and the same store"
+    )]
     Required {
         /// The kernel's name.
         kernel: String,

@@ -122,6 +122,9 @@ fn require_never_compiles() {
     let report = with_mode(&bench, &backend, Mode::Require).build(&[known, unknown]).unwrap();
     assert_eq!(outcomes(&report), ["reused", "failed"]);
     assert!(matches!(report.kernels[1].error.as_deref(), Some(JobError::Required { .. })));
+    // The reason is told once.
+    let reason = report.kernels[1].reason.as_deref().unwrap();
+    assert_eq!(reason.matches("not in the store").count(), 1, "{reason}");
     assert_eq!(backend.compiles(), 1);
 }
 
