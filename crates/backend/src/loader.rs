@@ -28,7 +28,8 @@ pub trait Kernel: Send + Sync {
     /// Bytes of each output.
     fn output_bytes(&self) -> &[usize];
 
-    /// Runs the kernel on up to `threads` threads. Results do not depend on their number.
+    /// Runs the kernel on up to `threads` threads. Results do not depend on their number, nor on what the outputs held
+    /// before: each is written in full.
     ///
     /// # Errors
     /// [`BackendError::Launch`], if a buffer's count, length or alignment does not fit; nothing has run then.
@@ -65,6 +66,19 @@ impl Buffer {
         memory.try_reserve_exact(len.saturating_add(Self::ALIGN))?;
         memory.resize(len + Self::ALIGN, 0);
         Ok(Self::place(memory, len))
+    }
+
+    /// The same memory as a buffer of `len` bytes, whatever is in them; back as it was if there is not enough.
+    ///
+    /// # Errors
+    /// The buffer itself.
+    pub fn resized(self, len: usize) -> Result<Self, Self> {
+        if len <= self.capacity() { Ok(Self { len, ..self }) } else { Err(self) }
+    }
+
+    /// To how many bytes it can be [`resized`](Self::resized).
+    pub fn capacity(&self) -> usize {
+        self.memory.len() - self.from
     }
 
     fn place(memory: Vec<u8>, len: usize) -> Self {
@@ -110,5 +124,9 @@ mod tests {
             assert!(len == 0 || buffer.bytes().as_ptr().addr().is_multiple_of(64));
         }
         assert_eq!(Buffer::of_f32(&[1.5, -2.0]).to_f32(), [1.5, -2.0]);
+        let smaller = Buffer::of_f32(&[1.5, -2.0]).resized(4).unwrap();
+        assert_eq!(smaller.to_f32(), [1.5]);
+        assert_eq!(smaller.resized(8).unwrap().to_f32(), [1.5, -2.0]);
+        assert_eq!(Buffer::zeroed(8).resized(4096).unwrap_err().bytes().len(), 8);
     }
 }

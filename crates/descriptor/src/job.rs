@@ -206,6 +206,25 @@ pub struct ConstValue {
     pub dtype: Option<String>,
 }
 
+impl ConstValue {
+    /// Whole numbers of element type `dtype`, in one dimension.
+    pub fn ints(dtype: &str, values: &[i64]) -> Self {
+        Self { value: values.iter().copied().collect(), dtype: Some(dtype.to_owned()) }
+    }
+
+    /// Its values, nesting opened, if all of them are whole numbers.
+    pub fn to_ints(&self) -> Option<Vec<i64>> {
+        fn collect(value: &Value, ints: &mut Vec<i64>) -> Option<()> {
+            match value {
+                Value::Array(items) => items.iter().try_for_each(|item| collect(item, ints)),
+                value => value.as_i64().map(|int| ints.push(int)),
+            }
+        }
+        let mut ints = Vec::new();
+        collect(&self.value, &mut ints).map(|()| ints)
+    }
+}
+
 /// L1 fusion and slice fields of a tensor; an absent field means the default that frameworks write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SliceFields {
@@ -242,6 +261,13 @@ pub struct Attr {
     pub extra: Extra,
 }
 
+impl Attr {
+    /// An attribute that was given.
+    pub fn new(name: impl Into<String>, dtype: impl Into<String>, value: AttrValue) -> Self {
+        Self { name: name.into(), dtype: dtype.into(), value, valid: None, extra: Extra::new() }
+    }
+}
+
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AttrValue {
@@ -259,6 +285,20 @@ pub enum AttrValue {
     Str(String),
     /// A list, possibly of lists.
     List(Vec<Self>),
+}
+
+impl AttrValue {
+    /// A list of whole numbers.
+    pub fn ints(values: &[i64]) -> Self {
+        Self::List(values.iter().map(|value| Self::Int(*value)).collect())
+    }
+
+    /// The whole numbers of a list of nothing else.
+    pub fn to_ints(&self) -> Option<Vec<i64>> {
+        let Self::List(items) = self else { return None };
+        let int = |item: &Self| if let Self::Int(value) = item { Some(*value) } else { None };
+        items.iter().map(int).collect()
+    }
 }
 
 /// A floating-point number that remembers how it was written.

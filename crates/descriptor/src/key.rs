@@ -66,8 +66,24 @@ impl KeyParts {
         toolchain: impl Into<Arc<Fingerprint>>,
         op_sources: Fingerprint,
     ) -> Self {
-        let toolchain = toolchain.into();
-        Self { backend: backend.to_owned(), job: job.digest(), spec: spec.digest(), toolchain, op_sources }
+        Self::of_digest(backend, job.digest(), spec, toolchain, op_sources)
+    }
+
+    /// The same for a job whose digest is known.
+    pub fn of_digest(
+        backend: &str,
+        job: Digest,
+        spec: &EffectiveSpec,
+        toolchain: impl Into<Arc<Fingerprint>>,
+        op_sources: Fingerprint,
+    ) -> Self {
+        Self {
+            backend: backend.to_owned(),
+            job,
+            spec: spec.digest(),
+            toolchain: toolchain.into(),
+            op_sources,
+        }
     }
 
     /// The key.

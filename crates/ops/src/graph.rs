@@ -1,20 +1,53 @@
-//! The operator graph: what front ends make and `prepare` rewrites.
+//! The operator graph: what front ends make, `prepare` rewrites, and engines run.
 
-use opbuild_descriptor::{Arg, Attr, Data, Extra, Input, Job, Op, OpFlags, Source, Tensor};
+use opbuild_descriptor::{
+    Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Input, Job, Op, OpFlags, Source, Tensor,
+};
 
-use crate::{OpsError, find, func_name};
+use crate::constant::Constant;
+use crate::shape::elements;
+use crate::{Call, OpSpec, OpsError, PortKind, TensorType, find, func_name};
 
 /// A tensor of a [`Graph`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TensorId(usize);
 
+impl TensorId {
+    /// Its number: tensors are numbered from 0 in the order in which they were added.
+    pub const fn index(self) -> usize {
+        self.0
+    }
+}
+
 /// A network of operators with a shape for every tensor.
+///
+/// A scalar is described as one element, shape `[1]`, as frameworks do.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
     name: String,
     tensors: Vec<Tensor>,
+    origins: Vec<Origin>,
     inputs: Vec<(String, TensorId)>,
+    outputs: Vec<(String, TensorId)>,
     nodes: Vec<Node>,
+}
+
+/// Where a tensor's elements come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Origin {
+    /// Given by the caller: an index into [`Graph::inputs`].
+    Input(usize),
+    /// Known when the graph is made.
+    Constant(Constant),
+    /// Computed by a node: an index into [`Graph::nodes`], and which of its outputs.
+    Node {
+        /// The node.
+        node: usize,
+        /// Index in [`Node::outputs`].
+        output: usize,
+    },
+    /// The same elements as another tensor's, seen in another shape.
+    View(TensorId),
 }
 
 /// A node of a [`Graph`].
@@ -24,11 +57,11 @@ pub struct Node {
     pub name: String,
     /// Its IR type.
     pub op_type: String,
-    /// What it reads.
-    pub inputs: Vec<TensorId>,
-    /// What it makes.
+    /// What it reads, one list a position of the operator: empty where an optional input is not given.
+    pub inputs: Vec<Vec<TensorId>>,
+    /// What it makes, variadic outputs opened.
     pub outputs: Vec<TensorId>,
-    /// Its attributes, in the table's order.
+    /// Its attributes, every one, in the table's order.
     pub attrs: Vec<Attr>,
 }
 
@@ -53,6 +86,26 @@ impl Graph {
         &self.inputs
     }
 
+    /// The graph's outputs.
+    pub fn outputs(&self) -> &[(String, TensorId)] {
+        &self.outputs
+    }
+
+    /// How many tensors there are.
+    pub fn len(&self) -> usize {
+        self.tensors.len()
+    }
+
+    /// Whether there is no tensor yet.
+    pub fn is_empty(&self) -> bool {
+        self.tensors.is_empty()
+    }
+
+    /// Every tensor, each after those it is computed from.
+    pub fn tensors(&self) -> impl Iterator<Item = TensorId> + use<> {
+        (0..self.tensors.len()).map(TensorId)
+    }
+
     /// A tensor's description.
     ///
     /// An id of another graph gives this graph's tensor of that number, or its last.
@@ -61,22 +114,71 @@ impl Graph {
         self.tensors.get(id.0).or(self.tensors.last()).unwrap_or(&NONE)
     }
 
+    /// Where a tensor's elements come from; for an id of another graph, a view of itself.
+    pub fn origin(&self, id: TensorId) -> Origin {
+        self.origins.get(id.0).cloned().unwrap_or(Origin::View(id))
+    }
+
+    /// The tensor whose elements `id` shows: itself, unless it is a view.
+    pub fn source(&self, mut id: TensorId) -> TensorId {
+        // Views show tensors that were there before them, so this ends.
+        while let Some(Origin::View(of)) = self.origins.get(id.0) {
+            id = *of;
+        }
+        id
+    }
+
     /// Adds an input. Formats are a framework's for that rank: NCHW for four dimensions, else ND.
     pub fn input(&mut self, name: &str, dtype: &str, shape: impl Into<Vec<i64>>) -> TensorId {
-        let mut tensor = Tensor::new(dtype, shape);
-        if tensor.shape.is_empty() {
-            tensor.shape.push(1); // frameworks describe a scalar as one element
-        }
-        if tensor.shape.len() == 4 {
-            tensor.format = "NCHW".into();
-        }
-        tensor.ori_format = Some("NCHW".into());
-        let id = self.push(tensor);
+        let id = self.push(described(dtype, shape.into()), Origin::Input(self.inputs.len()));
         self.inputs.push((name.to_owned(), id));
         id
     }
 
-    /// Adds a node with one output, and gives that output.
+    /// Adds a tensor whose elements are known and that no compiler needs to know: weights.
+    pub fn constant(&mut self, dtype: &str, shape: impl Into<Vec<i64>>, value: Constant) -> TensorId {
+        self.push(described(dtype, shape.into()), Origin::Constant(value))
+    }
+
+    /// Adds whole numbers that the compiler of a node is to know: axes, shapes, pads. They are part of its job.
+    pub fn parameter(&mut self, dtype: &str, values: &[i64]) -> TensorId {
+        let bytes = values.iter().flat_map(|value| match dtype {
+            "int64" => value.to_le_bytes().to_vec(),
+            _ => (*value as i32).to_le_bytes().to_vec(),
+        });
+        // One number is a scalar; so is its description.
+        let mut tensor = described(dtype, vec![values.len() as i64]);
+        tensor.const_value = Some(ConstValue::ints(dtype, values));
+        self.push(tensor, Origin::Constant(Constant::of_bytes(bytes.collect::<Vec<u8>>())))
+    }
+
+    /// Shows `source` in another shape of as many elements.
+    ///
+    /// # Errors
+    /// They differ in their number of elements.
+    pub fn view(&mut self, source: TensorId, shape: impl Into<Vec<i64>>) -> Result<TensorId, OpsError> {
+        let (count, shape) = (self.tensors.len(), shape.into());
+        let from = self.tensors.get(source.0).ok_or(OpsError::NoSuchTensor { id: source.0, count })?;
+        let tensor = described(&from.dtype, shape);
+        if elements(&from.shape).is_none() || elements(&from.shape) != elements(&tensor.shape) {
+            return Err(OpsError::View { from: from.shape.clone(), to: tensor.shape });
+        }
+        Ok(if from.shape == tensor.shape { source } else { self.push(tensor, Origin::View(source)) })
+    }
+
+    /// Names an output.
+    ///
+    /// # Errors
+    /// An id of another graph.
+    pub fn output(&mut self, name: &str, id: TensorId) -> Result<(), OpsError> {
+        if id.0 >= self.tensors.len() {
+            return Err(OpsError::NoSuchTensor { id: id.0, count: self.tensors.len() });
+        }
+        self.outputs.push((name.to_owned(), id));
+        Ok(())
+    }
+
+    /// Adds a node all of whose inputs are given, and gives its first output.
     ///
     /// # Errors
     /// An operator that the table does not have, or inputs or attributes that do not fit it.
@@ -87,29 +189,55 @@ impl Graph {
         inputs: &[TensorId],
         attrs: impl Into<Vec<Attr>>,
     ) -> Result<TensorId, OpsError> {
+        let inputs: Vec<Option<TensorId>> = inputs.iter().copied().map(Some).collect();
+        let outputs = self.add(name, op_type, &inputs, attrs)?;
+        Ok(outputs[0])
+    }
+
+    /// Adds a node. Inputs are given in the operator's order, `None` where an optional one is left out; a variadic
+    /// input, always the last one, takes all that follow. Attributes that are not given get their defaults. Gives the
+    /// outputs, of which there is at least one.
+    ///
+    /// # Errors
+    /// An operator that the table does not have, or inputs or attributes that do not fit it.
+    pub fn add(
+        &mut self,
+        name: &str,
+        op_type: &str,
+        inputs: &[Option<TensorId>],
+        attrs: impl Into<Vec<Attr>>,
+    ) -> Result<Vec<TensorId>, OpsError> {
         let spec = find(op_type).ok_or_else(|| OpsError::UnknownOp { op_type: op_type.to_owned() })?;
         let count = self.tensors.len();
-        let described: Result<Vec<&Tensor>, _> = inputs
-            .iter()
-            .map(|id| self.tensors.get(id.0).ok_or(OpsError::NoSuchTensor { id: id.0, count }))
+        if let Some(id) = inputs.iter().flatten().find(|id| id.0 >= count) {
+            return Err(OpsError::NoSuchTensor { id: id.0, count });
+        }
+        let inputs = positions(spec, inputs)?;
+        let tensors = inputs.iter().map(|ids| ids.iter().map(|id| &self.tensors[id.0]).collect()).collect();
+        let attrs = attrs.into();
+        let call = Call::new(spec, tensors, &attrs)?;
+        let made = call.infer()?;
+        let attr = |known: &crate::AttrSpec| {
+            call.attr(known.name).map(|value| Attr::new(known.name, known.dtype(), value))
+        };
+        let attrs = spec.attrs.iter().map(attr).collect::<Result<_, _>>()?;
+        let node = self.nodes.len();
+        let outputs: Vec<TensorId> = made
+            .into_iter()
+            .flatten()
+            .enumerate()
+            .map(|(output, TensorType { dtype, shape })| {
+                self.push(described(&dtype, shape), Origin::Node { node, output })
+            })
             .collect();
-        let made = spec.infer(&described?)?;
-        let outputs: Vec<TensorId> = made.into_iter().map(|tensor| self.push(tensor)).collect();
-        let node = Node {
+        self.nodes.push(Node {
             name: name.to_owned(),
             op_type: op_type.to_owned(),
-            inputs: inputs.to_vec(),
-            attrs: attrs.into(),
-            outputs,
-        };
-        let checked = spec.check(&self.op(&node));
-        if let Err(error) = checked {
-            self.tensors.truncate(count);
-            return Err(error);
-        }
-        let output = node.outputs[0];
-        self.nodes.push(node);
-        Ok(output)
+            inputs,
+            attrs,
+            outputs: outputs.clone(),
+        });
+        Ok(outputs)
     }
 
     /// One job a node, with the node's name.
@@ -117,23 +245,55 @@ impl Graph {
         self.nodes.iter().map(|node| (node.name.clone(), self.job(node))).collect()
     }
 
-    fn push(&mut self, tensor: Tensor) -> TensorId {
+    fn push(&mut self, tensor: Tensor, origin: Origin) -> TensorId {
         self.tensors.push(tensor);
+        self.origins.push(origin);
         TensorId(self.tensors.len() - 1)
     }
 
+    /// The job of `node`: its data are the node's inputs, in order, those that are not given left out.
     fn job(&self, node: &Node) -> Job {
-        let data = node
-            .inputs
-            .iter()
-            .map(|id| Data { outputs: vec![Arg::One(self.tensor(*id).clone())], extra: Extra::new() });
-        Job { data: data.collect(), ops: vec![self.op(node)], l1_size: -1, extra: Extra::new() }
+        let kinds: &[_] = find(&node.op_type).map_or(&[], |spec| spec.inputs);
+        let described = |id: &TensorId, kind: PortKind| Tensor {
+            param_type: kind.param_type().to_owned(),
+            ..self.described_for(*id, kind)
+        };
+        let (mut data, mut inputs) = (Vec::new(), Vec::new());
+        for (ids, port) in node.inputs.iter().zip(kinds) {
+            if ids.is_empty() {
+                let param_type = port.kind.param_type().to_owned();
+                inputs.push(Arg::Absent(Absent { param_type, extra: Extra::new() }));
+                continue;
+            }
+            let tensors: Vec<Tensor> = ids.iter().map(|id| described(id, port.kind)).collect();
+            let source = |tensor| Source::Data { data: data.len(), tensor };
+            let fed = tensors.iter().enumerate();
+            let fed = fed.map(|(at, tensor)| Input { tensor: tensor.clone(), source: source(at) });
+            inputs.push(grouped(port.kind, fed.collect()));
+            data.push(Data { outputs: vec![grouped(port.kind, tensors)], extra: Extra::new() });
+        }
+        Job { data, ops: vec![self.op(node, inputs)], l1_size: -1, extra: Extra::new() }
     }
 
-    fn op(&self, node: &Node) -> Op {
+    /// A tensor as the input of a node. A value is the compiler's affair only where it needs to know it.
+    fn described_for(&self, id: TensorId, kind: PortKind) -> Tensor {
+        let mut tensor = self.tensor(id).clone();
+        if !kind.is_value() {
+            tensor.const_value = None;
+        }
+        tensor
+    }
+
+    fn op(&self, node: &Node, inputs: Vec<Arg<Input>>) -> Op {
         let func_name = func_name(&node.op_type);
-        let input = |(data, id): (usize, &TensorId)| {
-            Arg::One(Input { tensor: self.tensor(*id).clone(), source: Source::Data { data, tensor: 0 } })
+        let outputs = node.outputs.iter().map(|id| self.tensor(*id).clone());
+        let outputs = match find(&node.op_type).map(|spec| spec.outputs) {
+            Some([port]) if port.kind == PortKind::Dynamic => {
+                let param_type = port.kind.param_type();
+                let piece = |tensor| Tensor { param_type: param_type.to_owned(), ..tensor };
+                vec![Arg::Many(outputs.map(piece).collect())]
+            }
+            _ => outputs.map(Arg::One).collect(),
         };
         Op {
             op_type: node.op_type.clone(),
@@ -141,12 +301,77 @@ impl Graph {
             func_name,
             module_path: None,
             flags: OpFlags::default(),
-            inputs: node.inputs.iter().enumerate().map(input).collect(),
-            outputs: node.outputs.iter().map(|id| Arg::One(self.tensor(*id).clone())).collect(),
+            inputs,
+            outputs,
             attrs: (!node.attrs.is_empty()).then(|| node.attrs.clone()),
             extra: Extra::new(),
         }
     }
+}
+
+/// A node's inputs by position.
+fn positions(spec: &OpSpec, given: &[Option<TensorId>]) -> Result<Vec<Vec<TensorId>>, OpsError> {
+    let mut rest = given;
+    let mut inputs = Vec::with_capacity(spec.inputs.len());
+    for port in spec.inputs {
+        let taken = if port.kind == PortKind::Dynamic { rest.len() } else { rest.len().min(1) };
+        inputs.push(rest[..taken].iter().flatten().copied().collect());
+        rest = &rest[taken..];
+    }
+    match rest {
+        [] => Ok(inputs),
+        _ => Err(OpsError::Count {
+            op_type: spec.op_type.to_owned(),
+            what: "inputs",
+            expected: spec.inputs.len(),
+            found: given.len(),
+        }),
+    }
+}
+
+fn grouped<T>(kind: PortKind, mut items: Vec<T>) -> Arg<T> {
+    match (kind, items.len()) {
+        (PortKind::Dynamic, _) => Arg::Many(items),
+        _ => Arg::One(items.swap_remove(0)),
+    }
+}
+
+/// A tensor as frameworks describe one of that rank: NCHW for four dimensions, else ND; a scalar is one element.
+fn described(dtype: &str, shape: Vec<i64>) -> Tensor {
+    let mut tensor = Tensor::new(dtype, shape);
+    if tensor.shape.is_empty() {
+        tensor.shape.push(1);
+    }
+    if tensor.shape.len() == 4 {
+        tensor.format = "NCHW".into();
+    }
+    tensor.ori_format = Some("NCHW".into());
+    tensor
+}
+
+/// A float attribute. The dtype is the table's in the end; see [`Graph::add`].
+pub fn float_attr(name: &str, value: f32) -> Attr {
+    Attr::new(name, "float32", AttrValue::Float(opbuild_descriptor::Float::new(f64::from(value))))
+}
+
+/// A whole-number attribute.
+pub fn int_attr(name: &str, value: i64) -> Attr {
+    Attr::new(name, "int32", AttrValue::Int(value))
+}
+
+/// An attribute of whole numbers.
+pub fn ints_attr(name: &str, values: &[i64]) -> Attr {
+    Attr::new(name, "list_int32", AttrValue::ints(values))
+}
+
+/// A truth value.
+pub fn bool_attr(name: &str, value: bool) -> Attr {
+    Attr::new(name, "bool", AttrValue::Bool(value))
+}
+
+/// A text.
+pub fn str_attr(name: &str, value: &str) -> Attr {
+    Attr::new(name, "str", AttrValue::Str(value.to_owned()))
 }
 
 #[cfg(test)]
@@ -177,7 +402,7 @@ mod tests {
         let h = graph.input("h", "float16", [3]);
         let before = graph.clone();
         assert!(matches!(graph.node("n", "Conv9D", &[x], []), Err(OpsError::UnknownOp { .. })));
-        assert!(matches!(graph.node("n", "Add", &[x], []), Err(OpsError::Count { .. })));
+        assert!(matches!(graph.node("n", "Add", &[x], []), Err(OpsError::Port { .. })));
         assert!(matches!(graph.node("n", "Add", &[x, y], []), Err(OpsError::Broadcast { .. })));
         assert!(matches!(graph.node("n", "Add", &[x, h], []), Err(OpsError::Dtype { .. })));
         assert!(matches!(graph.node("n", "Adds", &[x], []), Err(OpsError::MissingAttr { .. })));

@@ -1,0 +1,78 @@
+//! Elements that are known when a graph is made.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+/// The elements of a constant tensor. Nothing is read or expanded until somebody asks.
+#[derive(Clone, Debug)]
+pub enum Constant {
+    /// Every element is this one, as its bytes in memory.
+    Fill(Vec<u8>),
+    /// Each has its own.
+    Elements(Arc<dyn Elements>),
+}
+
+/// A source of elements.
+pub trait Elements: fmt::Debug + Send + Sync {
+    /// Writes all elements, dense, row-major, little-endian; `out` has exactly their size.
+    ///
+    /// # Errors
+    /// They cannot be read, or are not as many.
+    fn copy_to(&self, out: &mut [u8]) -> io::Result<()>;
+}
+
+impl Constant {
+    /// Elements that are in memory already.
+    pub fn of_bytes(bytes: impl Into<Arc<[u8]>>) -> Self {
+        Self::Elements(Arc::new(InMemory(bytes.into())))
+    }
+
+    /// Writes all elements; `out` has exactly their size.
+    ///
+    /// # Errors
+    /// They cannot be read, or are not as many.
+    pub fn copy_to(&self, out: &mut [u8]) -> io::Result<()> {
+        match self {
+            Self::Fill(element) if element.is_empty() || !out.len().is_multiple_of(element.len()) => {
+                let problem = format!("elements of {} bytes do not fill {}", element.len(), out.len());
+                Err(io::Error::new(io::ErrorKind::InvalidData, problem))
+            }
+            Self::Fill(element) => {
+                out.chunks_exact_mut(element.len()).for_each(|slot| slot.copy_from_slice(element));
+                Ok(())
+            }
+            Self::Elements(elements) => elements.copy_to(out),
+        }
+    }
+}
+
+/// Constants are equal if they fill alike, or have one source.
+impl PartialEq for Constant {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Fill(a), Self::Fill(b)) => a == b,
+            (Self::Elements(a), Self::Elements(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+struct InMemory(Arc<[u8]>);
+
+impl fmt::Debug for InMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+impl Elements for InMemory {
+    fn copy_to(&self, out: &mut [u8]) -> io::Result<()> {
+        if self.0.len() != out.len() {
+            let problem = format!("{} bytes of elements, expected {}", self.0.len(), out.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+        }
+        out.copy_from_slice(&self.0);
+        Ok(())
+    }
+}
