@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use opbuild_artifact::{Artifact, Expectations, Magic};
 use opbuild_backend::{
     Backend, BackendError, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported, asks_for_debug,
 };
-use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job};
+use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, Op};
 use opbuild_digest::{Digest, Fingerprint};
 
 use crate::compile;
@@ -32,8 +33,41 @@ pub struct CpuConfig {
     pub scratch: PathBuf,
     /// How long the compiler may take to answer a question.
     pub probe_deadline: Duration,
-    /// Operators whose C expression, over `x` or over `a` and `b`, is another than ours.
+    /// Elementwise operators whose C expression, over `x` or over `a` and `b`, is another than ours.
     pub expressions: BTreeMap<String, String>,
+    /// What is done to generated C before anything else sees it.
+    pub rewrite: Option<Rewrite>,
+}
+
+/// A change to generated C: for those who try a change of a kernel, and for tests that must see a broken kernel found.
+///
+/// What it makes is what counts: kernels of changed C have other keys.
+///
+/// ```
+/// use opbuild_backend_cpu::{CpuConfig, Rewrite};
+///
+/// let mut config = CpuConfig::new("/usr/bin");
+/// config.rewrite = Some(Rewrite::new(|op, c| match op.op_type.as_str() {
+///     "Relu" => c.replace("max_f(x, 0.0f)", "x < 0.0f ? 0.0f : x"),
+///     _ => c,
+/// }));
+/// ```
+#[derive(Clone)]
+pub struct Rewrite(Arc<Change>);
+
+type Change = dyn Fn(&Op, String) -> String + Send + Sync;
+
+impl Rewrite {
+    /// A change that makes the C of an operator into another.
+    pub fn new(change: impl Fn(&Op, String) -> String + Send + Sync + 'static) -> Self {
+        Self(Arc::new(change))
+    }
+}
+
+impl fmt::Debug for Rewrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Rewrite(..)")
+    }
 }
 
 impl CpuConfig {
@@ -46,6 +80,7 @@ impl CpuConfig {
             scratch: std::env::temp_dir(),
             probe_deadline: Duration::from_secs(10),
             expressions: BTreeMap::new(),
+            rewrite: None,
         }
     }
 }
@@ -110,7 +145,11 @@ impl CpuBackend {
     }
 
     fn generate(&self, job: &Job, symbol: &str) -> Result<Generated, BackendError> {
-        generate(job, symbol, |op_type| self.config.expressions.get(op_type).cloned())
+        let mut made = generate(job, symbol, |op_type| self.config.expressions.get(op_type).cloned())?;
+        if let (Some(Rewrite(change)), [op]) = (&self.config.rewrite, job.ops.as_slice()) {
+            made.text = change(op, made.text);
+        }
+        Ok(made)
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use opbuild_artifact::{Artifact, BlockDim, KernelMeta, Magic};
 use opbuild_backend::{BackendError, CompileRequest};
+use opbuild_descriptor::Arg;
 use opbuild_digest::Digest;
-use opbuild_ops::OpSpec;
 
 use crate::expression::calls_libm;
 use crate::generate::Generated;
@@ -50,8 +50,8 @@ pub(crate) fn compile(
         problem: format!("its object `kernel.o` cannot be read: {error}"),
         log_tail: tail(&ended.output),
     })?;
-    let arguments = job.data.iter().flat_map(|data| &data.outputs).flat_map(|arg| arg.iter()).count()
-        + OpSpec::of(&job.ops[0]).map_or(1, |spec| spec.outputs.len());
+    let outputs = job.ops.iter().flat_map(|op| &op.outputs);
+    let arguments = job.data.iter().flat_map(|data| &data.outputs).chain(outputs).flat_map(Arg::iter).count();
     let meta = KernelMeta {
         bin_file_name: Some(name.to_string()),
         bin_file_suffix: Some(".o".to_owned()),

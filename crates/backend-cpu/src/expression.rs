@@ -1,19 +1,18 @@
 //! What each elementwise operator computes, as one C expression.
 
 use opbuild_backend::{BackendError, Unsupported};
-use opbuild_descriptor::{AttrValue, Op};
-use opbuild_ops::OpSpec;
+use opbuild_descriptor::AttrValue;
+use opbuild_ops::Call;
 
-/// The name of this backend in refusals.
-const BACKEND: &str = "cpu";
+use crate::code::{invalid, refused};
 
-/// The C expression of `op` over `x`, or over `a` and `b`.
+/// The C expression of `call` on float32, over `x`, or over `a` and `b`.
 ///
 /// Formulas are the IR's; where it is silent, those of the CANN 8.1 kernels. NaN goes through everywhere unless a
-/// formula says otherwise. `max_f` and `min_f` stand for helpers that [`crate::generate`] adds where they are used.
-pub(crate) fn expression(spec: &OpSpec, op: &Op) -> Result<String, BackendError> {
-    let float = |name: &str| value(spec, op, name).map(literal);
-    Ok(match op.op_type.as_str() {
+/// formula says otherwise. `max_f` and `min_f` stand for helpers that `elementwise.rs` adds where they are used.
+pub(crate) fn expression(call: &Call<'_>) -> Result<String, BackendError> {
+    let float = |name: &'static str| float_value(call, name).map(literal);
+    Ok(match call.spec().op_type {
         "Abs" => fixed("__builtin_fabsf(x)"),
         "Acos" => fixed("__builtin_acosf(x)"),
         "Acosh" => fixed("__builtin_acoshf(x)"),
@@ -31,11 +30,11 @@ pub(crate) fn expression(spec: &OpSpec, op: &Op) -> Result<String, BackendError>
         }
         "Ceil" => fixed("__builtin_ceilf(x)"),
         "Celu" => {
-            let (alpha1, alpha2, alpha3) = (float("alpha1")?, divisor(spec, op, "alpha2")?, float("alpha3")?);
+            let (alpha1, alpha2, alpha3) = (float("alpha1")?, divisor(call, "alpha2")?, float("alpha3")?);
             format!("{alpha3} * max_f(x, 0.0f) + {alpha1} * __builtin_expm1f(min_f(x, 0.0f) / {alpha2})")
         }
         "CeluV2" => {
-            let alpha = divisor(spec, op, "alpha")?;
+            let alpha = divisor(call, "alpha")?;
             format!("max_f(x, 0.0f) + min_f({alpha} * __builtin_expm1f(x / {alpha}), 0.0f)")
         }
         "Cos" => fixed("__builtin_cosf(x)"),
@@ -50,7 +49,7 @@ pub(crate) fn expression(spec: &OpSpec, op: &Op) -> Result<String, BackendError>
         "Equal" => fixed("a == b"),
         "Erf" => fixed("__builtin_erff(x)"),
         "Erfc" => fixed("__builtin_erfcf(x)"),
-        "Exp" => base_scale_shift(spec, op, "expf", "exp2f")?,
+        "Exp" => base_scale_shift(call, "expf", "exp2f")?,
         "Expm1" => fixed("__builtin_expm1f(x)"),
         "FastGelu" => fixed("x / (1.0f + __builtin_expf(-1.702f * x))"),
         "FastGeluV2" => fixed(
@@ -66,14 +65,14 @@ pub(crate) fn expression(spec: &OpSpec, op: &Op) -> Result<String, BackendError>
              ? __builtin_fmodf(a, b) + b : __builtin_fmodf(a, b)",
         ),
         "Gelu" => fixed(GELU_TANH),
-        "GeluV2" => match spec.attr(op, "approximate") {
+        "GeluV2" => match call.attr("approximate") {
             Ok(AttrValue::Str(form)) if form == "none" => {
                 fixed("0.5f * x * __builtin_erfcf(-0.70710678f * x)")
             }
             Ok(AttrValue::Str(form)) if form == "tanh" => fixed(GELU_TANH),
             other => {
                 let problem = format!("attribute `approximate` is {other:?}, expected \"none\" or \"tanh\"");
-                return Err(other_reason(op, problem));
+                return Err(refused(call, problem));
             }
         },
         "Greater" => fixed("a > b"),
@@ -85,7 +84,7 @@ pub(crate) fn expression(spec: &OpSpec, op: &Op) -> Result<String, BackendError>
         // Divided first: six times the input may be too large.
         "HardSwish" => fixed("x * (min_f(max_f(x + 3.0f, 0.0f), 6.0f) / 6.0f)"),
         "Inv" | "Reciprocal" => fixed("1.0f / x"),
-        "IsClose" => is_close(spec, op, &float("rtol")?, &float("atol")?)?,
+        "IsClose" => is_close(call, &float("rtol")?, &float("atol")?)?,
         "IsFinite" => fixed("__builtin_fabsf(x) < __builtin_inff()"),
         "IsInf" => fixed("__builtin_fabsf(x) == __builtin_inff()"),
         "IsNan" => fixed("x != x"),
@@ -93,7 +92,7 @@ pub(crate) fn expression(spec: &OpSpec, op: &Op) -> Result<String, BackendError>
         "Less" => fixed("a < b"),
         "LessEqual" => fixed("a <= b"),
         "Lgamma" => fixed("__builtin_lgammaf(x)"),
-        "Log" => base_scale_shift(spec, op, "logf", "log2f")?,
+        "Log" => base_scale_shift(call, "logf", "log2f")?,
         "Log1p" => fixed("__builtin_log1pf(x)"),
         "LogSigmoid" => fixed("min_f(x, 0.0f) - __builtin_log1pf(__builtin_expf(-__builtin_fabsf(x)))"),
         "Maximum" => fixed("max_f(a, b)"),
@@ -112,14 +111,14 @@ pub(crate) fn expression(spec: &OpSpec, op: &Op) -> Result<String, BackendError>
         "OnesLike" => fixed("1.0f"),
         "Pow" => fixed("__builtin_powf(a, b)"),
         // The 8.1 kernel does not look at the input where the scale is 0.
-        "Power" => match (value(spec, op, "scale")?, float("shift")?, float("power")?) {
+        "Power" => match (float_value(call, "scale")?, float("shift")?, float("power")?) {
             (0.0, shift, power) => format!("__builtin_powf({shift}, {power})"),
             (scale, shift, power) => format!("__builtin_powf({shift} + {} * x, {power})", literal(scale)),
         },
         "Relu" => fixed("max_f(x, 0.0f)"),
         "Relu6" => fixed("min_f(max_f(x, 0.0f), 6.0f)"),
         "Rint" => fixed("__builtin_rintf(x)"),
-        "Round" => match spec.attr(op, "decimals") {
+        "Round" => match call.attr("decimals") {
             Ok(AttrValue::Int(0)) => fixed("__builtin_rintf(x)"),
             // Powers of ten, not of a tenth: those up to 10 are exact.
             Ok(AttrValue::Int(decimals @ -30..=-1)) => {
@@ -135,7 +134,7 @@ pub(crate) fn expression(spec: &OpSpec, op: &Op) -> Result<String, BackendError>
             }
             other => {
                 let problem = format!("attribute `decimals` is {other:?}, expected -30 to 30");
-                return Err(other_reason(op, problem));
+                return Err(refused(call, problem));
             }
         },
         "Rsqrt" => fixed("1.0f / __builtin_sqrtf(x)"),
@@ -180,7 +179,7 @@ pub(crate) fn expression(spec: &OpSpec, op: &Op) -> Result<String, BackendError>
         "Xlog1py" => fixed("a == 0.0f ? 0.0f : a * __builtin_log1pf(b)"),
         "Xlogy" => fixed("a == 0.0f ? 0.0f : a * __builtin_logf(b)"),
         "ZerosLike" => fixed("0.0f"),
-        _ => return Err(Unsupported::Op { backend: BACKEND, op_type: op.op_type.clone() }.into()),
+        other => return Err(Unsupported::Op { backend: "cpu", op_type: other.to_owned() }.into()),
     })
 }
 
@@ -191,26 +190,22 @@ fn fixed(text: &str) -> String {
 }
 
 /// The value of a float attribute.
-fn value(spec: &OpSpec, op: &Op, name: &str) -> Result<f32, BackendError> {
-    match spec.attr(op, name) {
-        Ok(AttrValue::Float(value)) => Ok(value.value() as f32),
-        Ok(other) => Err(other_reason(op, format!("attribute `{name}` is {other:?}, not a float"))),
-        Err(error) => Err(Unsupported::Invalid(error).into()),
-    }
+pub(crate) fn float_value(call: &Call<'_>, name: &'static str) -> Result<f32, BackendError> {
+    call.float(name).map_err(invalid)
 }
 
 /// The literal of a float attribute that the formula divides by.
-fn divisor(spec: &OpSpec, op: &Op, name: &str) -> Result<String, BackendError> {
-    match value(spec, op, name)? {
-        0.0 => Err(other_reason(op, format!("attribute `{name}` is 0, which the formula divides by"))),
+fn divisor(call: &Call<'_>, name: &'static str) -> Result<String, BackendError> {
+    match float_value(call, name)? {
+        0.0 => Err(refused(call, format!("attribute `{name}` is 0, which the formula divides by"))),
         value => Ok(literal(value)),
     }
 }
 
 /// `Exp` and `Log`: over `scale * x + shift`, to the base e or another.
-fn base_scale_shift(spec: &OpSpec, op: &Op, natural: &str, binary: &str) -> Result<String, BackendError> {
+fn base_scale_shift(call: &Call<'_>, natural: &str, binary: &str) -> Result<String, BackendError> {
     let (base, scale, shift) =
-        (value(spec, op, "base")?, value(spec, op, "scale")?, value(spec, op, "shift")?);
+        (float_value(call, "base")?, float_value(call, "scale")?, float_value(call, "shift")?);
     let argument = match (scale, shift) {
         (1.0, 0.0) => "x".to_owned(),
         _ => format!("{} * x + {}", literal(scale), literal(shift)),
@@ -226,25 +221,21 @@ fn base_scale_shift(spec: &OpSpec, op: &Op, natural: &str, binary: &str) -> Resu
         }
         base => {
             let problem = format!("attribute `base` is {base}, expected -1 (for e) or a positive number");
-            Err(other_reason(op, problem))
+            Err(refused(call, problem))
         }
     }
 }
 
-fn is_close(spec: &OpSpec, op: &Op, rtol: &str, atol: &str) -> Result<String, BackendError> {
+fn is_close(call: &Call<'_>, rtol: &str, atol: &str) -> Result<String, BackendError> {
     // Equal infinities are close, and their difference is NaN; unequal ones are not, whatever the tolerance.
     let finite = "__builtin_fabsf(b) < __builtin_inff()";
     let close =
         format!("a == b || ({finite} && __builtin_fabsf(a - b) <= {atol} + {rtol} * __builtin_fabsf(b))");
-    match spec.attr(op, "equal_nan") {
+    match call.attr("equal_nan") {
         Ok(AttrValue::Bool(true)) => Ok(format!("{close} || (a != a && b != b)")),
         Ok(AttrValue::Bool(false)) => Ok(close),
-        other => Err(other_reason(op, format!("attribute `equal_nan` is {other:?}"))),
+        other => Err(refused(call, format!("attribute `equal_nan` is {other:?}"))),
     }
-}
-
-fn other_reason(op: &Op, problem: String) -> BackendError {
-    Unsupported::Other { backend: BACKEND, op_type: op.op_type.clone(), problem }.into()
 }
 
 /// A C literal with exactly this value: the shortest decimal that reads back as the same float.
@@ -263,7 +254,7 @@ pub(crate) fn literal(value: f32) -> String {
 }
 
 /// The builtins that every compiler turns into instructions; all others call libm.
-const INLINE: [&str; 5] = ["fabsf", "sqrtf", "copysignf", "inff", "nanf"];
+const INLINE: [&str; 7] = ["fabsf", "sqrtf", "sqrt", "copysignf", "inff", "inf", "nanf"];
 
 /// Whether code generated from `source` calls libm.
 pub(crate) fn calls_libm(source: &str) -> bool {

@@ -6,8 +6,21 @@
 //!
 //! # Operators
 //!
-//! Every elementwise operator of [`opbuild_ops::all`], unary and binary, with broadcasting, on float32 with static
-//! shapes. What each computes is one line in `expression.rs`; how a loop over it looks, in `generate.rs`.
+//! Those of [`opbuild_ops::all`], with static shapes, one operator a kernel. `generate.rs` hands each to the generator
+//! of its rule; what the elementwise ones compute is one line each in `expression.rs` and `integer.rs`.
+//!
+//! * float32: every operator that computes.
+//! * int32 and int64 as well: sums, differences, products, divisions and remainders; maximum, minimum, sign and
+//!   absolute value; comparisons; `ClipByValue`, `AccumulateNV2`, and all reductions but the mean. They wrap, and a
+//!   division by zero gives 0.
+//! * bool: `LogicalAnd`, `LogicalOr`, `LogicalXor`, `LogicalNot`, `Equal`, `NotEqual`.
+//! * Every type of 1, 2, 4 or 8 bytes: what moves elements, repeats them or chooses between them, such as
+//!   `Transpose`, `PadV3` or `SelectV2`.
+//! * `Cast`: float32, float64, bool, whole numbers of 8 to 64 bits. A float beyond a whole number's range becomes its
+//!   nearest end, and what is no number becomes 0.
+//!
+//! Sums are kept in double precision and in one order. An index of `GatherV2` that names no item gives zeros. Tensors
+//! may be empty; the mean of nothing is no number.
 //!
 //! # Launch ABI, version 1
 //!
@@ -41,18 +54,40 @@
 //! [`Features::Native`] is this machine's, and then the resolved features are part of the fingerprint.
 
 mod backend;
+mod cast;
+mod code;
 mod compile;
+mod concat;
+mod conv;
 mod disk;
+mod elementwise;
 mod expression;
 mod ffi;
+mod gather;
+mod gemm;
 mod generate;
+mod integer;
+mod layer_norm;
 mod libraries;
 mod loader;
+mod loops;
+mod lrn;
+mod matmul;
+mod nest;
+mod pad;
 mod pieces;
+mod pool;
 mod process;
+mod reduce;
+mod slice;
+mod softmax;
+mod thin;
 mod toolchain;
+mod transpose;
+mod types;
+mod work;
 
-pub use backend::{CpuBackend, CpuConfig, Features};
+pub use backend::{CpuBackend, CpuConfig, Features, Rewrite};
 pub use generate::{Generated, generate};
 
 /// The version of the launch ABI. Part of every fingerprint.

@@ -7,6 +7,7 @@ use opbuild_artifact::{Artifact, BlockDim, KernelMeta};
 use opbuild_backend::{BackendError, Kernel, Loader, Unsupported};
 use opbuild_descriptor::{Arg, Job, Tensor};
 use opbuild_digest::Digest;
+use opbuild_ops::dtype_bytes;
 use rustix::fs::{MemfdFlags, SealFlags};
 
 use crate::compile::JOB_FIELD;
@@ -87,19 +88,12 @@ struct Buffer {
 
 impl Buffer {
     fn of(tensor: &Tensor) -> Result<Self, BackendError> {
-        let align: usize = match tensor.dtype.as_str() {
-            "float32" => 4,
-            "bool" => 1,
-            other => {
-                return Err(Unsupported::Dtype {
-                    backend: "cpu",
-                    op_type: "launch".to_owned(),
-                    dtype: other.to_owned(),
-                    known: "float32 and bool",
-                }
-                .into());
-            }
-        };
+        let align = dtype_bytes(&tensor.dtype).ok_or_else(|| Unsupported::Dtype {
+            backend: "cpu",
+            op_type: "launch".to_owned(),
+            dtype: tensor.dtype.clone(),
+            known: "the element types of the IR",
+        })?;
         let bytes =
             tensor.shape.iter().try_fold(align, |bytes, dim| bytes.checked_mul(usize::try_from(*dim).ok()?));
         let bytes = bytes.ok_or_else(|| Unsupported::DynamicShape {

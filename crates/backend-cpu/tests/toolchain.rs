@@ -1,10 +1,5 @@
 //! What the toolchain's fingerprint depends on, and what is said where there is no toolchain.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers fail the test that calls them"
-)]
+#![expect(clippy::panic, reason = "helpers fail the test that calls them")]
 #![expect(clippy::disallowed_methods, reason = "tests lay out compilers on disk")]
 
 mod common;
@@ -303,7 +298,7 @@ fn the_math_library_counts_only_where_it_is_called() {
         let job = job(op_type, shapes, attrs);
         let sources = backend().op_sources(&job, &common::spec(backend()), &Files).unwrap();
         let artifact = compile(backend(), &job).unwrap();
-        (sources.parts().iter().any(|part| part.name == "libm"), needs(&artifact.object))
+        (sources.parts().iter().any(|part| part.name == "libm"), common::needs(&artifact.object))
     };
     let decimals = [attr("decimals", "int32", AttrValue::Int(0))];
     for (op_type, attrs) in [
@@ -335,7 +330,7 @@ fn kernels_without_the_math_library_stand_alone() {
         for half in 0..2 {
             let spec = &spec;
             scope.spawn(move || {
-                for row in opbuild_ops::all().iter().skip(half).step_by(2) {
+                for row in common::on_floats().skip(half).step_by(2) {
                     let attrs: Vec<_> = row
                         .attrs
                         .iter()
@@ -345,34 +340,11 @@ fn kernels_without_the_math_library_stand_alone() {
                     let large: &[i64] = &[64, 4096];
                     let job = job(row.op_type, &vec![large; row.inputs.len()], &attrs);
                     let sources = backend().op_sources(&job, spec, &Files).unwrap();
-                    let needed = needs(&compile(backend(), &job).unwrap().object);
+                    let needed = common::needs(&compile(backend(), &job).unwrap().object);
                     let counted = sources.parts().iter().any(|part| part.name == "libm");
                     assert!(counted || needed.is_empty(), "{}: {needed:?}", row.op_type);
                 }
             });
         }
     });
-}
-
-/// The libraries and the symbols that an object needs of others.
-fn needs(object: &[u8]) -> Vec<String> {
-    use object::read::elf::{Dyn, ElfFile64, FileHeader, SectionHeader, Sym};
-    let file = ElfFile64::<object::Endianness>::parse(object).unwrap();
-    let endian = file.endian();
-    let sections = file.elf_header().sections(endian, object).unwrap();
-    let mut needed = Vec::new();
-    let (dynamic, strings) = sections
-        .iter()
-        .find_map(|section| section.dynamic(endian, object).unwrap())
-        .expect("a shared object has a dynamic section");
-    let strings = sections.strings(endian, object, strings).unwrap();
-    for entry in dynamic.iter().filter(|entry| entry.tag(endian) == object::elf::DT_NEEDED) {
-        let name = strings.get(entry.val(endian) as u32).unwrap();
-        needed.push(String::from_utf8(name.to_vec()).unwrap());
-    }
-    let symbols = sections.symbols(endian, object, object::elf::SHT_DYNSYM).unwrap();
-    for symbol in symbols.iter().skip(1).filter(|symbol| symbol.is_undefined(endian)) {
-        needed.push(String::from_utf8(symbol.name(endian, symbols.strings()).unwrap().to_vec()).unwrap());
-    }
-    needed
 }

@@ -24,6 +24,7 @@ use opbuild_descriptor::{
     OpFlags, Source, Tensor,
 };
 use opbuild_digest::{Digest, Fingerprint};
+use opbuild_ops::{OpSpec, Rule};
 
 /// Digests files each time.
 pub(crate) struct Files;
@@ -60,6 +61,21 @@ pub(crate) fn backend() -> &'static CpuBackend {
     BACKEND.get_or_init(|| backend_with(None))
 }
 
+/// A backend for whose compiler warnings are errors.
+pub(crate) fn strict_with(compiler: &str) -> CpuBackend {
+    backend_with(Some(&format!("{compiler} -Werror -Wno-unused-command-line-argument")))
+}
+
+/// Such a backend for every compiler that is there.
+pub(crate) fn strict() -> &'static [CpuBackend] {
+    static BACKENDS: OnceLock<Vec<CpuBackend>> = OnceLock::new();
+    BACKENDS.get_or_init(|| {
+        let there = ["gcc", "clang"].into_iter().filter(|name| program(name).is_some());
+        let backends: Vec<CpuBackend> = there.map(strict_with).collect();
+        if backends.is_empty() { vec![strict_with(&real_compiler().to_string_lossy())] } else { backends }
+    })
+}
+
 /// The spec of a build without options.
 pub(crate) fn spec(backend: &CpuBackend) -> EffectiveSpec {
     backend.resolve(&BuildSpec::new("cpu")).unwrap()
@@ -78,7 +94,9 @@ pub(crate) fn attr(name: &str, dtype: &str, value: AttrValue) -> Attr {
 /// A job of one operator on float32 tensors of these shapes, rank 0 included.
 pub(crate) fn job(op_type: &str, shapes: &[&[i64]], attrs: &[Attr]) -> Job {
     let tensors: Vec<Tensor> = shapes.iter().map(|shape| Tensor::new("float32", *shape)).collect();
-    let outputs = opbuild_ops::find(op_type).unwrap().infer(&tensors.iter().collect::<Vec<_>>()).unwrap();
+    let inputs = tensors.iter().map(|tensor| vec![tensor]).collect();
+    let call = opbuild_ops::Call::new(opbuild_ops::find(op_type).unwrap(), inputs, attrs).unwrap();
+    let outputs = call.infer().unwrap().into_iter().flatten();
     let func_name = opbuild_ops::func_name(op_type);
     let input = |(data, tensor): (usize, &Tensor)| {
         Arg::One(Input { tensor: tensor.clone(), source: Source::Data { data, tensor: 0 } })
@@ -90,12 +108,19 @@ pub(crate) fn job(op_type: &str, shapes: &[&[i64]], attrs: &[Attr]) -> Job {
         module_path: None,
         flags: OpFlags::default(),
         inputs: tensors.iter().enumerate().map(input).collect(),
-        outputs: outputs.into_iter().map(Arg::One).collect(),
+        outputs: outputs.map(|made| Arg::One(Tensor::new(made.dtype, made.shape))).collect(),
         attrs: (!attrs.is_empty()).then(|| attrs.to_vec()),
         extra: Extra::new(),
     };
     let data = |tensor: &Tensor| Data { outputs: vec![Arg::One(tensor.clone())], extra: Extra::new() };
     Job { data: tensors.iter().map(data).collect(), ops: vec![op], l1_size: -1, extra: Extra::new() }
+}
+
+/// The operators of one expression over one float, or two.
+pub(crate) fn on_floats() -> impl Iterator<Item = &'static OpSpec> {
+    let elementwise = |spec: &&OpSpec| matches!(spec.rule, Rule::Elementwise | Rule::Predicate);
+    let truth = |spec: &&OpSpec| spec.op_type.starts_with("Logical");
+    opbuild_ops::all().iter().filter(elementwise).filter(move |spec| !truth(spec))
 }
 
 /// The name of a job's kernel.
@@ -137,6 +162,59 @@ pub(crate) fn launch(kernel: &dyn Kernel, inputs: &[&[f32]], threads: usize) -> 
     output.bytes_mut().fill(0xa5);
     kernel.launch(&inputs, &mut [output.bytes_mut()], NonZeroUsize::new(threads).unwrap()).unwrap();
     output.bytes().to_vec()
+}
+
+/// Runs a kernel on these inputs, bytes of whatever elements, and gives the bytes of all outputs.
+pub(crate) fn launch_bytes(kernel: &dyn Kernel, inputs: &[Vec<u8>], threads: usize) -> Vec<Vec<u8>> {
+    let placed = |bytes: &Vec<u8>| {
+        let mut buffer = Buffer::zeroed(bytes.len());
+        buffer.bytes_mut().copy_from_slice(bytes);
+        buffer
+    };
+    let inputs: Vec<Buffer> = inputs.iter().map(placed).collect();
+    let inputs: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
+    let mut outputs: Vec<Buffer> =
+        kernel.output_bytes().iter().map(|bytes| placed(&vec![0xa5; *bytes])).collect();
+    let mut views: Vec<&mut [u8]> = outputs.iter_mut().map(Buffer::bytes_mut).collect();
+    kernel.launch(&inputs, &mut views, NonZeroUsize::new(threads).unwrap()).unwrap();
+    outputs.iter().map(|output| output.bytes().to_vec()).collect()
+}
+
+/// Runs `task` for every item, on all processors.
+pub(crate) fn each<T: Sync>(items: &[T], task: impl Fn(&T) + Sync) {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(item) = items.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    task(item);
+                }
+            });
+        }
+    });
+}
+
+/// The libraries and the symbols that an object needs of others.
+pub(crate) fn needs(object: &[u8]) -> Vec<String> {
+    use object::read::elf::{Dyn, ElfFile64, FileHeader, SectionHeader, Sym};
+    let file = ElfFile64::<object::Endianness>::parse(object).unwrap();
+    let endian = file.endian();
+    let sections = file.elf_header().sections(endian, object).unwrap();
+    let mut needed = Vec::new();
+    let (dynamic, strings) = sections
+        .iter()
+        .find_map(|section| section.dynamic(endian, object).unwrap())
+        .expect("a shared object has a dynamic section");
+    let strings = sections.strings(endian, object, strings).unwrap();
+    for entry in dynamic.iter().filter(|entry| entry.tag(endian) == object::elf::DT_NEEDED) {
+        let name = strings.get(entry.val(endian) as u32).unwrap();
+        needed.push(String::from_utf8(name.to_vec()).unwrap());
+    }
+    let symbols = sections.symbols(endian, object, object::elf::SHT_DYNSYM).unwrap();
+    for symbol in symbols.iter().skip(1).filter(|symbol| symbol.is_undefined(endian)) {
+        needed.push(String::from_utf8(symbol.name(endian, symbols.strings()).unwrap().to_vec()).unwrap());
+    }
+    needed
 }
 
 /// Float32 elements.

@@ -1,9 +1,10 @@
-//! Every operator of the table, by each compiler that is there, against a reference of its own.
+//! Every elementwise operator of the table, by each compiler that is there, against a reference of its own.
 
 #[path = "../common/mod.rs"]
 mod common;
 mod inputs;
 mod reference;
+mod several;
 mod special;
 
 use std::collections::BTreeSet;
@@ -29,8 +30,8 @@ fn main() -> ExitCode {
     ];
     for compiler in ["gcc", "clang"] {
         let there = common::program(compiler).is_some();
-        let backend = Arc::new(common::backend_with(Some(compiler)));
-        for spec in opbuild_ops::all() {
+        let backend = Arc::new(common::strict_with(compiler));
+        for spec in common::on_floats() {
             let backend = Arc::clone(&backend);
             let trial = Trial::test(format!("{compiler}::{}", spec.op_type), move || {
                 cases()
@@ -40,6 +41,8 @@ fn main() -> ExitCode {
             });
             trials.push(trial.with_ignored_flag(!there));
         }
+        let several = several::trials(compiler, &backend).into_iter();
+        trials.extend(several.map(|trial| trial.with_ignored_flag(!there)));
     }
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -48,9 +51,9 @@ fn main() -> ExitCode {
 fn complete() -> Result<(), Failed> {
     let cases = cases();
     let referenced: BTreeSet<_> = cases.iter().map(|case| case.op_type).collect();
-    let table: BTreeSet<_> = opbuild_ops::all().iter().map(|spec| spec.op_type).collect();
+    let table: BTreeSet<_> = common::on_floats().map(|spec| spec.op_type).collect();
     assert_eq!(referenced, table);
-    for spec in opbuild_ops::all() {
+    for spec in common::on_floats() {
         for attr in spec.attrs {
             let other =
                 |given: &Attr| given.name == attr.name && Some(&given.value) != default(attr).as_ref();
