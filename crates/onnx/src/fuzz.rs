@@ -1,0 +1,44 @@
+//! What the fuzzer calls.
+
+use prost::bytes::Bytes;
+
+use crate::load::decode_model;
+use crate::proto::{GraphProto, TensorProto};
+use crate::tensor::{self, TensorData};
+use crate::tensor_file::parse;
+use crate::translate::{Options, translate};
+
+/// Larger tensors are not copied.
+const MAX_COPIED_BYTES: u64 = 1 << 20;
+
+/// Reads `bytes` as a model and as a tensor, as far as they are, and copies the elements that are found.
+///
+/// # Panics
+/// Elements that were said to be there are not, or there is another mistake.
+pub fn fuzz(bytes: &[u8]) {
+    let file = Bytes::copy_from_slice(bytes);
+    if let Ok(model) = decode_model(&file) {
+        let tensors = model.graph.iter().flat_map(tensors);
+        tensors.filter_map(|proto| tensor::read(proto, None).ok()).for_each(|data| copy(&data));
+        // Whether it is a model is its own affair: it returns, whatever it says.
+        let _ = translate(&model, None, &Options::default());
+    }
+    if let Ok(tensor) = parse(&file, None) {
+        let elements = tensor::elements(&tensor.shape).unwrap_or(u64::MAX);
+        let width = opbuild_ops::dtype_bytes(&tensor.dtype).unwrap_or(0) as u64;
+        assert_eq!(elements.checked_mul(width), Some(tensor.bytes.len() as u64));
+    }
+}
+
+fn tensors(graph: &GraphProto) -> impl Iterator<Item = &TensorProto> {
+    let attributes = graph.node.iter().flat_map(|node| &node.attribute);
+    graph.initializer.iter().chain(attributes.filter_map(|attribute| attribute.t.as_deref()))
+}
+
+fn copy(data: &TensorData) {
+    let bytes = data.bytes();
+    if bytes <= MAX_COPIED_BYTES {
+        let copied = data.constant.copy_to(&mut vec![0; bytes as usize]);
+        assert!(copied.is_ok(), "{copied:?}");
+    }
+}

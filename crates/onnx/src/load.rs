@@ -1,0 +1,120 @@
+//! Reading models.
+
+use std::path::Path;
+
+use prost::Message;
+use prost::bytes::Bytes;
+
+use crate::census::{self, Damage, Fields, What};
+use crate::disk::{Opened, Unopened};
+use crate::proto::ModelProto;
+use crate::translate::{Network, Options, translate};
+use crate::{OnnxError, sniff};
+
+/// The largest file that is read: protobuf has no larger messages.
+pub const MAX_FILE_BYTES: u64 = (1 << 31) - 1;
+
+/// What a model's file should be.
+const MODEL: &str = "an ONNX model";
+
+/// Reads the model in the file `path`.
+///
+/// The file is read once, into one buffer, where the elements of its tensors stay. Those in files beside it are not
+/// read, only looked at: whether they are all there. Until the graph is made, no more memory is in use than four times
+/// the file's size and 64 MiB.
+///
+/// # Errors
+/// The file cannot be read, is no model, is damaged, or would take too much memory; a tensor is not what it says, or
+/// the model is one that cannot be had as a graph.
+pub fn read(path: &Path, options: &Options) -> Result<Network, OnnxError> {
+    let way_out = "keep its weights in a file of their own: `onnx.save(..., save_as_external_data=True)`";
+    from_bytes(read_file(path, MODEL, way_out)?, Some(path), options)
+}
+
+/// Reads the model that `file` holds, the content of the file `path` if there is one. Only a model in a file can have
+/// elements in files beside it.
+///
+/// # Errors
+/// As for [`read`].
+pub fn from_bytes(file: Bytes, path: Option<&Path>, options: &Options) -> Result<Network, OnnxError> {
+    let named = path.unwrap_or(Path::new("(memory)"));
+    let model = decode_model(&file).map_err(|undecoded| undecoded.of(named, &file, MODEL))?;
+    translate(&model, path, options)
+}
+
+/// A model's messages.
+pub(crate) fn decode_model(file: &Bytes) -> Result<ModelProto, Undecoded> {
+    let model: ModelProto = decode(file, census::MODEL)?;
+    match model.graph {
+        Some(_) => Ok(model),
+        None => Err(Undecoded::Other("a protobuf message without a graph")),
+    }
+}
+
+/// The message that is the whole file.
+pub(crate) fn decode<M: Message + Default>(file: &Bytes, fields: Fields) -> Result<M, Undecoded> {
+    census::check(file, fields).map_err(Undecoded::Damage)?;
+    // From `Bytes`, so that the messages share the buffer.
+    M::decode(file.clone()).map_err(Undecoded::Field)
+}
+
+/// A whole file, in a buffer of just its size.
+pub(crate) fn read_file(
+    path: &Path,
+    expected: &'static str,
+    way_out: &'static str,
+) -> Result<Bytes, OnnxError> {
+    let cannot = |source| OnnxError::Io { action: "read", path: path.to_owned(), source };
+    let opened = Opened::at(path).map_err(|unopened| match unopened {
+        Unopened::Io(source) => cannot(source),
+        Unopened::NotAFile(found) => OnnxError::NotAFile { path: path.to_owned(), found },
+    })?;
+    let (bytes, limit) = (opened.version.length, MAX_FILE_BYTES);
+    if bytes > limit {
+        return Err(OnnxError::TooLarge { path: path.to_owned(), bytes, limit, expected, way_out });
+    }
+    opened.read().map(Bytes::from).map_err(cannot)
+}
+
+/// Why bytes are not the message that they should be.
+#[derive(Debug)]
+pub(crate) enum Undecoded {
+    Damage(Damage),
+    /// A text that is none, or a field of another type.
+    Field(prost::DecodeError),
+    /// A message, but another.
+    Other(&'static str),
+}
+
+impl Undecoded {
+    /// The error for the file at `path`, with these bytes.
+    pub(crate) fn of(self, path: &Path, file: &[u8], expected: &'static str) -> OnnxError {
+        let path = path.to_owned();
+        let is_unreadable = !matches!(self, Self::Damage(Damage { what: What::TooMuch { .. }, .. }));
+        if let Some(found) = sniff::looks_like(file).filter(|_| is_unreadable) {
+            return OnnxError::NotOnnx { path, expected, found };
+        }
+        match self {
+            Self::Damage(Damage { at, within, what }) => match (what, field(&within)) {
+                (What::Cut { missing }, within) => {
+                    OnnxError::Truncated { path, expected, within, at, missing }
+                }
+                (What::Wire(error), within) => {
+                    let problem = format!("{within} at byte {at}: {error}");
+                    OnnxError::Malformed { path, expected, problem }
+                }
+                (What::TooMuch { limit }, within) => {
+                    OnnxError::Exhausting { path, bytes: file.len() as u64, limit, within, at }
+                }
+            },
+            Self::Field(error) => OnnxError::Malformed { path, expected, problem: error.to_string() },
+            Self::Other(found) => OnnxError::NotOnnx { path, expected, found },
+        }
+    }
+}
+
+/// A field's name, with those of the fields around it.
+fn field(within: &[&str]) -> String {
+    let names: Vec<&str> = within.iter().rev().copied().collect();
+    if names.is_empty() { "a field".to_owned() } else { format!("the field `{}`", names.join(".")) }
+}

@@ -1,0 +1,117 @@
+//! Reductions.
+
+use opbuild_ops::{TensorId, bool_attr};
+
+use super::views::{axes, given_axes, one_axis};
+use crate::node::{Mapped, Node};
+use crate::value::Value;
+
+/// The reduction `op_type` over axes, by the operator that is named after `what`, or else after the node. Over axes of
+/// one element there is nothing to do.
+pub(super) fn over(
+    node: &mut Node<'_>,
+    op_type: &str,
+    what: Option<&str>,
+    x: &Value,
+    axes: &[usize],
+    keep: bool,
+) -> Result<Value, String> {
+    let dim = |(at, dim): (usize, &i64)| match (axes.contains(&at), keep) {
+        (false, _) => Some(*dim),
+        (true, true) => Some(1),
+        (true, false) => None,
+    };
+    let shape: Vec<i64> = x.shape.iter().enumerate().filter_map(dim).collect();
+    if axes.iter().all(|at| x.shape[*at] == 1) {
+        return node.value(x.id, shape);
+    }
+    let numbers: Vec<i64> = axes.iter().map(|at| *at as i64).collect();
+    let numbers = node.parameter("int32", &numbers);
+    let attrs = [bool_attr("keep_dims", keep), bool_attr("noop_with_empty_axes", false)];
+    let y = match what {
+        Some(what) => node.help(what, op_type, &[x.id, numbers], attrs)?,
+        None => node.emit(op_type, &[x.id, numbers], attrs)?,
+    };
+    node.value(y, shape)
+}
+
+/// What a reduction is over, and whether the reduced axes stay.
+struct Over {
+    x: Value,
+    axes: Vec<usize>,
+    keep: bool,
+}
+
+impl Over {
+    /// `input_since`: the version in which the axes became an input.
+    fn of(node: &Node<'_>, input_since: i64) -> Result<Self, String> {
+        let x = node.input(0)?;
+        let given = given_axes(node, input_since)?.unwrap_or_default();
+        let axes = match given.is_empty() && !node.flag("noop_with_empty_axes", false)? {
+            true => (0..x.rank()).collect(),
+            false => axes(&given, x.rank())?,
+        };
+        Ok(Self { x, axes, keep: node.flag("keepdims", true)? })
+    }
+}
+
+/// A reduction that the IR has.
+pub(crate) fn reduce(node: &mut Node<'_>, op_type: &str, input_since: i64) -> Mapped {
+    let Over { x, axes, keep } = Over::of(node, input_since)?;
+    Ok(vec![over(node, op_type, None, &x, &axes, keep)?])
+}
+
+/// A sum of what `before` makes of the elements, and what `after` makes of that.
+pub(crate) fn sum_of(node: &mut Node<'_>, before: Option<&str>, after: Option<&str>) -> Mapped {
+    let Over { x, axes, keep } = Over::of(node, 18)?;
+    let id = match before {
+        Some(op_type) => node.help("terms", op_type, &[x.id], [])?,
+        None => x.id,
+    };
+    let terms = Value { id, shape: x.shape };
+    let Some(op_type) = after else { return Ok(vec![over(node, "ReduceSum", None, &terms, &axes, keep)?]) };
+    let sum = over(node, "ReduceSum", Some("sum"), &terms, &axes, keep)?;
+    let y = node.emit(op_type, &[sum.id], [])?;
+    Ok(vec![node.value(y, sum.shape)?])
+}
+
+/// The logarithm of a sum of powers of e. The largest exponent is taken off before, so that no power is infinite.
+pub(crate) fn log_sum_exp(node: &mut Node<'_>) -> Mapped {
+    let Over { x, axes, keep } = Over::of(node, 18)?;
+    let most = over(node, "ReduceMax", Some("max"), &x, &axes, true)?;
+    // An infinite one, taken off itself, would be nothing.
+    let dtype = node.dtype(x.id).to_owned();
+    let finite = node.help("finite", "IsFinite", &[most.id], [])?;
+    let zero = node.fill(&dtype, &[], 0.0)?;
+    let offset = node.help("offset", "SelectV2", &[finite, most.id, zero.id], [])?;
+    let rest = node.help("rest", "Sub", &[x.id, offset], [])?;
+    let powers: TensorId = node.help("powers", "Exp", &[rest], [])?;
+    let powers = Value { id: powers, shape: x.shape };
+    let sum = over(node, "ReduceSum", Some("sum"), &powers, &axes, keep)?;
+    let log = node.help("log", "Log", &[sum.id], [])?;
+    let offset = node.value(offset, sum.shape.clone())?;
+    let y = node.emit("Add", &[log, offset.id], [])?;
+    Ok(vec![node.value(y, sum.shape)?])
+}
+
+/// The place of the greatest element along one axis, or of the least; of several the first, unless told otherwise. The
+/// IR's table has no row for that: places are chosen where an element is the greatest, and the least of them is left.
+pub(crate) fn place_of(node: &mut Node<'_>, op_type: &str) -> Mapped {
+    let x = node.input(0)?;
+    let at = one_axis(node.int("axis", 0)?, x.rank())?;
+    let (keep, last) = (node.flag("keepdims", true)?, node.flag("select_last_index", false)?);
+    let size = x.shape[at];
+    if !(1..=1 << 16).contains(&size) {
+        return Err(format!("axis {at} of {:?}, expected 1 to 65536 elements", x.shape));
+    }
+    let extreme = over(node, op_type, Some("extreme"), &x, &[at], true)?;
+    let is_it = node.help("is_it", "Equal", &[x.id, extreme.id], [])?;
+    let mut along = vec![1; x.rank() - at];
+    along[0] = size;
+    let places = node.int_constant("int64", &along, (0..size).collect())?;
+    let (nowhere, choose) = if last { (-1.0, "ReduceMax") } else { (size as f64, "ReduceMin") };
+    let nowhere = node.fill("int64", &[], nowhere)?;
+    let chosen = node.help("places", "SelectV2", &[is_it, places.id, nowhere.id], [])?;
+    let chosen = Value { id: chosen, shape: x.shape };
+    Ok(vec![over(node, choose, None, &chosen, &[at], keep)?])
+}

@@ -1,0 +1,77 @@
+//! Slices.
+
+use super::views::one_axis;
+use crate::node::{Mapped, Node};
+
+/// What a slice takes of one axis.
+struct Part {
+    axis: usize,
+    begin: i64,
+    end: i64,
+    step: i64,
+    /// How many elements that are.
+    count: i64,
+}
+
+impl Part {
+    /// Bounds beyond the axis are cut off, and negative ones count from its end. The result's are not negative, but
+    /// for an end before the first element, which no other number names.
+    fn of(axis: usize, size: i64, begin: i64, end: i64, step: i64) -> Self {
+        let from_start = |bound: i64| if bound < 0 { bound.saturating_add(size) } else { bound };
+        let (least, most) = if step > 0 { (0, size) } else { (-1, size - 1) };
+        let (begin, end) = (from_start(begin).clamp(least, most), from_start(end).clamp(least, most));
+        let span = if step > 0 { end - begin } else { begin - end };
+        let step_size = i64::try_from(step.unsigned_abs()).unwrap_or(i64::MAX);
+        let count = if span > 0 { (span - 1) / step_size + 1 } else { 0 };
+        let (begin, end) = match (count, end) {
+            (0, _) => (0, 0),
+            (_, -1) => (begin, -size - 1),
+            (_, end) => (begin, end),
+        };
+        Self { axis, begin, end, step, count }
+    }
+}
+
+/// Bounds are attributes before version 10, and inputs since, with steps.
+pub(crate) fn slice(node: &mut Node<'_>) -> Mapped {
+    let x = node.input(0)?;
+    let (begins, ends, along, steps) = if node.opset < 10 {
+        let given = |name: &str| node.ints(name)?.ok_or_else(|| format!("attribute `{name}` is not given"));
+        (given("starts")?, given("ends")?, node.ints("axes")?, None)
+    } else {
+        let (begins, ends) = (node.required(1, "starts")?, node.required(2, "ends")?);
+        (begins, ends, node.known(3, "axes")?, node.known(4, "steps")?)
+    };
+    let along = along.unwrap_or_else(|| (0..begins.len() as i64).collect());
+    let steps = steps.unwrap_or_else(|| vec![1; begins.len()]);
+    if [ends.len(), along.len(), steps.len()].iter().any(|len| *len != begins.len()) {
+        return Err(format!(
+            "its starts {begins:?}, ends {ends:?}, axes {along:?} and steps {steps:?} differ in number"
+        ));
+    }
+    let mut shape = x.shape.clone();
+    let mut parts: Vec<Part> = Vec::new();
+    for (at, given) in along.iter().enumerate() {
+        let axis = one_axis(*given, x.rank())?;
+        if steps[at] == 0 || parts.iter().any(|part| part.axis == axis) {
+            return Err(format!("axis {given} is sliced with step {}, or more than once", steps[at]));
+        }
+        let part = Part::of(axis, x.shape[axis], begins[at], ends[at], steps[at]);
+        shape[axis] = part.count;
+        parts.push(part);
+    }
+    // Whatever is taken whole is not sliced. Backwards, that is so for an axis of one element.
+    parts.retain(|part| part.count != x.shape[part.axis] || (part.step < 0 && part.count > 1));
+    if parts.is_empty() {
+        return Ok(vec![x]);
+    }
+    parts.sort_by_key(|part| part.axis);
+    let mut parameter = |of: fn(&Part) -> i64| {
+        let values: Vec<i64> = parts.iter().map(of).collect();
+        node.parameter("int64", &values)
+    };
+    let (begin, end) = (parameter(|part| part.begin), parameter(|part| part.end));
+    let (axes, steps) = (parameter(|part| part.axis as i64), parameter(|part| part.step));
+    let y = node.emit("StridedSliceV2", &[x.id, begin, end, axes, steps], [])?;
+    Ok(vec![node.value(y, shape)?])
+}

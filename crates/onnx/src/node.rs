@@ -1,0 +1,266 @@
+//! A node of a model, as what maps it sees it.
+
+use std::path::Path;
+
+use opbuild_descriptor::Attr;
+use opbuild_ops::{Constant, Graph, Origin, TensorId};
+
+use crate::fold::{self, Folded};
+use crate::number::{self, Numbers};
+use crate::proto::{AttributeProto, NodeProto, attribute_type};
+use crate::value::{MAX_RANK, Value, count, described};
+
+/// The values of a node's outputs, as many as its operator has here, or why it cannot be mapped.
+pub(crate) type Mapped = Result<Vec<Value>, String>;
+
+/// A node of a model, and the graph that it becomes part of.
+pub(crate) struct Node<'t> {
+    pub(crate) proto: &'t NodeProto,
+    /// What to call it; see [`crate::order::node_name`].
+    pub(crate) name: String,
+    /// The version of its operator set.
+    pub(crate) opset: i64,
+    /// Its inputs, `None` where an optional one is not given; none of these at the end.
+    pub(crate) inputs: Vec<Option<Value>>,
+    pub(crate) graph: &'t mut Graph,
+    /// Where the model is, for tensors in files beside it.
+    pub(crate) base: Option<&'t Path>,
+    /// Which of its outputs are read by anyone.
+    pub(crate) used: Vec<bool>,
+    /// How many more bytes may be computed when the model is translated.
+    pub(crate) budget: &'t mut usize,
+}
+
+/// Inputs.
+impl Node<'_> {
+    /// An input that has to be there.
+    pub(crate) fn input(&self, at: usize) -> Result<Value, String> {
+        self.optional(at).ok_or_else(|| format!("input {at} is not given"))
+    }
+
+    pub(crate) fn optional(&self, at: usize) -> Option<Value> {
+        self.inputs.get(at).cloned().flatten()
+    }
+
+    /// All inputs of an operator that takes any number of them.
+    pub(crate) fn all(&self) -> Result<Vec<Value>, String> {
+        (0..self.inputs.len()).map(|at| self.input(at)).collect()
+    }
+
+    /// The whole numbers that the optional input `at` holds, which have to be known.
+    pub(crate) fn known(&self, at: usize, what: &str) -> Result<Option<Vec<i64>>, String> {
+        let Some(value) = self.optional(at) else { return Ok(None) };
+        match self.numbers(value.id)? {
+            Some(Numbers::Ints(ints)) => Ok(Some(ints)),
+            Some(Numbers::Floats(_)) => {
+                Err(format!("its {what} are {}, expected whole numbers", self.dtype(value.id)))
+            }
+            None => {
+                let name = self.proto.input.get(at).map_or("", String::as_str);
+                let found = match self.is_constant(value.id) {
+                    true => format!("are {} {:?}", self.dtype(value.id), value.shape),
+                    false => "are computed when the network runs".to_owned(),
+                };
+                Err(format!("its {what} (`{name}`) must be a few known numbers, and {found}"))
+            }
+        }
+    }
+
+    /// As [`known`](Self::known), of an input that has to be there.
+    pub(crate) fn required(&self, at: usize, what: &str) -> Result<Vec<i64>, String> {
+        self.known(at, what)?.ok_or_else(|| format!("input {at}, its {what}, is not given"))
+    }
+
+    /// The elements of a tensor, if they are known and few.
+    pub(crate) fn numbers(&self, id: TensorId) -> Result<Option<Numbers>, String> {
+        let Some(bytes) = fold::elements(self.graph, id)? else { return Ok(None) };
+        Ok(Numbers::decode(self.dtype(id), &bytes))
+    }
+
+    pub(crate) fn dtype(&self, id: TensorId) -> &str {
+        &self.graph.tensor(id).dtype
+    }
+
+    /// Whether tensors are of a float type.
+    pub(crate) fn is_float(&self, id: TensorId) -> bool {
+        matches!(self.dtype(id), "float16" | "bfloat16" | "float32" | "float64")
+    }
+
+    /// Whether anyone reads the output `at`.
+    pub(crate) fn is_used(&self, at: usize) -> bool {
+        self.used.get(at).copied().unwrap_or(false)
+    }
+}
+
+/// Attributes. Of those that are not given, a default, or `None`.
+impl Node<'_> {
+    pub(crate) fn int(&self, name: &str, default: i64) -> Result<i64, String> {
+        Ok(self.attr(name, attribute_type::INT, "a whole number")?.map_or(default, |attr| attr.i))
+    }
+
+    pub(crate) fn flag(&self, name: &str, default: bool) -> Result<bool, String> {
+        match self.int(name, i64::from(default))? {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(format!("attribute `{name}` is {other}, expected 0 or 1")),
+        }
+    }
+
+    pub(crate) fn ints(&self, name: &str) -> Result<Option<Vec<i64>>, String> {
+        Ok(self.attr(name, attribute_type::INTS, "whole numbers")?.map(|attr| attr.ints.clone()))
+    }
+
+    pub(crate) fn float(&self, name: &str, default: f32) -> Result<f32, String> {
+        Ok(self.attr(name, attribute_type::FLOAT, "a number")?.map_or(default, |attr| attr.f))
+    }
+
+    pub(crate) fn floats(&self, name: &str) -> Result<Option<Vec<f32>>, String> {
+        Ok(self.attr(name, attribute_type::FLOATS, "numbers")?.map(|attr| attr.floats.clone()))
+    }
+
+    pub(crate) fn text(&self, name: &str, default: &str) -> Result<String, String> {
+        let attr = self.attr(name, attribute_type::STRING, "a text")?;
+        Ok(attr.map_or(default.to_owned(), |attr| String::from_utf8_lossy(&attr.s).into_owned()))
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.proto.attribute.iter().any(|attr| attr.name == name)
+    }
+
+    pub(crate) fn attr(
+        &self,
+        name: &str,
+        expected: i32,
+        shown: &str,
+    ) -> Result<Option<&AttributeProto>, String> {
+        let found = self.proto.attribute.iter().find(|attr| attr.name == name);
+        // Early files do not say which field holds the value.
+        match found.filter(|attr| ![0, expected].contains(&attr.r#type)) {
+            Some(other) => Err(format!("attribute `{name}` is not {shown} (type {})", other.r#type)),
+            None => Ok(found),
+        }
+    }
+}
+
+/// What the node becomes.
+impl Node<'_> {
+    /// The operator that the node is first of all; it gets the node's name.
+    pub(crate) fn emit(
+        &mut self,
+        op_type: &str,
+        inputs: &[TensorId],
+        attrs: impl Into<Vec<Attr>>,
+    ) -> Result<TensorId, String> {
+        let inputs: Vec<Option<TensorId>> = inputs.iter().copied().map(Some).collect();
+        self.emit_all(op_type, &inputs, attrs).map(|outputs| outputs[0])
+    }
+
+    /// Another operator that the node takes; `what` says which.
+    pub(crate) fn help(
+        &mut self,
+        what: &str,
+        op_type: &str,
+        inputs: &[TensorId],
+        attrs: impl Into<Vec<Attr>>,
+    ) -> Result<TensorId, String> {
+        let inputs: Vec<Option<TensorId>> = inputs.iter().copied().map(Some).collect();
+        let name = format!("{}/{what}", self.name);
+        self.add(&name, op_type, &inputs, attrs.into()).map(|outputs| outputs[0])
+    }
+
+    /// As [`emit`](Self::emit), for operators with optional inputs or several outputs.
+    pub(crate) fn emit_all(
+        &mut self,
+        op_type: &str,
+        inputs: &[Option<TensorId>],
+        attrs: impl Into<Vec<Attr>>,
+    ) -> Result<Vec<TensorId>, String> {
+        let name = self.name.clone();
+        self.add(&name, op_type, inputs, attrs.into())
+    }
+
+    fn add(
+        &mut self,
+        name: &str,
+        op_type: &str,
+        inputs: &[Option<TensorId>],
+        attrs: Vec<Attr>,
+    ) -> Result<Vec<TensorId>, String> {
+        match fold::fold(self.graph, op_type, inputs, &attrs, self.budget)? {
+            Some(folded) => {
+                let known =
+                    |Folded { dtype, shape, value }: Folded| self.graph.constant(&dtype, shape, value);
+                Ok(folded.into_iter().map(known).collect())
+            }
+            None => self.graph.add(name, op_type, inputs, attrs).map_err(|error| error.to_string()),
+        }
+    }
+
+    /// The value of a tensor under an ONNX shape of as many elements.
+    pub(crate) fn value(&mut self, id: TensorId, shape: impl Into<Vec<i64>>) -> Result<Value, String> {
+        let shape = shape.into();
+        if shape.len() > MAX_RANK {
+            return Err(format!(
+                "it has an output of {} dimensions, expected at most {MAX_RANK}",
+                shape.len()
+            ));
+        }
+        let target = described(&shape);
+        if self.graph.tensor(id).shape == target {
+            return Ok(Value { id, shape });
+        }
+        // Of the source, so that views do not pile up.
+        let source = self.graph.source(id);
+        let id = self.graph.view(source, target).map_err(|error| error.to_string())?;
+        Ok(Value { id, shape })
+    }
+
+    /// The tensor of `value` seen in another shape.
+    pub(crate) fn view(&mut self, value: &Value, shape: &[i64]) -> Result<TensorId, String> {
+        self.value(value.id, shape).map(|value| value.id)
+    }
+
+    /// Whole numbers that an operator's kernel is made for.
+    pub(crate) fn parameter(&mut self, dtype: &str, values: &[i64]) -> TensorId {
+        self.graph.parameter(dtype, values)
+    }
+
+    /// A constant that is one number throughout.
+    pub(crate) fn fill(&mut self, dtype: &str, shape: &[i64], number: f64) -> Result<Value, String> {
+        let element = number::of_float(dtype, number)
+            .ok_or_else(|| format!("a constant of type {dtype} is needed, which nothing is known about"))?;
+        self.constant(dtype, shape, Constant::Fill(element))
+    }
+
+    /// A constant.
+    pub(crate) fn constant(&mut self, dtype: &str, shape: &[i64], value: Constant) -> Result<Value, String> {
+        count(shape).ok_or_else(|| format!("{shape:?} is no shape, or absurdly large"))?;
+        let id = self.graph.constant(dtype, described(shape), value);
+        Ok(Value { id, shape: shape.to_vec() })
+    }
+
+    /// A constant that is computed here.
+    pub(crate) fn computed(&mut self, dtype: &str, shape: &[i64], bytes: Vec<u8>) -> Result<Value, String> {
+        let left = self.budget.checked_sub(bytes.len());
+        *self.budget =
+            left.ok_or("more would have to be computed beforehand than any known network needs")?;
+        let value = if count(shape) == Some(1) { Constant::Fill(bytes) } else { Constant::of_bytes(bytes) };
+        self.constant(dtype, shape, value)
+    }
+
+    /// A constant of whole numbers, whatever the type that they are to have.
+    pub(crate) fn int_constant(
+        &mut self,
+        dtype: &str,
+        shape: &[i64],
+        ints: Vec<i64>,
+    ) -> Result<Value, String> {
+        let bytes = Numbers::Ints(ints).encode(dtype);
+        self.computed(dtype, shape, bytes.ok_or_else(|| format!("constants of {dtype} are not made here"))?)
+    }
+
+    /// Whether a tensor's elements are known.
+    pub(crate) fn is_constant(&self, id: TensorId) -> bool {
+        matches!(self.graph.origin(self.graph.source(id)), Origin::Constant(_))
+    }
+}

@@ -1,0 +1,55 @@
+//! Models and tensors that others made: `OPBUILD_CORPUS` names the folder that holds them.
+#![expect(clippy::disallowed_methods, reason = "a test reads files, and where the corpus is")]
+
+use std::path::{Path, PathBuf};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use opbuild_onnx::{fuzz, read_tensor};
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let trials = match std::env::var_os("OPBUILD_CORPUS") {
+        None => vec![Trial::test("OPBUILD_CORPUS is not set", || Ok(())).with_ignored_flag(true)],
+        Some(corpus) => trials(&Path::new(&corpus).join("onnx")),
+    };
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+fn trials(folder: &Path) -> Vec<Trial> {
+    let files = files(folder);
+    let mut trials = vec![Trial::test("there are models and tensors", {
+        let (models, tensors) = (count(&files, "onnx"), count(&files, "pb"));
+        move || if models > 0 && tensors > 0 { Ok(()) } else { Err("some are missing".into()) }
+    })];
+    trials.extend(files.into_iter().map(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Trial::test(name, move || check(&path))
+    }));
+    trials
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = entries.filter(|path| is(path, "onnx") || is(path, "pb")).collect();
+    files.sort_unstable();
+    files
+}
+
+fn is(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|found| found == extension)
+}
+
+fn count(files: &[PathBuf], extension: &str) -> usize {
+    files.iter().filter(|path| is(path, extension)).count()
+}
+
+/// Each is read, and so are pieces of it.
+fn check(path: &Path) -> Result<(), Failed> {
+    if is(path, "pb") {
+        read_tensor(path)?;
+    }
+    let bytes = std::fs::read(path)?;
+    fuzz(&bytes);
+    (1..64).for_each(|part| fuzz(&bytes[..bytes.len() / 64 * part]));
+    Ok(())
+}

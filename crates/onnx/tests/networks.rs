@@ -1,0 +1,67 @@
+//! Networks that we may not redistribute, from the folder that `OPBUILD_CORPUS` names.
+
+#![expect(clippy::disallowed_methods, reason = "tests on files that the environment points to")]
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use opbuild_onnx::{Options, from_bytes};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let trials = match std::env::var_os("OPBUILD_CORPUS") {
+        None => vec![Trial::test("OPBUILD_CORPUS is not set", || Ok(())).with_ignored_flag(true)],
+        Some(corpus) => trials(&Path::new(&corpus).join("onnx")),
+    };
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trials(folder: &Path) -> Vec<Trial> {
+    let models = models(folder).map_err(|error| format!("{}: {error}", folder.display()));
+    let names = models.as_deref().unwrap_or_default().iter();
+    let trial = |file: &PathBuf| {
+        let file = file.clone();
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Trial::test(name, move || check(&file))
+    };
+    let mut trials: Vec<Trial> = names.map(trial).collect();
+    // A wrong folder is not a corpus in which everything passes.
+    trials.push(Trial::test("the corpus has networks", move || match models {
+        Ok(models) if !models.is_empty() => Ok(()),
+        Ok(_) => Err("no .onnx file".into()),
+        Err(error) => Err(error.into()),
+    }));
+    trials
+}
+
+fn models(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        files.extend(
+            Some(entry?.path()).filter(|path| path.extension().is_some_and(|extension| extension == "onnx")),
+        );
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Such a network has one image as input, a thousand classes as output, and weights that its nodes make.
+fn check(file: &Path) -> Result<(), Failed> {
+    let network = from_bytes(std::fs::read(file)?.into(), None, &Options::default())?;
+    let shapes = |infos: &[opbuild_onnx::ValueInfo]| -> Vec<Vec<i64>> {
+        infos.iter().map(|info| info.shape.iter().copied().filter(|dim| *dim != 1).collect()).collect()
+    };
+    if shapes(&network.inputs) != [[3, 224, 224]] || shapes(&network.outputs) != [[1000]] {
+        return Err(format!("from {:?} to {:?}", network.inputs, network.outputs).into());
+    }
+    let jobs = network.graph.jobs();
+    if jobs.is_empty() || jobs.iter().any(|(name, _)| name.is_empty()) {
+        return Err(format!("{} jobs, each of which must have a name", jobs.len()).into());
+    }
+    let idle = network.graph.nodes().iter().find(|node| node.inputs.iter().flatten().next().is_none());
+    match idle {
+        Some(node) => Err(format!("`{}` computes what is known", node.name).into()),
+        None => Ok(()),
+    }
+}

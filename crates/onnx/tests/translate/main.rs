@@ -1,0 +1,15 @@
+//! Models of a few nodes, and what they become. Expectations are worked out by hand from the ONNX and IR documents.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers fail the test that calls them")]
+
+mod constants;
+mod elementwise;
+mod hostile;
+mod images;
+mod matrices;
+mod model;
+mod movement;
+mod render;
+mod structure;
+mod views;
+mod windows;
