@@ -48,9 +48,11 @@ mod handover;
 mod header;
 mod make;
 mod memo;
+mod network;
 mod parallel;
 mod plan;
 mod report;
+mod session;
 mod view;
 mod warnings;
 mod work;
@@ -59,8 +61,10 @@ pub use builder::{Builder, Request, ViewConfig};
 pub use error::{BuildError, JobError};
 pub use event::Event;
 pub use memo::DigestMemo;
+pub use network::{NetworkBuild, requests};
 pub use opbuild_store::Mode;
 pub use report::{BuildReport, KernelReport, Outcome, Placed};
+pub use session::{RunError, Session, Step};
 
 /// The README's example, compiled and run.
 #[cfg(doctest)]

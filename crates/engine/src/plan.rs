@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use opbuild_backend::{BackendError, FileDigests, Support};
-use opbuild_descriptor::{EffectiveSpec, Job, KernelName, Key, KeyParts};
+use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, Key, KeyParts};
 use opbuild_digest::{Digest, Fingerprint};
 
 use crate::builder::Builder;
@@ -43,12 +43,19 @@ pub(crate) struct Keyed {
 }
 
 /// What makes two requests one kernel: the job, the spec, and where the operators' sources are looked for.
-type Identity<'a> = (Digest, String, Vec<Option<&'a str>>);
+type Identity<'a> = (Digest, usize, Vec<Option<&'a str>>);
 
-fn identity(request: &Request) -> Identity<'_> {
-    let job = &request.descriptor.job;
-    let places = job.ops.iter().map(|op| op.module_path.as_deref());
-    (job.digest(), format!("{:?}", request.spec), places.collect())
+/// Specs, each once: a network's operators all have the same.
+#[derive(Default)]
+struct Specs<'a>(Vec<&'a BuildSpec>);
+
+impl<'a> Specs<'a> {
+    fn number(&mut self, spec: &'a BuildSpec) -> usize {
+        self.0.iter().position(|known| *known == spec).unwrap_or_else(|| {
+            self.0.push(spec);
+            self.0.len() - 1
+        })
+    }
 }
 
 impl<'a> Plan<'a> {
@@ -65,12 +72,16 @@ impl<'a> Plan<'a> {
             Self { kernels: Vec::new(), kernel_of: Vec::with_capacity(requests.len()), toolchain: None };
         let mut known: HashMap<Identity<'a>, usize> = HashMap::new();
         let mut by_key: HashMap<Key, usize> = HashMap::new();
+        let mut specs = Specs::default();
         for request in requests {
-            let identity = identity(request);
+            let job = &request.descriptor.job;
+            let digest = job.digest();
+            let places = job.ops.iter().map(|op| op.module_path.as_deref()).collect();
+            let identity: Identity<'a> = (digest, specs.number(&request.spec), places);
             let at = match known.get(&identity) {
                 Some(at) => *at,
                 None => {
-                    let state = plan.state(builder, request, files)?;
+                    let state = plan.state(builder, request, digest, files)?;
                     // Requests that differ in what does not matter to this backend have one key after all.
                     let same = state.as_ref().ok().and_then(|keyed| by_key.get(&keyed.key)).copied();
                     same.unwrap_or_else(|| plan.add(request, state, &mut by_key))
@@ -114,6 +125,7 @@ impl<'a> Plan<'a> {
         &mut self,
         builder: &Builder,
         request: &Request,
+        digest: Digest,
         files: &dyn FileDigests,
     ) -> Result<Result<Keyed, BackendError>, BuildError> {
         let backend = &builder.backend;
@@ -133,7 +145,7 @@ impl<'a> Plan<'a> {
             Ok(op_sources) => op_sources,
             Err(error) => return Ok(Err(error)),
         };
-        let parts = KeyParts::new(backend.name(), job, &spec, toolchain, op_sources);
+        let parts = KeyParts::of_digest(backend.name(), digest, &spec, toolchain, op_sources);
         let key = parts.key();
         Ok(Ok(Keyed { name: KernelName::new(job, &key), spec, parts, key }))
     }

@@ -1,0 +1,63 @@
+//! Building a whole network.
+
+use opbuild_backend::{Backend, Loader};
+use opbuild_descriptor::{BuildSpec, Descriptor, Envelope};
+use opbuild_ops::Graph;
+
+use crate::session::{RunError, Session};
+use crate::{BuildError, BuildReport, Builder, Request};
+
+/// A network and what came of building it.
+#[derive(Debug)]
+pub struct NetworkBuild {
+    /// The network as the backend prepared it.
+    pub graph: Graph,
+    /// Its kernels; operator `i` of the report is node `i` of the graph.
+    pub report: BuildReport,
+}
+
+/// One request for each node of `graph`, in order.
+pub fn requests(graph: &Graph, spec: &BuildSpec) -> Vec<Request> {
+    let request = |(name, job)| {
+        let envelope =
+            Envelope { full_name: name, graph_name: graph.name().to_owned(), ..Envelope::default() };
+        Request::new(Descriptor { job, spec: spec.clone(), envelope })
+    };
+    graph.jobs().into_iter().map(request).collect()
+}
+
+impl Builder {
+    /// The network as it will be built for `spec`: what the backend makes of it.
+    ///
+    /// # Errors
+    /// A network or an option that the target cannot have.
+    pub fn prepare(&self, graph: Graph, spec: &BuildSpec) -> Result<Graph, BuildError> {
+        let spec = self.backend.resolve(spec)?;
+        Ok(self.backend.prepare(graph, &spec)?)
+    }
+
+    /// Builds every operator of `graph` for `spec`.
+    ///
+    /// # Errors
+    /// Nothing could be built at all. A kernel that fails is in the report.
+    pub fn build_network(&self, graph: Graph, spec: &BuildSpec) -> Result<NetworkBuild, BuildError> {
+        let graph = self.prepare(graph, spec)?;
+        let report = self.build(&requests(&graph, spec))?;
+        Ok(NetworkBuild { graph, report })
+    }
+
+    /// The backend in use.
+    pub fn backend(&self) -> &dyn Backend {
+        &*self.backend
+    }
+}
+
+impl NetworkBuild {
+    /// Loads the network, to be run.
+    ///
+    /// # Errors
+    /// A kernel that was not built or cannot be loaded, or a constant that cannot be read.
+    pub fn load(&self, loader: &dyn Loader) -> Result<Session<'_>, RunError> {
+        Session::new(&self.graph, &self.report, loader)
+    }
+}

@@ -1,0 +1,297 @@
+//! Running a network whose kernels are built.
+
+use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
+
+use opbuild_backend::{BackendError, Buffer, Cancel, Kernel, Loader};
+use opbuild_ops::{Constant, Graph, Origin, TensorId, dtype_bytes};
+use thiserror::Error;
+
+use crate::BuildReport;
+
+/// Why a network could not be run.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The build left a node without a kernel.
+    #[error("node `{node}` has no kernel: {reason}")]
+    NoKernel {
+        /// The node.
+        node: String,
+        /// What the build says.
+        reason: String,
+    },
+    /// A kernel cannot be loaded, or does not take its buffers.
+    #[error("node `{node}`: {source}")]
+    Node {
+        /// The node.
+        node: String,
+        /// What the backend says.
+        source: Box<BackendError>,
+    },
+    /// The elements of a constant cannot be had.
+    #[error("constant {shape:?} of {dtype}: {source}")]
+    Constant {
+        /// Its element type.
+        dtype: String,
+        /// Its shape.
+        shape: Vec<i64>,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Inputs that are not the network's.
+    #[error("input {what}: expected {expected}, found {found}")]
+    Input {
+        /// Which, and which of its properties.
+        what: String,
+        /// What the network takes.
+        expected: String,
+        /// What was given.
+        found: String,
+    },
+    /// There is not so much memory.
+    #[error("there is no memory for a tensor {shape:?} of {dtype}")]
+    Memory {
+        /// Its element type.
+        dtype: String,
+        /// Its shape.
+        shape: Vec<i64>,
+    },
+    /// Nobody waits any more.
+    #[error("interrupted")]
+    Cancelled,
+}
+
+/// A node that has run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Its index in [`Graph::nodes`].
+    pub node: usize,
+    /// How long its kernel took.
+    pub elapsed: Duration,
+}
+
+/// A network that is loaded: its kernels and constants are in memory.
+pub struct Session<'a> {
+    graph: &'a Graph,
+    kernels: Vec<Box<dyn Kernel>>,
+    /// The kernel of each node.
+    kernel_of: Vec<usize>,
+    /// The elements of constants, by tensor.
+    constants: Vec<Option<Buffer>>,
+    /// How often each tensor is read, by nodes or as an output; views count for what they show.
+    readers: Vec<usize>,
+}
+
+impl<'a> Session<'a> {
+    /// Loads `graph`, whose nodes were the operators of the build that `report` is of.
+    ///
+    /// # Errors
+    /// A kernel that was not built or cannot be loaded, or a constant that cannot be read.
+    pub fn new(graph: &'a Graph, report: &BuildReport, loader: &dyn Loader) -> Result<Self, RunError> {
+        let mut loaded: Vec<Option<usize>> = vec![None; report.kernels.len()];
+        let (mut kernels, mut kernel_of) = (Vec::new(), Vec::new());
+        if report.kernel_of.len() != graph.nodes().len() {
+            return Err(RunError::Input {
+                what: "report".to_owned(),
+                expected: format!("one of {} operators", graph.nodes().len()),
+                found: report.kernel_of.len().to_string(),
+            });
+        }
+        for ((name, job), kernel) in graph.jobs().into_iter().zip(&report.kernel_of) {
+            let at = match loaded[*kernel] {
+                Some(at) => at,
+                None => {
+                    let built = &report.kernels[*kernel];
+                    let Some(artifact) = &built.artifact else {
+                        let reason = built.reason.clone().unwrap_or_else(|| built.outcome.to_string());
+                        return Err(RunError::NoKernel { node: name, reason });
+                    };
+                    kernels.push(loader.load(artifact, &job).map_err(|source| at_node(&name, source))?);
+                    kernels.len() - 1
+                }
+            };
+            loaded[*kernel] = Some(at);
+            kernel_of.push(at);
+        }
+        let mut session = Self {
+            constants: graph.tensors().map(|_| None).collect(),
+            readers: vec![0; graph.len()],
+            graph,
+            kernels,
+            kernel_of,
+        };
+        let read = graph.nodes().iter().flat_map(|node| node.inputs.iter().flatten());
+        for id in read.chain(graph.outputs().iter().map(|(_, id)| id)) {
+            session.readers[graph.source(*id).index()] += 1;
+        }
+        session.read_constants()?;
+        Ok(session)
+    }
+
+    /// Constants that something reads.
+    fn read_constants(&mut self) -> Result<(), RunError> {
+        for id in self.graph.tensors() {
+            if let Origin::Constant(constant) = self.graph.origin(id)
+                && self.readers[id.index()] > 0
+            {
+                self.constants[id.index()] = Some(elements(self.graph, id, constant)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the network once on up to `threads` threads, and gives its outputs in order. `inputs` are the elements of
+    /// the graph's inputs, dense and row-major; `done` is told of each node that has run.
+    ///
+    /// # Errors
+    /// Inputs that do not fit, or too little memory.
+    pub fn run(
+        &self,
+        inputs: &[&[u8]],
+        threads: NonZeroUsize,
+        cancel: &Cancel,
+        mut done: impl FnMut(Step),
+    ) -> Result<Vec<Buffer>, RunError> {
+        let mut memory = Memory::new(self, self.inputs(inputs)?);
+        for (at, node) in self.graph.nodes().iter().enumerate() {
+            if cancel.is_cancelled() {
+                return Err(RunError::Cancelled);
+            }
+            let mut outputs =
+                node.outputs.iter().map(|id| memory.take(*id)).collect::<Result<Vec<_>, _>>()?;
+            let began = Instant::now();
+            let read: Vec<&[u8]> = node.inputs.iter().flatten().map(|id| memory.elements(*id)).collect();
+            let mut written: Vec<&mut [u8]> = outputs.iter_mut().map(Buffer::bytes_mut).collect();
+            let launched = self.kernels[self.kernel_of[at]].launch(&read, &mut written, threads);
+            launched.map_err(|source| at_node(&node.name, source))?;
+            done(Step { node: at, elapsed: began.elapsed() });
+            for (id, output) in node.outputs.iter().zip(outputs) {
+                memory.keep(*id, output);
+            }
+            node.inputs.iter().flatten().for_each(|id| memory.was_read(*id));
+        }
+        self.graph.outputs().iter().map(|(_, id)| memory.output(*id)).collect()
+    }
+
+    /// The graph's inputs, once their number and sizes are known to be right.
+    fn inputs(&self, given: &[&[u8]]) -> Result<Vec<(TensorId, Buffer)>, RunError> {
+        let expected = self.graph.inputs();
+        if given.len() != expected.len() {
+            return Err(RunError::Input {
+                what: "count".to_owned(),
+                expected: expected.len().to_string(),
+                found: given.len().to_string(),
+            });
+        }
+        let mut inputs = Vec::with_capacity(given.len());
+        for ((name, id), given) in expected.iter().zip(given) {
+            let mut buffer = room(self.graph, *id)?;
+            if buffer.bytes().len() != given.len() {
+                let (expected, found) = (buffer.bytes().len().to_string(), given.len().to_string());
+                return Err(RunError::Input { what: format!("`{name}`, bytes"), expected, found });
+            }
+            buffer.bytes_mut().copy_from_slice(given);
+            inputs.push((*id, buffer));
+        }
+        Ok(inputs)
+    }
+}
+
+/// The tensors of one run. Memory of tensors that nobody reads any more is used again.
+struct Memory<'s, 'a> {
+    session: &'s Session<'a>,
+    /// The elements of tensors that are not constant, while somebody is still to read them.
+    live: Vec<Option<Buffer>>,
+    /// How many are still to read.
+    readers: Vec<usize>,
+    free: Vec<Buffer>,
+}
+
+impl<'s, 'a> Memory<'s, 'a> {
+    fn new(session: &'s Session<'a>, inputs: Vec<(TensorId, Buffer)>) -> Self {
+        let live = session.readers.iter().map(|_| None).collect();
+        let mut memory = Self { session, live, readers: session.readers.clone(), free: Vec::new() };
+        inputs.into_iter().for_each(|(id, buffer)| memory.live[id.index()] = Some(buffer));
+        memory
+    }
+
+    /// Memory for a tensor that is about to be computed.
+    fn take(&mut self, id: TensorId) -> Result<Buffer, RunError> {
+        let bytes = size(self.session.graph, id)?;
+        // The tightest fit, and none that would waste more than it holds.
+        let most = bytes.max(4096).saturating_mul(2);
+        let fits = |buffer: &Buffer| (bytes..=most).contains(&buffer.capacity());
+        let free = self.free.iter().enumerate().filter(|(_, buffer)| fits(buffer));
+        match free.min_by_key(|(_, buffer)| buffer.capacity()).map(|(at, _)| at) {
+            Some(at) => self.free.swap_remove(at).resized(bytes).or_else(|_| room(self.session.graph, id)),
+            None => room(self.session.graph, id),
+        }
+    }
+
+    fn keep(&mut self, id: TensorId, buffer: Buffer) {
+        match self.readers[id.index()] {
+            0 => self.free.push(buffer),
+            _ => self.live[id.index()] = Some(buffer),
+        }
+    }
+
+    /// The elements of a tensor; none for one that was never computed, which its reader's kernel refuses.
+    fn elements(&self, id: TensorId) -> &[u8] {
+        let at = self.session.graph.source(id).index();
+        let buffer = self.session.constants[at].as_ref().or(self.live[at].as_ref());
+        buffer.map_or(&[], Buffer::bytes)
+    }
+
+    fn was_read(&mut self, id: TensorId) {
+        let at = self.session.graph.source(id).index();
+        self.readers[at] = self.readers[at].saturating_sub(1);
+        if self.readers[at] == 0 {
+            self.free.extend(self.live[at].take());
+        }
+    }
+
+    /// The elements of an output: handed over if this is their last use.
+    fn output(&mut self, id: TensorId) -> Result<Buffer, RunError> {
+        let at = self.session.graph.source(id).index();
+        self.readers[at] = self.readers[at].saturating_sub(1);
+        if self.readers[at] == 0
+            && let Some(buffer) = self.live[at].take()
+        {
+            return Ok(buffer);
+        }
+        let mut copy = room(self.session.graph, id)?;
+        copy.bytes_mut().copy_from_slice(self.elements(id));
+        Ok(copy)
+    }
+}
+
+fn at_node(node: &str, source: BackendError) -> RunError {
+    RunError::Node { node: node.to_owned(), source: Box::new(source) }
+}
+
+fn no_memory(graph: &Graph, id: TensorId) -> RunError {
+    let tensor = graph.tensor(id);
+    RunError::Memory { dtype: tensor.dtype.clone(), shape: tensor.shape.clone() }
+}
+
+/// Bytes of a tensor's elements.
+fn size(graph: &Graph, id: TensorId) -> Result<usize, RunError> {
+    let tensor = graph.tensor(id);
+    let element = dtype_bytes(&tensor.dtype).unwrap_or(usize::MAX);
+    let elements = |bytes: usize, dim: &i64| bytes.checked_mul(usize::try_from(*dim).ok()?);
+    tensor.shape.iter().try_fold(element, elements).ok_or_else(|| no_memory(graph, id))
+}
+
+fn room(graph: &Graph, id: TensorId) -> Result<Buffer, RunError> {
+    Buffer::try_zeroed(size(graph, id)?).map_err(|_| no_memory(graph, id))
+}
+
+fn elements(graph: &Graph, id: TensorId, constant: Constant) -> Result<Buffer, RunError> {
+    let mut buffer = room(graph, id)?;
+    let read = constant.copy_to(buffer.bytes_mut());
+    read.map(|()| buffer).map_err(|source| {
+        let tensor = graph.tensor(id);
+        RunError::Constant { dtype: tensor.dtype.clone(), shape: tensor.shape.clone(), source }
+    })
+}
