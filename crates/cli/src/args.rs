@@ -38,10 +38,10 @@ pub(crate) enum Format {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Build operators: compile what is new or changed, reuse the rest, fill rank_N/kernel_meta
+    /// Build a network or single operators: compile what is new or changed, reuse the rest, fill rank_N/kernel_meta
     #[command(after_help = ENVIRONMENT)]
     Build(BuildArgs),
-    /// Build one operator and run it on given values
+    /// Build a network or one operator, run it, and compare what comes out
     Run(RunArgs),
     /// Say what a .info, .json, .o or .kern file is, field by field, and whether it is valid
     Inspect(InspectArgs),
@@ -51,7 +51,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct BuildArgs {
-    /// Operator descriptors (.info), or folders of them
+    /// Networks (.onnx), operator descriptors (.info), or folders of them
     #[arg(required = true, value_name = "PATH")]
     pub(crate) inputs: Vec<PathBuf>,
     #[command(flatten)]
@@ -63,14 +63,45 @@ pub(crate) struct BuildArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
-    /// An operator descriptor (.info)
-    #[arg(value_name = "FILE")]
-    pub(crate) input: PathBuf,
+    /// A network (.onnx) or an operator descriptor (.info)
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// The values of an input: a TensorProto (.pb) or a NumPy array (.npy). A name in the file that is an input's says
+    /// which one it is for; else they are for the inputs in order
+    #[arg(long = "input", value_name = "FILE")]
+    pub(crate) inputs: Vec<PathBuf>,
     /// The values of an input, row by row, such as 1,4,9; once for each input, in order
-    #[arg(long, value_name = "V,V,...", value_delimiter = None, allow_hyphen_values = true)]
+    #[arg(long, value_name = "V,V,...", allow_hyphen_values = true, conflicts_with = "inputs")]
     pub(crate) input_values: Vec<String>,
+    /// What inputs hold that are not given: ramp (element i of n is i/n; of whole numbers 0 and 1 in turn) or
+    /// random:SEED (normally distributed; of whole numbers 0 or 1)
+    #[arg(long, value_name = "FILL", value_parser = fill)]
+    pub(crate) input_fill: Option<Fill>,
+    /// Write each output as output_<i>.npy, in the network's order, to this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    /// Compare an output with a reference (.pb or .npy); exit code 1 if they differ. A name in the file that is an
+    /// output's says which one it is for; else they are for the outputs in order
+    #[arg(long, value_name = "FILE")]
+    pub(crate) compare: Vec<PathBuf>,
+    /// How far an element may be from its reference, as a part of it
+    #[arg(long, default_value_t = 1e-3, value_parser = tolerance, value_name = "R")]
+    pub(crate) rtol: f64,
+    /// How far it may be besides [default: 1e-4 of the root mean square of all the output's references]
+    #[arg(long, value_parser = tolerance, value_name = "A")]
+    pub(crate) atol: Option<f64>,
+    /// Show what each node took
+    #[arg(long)]
+    pub(crate) profile: bool,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+/// What inputs hold that are not given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fill {
+    Ramp,
+    Random(u64),
 }
 
 #[derive(Debug, clap::Args)]
@@ -103,6 +134,9 @@ pub(crate) struct Common {
     /// Another user, by number, whose stored kernels may be used
     #[arg(long = "trusted-owner", value_name = "UID")]
     pub(crate) trusted_owners: Vec<u32>,
+    /// The size of a dimension that a network leaves open: --dim batch=1 by its name, or --dim INPUT:AXIS=1
+    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = dim)]
+    pub(crate) dims: Vec<(String, i64)>,
     /// Build with the vendor's debug level (0 to 4); kernels with a level other than 0 are never stored
     #[arg(long = "op_debug_level", value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=4))]
     pub(crate) op_debug_level: Option<u8>,
@@ -117,4 +151,25 @@ fn seconds(text: &str) -> Result<f64, String> {
         Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
         _ => Err("expected a number of seconds above 0".to_owned()),
     }
+}
+
+fn fill(text: &str) -> Result<Fill, String> {
+    match text.split_once(':') {
+        None if text == "ramp" => Ok(Fill::Ramp),
+        Some(("random", seed)) => {
+            seed.parse().map(Fill::Random).map_err(|_| format!("the seed `{seed}` is not a whole number"))
+        }
+        _ => Err("expected `ramp` or `random:SEED`".to_owned()),
+    }
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|value| *value >= 0.0).ok_or_else(|| "expected a number of 0 or more".to_owned())
+}
+
+fn dim(text: &str) -> Result<(String, i64), String> {
+    let size = |size: &str| size.parse().ok().filter(|size| *size >= 0);
+    text.rsplit_once('=')
+        .and_then(|(name, value)| Some((name.to_owned(), size(value)?)))
+        .ok_or_else(|| "expected NAME=SIZE, such as batch=1".to_owned())
 }

@@ -1,6 +1,6 @@
 //! `opbuild build`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use anyhow::Context;
 use opbuild::{BuildReport, Builder, JobError, KernelReport, Mode, Outcome, Request};
 use opbuild_backend::{BackendError, Cancel, Registry};
 use opbuild_backend_cpu::CpuBackend;
-use opbuild_descriptor::BuildSpec;
 use opbuild_store::Config;
 use serde_json::{Value, json};
 
 use crate::args::{BuildArgs, Common};
 use crate::input::Found;
+use crate::model::Model;
 use crate::output::{Output, Verdict, chain, counted, one_line, printable};
 use crate::progress::Progress;
 use crate::{env, input, interrupt};
@@ -47,15 +47,6 @@ pub(crate) fn builder(common: &Common, cancel: &Cancel, output: &Output) -> anyh
     Ok(builder)
 }
 
-/// The request for a descriptor, with the target and options of the command line.
-pub(crate) fn request(descriptor: opbuild_descriptor::Descriptor, common: &Common) -> Request {
-    let mut spec: BuildSpec = descriptor.spec.retarget(&common.target);
-    if let Some(level) = common.op_debug_level {
-        spec.options.insert("op_debug_level".to_owned(), level.to_string().into());
-    }
-    Request::new(descriptor).with_spec(spec)
-}
-
 /// Says once for which other target descriptors were made.
 pub(crate) fn note_targets(requests: &[Request], common: &Common, output: &Output) {
     let mut named: Vec<&str> = requests
@@ -80,11 +71,11 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
     if !args.no_kernel_meta {
         builder = builder.view(env::kernel_meta()?);
     }
-    let Found { files, mut unreadable } = input::descriptor_files(&args.inputs);
+    let Found { files, mut unreadable } = input::model_files(&args.inputs);
     let mut requests = Vec::new();
     for file in files {
-        match input::read_descriptor(&file) {
-            Ok(descriptor) => requests.push(request(descriptor, &args.common)),
+        match Model::read(&file, &builder, &args.common) {
+            Ok(model) => requests.extend(model.requests(&args.common)),
             Err(error) => unreadable.push((file, error)),
         }
     }
@@ -153,9 +144,14 @@ pub(crate) fn tell(report: &BuildReport, output: &Output) -> bool {
 /// What to call all this: the name of the only input, else how many there are.
 fn network(inputs: &[PathBuf]) -> String {
     match inputs {
-        [one] => one.file_stem().unwrap_or(one.as_os_str()).to_string_lossy().into_owned(),
+        [one] => network_name(one),
         many => counted(many.len(), "input"),
     }
+}
+
+/// What a model is called: its file's name without the ending.
+pub(crate) fn network_name(file: &Path) -> String {
+    file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy().into_owned()
 }
 
 pub(crate) fn report_text(report: &BuildReport) -> String {
@@ -201,7 +197,7 @@ fn found_as(report: &BuildReport, kernel: usize) -> String {
 }
 
 /// A path as it would be typed from here.
-fn shortened(folder: &std::path::Path) -> String {
+fn shortened(folder: &Path) -> String {
     let here = std::env::current_dir().ok();
     let relative = here.as_deref().and_then(|here| folder.strip_prefix(here).ok());
     relative.unwrap_or(folder).display().to_string()

@@ -15,6 +15,14 @@ const MAX_DEPTH: usize = 16;
 
 /// A file of at most `limit` bytes.
 pub(crate) fn read_file(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
+    let bytes = read_some(path, limit + 1)?;
+    let too_long = bytes.len() as u64 > limit;
+    anyhow::ensure!(!too_long, "`{}` has more than the {limit} bytes that are read", path.display());
+    Ok(bytes)
+}
+
+/// The first `limit` bytes of a file.
+fn read_some(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
     let cannot = || format!("cannot read `{}`", path.display());
     // A pipe without a writer would have us wait for ever.
     let flags = OFlags::NONBLOCK.bits() as i32;
@@ -23,9 +31,7 @@ pub(crate) fn read_file(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
     anyhow::ensure!(!metadata.is_dir(), "`{}` is a folder, expected a file", path.display());
     anyhow::ensure!(metadata.is_file(), "`{}` is not a regular file", path.display());
     let mut bytes = Vec::new();
-    file.take(limit + 1).read_to_end(&mut bytes).with_context(cannot)?;
-    let too_long = bytes.len() as u64 > limit;
-    anyhow::ensure!(!too_long, "`{}` has more than the {limit} bytes that are read", path.display());
+    file.take(limit).read_to_end(&mut bytes).with_context(cannot)?;
     Ok(bytes)
 }
 
@@ -40,17 +46,42 @@ pub(crate) fn read_descriptor(path: &Path) -> anyhow::Result<Descriptor> {
     read_info(&bytes).with_context(|| format!("`{}`", path.display()))
 }
 
+/// Whether the file at `path` holds a network; by its name, else by its content: descriptors are JSON objects.
+pub(crate) fn is_network(path: &Path) -> anyhow::Result<bool> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("onnx") => Ok(true),
+        Some("info") => Ok(false),
+        _ => {
+            let begin = read_some(path, 64)?;
+            Ok(begin.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte != b'{'))
+        }
+    }
+}
+
+/// An error about the file `path`, which is named in it.
+pub(crate) fn named(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> anyhow::Error {
+    let shown = path.display().to_string();
+    let tells = error.to_string().contains(&shown);
+    let error = anyhow::Error::new(error);
+    if tells { error } else { error.context(format!("`{shown}`")) }
+}
+
+/// Makes a folder, and those it is in.
+pub(crate) fn make_folder(path: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(path).with_context(|| format!("cannot make the folder `{}`", path.display()))
+}
+
 /// What the inputs come to.
 #[derive(Default)]
 pub(crate) struct Found {
-    /// Descriptors, folders opened, each folder's in order of their paths.
+    /// Networks and descriptors, folders opened, each folder's in order of their paths.
     pub(crate) files: Vec<PathBuf>,
     /// What could not be looked into, and why.
     pub(crate) unreadable: Vec<(PathBuf, anyhow::Error)>,
 }
 
-/// Every descriptor that `inputs` name; folders give the `.info` files below them.
-pub(crate) fn descriptor_files(inputs: &[PathBuf]) -> Found {
+/// Every file that `inputs` name; folders give the `.onnx` and `.info` files below them.
+pub(crate) fn model_files(inputs: &[PathBuf]) -> Found {
     let mut found = Found::default();
     for input in inputs {
         if !input.is_dir() {
@@ -60,7 +91,7 @@ pub(crate) fn descriptor_files(inputs: &[PathBuf]) -> Found {
         let (files, problems) = (found.files.len(), found.unreadable.len());
         walk(input, MAX_DEPTH, &mut found);
         if found.files.len() == files && found.unreadable.len() == problems {
-            let error = anyhow::anyhow!("there is no .info file in `{}`", input.display());
+            let error = anyhow::anyhow!("there is no .onnx or .info file in `{}`", input.display());
             found.unreadable.push((input.clone(), error));
         }
         found.files[files..].sort_unstable();
@@ -80,7 +111,7 @@ fn walk(folder: &Path, depth: usize, found: &mut Found) {
     for entry in entries.flatten() {
         let path = entry.path();
         let Ok(kind) = entry.file_type() else { continue };
-        let is_info = path.extension().is_some_and(|extension| extension == "info");
+        let is_model = path.extension().is_some_and(|extension| extension == "info" || extension == "onnx");
         // MindSpore's record of its own start, and the version notes of op packages, describe no operator.
         let is_other = ["Initialize.info", "version.info"].iter().any(|name| path.ends_with(name));
         if kind.is_dir() && depth > 0 {
@@ -89,7 +120,7 @@ fn walk(folder: &Path, depth: usize, found: &mut Found) {
             let error =
                 anyhow::anyhow!("`{}` is nested too deep; name it on the command line", path.display());
             found.unreadable.push((path, error));
-        } else if is_info && !is_other {
+        } else if is_model && !is_other {
             found.files.push(path);
         }
     }

@@ -2,14 +2,20 @@
 
 mod args;
 mod build;
+mod compare;
 mod env;
+mod feed;
 mod input;
 mod inspect;
 mod interrupt;
+mod model;
 mod output;
+mod profile;
 mod progress;
 mod run;
+mod show;
 mod targets;
+mod values;
 
 use std::process::ExitCode;
 

@@ -5,7 +5,9 @@ use std::io::IsTerminal;
 use indicatif::{ProgressBar, ProgressStyle};
 use opbuild::{Event, Outcome};
 
-/// Shows a build's progress on stderr, if that is a terminal.
+use crate::output::one_line;
+
+/// Shows the progress of a build or a run on stderr, if that is a terminal.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
@@ -19,6 +21,17 @@ impl Progress {
             bar.set_style(style);
         }
         Self(bar)
+    }
+
+    /// A network of `nodes` is about to run.
+    pub(crate) fn begin(&self, nodes: usize) {
+        self.0.set_length(nodes as u64);
+    }
+
+    /// A node has run.
+    pub(crate) fn ran(&self, node: &str) {
+        self.0.set_message(one_line(node));
+        self.0.inc(1);
     }
 
     pub(crate) fn observe(&self, event: Event<'_>) {

@@ -1,131 +1,220 @@
 //! `opbuild run`.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use opbuild::Outcome;
-use opbuild_artifact::Artifact;
-use opbuild_backend::Buffer;
-use opbuild_descriptor::{Arg, Job, Tensor};
+use anyhow::{Context, anyhow};
+use opbuild::{BuildReport, Outcome, RunError, Session, Step};
+use opbuild_backend::{Backend, Buffer, Cancel};
+use opbuild_descriptor::Job;
+use opbuild_onnx::ValueInfo;
+use opbuild_ops::Graph;
 use serde_json::{Value, json};
 
 use crate::args::RunArgs;
-use crate::build::{backend, builder, note_targets, request, summary, tell};
+use crate::build::{backend, builder, network_name, note_targets, summary, tell};
+use crate::compare::{Comparison, Tolerance, compare};
+use crate::model::Model;
 use crate::output::{Output, Verdict};
-use crate::{input, interrupt};
-
-/// Values that are printed of an output; JSON has them all.
-const MAX_SHOWN: usize = 1024;
+use crate::profile::Profile;
+use crate::progress::Progress;
+use crate::{feed, interrupt, show};
 
 pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
-    let request = request(input::read_descriptor(&args.input)?, &args.common);
-    let job = request.descriptor.job.clone();
-    let inputs = inputs(&job, &args.input_values)?;
-    note_targets(std::slice::from_ref(&request), &args.common, output);
-
     let cancel = interrupt::cancel();
-    let report = builder(&args.common, &cancel, output)?.build(std::slice::from_ref(&request))?;
+    let builder = builder(&args.common, &cancel, output)?;
+    let model = Model::read(&args.model, &builder, &args.common)?;
+    let outputs = model.outputs();
+    let inputs = feed::inputs(&model.inputs(), args)?;
+    let references = feed::assigned(&args.compare, &outputs, "output")?;
+    let requests = model.requests(&args.common);
+    note_targets(&requests, &args.common, output);
+
+    let progress = Arc::new(Progress::new(output.is_text()));
+    let observer = Arc::clone(&progress);
+    let report = builder.observer(move |event| observer.observe(event)).build(&requests);
+    progress.done();
+    let report = report?;
     tell(&report, output);
-    let Some(kernel) = report.kernels.first() else { bail!("the build gave no kernel") };
-    let problem = |error: anyhow::Error| {
-        output.failure(&error);
-        Ok(if cancel.is_cancelled() { Verdict::Interrupted } else { Verdict::Problems })
-    };
-    let Some(artifact) = &kernel.artifact else {
-        let reason = kernel.reason.as_deref().unwrap_or("no reason was given");
-        return problem(anyhow::anyhow!("`{}` could not be built: {reason}", kernel.name));
-    };
-    let outputs = match launch(args, artifact, &job, &inputs) {
-        Ok(outputs) => outputs,
-        Err(error) => return problem(error.context("the kernel was built, and cannot be run")),
+    let ran = execute(args, &model, report, &inputs, &cancel, output)?;
+    let ran = match ran {
+        Ok(ran) => ran,
+        Err(error) => {
+            output.failure(&error);
+            return Ok(if cancel.is_cancelled() { Verdict::Interrupted } else { Verdict::Problems });
+        }
     };
 
-    let tensors = job.ops.iter().flat_map(|op| &op.outputs).flat_map(Arg::iter);
-    let (mut text, mut json_outputs) = (String::new(), Vec::new());
-    for (at, (tensor, buffer)) in tensors.zip(&outputs).enumerate() {
-        let values = shown(tensor, buffer);
-        let shown = values[..values.len().min(MAX_SHOWN)].join(", ");
-        let more = match values.len() - values.len().min(MAX_SHOWN) {
-            0 => String::new(),
-            more => format!(", ... {more} more"),
-        };
-        text.push_str(&format!("output {at}: {} {:?}\n[{shown}{more}]\n", tensor.dtype, tensor.shape));
-        let values: Vec<Value> = values.iter().map(|value| json_value(value)).collect();
-        json_outputs.push(json!({ "dtype": tensor.dtype, "shape": tensor.shape, "values": values }));
+    let files = match &args.output {
+        Some(folder) => show::write_outputs(folder, &outputs, &ran.buffers)?,
+        None => Vec::new(),
+    };
+    let tolerance = Tolerance { rtol: args.rtol, atol: args.atol };
+    let comparisons: Vec<(Comparison, &ValueInfo)> = references
+        .iter()
+        .map(|(file, at, reference)| {
+            (compare(&outputs[*at], ran.buffers[*at].bytes(), reference, file, tolerance), &outputs[*at])
+        })
+        .collect();
+    let all_passed = comparisons.iter().all(|(comparison, _)| comparison.passed);
+
+    let (mut text, mut shown) = (String::new(), Vec::new());
+    for (at, (info, buffer)) in outputs.iter().zip(&ran.buffers).enumerate() {
+        text.push_str(&show::text(at, info, buffer));
+        let mut json = show::json_of(info, buffer);
+        if let Some(file) = files.get(at) {
+            json["file"] = file.as_str().into();
+        }
+        shown.push(json);
     }
-    text.push_str(&format!("{} {}\n{}", kernel.outcome, kernel.name, summary(&report)));
-    let json = json!({
-        "kernel": kernel.name,
-        "key": kernel.key.map(|key| key.to_string()),
-        "outcome": kernel.outcome.name(),
-        "compiled": report.count(Outcome::Compiled),
-        "reused": report.count(Outcome::Reused),
-        "outputs": json_outputs,
-    });
+    for (comparison, info) in &comparisons {
+        text.push_str(&comparison.text(&info.dtype));
+        text.push('\n');
+    }
+    let mut json = ran.json(args, &model);
+    json["outputs"] = shown.into();
+    json["comparisons"] = comparisons.iter().map(|(comparison, _)| comparison.json()).collect();
+    text.push_str(&ran.text(args, &model));
     output.result(&text, &json)?;
-    Ok(Verdict::Good)
+    Ok(if all_passed { Verdict::Good } else { Verdict::Problems })
 }
 
-/// Loads the kernel and runs it once.
-fn launch(args: &RunArgs, artifact: &Artifact, job: &Job, inputs: &[Buffer]) -> anyhow::Result<Vec<Buffer>> {
+/// What came of running the model.
+struct Ran {
+    report: BuildReport,
+    buffers: Vec<Buffer>,
+    profile: Profile,
+}
+
+impl Ran {
+    fn json(&self, args: &RunArgs, model: &Model) -> Value {
+        let Self { report, profile, .. } = self;
+        let mut json = json!({
+            "network": network_name(&args.model),
+            "target": report.targets.first(),
+            "backend": report.backend,
+            "operators": report.operators,
+            "kernels": report.kernels.len(),
+            "run_ms": milliseconds(profile.elapsed),
+            "warnings": report.warnings,
+        });
+        for (outcome, count) in report.counts() {
+            json[outcome.name()] = count.into();
+        }
+        if args.profile {
+            json["profile"] = profile.json();
+        }
+        if let (Model::Operator(_), [kernel]) = (model, report.kernels.as_slice()) {
+            json["kernel"] = kernel.name.as_str().into();
+            json["key"] = kernel.key.map(|key| key.to_string()).into();
+            json["outcome"] = kernel.outcome.name().into();
+        }
+        json
+    }
+
+    fn text(&self, args: &RunArgs, model: &Model) -> String {
+        let mut text = if args.profile { self.profile.text() } else { String::new() };
+        if let (Model::Operator(_), [kernel]) = (model, self.report.kernels.as_slice()) {
+            text.push_str(&format!("{} {}\n", kernel.outcome, kernel.name));
+        }
+        text.push_str(&format!("{}\n{}", summary(&self.report), self.profile.summary()));
+        text
+    }
+}
+
+/// Loads what was built and runs it once. The inner error is one that is told and exits with 1.
+fn execute(
+    args: &RunArgs,
+    model: &Model,
+    report: BuildReport,
+    inputs: &[Buffer],
+    cancel: &Cancel,
+    output: &Output,
+) -> anyhow::Result<anyhow::Result<Ran>> {
+    if let Some(failed) = report.kernels.iter().find(|kernel| kernel.outcome == Outcome::Failed) {
+        let reason = failed.reason.as_deref().unwrap_or("no reason was given");
+        let more = match report.count(Outcome::Failed) - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        return Ok(Err(anyhow!("`{}` could not be built: {reason}{more}", failed.name)));
+    }
     let backend = backend(&args.common)?;
-    let loader =
-        backend.loader().with_context(|| format!("backend `{}` has no loader here", backend.name()))?;
-    let loaded = loader.load(artifact, job)?;
+    let threads = args.common.jobs.or_else(|| std::thread::available_parallelism().ok());
+    let threads = threads.unwrap_or(NonZeroUsize::MIN);
+    let given: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
+    Ok(match model {
+        Model::Network(network) => {
+            let ran = run_network(&*backend, &network.graph, &report, &given, threads, cancel, output);
+            ran.map(|(buffers, profile)| Ran { report, buffers, profile })
+        }
+        Model::Operator(descriptor) => {
+            let ran = run_operator(&*backend, &report, &descriptor.job, &given, threads);
+            ran.map(|(buffers, profile)| Ran { report, buffers, profile })
+                .context("the kernel was built, and cannot be run")
+        }
+    })
+}
+
+fn run_network(
+    backend: &dyn Backend,
+    graph: &Graph,
+    report: &BuildReport,
+    inputs: &[&[u8]],
+    threads: NonZeroUsize,
+    cancel: &Cancel,
+    output: &Output,
+) -> anyhow::Result<(Vec<Buffer>, Profile)> {
+    let session = Session::new(graph, report, loader_of(backend)?)?;
+    let progress = Progress::new(output.is_text());
+    progress.begin(graph.nodes().len());
+    let mut steps = Vec::with_capacity(graph.nodes().len());
+    let began = Instant::now();
+    let buffers = session.run(inputs, threads, cancel, |step: Step| {
+        progress.ran(&graph.nodes()[step.node].name);
+        steps.push(step.elapsed);
+    });
+    let elapsed = began.elapsed();
+    progress.done();
+    match buffers {
+        Ok(buffers) => {
+            let nodes = graph.jobs();
+            let steps = nodes.into_iter().zip(steps).map(|((name, job), elapsed)| (name, job, elapsed));
+            Ok((buffers, Profile::new(steps, elapsed, threads)))
+        }
+        Err(error @ RunError::Cancelled) => Err(error.into()),
+        Err(error) => Err(anyhow::Error::new(error).context("the network was built, and cannot be run")),
+    }
+}
+
+fn run_operator(
+    backend: &dyn Backend,
+    report: &BuildReport,
+    job: &Job,
+    inputs: &[&[u8]],
+    threads: NonZeroUsize,
+) -> anyhow::Result<(Vec<Buffer>, Profile)> {
+    let kernel = report.kernels.first().context("the build gave no kernel")?;
+    let artifact = kernel.artifact.as_ref().context("the build gave no artifact")?;
+    let loaded = loader_of(backend)?.load(artifact, job)?;
     let room = |bytes: &usize| {
         Buffer::try_zeroed(*bytes).with_context(|| format!("no memory for an output of {bytes} bytes"))
     };
     let mut outputs = loaded.output_bytes().iter().map(room).collect::<Result<Vec<_>, _>>()?;
-    let input_buffers: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
-    let mut output_buffers: Vec<&mut [u8]> = outputs.iter_mut().map(Buffer::bytes_mut).collect();
-    let threads = args.common.jobs.or_else(|| std::thread::available_parallelism().ok());
-    loaded.launch(&input_buffers, &mut output_buffers, threads.unwrap_or(NonZeroUsize::MIN))?;
-    Ok(outputs)
+    let mut written: Vec<&mut [u8]> = outputs.iter_mut().map(Buffer::bytes_mut).collect();
+    let began = Instant::now();
+    loaded.launch(inputs, &mut written, threads)?;
+    let elapsed = began.elapsed();
+    let name = kernel.asked_by.first().cloned().unwrap_or_default();
+    Ok((outputs, Profile::new([(name, job.clone(), elapsed)], elapsed, threads)))
 }
 
-/// The values of every input, as the command line gives them.
-fn inputs(job: &Job, given: &[String]) -> anyhow::Result<Vec<Buffer>> {
-    let tensors: Vec<&Tensor> = job.data.iter().flat_map(|data| &data.outputs).flat_map(Arg::iter).collect();
-    if tensors.len() != given.len() {
-        let shapes: Vec<String> =
-            tensors.iter().map(|tensor| format!("{} {:?}", tensor.dtype, tensor.shape)).collect();
-        bail!(
-            "the operator has {} input(s) ({}), and --input-values was given {} time(s); give it once for each",
-            tensors.len(),
-            shapes.join(", "),
-            given.len()
-        );
-    }
-    tensors.iter().zip(given).enumerate().map(|(at, (tensor, text))| input(at, tensor, text)).collect()
+fn loader_of(backend: &dyn Backend) -> anyhow::Result<&dyn opbuild_backend::Loader> {
+    backend.loader().with_context(|| format!("backend `{}` has no loader here", backend.name()))
 }
 
-fn input(at: usize, tensor: &Tensor, text: &str) -> anyhow::Result<Buffer> {
-    if tensor.dtype != "float32" {
-        bail!("input {at} is {}; --input-values takes float32 only", tensor.dtype);
-    }
-    let values: Vec<f32> = text
-        .split(',')
-        .map(str::trim)
-        .filter(|word| !word.is_empty())
-        .map(|word| word.parse().with_context(|| format!("input {at}: `{word}` is not a number")))
-        .collect::<Result<_, _>>()?;
-    let expected = tensor.shape.iter().try_fold(1i64, |product, dim| product.checked_mul(*dim));
-    if expected != Some(values.len() as i64) {
-        let expected = expected.map_or("too many".to_owned(), |expected| expected.to_string());
-        bail!("input {at} has shape {:?}: expected {expected} values, found {}", tensor.shape, values.len());
-    }
-    Ok(Buffer::of_f32(&values))
-}
-
-/// The values of a tensor, as they are printed: the shortest text that reads back as the same number.
-fn shown(tensor: &Tensor, buffer: &Buffer) -> Vec<String> {
-    match tensor.dtype.as_str() {
-        "bool" => buffer.bytes().iter().map(|byte| (*byte != 0).to_string()).collect(),
-        _ => buffer.to_f32().iter().map(f32::to_string).collect(),
-    }
-}
-
-/// A printed value as JSON: a number or a truth value where JSON has it, else (NaN, inf) a text.
-fn json_value(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+/// Milliseconds, for people and programs.
+pub(crate) fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
 }

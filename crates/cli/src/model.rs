@@ -1,0 +1,89 @@
+//! What is built and run: a network, or a single operator.
+
+use std::path::Path;
+
+use opbuild::{Builder, Request};
+use opbuild_descriptor::{Arg, BuildSpec, Descriptor, Tensor};
+use opbuild_onnx::{Network, ValueInfo};
+
+use crate::args::Common;
+use crate::input;
+
+/// An input of the command.
+pub(crate) enum Model {
+    /// An operator, as a framework describes it.
+    Operator(Box<Descriptor>),
+    /// A network, prepared for the target.
+    Network(Box<Network>),
+}
+
+impl Model {
+    /// Reads `path`; a network is prepared by `builder`'s backend.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no network for the target.
+    pub(crate) fn read(path: &Path, builder: &Builder, common: &Common) -> anyhow::Result<Self> {
+        if !input::is_network(path)? {
+            return input::read_descriptor(path).map(|descriptor| Self::Operator(Box::new(descriptor)));
+        }
+        let options = opbuild_onnx::Options { dims: common.dims.iter().cloned().collect() };
+        let mut network = opbuild_onnx::read(path, &options).map_err(|error| input::named(path, error))?;
+        let prepared = builder.prepare(network.graph, &spec(common));
+        network.graph = prepared.map_err(|error| input::named(path, error))?;
+        Ok(Self::Network(Box::new(network)))
+    }
+
+    /// A request for each operator.
+    pub(crate) fn requests(&self, common: &Common) -> Vec<Request> {
+        match self {
+            Self::Network(network) => opbuild::requests(&network.graph, &spec(common)),
+            Self::Operator(descriptor) => {
+                let mut spec = descriptor.spec.retarget(&common.target);
+                set_options(&mut spec, common);
+                vec![Request::new((**descriptor).clone()).with_spec(spec)]
+            }
+        }
+    }
+
+    /// What it takes.
+    pub(crate) fn inputs(&self) -> Vec<ValueInfo> {
+        match self {
+            Self::Network(network) => network.inputs.clone(),
+            Self::Operator(descriptor) => {
+                named("input", descriptor.job.data.iter().flat_map(|data| &data.outputs).flat_map(Arg::iter))
+            }
+        }
+    }
+
+    /// What it makes.
+    pub(crate) fn outputs(&self) -> Vec<ValueInfo> {
+        match self {
+            Self::Network(network) => network.outputs.clone(),
+            Self::Operator(descriptor) => {
+                named("output", descriptor.job.ops.iter().flat_map(|op| &op.outputs).flat_map(Arg::iter))
+            }
+        }
+    }
+}
+
+/// For what a network is built; a descriptor says that itself.
+fn spec(common: &Common) -> BuildSpec {
+    let mut spec = BuildSpec::new(&common.target);
+    set_options(&mut spec, common);
+    spec
+}
+
+fn set_options(spec: &mut BuildSpec, common: &Common) {
+    if let Some(level) = common.op_debug_level {
+        spec.options.insert("op_debug_level".to_owned(), level.to_string().into());
+    }
+}
+
+fn named<'a>(what: &str, tensors: impl Iterator<Item = &'a Tensor>) -> Vec<ValueInfo> {
+    let info = |(at, tensor): (usize, &Tensor)| ValueInfo {
+        name: format!("{what} {at}"),
+        dtype: tensor.dtype.clone(),
+        shape: tensor.shape.clone(),
+    };
+    tensors.enumerate().map(info).collect()
+}

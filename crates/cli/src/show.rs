@@ -1,0 +1,75 @@
+//! Showing and writing what a run gave.
+
+use std::path::Path;
+
+use opbuild_backend::Buffer;
+use opbuild_onnx::{Tensor, ValueInfo};
+use serde_json::{Value, json};
+
+use crate::compare::number;
+use crate::input;
+use crate::output::one_line;
+use crate::values::{Element, elements};
+
+/// JSON has the values of outputs with at most this many elements,
+const MAX_VALUES: usize = 1024;
+/// text of those with at most this many; others are summed up.
+const MAX_SHOWN: usize = 16;
+
+/// Writes each output to `folder`, and gives the files.
+pub(crate) fn write_outputs(
+    folder: &Path,
+    outputs: &[ValueInfo],
+    buffers: &[Buffer],
+) -> anyhow::Result<Vec<String>> {
+    input::make_folder(folder)?;
+    let write = |(at, (info, buffer)): (usize, (&ValueInfo, &Buffer))| {
+        let path = folder.join(format!("output_{at}.npy"));
+        let ValueInfo { name, dtype, shape } = info.clone();
+        opbuild_onnx::write_npy(&path, &Tensor { name, dtype, shape, bytes: buffer.bytes().to_vec() })?;
+        Ok(path.to_string_lossy().into_owned())
+    };
+    outputs.iter().zip(buffers).enumerate().map(write).collect()
+}
+
+/// An output for people: its values, or what they are like.
+pub(crate) fn text(at: usize, info: &ValueInfo, buffer: &Buffer) -> String {
+    let name = match info.name == format!("output {at}") {
+        true => String::new(),
+        false => format!(" `{}`", one_line(&info.name)),
+    };
+    let head = format!("output {at}{name}: {} {:?}", info.dtype, info.shape);
+    let values = || elements(&info.dtype, buffer.bytes());
+    if values().count() <= MAX_SHOWN {
+        let values: Vec<String> = values().map(|value| value.shown(&info.dtype)).collect();
+        return format!("{head}\n[{}]\n", values.join(", "));
+    }
+    let (mut least, mut most, mut sum, mut count) = (f64::INFINITY, f64::NEG_INFINITY, 0.0, 0.0);
+    let mut not_numbers = 0;
+    for value in values().map(|value| value.number()) {
+        not_numbers += usize::from(value.is_nan());
+        (least, most) = (least.min(value), most.max(value));
+        (sum, count) = (sum + value, count + 1.0);
+    }
+    let first: Vec<String> = values().take(4).map(|value| value.shown(&info.dtype)).collect();
+    let nan = if not_numbers == 0 { String::new() } else { format!(", {not_numbers} not a number") };
+    format!(
+        "{head}\n[{}, ...] from {least:.6} to {most:.6}, mean {:.6}{nan}\n",
+        first.join(", "),
+        sum / count
+    )
+}
+
+/// An output for programs: with its values, unless there are many.
+pub(crate) fn json_of(info: &ValueInfo, buffer: &Buffer) -> Value {
+    let mut json = json!({ "name": info.name, "dtype": info.dtype, "shape": info.shape });
+    if elements(&info.dtype, buffer.bytes()).count() <= MAX_VALUES {
+        let values = elements(&info.dtype, buffer.bytes());
+        // A float32 as the shortest number that reads back as it.
+        let value = |value: Element| {
+            serde_json::from_str(&value.shown(&info.dtype)).unwrap_or_else(|_| number(value.number()))
+        };
+        json["values"] = values.map(value).collect();
+    }
+    json
+}

@@ -1,0 +1,128 @@
+//! Elements of tensors as numbers.
+
+use opbuild_ops::dtype_bytes;
+
+/// An element, as exactly as can be: whole numbers are compared as such.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Element {
+    Float(f64),
+    Int(i128),
+    Bool(bool),
+}
+
+impl Element {
+    pub(crate) fn number(self) -> f64 {
+        match self {
+            Self::Float(value) => value,
+            Self::Int(value) => value as f64,
+            Self::Bool(value) => f64::from(u8::from(value)),
+        }
+    }
+
+    /// How far `self` is from `other`; infinitely, if one is a number and the other is not.
+    pub(crate) fn distance(self, other: Self) -> f64 {
+        match (self, other) {
+            (Self::Int(a), Self::Int(b)) => (a - b).unsigned_abs() as f64,
+            _ => {
+                let (a, b) = (self.number(), other.number());
+                match (a.is_nan(), b.is_nan()) {
+                    (true, true) => 0.0,
+                    (true, false) | (false, true) => f64::INFINITY,
+                    // Infinities of one sign are equal, and their difference is not a number.
+                    _ if a == b => 0.0,
+                    _ => (a - b).abs(),
+                }
+            }
+        }
+    }
+
+    /// The shortest text that reads back as the same element.
+    pub(crate) fn shown(self, dtype: &str) -> String {
+        match self {
+            Self::Float(value) if dtype == "float32" => (value as f32).to_string(),
+            Self::Float(value) => value.to_string(),
+            Self::Int(value) => value.to_string(),
+            Self::Bool(value) => value.to_string(),
+        }
+    }
+}
+
+/// The elements of a dense tensor of `dtype`; none for a type without numbers here.
+pub(crate) fn elements<'a>(dtype: &str, bytes: &'a [u8]) -> Box<dyn Iterator<Item = Element> + 'a> {
+    fn each<'a, const N: usize>(
+        bytes: &'a [u8],
+        read: impl Fn([u8; N]) -> Element + 'a,
+    ) -> Box<dyn Iterator<Item = Element> + 'a> {
+        let (words, _) = bytes.as_chunks::<N>();
+        Box::new(words.iter().map(move |word| read(*word)))
+    }
+    match dtype {
+        "float32" => each(bytes, |word| Element::Float(f64::from(f32::from_ne_bytes(word)))),
+        "float64" => each(bytes, |word| Element::Float(f64::from_ne_bytes(word))),
+        "int8" => each(bytes, |word| Element::Int(i8::from_ne_bytes(word).into())),
+        "int16" => each(bytes, |word| Element::Int(i16::from_ne_bytes(word).into())),
+        "int32" => each(bytes, |word| Element::Int(i32::from_ne_bytes(word).into())),
+        "int64" => each(bytes, |word| Element::Int(i64::from_ne_bytes(word).into())),
+        "uint8" => each(bytes, |word| Element::Int(u8::from_ne_bytes(word).into())),
+        "uint16" => each(bytes, |word| Element::Int(u16::from_ne_bytes(word).into())),
+        "uint32" => each(bytes, |word| Element::Int(u32::from_ne_bytes(word).into())),
+        "uint64" => each(bytes, |word| Element::Int(u64::from_ne_bytes(word).into())),
+        "bool" => each(bytes, |[byte]: [u8; 1]| Element::Bool(byte != 0)),
+        _ => Box::new(std::iter::empty()),
+    }
+}
+
+/// The bytes of `number` as an element of `dtype`; whole numbers are cut to size.
+pub(crate) fn bytes_of(dtype: &str, number: f64) -> Option<Vec<u8>> {
+    Some(match dtype {
+        "float32" => (number as f32).to_ne_bytes().to_vec(),
+        "float64" => number.to_ne_bytes().to_vec(),
+        "int8" => (number as i8).to_ne_bytes().to_vec(),
+        "int16" => (number as i16).to_ne_bytes().to_vec(),
+        "int32" => (number as i32).to_ne_bytes().to_vec(),
+        "int64" => (number as i64).to_ne_bytes().to_vec(),
+        "uint8" => (number as u8).to_ne_bytes().to_vec(),
+        "uint16" => (number as u16).to_ne_bytes().to_vec(),
+        "uint32" => (number as u32).to_ne_bytes().to_vec(),
+        "uint64" => (number as u64).to_ne_bytes().to_vec(),
+        "bool" => vec![u8::from(number != 0.0)],
+        _ => return None,
+    })
+}
+
+/// How many elements a shape has, and how many bytes they take.
+pub(crate) fn size(dtype: &str, shape: &[i64]) -> Option<(usize, usize)> {
+    let elements = |product: usize, dim: &i64| product.checked_mul(usize::try_from(*dim).ok()?);
+    let count = shape.iter().try_fold(1, elements)?;
+    Some((count, count.checked_mul(dtype_bytes(dtype)?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_tell_numbers_from_what_is_none() {
+        let float = Element::Float;
+        assert_eq!(float(1.5).distance(float(1.0)), 0.5);
+        assert_eq!(float(f64::NAN).distance(float(f64::NAN)), 0.0);
+        assert_eq!(float(f64::NAN).distance(float(0.0)), f64::INFINITY);
+        assert_eq!(float(f64::INFINITY).distance(float(f64::INFINITY)), 0.0);
+        assert_eq!(float(f64::INFINITY).distance(float(f64::NEG_INFINITY)), f64::INFINITY);
+        let int = |value: i64| Element::Int(value.into());
+        assert_eq!(int(i64::MAX).distance(int(i64::MAX - 1)), 1.0);
+        assert_eq!(Element::Bool(true).distance(Element::Bool(false)), 1.0);
+    }
+
+    #[test]
+    fn elements_come_back_as_they_went_in() {
+        for dtype in ["float32", "float64", "int8", "int64", "uint8", "uint64", "bool"] {
+            let bytes: Vec<u8> = [0.0, 1.0].iter().flat_map(|v| bytes_of(dtype, *v).unwrap()).collect();
+            let numbers: Vec<f64> = elements(dtype, &bytes).map(Element::number).collect();
+            assert_eq!(numbers, [0.0, 1.0], "{dtype}");
+            assert_eq!(size(dtype, &[2]).unwrap(), (2, bytes.len()));
+        }
+        assert_eq!(size("float32", &[i64::MAX, 4]), None);
+        assert_eq!(size("float32", &[-1]), None);
+    }
+}
