@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore reports to the terminal")]
 
+mod conformance;
 mod disk;
 mod steps;
 mod tidy;
@@ -18,6 +19,11 @@ const CHORES: &[(&str, &str, Chore)] = &[
     ("clippy", "lint every target of every crate, warnings are errors", steps::clippy),
     ("tidy", "check what no lint does: arrows, folders, manifests, sources, fixtures, paths", tidy::tidy),
     ("doc", "build the documentation, warnings are errors", steps::doc),
+    (
+        "conformance",
+        "compare with ONNX Runtime: networks and random operators; needs Python",
+        conformance::conformance,
+    ),
     ("test", "run every test; further arguments go to `cargo test`", steps::test),
 ];
 
@@ -50,7 +56,7 @@ fn run(name: &str, args: &[String]) -> Result<(), String> {
 }
 
 fn help() -> String {
-    let lines = CHORES.iter().map(|(name, help, _)| format!("\n  {name:8}{help}"));
+    let lines = CHORES.iter().map(|(name, help, _)| format!("\n  {name:12}{help}"));
     format!("usage: cargo xtask NAME [ARGUMENTS]\n{}", lines.collect::<String>())
 }
 

@@ -1,0 +1,134 @@
+//! `cargo xtask conformance`: opbuild beside ONNX Runtime.
+//!
+//! The scripts in `fixtures/conformance` make networks and single operators with references, and judge. They run in an
+//! environment of their own below `target/`, which is made the first time; that needs Python and the network.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::disk;
+
+const SCRIPTS: &str = "fixtures/conformance";
+const SCRATCH: &str = "target/conformance";
+
+/// The networks that the onnx package has the graphs of, the quick ones first.
+const NETWORKS: [&str; 9] = [
+    "light_squeezenet",
+    "light_resnet50",
+    "light_inception_v1",
+    "light_inception_v2",
+    "light_shufflenet",
+    "light_densenet121",
+    "light_bvlc_alexnet",
+    "light_zfnet512",
+    "light_vgg19",
+];
+
+/// Operators that the cases have and opbuild does not.
+const NOT_THERE: &str = "ArgMax,ConvTranspose,Resize";
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq)]
+struct Wanted {
+    seed: u64,
+    /// Cases of single operators.
+    count: u64,
+    networks: Vec<String>,
+}
+
+impl Wanted {
+    fn of(args: &[String]) -> Result<Self, String> {
+        let networks = NETWORKS.map(str::to_owned).to_vec();
+        let mut wanted = Self { seed: 1, count: 1000, networks };
+        let mut args = args.iter();
+        while let Some(flag) = args.next() {
+            let value = args.next().ok_or_else(|| format!("`{flag}` needs a value\n{USAGE}"))?;
+            let number = || value.parse().map_err(|_| format!("`{flag}`: `{value}` is no number"));
+            match flag.as_str() {
+                "--seed" => wanted.seed = number()?,
+                "--count" => wanted.count = number()?,
+                "--networks" => {
+                    wanted.networks =
+                        value.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+                }
+                _ => return Err(format!("found `{flag}`\n{USAGE}")),
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+const USAGE: &str =
+    "usage: cargo xtask conformance [--seed N] [--count OPERATOR_CASES] [--networks NAME,NAME,...]";
+
+pub(crate) fn conformance(args: &[String]) -> Result<(), String> {
+    let Wanted { seed, count, networks } = Wanted::of(args)?;
+    let python = python()?;
+    let seed = seed.to_string();
+    let made = Path::new(SCRATCH).join(format!("seed_{seed}"));
+    let script = |name: &str| Path::new(SCRIPTS).join(name);
+
+    let mut folders = vec![PathBuf::from("fixtures/networks")];
+    for network in networks.iter().map(String::as_str) {
+        let folder = made.join(network.rsplit('/').next().unwrap_or(network));
+        let mut sharpen = Command::new(&python);
+        sharpen.arg(script("sharpen.py")).arg(network).arg(&folder).args(["--seed", &seed, "--taps", "all"]);
+        run(sharpen.stdout(std::process::Stdio::null()))?;
+        folders.push(folder);
+    }
+    let operators = made.join("operators");
+    let count = count.to_string();
+    let mut make = Command::new(&python);
+    run(make.arg(script("operators.py")).arg(&operators).args(["--seed", &seed, "--count", &count]))?;
+    folders.push(operators);
+
+    run(Command::new("cargo").args(["build", "--release", "--bin", "opbuild"]))?;
+    let metadata = disk::metadata()?;
+    let target = metadata["target_directory"].as_str().unwrap_or("target");
+    let mut check = Command::new(&python);
+    check.arg(script("check.py")).arg(Path::new(target).join("release/opbuild")).args(folders);
+    run(check.args(["--allow-refused", NOT_THERE]))
+}
+
+/// The Python of the scratch environment, made if it is not there.
+fn python() -> Result<PathBuf, String> {
+    let venv = Path::new(SCRATCH).join("venv");
+    let python = venv.join("bin/python");
+    let requirements = Path::new(SCRIPTS).join("requirements.txt");
+    if !python.exists() {
+        run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+    }
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
+    run(Command::new(&python).args(install).arg(requirements))?;
+    Ok(python)
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let line = format!("{command:?}").replace('"', "");
+    println!("==> {line}");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{line}` ended with {status}")),
+        Err(error) => Err(format!("`{line}` did not start: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(args: &[&str]) -> Result<Wanted, String> {
+        Wanted::of(&args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn flags_are_understood_or_refused() {
+        assert_eq!(wanted(&[]).unwrap().networks.len(), 9);
+        let some = wanted(&["--seed", "7", "--networks", "light_vgg19,a/b.onnx", "--count", "0"]).unwrap();
+        assert_eq!((some.seed, some.count), (7, 0));
+        assert_eq!(some.networks, ["light_vgg19", "a/b.onnx"]);
+        assert!(wanted(&["--seed"]).unwrap_err().contains("needs a value"));
+        assert!(wanted(&["--seed", "x"]).unwrap_err().contains("`x` is no number"));
+        assert!(wanted(&["--sed", "1"]).unwrap_err().contains("usage"));
+    }
+}
