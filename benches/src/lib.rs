@@ -2,8 +2,12 @@
 //!
 //! Run them with `cargo bench -p opbuild-benches`, one with `cargo bench -p opbuild-benches --bench store_hit`.
 //! Compare rows of one run only: machines differ, and so do days.
-#![expect(clippy::disallowed_methods, reason = "floors are measured with plain file calls")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "floors are measured with plain file calls, compilers are found in PATH"
+)]
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -70,4 +74,9 @@ pub fn publish(folder: &Path, target: &Path, bytes: &[u8]) -> std::io::Result<()
     file.write_all(bytes)?;
     file.sync_data()?;
     std::fs::rename(&temp, target)
+}
+
+/// Where programs are, as the caller's environment says.
+pub fn search_path() -> OsString {
+    std::env::var_os("PATH").unwrap_or_default()
 }

@@ -1,8 +1,8 @@
 //! Convolutions.
 //!
 //! Most are matrix products: the filter by what its taps see, which is laid out panel by panel and never as a whole.
-//! Where a group has few output channels, depthwise ones above all, that would be more work than the product itself; those
-//! add up one tap after the other along lines of the image.
+//! Where a group has few output channels, depthwise ones above all, that would be more work than the product itself;
+//! those add up one tap after the other along lines of the image.
 
 use opbuild_backend::BackendError;
 use opbuild_ops::{Call, Conv2d, Window};
@@ -10,7 +10,7 @@ use opbuild_ops::{Call, Conv2d, Window};
 use crate::code::{Args, Code};
 use crate::gemm::{ENOUGH_UNITS, Parts, Product};
 use crate::work::{
-    EACH_UNIT, LEAST, RANGE, Share, VECTORS, check_sizes, defines, invalid, nothing, plain, pointers,
+    EACH_UNIT, LEAST, RANGE, Share, VECTORS, check, defines, invalid, nothing, plain, pointers,
 };
 
 /// A group of more output channels than this is a matrix product.
@@ -28,7 +28,7 @@ const IMAGE: &str = include_str!("c/image.c");
 pub(crate) fn conv2d(call: &Call<'_>, args: &Args) -> Result<Code, BackendError> {
     let mut conv = Conv2d::of(call).map_err(invalid)?;
     let output = conv.output();
-    check_sizes(call, &output)?;
+    check(call, &output)?;
     (conv.y, conv.x) = (plain(call, &conv.y)?, plain(call, &conv.x)?);
     if output.contains(&0) {
         return Ok(nothing());
@@ -165,4 +165,46 @@ fn direct(conv: &Conv2d, strip: &Strip, pointers: String) -> Code {
 "
     );
     Code { before, body, blocks: share.blocks }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(input: u64, kernel: u64, stride: u64, dilation: u64) -> Option<Window> {
+        let output = input.checked_sub((kernel - 1) * dilation + 1)? / stride + 1;
+        Some(Window { input, output, kernel, stride, dilation, before: 0, after: 0 })
+    }
+
+    /// Whatever a convolution is like, strips stay on the stack and cover the output.
+    #[test]
+    fn strips_fit_the_stack() {
+        let sizes = [1, 2, 3, 7, 16, 100, 1000, 8192, 1 << 20, 1 << 40];
+        let mut seen = 0;
+        let windows = || sizes.into_iter().flat_map(|input| sizes.map(|kernel| (input, kernel)));
+        for (stride, dilation) in
+            sizes.into_iter().flat_map(|stride| sizes.map(|dilation| (stride, dilation)))
+        {
+            for (input, kernel) in windows().filter(|(_, kernel)| *kernel <= 1000) {
+                let Some(window) = window(input, kernel, stride, dilation) else { continue };
+                for (y, x) in [(window, window), (window, FLAT), (FLAT, window)] {
+                    let conv =
+                        Conv2d { batch: 1, groups: 3, in_channels: 2, out_channels: 1, y, x, bias: false };
+                    let Some(strip) = Strip::of(&conv) else { continue };
+                    assert!(strip.height * strip.phase * x.stride <= STRIP, "{conv:?}");
+                    assert!(strip.lines >= 1 && strip.lines <= y.output, "{conv:?}");
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen > 100, "{seen}");
+    }
+
+    const FLAT: Window =
+        Window { input: 5, output: 4, kernel: 2, stride: 1, dilation: 1, before: 0, after: 0 };
+
+    #[test]
+    fn strips_and_vectors_agree_on_the_width_of_a_tile() {
+        assert!(VECTORS.contains(&format!("#define TILE_COLUMNS {TILE_COLUMNS}\n")));
+    }
 }

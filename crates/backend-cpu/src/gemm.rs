@@ -2,8 +2,8 @@
 //!
 //! A unit of work is a part of the rows of the output by a part of its columns. It lays out its columns of the second
 //! matrix in a panel on the stack, a few rows at a time, and multiplies that with its rows of the first; how the panel
-//! is filled is the operator's own affair. Every element of the output is one start value plus one sum a panel, in order:
-//! neither the number of threads nor the machine's vectors change a bit of it.
+//! is filled is the operator's own affair. Every element of the output is one start value plus one sum a panel, in
+//! order: neither the number of threads nor the machine's vectors change a bit of it.
 
 use crate::code::Code;
 use crate::work::{EACH_UNIT, LEAST, Share, VECTORS, defines};
@@ -39,14 +39,15 @@ pub(crate) struct Product {
 
 /// What an operator adds to the core, in C.
 pub(crate) struct Parts<'a> {
-    /// Its own constants, and the function `pack` that fills panels.
+    /// Its own constants.
     pub(crate) before: String,
-    /// The function that fills panels.
+    /// The function `pack`, which fills panels.
     pub(crate) pack: &'a str,
     /// Pointers to arguments.
     pub(crate) pointers: String,
-    /// Where the matrices of product number `instance` begin.
+    /// Where the first matrix of product number `instance` begins.
     pub(crate) first: String,
+    /// Where the second one does.
     pub(crate) second: String,
     /// What a sum in row `row + r` and column `column + i` starts from.
     pub(crate) start: String,
@@ -142,6 +143,15 @@ mod tests {
                 assert!((PANEL_COLUMNS + GAP) * split.panel_depth * 4 <= 128 * 1024, "{split:?}");
             }
         }
+    }
+
+    /// Only a product's last part of rows may have a tile that is not full.
+    #[test]
+    fn parts_are_whole_tiles_on_every_machine() {
+        let sizes = VECTORS.lines().filter_map(|line| line.strip_prefix("#define TILE_ROWS "));
+        let sizes: Vec<u64> = sizes.map(|size| size.parse().unwrap()).collect();
+        assert_eq!(sizes.len(), 4);
+        assert!(sizes.iter().all(|size| ROW_STEP.is_multiple_of(*size)), "{sizes:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use opbuild_ops::{Call, MatMul};
 use crate::code::{Args, Code};
 use crate::gemm::{Parts, Product};
 use crate::thin::{Dots, Operands, Stream};
-use crate::work::{check_sizes, invalid, nothing, pointers};
+use crate::work::{check, invalid, nothing, pointers};
 
 /// Scalar products are faster than panels for no more rows than this.
 const FEW_DOTS: u64 = 16;
@@ -20,7 +20,7 @@ const FEW_ROWS: u64 = 4;
 pub(crate) fn matmul(call: &Call<'_>, args: &Args) -> Result<Code, BackendError> {
     let matmul = MatMul::of(call).map_err(invalid)?;
     let output = matmul.output();
-    check_sizes(call, &output)?;
+    check(call, &output)?;
     if output.contains(&0) {
         return Ok(nothing());
     }

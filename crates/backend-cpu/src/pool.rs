@@ -7,7 +7,7 @@ use opbuild_backend::BackendError;
 use opbuild_ops::{Call, Pool, PoolKind, Window};
 
 use crate::code::{Args, Code, refused};
-use crate::work::{EACH_UNIT, LEAST, RANGE, Share, check_sizes, defines, invalid, nothing, plain, pointers};
+use crate::work::{EACH_UNIT, LEAST, RANGE, Share, check, defines, invalid, nothing, plain, pointers};
 
 /// A dimension that is not there.
 const FLAT: Window = Window { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, before: 0, after: 0 };
@@ -16,7 +16,7 @@ const FLAT: Window = Window { input: 1, output: 1, kernel: 1, stride: 1, dilatio
 pub(crate) fn pool(call: &Call<'_>, args: &Args) -> Result<Code, BackendError> {
     let pool = Pool::of(call).map_err(invalid)?;
     let output = pool.output();
-    check_sizes(call, &output)?;
+    check(call, &output)?;
     let windows = pool.windows.iter().map(|window| plain(call, window)).collect::<Result<Vec<_>, _>>()?;
     let dims @ [z, y, x] = match windows.as_slice() {
         [y, x] => [FLAT, *y, *x],

@@ -1,7 +1,7 @@
 //! Matrix products in which one matrix has few rows.
 //!
-//! Their time is that of reading the other matrix. So nothing is laid out: that matrix is read once, in the order in which
-//! it lies in memory.
+//! Their time is that of reading the other matrix. So nothing is laid out: that matrix is read once, in the order in
+//! which it lies in memory.
 
 use crate::code::Code;
 use crate::work::{EACH_UNIT, LEAST, Share, VECTORS, defines};

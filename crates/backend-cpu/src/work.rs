@@ -77,13 +77,27 @@ pub(crate) fn invalid(error: OpsError) -> BackendError {
     Unsupported::from(error).into()
 }
 
-/// Refuses tensors that no memory can hold: the inputs of `call`, and its `output`.
-pub(crate) fn check_sizes(call: &Call<'_>, output: &[i64]) -> Result<(), BackendError> {
+/// Refuses inputs of `call` that are not float32 of a known shape, and tensors that no memory can hold, `output` among
+/// them.
+pub(crate) fn check(call: &Call<'_>, output: &[i64]) -> Result<(), BackendError> {
+    let op_type = || call.spec().op_type.to_owned();
+    for tensor in call.inputs().iter().flatten() {
+        if tensor.dtype != "float32" {
+            let dtype = tensor.dtype.clone();
+            return Err(
+                Unsupported::Dtype { backend: "cpu", op_type: op_type(), dtype, known: "float32" }.into()
+            );
+        }
+    }
     let shapes = call.inputs().iter().flatten().map(|tensor| tensor.shape.as_slice());
     for shape in shapes.chain([output]) {
+        if shape.iter().any(|dim| *dim < 0) {
+            let shape = shape.to_vec();
+            return Err(Unsupported::DynamicShape { backend: "cpu", op_type: op_type(), shape }.into());
+        }
         // A dimension of 0 must not hide what the others multiply to.
-        let mut dims = shape.iter().map(|dim| u64::try_from(*dim).map(|dim| dim.max(1)));
-        let elements = dims.try_fold(1_u64, |elements, dim| elements.checked_mul(dim.ok()?));
+        let mut dims = shape.iter().map(|dim| dim.unsigned_abs().max(1));
+        let elements = dims.try_fold(1_u64, u64::checked_mul);
         if elements.is_none_or(|elements| elements > MAX_SIZE) {
             return Err(refused(call, format!("a tensor of {shape:?} is larger than any memory")));
         }
@@ -110,6 +124,31 @@ pub(crate) fn plain(call: &Call<'_>, window: &Window) -> Result<Window, BackendE
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_float32_or_not_known_is_refused() {
+        use opbuild_descriptor::Tensor;
+        let check_first = |dtype: &str, shape: [i64; 2]| {
+            let (x1, x2) = (Tensor::new(dtype, shape), Tensor::new("float32", [3, 4]));
+            let call = Call::new(
+                opbuild_ops::find("MatMulV2").unwrap(),
+                vec![vec![&x1], vec![&x2], vec![], vec![]],
+                &[],
+            );
+            check(&call.unwrap(), &[2, 4])
+        };
+        assert!(check_first("float32", [2, 3]).is_ok());
+        let refused = |result| match result {
+            Err(BackendError::Unsupported(reason)) => Some(reason),
+            _ => None,
+        };
+        let dtype = refused(check_first("float16", [2, 3]));
+        assert!(matches!(dtype, Some(Unsupported::Dtype { .. })), "{dtype:?}");
+        let shape = refused(check_first("float32", [-1, 3]));
+        assert!(matches!(shape, Some(Unsupported::DynamicShape { .. })), "{shape:?}");
+        let size = refused(check_first("float32", [0, 1 << 41]));
+        assert!(matches!(size, Some(Unsupported::Other { .. })), "{size:?}");
+    }
 
     #[test]
     fn every_unit_has_a_block_and_no_launch_is_too_large() {

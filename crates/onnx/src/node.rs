@@ -50,20 +50,15 @@ impl Node<'_> {
     /// The whole numbers that the optional input `at` holds, which have to be known.
     pub(crate) fn known(&self, at: usize, what: &str) -> Result<Option<Vec<i64>>, String> {
         let Some(value) = self.optional(at) else { return Ok(None) };
-        match self.numbers(value.id)? {
-            Some(Numbers::Ints(ints)) => Ok(Some(ints)),
-            Some(Numbers::Floats(_)) => {
-                Err(format!("its {what} are {}, expected whole numbers", self.dtype(value.id)))
-            }
-            None => {
-                let name = self.proto.input.get(at).map_or("", String::as_str);
-                let found = match self.is_constant(value.id) {
-                    true => format!("are {} {:?}", self.dtype(value.id), value.shape),
-                    false => "are computed when the network runs".to_owned(),
-                };
-                Err(format!("its {what} (`{name}`) must be a few known numbers, and {found}"))
-            }
-        }
+        let found = match self.numbers(value.id)? {
+            Some(Numbers::Ints(ints)) => return Ok(Some(ints)),
+            _ if self.is_constant(value.id) => format!("{} {:?}", self.dtype(value.id), value.shape),
+            _ => "what is computed when the network runs".to_owned(),
+        };
+        let name = self.proto.input.get(at).map_or("", String::as_str);
+        Err(format!(
+            "its {what} (`{name}`): expected a few whole numbers that are known before, found {found}"
+        ))
     }
 
     /// As [`known`](Self::known), of an input that has to be there.

@@ -370,4 +370,13 @@ mod tests {
             assert!(rows.iter().all(|(since, until)| since <= until));
         }
     }
+    #[test]
+    fn what_operators_become_is_in_the_table_of_the_ir() {
+        for row in operators() {
+            let words = row.becomes.split(|letter: char| !letter.is_ascii_alphanumeric());
+            for word in words.filter(|word| word.starts_with(|first: char| first.is_ascii_uppercase())) {
+                assert!(opbuild_ops::find(word).is_some(), "{}: {word}", row.op_type);
+            }
+        }
+    }
 }

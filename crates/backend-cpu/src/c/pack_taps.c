@@ -1,5 +1,5 @@
-/* Fills a panel for `columns` output pixels from the `first` on: each row holds one tap of all of them. Taps are counted
-   as in the filter, over input channels, then down, then across; `begin` and `end` say which. */
+/* Fills a panel for `columns` output pixels from the `first` on: each row holds one tap of all of them. Taps are
+   counted as in the filter, over input channels, then down, then across; `begin` and `end` say which. */
 static void pack(const float *x, long begin, long end, long first, long columns, float *panel)
 {
     for (long k = begin; k < end; k++, panel += PITCH) {

@@ -110,7 +110,8 @@ pub(crate) fn close(expected: &[f64], found: &[f32]) -> Result<(), Failed> {
     for (at, (expected, found)) in expected.iter().zip(found).enumerate() {
         let found = f64::from(*found);
         let same = expected == &found || (expected.is_nan() && found.is_nan());
-        if !same && !((expected - found).abs() <= allowed) {
+        let near = (expected - found).abs() <= allowed;
+        if !same && !near {
             return Err(
                 format!("element {at}: expected {expected:e}, found {found:e}, usual {usual:e}").into()
             );

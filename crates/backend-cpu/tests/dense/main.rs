@@ -1,5 +1,6 @@
 //! Convolutions, matrix products and poolings against references written from their definitions, by each compiler that
 //! is there, on one thread and on several.
+#![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
 mod case;
 #[path = "../common/mod.rs"]

@@ -24,13 +24,10 @@ impl Pool {
         let rank = spatial(x)?;
         let kernel = node.ints("kernel_shape")?.ok_or("attribute `kernel_shape` is not given")?;
         let mut window = Window::of(node, &x.shape[2..], kernel)?;
-        // A single tap has nothing to lie apart from.
-        window
-            .dilations
-            .iter_mut()
-            .zip(&window.kernel)
-            .filter(|(_, taps)| **taps == 1)
-            .for_each(|(apart, _)| *apart = 1);
+        for (apart, _) in window.dilations.iter_mut().zip(&window.kernel).filter(|(_, taps)| **taps == 1) {
+            // A single tap has nothing to lie apart from.
+            *apart = 1;
+        }
         let padded_whole = |at: usize| {
             let reach = (window.kernel[at] - 1).saturating_mul(window.dilations[at]);
             window.before[at].max(window.after[at]) > reach
@@ -42,12 +39,15 @@ impl Pool {
                 window.kernel
             ));
         }
-        let window = window.lifted(2usize.saturating_sub(rank));
-        let image = [&vec![1; 2usize.saturating_sub(rank)], &x.shape[2..]].concat();
         let ceil = node.flag("ceil_mode", false)?;
         let counts =
-            (0..image.len()).map(|at| window.count(at, image[at], ceil)).collect::<Result<_, _>>()?;
-        Ok(Self { window, image, counts })
+            (0..rank).map(|at| window.count(at, x.shape[at + 2], ceil)).collect::<Result<Vec<_>, _>>()?;
+        let flat = vec![1; 2usize.saturating_sub(rank)];
+        Ok(Self {
+            window: window.lifted(flat.len()),
+            image: [&flat, &x.shape[2..]].concat(),
+            counts: [flat, counts].concat(),
+        })
     }
 
     /// The window with as much padding at the far end as gives just that many windows if the last one has to lie
@@ -219,7 +219,7 @@ fn taps(pool: &Pool, at: usize, padding_counts: bool) -> Result<Vec<i64>, String
     Ok((0..count).map(|place| counted(place * window.strides[at] - window.before[at]) as i64).collect())
 }
 
-/// A reduction over all axes but batch and channels; see the facts on `GlobalAveragePool`, which has no kernel.
+/// A reduction over all axes but batch and channels: the IR's own global pools have no kernels.
 pub(crate) fn global(node: &mut Node<'_>, op_type: &str) -> Mapped {
     let x = node.input(0)?;
     let axes: Vec<usize> = (2..spatial(&x)? + 2).collect();

@@ -64,23 +64,23 @@ fn large_weights_are_left_to_kernels() {
 
 #[test]
 fn what_is_unlike_itself_is_not_one_value() {
-    let pad = |value: f32| {
-        Model::new(13)
+    let pad = |fill: f32, edge: Option<f32>| {
+        let model = Model::new(13)
             .ints("shape", &[300, 300])
-            .node(
-                "ConstantOfShape",
-                &["shape"],
-                &["c"],
-                &[self::value("value", FLOAT, &[1], &1f32.to_le_bytes())],
-            )
-            .ints("pads", &[1, 0, 0, 1])
-            .node("Constant", &[], &["v"], &[float("value_float", value)])
-            .node("Pad", &["c", "pads", "v"], &["y"], &[])
-            .outputs(&["y"])
-            .network()
+            .node("ConstantOfShape", &["shape"], &["c"], &[value("value", FLOAT, &[1], &fill.to_le_bytes())])
+            .ints("pads", &[1, 0, 0, 1]);
+        let model = match edge {
+            Some(edge) => model.node("Constant", &[], &["v"], &[float("value_float", edge)]),
+            None => model,
+        };
+        let inputs = ["c", "pads", if edge.is_some() { "v" } else { "" }];
+        model.node("Pad", &inputs, &["y"], &[]).outputs(&["y"]).network()
     };
-    assert_eq!(outputs(&pad(1.0)), ["1 float32 [301, 301]"]);
-    assert_eq!(nodes(&pad(2.0)).len(), 1);
+    assert_eq!(outputs(&pad(1.0, Some(1.0))), ["1 float32 [301, 301]"]);
+    assert_eq!(nodes(&pad(1.0, Some(2.0))).len(), 1);
+    // Zeros come in where no value is given.
+    assert_eq!(outputs(&pad(0.0, None)), ["0 float32 [301, 301]"]);
+    assert_eq!(nodes(&pad(1.0, None)).len(), 1);
 }
 
 #[test]
@@ -261,14 +261,18 @@ fn values_that_must_be_known_are_asked_for() {
         .outputs(&["y"]);
     assert_eq!(
         model.why(),
-        "its shape (`shape`) must be a few known numbers, and are computed when the network runs"
+        "its shape (`shape`): expected a few whole numbers that are known before, found what is computed when the network \
+         runs"
     );
     let floats = Model::new(13)
         .input("x", &[4])
         .weight("shape", &[1])
         .node("Reshape", &["x", "shape"], &["y"], &[])
         .outputs(&["y"]);
-    assert_eq!(floats.why(), "its shape are float32, expected whole numbers");
+    assert_eq!(
+        floats.why(),
+        "its shape (`shape`): expected a few whole numbers that are known before, found float32 [1]"
+    );
     assert!(unary(13, "NonZero", &[3], &[]).why().contains("known only when the network runs"));
     let count =
         Model::new(11).typed("n", INT32, &[]).node("Range", &["n", "n", "n"], &["y"], &[]).outputs(&["y"]);

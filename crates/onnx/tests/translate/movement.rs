@@ -87,6 +87,11 @@ fn slices_count_from_the_start() {
         (slice([&[1], &[8]], Some(&[0]), Some(&[3])), "int64[1], int64[8], int64[0], int64[3]", [3, 5]),
         // In any order of axes; what is taken whole is left out.
         (slice([&[1, 0], &[4, 8]], Some(&[1, 0]), None), "int64[1], int64[4], int64[1], int64[1]", [8, 3]),
+        (
+            slice([&[1, 2], &[4, 5]], Some(&[1, 0]), None),
+            "int64[2, 1], int64[5, 4], int64[0, 1], int64[1, 1]",
+            [3, 3],
+        ),
         // Backwards, down to the first element: before it there is no number but one below the negative ones.
         (
             slice([&[-1], &[i64::MIN]], Some(&[0]), Some(&[-2])),

@@ -68,6 +68,7 @@ fn what_leads_nowhere_is_left_out() {
     let model = Model::new(13)
         .input("x", &[2])
         .weight("unread", &[3])
+        .tensor("unread too", STRING, &[1], &[])
         .node("Relu", &["x"], &["y"], &[])
         .node("Einsum", &["y"], &["z"], &[])
         .node("Nonsense", &["nothing"], &["w"], &[])
@@ -146,10 +147,7 @@ fn names_stand_for_something() {
 fn outputs_have_names_of_their_own() {
     assert_eq!(model_error(&Model::new(13).input("x", &[2])), ModelError::NoOutputs);
     // Nothing but an operator set.
-    assert!(matches!(
-        from_bytes(vec![0x42, 0x02, 0x10, 0x0d].into(), None, &Options::default()),
-        Err(OnnxError::NotOnnx { .. } | OnnxError::Model(ModelError::NoGraph))
-    ));
+    assert!(from_bytes(vec![0x42, 0x02, 0x10, 0x0d].into(), None, &Options::default()).is_err());
     let twice = unary(13, "Relu", &[2], &[]).outputs(&["y"]);
     assert_eq!(model_error(&twice), ModelError::Output { index: 1, name: "y".to_owned() });
     let nameless = unary(13, "Relu", &[2], &[]).outputs(&[""]);
