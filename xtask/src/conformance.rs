@@ -24,9 +24,6 @@ const NETWORKS: [&str; 9] = [
     "light_vgg19",
 ];
 
-/// What the cases have and opbuild does not: sparse constants.
-const NOT_THERE: &str = "Constant";
-
 /// What the command line asks for.
 #[derive(Debug, PartialEq)]
 struct Wanted {
@@ -86,8 +83,7 @@ pub(crate) fn conformance(args: &[String]) -> Result<(), String> {
     let metadata = disk::metadata()?;
     let target = metadata["target_directory"].as_str().unwrap_or("target");
     let mut check = Command::new(&python);
-    check.arg(script("check.py")).arg(Path::new(target).join("release/opbuild")).args(folders);
-    run(check.args(["--allow-refused", NOT_THERE]))
+    run(check.arg(script("check.py")).arg(Path::new(target).join("release/opbuild")).args(folders))
 }
 
 /// The Python of the scratch environment, made if it is not there.

@@ -84,10 +84,10 @@ pub(crate) struct RunArgs {
     /// output's says which one it is for; else they are for the outputs in order
     #[arg(long, value_name = "FILE")]
     pub(crate) compare: Vec<PathBuf>,
-    /// How far an element may be from its reference, as a part of it
-    #[arg(long, default_value_t = 1e-3, value_parser = tolerance, value_name = "R")]
-    pub(crate) rtol: f64,
-    /// How far it may be besides [default: 1e-4 of the root mean square of all the output's references]
+    /// How far an element may be from its reference, as a part of it [default: 1e-3; for whole numbers 0]
+    #[arg(long, value_parser = tolerance, value_name = "R")]
+    pub(crate) rtol: Option<f64>,
+    /// How far it may be besides [default: 1e-4 of the root mean square of the output's references; for whole numbers 0]
     #[arg(long, value_parser = tolerance, value_name = "A")]
     pub(crate) atol: Option<f64>,
     /// Show what each node took

@@ -95,14 +95,25 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
     if !unreadable.is_empty() {
         json["unreadable"] = unreadable_json(&unreadable);
     }
+    json["interrupted"] = cancel.is_cancelled().into();
     output.result(&report_text(&report), &json)?;
     let placed = tell(&report, output);
+    if cancel.is_cancelled() {
+        output.note(&interrupted(&report));
+    }
     Ok(match () {
         () if cancel.is_cancelled() => Verdict::Interrupted,
         () if !unreadable.is_empty() => Verdict::Unusable,
         () if report.count(Outcome::Failed) > 0 || !placed => Verdict::Problems,
         () => Verdict::Good,
     })
+}
+
+/// What came of a build that was interrupted.
+pub(crate) fn interrupted(report: &BuildReport) -> String {
+    let left = report.count(Outcome::Failed);
+    let kept = report.kernels.len() - left;
+    format!("interrupted: {} kept, {left} not built; run it again to go on", counted(kept, "kernel"))
 }
 
 fn unreadable_json(unreadable: &[(PathBuf, anyhow::Error)]) -> Value {
@@ -170,7 +181,7 @@ pub(crate) fn report_text(report: &BuildReport) -> String {
             (Some(reason), _) => format!("({})", one_line(reason)),
             (None, _) => String::new(),
         };
-        let name = format!("{}{}", one_line(&kernel.name), found_as(report, at));
+        let name = format!("{}{}{}", one_line(&kernel.name), asked_by(kernel), found_as(report, at));
         text.push_str(format!("{:9} {name}  {time:>7}  {why}", kernel.outcome).trim_end());
         text.push('\n');
     }
@@ -181,6 +192,18 @@ pub(crate) fn report_text(report: &BuildReport) -> String {
         text.push_str(&format!("\nkernels are in {}", shortened(&placed.folder)));
     }
     text
+}
+
+/// For which nodes a kernel is: ` for conv_1 and 2 more`.
+fn asked_by(kernel: &KernelReport) -> String {
+    let names = &kernel.asked_by;
+    let Some(first) = names.iter().find(|name| **name != kernel.name && !name.is_empty()) else {
+        return String::new();
+    };
+    match names.len() - 1 {
+        0 => format!(" for {}", one_line(first)),
+        more => format!(" for {} and {more} more", one_line(first)),
+    }
 }
 
 /// Under which other name the framework finds a kernel: ` as square_1_2`.

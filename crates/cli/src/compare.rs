@@ -5,19 +5,23 @@ use std::path::Path;
 use opbuild_onnx::{Tensor, ValueInfo};
 use serde_json::{Value, json};
 
-use crate::output::one_line;
+use crate::output::{counted, one_line};
 use crate::values::{Element, elements};
 
 /// How far an element may be from its reference: `atol + rtol * |reference|`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tolerance {
-    pub(crate) rtol: f64,
-    /// If not given, [`Self::FLOOR`] of the references' root mean square.
+    pub(crate) rtol: Option<f64>,
     pub(crate) atol: Option<f64>,
 }
 
 impl Tolerance {
-    const FLOOR: f64 = 1e-4;
+    /// Relative and absolute tolerance for elements of `dtype` whose references have this root mean square: what was
+    /// given, else what rounding makes of floats. Whole numbers are not rounded.
+    fn of(self, dtype: &str, rms: f64) -> (f64, f64) {
+        let (rtol, atol) = if dtype.contains("float") { (1e-3, 1e-4 * rms) } else { (0.0, 0.0) };
+        (self.rtol.unwrap_or(rtol), self.atol.unwrap_or(atol))
+    }
 }
 
 /// What came of a comparison.
@@ -85,7 +89,7 @@ pub(crate) fn compare(
 
 fn errors(output: &ValueInfo, found: &[u8], reference: &Tensor, tolerance: Tolerance) -> Errors {
     let rms = root_mean_square(elements(&reference.dtype, &reference.bytes));
-    let atol = tolerance.atol.unwrap_or(Tolerance::FLOOR * rms);
+    let (rtol, atol) = tolerance.of(&output.dtype, rms);
     let (mut outside, mut count, mut greatest) = (0, 0, 0.0_f64);
     let mut worst: Option<(usize, Element, Element, f64)> = None;
     let mut worst_excess = f64::NEG_INFINITY;
@@ -93,7 +97,7 @@ fn errors(output: &ValueInfo, found: &[u8], reference: &Tensor, tolerance: Toler
     for (at, (found, expected)) in pairs.enumerate() {
         let error = found.distance(expected);
         let size = expected.number().abs();
-        let allowed = atol + tolerance.rtol * if size.is_finite() { size } else { 0.0 };
+        let allowed = atol + rtol * if size.is_finite() { size } else { 0.0 };
         // Both infinite: as wrong as can be, whatever is allowed.
         let excess = if error.is_infinite() { f64::INFINITY } else { error - allowed };
         if worst.is_none() || excess > worst_excess {
@@ -109,7 +113,7 @@ fn errors(output: &ValueInfo, found: &[u8], reference: &Tensor, tolerance: Toler
         found,
         error,
     });
-    Errors { elements: count, outside, worst, greatest, rms, atol, rtol: tolerance.rtol }
+    Errors { elements: count, outside, worst, greatest, rms, atol, rtol }
 }
 
 fn root_mean_square(elements: impl Iterator<Item = Element>) -> f64 {
@@ -181,11 +185,10 @@ impl Errors {
     fn text(&self, dtype: &str) -> String {
         let Some(worst) = &self.worst else { return "no elements".to_owned() };
         let Self { elements, outside, rtol, atol, .. } = self;
+        let allowed = format!("{atol:.1e} + {rtol:.1e} x |expected|");
         let outside = match outside {
-            0 => format!("all {elements} elements are within {atol:.1e} + {rtol:.1e} of their size"),
-            outside => format!(
-                "{outside} of {elements} elements are not within {atol:.1e} + {rtol:.1e} of their size"
-            ),
+            0 => format!("all {} within {allowed}", counted(*elements, "element")),
+            outside => format!("{outside} of {} not within {allowed}", counted(*elements, "element")),
         };
         format!(
             "{outside}; worst at {:?}: expected {}, found {}, error {:.2e}; greatest error {:.1e} of rms",
@@ -213,6 +216,7 @@ mod tests {
     use super::*;
 
     fn compared(found: &[f32], expected: &[f32], rtol: f64, atol: Option<f64>) -> Comparison {
+        let rtol = Some(rtol);
         let bytes = |values: &[f32]| values.iter().flat_map(|v| v.to_ne_bytes()).collect::<Vec<u8>>();
         let shape = vec![1, expected.len() as i64];
         let output = ValueInfo { name: "y".into(), dtype: "float32".into(), shape: shape.clone() };
@@ -244,11 +248,27 @@ mod tests {
     }
 
     #[test]
+    fn whole_numbers_are_equal_or_not() {
+        let output = ValueInfo { name: "y".into(), dtype: "int64".into(), shape: vec![2] };
+        let bytes = |values: [i64; 2]| values.iter().flat_map(|v| v.to_ne_bytes()).collect::<Vec<u8>>();
+        let reference =
+            Tensor { name: String::new(), dtype: "int64".into(), shape: vec![2], bytes: bytes([2, 100_050]) };
+        let compared =
+            |found, tolerance| compare(&output, &bytes(found), &reference, Path::new("y.npy"), tolerance);
+        let default = Tolerance { rtol: None, atol: None };
+        assert!(compared([2, 100_050], default).passed);
+        let wrong = compared([2, 100_051], default);
+        assert!(!wrong.passed);
+        assert_eq!(wrong.json()["worst"]["index"], json!([1]));
+        assert!(compared([2, 100_051], Tolerance { rtol: None, atol: Some(1.0) }).passed);
+    }
+
+    #[test]
     fn another_shape_is_a_difference() {
         let output = ValueInfo { name: "y".into(), dtype: "float32".into(), shape: vec![2] };
         let reference =
             Tensor { name: String::new(), dtype: "float32".into(), shape: vec![1, 2], bytes: vec![0; 8] };
-        let tolerance = Tolerance { rtol: 1.0, atol: None };
+        let tolerance = Tolerance { rtol: Some(1.0), atol: None };
         let comparison = compare(&output, &[0; 8], &reference, Path::new("y.pb"), tolerance);
         assert!(!comparison.passed);
         assert!(comparison.text("float32").contains("shape: expected [1, 2], found [2]"));

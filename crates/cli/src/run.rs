@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use opbuild::{BuildReport, Outcome, RunError, Session, Step};
+use opbuild::{BuildReport, KernelReport, Outcome, RunError, Session, Step};
 use opbuild_backend::{Backend, Buffer, Cancel};
 use opbuild_descriptor::Job;
 use opbuild_onnx::ValueInfo;
@@ -13,10 +13,10 @@ use opbuild_ops::Graph;
 use serde_json::{Value, json};
 
 use crate::args::RunArgs;
-use crate::build::{backend, builder, network_name, note_targets, summary, tell};
+use crate::build::{backend, builder, interrupted, network_name, note_targets, summary, tell};
 use crate::compare::{Comparison, Tolerance, compare};
 use crate::model::Model;
-use crate::output::{Output, Verdict};
+use crate::output::{Output, Verdict, one_line};
 use crate::profile::Profile;
 use crate::progress::Progress;
 use crate::{feed, interrupt, show};
@@ -132,13 +132,17 @@ fn execute(
     cancel: &Cancel,
     output: &Output,
 ) -> anyhow::Result<anyhow::Result<Ran>> {
-    if let Some(failed) = report.kernels.iter().find(|kernel| kernel.outcome == Outcome::Failed) {
-        let reason = failed.reason.as_deref().unwrap_or("no reason was given");
-        let more = match report.count(Outcome::Failed) - 1 {
-            0 => String::new(),
-            more => format!(" (and {more} more)"),
+    if cancel.is_cancelled() {
+        return Ok(Err(anyhow!(interrupted(&report))));
+    }
+    let failed: Vec<&KernelReport> =
+        report.kernels.iter().filter(|kernel| kernel.outcome == Outcome::Failed).collect();
+    if !failed.is_empty() {
+        let one = |kernel: &&KernelReport| {
+            let reason = kernel.reason.as_deref().unwrap_or("no reason was given");
+            format!("`{}` could not be built: {reason}", one_line(&kernel.name))
         };
-        return Ok(Err(anyhow!("`{}` could not be built: {reason}{more}", failed.name)));
+        return Ok(Err(anyhow!(failed.iter().map(one).collect::<Vec<_>>().join("\n"))));
     }
     let backend = backend(&args.common)?;
     let threads = args.common.jobs.or_else(|| std::thread::available_parallelism().ok());

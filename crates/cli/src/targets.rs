@@ -21,7 +21,11 @@ pub(crate) fn targets(output: &Output) -> anyhow::Result<Verdict> {
     for entry in registry.entries() {
         text.push_str(&format!("{}: {}\n  backend    {}\n", entry.targets, entry.about, entry.name));
         text.push_str(&format!("  toolchain  {state}\n"));
-        text.push_str(&format!("  operators  {} (float32): {}\n", operators.len(), wrapped(&operators)));
+        let count = operators.len();
+        text.push_str(&format!(
+            "  operators  {count} (on float32; some on whole numbers and truth values too): {}\n",
+            wrapped(&operators)
+        ));
         json_backends.push(json!({
             "backend": entry.name,
             "targets": entry.targets.split(", ").collect::<Vec<_>>(),
@@ -31,7 +35,16 @@ pub(crate) fn targets(output: &Output) -> anyhow::Result<Verdict> {
             "operators": operators,
         }));
     }
-    output.result(&text, &json!({ "backends": json_backends }))?;
+    let mut onnx: Vec<&str> =
+        opbuild_onnx::operators().filter(|row| row.domain.is_empty()).map(|row| row.op_type).collect();
+    onnx.sort_unstable();
+    onnx.dedup();
+    text.push_str(&format!(
+        "onnx: networks of these operators can be built\n  operators  {}: {}\n",
+        onnx.len(),
+        wrapped(&onnx)
+    ));
+    output.result(&text, &json!({ "backends": json_backends, "onnx_operators": onnx }))?;
     Ok(if compiler.is_ok() { Verdict::Good } else { Verdict::Problems })
 }
 
