@@ -6,9 +6,9 @@ use opbuild_backend::BackendError;
 use opbuild_descriptor::Tensor;
 use opbuild_ops::{Call, PortKind};
 
-use crate::code::{Args, Code, argument, c_type, invalid, mentions, refused, word, word_of};
+use crate::code::{Args, Code, argument, c_type, invalid, mentions, per_block, refused, word, word_of};
 use crate::expression::{self, float_value};
-use crate::loops::{Loops, Operand, strides};
+use crate::loops::{Loops, Operand, bounds, strides};
 use crate::{cast, integer};
 
 /// What is computed for each element of an output.
@@ -174,9 +174,16 @@ pub(crate) fn clip(call: &Call<'_>, args: &Args) -> Result<Code, BackendError> {
     Ok(Elements { result, output, operands, value: value.to_owned() }.code())
 }
 
+/// The most inputs of a sum that are written out: compilers take time by the square of their number.
+const MANY: usize = 32;
+
 /// `AccumulateNV2`: from the first to the last.
 pub(crate) fn accumulate(call: &Call<'_>, args: &Args) -> Result<Code, BackendError> {
     let output = output(call)?;
+    let alike = call.group(0).iter().all(|tensor| dims(&tensor.shape) == output);
+    if call.group(0).len() > MANY && alike {
+        return accumulate_many(call, args, &output);
+    }
     let inputs = call.group(0).iter().zip(args.group(0)).enumerate();
     let operands: Vec<Operand> = inputs
         .map(|(at, (tensor, argument))| made_of(call, tensor, *argument, format!("x{at}"), &output))
@@ -195,6 +202,41 @@ pub(crate) fn accumulate(call: &Call<'_>, args: &Args) -> Result<Code, BackendEr
         terms => format!("{sum}({})", terms.join(" + ")),
     };
     Ok(Elements { result, output, operands, value }.code())
+}
+
+/// A sum of many tensors of one shape: tensor by tensor, a block's part of each.
+fn accumulate_many(call: &Call<'_>, args: &Args, output: &[u64]) -> Result<Code, BackendError> {
+    let dtype = &call.tensor(0).map_err(invalid)?.dtype;
+    // Whole numbers wrap, which only unsigned ones do.
+    let element = match c_type(dtype) {
+        Some("int") => "unsigned int",
+        Some("long") => "unsigned long",
+        Some(element) => element,
+        None => return Err(refused(call, format!("{dtype} is no type that it adds"))),
+    };
+    let arguments: Vec<String> = args.group(0).iter().map(ToString::to_string).collect();
+    let count: u64 = output.iter().product();
+    let per_block = per_block(count, 1);
+    let before = format!(
+        "/* The tensors that are added, in order. */\nstatic const unsigned int argument[] = {{{}}};\n\n",
+        arguments.join(", ")
+    );
+    let mut body = String::new();
+    bounds(&mut body, "    ", ["begin", "end"], "block", per_block, count);
+    let _ = write!(
+        body,
+        "    {element} *restrict y = outputs[0];
+    for (unsigned long i = begin; i < end; i++)
+        y[i] = ((const {element} *)inputs[argument[0]])[i];
+    for (unsigned long tensor = 1; tensor < {}ul; tensor++) {{
+        const {element} *restrict x = inputs[argument[tensor]];
+        for (unsigned long i = begin; i < end; i++)
+            y[i] += x[i];
+    }}
+",
+        arguments.len()
+    );
+    Ok(Code { before, body, blocks: count.div_ceil(per_block).max(1) })
 }
 
 /// `PRelu` and `BNInfer`: all inputs but the first have one value for each channel.

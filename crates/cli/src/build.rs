@@ -73,14 +73,15 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
     }
     let Found { files, mut unreadable } = input::model_files(&args.inputs);
     let mut requests = Vec::new();
+    let several = files.len() > 1;
     for file in files {
-        match Model::read(&file, &builder, &args.common) {
+        match Model::read(&file, &builder, &args.common, several) {
             Ok(model) => requests.extend(model.requests(&args.common)),
             Err(error) => unreadable.push((file, error)),
         }
     }
     unreadable.iter().for_each(|(_, error)| output.error(error));
-    if requests.is_empty() {
+    if requests.is_empty() && !unreadable.is_empty() {
         output.quiet_result(&json!({ "unreadable": unreadable_json(&unreadable) }))?;
         return Ok(Verdict::Unusable);
     }

@@ -79,6 +79,8 @@ pub(crate) fn compare(
         different("element type", reference.dtype.clone(), output.dtype.clone())
     } else if output.shape != reference.shape {
         different("shape", format!("{:?}", reference.shape), format!("{:?}", output.shape))
+    } else if !found.is_empty() && elements(&output.dtype, found).next().is_none() {
+        different("element type", "one that can be compared".to_owned(), output.dtype.clone())
     } else {
         Verdict::Compared(errors(output, found, reference, tolerance))
     };
@@ -100,7 +102,10 @@ fn errors(output: &ValueInfo, found: &[u8], reference: &Tensor, tolerance: Toler
         let allowed = atol + rtol * if size.is_finite() { size } else { 0.0 };
         // Both infinite: as wrong as can be, whatever is allowed.
         let excess = if error.is_infinite() { f64::INFINITY } else { error - allowed };
-        if worst.is_none() || excess > worst_excess {
+        // Beside a great tolerance, excesses are alike for rounding; then the error tells.
+        let worse = excess > worst_excess
+            || (excess == worst_excess && worst.is_none_or(|(.., greatest)| error > greatest));
+        if worse {
             (worst, worst_excess) = (Some((at, found, expected, error)), excess);
         }
         outside += usize::from(excess > 0.0);
@@ -236,6 +241,13 @@ mod tests {
         assert!(compared(&[100.0, 0.001], &[100.0, 0.0], 1e-3, None).passed);
         assert!(!compared(&[100.0, 0.001], &[100.0, 0.0], 1e-3, Some(1e-7)).passed);
         assert!(!compared(&[100.0, 0.1], &[100.0, 0.0], 1e-3, None).passed);
+    }
+
+    #[test]
+    fn the_worst_element_is_shown_whatever_is_allowed() {
+        let last = compared(&[1.0, 2.0, 3.0, 5.0], &[1.0, 2.0, 3.5, 4.0], 0.0, Some(1e30));
+        assert!(last.passed);
+        assert_eq!(last.json()["worst"]["index"], json!([0, 3]));
     }
 
     #[test]

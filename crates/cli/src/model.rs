@@ -4,7 +4,7 @@ use std::path::Path;
 
 use opbuild::{Builder, Request};
 use opbuild_descriptor::{Arg, BuildSpec, Descriptor, Tensor};
-use opbuild_onnx::{Network, ValueInfo};
+use opbuild_onnx::{ModelError, Network, OnnxError, ValueInfo};
 
 use crate::args::Common;
 use crate::input;
@@ -18,16 +18,20 @@ pub(crate) enum Model {
 }
 
 impl Model {
-    /// Reads `path`; a network is prepared by `builder`'s backend.
+    /// Reads `path`, one of `several` or the only one; a network is prepared by `builder`'s backend.
     ///
     /// # Errors
     /// It cannot be read, or is no network for the target.
-    pub(crate) fn read(path: &Path, builder: &Builder, common: &Common) -> anyhow::Result<Self> {
+    pub(crate) fn read(
+        path: &Path,
+        builder: &Builder,
+        common: &Common,
+        several: bool,
+    ) -> anyhow::Result<Self> {
         if !input::is_network(path)? {
             return input::read_descriptor(path).map(|descriptor| Self::Operator(Box::new(descriptor)));
         }
-        let options = opbuild_onnx::Options { dims: common.dims.iter().cloned().collect() };
-        let mut network = opbuild_onnx::read(path, &options).map_err(|error| input::named(path, error))?;
+        let mut network = network(path, common, several).map_err(|error| input::named(path, error))?;
         let prepared = builder.prepare(network.graph, &spec(common));
         network.graph = prepared.map_err(|error| input::named(path, error))?;
         Ok(Self::Network(Box::new(network)))
@@ -62,6 +66,19 @@ impl Model {
             Self::Operator(descriptor) => {
                 named("output", descriptor.job.ops.iter().flat_map(|op| &op.outputs).flat_map(Arg::iter))
             }
+        }
+    }
+}
+
+/// Reads a network. Sizes may be given for the dimensions of other networks of the same command, too.
+fn network(path: &Path, common: &Common, several: bool) -> Result<Network, OnnxError> {
+    let mut options = opbuild_onnx::Options { dims: common.dims.iter().cloned().collect() };
+    loop {
+        match opbuild_onnx::read(path, &options) {
+            Err(OnnxError::Model(ModelError::NoSuchDim { name, .. })) if several => {
+                options.dims.remove(&name);
+            }
+            read => return read,
         }
     }
 }

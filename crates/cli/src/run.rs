@@ -24,7 +24,7 @@ use crate::{feed, interrupt, show};
 pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
     let cancel = interrupt::cancel();
     let builder = builder(&args.common, &cancel, output)?;
-    let model = Model::read(&args.model, &builder, &args.common)?;
+    let model = Model::read(&args.model, &builder, &args.common, false)?;
     let outputs = model.outputs();
     let inputs = feed::inputs(&model.inputs(), args)?;
     let references = feed::assigned(&args.compare, &outputs, "output")?;

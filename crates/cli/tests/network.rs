@@ -168,6 +168,56 @@ fn a_profile_names_every_node() {
     assert!(flops > 1_000_000, "{flops}");
 }
 
+/// A protobuf field with a length: a text, or a message.
+fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2, u8::try_from(content.len()).unwrap()], content].concat()
+}
+
+/// A model of opset 17 with one node, from `x` [first, 3] to `y`.
+fn tiny(op_type: &str, first: &[u8]) -> Vec<u8> {
+    let node = [field(1, b"x"), field(2, b"y"), field(4, op_type.as_bytes())].concat();
+    let shape = [field(1, first), field(1, &[0x08, 3])].concat();
+    let tensor = [vec![0x08, 1], field(2, &shape)].concat();
+    let input = [field(1, b"x"), field(2, &field(1, &tensor))].concat();
+    let graph = [field(1, &node), field(11, &input), field(12, &field(1, b"y"))].concat();
+    [vec![0x08, 8], field(7, &graph), field(8, &[0x10, 17])].concat()
+}
+
+#[test]
+fn a_network_without_a_kernel_is_a_network() {
+    let place = Place::new();
+    place.write("flat.onnx", tiny("Flatten", &[0x08, 2]));
+    let built = place.run(&["build", "flat.onnx", "--format", "json"]).ended_with(0);
+    assert_eq!((built.count("operators"), built.count("kernels")), (0, 0));
+    let ran = place.run(&["run", "flat.onnx", "--input-values", "1,2,3,4,5,6"]).ended_with(0);
+    assert!(ran.stdout.contains("[1, 2, 3, 4, 5, 6]"), "{ran:?}");
+}
+
+#[test]
+fn open_dimensions_are_given_by_name() {
+    let place = Place::new();
+    place.write("nets/open.onnx", tiny("Relu", &field(2, b"batch")));
+    place.write("nets/fixed.onnx", tiny("Relu", &[0x08, 2]));
+    place.run(&["build", "nets/open.onnx"]).ended_with(2).says("batch").says("--dim");
+    let built = place.run(&["build", "nets/open.onnx", "--dim", "batch=4", "--format", "json"]);
+    assert_eq!(built.ended_with(0).count("kernels"), 1);
+    place.run(&["build", "nets/fixed.onnx", "--dim", "batch=4"]).ended_with(2).says("batch");
+    // Of several networks one may have the dimension, another not.
+    let both = place.run(&["build", "nets", "--dim", "batch=4", "--format", "json"]).ended_with(0);
+    assert_eq!((both.count("operators"), both.count("kernels")), (2, 2));
+}
+
+/// Everything that cannot be built as it stands is told at once, with what to do.
+#[test]
+fn operators_that_are_not_there_are_told() {
+    let place = Place::new();
+    place.write("odd.onnx", tiny("NoSuchOperator", &[0x08, 2]));
+    for command in ["build", "run"] {
+        let ran = place.run(&[command, "odd.onnx"]).ended_with(2);
+        ran.says("NoSuchOperator").says("operator set 17");
+    }
+}
+
 /// The keys of a build's kernels.
 fn keys(json: &Value) -> BTreeSet<String> {
     let results = json["results"].as_array().unwrap();

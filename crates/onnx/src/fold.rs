@@ -96,9 +96,16 @@ pub(crate) fn fold(
         operands.push(Operand { dtype, shape, bytes });
     }
     let Some(computed) = compute(&call, &operands, &types) else { return Ok(None) };
-    let Some(left) = budget.checked_sub(computed.iter().map(Vec::len).sum()) else { return Ok(None) };
+    // What is read takes time, as what is made takes memory.
+    let cost =
+        made_bytes(&computed).saturating_add(operands.iter().map(|operand| 8 * operand.bytes.len()).sum());
+    let Some(left) = budget.checked_sub(cost) else { return Ok(None) };
     *budget = left;
     Ok(Some(types.into_iter().zip(computed).map(|(made, bytes)| folded(made, bytes)).collect()))
+}
+
+fn made_bytes(computed: &[Vec<u8>]) -> usize {
+    computed.iter().map(Vec::len).sum()
 }
 
 /// Whether tensors of these sizes have at most `limit` elements together.

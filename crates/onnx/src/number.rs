@@ -34,6 +34,8 @@ impl Numbers {
             "uint8" => Self::Ints(all!(u8, i64)),
             "uint16" => Self::Ints(all!(u16, i64)),
             "uint32" => Self::Ints(all!(u32, i64)),
+            "float16" => Self::Floats(halves(bytes, 10)),
+            "bfloat16" => Self::Floats(halves(bytes, 7)),
             "float32" => Self::Floats(all!(f32, f64)),
             "float64" => Self::Floats(all!(f64, f64)),
             _ => return None,
@@ -84,6 +86,26 @@ fn put_float(bytes: &mut Vec<u8>, dtype: &str, float: f64) -> Option<()> {
     Some(())
 }
 
+/// Floats of 16 bits of which so many are the fraction, exactly.
+fn halves(bytes: &[u8], fraction_bits: u32) -> Vec<f64> {
+    let infinite = (1u32 << (15 - fraction_bits)) - 1;
+    let bias = (infinite >> 1) as i32;
+    let float = |word: &[u8; 2]| {
+        let bits = u32::from(u16::from_le_bytes(*word));
+        let (exponent, fraction) = (bits >> fraction_bits & infinite, bits & ((1 << fraction_bits) - 1));
+        let scaled =
+            |digits: u32, power: i32| f64::from(digits) * 2f64.powi(power - bias - fraction_bits as i32);
+        let size = match exponent {
+            0 => scaled(fraction, 1),
+            _ if exponent < infinite => scaled(fraction | 1 << fraction_bits, exponent as i32),
+            _ if fraction == 0 => f64::INFINITY,
+            _ => f64::NAN,
+        };
+        if bits >> 15 == 0 { size } else { -size }
+    };
+    bytes.as_chunks::<2>().0.iter().map(float).collect()
+}
+
 /// A float of 16 bits with so many bits of exponent and of fraction; ties go to even.
 fn half(float: f64, exponent_bits: u32, fraction_bits: u32) -> u16 {
     let sign = u16::from(float.is_sign_negative()) << 15;
@@ -124,6 +146,20 @@ mod tests {
         ] {
             assert_eq!(of_float("float16", float), Some(u16::to_le_bytes(half).to_vec()), "{float}");
             assert_eq!(of_float("bfloat16", float), Some(u16::to_le_bytes(brain).to_vec()), "{float}");
+        }
+    }
+
+    #[test]
+    fn halves_come_back_as_they_are() {
+        for dtype in ["float16", "bfloat16"] {
+            let bytes: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+            let Some(Numbers::Floats(floats)) = Numbers::decode(dtype, &bytes) else { panic!("{dtype}") };
+            for (bits, float) in (0..=u16::MAX).zip(&floats).filter(|(_, float)| !float.is_nan()) {
+                assert_eq!(of_float(dtype, *float), Some(bits.to_le_bytes().to_vec()), "{dtype} {bits:#06x}");
+            }
+            let fraction = if dtype == "float16" { 10 } else { 7 };
+            // Two signs, every fraction but that of infinity.
+            assert_eq!(floats.iter().filter(|float| float.is_nan()).count(), 2 * ((1 << fraction) - 1));
         }
     }
 

@@ -246,8 +246,9 @@ fn check(row: &table::Operator, inputs: &[Option<Value>], proto: &NodeProto) -> 
     let (least, most) = row.inputs;
     let given = inputs.iter().take(least).flatten().count();
     if given < least || inputs.len() > most {
-        let most = if most == usize::MAX { "more".to_owned() } else { most.to_string() };
-        return Err(format!("it has {} inputs, expected {least} to {most}", inputs.len()));
+        let expected =
+            if most == usize::MAX { format!("{least} or more") } else { format!("{least} to {most}") };
+        return Err(format!("it has {} inputs, expected {expected}", inputs.iter().flatten().count()));
     }
     match proto.attribute.iter().find(|attr| !row.attributes.contains(&attr.name.as_str())) {
         Some(attr) => Err(format!("it has an attribute `{}`; known are {:?}", attr.name, row.attributes)),

@@ -123,7 +123,19 @@ fn accumulate(backend: &CpuBackend) -> Result<(), Failed> {
     let of = |values: [i64; 3]| values.into_iter().flat_map(i64::to_ne_bytes).collect::<Vec<u8>>();
     let inputs = [("int64", &[3][..], of([i64::MAX, 2, -9])), ("int64", &[3], of([1, 3, -9]))];
     let found = run(backend, "AccumulateNV2", &inputs, &[int_attr("N", 2)])?;
-    if found == of([i64::MIN, 5, -18]) { Ok(()) } else { Err("whole numbers do not wrap".into()) }
+    if found != of([i64::MIN, 5, -18]) {
+        return Err("whole numbers do not wrap".into());
+    }
+    // Many are added in a loop, in the same order.
+    let length = 40_000;
+    let many: Vec<Vec<f32>> = (0..100).map(|seed| common::numbers(length, seed)).collect();
+    let add = |so_far: Vec<f32>, next: &Vec<f32>| so_far.iter().zip(next).map(|(a, b)| a + b).collect();
+    let expected = many[1..].iter().fold(many[0].clone(), add);
+    let inputs: Vec<_> = many.iter().map(|values| ("float32", &[200, 200][..], bytes(values))).collect();
+    equal(&expected, &run(backend, "AccumulateNV2", &inputs, &[int_attr("N", 100)])?)?;
+    let inputs: Vec<_> = (0..50).map(|at| ("int64", &[3][..], of([i64::MAX, at, -9]))).collect();
+    let found = run(backend, "AccumulateNV2", &inputs, &[int_attr("N", 50)])?;
+    if found == of([-50, 1225, -450]) { Ok(()) } else { Err("many whole numbers do not wrap".into()) }
 }
 
 /// One value for each channel, or one for all.

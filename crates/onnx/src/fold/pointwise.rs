@@ -172,23 +172,41 @@ pub(super) fn reduce(call: &Call<'_>, x: &Operand, made: &TensorType) -> Option<
     axes.iter().for_each(|at| steps[*at] = 0);
     let slots = places(&x.shape, &steps, 0);
     let count = usize::try_from(crate::value::product(&made.shape)).ok()?;
-    let mut results: Vec<Option<Numbers>> = vec![None; count];
-    let numbers = Numbers::decode(&x.dtype, &x.bytes)?;
-    for (at, slot) in slots.into_iter().enumerate() {
-        let element = spread(&numbers, &[at]);
-        let result = match results[slot].take() {
-            None => element,
-            Some(so_far) => {
-                let rounded = binary(op_type, &so_far, &element)?.encode(&x.dtype)?;
-                Numbers::decode(&x.dtype, &rounded)?
-            }
-        };
-        results[slot] = Some(result);
+    // Whole numbers wrap at the end as they would on the way.
+    let results = match (Numbers::decode(&x.dtype, &x.bytes)?, x.dtype.as_str()) {
+        (Numbers::Ints(ints), _) => {
+            Numbers::Ints(joined(&ints, &slots, count, start, |a, b| of_ints(op_type, a, b))?)
+        }
+        (Numbers::Floats(floats), "float32") => {
+            let join = of_floats(op_type)?;
+            let start = start.map(|start| start as f64);
+            Numbers::Floats(joined(&floats, &slots, count, start, |a, b| Some(f64::from(join(a, b) as f32)))?)
+        }
+        (Numbers::Floats(floats), "float64") => {
+            let join = of_floats(op_type)?;
+            let start = start.map(|start| start as f64);
+            Numbers::Floats(joined(&floats, &slots, count, start, |a, b| Some(join(a, b)))?)
+        }
+        _ => return None,
+    };
+    results.encode(&made.dtype)
+}
+
+/// Elements that share a slot, joined in order; `start` is what a slot without any has.
+fn joined<T: Copy>(
+    elements: &[T],
+    slots: &[usize],
+    count: usize,
+    start: Option<T>,
+    join: impl Fn(T, T) -> Option<T>,
+) -> Option<Vec<T>> {
+    let mut results: Vec<Option<T>> = vec![None; count];
+    for (element, slot) in elements.iter().zip(slots) {
+        let result = results.get_mut(*slot)?;
+        *result = Some(match *result {
+            None => *element,
+            Some(so_far) => join(so_far, *element)?,
+        });
     }
-    let empty = start.map(|start| match numbers {
-        Numbers::Ints(_) => Numbers::Ints(vec![start]),
-        Numbers::Floats(_) => Numbers::Floats(vec![start as f64]),
-    });
-    let bytes = results.into_iter().map(|result| result.or_else(|| empty.clone())?.encode(&made.dtype));
-    bytes.collect::<Option<Vec<_>>>().map(|bytes| bytes.concat())
+    results.into_iter().map(|result| result.or(start)).collect()
 }

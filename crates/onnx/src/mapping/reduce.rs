@@ -109,7 +109,8 @@ pub(crate) fn place_of(node: &mut Node<'_>, op_type: &str) -> Mapped {
     let mut along = vec![1; x.rank() - at];
     along[0] = size;
     let places = node.int_constant("int64", &along, (0..size).collect())?;
-    let (nowhere, choose) = if last { (-1.0, "ReduceMax") } else { (size as f64, "ReduceMin") };
+    // Within the axis, whatever comes: beside what is not a number nothing is the greatest.
+    let (nowhere, choose) = if last { (0.0, "ReduceMax") } else { ((size - 1) as f64, "ReduceMin") };
     let nowhere = node.fill("int64", &[], nowhere)?;
     let chosen = node.help("places", "SelectV2", &[is_it, places.id, nowhere.id], [])?;
     let chosen = Value { id: chosen, shape: x.shape };

@@ -18,8 +18,9 @@ impl Part {
     /// for an end before the first element, which no other number names.
     fn of(axis: usize, size: i64, begin: i64, end: i64, step: i64) -> Self {
         let from_start = |bound: i64| if bound < 0 { bound.saturating_add(size) } else { bound };
-        let (least, most) = if step > 0 { (0, size) } else { (-1, size - 1) };
-        let (begin, end) = (from_start(begin).clamp(least, most), from_start(end).clamp(least, most));
+        // Backwards, a slice that begins before the first element begins at it, and one may end before it.
+        let (first, least, most) = if step > 0 { (0, 0, size) } else { (0.min(size - 1), -1, size - 1) };
+        let (begin, end) = (from_start(begin).clamp(first, most), from_start(end).clamp(least, most));
         let span = if step > 0 { end - begin } else { begin - end };
         let step_size = i64::try_from(step.unsigned_abs()).unwrap_or(i64::MAX);
         let count = if span > 0 { (span - 1) / step_size + 1 } else { 0 };

@@ -204,7 +204,7 @@ fn places_of_extremes() {
         [
             "ReduceMax(x, int32[1]) keep_dims=true noop_with_empty_axes=false -> [2, 1, 4]",
             "Equal(x, %0) -> bool [2, 3, 4]",
-            "SelectV2(%1, const, int64:3) -> int64 [2, 3, 4]",
+            "SelectV2(%1, const, int64:2) -> int64 [2, 3, 4]",
             "ReduceMin(%2, int32[1]) noop_with_empty_axes=false -> int64 [2, 4]",
         ]
     );

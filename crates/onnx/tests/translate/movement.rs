@@ -98,6 +98,12 @@ fn slices_count_from_the_start() {
             "int64[7], int64[-9], int64[0], int64[-2]",
             [4, 5],
         ),
+        // One that begins before the first element begins at it.
+        (
+            slice([&[-10], &[-100]], Some(&[0]), Some(&[-1])),
+            "int64[0], int64[-9], int64[0], int64[-1]",
+            [1, 5],
+        ),
         (slice([&[6], &[1]], Some(&[0]), Some(&[-2])), "int64[6], int64[1], int64[0], int64[-2]", [3, 5]),
         (slice([&[3], &[3]], Some(&[0]), None), "int64[0], int64[0], int64[0], int64[1]", [0, 5]),
         (slice([&[9], &[12]], Some(&[0]), None), "int64[0], int64[0], int64[0], int64[1]", [0, 5]),
