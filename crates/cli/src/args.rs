@@ -43,6 +43,9 @@ pub(crate) enum Command {
     Build(BuildArgs),
     /// Build a network or one operator, run it, and compare what comes out
     Run(RunArgs),
+    /// Say of each kernel whether it is in the store, and if not, what is different from those that are. Compiles nothing
+    #[command(after_help = ENVIRONMENT)]
+    Explain(ExplainArgs),
     /// Say what a .info, .json, .o or .kern file is, field by field, and whether it is valid
     Inspect(InspectArgs),
     /// List the targets, their toolchains, and the operators they have
@@ -59,6 +62,18 @@ pub(crate) struct BuildArgs {
     /// Do not put kernels into rank_N/kernel_meta
     #[arg(long)]
     pub(crate) no_kernel_meta: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainArgs {
+    /// Networks (.onnx), operator descriptors (.info), or folders of them
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Say instead what is different between the operator of this descriptor and that of the only input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) against: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: Common,
 }
 
 #[derive(Debug, clap::Args)]

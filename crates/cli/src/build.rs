@@ -34,17 +34,20 @@ pub(crate) fn builder(common: &Common, cancel: &Cancel, output: &Output) -> anyh
     if let Some(jobs) = common.jobs {
         builder = builder.jobs(jobs);
     }
-    match common.cache_dir.clone().or_else(env::cache_dir) {
-        Some(root) => {
-            let trusted_owners = common.trusted_owners.clone();
-            builder = builder.store(Config { trusted_owners, ..Config::new(root) });
-        }
+    match store(common) {
+        Some(config) => builder = builder.store(config),
         None if matches!(common.cache_mode, Mode::Enable | Mode::Force) => {
             output.warning("there is no place for a store: set OPBUILD_CACHE_DIR or HOME; nothing is kept");
         }
         None => {}
     }
     Ok(builder)
+}
+
+/// The store as the flags have it, if there is a place for one.
+pub(crate) fn store(common: &Common) -> Option<Config> {
+    let root = common.cache_dir.clone().or_else(env::cache_dir)?;
+    Some(Config { trusted_owners: common.trusted_owners.clone(), ..Config::new(root) })
 }
 
 /// Says once for which other target descriptors were made.
@@ -117,7 +120,7 @@ pub(crate) fn interrupted(report: &BuildReport) -> String {
     format!("interrupted: {} kept, {left} not built; run it again to go on", counted(kept, "kernel"))
 }
 
-fn unreadable_json(unreadable: &[(PathBuf, anyhow::Error)]) -> Value {
+pub(crate) fn unreadable_json(unreadable: &[(PathBuf, anyhow::Error)]) -> Value {
     let one = |(file, error): &(PathBuf, anyhow::Error)| json!({ "file": file.to_string_lossy(), "error": chain(error) });
     unreadable.iter().map(one).collect()
 }

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use anyhow::bail;
 use opbuild_artifact::{Expectations, KernelMeta, Magic};
-use opbuild_descriptor::{Arg, Descriptor, MAX_INFO_BYTES, Tensor, read_info};
+use opbuild_descriptor::{
+    Arg, Descriptor, Generation, KernelName, MAX_INFO_BYTES, Tensor, VendorName, read_info,
+};
 use opbuild_digest::Digest;
 use opbuild_store::{Entry, MAX_ENTRY_BYTES};
 use opbuild_validator::{CrossCheck, cross_check, read_object, validate};
@@ -59,7 +61,10 @@ pub(crate) fn inspect(args: &InspectArgs, output: &Output) -> anyhow::Result<Ver
 fn look(path: &Path) -> anyhow::Result<Found> {
     let extension = path.extension().unwrap_or_default().to_string_lossy();
     match extension.as_ref() {
-        "info" => Ok(info(&read_file(path, MAX_INFO_BYTES)?)),
+        "info" => {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            Ok(info(&read_file(path, MAX_INFO_BYTES)?, &stem))
+        }
         "json" => {
             let object = ["o", "so"]
                 .iter()
@@ -76,13 +81,44 @@ fn look(path: &Path) -> anyhow::Result<Found> {
     }
 }
 
-fn info(bytes: &[u8]) -> Found {
+/// A descriptor, from a file that is called `stem`.
+fn info(bytes: &[u8], stem: &str) -> Found {
     let mut found = Found::new("operator descriptor");
     match read_info(bytes) {
         Err(error) => found.problems.push(error.to_string()),
-        Ok(descriptor) => describe(&mut found, &descriptor),
+        Ok(descriptor) => {
+            describe(&mut found, &descriptor);
+            names(&mut found, &descriptor, stem);
+        }
     }
     found
+}
+
+/// The names that frameworks give to the kernel, and whose name the file and the kernel bear.
+fn names(found: &mut Found, descriptor: &Descriptor, stem: &str) {
+    let borne = descriptor.envelope.fusion_op_name.as_str();
+    for (what, name) in [("kernel name is", borne), ("file name is", stem)] {
+        if !name.is_empty() {
+            found.field(what, whose(descriptor, name));
+        }
+    }
+    for generation in Generation::ALL {
+        let name = KernelName::mindspore(descriptor, generation, descriptor.device_id());
+        let name = name.map_or_else(|error| format!("none: {error}"), |name| name.to_string());
+        found.field(format!("name of {}", generation.versions()), name);
+    }
+}
+
+/// Who gave the name, as far as can be told.
+fn whose(descriptor: &Descriptor, name: &str) -> String {
+    match (descriptor.named_by(name), VendorName::parse(name)) {
+        (Some(generation), _) => format!("that of {generation}"),
+        (None, Some(VendorName::Cann { .. })) => {
+            "one of CANN, which hashes more than a descriptor says".to_owned()
+        }
+        (None, Some(form)) => format!("{form}, but of another descriptor: this one was changed since"),
+        (None, None) => "of no known form".to_owned(),
+    }
 }
 
 fn describe(found: &mut Found, descriptor: &Descriptor) {
@@ -100,7 +136,9 @@ fn describe(found: &mut Found, descriptor: &Descriptor) {
     for (at, op) in job.ops.iter().enumerate() {
         let place = |what: &str| if job.ops.len() == 1 { what.to_owned() } else { format!("op {at} {what}") };
         found.field(place("op type"), &op.op_type);
-        found.field(place("function"), format!("{} in {}", op.func_name, op.module_name));
+        let module =
+            if op.module_name.is_empty() { String::new() } else { format!(" in {}", op.module_name) };
+        found.field(place("function"), format!("{}{module}", op.func_name));
         for (at, arg) in op.inputs.iter().enumerate() {
             let tensors: Vec<String> = arg.iter().map(|input| tensor(&input.tensor)).collect();
             found.field(place(&format!("input {at}")), argument(arg, &tensors));

@@ -4,11 +4,13 @@ mod args;
 mod build;
 mod compare;
 mod env;
+mod explain;
 mod feed;
 mod input;
 mod inspect;
 mod interrupt;
 mod model;
+mod nearest;
 mod output;
 mod profile;
 mod progress;
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
     let output = Output::new(args.format);
     let verdict = match &args.command {
         Command::Build(args) => build::build(args, &output),
+        Command::Explain(args) => explain::explain(args, &output),
         Command::Run(args) => run::run(args, &output),
         Command::Inspect(args) => inspect::inspect(args, &output),
         Command::Targets => targets::targets(&output),

@@ -4,7 +4,6 @@ use std::fmt;
 
 use serde_json::{Map, Number, Value};
 
-use crate::info::InfoError;
 use crate::job::Extra;
 
 /// Where in a document: `job_content.op_list[1].shape`. Built on the stack; becomes text only in an error.
@@ -26,6 +25,44 @@ impl fmt::Display for At<'_> {
     }
 }
 
+impl At<'_> {
+    fn steps(&self) -> Vec<Step> {
+        match self {
+            At::Root => Vec::new(),
+            At::Field(parent, name) => with(parent.steps(), Step::Field((*name).to_owned())),
+            At::Item(parent, index) => with(parent.steps(), Step::Item(*index)),
+        }
+    }
+}
+
+fn with(mut steps: Vec<Step>, step: Step) -> Vec<Step> {
+    steps.push(step);
+    steps
+}
+
+/// One step of a path into a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    Field(String),
+    Item(usize),
+}
+
+/// Why a document is no descriptor, and where; the reader of the bytes adds line and column.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    /// The place: of the value that is wrong, or of the object from which a field is missing.
+    pub(crate) steps: Vec<Step>,
+    /// The same as text.
+    pub(crate) place: String,
+    pub(crate) problem: Problem,
+}
+
+#[derive(Debug)]
+pub(crate) enum Problem {
+    Missing { field: String },
+    Wrong { expected: &'static str, found: String },
+}
+
 /// An object being taken apart: what nobody takes is left over, and counts.
 pub(crate) struct Fields<'a> {
     at: At<'a>,
@@ -33,7 +70,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(crate) fn of(value: Value, at: At<'a>) -> Result<Self, InfoError> {
+    pub(crate) fn of(value: Value, at: At<'a>) -> Result<Self, Fault> {
         match value {
             Value::Object(map) => Ok(Self { at, map }),
             other => Err(wrong(at, "an object", &other)),
@@ -53,8 +90,8 @@ impl<'a> Fields<'a> {
     pub(crate) fn opt<T>(
         &mut self,
         name: &str,
-        read: impl FnOnce(Value, At<'_>) -> Result<T, InfoError>,
-    ) -> Result<Option<T>, InfoError> {
+        read: impl FnOnce(Value, At<'_>) -> Result<T, Fault>,
+    ) -> Result<Option<T>, Fault> {
         let at = At::Field(&self.at, name);
         self.map.remove(name).map(|value| read(value, at)).transpose()
     }
@@ -63,12 +100,9 @@ impl<'a> Fields<'a> {
     pub(crate) fn req<T>(
         &mut self,
         name: &str,
-        read: impl FnOnce(Value, At<'_>) -> Result<T, InfoError>,
-    ) -> Result<T, InfoError> {
-        self.opt(name, read)?.ok_or_else(|| InfoError::Missing {
-            field: At::Field(&self.at, name).to_string(),
-            object: self.at.to_string(),
-        })
+        read: impl FnOnce(Value, At<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        self.opt(name, read)?.ok_or_else(|| missing(self.at, name))
     }
 
     /// What was not taken, its names behind `prefix`.
@@ -81,37 +115,52 @@ impl<'a> Fields<'a> {
     }
 }
 
-pub(crate) fn wrong(at: At<'_>, expected: &'static str, found: &Value) -> InfoError {
-    InfoError::Wrong {
-        field: match at {
-            At::Root => "(document)".to_owned(),
-            at => at.to_string(),
-        },
-        expected,
-        found: found.to_string().chars().take(80).collect(),
+/// The field `name` is missing from the object at `at`.
+pub(crate) fn missing(at: At<'_>, name: &str) -> Fault {
+    Fault {
+        steps: at.steps(),
+        place: place(at),
+        problem: Problem::Missing { field: At::Field(&at, name).to_string() },
     }
 }
 
-pub(crate) fn string(value: Value, at: At<'_>) -> Result<String, InfoError> {
+/// Another value than `expected` stands at `at`.
+pub(crate) fn wrong(at: At<'_>, expected: &'static str, found: &Value) -> Fault {
+    Fault { steps: at.steps(), place: place(at), problem: Problem::Wrong { expected, found: short(found) } }
+}
+
+fn place(at: At<'_>) -> String {
+    match at {
+        At::Root => "(document)".to_owned(),
+        at => at.to_string(),
+    }
+}
+
+/// A value as JSON, cut to 80 characters.
+pub(crate) fn short(value: &Value) -> String {
+    value.to_string().chars().take(80).collect()
+}
+
+pub(crate) fn string(value: Value, at: At<'_>) -> Result<String, Fault> {
     match value {
         Value::String(text) => Ok(text),
         other => Err(wrong(at, "a string", &other)),
     }
 }
 
-pub(crate) fn boolean(value: Value, at: At<'_>) -> Result<bool, InfoError> {
+pub(crate) fn boolean(value: Value, at: At<'_>) -> Result<bool, Fault> {
     value.as_bool().ok_or_else(|| wrong(at, "true or false", &value))
 }
 
-pub(crate) fn int(value: Value, at: At<'_>) -> Result<i64, InfoError> {
+pub(crate) fn int(value: Value, at: At<'_>) -> Result<i64, Fault> {
     value.as_i64().ok_or_else(|| wrong(at, "a whole number of 64 bits", &value))
 }
 
 pub(crate) fn list<T>(
     value: Value,
     at: At<'_>,
-    read: impl Fn(Value, At<'_>) -> Result<T, InfoError>,
-) -> Result<Vec<T>, InfoError> {
+    read: impl Fn(Value, At<'_>) -> Result<T, Fault>,
+) -> Result<Vec<T>, Fault> {
     match value {
         Value::Array(items) => {
             items.into_iter().enumerate().map(|(index, item)| read(item, At::Item(&at, index))).collect()
@@ -120,11 +169,11 @@ pub(crate) fn list<T>(
     }
 }
 
-pub(crate) fn ints(value: Value, at: At<'_>) -> Result<Vec<i64>, InfoError> {
+pub(crate) fn ints(value: Value, at: At<'_>) -> Result<Vec<i64>, Fault> {
     list(value, at, int)
 }
 
-pub(crate) fn strings(value: Value, at: At<'_>) -> Result<Vec<String>, InfoError> {
+pub(crate) fn strings(value: Value, at: At<'_>) -> Result<Vec<String>, Fault> {
     list(value, at, string)
 }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use opbuild_digest::{Digest, Hasher};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use crate::fields::{is_whole, whole};
 use crate::job::{
@@ -96,7 +96,7 @@ fn hash_args<T>(hasher: &mut Hasher, args: &[Arg<T>], mut hash: impl FnMut(&mut 
 }
 
 /// Whether a field of an absent tensor only stands for "nothing".
-fn is_placeholder(name: &str, value: &Value) -> bool {
+pub(crate) fn is_placeholder(name: &str, value: &Value) -> bool {
     match name {
         "name" => true,
         "shape" => value == "NULL",
@@ -150,8 +150,7 @@ fn hash_tensor(hasher: &mut Hasher, tensor: &Tensor) {
         None => {
             hasher.list(shape.len());
             for dim in shape {
-                // A dynamic dimension without a range may be anything from 1 up.
-                let [least, greatest] = if *dim < 0 { [1, -1] } else { [*dim, *dim] };
+                let [least, greatest] = Tensor::range_of(*dim);
                 hasher.i64(least);
                 hasher.i64(greatest);
             }
@@ -199,10 +198,31 @@ fn hash_attr(hasher: &mut Hasher, attr: &Attr) {
     hasher.str(name);
     hasher.str(dtype);
     hasher.bool(valid.unwrap_or(true));
-    // A float32 counts by its 32 bits, however many digits were printed.
-    let single = dtype.contains("float32") || dtype == "float" || dtype == "list_float";
-    hash_attr_value(hasher, value, single);
+    hash_attr_value(hasher, value, is_single(dtype));
     hash_extra(hasher, extra);
+}
+
+/// Whether numbers of an attribute of this type have 32 bits.
+pub(crate) fn is_single(dtype: &str) -> bool {
+    dtype.contains("float32") || dtype == "float" || dtype == "list_float"
+}
+
+/// A float as it counts: a float32 by its 32 bits, however many digits were printed.
+#[derive(PartialEq, Eq)]
+pub(crate) enum FloatBits {
+    Single(u32),
+    Double(u64),
+}
+
+impl FloatBits {
+    pub(crate) fn of(value: f64, single: bool) -> Self {
+        let short = value as f32;
+        // One that only overflows to infinity is not infinity.
+        match single && short.is_infinite() == value.is_infinite() {
+            true => Self::Single(short.to_bits()),
+            false => Self::Double(value.to_bits()),
+        }
+    }
 }
 
 fn hash_attr_value(hasher: &mut Hasher, value: &AttrValue, single: bool) {
@@ -211,17 +231,16 @@ fn hash_attr_value(hasher: &mut Hasher, value: &AttrValue, single: bool) {
         AttrValue::Bool(value) => hasher.bool(*value),
         AttrValue::Int(value) => hasher.i64(*value),
         AttrValue::UInt(value) => hasher.u64(*value),
-        // One that only overflows to infinity is not infinity.
-        AttrValue::Float(float)
-            if single && (float.value() as f32).is_infinite() == float.value().is_infinite() =>
-        {
-            hasher.str("f32");
-            hasher.u64(u64::from((float.value() as f32).to_bits()));
-        }
-        AttrValue::Float(float) => {
-            hasher.str("f64");
-            hasher.u64(float.value().to_bits());
-        }
+        AttrValue::Float(float) => match FloatBits::of(float.value(), single) {
+            FloatBits::Single(bits) => {
+                hasher.str("f32");
+                hasher.u64(u64::from(bits));
+            }
+            FloatBits::Double(bits) => {
+                hasher.str("f64");
+                hasher.u64(bits);
+            }
+        },
         AttrValue::Str(text) => {
             hasher.str("text");
             hasher.str(text);
@@ -245,20 +264,40 @@ where
     }
 }
 
+/// A number of JSON as it counts: by its value, however it is spelled.
+#[derive(PartialEq, Eq)]
+pub(crate) enum JsonNumber<'a> {
+    Int(i64),
+    UInt(u64),
+    Float(u64),
+    /// Too great for any of them, or to stay what it is as a float.
+    Text(&'a str),
+}
+
+impl<'a> JsonNumber<'a> {
+    pub(crate) fn of(number: &'a Number) -> Self {
+        match (whole(number), number.as_f64()) {
+            (Some(Ok(int)), _) => Self::Int(int),
+            (Some(Err(int)), _) => Self::UInt(int),
+            (None, Some(float)) if !is_whole(number) => Self::Float(float.to_bits()),
+            _ => Self::Text(number.as_str()),
+        }
+    }
+}
+
 /// Hashes JSON by value: spelling of numbers and order of keys do not count.
 fn hash_json(hasher: &mut Hasher, value: &Value) {
     match value {
         Value::Null => hasher.option(false),
         Value::Bool(value) => hasher.bool(*value),
-        Value::Number(number) => match (whole(number), number.as_f64()) {
-            (Some(Ok(int)), _) => hasher.i64(int),
-            (Some(Err(int)), _) => hasher.u64(int),
-            (None, Some(float)) if !is_whole(number) => {
+        Value::Number(number) => match JsonNumber::of(number) {
+            JsonNumber::Int(int) => hasher.i64(int),
+            JsonNumber::UInt(int) => hasher.u64(int),
+            JsonNumber::Float(bits) => {
                 hasher.str("f64");
-                hasher.u64(float.to_bits());
+                hasher.u64(bits);
             }
-            // Too great for any of them, or to stay what it is as a float: its text.
-            _ => hasher.bytes(number.as_str().as_bytes()),
+            JsonNumber::Text(text) => hasher.bytes(text.as_bytes()),
         },
         Value::String(text) => {
             hasher.str("text");

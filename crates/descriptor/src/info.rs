@@ -5,7 +5,9 @@ use std::fmt;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::{BuildSpec, Envelope, Job, read, write};
+use crate::fields::{Fault, Problem, short};
+use crate::locate::locate;
+use crate::{BuildSpec, Envelope, Job, akg, op_info, read, write};
 
 /// The largest `.info` that is read: 16 MiB. Real ones have kilobytes; the largest fused ones some hundred.
 pub const MAX_INFO_BYTES: u64 = 16 << 20;
@@ -21,17 +23,68 @@ pub struct Descriptor {
     pub envelope: Envelope,
 }
 
-/// A generation of `.info` files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// A generation of `.info` files, and of the names that go with them.
+///
+/// r1.5 and later write one form of file; what tells them apart is how they make names. Those of r1.2 and older are
+/// known for single operators: what they wrote of fused ones is not documented, and is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Generation {
-    /// MindSpore r1.5 and later: the whole compile request, with `job_content`.
+    /// MindSpore r1.0 and r1.1: the fields that their names hash, and no others.
+    R1_0,
+    /// MindSpore r1.2: `op_info` beside `SocInfo`.
+    R1_2,
+    /// MindSpore r1.5: the whole compile request, with `job_content`.
+    R1_5,
+    /// MindSpore r1.6 to r2.0: the same; `output_data_desc` no longer is in names.
+    R1_6,
+    /// MindSpore r2.1 and later: the same; `SocInfo` is in names.
+    R2_1,
+    /// AKG, the graph kernel compiler: `op_desc` and `platform`.
+    Akg,
+}
+
+impl Generation {
+    /// All of them, the oldest first.
+    pub const ALL: [Self; 6] = [Self::R1_0, Self::R1_2, Self::R1_5, Self::R1_6, Self::R2_1, Self::Akg];
+
+    /// The versions of the framework, in a few words.
+    pub const fn versions(self) -> &'static str {
+        match self {
+            Self::R1_0 => "r1.0 and r1.1",
+            Self::R1_2 => "r1.2",
+            Self::R1_5 => "r1.5",
+            Self::R1_6 => "r1.6 to r2.0",
+            Self::R2_1 => "r2.1 and later",
+            Self::Akg => "AKG",
+        }
+    }
+
+    /// How its files are laid out.
+    pub(crate) fn form(self) -> Form {
+        match self {
+            Self::R1_0 | Self::R1_2 => Form::OpInfo,
+            Self::R1_5 | Self::R1_6 | Self::R2_1 => Form::JobContent,
+            Self::Akg => Form::Akg,
+        }
+    }
+}
+
+/// The layout of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    OpInfo,
     JobContent,
+    Akg,
 }
 
 impl fmt::Display for Generation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let versions = self.versions();
         match self {
-            Self::JobContent => f.write_str("MindSpore r1.5 or later (job_content)"),
+            Self::R1_0 => write!(f, "MindSpore {versions} (op_info alone)"),
+            Self::R1_2 => write!(f, "MindSpore {versions} (op_info)"),
+            Self::R1_5 | Self::R1_6 | Self::R2_1 => write!(f, "MindSpore {versions} (job_content)"),
+            Self::Akg => f.write_str(versions),
         }
     }
 }
@@ -73,30 +126,49 @@ pub enum InfoError {
     /// JSON of another shape than any known generation.
     #[error(
         "not a descriptor of a known generation: expected an object with `job_content` (MindSpore r1.5 or later), \
-         found {found}"
+         `op_info` (r1.2), `inputs` and `outputs` (r1.0, r1.1) or `op_desc` (AKG), found {found}"
     )]
     Generation {
         /// What the document is.
         found: String,
     },
     /// A field that must be there is not.
-    #[error("field `{field}` is missing from `{object}`")]
+    #[error("field `{field}` is missing from `{object}`, which begins at line {line} column {column}")]
     Missing {
         /// The field's place.
         field: String,
         /// The object it is missing from.
         object: String,
+        /// Where that begins, from 1.
+        line: usize,
+        /// Where in its line, in bytes, from 1.
+        column: usize,
     },
     /// A field of another type than the format has.
-    #[error("field `{field}`: expected {expected}, found {found}")]
+    #[error("field `{field}` at line {line} column {column}: expected {expected}, found {found}")]
     Wrong {
         /// The field's place.
         field: String,
+        /// Where its value begins, from 1.
+        line: usize,
+        /// Where in its line, in bytes, from 1.
+        column: usize,
         /// What may stand there.
         expected: &'static str,
         /// What stands there, cut to 80 characters.
         found: String,
     },
+}
+
+impl InfoError {
+    fn at(fault: Fault, bytes: &[u8]) -> Self {
+        let Fault { steps, place, problem } = fault;
+        let (line, column) = locate(bytes, &steps);
+        match problem {
+            Problem::Missing { field } => Self::Missing { field, object: place, line, column },
+            Problem::Wrong { expected, found } => Self::Wrong { field: place, line, column, expected, found },
+        }
+    }
 }
 
 /// Reads an `.info` file of any known generation.
@@ -116,23 +188,36 @@ pub fn read_info(bytes: &[u8]) -> Result<Descriptor, InfoError> {
         column: error.column(),
         problem: error.to_string(),
     })?;
-    match &document {
-        Value::Object(map) if map.contains_key("job_content") => read::job_content(document),
-        Value::Object(map) => {
-            let names: Vec<String> = map.keys().take(8).map(|name| name.chars().take(40).collect()).collect();
-            Err(InfoError::Generation { found: format!("an object with the fields {names:?}") })
-        }
-        other => Err(InfoError::Generation { found: other.to_string().chars().take(80).collect() }),
-    }
+    let Value::Object(map) = &document else {
+        return Err(InfoError::Generation { found: short(&document) });
+    };
+    let read = if map.contains_key("job_content") {
+        read::job_content(document)
+    } else if map.contains_key("op_info") {
+        op_info::read(document, Generation::R1_2)
+    } else if map.contains_key("op_desc") {
+        akg::read(document)
+    } else if map.contains_key("inputs") && map.contains_key("outputs") {
+        op_info::read(document, Generation::R1_0)
+    } else {
+        let names: Vec<String> = map.keys().take(8).map(|name| name.chars().take(40).collect()).collect();
+        return Err(InfoError::Generation { found: format!("an object with the fields {names:?}") });
+    };
+    read.map_err(|fault| InfoError::at(fault, bytes))
 }
 
-/// Writes a descriptor as its generation's framework does: sorted keys, four spaces, a newline at the end.
+/// Writes a descriptor as its generation's framework does: sorted keys and a newline at the end; from r1.5 on with four
+/// spaces, before and by AKG in one line.
 ///
 /// What was read with [`read_info`] comes back equal, number tokens included, with `Data` ops first; a field that the
 /// framework always writes is there even if it was not before. A descriptor that a program made is written in the
-/// newest generation, its tensors named by position.
+/// form of r1.5 and later, its tensors named by position; so is a job of several operators that was of r1.2 or older,
+/// which cannot hold it.
 pub fn write_info(descriptor: &Descriptor) -> String {
-    match descriptor.envelope.generation {
-        Some(Generation::JobContent) | None => write::job_content(descriptor),
+    let one_op = descriptor.job.ops.len() == 1;
+    match descriptor.envelope.generation.map(Generation::form) {
+        Some(Form::OpInfo) if one_op => write::one_line(&op_info::write(descriptor)),
+        Some(Form::Akg) => write::one_line(&akg::write(descriptor)),
+        _ => write::indented(&write::job_content(descriptor)),
     }
 }

@@ -110,6 +110,20 @@ impl<T> Arg<T> {
             Self::Absent(_) => [].iter(),
         }
     }
+
+    /// The same, to change them.
+    pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
+        match self {
+            Self::One(tensor) => std::slice::from_mut(tensor).iter_mut(),
+            Self::Many(tensors) => tensors.iter_mut(),
+            Self::Absent(_) => [].iter_mut(),
+        }
+    }
+
+    /// Whether nothing is given here.
+    pub const fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent(_))
+    }
 }
 
 /// What a descriptor says of an optional tensor that is not given.
@@ -194,6 +208,12 @@ impl Tensor {
             slice: SliceFields::default(),
             extra: Extra::new(),
         }
+    }
+
+    /// What [`range`](Self::range) means for a dimension if it is absent: the dimension itself; a dynamic one may be
+    /// anything from 1 up.
+    pub(crate) const fn range_of(dim: i64) -> [i64; 2] {
+        if dim < 0 { [1, -1] } else { [dim, dim] }
     }
 }
 

@@ -10,21 +10,9 @@
 //! A [`Key`] is made of [`KeyParts`]: job, spec, toolchain, and the operator's own sources. Each part has its digest,
 //! so that a miss can say which one moved. [`KernelName`] follows from the key.
 //!
-//! # What counts
-//!
-//! | field of the `.info` (r1.5 and later) | part | why |
-//! |---|---|---|
-//! | `op_list`: `type`, `func_name`, `module_name`, flags, `pattern`, `attrs` | job | the compiler reads them |
-//! | tensors: types, formats, shapes, `range`, `param_type`, constants, L1 and slice fields | job | the compiler reads them |
-//! | which input is fed by which output | job | topology of a fused kernel |
-//! | `l1_size` | job | bounds L1 fusion |
-//! | `SocInfo`: `socVersion`, `coreNum`, modes, `op_debug_level`, ... | spec | as the backend resolves them |
-//! | unknown fields, at every level | job, or spec inside `SocInfo` | a wrong hit is worse than a lost one |
-//! | `py_module_path` | none | an install folder; the source found there counts as *op sources* |
-//! | `name`, `ori_name`, `op_name`, `full_name`, `fusion_op_name`, `graph_name`, `scope_id` | envelope | names do not change code |
-//! | `job_id`, `source_id`, `job_type`, `SocInfo.deviceId`, `op_debug_dir`, `kernel_meta_temp_dir` | envelope | who asked, from where |
-//!
-//! This version reads and writes the `job_content` form (MindSpore r1.5 and later).
+//! [`read_info`] knows the `.info` files of every [`Generation`] of MindSpore and AKG; [`write_info`] gives back what was
+//! read, number tokens included. [`KernelName::mindspore`] makes the names by which these frameworks look for kernels,
+//! [`VendorName`] takes them apart, and [`Diff`] says what is different between two jobs.
 //!
 //! ```
 //! let text = include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info");
@@ -32,19 +20,42 @@
 //! assert_eq!(descriptor.job.ops[0].op_type, "Square");
 //! assert_eq!(descriptor.spec.target, "Ascend910A");
 //! assert_eq!(descriptor.envelope.fusion_op_name, "square_12484080525657478220_2");
-//! # Ok::<(), opbuild_descriptor::InfoError>(())
+//! assert_eq!(descriptor.kernel_meta_stem()?.as_str(), "square_12484080525657478220_2");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+#![doc = include_str!("what_counts.md")]
 
+mod akg;
+mod borne;
+mod desc;
+mod diff;
+mod dump;
 mod fields;
+mod fuzz;
+mod grisu;
 mod hash;
+mod ignored;
 mod info;
 mod job;
 mod key;
+mod link;
+mod locate;
+mod murmur;
 mod name;
+mod op_info;
+mod powers;
 mod read;
 mod spec;
+mod spell;
+mod vendor;
 mod write;
 
+pub use borne::VendorName;
+pub use diff::{Change, Diff};
+#[doc(hidden)]
+pub use fuzz::fuzz;
+pub use ignored::{IGNORED_FIELDS, IgnoredField};
 pub use info::{Descriptor, Generation, InfoError, MAX_INFO_BYTES, read_info, write_info};
 pub use job::{
     Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Float, Input, Job, Op, OpFlags, SliceFields,
@@ -53,3 +64,4 @@ pub use job::{
 pub use key::{KEY_SCHEMA, Key, KeyParts};
 pub use name::KernelName;
 pub use spec::{BuildSpec, DtypeFields, EffectiveSpec, Envelope, OpLabels, TensorLabel};
+pub use vendor::NameError;

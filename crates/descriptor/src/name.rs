@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use crate::{Job, Key};
+use crate::{Job, Key, NameError};
 
 /// The name of a kernel: the stem of its files, and the beginning of its symbol.
 ///
 /// `{func}_{u64}`, or `te_fusion_{func}_{func}_{u64}` for several fused operators, where the number is the first 64
-/// bits of the key in decimal. It matches `[A-Za-z0-9_]+`, has at most 200 bytes, and is the same for every rank.
+/// bits of the key in decimal. It matches `[A-Za-z0-9_]+`, has at most 200 bytes, and is the same for every rank. Names
+/// that frameworks give, from [`KernelName::mindspore`], follow their rules, and may be a little longer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KernelName(String);
 
@@ -40,6 +41,18 @@ impl KernelName {
             _ => "te_fusion_",
         };
         Self(format!("{prefix}{funcs}_{}", key.digest().prefix_u64()))
+    }
+
+    /// Bytes of a vendor's name: with a suffix, it still is the name of a file.
+    pub(crate) const MAX_VENDOR_BYTES: usize = 240;
+
+    /// A vendor's name, which is as long as it is. It too matches `[A-Za-z0-9_]+`.
+    pub(crate) fn from_vendor(name: String) -> Result<Self, NameError> {
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        if name.is_empty() || name.len() > Self::MAX_VENDOR_BYTES || !name.bytes().all(is_word) {
+            return Err(NameError::not_a_name(&name));
+        }
+        Ok(Self(name))
     }
 
     /// The symbol of the kernel when its shapes are static.

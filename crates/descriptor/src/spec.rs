@@ -91,6 +91,8 @@ pub struct Envelope {
     pub data: Vec<OpLabels>,
     /// Names of the operators and of their tensors, in the order of [`crate::Job::ops`].
     pub ops: Vec<OpLabels>,
+    /// [`IGNORED_FIELDS`](crate::IGNORED_FIELDS) of the document, as written.
+    pub ignored: BTreeMap<String, Value>,
 }
 
 /// Names of one operator and its tensors.
@@ -110,6 +112,10 @@ pub struct OpLabels {
     pub output_data_desc: bool,
     /// The file repeats the attributes' values as `attr_desc`.
     pub attr_desc: bool,
+    /// The file says `null` where the attributes would stand.
+    pub null_attrs: bool,
+    /// [`IGNORED_FIELDS`](crate::IGNORED_FIELDS) of the operator, as written.
+    pub ignored: BTreeMap<String, Value>,
 }
 
 /// Name and spelling of one tensor.

@@ -1,16 +1,20 @@
 //! The writer of `job_content` descriptors (MindSpore r1.5 and later).
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::str::FromStr;
 
 use serde::Serialize;
 use serde_json::{Map, Number, Value};
 
+use crate::desc::AttrWords;
+use crate::grisu;
 use crate::info::Descriptor;
-use crate::job::{Arg, Attr, AttrValue, Extra, Float, Input, Job, Op, Source, Tensor};
+use crate::job::{Absent, Arg, Attr, AttrValue, Extra, Float, Input, Job, Op, Source, Tensor};
+use crate::link::{SHARED_NAMES, place};
 use crate::spec::{BuildSpec, DtypeFields, Envelope, OpLabels, TensorLabel};
 
-pub(crate) fn job_content(descriptor: &Descriptor) -> String {
+pub(crate) fn job_content(descriptor: &Descriptor) -> Value {
     let Descriptor { job, spec, envelope } = descriptor;
     let mut top = Map::new();
     let mut content = Map::new();
@@ -39,11 +43,11 @@ pub(crate) fn job_content(descriptor: &Descriptor) -> String {
     let made_here = envelope.generation.is_none() && envelope.job_type.is_empty();
     let job_type = if made_here { "Compile" } else { &envelope.job_type };
     top.insert("job_type".into(), job_type.into());
-    pretty(&Value::Object(top))
+    Value::Object(top)
 }
 
-/// JSON as MindSpore formats it: sorted keys, four spaces, a newline at the end.
-fn pretty(value: &Value) -> String {
+/// JSON as MindSpore formats it from r1.5 on: sorted keys, four spaces, a newline at the end.
+pub(crate) fn indented(value: &Value) -> String {
     let mut bytes = Vec::with_capacity(8192);
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     let written = value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, formatter));
@@ -52,7 +56,12 @@ fn pretty(value: &Value) -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-fn soc_info(spec: &BuildSpec, envelope: &Envelope) -> Value {
+/// JSON as MindSpore formatted it before, and AKG does: sorted keys, one line, a newline at the end.
+pub(crate) fn one_line(value: &Value) -> String {
+    format!("{value}\n")
+}
+
+pub(crate) fn soc_info(spec: &BuildSpec, envelope: &Envelope) -> Value {
     let mut map: Map<String, Value> = spec.options.clone().into_iter().collect();
     for (name, value) in &envelope.soc_info {
         // The level as written only stands in for the 0 that it means.
@@ -64,24 +73,31 @@ fn soc_info(spec: &BuildSpec, envelope: &Envelope) -> Value {
     Value::Object(map)
 }
 
-fn op_list(descriptor: &Descriptor) -> Value {
-    let Descriptor { job, spec: _, envelope } = descriptor;
-    let positional;
-    let (data_labels, op_labels) = match fit(job, envelope) {
-        true => (&envelope.data, &envelope.ops),
+/// Names of `Data` ops, or of operators.
+type Names<'a> = Cow<'a, [OpLabels]>;
+
+/// The envelope's names if they fit the job, else names by position.
+pub(crate) fn labels<'a>(job: &Job, envelope: &'a Envelope) -> (Names<'a>, Names<'a>) {
+    match fit(job, envelope) {
+        true => (Cow::Borrowed(&*envelope.data), Cow::Borrowed(&*envelope.ops)),
         false => {
-            positional = positional_labels(job);
-            (&positional.0, &positional.1)
+            let (data, ops) = positional_labels(job);
+            (data.into(), ops.into())
         }
-    };
-    let data = job.data.iter().zip(data_labels).map(|(data, labels)| {
+    }
+}
+
+pub(crate) fn op_list(descriptor: &Descriptor) -> Value {
+    let Descriptor { job, spec: _, envelope } = descriptor;
+    let (data_labels, op_labels) = labels(job, envelope);
+    let data = job.data.iter().zip(data_labels.iter()).map(|(data, labels)| {
         let mut map = object(&data.extra);
         put_names(&mut map, labels);
         map.insert("type".into(), "Data".into());
         map.insert("output_desc".into(), described(&data.outputs, &labels.outputs, |tensor| tensor));
         Value::Object(map)
     });
-    let ops = job.ops.iter().zip(op_labels).map(|(op, labels)| compute_op(op, labels));
+    let ops = job.ops.iter().zip(op_labels.iter()).map(|(op, labels)| compute_op(op, labels));
     data.chain(ops).collect()
 }
 
@@ -113,8 +129,8 @@ fn compute_op(op: &Op, labels: &OpLabels) -> Value {
     if labels.output_data_desc {
         put("output_data_desc", nameless(outputs, &labels.outputs));
     }
-    if let Some(attrs) = attrs {
-        put("attrs", attrs.iter().map(attr).collect());
+    if let Some(attrs) = attr_list(attrs.as_deref(), labels, &AttrWords::MINDSPORE) {
+        put("attrs", attrs);
     }
     if labels.attr_desc {
         put("attr_desc", attr_desc(attrs.as_deref().unwrap_or_default()));
@@ -129,7 +145,7 @@ fn put_names(map: &mut Map<String, Value>, labels: &OpLabels) {
     map.extend(labels.op_name.clone().map(|name| ("op_name".to_owned(), name.into())));
 }
 
-fn object(extra: &Extra) -> Map<String, Value> {
+pub(crate) fn object(extra: &Extra) -> Map<String, Value> {
     extra.clone().into_iter().collect()
 }
 
@@ -140,16 +156,22 @@ fn described<T>(args: &[Arg<T>], labels: &[TensorLabel], of: impl Fn(&T) -> &Ten
     let args = args.iter().map(|arg| match arg {
         Arg::One(item) => one(item),
         Arg::Many(items) => items.iter().map(&mut one).collect(),
-        Arg::Absent(absent) => {
-            let mut map = object(&absent.extra);
-            if !absent.param_type.is_empty() {
-                map.insert("param_type".into(), absent.param_type.as_str().into());
-            }
+        Arg::Absent(item) => {
+            let mut map = absent(item);
             map.entry("shape").or_insert_with(|| "NULL".into());
             Value::Object(map)
         }
     });
     args.collect()
+}
+
+/// What a file says of a tensor that is not given.
+pub(crate) fn absent(absent: &Absent) -> Map<String, Value> {
+    let mut map = object(&absent.extra);
+    if !absent.param_type.is_empty() {
+        map.insert("param_type".into(), absent.param_type.as_str().into());
+    }
+    map
 }
 
 /// `output_data_desc`: the outputs once more, without their names.
@@ -158,7 +180,7 @@ pub(crate) fn nameless(outputs: &[Arg<Tensor>], labels: &[TensorLabel]) -> Value
     described(outputs, &labels, |tensor| tensor)
 }
 
-fn tensor(tensor: &Tensor, label: &TensorLabel) -> Value {
+pub(crate) fn tensor(tensor: &Tensor, label: &TensorLabel) -> Value {
     let Tensor {
         dtype,
         format,
@@ -209,12 +231,21 @@ fn tensor(tensor: &Tensor, label: &TensorLabel) -> Value {
     Value::Object(map)
 }
 
-fn attr(attr: &Attr) -> Value {
+/// The attributes as they stand in a file, if they do.
+pub(crate) fn attr_list(attrs: Option<&[Attr]>, labels: &OpLabels, words: &AttrWords) -> Option<Value> {
+    match attrs {
+        None => labels.null_attrs.then_some(Value::Null),
+        Some(attrs) => Some(attrs.iter().map(|item| attr(item, words)).collect()),
+    }
+}
+
+fn attr(attr: &Attr, words: &AttrWords) -> Value {
     let Attr { name, dtype, value, valid, extra } = attr;
-    let mut map = object(extra);
+    let own = |name: &str| name.strip_prefix(words.prefix).unwrap_or(name).to_owned();
+    let mut map: Map<String, Value> = extra.iter().map(|(name, value)| (own(name), value.clone())).collect();
     map.insert("name".into(), name.as_str().into());
     if !dtype.is_empty() {
-        map.insert("dtype".into(), dtype.as_str().into());
+        map.insert(words.dtype.into(), dtype.as_str().into());
     }
     if *value != AttrValue::Null {
         map.insert("value".into(), attr_value(value));
@@ -248,27 +279,15 @@ fn float(float: &Float) -> Value {
         return Value::Number(number);
     }
     match float.value() {
-        value if value.is_finite() => Value::from(value),
-        value if value.is_nan() => Value::Null,
-        value if value > 0.0 => "inf".into(),
-        _ => "-inf".into(),
-    }
-}
-
-/// The name in [`Job::extra`] under which tensors stand that share a name.
-pub(crate) const SHARED_NAMES: &str = "(shared names)";
-
-/// A tensor's place, as it stands under [`SHARED_NAMES`].
-pub(crate) fn place(source: Source) -> Value {
-    match source {
-        Source::Data { data, tensor } => vec![Value::from("data"), data.into(), tensor.into()].into(),
-        Source::Op { op, output } => vec![Value::from("op"), op.into(), output.into()].into(),
-        Source::Free(number) => vec![Value::from("free"), number.into()].into(),
+        f64::INFINITY => "inf".into(),
+        f64::NEG_INFINITY => "-inf".into(),
+        // What is no number is printed as null.
+        value => grisu::print(value).parse().map_or(Value::Null, Value::Number),
     }
 }
 
 /// Whether an envelope's labels are as many as the job has tensors.
-fn fit(job: &Job, envelope: &Envelope) -> bool {
+pub(crate) fn fit(job: &Job, envelope: &Envelope) -> bool {
     fn count<T>(args: &[Arg<T>]) -> usize {
         args.iter().flat_map(Arg::iter).count()
     }
@@ -285,7 +304,7 @@ fn fit(job: &Job, envelope: &Envelope) -> bool {
 }
 
 /// Names by position, for a job that no framework has named: `x_0`, `x_1`, ... and `y_0_0`, `y_1_0`, ...
-fn positional_labels(job: &Job) -> (Vec<OpLabels>, Vec<OpLabels>) {
+pub(crate) fn positional_labels(job: &Job) -> (Vec<OpLabels>, Vec<OpLabels>) {
     let mut shared = HashMap::new();
     for pair in job.extra.get(SHARED_NAMES).and_then(Value::as_array).into_iter().flatten() {
         shared.insert(pair[0].to_string(), pair[1].to_string());

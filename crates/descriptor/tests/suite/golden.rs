@@ -7,7 +7,7 @@ use opbuild_descriptor::{
 use opbuild_digest::Fingerprint;
 use serde_json::json;
 
-use crate::tree::{EXAMPLE, RICH, read};
+use crate::tree::{COMPOSITE, EXAMPLE, OLDER, OLDEST, RICH, read};
 
 const GOLDEN: &str = include_str!("../../../../fixtures/keys/golden.txt");
 
@@ -131,6 +131,9 @@ fn keys_are_what_they_were() {
         ("dynamic", dynamic()),
         ("fused", fused()),
         ("unusual", unusual()),
+        ("older", read(OLDER).job),
+        ("oldest", read(OLDEST).job),
+        ("composite", read(COMPOSITE).job),
     ];
     let made: Vec<String> = cases.iter().map(|(case, job)| line(case, job)).collect();
     let golden: Vec<&str> = GOLDEN.lines().filter(|line| !line.starts_with('#')).collect();

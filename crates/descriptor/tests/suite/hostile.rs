@@ -68,10 +68,8 @@ fn other_generations_are_named() {
         InfoError::Generation { found } => found,
         other => panic!("{other}"),
     };
-    let older = r#"{"platform":"TBE","SocInfo":{},"op_info":{},"impl_path":""}"#;
-    assert!(found(older).contains("op_info"), "{}", found(older));
-    let akg = r#"{"platform":"AKG","op_desc":[],"process":"cpu","composite":true}"#;
-    assert!(found(akg).contains("op_desc"), "{}", found(akg));
+    let fused = r#"{"fusion_op":{"op_list":[]},"graph_id":0,"l1_size":-1}"#;
+    assert!(found(fused).contains("fusion_op"), "{}", found(fused));
     assert!(found("{}").contains("an object"));
     for (text, words) in
         [("[1,2]", "[1,2]"), ("null", "null"), ("\"job_content\"", "job_content"), ("7", "7")]
@@ -83,9 +81,16 @@ fn other_generations_are_named() {
     assert!(found(&format!("\"{}\"", "n".repeat(1 << 20))).len() < 1000);
 }
 
+/// The error for `value` at the place `at`, without line and column, which are the value's.
 fn error_at(at: &str, value: Value) -> String {
-    let found = read_value(&with(&parse(RICH), at, value));
-    found.expect_err(at).to_string()
+    let changed = with(&parse(RICH), at, value);
+    let error = read_value(&changed).expect_err(at);
+    let InfoError::Wrong { line, column, .. } = &error else { panic!("{at}: {error}") };
+    let whole = changed.to_string();
+    let nearest = at.match_indices('/').map(|(end, _)| &at[..end]).skip(1).chain([at]);
+    let begins = |at: &str| whole[column - 1..].starts_with(&changed.pointer(at).unwrap().to_string());
+    assert!(*line == 1 && nearest.into_iter().any(begins), "{at}: {error}");
+    error.to_string().replace(&format!(" at line {line} column {column}"), "")
 }
 
 #[test]
@@ -146,7 +151,19 @@ fn errors_name_the_place() {
     let missing = without(&parse(RICH), "/job_content/op_list/6/input_desc/0/shape").unwrap();
     let error = read_value(&missing).unwrap_err().to_string();
     let place = "job_content.op_list[6].input_desc[0]";
-    assert_eq!(error, format!("field `{place}.shape` is missing from `{place}`"));
+    let column = missing
+        .to_string()
+        .find(&missing.pointer("/job_content/op_list/6/input_desc/0").unwrap().to_string());
+    let column = column.unwrap() + 1;
+    assert_eq!(
+        error,
+        format!("field `{place}.shape` is missing from `{place}`, which begins at line 1 column {column}")
+    );
+    // Over several lines, too.
+    let error = read_info(EXAMPLE.replace("\"l1_size\": -1", "\"l1_size\":\n  []").as_bytes()).unwrap_err();
+    let lines = EXAMPLE[..EXAMPLE.find("\"l1_size\"").unwrap()].matches('\n').count();
+    let place = format!("field `job_content.l1_size` at line {} column 3: ", lines + 2);
+    assert!(error.to_string().starts_with(&place), "{error}");
     // What is found is quoted, but not at any length.
     assert!(error_at("/job_content/op_list", json!("x".repeat(1 << 20))).len() < 200);
 }
@@ -156,7 +173,7 @@ fn huge_numbers_are_refused_where_they_mean_something() {
     let great = format!("1{}", "0".repeat(400));
     for token in [great.as_str(), "9223372036854775808", "-9223372036854775809", "1e2", "1.0", "1e999"] {
         let error = error_at("/job_content/op_list/6/input_desc/0/shape/0", parse(token));
-        assert!(error.starts_with("field `job_content.op_list[6].input_desc[0].shape[0]`"), "{error}");
+        assert!(error.starts_with("field `job_content.op_list[6].input_desc[0].shape[0]`:"), "{error}");
     }
     let attr = "/job_content/op_list/5/attrs";
     for token in ["1e999", "-1e999", great.as_str()] {

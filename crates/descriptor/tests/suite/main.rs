@@ -1,9 +1,19 @@
 //! What descriptors promise: they come back as they were, and what counts in a key is what changes code.
 
 #[cfg(test)]
+mod attacks;
+#[cfg(test)]
+mod counting;
+#[cfg(test)]
+mod diff;
+#[cfg(test)]
+mod generations;
+#[cfg(test)]
 mod golden;
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod ignored;
 #[cfg(test)]
 mod names;
 #[cfg(test)]
@@ -18,3 +28,5 @@ mod spelling;
 mod table;
 #[cfg(test)]
 mod tree;
+#[cfg(test)]
+mod vendor;

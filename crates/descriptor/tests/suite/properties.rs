@@ -1,10 +1,13 @@
 //! What holds for any input.
 
-use opbuild_descriptor::{Descriptor, Envelope, Op, OpLabels, TensorLabel, read_info, write_info};
+use opbuild_descriptor::{
+    Descriptor, Diff, Envelope, Generation, KernelName, Op, OpLabels, TensorLabel, VendorName, fuzz,
+    read_info, write_info,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::tree::{EXAMPLE, RICH, parse, paths, read, with, without};
+use crate::tree::{COMPOSITE, EXAMPLE, OLDER, OLDEST, RICH, parse, paths, read, with, without};
 
 /// JSON with the keys of each object in an order that `seed` chooses.
 fn shuffled(value: &Value, seed: &mut u64) -> String {
@@ -89,12 +92,30 @@ struct Document(&'static str);
 /// Failures name the document, and do not print it.
 impl std::fmt::Debug for Document {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0 == EXAMPLE { "EXAMPLE" } else { "RICH" })
+        f.write_str(match self.0 {
+            EXAMPLE => "EXAMPLE",
+            RICH => "RICH",
+            OLDER => "OLDER",
+            OLDEST => "OLDEST",
+            _ => "COMPOSITE",
+        })
     }
 }
 
 fn document() -> impl Strategy<Value = Document> {
-    prop_oneof![Just(Document(EXAMPLE)), Just(Document(RICH))]
+    proptest::sample::select([EXAMPLE, RICH, OLDER, OLDEST, COMPOSITE].map(Document).to_vec())
+}
+
+/// The two whose layout is that of r1.5 and later.
+fn newer_document() -> impl Strategy<Value = Document> {
+    proptest::sample::select([EXAMPLE, RICH].map(Document).to_vec())
+}
+
+/// What two jobs have different is what their digests say.
+fn differ_by_digest(old: &Descriptor, new: &Descriptor) -> Result<(), TestCaseError> {
+    let diff = Diff::of_jobs(&old.job, &new.job);
+    prop_assert_eq!(diff.is_empty(), old.job.digest() == new.job.digest(), "{}", diff);
+    Ok(())
 }
 
 proptest! {
@@ -127,6 +148,7 @@ proptest! {
             soc_info: [(names[4].clone(), json!(names[5]))].into(),
             data: names[6..8].iter().map(labels).collect(),
             ops: names[8..].iter().map(labels).collect(),
+            ignored: [(names[10].clone(), json!(id))].into(),
         };
         prop_assert_eq!(after.job.digest(), before.job.digest());
         for op in &mut after.job.ops {
@@ -135,9 +157,54 @@ proptest! {
         prop_assert_eq!(after.job.digest(), before.job.digest());
     }
 
+    /// The same in files of r1.2 and of AKG.
+    #[test]
+    fn who_asked_changes_no_older_key(name in ".*", id in any::<i64>()) {
+        let of_r1_2 = [
+            ("/impl_path", json!(name)),
+            ("/op_info/dynamic_index", json!(id)),
+            ("/op_info/full_name", json!(name)),
+            ("/op_info/graph_id", json!(id)),
+            ("/op_info/kernel_name", json!(name)),
+            ("/op_info/py_module_path", json!(name)),
+            ("/op_info/inputs/0/0/name", json!(name)),
+            ("/op_info/outputs/0/0/name", json!(name)),
+            ("/SocInfo/deviceId", json!(id)),
+            ("/SocInfo/op_debug_dir", json!(name)),
+        ];
+        let of_akg = [
+            ("/id", json!(id)),
+            ("/op", json!(name)),
+            ("/composite_graph", json!(name)),
+            ("/node_name", json!(name)),
+            ("/op_desc/0/impl_path", json!(name)),
+            ("/op_desc/1/ptr_address", json!(name)),
+        ];
+        for (text, changes) in [(OLDER, &of_r1_2[..]), (COMPOSITE, &of_akg[..])] {
+            let before = read(text);
+            let mut document = parse(text);
+            for (at, value) in changes {
+                document = with(&document, at, value.clone());
+            }
+            let after = read(&document.to_string());
+            prop_assert_eq!(after.job.digest(), before.job.digest());
+            prop_assert_eq!(&after.spec, &before.spec);
+            comes_back(&after)?;
+        }
+    }
+
+    /// The tensors of AKG renamed, each as often as it stands there.
+    #[test]
+    fn renamed_tensors_change_no_key(salt in "[a-z]{1,8}") {
+        let before = read(COMPOSITE);
+        let renamed = COMPOSITE.replace("\"tensor_name\":\"", &format!("\"tensor_name\":\"{salt}"));
+        prop_assert_ne!(&renamed, COMPOSITE);
+        prop_assert_eq!(read(&renamed).job, before.job);
+    }
+
     /// The same through the file: who asked, in the fields of the file.
     #[test]
-    fn who_asked_changes_no_key(Document(text) in document(), name in ".*", id in any::<i64>()) {
+    fn who_asked_changes_no_key(Document(text) in newer_document(), name in ".*", id in any::<i64>()) {
         let before = read(text);
         let mut asked = parse(text);
         for at in ["/job_id", "/source_id", "/job_content/scope_id"] {
@@ -155,7 +222,7 @@ proptest! {
 
     #[test]
     fn any_bytes_give_a_descriptor_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        _ = read_info(&bytes);
+        fuzz(&bytes);
     }
 
     #[test]
@@ -172,8 +239,10 @@ proptest! {
                 _ => _ = bytes.remove(at),
             }
         }
+        fuzz(&bytes);
         if let Ok(descriptor) = read_info(&bytes) {
             comes_back(&descriptor)?;
+            differ_by_digest(&read(text), &descriptor)?;
         }
     }
 
@@ -192,8 +261,10 @@ proptest! {
                 false => b'a' + byte % 26,
             };
         }
+        fuzz(&bytes);
         if let Ok(descriptor) = read_info(&bytes) {
             comes_back(&descriptor)?;
+            differ_by_digest(&read(text), &descriptor)?;
         }
     }
 }
@@ -217,6 +288,15 @@ proptest! {
         };
         if let Ok(descriptor) = read_info(changed.to_string().as_bytes()) {
             comes_back(&descriptor)?;
+            differ_by_digest(&read(text), &descriptor)?;
+            for generation in Generation::ALL {
+                if let Ok(name) = KernelName::mindspore(&descriptor, generation, 0) {
+                    let named_by = descriptor.named_by(name.as_str());
+                    let same = named_by.map(|other| KernelName::mindspore(&descriptor, other, 0));
+                    let number = |name: &KernelName| VendorName::parse(name.as_str()).map(|name| name.number());
+                    prop_assert_eq!(same.and_then(Result::ok).as_ref().map(number), Some(number(&name)));
+                }
+            }
         }
     }
 }

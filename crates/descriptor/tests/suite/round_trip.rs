@@ -69,7 +69,7 @@ fn the_vendors_example_says_what_it_says() {
     });
     assert_eq!(serde_json::to_value(&spec.options).unwrap(), options);
 
-    assert_eq!(envelope.generation, Some(Generation::JobContent));
+    assert_eq!(envelope.generation, Some(Generation::R1_5));
     assert_eq!(envelope.job_type, "Compile");
     assert_eq!((envelope.job_id, envelope.source_id, envelope.scope_id), (Some(1), Some(2), Some(-1)));
     assert_eq!(envelope.full_name, "Default/Square-op1");
@@ -265,6 +265,19 @@ fn oddities_come_back() {
         let changed = without(&document, gone).unwrap();
         assert_eq!(parse(&write_info(&read_value(&changed).unwrap())), changed, "{gone}");
     }
+}
+
+/// Numbers that a program made are printed as the vendor prints them.
+#[test]
+fn floats_of_programs_are_printed_as_the_vendors() {
+    let mut descriptor = read(EXAMPLE);
+    let floats = [1e-5, 1.0, f64::from(0.1f32), -0.0, 1e16, f64::INFINITY, f64::NEG_INFINITY];
+    let values = floats.map(|value| AttrValue::Float(Float::new(value))).to_vec();
+    descriptor.job.ops[0].attrs = Some(vec![Attr::new("a", "list_float32", AttrValue::List(values))]);
+    let written = write_info(&descriptor);
+    let printed = parse(&written).pointer("/job_content/op_list/1/attrs/0/value").unwrap().to_string();
+    assert_eq!(printed, r#"[1e-05,1.0,0.10000000149011612,-0.0,1e+16,"inf","-inf"]"#);
+    assert_eq!(read(&written).job.digest(), descriptor.job.digest());
 }
 
 /// A job without its envelope is written with names by position, and is still the same job.

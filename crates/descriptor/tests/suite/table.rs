@@ -1,15 +1,12 @@
-//! Every field of the two documents, and what a change of it changes.
+//! Every field of the documents, and what a change of it changes; `counting` puts it to the test.
 
-use std::collections::{BTreeMap, BTreeSet};
+use serde_json::{Value, json};
 
-use opbuild_descriptor::{Descriptor, InfoError};
-use serde_json::{Number, Value, json};
-
-use crate::tree::{EXAMPLE, RICH, parse, paths, pattern, read_value, with, without};
+use crate::tree::{COMPOSITE, EXAMPLE, OLDER, OLDEST, RICH, parse, pattern, with};
 
 /// Where a field counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Counts {
+pub(crate) enum Counts {
     /// In the job's digest.
     Job,
     /// In the spec.
@@ -24,7 +21,7 @@ enum Counts {
 
 /// What an absent field means.
 #[derive(Clone, Copy, Debug)]
-enum Absent {
+pub(crate) enum Absent {
     /// Nothing: removing it is a change like any other.
     Counts,
     /// The file cannot be read without it.
@@ -42,8 +39,72 @@ enum Absent {
 use Absent::{Like, Means, Nothing, Range, Refused};
 use Counts::{Job, Link, Not, Spec, Twin};
 
-/// Fields by pattern; `*` at the end is everything below. The first that fits is meant.
-const FIELDS: &[(&str, Counts, Absent)] = &[
+/// A field by pattern, what a change of it changes, and what its absence means. `*` at the end is everything below. The
+/// first that fits is meant.
+pub(crate) type Row = (&'static str, Counts, Absent);
+
+/// The rules of one form of file.
+pub(crate) struct Table {
+    /// Fields of everything but tensors.
+    pub(crate) fields: &'static [Row],
+    /// Fields of a tensor, behind one of `lists`.
+    pub(crate) tensor: &'static [Row],
+    /// Fields of a tensor that is not given.
+    pub(crate) no_tensor: &'static [Row],
+    /// How lists of tensors begin.
+    lists: [&'static str; 2],
+    /// How a tensor's name is called.
+    pub(crate) name: &'static str,
+    pub(crate) documents: Vec<(&'static str, Value)>,
+    /// Rules whose every change makes the file unreadable.
+    pub(crate) unread: &'static [&'static str],
+}
+
+pub(crate) fn tables() -> [Table; 4] {
+    let job_content = Table {
+        fields: FIELDS,
+        tensor: TENSOR,
+        no_tensor: NO_TENSOR,
+        lists: ["input_desc[]", "output_desc[]"],
+        name: "name",
+        documents: job_content_documents(),
+        unread: &["absent.shape", "job_content.op_list[data].type"],
+    };
+    let r1_2 = Table {
+        fields: R1_2_FIELDS,
+        tensor: OP_INFO_TENSOR,
+        no_tensor: OP_INFO_NO_TENSOR,
+        lists: ["inputs[]", "outputs[]"],
+        name: "name",
+        documents: r1_2_documents(),
+        unread: &["absent.valid"],
+    };
+    let plain = with(&with(&parse(OLDEST), "/attrs", json!([])), "/is_dynamic_shape", json!(false));
+    let r1_0 = Table {
+        fields: R1_0_FIELDS,
+        documents: vec![("oldest", without_twins(parse(OLDEST))), ("oldest, plain", without_twins(plain))],
+        ..r1_2_like(&r1_2)
+    };
+    let plain = with(&parse(COMPOSITE), "/op_desc/0/attr", json!([]));
+    let akg = Table {
+        fields: AKG_FIELDS,
+        tensor: AKG_TENSOR,
+        no_tensor: &[],
+        lists: ["input_desc[]", "output_desc[]"],
+        name: "tensor_name",
+        documents: vec![("composite", plain)],
+        unread: &[],
+    };
+    [job_content, r1_2, r1_0, akg]
+}
+
+/// The rules of r1.2's operators are those of r1.0.
+fn r1_2_like(r1_2: &Table) -> Table {
+    Table { documents: Vec::new(), ..*r1_2 }
+}
+
+/// r1.5 and later.
+const FIELDS: &[Row] = &[
     ("job_type", Not, Nothing),
     ("job_id", Not, Nothing),
     ("source_id", Not, Nothing),
@@ -98,8 +159,7 @@ const FIELDS: &[(&str, Counts, Absent)] = &[
     ("job_content.op_list[op].attrs[].future_attr*", Job, Absent::Counts),
 ];
 
-/// Fields of a tensor, behind `input_desc[].` or `output_desc[].`.
-const TENSOR: &[(&str, Counts, Absent)] = &[
+const TENSOR: &[Row] = &[
     ("name", Link, Absent::Counts),
     ("dtype", Job, Like("data_type")),
     ("data_type", Job, Like("dtype")),
@@ -124,8 +184,7 @@ const TENSOR: &[(&str, Counts, Absent)] = &[
     ("future_data_tensor*", Job, Absent::Counts),
 ];
 
-/// Fields of a tensor that is not given.
-const NO_TENSOR: &[(&str, Counts, Absent)] = &[
+const NO_TENSOR: &[Row] = &[
     ("name", Not, Nothing),
     ("shape", Job, Refused),
     ("data_type", Job, Means("0")),
@@ -134,218 +193,184 @@ const NO_TENSOR: &[(&str, Counts, Absent)] = &[
     ("future_absent", Job, Absent::Counts),
 ];
 
-/// The rule for the value at `at`, and its name; a value without one fails the test.
-fn rule(document: &Value, at: &str) -> (String, Counts, Absent) {
-    let fits = |rule: &str, pattern: &str| match rule.strip_suffix('*') {
-        Some(start) => pattern.starts_with(start),
-        None => pattern == rule,
-    };
-    let pattern = pattern(document, at);
-    for desc in ["input_desc[]", "output_desc[]"] {
-        let Some((_, field)) = pattern.split_once(desc) else { continue };
-        let Some(field) = field.strip_prefix('.') else { return (pattern, Job, Absent::Counts) };
-        let name = field.split(['.', '[']).next().unwrap();
-        let tensor = &at[..at.rfind(&format!("/{name}")).unwrap()];
-        let absent = document.pointer(tensor).unwrap()["shape"] == "NULL";
-        let (kind, rules) = if absent { ("absent", NO_TENSOR) } else { ("tensor", TENSOR) };
-        let found = rules.iter().find(|(rule, ..)| fits(rule, field));
-        let (name, counts, missing) =
-            found.unwrap_or_else(|| panic!("say in {kind} what a change of `{field}` changes ({at})"));
-        return (format!("{kind}.{name}"), *counts, *missing);
+/// r1.2.
+const R1_2_FIELDS: &[Row] = &[
+    ("platform", Job, Means(r#""TBE""#)),
+    ("impl_path", Not, Nothing),
+    ("future_top*", Job, Absent::Counts),
+    ("SocInfo", Spec, Refused),
+    ("SocInfo.deviceId", Not, Nothing),
+    ("SocInfo.op_debug_dir", Not, Nothing),
+    ("SocInfo.kernel_meta_temp_dir", Not, Nothing),
+    ("SocInfo.socVersion", Spec, Refused),
+    ("SocInfo.*", Spec, Absent::Counts),
+    ("op_info", Job, Refused),
+    ("op_info.Type", Job, Refused),
+    ("op_info.name", Job, Refused),
+    ("op_info.module_name", Job, Refused),
+    ("op_info.py_module_path", Not, Nothing),
+    ("op_info.full_name", Not, Nothing),
+    ("op_info.kernel_name", Not, Nothing),
+    ("op_info.graph_id", Not, Nothing),
+    ("op_info.gen_model", Not, Nothing),
+    ("op_info.dynamic_index", Not, Nothing),
+    ("op_info.is_dynamic_shape", Job, Means("false")),
+    ("op_info.future_op*", Job, Absent::Counts),
+    ("op_info.inputs", Job, Refused),
+    ("op_info.outputs", Job, Refused),
+    ("op_info.attrs", Job, Means("[]")),
+    ("op_info.attrs[]", Job, Absent::Counts),
+    ("op_info.attrs[].name", Job, Refused),
+    ("op_info.attrs[].value", Job, Absent::Counts),
+    ("op_info.attrs[].valid", Job, Means("true")),
+    ("op_info.attrs[].future_attr*", Job, Absent::Counts),
+];
+
+/// r1.0 and r1.1.
+const R1_0_FIELDS: &[Row] = &[
+    ("socVersion", Spec, Refused),
+    ("name", Job, Refused),
+    ("is_dynamic_shape", Job, Means("false")),
+    ("future_op*", Job, Absent::Counts),
+    ("inputs", Job, Refused),
+    ("outputs", Job, Refused),
+    ("attrs", Job, Means("[]")),
+    ("attrs[]", Job, Absent::Counts),
+    ("attrs[].name", Job, Refused),
+    ("attrs[].value", Job, Absent::Counts),
+    ("attrs[].valid", Job, Means("true")),
+    ("attrs[].future_attr*", Job, Absent::Counts),
+];
+
+const OP_INFO_TENSOR: &[Row] = &[
+    // One of the operator's own: inputs are fed in order.
+    ("name", Not, Nothing),
+    ("dtype", Job, Refused),
+    ("format", Job, Absent::Counts),
+    ("ori_format", Job, Like("format")),
+    ("shape*", Job, Refused),
+    ("ori_shape*", Job, Like("shape")),
+    ("range*", Job, Range),
+    ("param_type", Job, Means(r#""required""#)),
+    ("valid", Job, Means("true")),
+    ("future_tensor", Job, Absent::Counts),
+];
+
+const OP_INFO_NO_TENSOR: &[Row] = &[
+    ("name", Not, Nothing),
+    ("valid", Job, Refused),
+    ("param_type", Job, Means(r#""optional""#)),
+    ("future_absent", Job, Absent::Counts),
+];
+
+/// AKG.
+const AKG_FIELDS: &[Row] = &[
+    ("platform", Spec, Absent::Counts),
+    ("process", Spec, Refused),
+    ("target_info*", Spec, Absent::Counts),
+    ("id", Not, Nothing),
+    ("composite_graph", Not, Nothing),
+    ("node_name", Not, Nothing),
+    ("op_full_name", Not, Nothing),
+    ("op", Not, Nothing),
+    ("version", Job, Absent::Counts),
+    ("composite", Job, Absent::Counts),
+    ("parallel_fusion*", Job, Absent::Counts),
+    ("buffer_stitch*", Job, Absent::Counts),
+    ("dynamic_input_index", Job, Absent::Counts),
+    ("future_top*", Job, Absent::Counts),
+    ("input_desc", Job, Refused),
+    ("output_desc", Job, Refused),
+    // The composite's outputs.
+    ("output_desc[]*", Job, Absent::Counts),
+    ("op_desc", Job, Refused),
+    ("op_desc[]", Job, Absent::Counts),
+    ("op_desc[].name", Job, Refused),
+    ("op_desc[].impl_path", Not, Nothing),
+    ("op_desc[].ptr_address", Not, Nothing),
+    ("op_desc[].future_op", Job, Absent::Counts),
+    ("op_desc[].input_desc", Job, Refused),
+    ("op_desc[].output_desc", Job, Refused),
+    ("op_desc[].attr", Job, Means("[]")),
+    ("op_desc[].attr[]", Job, Absent::Counts),
+    ("op_desc[].attr[].name", Job, Refused),
+    ("op_desc[].attr[].data_type", Job, Absent::Counts),
+    ("op_desc[].attr[].value", Job, Absent::Counts),
+    ("op_desc[].attr[].future_attr", Job, Absent::Counts),
+];
+
+const AKG_TENSOR: &[Row] = &[
+    ("tensor_name", Link, Absent::Counts),
+    ("data_type", Job, Refused),
+    ("format", Job, Absent::Counts),
+    ("shape*", Job, Refused),
+    ("value*", Job, Absent::Counts),
+    ("name", Job, Absent::Counts),
+    ("future_tensor*", Job, Absent::Counts),
+];
+
+impl Table {
+    /// The rule for the value at `at`, and its name; a value without one fails the test.
+    pub(crate) fn rule(&self, document: &Value, at: &str) -> (String, Counts, Absent) {
+        let fits = |rule: &str, pattern: &str| match rule.strip_suffix('*') {
+            Some(start) => pattern.starts_with(start),
+            None => pattern == rule,
+        };
+        let pattern = pattern(document, at);
+        if let Some((name, counts, absent)) = self.fields.iter().find(|(rule, ..)| fits(rule, &pattern)) {
+            return ((*name).to_owned(), *counts, *absent);
+        }
+        for list in self.lists {
+            let Some((_, field)) = pattern.split_once(list) else { continue };
+            let Some(field) = field.strip_prefix('.') else { return (pattern, Job, Absent::Counts) };
+            let name = field.split(['.', '[']).next().unwrap();
+            let tensor = document.pointer(&at[..at.rfind(&format!("/{name}")).unwrap()]).unwrap();
+            let absent = tensor.get("shape").is_none_or(|shape| shape == "NULL");
+            let (kind, rules) = if absent { ("absent", self.no_tensor) } else { ("tensor", self.tensor) };
+            let found = rules.iter().find(|(rule, ..)| fits(rule, field));
+            let (name, counts, missing) =
+                found.unwrap_or_else(|| panic!("say in {kind} what a change of `{field}` changes ({at})"));
+            return (format!("{kind}.{name}"), *counts, *missing);
+        }
+        panic!("say in a table what a change of `{pattern}` changes ({at})")
     }
-    let found = FIELDS.iter().find(|(rule, ..)| fits(rule, &pattern));
-    let (name, counts, missing) =
-        found.unwrap_or_else(|| panic!("say in FIELDS what a change of `{pattern}` changes ({at})"));
-    ((*name).to_owned(), *counts, *missing)
+
+    /// All rules, as [`rule`](Self::rule) names them.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (String, Absent)> {
+        let named = |kind: &'static str, rows: &'static [Row]| {
+            rows.iter().map(move |(rule, _, absent)| (format!("{kind}{rule}"), *absent))
+        };
+        named("", self.fields).chain(named("tensor.", self.tensor)).chain(named("absent.", self.no_tensor))
+    }
 }
 
-/// The documents; each also without its twins, so that a twin that no longer fits is not what counts.
-fn documents() -> Vec<(&'static str, Value)> {
-    let bare = |text| {
-        let mut document = parse(text);
-        for op in document.pointer_mut("/job_content/op_list").unwrap().as_array_mut().unwrap() {
+/// Without what repeats other fields: a twin that no longer fits is not what counts.
+fn without_twins(mut document: Value) -> Value {
+    if let Some(ops) = document.pointer_mut("/job_content/op_list").and_then(Value::as_array_mut) {
+        for op in ops {
             op.as_object_mut().unwrap().remove("output_data_desc");
             op.as_object_mut().unwrap().remove("attr_desc");
         }
-        document
-    };
-    let (example, rich) = (parse(EXAMPLE), parse(RICH));
+    } else if let Some(op_info) = document.get_mut("op_info") {
+        op_info.as_object_mut().unwrap().remove("attr_desc");
+        op_info.as_object_mut().unwrap().remove("socVersion");
+    } else {
+        document.as_object_mut().unwrap().remove("attr_desc");
+    }
+    document
+}
+
+fn job_content_documents() -> Vec<(&'static str, Value)> {
     vec![
-        ("example", example),
-        ("rich", rich),
-        ("example without twins", bare(EXAMPLE)),
-        ("rich without twins", bare(RICH)),
+        ("example", parse(EXAMPLE)),
+        ("rich", parse(RICH)),
+        ("example without twins", without_twins(parse(EXAMPLE))),
+        ("rich without twins", without_twins(parse(RICH))),
     ]
 }
 
-/// Other values of the same type, and one of another.
-fn others(value: &Value) -> Vec<Value> {
-    let mut others = match value {
-        Value::Null => vec![],
-        Value::Bool(value) => vec![json!(!value)],
-        Value::Number(number) => {
-            let (int, float) = (number.as_i64(), number.as_f64().unwrap());
-            let next = int.map(|int| (int + 1).into());
-            vec![Value::Number(next.unwrap_or_else(|| Number::from_f64(float + 1.5).unwrap()))]
-        }
-        Value::String(text) => vec![json!(format!("{text}_")), json!(format!("_{text}"))],
-        Value::Array(items) => {
-            let last = items.last().cloned().unwrap_or_else(|| json!(1));
-            let mut longer = items.clone();
-            longer.push(last);
-            let mut shorter = items.clone();
-            let mut both = vec![Value::Array(longer)];
-            if shorter.pop().is_some() {
-                both.push(Value::Array(shorter));
-            }
-            both
-        }
-        Value::Object(map) => {
-            let mut map = map.clone();
-            map.insert("another".into(), json!(1));
-            vec![Value::Object(map)]
-        }
-    };
-    others.push(if value.is_string() { json!(123) } else { json!("of another type") });
-    others
-}
-
-/// How often a tensor has this name.
-fn uses(document: &Value, name: &Value) -> usize {
-    let named = paths(document).into_iter().filter(|at| {
-        let rule = pattern(document, at);
-        rule.ends_with("put_desc[].name") && document.pointer(at) == Some(name)
-    });
-    named.count()
-}
-
-/// Asserts that `after` differs from `before` where it should and nowhere else. A refusal is no wrong kernel.
-fn check(what: &str, before: &Descriptor, after: Result<Descriptor, InfoError>, counts: Counts) -> bool {
-    let Ok(after) = after else { return false };
-    let job = after.job.digest() != before.job.digest();
-    let spec = after.spec != before.spec;
-    let expected = (counts == Job, counts == Spec);
-    assert_eq!((job, spec), expected, "(job, spec) changed, by {what}");
-    assert_ne!(after, *before, "{what} is not even in the envelope");
-    true
-}
-
-#[test]
-fn a_changed_value_counts_where_the_table_says() {
-    let mut changes: BTreeMap<String, usize> = BTreeMap::new();
-    for (title, document) in documents() {
-        let before = read_value(&document).unwrap();
-        for at in paths(&document) {
-            let value = document.pointer(&at).unwrap();
-            let (name, counts, _) = rule(&document, &at);
-            let counts = match counts {
-                Link if uses(&document, value) > 1 => Job,
-                Link => Not,
-                Twin => Job,
-                counts => counts,
-            };
-            for other in others(value) {
-                let what = format!("{title} {at}: {value:.60} -> {other:.60}");
-                let read = check(&what, &before, read_value(&with(&document, &at, other)), counts);
-                *changes.entry(name.clone()).or_default() += usize::from(read);
-            }
-        }
-    }
-    // Every rule was put to the test, but for those whose every change makes the file unreadable.
-    let unread: BTreeSet<&str> =
-        changes.iter().filter(|(_, count)| **count == 0).map(|(name, _)| name.as_str()).collect();
-    let expected = ["absent.shape", "job_content.op_list[data].type"];
-    assert_eq!(unread, BTreeSet::from(expected));
-}
-
-#[test]
-fn the_table_has_no_rule_without_a_field() {
-    let used: BTreeSet<String> = documents()
-        .iter()
-        .flat_map(|(_, document)| {
-            paths(document).into_iter().map(|at| rule(document, &at).0).collect::<Vec<_>>()
-        })
-        .collect();
-    let named = |kind: &str, rules: &[(&str, Counts, Absent)]| -> Vec<String> {
-        rules.iter().map(|(rule, ..)| format!("{kind}{rule}")).collect()
-    };
-    for rule in [named("", FIELDS), named("tensor.", TENSOR), named("absent.", NO_TENSOR)].concat() {
-        assert!(used.contains(&rule), "no document has `{rule}`");
-    }
-}
-
-#[test]
-fn a_removed_field_is_its_default_or_counts() {
-    // Rules with a default, by whether the field stood at it.
-    let mut defaults: BTreeMap<String, BTreeSet<bool>> = BTreeMap::new();
-    for (title, document) in documents().into_iter() {
-        let before = read_value(&document).unwrap();
-        let twins = !title.ends_with("twins");
-        for at in paths(&document) {
-            let Some(changed) = without(&document, &at) else { continue };
-            let value = document.pointer(&at).unwrap();
-            let parent = document.pointer(at.rsplit_once('/').unwrap().0).unwrap();
-            let (name, counts, absent) = rule(&document, &at);
-            let what = format!("{title} {at}: {value:.60} removed");
-            let top = at.ends_with("_desc") && counts == Twin;
-            // With twins, removing what they repeat makes them say something of their own.
-            if twins && !top && counts != Twin {
-                continue;
-            }
-            let same = match absent {
-                _ if top => true,
-                Nothing => true,
-                Means(default) => *value == parse(default),
-                Like(sibling) => parent.get(sibling) == Some(value),
-                Range => {
-                    let shape = parent["shape"].as_array().unwrap();
-                    let own = shape.iter().map(|dim| match dim.as_i64() {
-                        Some(dim) if dim < 0 => json!([1, -1]),
-                        _ => json!([dim, dim]),
-                    });
-                    *value == own.collect::<Value>()
-                }
-                Refused => {
-                    let error = read_value(&changed).expect_err(&what);
-                    // Without its shape, an absent tensor is one whose type is no text.
-                    let missing = matches!(error, InfoError::Missing { .. } | InfoError::Generation { .. });
-                    assert!(missing || name == "absent.shape", "{what}: {error}");
-                    continue;
-                }
-                Absent::Counts => false,
-            };
-            if matches!(absent, Means(_) | Like(_) | Range) {
-                defaults.entry(name.clone()).or_default().insert(same);
-            }
-            let counts = match counts {
-                _ if same => Not,
-                Link if uses(&document, value) > 1 => Job,
-                Link => Not,
-                Twin => Job,
-                counts => counts,
-            };
-            match read_value(&changed) {
-                Ok(after) => {
-                    let job = after.job.digest() != before.job.digest();
-                    let spec = after.spec != before.spec;
-                    assert_eq!((job, spec), (counts == Job, counts == Spec), "{what} ({name})");
-                }
-                // Only a tensor's type is neither optional nor without an alternative.
-                Err(error) => {
-                    assert!(matches!(error, InfoError::Missing { .. }), "{what}: {error}");
-                    assert!(!same, "{what}: {error}");
-                    assert!(name.ends_with("type"), "{what}: {error}");
-                }
-            }
-        }
-    }
-    // Each was there with its default.
-    let rules = |kind: &str, rules: &[(&str, Counts, Absent)]| -> Vec<String> {
-        let with_default = rules.iter().filter(|(.., absent)| matches!(absent, Means(_) | Like(_) | Range));
-        with_default.map(|(name, ..)| format!("{kind}{name}")).collect()
-    };
-    for rule in [rules("", FIELDS), rules("tensor.", TENSOR), rules("absent.", NO_TENSOR)].concat() {
-        let seen = defaults.get(&rule).is_some_and(|seen| seen.contains(&true));
-        assert!(seen, "no document has `{rule}` with its default");
-    }
+fn r1_2_documents() -> Vec<(&'static str, Value)> {
+    let older = without_twins(parse(OLDER));
+    let plain = with(&with(&older, "/op_info/attrs", json!([])), "/op_info/is_dynamic_shape", json!(false));
+    vec![("older without twins", older), ("older, plain, without twins", plain)]
 }

@@ -10,6 +10,15 @@ pub(crate) const EXAMPLE: &str =
 /// Ours: a fused job with everything that newer versions write, and unknown fields at every level.
 pub(crate) const RICH: &str = include_str!("rich.info");
 
+/// Ours, in the words of r1.2: variadic, absent and dynamic inputs, every field that is ignored, and unknown ones.
+pub(crate) const OLDER: &str = include_str!("older.info");
+
+/// The same in the words of r1.0.
+pub(crate) const OLDEST: &str = include_str!("oldest.info");
+
+/// Ours, in the words of AKG.
+pub(crate) const COMPOSITE: &str = include_str!("composite.info");
+
 pub(crate) fn parse(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }

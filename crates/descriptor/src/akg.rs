@@ -1,0 +1,252 @@
+//! Descriptors of AKG, MindSpore's graph kernel compiler: composites of several operators.
+//!
+//! They have neither functions nor modules, and tell more of tensors than their shapes and types only where those are
+//! constants. Everything else in them is an unknown field, and counts, behind [`PREFIX`].
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value};
+
+use crate::desc::{AttrWords, read_attrs, stated, unlinked};
+use crate::fields::{At, Fault, Fields, ints, list, string, wrong};
+use crate::ignored;
+use crate::info::{Descriptor, Generation};
+use crate::job::{Arg, ConstValue, Data, Extra, Input, Job, Op, OpFlags, SliceFields, Source, Tensor};
+use crate::link::{Linked, SHARED_NAMES, link, place, sources};
+use crate::spec::{BuildSpec, DtypeFields, Envelope, OpLabels, TensorLabel};
+use crate::write;
+
+/// Before the names of unknown fields, which are not those of MindSpore's files.
+const PREFIX: &str = "akg.";
+
+/// How AKG's files call the fields of an attribute.
+const WORDS: AttrWords = AttrWords { attrs: "attr", dtype: "data_type", prefix: PREFIX };
+
+/// In an output of the composite, the place of the tensor that it is, instead of its name.
+const PLACE: &str = "(tensor)";
+
+/// Where the composite's outputs stand in [`Job::extra`].
+const OUTPUTS: &str = "akg.output_desc";
+
+pub(crate) fn read(document: Value) -> Result<Descriptor, Fault> {
+    let mut top = Fields::of(document, At::Root)?;
+    let data = top.req("input_desc", |value, at| list(value, at, read_data))?;
+    let ops = top.req("op_desc", |value, at| list(value, at, read_op))?;
+    let Linked { data, ops, data_labels, op_labels, shared } = link(data, ops);
+    let (names, _) = sources(&data_labels, &op_labels);
+    let outputs =
+        top.req("output_desc", |value, at| list(value, at, |item, at| anonymous(item, at, &names)))?;
+    drop(names);
+
+    let spec = read_spec(&mut top)?;
+    let envelope = Envelope {
+        generation: Some(Generation::Akg),
+        fusion_op_name: top.opt("op", string)?.unwrap_or_default(),
+        ignored: ignored::take(&mut top, Generation::Akg, ""),
+        data: data_labels,
+        ops: op_labels,
+        ..Envelope::default()
+    };
+    let mut extra: Extra = top.rest(PREFIX).collect();
+    extra.insert(OUTPUTS.to_owned(), outputs.into());
+    if !shared.is_empty() {
+        extra.insert(SHARED_NAMES.to_owned(), shared.into());
+    }
+    Ok(Descriptor { job: Job { data, ops, l1_size: -1, extra }, spec, envelope })
+}
+
+/// What it is for: the chip that is named, else only the kind of processor.
+fn read_spec(top: &mut Fields<'_>) -> Result<BuildSpec, Fault> {
+    let mut options = BTreeMap::new();
+    let mut target = top.req("process", string)?;
+    if let Some(mut target_info) = top.raw("target_info") {
+        if let Value::Object(map) = &mut target_info
+            && let Some(Value::String(arch)) = map.get_mut("arch")
+        {
+            let process = std::mem::replace(&mut target, std::mem::take(arch));
+            options.insert("process".to_owned(), process.into());
+            map.remove("arch");
+        }
+        options.insert("target_info".to_owned(), target_info);
+    }
+    options.extend(top.raw("platform").map(|platform| ("platform".to_owned(), platform)));
+    Ok(BuildSpec { target, options })
+}
+
+fn read_data(value: Value, at: At<'_>) -> Result<(Data, OpLabels), Fault> {
+    let mut labels = OpLabels::default();
+    let tensors = list_of_tensors(value, at, &mut labels.outputs)?;
+    let outputs = tensors.into_iter().map(Arg::One).collect();
+    Ok((Data { outputs, extra: Extra::new() }, labels))
+}
+
+fn read_op(value: Value, at: At<'_>) -> Result<(Op, OpLabels), Fault> {
+    let mut fields = Fields::of(value, at)?;
+    let mut labels =
+        OpLabels { ignored: ignored::take(&mut fields, Generation::Akg, "op_desc[]"), ..OpLabels::default() };
+    let inputs = fields.req("input_desc", |value, at| groups(value, at, &mut labels.inputs))?;
+    let outputs = fields.req("output_desc", |value, at| list_of_tensors(value, at, &mut labels.outputs))?;
+    let op_type = fields.req("name", string)?;
+    let op = Op {
+        func_name: op_type.clone(),
+        op_type,
+        module_name: String::new(),
+        module_path: fields.opt("impl_path", string)?,
+        flags: OpFlags::default(),
+        inputs: inputs.into_iter().map(unlinked).collect(),
+        outputs: outputs.into_iter().map(Arg::One).collect(),
+        attrs: read_attrs(&mut fields, &WORDS, &mut labels)?,
+        extra: fields.rest(PREFIX).collect(),
+    };
+    Ok((op, labels))
+}
+
+/// Inputs: each is a list of one tensor, or of those of a variadic group.
+fn groups(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Vec<Arg<Tensor>>, Fault> {
+    let Value::Array(items) = value else { return Err(wrong(at, "a list", &value)) };
+    let group = |(index, item)| {
+        let mut tensors = list_of_tensors(item, At::Item(&at, index), labels)?;
+        Ok(match (tensors.pop(), tensors.is_empty()) {
+            (Some(tensor), true) => Arg::One(tensor),
+            (last, _) => Arg::Many(tensors.into_iter().chain(last).collect()),
+        })
+    };
+    items.into_iter().enumerate().map(group).collect()
+}
+
+fn list_of_tensors(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Vec<Tensor>, Fault> {
+    let Value::Array(items) = value else { return Err(wrong(at, "a list of tensors", &value)) };
+    let items = items.into_iter().enumerate();
+    items.map(|(index, item)| read_tensor(item, At::Item(&at, index), labels)).collect()
+}
+
+fn read_tensor(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Tensor, Fault> {
+    let mut fields = Fields::of(value, at)?;
+    let name = fields.opt("tensor_name", string)?;
+    labels.push(TensorLabel { name, dtype_fields: DtypeFields::DataType, no_param_type: true });
+    Ok(Tensor {
+        dtype: fields.req("data_type", string)?,
+        format: stated(&mut fields, "format")?,
+        shape: fields.req("shape", ints)?,
+        ori_format: None,
+        ori_shape: None,
+        range: None,
+        param_type: "required".into(),
+        valid: None,
+        const_value: fields.raw("value").map(|value| ConstValue { value, dtype: None }),
+        slice: SliceFields::default(),
+        extra: fields.rest(PREFIX).collect(),
+    })
+}
+
+/// An output of the composite, its name made a place: names do not count, but which tensor it is does.
+fn anonymous(value: Value, at: At<'_>, names: &HashMap<&str, Source>) -> Result<Value, Fault> {
+    let Value::Object(mut map) = value else { return Err(wrong(at, "an object", &value)) };
+    if let Some(value) = map.get(PLACE) {
+        return Err(wrong(At::Field(&at, PLACE), "a field of another name", value));
+    }
+    let source = map.get("tensor_name").and_then(Value::as_str).and_then(|name| names.get(name));
+    if let Some(source) = source {
+        map.insert(PLACE.to_owned(), place(*source));
+        map.remove("tensor_name");
+    }
+    Ok(map.into())
+}
+
+/// The document.
+pub(crate) fn write(descriptor: &Descriptor) -> Value {
+    let Descriptor { job, spec, envelope } = descriptor;
+    let (data_labels, op_labels) = write::labels(job, envelope);
+    let mut map = Map::new();
+    for (name, value) in job.extra.iter().filter(|(name, _)| *name != SHARED_NAMES && *name != OUTPUTS) {
+        map.insert(without_prefix(name), value.clone());
+    }
+    map.extend(envelope.ignored.clone());
+    write_spec(&mut map, spec);
+    map.insert("op".into(), envelope.fusion_op_name.as_str().into());
+
+    let data = job.data.iter().zip(data_labels.iter());
+    let data = data.map(|(data, labels)| tensors(data.outputs.iter().flat_map(Arg::iter), &labels.outputs));
+    map.insert("input_desc".into(), data.collect());
+    let ops = job.ops.iter().zip(op_labels.iter()).map(|(op, labels)| write_op(op, labels));
+    map.insert("op_desc".into(), ops.collect());
+    let name = |place: &Value| {
+        let [kind, item, tensor] = place.as_array()?.as_slice() else { return None };
+        let labels = if kind == "data" { &data_labels } else { &op_labels };
+        let tensors = &labels.get(usize::try_from(item.as_u64()?).ok()?)?.outputs;
+        tensors.get(usize::try_from(tensor.as_u64()?).ok()?)?.name.clone()
+    };
+    let outputs = job.extra.get(OUTPUTS).and_then(Value::as_array).into_iter().flatten();
+    map.insert("output_desc".into(), outputs.map(|output| named(output, name)).collect());
+    Value::Object(map)
+}
+
+fn without_prefix(name: &str) -> String {
+    name.strip_prefix(PREFIX).unwrap_or(name).to_owned()
+}
+
+fn named(output: &Value, name: impl Fn(&Value) -> Option<String>) -> Value {
+    let mut output = output.clone();
+    if let Value::Object(map) = &mut output
+        && let Some(place) = map.remove(PLACE)
+    {
+        map.extend(name(&place).map(|name| ("tensor_name".to_owned(), name.into())));
+    }
+    output
+}
+
+fn write_spec(map: &mut Map<String, Value>, spec: &BuildSpec) {
+    for name in ["platform", "process", "target_info"] {
+        map.extend(spec.options.get(name).map(|value| (name.to_owned(), value.clone())));
+    }
+    let target = spec.target.as_str().into();
+    if !map.contains_key("process") {
+        map.insert("process".to_owned(), target);
+    } else if let Some(info) = map.entry("target_info").or_insert_with(|| Map::new().into()).as_object_mut() {
+        info.insert("arch".to_owned(), target);
+    }
+}
+
+fn write_op(op: &Op, labels: &OpLabels) -> Value {
+    // What AKG does not write of an operator has no place here.
+    let Op { op_type, module_path, inputs, outputs, attrs, extra, func_name: _, module_name: _, flags: _ } =
+        op;
+    let mut map: Map<String, Value> =
+        extra.iter().map(|(name, value)| (without_prefix(name), value.clone())).collect();
+    map.extend(labels.ignored.clone());
+    map.insert("name".into(), op_type.as_str().into());
+    if let Some(path) = module_path {
+        map.insert("impl_path".into(), path.as_str().into());
+    }
+    map.extend(write::attr_list(attrs.as_deref(), labels, &WORDS).map(|attrs| ("attr".to_owned(), attrs)));
+    let mut names = labels.inputs.iter();
+    let groups = inputs.iter().map(|group| {
+        let group = group.iter().map(|Input { tensor, source: _ }| write_tensor(tensor, names.next()));
+        group.collect::<Value>()
+    });
+    map.insert("input_desc".into(), groups.collect());
+    map.insert("output_desc".into(), tensors(outputs.iter().flat_map(Arg::iter), &labels.outputs));
+    Value::Object(map)
+}
+
+fn tensors<'a>(tensors: impl Iterator<Item = &'a Tensor>, labels: &[TensorLabel]) -> Value {
+    let mut labels = labels.iter();
+    tensors.map(|tensor| write_tensor(tensor, labels.next())).collect()
+}
+
+fn write_tensor(tensor: &Tensor, label: Option<&TensorLabel>) -> Value {
+    // What AKG does not write of a tensor has no place here.
+    let Tensor { dtype, format, shape, const_value, extra, .. } = tensor;
+    let mut map: Map<String, Value> =
+        extra.iter().map(|(name, value)| (without_prefix(name), value.clone())).collect();
+    map.insert("data_type".into(), dtype.as_str().into());
+    if !format.is_empty() {
+        map.insert("format".into(), format.as_str().into());
+    }
+    map.insert("shape".into(), shape.clone().into());
+    if let Some(name) = label.and_then(|label| label.name.as_deref()) {
+        map.insert("tensor_name".into(), name.into());
+    }
+    map.extend(const_value.as_ref().map(|constant| ("value".to_owned(), constant.value.clone())));
+    Value::Object(map)
+}

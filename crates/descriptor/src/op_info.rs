@@ -1,0 +1,244 @@
+//! Descriptors of MindSpore r1.0 to r1.2: one operator, its fields in `op_info`, or in the document itself.
+//!
+//! They have no `Data` ops. Each input gets one, as later versions write it, so that the same operator is the same job
+//! in every generation.
+
+use serde_json::{Map, Value};
+
+use crate::desc::{AttrWords, read_attrs, take_twin, tensor, unlinked};
+use crate::fields::{At, Fault, Fields, boolean, string, wrong};
+use crate::ignored;
+use crate::info::{Descriptor, Generation};
+use crate::job::{Absent, Arg, Data, Extra, Input, Job, Op, OpFlags, Source, Tensor};
+use crate::read;
+use crate::spec::{BuildSpec, DtypeFields, Envelope, OpLabels, TensorLabel};
+use crate::write;
+
+/// Before the names of unknown fields, of the document and of `op_info`: they are not those of later versions.
+const PREFIX: &str = "op_info.";
+
+/// The compiler that all these files name.
+const PLATFORM: &str = "TBE";
+
+pub(crate) fn read(document: Value, generation: Generation) -> Result<Descriptor, Fault> {
+    let mut top = Fields::of(document, At::Root)?;
+    let mut envelope = Envelope { generation: Some(generation), ..Envelope::default() };
+    if generation == Generation::R1_0 {
+        let spec = BuildSpec::new(top.req("socVersion", string)?);
+        let (op, labels) = read_op(top, generation)?;
+        return Ok(finish(op, labels, spec, envelope, Extra::new()));
+    }
+    let (spec, soc_info) = top.req("SocInfo", |value, at| read::soc_info(value, at, generation))?;
+    envelope.soc_info = soc_info;
+    let (op, labels) = top.req("op_info", |value, at| {
+        let mut fields = Fields::of(value, at)?;
+        envelope.full_name = fields.opt("full_name", string)?.unwrap_or_default();
+        envelope.fusion_op_name = fields.opt("kernel_name", string)?.unwrap_or_default();
+        // A target that only repeats the other is no second one.
+        if fields.peek("socVersion").is_some_and(|soc| *soc == spec.target.as_str()) {
+            fields.raw("socVersion");
+        }
+        read_op(fields, generation)
+    })?;
+    if top.peek("platform").is_some_and(|platform| platform == PLATFORM) {
+        top.raw("platform");
+    }
+    envelope.ignored = ignored::take(&mut top, generation, "");
+    Ok(finish(op, labels, spec, envelope, top.rest(PREFIX).collect()))
+}
+
+fn read_op(mut fields: Fields<'_>, generation: Generation) -> Result<(Op, OpLabels), Fault> {
+    let mut labels =
+        OpLabels { ignored: ignored::take(&mut fields, generation, "op_info"), ..OpLabels::default() };
+    let inputs = fields.req("inputs", |value, at| groups(value, at, &mut labels.inputs))?;
+    let outputs = fields.req("outputs", |value, at| groups(value, at, &mut labels.outputs))?;
+    let attrs = read_attrs(&mut fields, &AttrWords::MINDSPORE, &mut labels)?;
+    labels.attr_desc =
+        take_twin(&mut fields, "attr_desc", || write::attr_desc(attrs.as_deref().unwrap_or_default()));
+    let func_name = fields.req("name", string)?;
+    let flags = OpFlags {
+        unknown_shape: fields.opt("is_dynamic_shape", boolean)?.unwrap_or(false),
+        ..OpFlags::default()
+    };
+    // r1.0 and r1.1 write neither type nor module. The module follows from the function; the type cannot be known.
+    let (op_type, module_name, module_path) = match generation {
+        Generation::R1_0 => (String::new(), module_of(&func_name), None),
+        _ => (
+            fields.req("Type", string)?,
+            fields.req("module_name", string)?,
+            fields.opt("py_module_path", string)?,
+        ),
+    };
+    let op = Op {
+        op_type,
+        func_name,
+        module_name,
+        module_path,
+        flags,
+        inputs: inputs.into_iter().map(unlinked).collect(),
+        outputs,
+        attrs,
+        extra: fields.rest(PREFIX).collect(),
+    };
+    Ok((op, labels))
+}
+
+/// The module of a built-in operator's function.
+fn module_of(func_name: &str) -> String {
+    format!("impl.{func_name}")
+}
+
+/// A `Data` op for each input.
+fn finish(mut op: Op, labels: OpLabels, spec: BuildSpec, mut envelope: Envelope, extra: Extra) -> Descriptor {
+    let mut names = labels.inputs.iter();
+    let mut data = Vec::with_capacity(op.inputs.len());
+    for (at, arg) in op.inputs.iter_mut().enumerate() {
+        let mut outputs = Vec::new();
+        match arg {
+            Arg::Absent(absent) => outputs.push(Arg::Absent(absent.clone())),
+            Arg::One(input) => feed(std::slice::from_mut(input), at, &mut outputs),
+            Arg::Many(inputs) => feed(inputs, at, &mut outputs),
+        }
+        let tensors = outputs.iter().flat_map(Arg::iter).count();
+        let labels = names.by_ref().take(tensors).cloned().collect();
+        data.push(Data { outputs, extra: Extra::new() });
+        envelope.data.push(OpLabels { outputs: labels, ..OpLabels::default() });
+    }
+    envelope.ops = vec![labels];
+    Descriptor { job: Job { data, ops: vec![op], l1_size: -1, extra }, spec, envelope }
+}
+
+/// Tensor by tensor, input `data` of the kernel.
+fn feed(inputs: &mut [Input], data: usize, outputs: &mut Vec<Arg<Tensor>>) {
+    for (tensor, input) in inputs.iter_mut().enumerate() {
+        input.source = Source::Data { data, tensor };
+        outputs.push(Arg::One(input.tensor.clone()));
+    }
+}
+
+/// Inputs or outputs: each is a list of one tensor, or of those of a variadic group.
+fn groups(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Vec<Arg<Tensor>>, Fault> {
+    let Value::Array(items) = value else { return Err(wrong(at, "a list", &value)) };
+    let groups = items.into_iter().enumerate();
+    groups.map(|(index, item)| group(item, At::Item(&at, index), labels)).collect()
+}
+
+fn group(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Arg<Tensor>, Fault> {
+    let mut args = match value {
+        Value::Array(items) => items.into_iter().enumerate(),
+        other => return Err(wrong(at, "a list of tensors", &other)),
+    };
+    let mut one = |(index, item)| argument(item, At::Item(&at, index), labels);
+    if args.len() == 1
+        && let Some(item) = args.next()
+    {
+        return one(item);
+    }
+    let mut tensors = Vec::with_capacity(args.len());
+    for (index, item) in args {
+        match one((index, item))? {
+            Arg::One(tensor) => tensors.push(tensor),
+            _ => {
+                let found = Value::from("an absent one");
+                return Err(wrong(At::Item(&at, index), "a tensor that is there", &found));
+            }
+        }
+    }
+    Ok(Arg::Many(tensors))
+}
+
+/// A tensor. Unlike later versions, these do not say `NULL` of one that is not given: it just has no shape.
+fn argument(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Arg<Tensor>, Fault> {
+    if value.get("shape").is_none() && value.get("valid") == Some(&Value::Bool(false)) {
+        let mut fields = Fields::of(value, at)?;
+        let param_type = fields.opt("param_type", string)?.unwrap_or_default();
+        return Ok(Arg::Absent(Absent { param_type, extra: fields.extra() }));
+    }
+    tensor(value, at, labels)
+}
+
+/// The document. The job has one operator.
+pub(crate) fn write(descriptor: &Descriptor) -> Value {
+    let Descriptor { job, spec, envelope } = descriptor;
+    let (_, labels) = write::labels(job, envelope);
+    let Some((op, labels)) = job.ops.first().zip(labels.first()) else { return Value::Null };
+    let mut op_info = op_info(op, labels);
+    let soc = |map: &mut Map<String, Value>| {
+        map.entry("socVersion").or_insert_with(|| spec.target.as_str().into());
+    };
+    soc(&mut op_info);
+    if envelope.generation == Some(Generation::R1_0) {
+        return Value::Object(op_info);
+    }
+    put_r1_2(&mut op_info, op);
+    op_info.insert("full_name".into(), envelope.full_name.as_str().into());
+    op_info.insert("kernel_name".into(), envelope.fusion_op_name.as_str().into());
+
+    let mut top = known(&job.extra);
+    top.extend(envelope.ignored.clone());
+    top.entry("platform").or_insert_with(|| PLATFORM.into());
+    top.insert("SocInfo".into(), write::soc_info(spec, envelope));
+    top.insert("op_info".into(), op_info.into());
+    Value::Object(top)
+}
+
+/// What r1.0 and r1.1 write of an operator, and hash; its SoC is not there yet.
+pub(crate) fn op_info(op: &Op, labels: &OpLabels) -> Map<String, Value> {
+    // Flags that came later, and sources, have no place here.
+    let Op { func_name, flags, inputs, outputs, attrs, extra, op_type: _, module_name: _, module_path: _ } =
+        op;
+    let mut map = known(extra);
+    map.extend(labels.ignored.clone());
+    let mut put = |name: &str, value: Value| {
+        map.entry(name).or_insert(value);
+    };
+    put("name", func_name.as_str().into());
+    put("is_dynamic_shape", flags.unknown_shape.into());
+    put("inputs", grouped(inputs, &labels.inputs, |input: &Input| &input.tensor));
+    put("outputs", grouped(outputs, &labels.outputs, |tensor| tensor));
+    if let Some(attrs) = write::attr_list(attrs.as_deref(), labels, &AttrWords::MINDSPORE) {
+        put("attrs", attrs);
+    }
+    if labels.attr_desc {
+        put("attr_desc", write::attr_desc(attrs.as_deref().unwrap_or_default()));
+    }
+    map
+}
+
+/// Unknown fields under their own names.
+fn known(extra: &Extra) -> Map<String, Value> {
+    let own = |name: &str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();
+    extra.iter().map(|(name, value)| (own(name), value.clone())).collect()
+}
+
+/// What r1.2 writes, and hashes, besides.
+pub(crate) fn put_r1_2(map: &mut Map<String, Value>, op: &Op) {
+    let mut put = |name: &str, value: &str| {
+        map.entry(name).or_insert_with(|| value.into());
+    };
+    put("Type", &op.op_type);
+    put("module_name", &op.module_name);
+    if let Some(path) = &op.module_path {
+        put("py_module_path", path);
+    }
+}
+
+/// A tensor that is not given, so that it is read as such.
+fn absent_tensor(absent: &Absent) -> Map<String, Value> {
+    let mut map = write::absent(absent);
+    if !map.contains_key("shape") {
+        map.entry("valid").or_insert(false.into());
+    }
+    map
+}
+
+fn grouped<T>(args: &[Arg<T>], labels: &[TensorLabel], of: impl Fn(&T) -> &Tensor) -> Value {
+    let mut labels = labels.iter();
+    let nameless = TensorLabel { dtype_fields: DtypeFields::Dtype, ..TensorLabel::default() };
+    let mut one = |item: &T| write::tensor(of(item), labels.next().unwrap_or(&nameless));
+    let groups = args.iter().map(|arg| match arg {
+        Arg::Absent(absent) => Value::from(vec![Value::Object(absent_tensor(absent))]),
+        arg => arg.iter().map(&mut one).collect(),
+    });
+    groups.collect()
+}

@@ -1,0 +1,277 @@
+//! The names that MindSpore and AKG give to kernels.
+//!
+//! A name holds a hash of a part of the descriptor; which part depends on the [`Generation`]:
+//!
+//! | generation | name | hashed text |
+//! |---|---|---|
+//! | r1.0, r1.1 | `{Type}_{H}_{D}` | `op_info` without `Type`, module and path |
+//! | r1.2 | `{Type}_{H}_{D}` | `op_info` without `Type`; then `SocInfo` without `socVersion` |
+//! | r1.5 | `{func}_{H}_{D}` | `op_list` |
+//! | r1.6 to r2.0 | `{func}_{H}_{D}` | `op_list` without `output_data_desc` |
+//! | r2.1, r2.2 | `{func}_{H}_{D}` | the same; then `SocInfo` |
+//! | AKG | `{words}_{H}` | the composite, its target, its version |
+//!
+//! H is the hash in decimal, D the device's id. Names of nodes, and of tensors since r1.5, are not hashed; of several
+//! fused operators, all functions are named, behind `te_fusion_`. No generation before r2.1 hashes the version of the
+//! toolchain, and since r2.1 folders and the device are hashed: neither is a key.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use crate::borne::VendorName;
+use crate::dump::{TooGreat, dump};
+use crate::info::{Descriptor, Form, Generation};
+use crate::job::Op;
+use crate::name::KernelName;
+use crate::{akg, murmur, op_info, spell, write};
+
+/// Why a generation has no name for a descriptor.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NameError {
+    /// AKG does not name MindSpore's jobs, nor MindSpore those of AKG.
+    #[error("{generation} has no name for this: the job is one of another compiler")]
+    OtherCompiler {
+        /// Whose name was asked for.
+        generation: Generation,
+    },
+    /// Descriptors of r1.2 and older hold one operator.
+    #[error("{generation} has no name for this: the job has {ops} operators, and its files hold one")]
+    Operators {
+        /// Whose name was asked for.
+        generation: Generation,
+        /// Operators in the job.
+        ops: usize,
+    },
+    /// The descriptor is of a generation that spells something otherwise, and it is not known how this one spells it.
+    #[error("the name that {generation} gives is not known: how it writes {what} is not documented")]
+    Spelling {
+        /// Whose name was asked for.
+        generation: Generation,
+        /// What cannot be spelled.
+        what: &'static str,
+    },
+    /// The name hashes what the descriptor does not say.
+    #[error(
+        "the name that {generation} gives is not known: it needs {what}, which the descriptor does not say"
+    )]
+    Unsaid {
+        /// Whose name was asked for.
+        generation: Generation,
+        /// What is not said.
+        what: &'static str,
+    },
+    /// Names of r1.2 and older begin with the operator's type.
+    #[error(
+        "the name begins with the operator's type, which files of r1.0 and r1.1 do not say; the number in it is \
+         {number}"
+    )]
+    NoType {
+        /// The hash in the name.
+        number: u64,
+    },
+    /// The words of the name are no words: it could be none of a file.
+    #[error(
+        "`{name}` is no name of a kernel: expected letters, digits and underscores, at most {} of them",
+        KernelName::MAX_VENDOR_BYTES
+    )]
+    NotAName {
+        /// The name, cut to 80 characters.
+        name: String,
+    },
+    /// A number that the vendor's JSON library refuses.
+    #[error("the descriptor has the number {token}, which MindSpore cannot read")]
+    Number {
+        /// The number, cut to 80 characters.
+        token: String,
+    },
+}
+
+impl From<TooGreat> for NameError {
+    fn from(TooGreat(token): TooGreat) -> Self {
+        Self::Number { token }
+    }
+}
+
+impl KernelName {
+    /// The name by which a framework of `generation` looks for the kernel of `descriptor` on the device `device_id`.
+    ///
+    /// A descriptor that a program made, or that was read from a file of another layout, is named as that generation
+    /// would write it.
+    ///
+    /// # Errors
+    /// [`NameError`]: there is no such name, or it is not known.
+    pub fn mindspore(
+        descriptor: &Descriptor,
+        generation: Generation,
+        device_id: u32,
+    ) -> Result<Self, NameError> {
+        let number = number(descriptor, generation)?;
+        let ops = &descriptor.job.ops;
+        let name = match generation {
+            Generation::R1_0 | Generation::R1_2 => match ops.as_slice() {
+                [Op { op_type, .. }] if !op_type.is_empty() => format!("{op_type}_{number}_{device_id}"),
+                _ => return Err(NameError::NoType { number }),
+            },
+            Generation::R1_5 | Generation::R1_6 | Generation::R2_1 => {
+                let prefix = if ops.len() > 1 { "te_fusion_" } else { "" };
+                let funcs: Vec<&str> = ops.iter().map(|op| op.func_name.as_str()).collect();
+                format!("{prefix}{}_{number}_{device_id}", funcs.join("_"))
+            }
+            Generation::Akg => format!("{}_{number}", akg_words(descriptor)?),
+        };
+        // With a function of no name, or of a strange one, it would be no name that says its number.
+        match VendorName::parse(&name).and_then(|name| name.number()) {
+            Some(said) if said == number => Self::from_vendor(name),
+            _ => Err(NameError::not_a_name(&name)),
+        }
+    }
+}
+
+impl NameError {
+    pub(crate) fn not_a_name(name: &str) -> Self {
+        Self::NotAName { name: name.chars().take(80).collect() }
+    }
+}
+
+impl Descriptor {
+    /// The generation that gave the kernel the name `name`: the one whose hash of this descriptor stands in it.
+    ///
+    /// `None` if it is no such name, or the descriptor was changed since.
+    pub fn named_by(&self, name: &str) -> Option<Generation> {
+        let borne = VendorName::parse(name)?.number()?;
+        // Generations may hash the same text: then it is the one that wrote the file.
+        let mut generations = self.envelope.generation.into_iter().chain(Generation::ALL);
+        generations.find(|generation| number(self, *generation) == Ok(borne))
+    }
+
+    /// The device that asked: the one it says, else the one in the name that it bears, else 0.
+    pub fn device_id(&self) -> u32 {
+        let said = self.envelope.source_id.and_then(|id| u32::try_from(id).ok());
+        let borne = || VendorName::parse(&self.envelope.fusion_op_name)?.device();
+        said.or_else(borne).unwrap_or(0)
+    }
+
+    /// The stem under which the framework that wrote this descriptor looks for its kernel in `kernel_meta`: the name
+    /// that it bears, if it follows from the fields, else the name that its own generation gives to these fields.
+    ///
+    /// # Errors
+    /// [`NameError`] if there is no such name. A descriptor that a program made has none of its own, and gets that of
+    /// r1.6 to r2.0, the newest that hashes nothing but the job.
+    pub fn kernel_meta_stem(&self) -> Result<KernelName, NameError> {
+        let envelope = &self.envelope;
+        let borne = &envelope.fusion_op_name;
+        if self.named_by(borne).is_some() {
+            return KernelName::from_vendor(borne.clone());
+        }
+        KernelName::mindspore(self, envelope.generation.unwrap_or(Generation::R1_6), self.device_id())
+    }
+}
+
+/// The number in the name that `generation` gives.
+fn number(descriptor: &Descriptor, generation: Generation) -> Result<u64, NameError> {
+    hashed_text(descriptor, generation).map(|text| murmur::hash(text.as_bytes()))
+}
+
+/// The text that `generation` hashes.
+fn hashed_text(descriptor: &Descriptor, generation: Generation) -> Result<String, NameError> {
+    let is_akg = descriptor.envelope.generation == Some(Generation::Akg);
+    if is_akg != (generation == Generation::Akg) {
+        return Err(NameError::OtherCompiler { generation });
+    }
+    let text = match generation.form() {
+        Form::Akg => return Ok(dump(&composite(descriptor), Some("ptr_address"))?),
+        Form::OpInfo => op_info_text(descriptor, generation)?,
+        Form::JobContent => {
+            let spelled = spell::as_job_content(descriptor, generation)?;
+            let mut text = dump(&op_list(write::op_list(&spelled), generation), None)?;
+            if generation == Generation::R2_1 {
+                text.push_str(&dump(&write::soc_info(&spelled.spec, &spelled.envelope), None)?);
+            }
+            text
+        }
+    };
+    Ok(text)
+}
+
+/// `op_list` without what no name hashes.
+fn op_list(mut ops: Value, generation: Generation) -> Value {
+    for op in ops.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        let is_data = op.get("type").is_some_and(|op_type| op_type == "Data");
+        for name in ["name", "ori_name", "op_name", "pattern"] {
+            op.remove(name);
+        }
+        if generation != Generation::R1_5 {
+            op.remove("output_data_desc");
+        }
+        remove_names(op.get_mut("output_desc"));
+        if !is_data {
+            remove_names(op.get_mut("input_desc"));
+        }
+    }
+    ops
+}
+
+/// Removes the names of tensors, in lists of lists too.
+fn remove_names(tensors: Option<&mut Value>) {
+    match tensors {
+        Some(Value::Array(items)) => items.iter_mut().for_each(|item| remove_names(Some(item))),
+        Some(Value::Object(map)) => _ = map.remove("name"),
+        _ => {}
+    }
+}
+
+fn op_info_text(descriptor: &Descriptor, generation: Generation) -> Result<String, NameError> {
+    let spelled: Cow<'_, Descriptor> = spell::as_op_info(descriptor, generation)?;
+    let Descriptor { job, spec, envelope } = &*spelled;
+    let (_, labels) = write::labels(job, envelope);
+    let Some((op, labels)) = job.ops.first().zip(labels.first()) else {
+        return Err(NameError::Operators { generation, ops: 0 });
+    };
+    let mut op_info = op_info::op_info(op, labels);
+    op_info.entry("socVersion").or_insert_with(|| spec.target.as_str().into());
+    if generation == Generation::R1_2 {
+        op_info::put_r1_2(&mut op_info, op);
+    }
+    for name in ["Type", "full_name", "graph_id", "kernel_name", "gen_model"] {
+        op_info.remove(name);
+    }
+    if generation == Generation::R1_0 {
+        op_info.remove("module_name");
+        op_info.remove("py_module_path");
+    }
+    let mut text = dump(&op_info.into(), None)?;
+    if generation == Generation::R1_2 {
+        let mut soc_info = write::soc_info(spec, envelope);
+        soc_info.as_object_mut().map(|map| map.remove("socVersion"));
+        text.push_str(&dump(&soc_info, None)?);
+    }
+    Ok(text)
+}
+
+/// What AKG hashes of a descriptor of its own.
+fn composite(descriptor: &Descriptor) -> Value {
+    const HASHED: [&str; 9] = [
+        "buffer_stitch",
+        "dynamic_input_index",
+        "input_desc",
+        "op_desc",
+        "output_desc",
+        "parallel_fusion",
+        "process",
+        "target_info",
+        "version",
+    ];
+    let mut document = akg::write(descriptor);
+    let hashed = |name: &str| Some((name.to_owned(), document.get_mut(name)?.take()));
+    HASHED.into_iter().filter_map(hashed).collect::<Map<_, _>>().into()
+}
+
+/// The words before the number. They say which pass made the composite, which its fields do not: they are those of the
+/// name that it bears.
+fn akg_words(descriptor: &Descriptor) -> Result<String, NameError> {
+    let name = VendorName::parse(&descriptor.envelope.fusion_op_name);
+    let unsaid = NameError::Unsaid { generation: Generation::Akg, what: "the words of the name" };
+    name.map(|name| name.words().to_owned()).ok_or(unsaid)
+}
