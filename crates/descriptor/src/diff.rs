@@ -12,7 +12,7 @@ use crate::grisu;
 use crate::hash::{FloatBits, JsonNumber, is_placeholder, is_single};
 use crate::job::{
     Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Input, Job, Op, OpFlags, SliceFields, Source,
-    Tensor,
+    Tensor, ranges,
 };
 use crate::spec::EffectiveSpec;
 
@@ -183,10 +183,7 @@ impl Differ {
         let [old_shape, new_shape] = [(ori_shape, shape), (&new.ori_shape, &new.shape)]
             .map(|(own, same)| own.as_ref().unwrap_or(same));
         self.shown("ori_shape", old_shape, new_shape);
-        let [old_range, new_range] = [(range, shape), (&new.range, &new.shape)].map(|(range, shape)| {
-            range.clone().unwrap_or_else(|| shape.iter().map(|dim| Tensor::range_of(*dim)).collect())
-        });
-        self.shown("range", &old_range, &new_range);
+        self.shown("range", &ranges(range.as_deref(), shape), &ranges(new.range.as_deref(), &new.shape));
         self.leaf("param_type", param_type, &new.param_type);
         self.leaf("valid", &valid.unwrap_or(true), &new.valid.unwrap_or(true));
         self.within("const_value", |differ| differ.constants(const_value.as_ref(), new.const_value.as_ref()));
@@ -210,32 +207,12 @@ impl Differ {
     }
 
     fn slice(&mut self, old: &SliceFields, new: &SliceFields) {
-        let SliceFields {
-            l1_addr_offset,
-            l1_fusion_type,
-            l1_workspace_size,
-            addr_type,
-            split_index,
-            slice_offset,
-            total_shape,
-            valid_shape,
-        } = old;
-        for (name, old, new, default) in [
-            ("L1_addr_offset", l1_addr_offset, new.l1_addr_offset, 0),
-            ("L1_fusion_type", l1_fusion_type, new.l1_fusion_type, -1),
-            ("L1_workspace_size", l1_workspace_size, new.l1_workspace_size, -1),
-            ("addr_type", addr_type, new.addr_type, 0),
-            ("split_index", split_index, new.split_index, 0),
-        ] {
-            self.leaf(name, &old.unwrap_or(default), &new.unwrap_or(default));
+        let ((old_numbers, old_lists), (new_numbers, new_lists)) = (old.resolved(), new.resolved());
+        for ((name, old), (_, new)) in old_numbers.iter().zip(&new_numbers) {
+            self.leaf(name, old, new);
         }
-        for (name, old, new) in [
-            ("slice_offset", slice_offset, &new.slice_offset),
-            ("total_shape", total_shape, &new.total_shape),
-            ("valid_shape", valid_shape, &new.valid_shape),
-        ] {
-            let [old, new] = [old, new].map(|list| list.as_deref().unwrap_or_default());
-            self.shown(name, old, new);
+        for ((name, old), (_, new)) in old_lists.iter().zip(&new_lists) {
+            self.shown(name, *old, *new);
         }
     }
 

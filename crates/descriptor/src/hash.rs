@@ -12,6 +12,7 @@ use serde_json::{Number, Value};
 use crate::fields::{is_whole, whole};
 use crate::job::{
     Absent, Arg, Attr, AttrValue, ConstValue, Data, Input, Job, Op, OpFlags, SliceFields, Source, Tensor,
+    ranges,
 };
 
 impl Job {
@@ -139,22 +140,11 @@ fn hash_tensor(hasher: &mut Hasher, tensor: &Tensor) {
     hash_ints(hasher, shape);
     hasher.str(ori_format.as_ref().unwrap_or(format));
     hash_ints(hasher, ori_shape.as_ref().unwrap_or(shape));
-    match range {
-        Some(range) => {
-            hasher.list(range.len());
-            for [least, greatest] in range {
-                hasher.i64(*least);
-                hasher.i64(*greatest);
-            }
-        }
-        None => {
-            hasher.list(shape.len());
-            for dim in shape {
-                let [least, greatest] = Tensor::range_of(*dim);
-                hasher.i64(least);
-                hasher.i64(greatest);
-            }
-        }
+    let ranges = ranges(range.as_deref(), shape);
+    hasher.list(ranges.len());
+    for [least, greatest] in ranges.iter() {
+        hasher.i64(*least);
+        hasher.i64(*greatest);
     }
     hasher.str(param_type);
     hasher.bool(valid.unwrap_or(true));
@@ -168,24 +158,9 @@ fn hash_tensor(hasher: &mut Hasher, tensor: &Tensor) {
 }
 
 fn hash_slice(hasher: &mut Hasher, slice: &SliceFields) {
-    let SliceFields {
-        l1_addr_offset,
-        l1_fusion_type,
-        l1_workspace_size,
-        addr_type,
-        split_index,
-        slice_offset,
-        total_shape,
-        valid_shape,
-    } = slice;
-    hasher.i64(l1_addr_offset.unwrap_or(0));
-    hasher.i64(l1_fusion_type.unwrap_or(-1));
-    hasher.i64(l1_workspace_size.unwrap_or(-1));
-    hasher.i64(addr_type.unwrap_or(0));
-    hasher.i64(split_index.unwrap_or(0));
-    hash_ints(hasher, slice_offset.as_deref().unwrap_or_default());
-    hash_ints(hasher, total_shape.as_deref().unwrap_or_default());
-    hash_ints(hasher, valid_shape.as_deref().unwrap_or_default());
+    let (numbers, lists) = slice.resolved();
+    numbers.iter().for_each(|(_, number)| hasher.i64(*number));
+    lists.iter().for_each(|(_, list)| hash_ints(hasher, list));
 }
 
 fn hash_ints(hasher: &mut Hasher, ints: &[i64]) {

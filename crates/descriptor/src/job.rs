@@ -1,5 +1,6 @@
 //! The job: what is computed.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -209,12 +210,13 @@ impl Tensor {
             extra: Extra::new(),
         }
     }
+}
 
-    /// What [`range`](Self::range) means for a dimension if it is absent: the dimension itself; a dynamic one may be
-    /// anything from 1 up.
-    pub(crate) const fn range_of(dim: i64) -> [i64; 2] {
-        if dim < 0 { [1, -1] } else { [dim, dim] }
-    }
+/// The ranges of a tensor's dimensions. Absent ones are the dimensions themselves; a dynamic one may be anything from 1
+/// up.
+pub(crate) fn ranges<'a>(range: Option<&'a [[i64; 2]]>, shape: &[i64]) -> Cow<'a, [[i64; 2]]> {
+    let of = |dim: &i64| if *dim < 0 { [1, -1] } else { [*dim, *dim] };
+    range.map_or_else(|| shape.iter().map(of).collect::<Vec<_>>().into(), Cow::Borrowed)
 }
 
 /// A value that the compiler needs.
@@ -264,6 +266,54 @@ pub struct SliceFields {
     pub total_shape: Option<Vec<i64>>,
     /// `valid_shape`, empty.
     pub valid_shape: Option<Vec<i64>>,
+}
+
+impl SliceFields {
+    /// Every field by its name in a file, with what an absent one means: the numbers, then the lists.
+    pub(crate) fn resolved(&self) -> ([(&'static str, i64); 5], [(&'static str, &[i64]); 3]) {
+        let Self {
+            l1_addr_offset,
+            l1_fusion_type,
+            l1_workspace_size,
+            addr_type,
+            split_index,
+            slice_offset,
+            total_shape,
+            valid_shape,
+        } = self;
+        (
+            [
+                ("L1_addr_offset", l1_addr_offset.unwrap_or(0)),
+                ("L1_fusion_type", l1_fusion_type.unwrap_or(-1)),
+                ("L1_workspace_size", l1_workspace_size.unwrap_or(-1)),
+                ("addr_type", addr_type.unwrap_or(0)),
+                ("split_index", split_index.unwrap_or(0)),
+            ],
+            [
+                ("slice_offset", slice_offset.as_deref().unwrap_or_default()),
+                ("total_shape", total_shape.as_deref().unwrap_or_default()),
+                ("valid_shape", valid_shape.as_deref().unwrap_or_default()),
+            ],
+        )
+    }
+
+    /// The same with nothing left out.
+    pub(crate) fn spelled(&self) -> Self {
+        let (numbers, lists) = self.resolved();
+        let [l1_addr_offset, l1_fusion_type, l1_workspace_size, addr_type, split_index] =
+            numbers.map(|(_, number)| Some(number));
+        let [slice_offset, total_shape, valid_shape] = lists.map(|(_, list)| Some(list.to_vec()));
+        Self {
+            l1_addr_offset,
+            l1_fusion_type,
+            l1_workspace_size,
+            addr_type,
+            split_index,
+            slice_offset,
+            total_shape,
+            valid_shape,
+        }
+    }
 }
 
 /// An attribute.

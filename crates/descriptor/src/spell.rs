@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use crate::info::{Descriptor, Form, Generation};
-use crate::job::{Arg, Op, SliceFields, Tensor};
+use crate::job::{Arg, Op, SliceFields, Tensor, ranges};
 use crate::spec::{DtypeFields, OpLabels, TensorLabel};
 use crate::vendor::NameError;
 use crate::write;
@@ -134,28 +134,11 @@ fn for_each_tensor(op: &mut Op, mut change: impl FnMut(&mut Tensor)) {
 fn spell(tensor: &mut Tensor, with_slice: bool) {
     tensor.ori_format.get_or_insert_with(|| tensor.format.clone());
     tensor.ori_shape.get_or_insert_with(|| tensor.shape.clone());
-    tensor.range.get_or_insert_with(|| tensor.shape.iter().map(|dim| Tensor::range_of(*dim)).collect());
+    tensor.range = Some(ranges(tensor.range.as_deref(), &tensor.shape).into_owned());
     tensor.valid.get_or_insert(true);
     if !with_slice {
         tensor.slice = SliceFields::default();
         return;
     }
-    let SliceFields {
-        l1_addr_offset,
-        l1_fusion_type,
-        l1_workspace_size,
-        addr_type,
-        split_index,
-        slice_offset,
-        total_shape,
-        valid_shape,
-    } = &mut tensor.slice;
-    l1_addr_offset.get_or_insert(0);
-    l1_fusion_type.get_or_insert(-1);
-    l1_workspace_size.get_or_insert(-1);
-    addr_type.get_or_insert(0);
-    split_index.get_or_insert(0);
-    for list in [slice_offset, total_shape, valid_shape] {
-        list.get_or_insert_default();
-    }
+    tensor.slice = tensor.slice.spelled();
 }

@@ -1,6 +1,6 @@
 //! Elements as numbers.
 
-use opbuild_ops::dtype_bytes;
+use opbuild_ops::{dtype_bytes, of_bfloat16, of_float16};
 
 /// Elements of one type. What is computed with them is rounded, or wraps, when they become bytes again.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,8 +34,8 @@ impl Numbers {
             "uint8" => Self::Ints(all!(u8, i64)),
             "uint16" => Self::Ints(all!(u16, i64)),
             "uint32" => Self::Ints(all!(u32, i64)),
-            "float16" => Self::Floats(halves(bytes, 10)),
-            "bfloat16" => Self::Floats(halves(bytes, 7)),
+            "float16" => Self::Floats(short(bytes, of_float16)),
+            "bfloat16" => Self::Floats(short(bytes, of_bfloat16)),
             "float32" => Self::Floats(all!(f32, f64)),
             "float64" => Self::Floats(all!(f64, f64)),
             _ => return None,
@@ -53,6 +53,11 @@ impl Numbers {
         }
         Some(bytes)
     }
+}
+
+/// Elements of 16 bits, each widened.
+fn short(bytes: &[u8], widen: fn(u16) -> f64) -> Vec<f64> {
+    bytes.as_chunks::<2>().0.iter().map(|word| widen(u16::from_le_bytes(*word))).collect()
 }
 
 /// The bytes of a number as an element of type `dtype`.
@@ -84,26 +89,6 @@ fn put_float(bytes: &mut Vec<u8>, dtype: &str, float: f64) -> Option<()> {
         _ => put_int(bytes, dtype, float as i64)?,
     }
     Some(())
-}
-
-/// Floats of 16 bits of which so many are the fraction, exactly.
-fn halves(bytes: &[u8], fraction_bits: u32) -> Vec<f64> {
-    let infinite = (1u32 << (15 - fraction_bits)) - 1;
-    let bias = (infinite >> 1) as i32;
-    let float = |word: &[u8; 2]| {
-        let bits = u32::from(u16::from_le_bytes(*word));
-        let (exponent, fraction) = (bits >> fraction_bits & infinite, bits & ((1 << fraction_bits) - 1));
-        let scaled =
-            |digits: u32, power: i32| f64::from(digits) * 2f64.powi(power - bias - fraction_bits as i32);
-        let size = match exponent {
-            0 => scaled(fraction, 1),
-            _ if exponent < infinite => scaled(fraction | 1 << fraction_bits, exponent as i32),
-            _ if fraction == 0 => f64::INFINITY,
-            _ => f64::NAN,
-        };
-        if bits >> 15 == 0 { size } else { -size }
-    };
-    bytes.as_chunks::<2>().0.iter().map(float).collect()
 }
 
 /// A float of 16 bits with so many bits of exponent and of fraction; ties go to even.

@@ -29,6 +29,32 @@ pub fn dtype_bytes(dtype: &str) -> Option<usize> {
     DTYPES.iter().find(|(name, ..)| *name == dtype).map(|(_, bytes, _)| *bytes)
 }
 
+/// The value of a `float16`, exactly.
+pub fn of_float16(bits: u16) -> f64 {
+    widened(bits, 10)
+}
+
+/// The value of a `bfloat16`, exactly.
+pub fn of_bfloat16(bits: u16) -> f64 {
+    widened(bits, 7)
+}
+
+/// A float of 16 bits of which so many are the fraction.
+fn widened(bits: u16, fraction_bits: u32) -> f64 {
+    let infinite = (1u32 << (15 - fraction_bits)) - 1;
+    let bias = (infinite >> 1) as i32;
+    let size = u32::from(bits & 0x7fff);
+    let (exponent, fraction) = (size >> fraction_bits, size & ((1 << fraction_bits) - 1));
+    let scaled = |digits: u32, power: i32| f64::from(digits) * 2f64.powi(power - bias - fraction_bits as i32);
+    let size = match exponent {
+        0 => scaled(fraction, 1),
+        _ if exponent < infinite => scaled(fraction | 1 << fraction_bits, exponent as i32),
+        _ if fraction == 0 => f64::INFINITY,
+        _ => f64::NAN,
+    };
+    if bits >> 15 == 0 { size } else { -size }
+}
+
 /// The number by which CANN's graph engine knows `dtype`.
 pub fn ge_number(dtype: &str) -> Option<i64> {
     DTYPES.iter().find(|(name, ..)| *name == dtype).map(|(.., number)| *number)
@@ -37,4 +63,22 @@ pub fn ge_number(dtype: &str) -> Option<i64> {
 /// The element type behind such a number.
 pub(crate) fn of_ge_number(number: i64) -> Option<&'static str> {
     DTYPES.iter().find(|(.., known)| *known == number).map(|(name, ..)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_floats_are_what_they_mean() {
+        for (bits, value) in [(0x3c00, 1.0), (0xc000, -2.0), (0x7bff, 65504.0), (1, 2f64.powi(-24)), (0, 0.0)] {
+            assert_eq!(of_float16(bits), value);
+        }
+        for (bits, value) in
+            [(0x3f80, 1.0), (0xc2f7, -123.5), (0x7f80, f64::INFINITY), (1, 2f64.powi(-133))]
+        {
+            assert_eq!(of_bfloat16(bits), value);
+        }
+        assert!(of_float16(0x7e00).is_nan() && of_float16(0x8000).is_sign_negative());
+    }
 }

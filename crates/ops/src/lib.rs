@@ -33,14 +33,14 @@ mod window;
 
 pub use call::Call;
 pub use constant::{Constant, Elements};
-pub use dtype::{dtype_bytes, ge_number};
+pub use dtype::{dtype_bytes, ge_number, of_bfloat16, of_float16};
 pub use error::OpsError;
 pub use graph::{Graph, Node, Origin, TensorId, bool_attr, float_attr, int_attr, ints_attr, str_attr};
 pub use matmul::MatMul;
-pub use movement::{Gather, Pad, PadMode, Slice, concat, multiples, permutation, pieces};
+pub use movement::{Gather, Pad, PadMode, Slice, concat, multiples, permutation, pieces, slice_range};
 pub use naming::func_name;
 pub use reduce::{LayerNorm, Reduce, axis};
-pub use shape::{TensorType, broadcast};
+pub use shape::{MAX_ELEMENTS, TensorType, broadcast, elements};
 pub use spec::{AttrDefault, AttrSpec, OpSpec, Port, PortKind, Rule};
 pub use table::{all, find};
 pub use window::{Conv2d, Pool, PoolKind, Window};

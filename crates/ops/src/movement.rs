@@ -167,7 +167,7 @@ impl Slice {
                 let problem = format!("axis {axis} is sliced with step {}, or more than once", steps[at]);
                 return Err(call.misfit(problem));
             }
-            let (start, count) = range(begin[at], end[at], steps[at], shape[dim]);
+            let (start, count) = slice_range(begin[at], end[at], steps[at], shape[dim]);
             (slice.start[dim], slice.count[dim], slice.step[dim]) = (start, count, steps[at]);
         }
         Ok(slice)
@@ -179,9 +179,9 @@ impl Slice {
     }
 }
 
-/// Where a slice of a dimension of `size` elements begins, and how many elements it has. Bounds beyond the dimension
-/// are cut off; negative ones count from its end.
-fn range(begin: i64, end: i64, step: i64, size: i64) -> (u64, u64) {
+/// Where a slice of a dimension of `size` elements begins, and how many elements it has; `step` is not 0. Bounds beyond
+/// the dimension are cut off; negative ones count from its end.
+pub fn slice_range(begin: i64, end: i64, step: i64, size: i64) -> (u64, u64) {
     // In 128 bits nothing overflows.
     let (size, step) = (i128::from(size), i128::from(step));
     let from_start = |bound: i64| if bound < 0 { i128::from(bound) + size } else { i128::from(bound) };

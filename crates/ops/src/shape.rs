@@ -6,7 +6,7 @@ use crate::{Call, Conv2d, Gather, LayerNorm, MatMul, OpsError, Pad, Pool, Reduce
 use crate::{dtype, movement};
 
 /// The most elements of a tensor: its bytes must fit a signed 64-bit offset with room to spare.
-pub(crate) const MAX_ELEMENTS: u64 = 1 << 48;
+pub const MAX_ELEMENTS: u64 = 1 << 48;
 
 /// Element type and shape of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -238,7 +238,12 @@ pub fn broadcast(left: &[i64], right: &[i64]) -> Option<Vec<i64>> {
 }
 
 /// How many elements a static shape has; `None` for a dynamic one, or one beyond [`MAX_ELEMENTS`].
-pub(crate) fn elements(shape: &[i64]) -> Option<u64> {
+///
+/// ```
+/// assert_eq!(opbuild_ops::elements(&[2, 3]), Some(6));
+/// assert_eq!(opbuild_ops::elements(&[-1, 3]), None);
+/// ```
+pub fn elements(shape: &[i64]) -> Option<u64> {
     // A dimension of 0 must not hide an absurd one beside it: strides are computed from both.
     let extent = shape.iter().try_fold(1u64, |product, dim| {
         let dim = u64::try_from(*dim).ok()?.max(1);

@@ -1,5 +1,7 @@
 //! Slices.
 
+use opbuild_ops::slice_range;
+
 use super::views::one_axis;
 use crate::node::{Mapped, Node};
 
@@ -21,15 +23,13 @@ impl Part {
         // Backwards, a slice that begins before the first element begins at it, and one may end before it.
         let (first, least, most) = if step > 0 { (0, 0, size) } else { (0.min(size - 1), -1, size - 1) };
         let (begin, end) = (from_start(begin).clamp(first, most), from_start(end).clamp(least, most));
-        let span = if step > 0 { end - begin } else { begin - end };
-        let step_size = i64::try_from(step.unsigned_abs()).unwrap_or(i64::MAX);
-        let count = if span > 0 { (span - 1) / step_size + 1 } else { 0 };
-        let (begin, end) = match (count, end) {
-            (0, _) => (0, 0),
-            (_, -1) => (begin, -size - 1),
-            (_, end) => (begin, end),
-        };
-        Self { axis, begin, end, step, count }
+        // Before the first element there is no number but one below the negative ones.
+        let end = if end < 0 { -size - 1 } else { end };
+        let (_, count) = slice_range(begin, end, step, size);
+        match i64::try_from(count).unwrap_or(i64::MAX) {
+            0 => Self { axis, begin: 0, end: 0, step, count: 0 },
+            count => Self { axis, begin, end, step, count },
+        }
     }
 }
 
