@@ -7,11 +7,9 @@
 use opbuild_backend::BackendError;
 use opbuild_ops::{Call, Conv2d, Window};
 
-use crate::code::{Args, Code};
+use crate::code::{Args, Code, invalid};
 use crate::gemm::{ENOUGH_UNITS, Parts, Product};
-use crate::work::{
-    EACH_UNIT, LEAST, RANGE, Share, VECTORS, check, defines, invalid, nothing, plain, pointers,
-};
+use crate::work::{EACH_UNIT, LEAST, RANGE, Share, VECTORS, check, defines, plain, pointers};
 
 /// A group of more output channels than this is a matrix product.
 const FEW_CHANNELS: u64 = 12;
@@ -27,12 +25,8 @@ const IMAGE: &str = include_str!("c/image.c");
 /// The code of a `Conv2D`.
 pub(crate) fn conv2d(call: &Call<'_>, args: &Args) -> Result<Code, BackendError> {
     let mut conv = Conv2d::of(call).map_err(invalid)?;
-    let output = conv.output();
-    check(call, &output)?;
+    check(call, &conv.output())?;
     (conv.y, conv.x) = (plain(call, &conv.y)?, plain(call, &conv.x)?);
-    if output.contains(&0) {
-        return Ok(nothing());
-    }
     let pointers = pointers(&[("x", args.at(0)), ("filter", args.at(1)), ("bias", args.at(2))]);
     Ok(match Strip::of(&conv) {
         Some(strip) => direct(&conv, &strip, pointers),

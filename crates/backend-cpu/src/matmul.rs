@@ -6,10 +6,10 @@
 use opbuild_backend::BackendError;
 use opbuild_ops::{Call, MatMul};
 
-use crate::code::{Args, Code};
+use crate::code::{Args, Code, invalid};
 use crate::gemm::{Parts, Product};
 use crate::thin::{Dots, Operands, Stream};
-use crate::work::{check, invalid, nothing, pointers};
+use crate::work::{check, pointers};
 
 /// Scalar products are faster than panels for no more rows than this.
 const FEW_DOTS: u64 = 16;
@@ -19,11 +19,7 @@ const FEW_ROWS: u64 = 4;
 /// The code of a `MatMulV2` or `BatchMatMulV2`.
 pub(crate) fn matmul(call: &Call<'_>, args: &Args) -> Result<Code, BackendError> {
     let matmul = MatMul::of(call).map_err(invalid)?;
-    let output = matmul.output();
-    check(call, &output)?;
-    if output.contains(&0) {
-        return Ok(nothing());
-    }
+    check(call, &matmul.output())?;
     let problem = Problem::of(matmul);
     let pointers = pointers(&[("x1", args.at(0)), ("x2", args.at(1)), ("bias", args.at(2))]);
     Ok(problem.code(pointers))

@@ -6,8 +6,8 @@
 use opbuild_backend::BackendError;
 use opbuild_ops::{Call, Pool, PoolKind, Window};
 
-use crate::code::{Args, Code, refused};
-use crate::work::{EACH_UNIT, LEAST, RANGE, Share, check, defines, invalid, nothing, plain, pointers};
+use crate::code::{Args, Code, invalid, refused};
+use crate::work::{EACH_UNIT, LEAST, RANGE, Share, check, defines, plain, pointers};
 
 /// A dimension that is not there.
 const FLAT: Window = Window { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, before: 0, after: 0 };
@@ -15,17 +15,13 @@ const FLAT: Window = Window { input: 1, output: 1, kernel: 1, stride: 1, dilatio
 /// The code of a `MaxPoolV3`, `MaxPool3D` or `AvgPoolV2`.
 pub(crate) fn pool(call: &Call<'_>, args: &Args) -> Result<Code, BackendError> {
     let pool = Pool::of(call).map_err(invalid)?;
-    let output = pool.output();
-    check(call, &output)?;
+    check(call, &pool.output())?;
     let windows = pool.windows.iter().map(|window| plain(call, window)).collect::<Result<Vec<_>, _>>()?;
     let dims @ [z, y, x] = match windows.as_slice() {
         [y, x] => [FLAT, *y, *x],
         [z, y, x] => [*z, *y, *x],
         _ => return Err(refused(call, format!("{} spatial dimensions are not known", windows.len()))),
     };
-    if output.contains(&0) {
-        return Ok(nothing());
-    }
     let taps = dims.iter().fold(x.output, |taps, window| taps.saturating_mul(window.kernel));
     let share = Share::new(pool.batch * pool.channels * z.output * y.output, taps);
     let (dims, units) = (geometry(&dims), defines(&share.constants()));

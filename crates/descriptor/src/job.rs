@@ -268,9 +268,12 @@ pub struct SliceFields {
     pub valid_shape: Option<Vec<i64>>,
 }
 
+/// A field by its name in a file.
+type Named<T> = (&'static str, T);
+
 impl SliceFields {
-    /// Every field by its name in a file, with what an absent one means: the numbers, then the lists.
-    pub(crate) fn resolved(&self) -> ([(&'static str, i64); 5], [(&'static str, &[i64]); 3]) {
+    /// Every field, with what an absent one means: the numbers, then the lists.
+    pub(crate) fn resolved(&self) -> ([Named<i64>; 5], [Named<&[i64]>; 3]) {
         let Self {
             l1_addr_offset,
             l1_fusion_type,

@@ -3,19 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use opbuild_ops::{Constant, Elements, dtype_bytes};
+use opbuild_ops::{Constant, Elements, MAX_ELEMENTS, dtype_bytes};
 use prost::bytes::Bytes;
 
 use crate::error::{TensorError, TensorProblem};
 use crate::payload::{Dense, Truth, Varints, total};
 use crate::proto::{StringStringEntryProto, TensorProto};
+use crate::value::MAX_RANK;
 use crate::{dtype, external};
-
-/// The most elements of a tensor: beyond any memory, and still far from what offsets can count.
-pub(crate) const MAX_ELEMENTS: u64 = 1 << 48;
-
-/// The most dimensions of a tensor: as many as NumPy has.
-pub(crate) const MAX_RANK: usize = 64;
 
 /// How much of a name that a file gives is repeated in a message.
 const MAX_SHOWN_BYTES: usize = 200;
