@@ -5,18 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use opbuild::{BuildReport, Builder, JobError, KernelReport, Mode, Outcome, Request};
+use opbuild::{BuildError, BuildReport, Builder, JobError, KernelReport, Mode, Outcome, Request};
 use opbuild_backend::{BackendError, Cancel, Registry};
 use opbuild_backend_cpu::CpuBackend;
 use opbuild_store::Config;
 use serde_json::{Value, json};
 
 use crate::args::{BuildArgs, Common};
-use crate::input::Found;
-use crate::model::Model;
 use crate::output::{Output, Verdict, chain, counted, one_line, printable};
 use crate::progress::Progress;
-use crate::{env, input, interrupt};
+use crate::{env, interrupt, model};
 
 /// The backends there are. A compiler that is asked something has `patience` to answer.
 pub(crate) fn registry(patience: Duration) -> anyhow::Result<Registry> {
@@ -74,15 +72,7 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
     if !args.no_kernel_meta {
         builder = builder.view(env::kernel_meta()?);
     }
-    let Found { files, mut unreadable } = input::model_files(&args.inputs);
-    let mut requests = Vec::new();
-    let several = files.len() > 1;
-    for file in files {
-        match Model::read(&file, &builder, &args.common, several) {
-            Ok(model) => requests.extend(model.requests(&args.common)),
-            Err(error) => unreadable.push((file, error)),
-        }
-    }
+    let (requests, unreadable) = model::requests(&args.inputs, &builder, &args.common);
     unreadable.iter().for_each(|(_, error)| output.error(error));
     if requests.is_empty() && !unreadable.is_empty() {
         output.quiet_result(&json!({ "unreadable": unreadable_json(&unreadable) }))?;
@@ -90,11 +80,7 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
     }
     note_targets(&requests, &args.common, output);
 
-    let progress = Arc::new(Progress::new(output.is_text()));
-    let observer = Arc::clone(&progress);
-    let report = builder.observer(move |event| observer.observe(event)).build(&requests);
-    progress.done();
-    let report = report?;
+    let report = with_progress(builder, &requests, output)?;
     let mut json = report_json(&report, &network(&args.inputs), &args.common.target);
     if !unreadable.is_empty() {
         json["unreadable"] = unreadable_json(&unreadable);
@@ -111,6 +97,19 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
         () if report.count(Outcome::Failed) > 0 || !placed => Verdict::Problems,
         () => Verdict::Good,
     })
+}
+
+/// Builds `requests`, and shows how far it is.
+pub(crate) fn with_progress(
+    builder: Builder,
+    requests: &[Request],
+    output: &Output,
+) -> Result<BuildReport, BuildError> {
+    let progress = Arc::new(Progress::new(output.is_text()));
+    let observer = Arc::clone(&progress);
+    let report = builder.observer(move |event| observer.observe(event)).build(requests);
+    progress.done();
+    report
 }
 
 /// What came of a build that was interrupted.

@@ -71,14 +71,6 @@ pub(crate) fn make_folder(path: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(path).with_context(|| format!("cannot make the folder `{}`", path.display()))
 }
 
-/// The stems of the files in the folders of `folder`, at most `limit`, in no order. What cannot be read has none.
-pub(crate) fn stems(folder: &Path, limit: usize) -> Vec<String> {
-    let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let files = entries(folder).flat_map(|shard| entries(&shard.path()).collect::<Vec<_>>());
-    let stem = |file: std::fs::DirEntry| Some(file.path().file_stem()?.to_str()?.to_owned());
-    files.filter_map(stem).take(limit).collect()
-}
-
 /// What the inputs come to.
 #[derive(Default)]
 pub(crate) struct Found {

@@ -10,7 +10,6 @@ mod input;
 mod inspect;
 mod interrupt;
 mod model;
-mod nearest;
 mod output;
 mod profile;
 mod progress;

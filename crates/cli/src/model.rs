@@ -1,13 +1,13 @@
 //! What is built and run: a network, or a single operator.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use opbuild::{Builder, Request};
 use opbuild_descriptor::{Arg, BuildSpec, Descriptor, Tensor};
 use opbuild_onnx::{ModelError, Network, OnnxError, ValueInfo};
 
 use crate::args::Common;
-use crate::input;
+use crate::input::{self, Found};
 
 /// An input of the command.
 pub(crate) enum Model {
@@ -68,6 +68,24 @@ impl Model {
             }
         }
     }
+}
+
+/// A request for each operator of everything that `inputs` name, and what could not be read.
+pub(crate) fn requests(
+    inputs: &[PathBuf],
+    builder: &Builder,
+    common: &Common,
+) -> (Vec<Request>, Vec<(PathBuf, anyhow::Error)>) {
+    let Found { files, mut unreadable } = input::model_files(inputs);
+    let several = files.len() > 1;
+    let mut requests = Vec::new();
+    for file in files {
+        match Model::read(&file, builder, common, several) {
+            Ok(model) => requests.extend(model.requests(common)),
+            Err(error) => unreadable.push((file, error)),
+        }
+    }
+    (requests, unreadable)
 }
 
 /// Reads a network. Sizes may be given for the dimensions of other networks of the same command, too.

@@ -60,7 +60,7 @@ pub struct ViewConfig {
 /// Builds operators with one backend and one store.
 pub struct Builder {
     pub(crate) backend: Arc<dyn Backend>,
-    store: Option<Config>,
+    pub(crate) store: Option<Config>,
     pub(crate) mode: Mode,
     jobs: Option<NonZeroUsize>,
     pub(crate) deadline: Option<Duration>,

@@ -1,10 +1,11 @@
 //! What an entry says of itself, for people and for explanations.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use opbuild_artifact::Member;
 use opbuild_descriptor::{BuildSpec, Descriptor, EffectiveSpec, Envelope, Job, write_info};
-use opbuild_digest::Fingerprint;
+use opbuild_digest::{Digest, Fingerprint};
 use opbuild_store::Entry;
 use serde_json::{Value, json};
 
@@ -51,6 +52,46 @@ fn fingerprint(fingerprint: &Fingerprint) -> Value {
     })
 }
 
+/// What a stored header says, as far as a miss is explained by it.
+#[derive(Debug)]
+pub(crate) struct Header {
+    pub(crate) name: String,
+    pub(crate) op_type: String,
+    pub(crate) target: String,
+    pub(crate) options: BTreeMap<String, String>,
+    pub(crate) backend: String,
+    pub(crate) toolchain: Fingerprint,
+    pub(crate) op_sources: Fingerprint,
+}
+
+impl Header {
+    /// What [`render`] wrote; `None` for anything else.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let json: Value = serde_json::from_slice(bytes).ok()?;
+        let text = |name: &str| json[name].as_str().map(str::to_owned);
+        let option = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
+        Some(Self {
+            name: text("name")?,
+            op_type: text("op_type")?,
+            target: text("target")?,
+            options: json["options"].as_object()?.iter().map(option).collect::<Option<_>>()?,
+            backend: text("backend")?,
+            toolchain: parts(&json["parts"]["toolchain"])?,
+            op_sources: parts(&json["parts"]["op_sources"])?,
+        })
+    }
+}
+
+/// The inverse of [`fingerprint`].
+fn parts(json: &Value) -> Option<Fingerprint> {
+    let mut fingerprint = Fingerprint::new();
+    for part in json["parts"].as_array()? {
+        let digest: Digest = part["digest"].as_str()?.parse().ok()?;
+        fingerprint.add(part["name"].as_str()?, digest, part["note"].as_str()?);
+    }
+    Some(fingerprint)
+}
+
 /// Further files of the kernel.
 pub(crate) fn extra_members(entry: &Entry) -> Vec<Member> {
     let extra = entry.names().filter_map(|name| Some((name, name.strip_prefix("x/")?)));
@@ -59,4 +100,38 @@ pub(crate) fn extra_members(entry: &Entry) -> Vec<Member> {
             Some(Member { name: file.to_owned(), bytes: entry.member(name)?.to_vec() })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use opbuild_descriptor::{KernelName, KeyParts};
+
+    use super::*;
+
+    #[test]
+    fn a_header_comes_back() {
+        let mut toolchain = Fingerprint::new();
+        toolchain.add("cc1", Digest::of(b"cc1"), "gcc 12.2");
+        toolchain.add("cc1", Digest::of(b"another"), "");
+        let mut op_sources = Fingerprint::new();
+        op_sources.add("c", Digest::of(b"int x;"), "generated");
+        let spec = EffectiveSpec {
+            target: "cpu-x86_64".into(),
+            options: BTreeMap::from([("op_debug_level".into(), "0".into())]),
+            debug: false,
+        };
+        let job = Job { data: Vec::new(), ops: Vec::new(), l1_size: -1, extra: Default::default() };
+        let parts = KeyParts::new("cpu", &job, &spec, Arc::new(toolchain.clone()), op_sources.clone());
+        let key = parts.key();
+        let keyed = Keyed { name: KernelName::new(&job, &key), spec, parts, key };
+        let text = render(&keyed, "Square", None, 1);
+        let header = Header::parse(text.as_bytes()).unwrap();
+        assert_eq!((header.name.as_str(), header.op_type.as_str()), (keyed.name.as_str(), "Square"));
+        assert_eq!((&header.target, &header.options), (&keyed.spec.target, &keyed.spec.options));
+        assert_eq!(header.backend, "cpu");
+        assert_eq!((header.toolchain, header.op_sources), (toolchain, op_sources));
+        assert!(Header::parse(br#"{"name": "x"}"#).is_none());
+    }
 }

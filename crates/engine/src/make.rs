@@ -26,8 +26,8 @@ use crate::{BuildError, JobError, Outcome, handover, header};
 /// Names of an entry's members.
 const JSON: &str = "json";
 const OBJECT: &str = "object";
-const INFO: &str = "info";
-const HEADER: &str = "header";
+pub(crate) const INFO: &str = "info";
+pub(crate) const HEADER: &str = "header";
 
 /// Makes the kernels of one build.
 pub(crate) struct Maker<'a> {
@@ -125,19 +125,16 @@ impl<'a> Maker<'a> {
     pub(crate) fn make(&self, planned: &Planned<'_>, missing: &Missing) -> KernelReport {
         let began = Instant::now();
         let made = match &planned.state {
-            State::Refused(error) => {
-                let error = error.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-                Err(JobError::Backend(error.unwrap_or(BackendError::Cancelled)))
-            }
+            State::Refused(error) => Err(Arc::clone(error)),
             State::Keyed(keyed) if self.builder.mode == Mode::Require => {
-                Err(JobError::Required { kernel: keyed.name.to_string(), why: missing.reason.clone() })
+                Err(JobError::Required { kernel: keyed.name.to_string(), why: missing.reason.clone() }.into())
             }
             State::Keyed(keyed) if keyed.spec.debug => {
-                self.compile(planned, keyed, missing, Outcome::Bypassed)
+                self.compile(planned, keyed, missing, Outcome::Bypassed).map_err(Arc::new)
             }
             State::Keyed(keyed) => match self.shelf(keyed).filter(|shelf| self.keeps_in(shelf)) {
-                Some(shelf) => self.make_once(planned, keyed, shelf, missing),
-                None => self.compile(planned, keyed, missing, Outcome::Compiled),
+                Some(shelf) => self.make_once(planned, keyed, shelf, missing).map_err(Arc::new),
+                None => self.compile(planned, keyed, missing, Outcome::Compiled).map_err(Arc::new),
             },
         };
         let report = self.report(planned, made);
@@ -405,7 +402,7 @@ impl<'a> Maker<'a> {
         self.shelves.iter().find(|(target, _)| *target == keyed.spec.target).map(|(_, shelf)| shelf)
     }
 
-    fn report(&self, planned: &Planned<'_>, made: Result<Made, JobError>) -> KernelReport {
+    fn report(&self, planned: &Planned<'_>, made: Result<Made, Arc<JobError>>) -> KernelReport {
         let mut report = KernelReport {
             name: planned.name().to_owned(),
             key: planned.keyed().map(|keyed| Key::from(*keyed.key.digest())),
@@ -428,7 +425,7 @@ impl<'a> Maker<'a> {
             }
             Err(error) => {
                 report.reason = Some(error.to_string());
-                report.error = Some(Arc::new(error));
+                report.error = Some(error);
             }
         }
         report

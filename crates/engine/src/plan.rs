@@ -8,7 +8,7 @@ use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, Key, KeyPart
 use opbuild_digest::{Digest, Fingerprint};
 
 use crate::builder::Builder;
-use crate::{BuildError, Request};
+use crate::{BuildError, JobError, Request};
 
 /// What is to be built.
 pub(crate) struct Plan<'a> {
@@ -30,8 +30,8 @@ pub(crate) struct Planned<'a> {
 pub(crate) enum State {
     /// It has a key.
     Keyed(Box<Keyed>),
-    /// The backend does not take it; the reason is taken once, for the report.
-    Refused(std::sync::Mutex<Option<BackendError>>),
+    /// The backend does not take it.
+    Refused(Arc<JobError>),
 }
 
 /// What follows from a job once the backend takes it.
@@ -106,7 +106,7 @@ impl<'a> Plan<'a> {
                 by_key.insert(keyed.key, at);
                 State::Keyed(Box::new(keyed))
             }
-            Err(error) => State::Refused(std::sync::Mutex::new(Some(error))),
+            Err(error) => State::Refused(Arc::new(error.into())),
         };
         self.kernels.push(Planned { job: &request.descriptor.job, asked_by: Vec::new(), state });
         at

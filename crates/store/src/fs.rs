@@ -93,6 +93,12 @@ pub(crate) fn write_new(path: &Path, text: &str) -> io::Result<()> {
     }
 }
 
+/// The names of what is in a folder, those that are text; none in one that cannot be read.
+pub(crate) fn names(path: &Path) -> impl Iterator<Item = String> + use<> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok())
+}
+
 /// Whether everything in a folder is called one of `names`.
 pub(crate) fn holds_only(path: &Path, names: &[&str]) -> bool {
     std::fs::read_dir(path).is_ok_and(|mut entries| {

@@ -167,6 +167,15 @@ impl TargetStore {
         }
     }
 
+    /// The keys of up to `limit` entries, in order. Whether they are valid is seen by [`get`](Self::get).
+    pub fn keys(&self, limit: usize) -> Vec<Digest> {
+        let in_shard = |shard| fs::names(&self.shard_dir(shard));
+        let key = |name: String| name.strip_suffix(".kern")?.parse().ok();
+        let mut keys: Vec<Digest> = (0..=u8::MAX).flat_map(in_shard).filter_map(key).take(limit).collect();
+        keys.sort_unstable();
+        keys
+    }
+
     /// Puts an entry, unless a valid one is there.
     ///
     /// # Errors

@@ -38,6 +38,23 @@ fn a_valid_entry_stays() {
 }
 
 #[test]
+fn the_keys_of_all_entries_are_listed_in_order() {
+    let (folder, store) = fresh();
+    assert!(store.keys(10).is_empty());
+    let mut keys: Vec<_> = ["relu", "square", "neg", "abs"].map(key).into();
+    for key in &keys {
+        store.put(key, &Made::new("relu", 1).draft()).unwrap();
+    }
+    keys.sort_unstable();
+    // What is not called as an entry is none.
+    fs::write(store.path(&keys[0]).with_extension("other"), "").unwrap();
+    fs::write(store.dir().join("entries/00/notes.kern"), "").unwrap();
+    assert_eq!(store.keys(10), keys);
+    assert_eq!(read_only(folder.path()).unwrap().keys(10), keys);
+    assert_eq!(store.keys(3).len(), 3);
+}
+
+#[test]
 fn a_damaged_entry_is_replaced() {
     let (_folder, store) = fresh();
     let (key, made) = (key("relu"), Made::new("relu", 1));
