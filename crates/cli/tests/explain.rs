@@ -69,6 +69,31 @@ fn what_is_not_looked_up_says_so() {
     place.run(&["explain", "nothing.info"]).ended_with(2).says("nothing.info");
 }
 
+/// A framework hashes the fields, and looks for what comes out: under the old name it would take the new kernel for the
+/// old one.
+#[test]
+fn a_descriptor_that_was_changed_is_built_under_the_name_of_what_it_is_now() {
+    let place = Place::new();
+    let old = "square_12484080525657478220_2";
+    let edited = place.write("edited.info", square_of(4).replace("square_4_2", old));
+    let edited = edited.to_str().unwrap();
+    let name = fields(&place, edited)["name of r1.5"].as_str().unwrap().to_owned();
+    assert!(name.starts_with("square_") && name.ends_with("_2") && name != old, "{name}");
+    place.run(&["build", edited]).ended_with(0);
+    let built = |stem: &str, suffix: &str| place.path(&format!("rank_0/kernel_meta/{stem}.{suffix}"));
+    assert!(built(&name, "o").exists() && !built(old, "o").exists());
+    let info = std::fs::read_to_string(built(&name, "info")).unwrap();
+    assert!(info.contains(&name) && !info.contains(old), "{info}");
+
+    // What bears its own name, and what CANN named, keeps it.
+    place.run(&["build", SQUARE]).ended_with(0);
+    assert!(built(old, "o").exists());
+    let cann = format!("te_square_{}", "0123456789abcdef".repeat(4));
+    let named = place.write("cann.info", square_of(5).replace("square_5_2", &cann));
+    place.run(&["build", named.to_str().unwrap()]).ended_with(0);
+    assert!(built(&cann, "o").exists());
+}
+
 #[test]
 fn two_descriptors_are_compared() {
     let place = Place::new();

@@ -95,6 +95,18 @@ pub struct Envelope {
     pub ignored: BTreeMap<String, Value>,
 }
 
+impl Envelope {
+    /// Calls the kernel `name`, wherever the document says its name.
+    pub fn rename(&mut self, name: &str) {
+        let old = std::mem::replace(&mut self.fusion_op_name, name.to_owned());
+        for op_name in self.ops.iter_mut().filter_map(|op| op.op_name.as_mut()) {
+            if *op_name == old {
+                name.clone_into(op_name);
+            }
+        }
+    }
+}
+
 /// Names of one operator and its tensors.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OpLabels {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use opbuild_artifact::is_safe_file_name;
-use opbuild_descriptor::{Descriptor, write_info};
+use opbuild_descriptor::{Descriptor, VendorName, write_info};
 use opbuild_kernel_meta::{Content, KernelFiles, View, ViewError, Withdrawn};
 
 use crate::builder::{Request, ViewConfig};
@@ -36,8 +36,8 @@ pub(crate) fn materialise(
             }
         }
     }
-    let unusable = requests.iter().map(|request| &request.descriptor.envelope.fusion_op_name);
-    placed.unusable = unusable.filter(|name| !name.is_empty() && !is_usable(name)).cloned().collect();
+    let looked_for = requests.iter().map(|request| frameworks_name(&request.descriptor));
+    placed.unusable = looked_for.filter(|name| !name.is_empty() && !is_usable(name)).collect();
     view.replace(&files, &withdrawn)?;
     Ok(placed)
 }
@@ -95,11 +95,24 @@ fn names<'a>(requests: &'a [Request], report: &BuildReport) -> BTreeMap<String, 
     names
 }
 
-/// The name by which a framework looks for the kernel: the one in its descriptor, else ours. A job that was refused
-/// before it had a key may have none.
+/// What the kernel's files are called: as its framework looks for them, else as we do. A job that was refused before it
+/// had a key may have no name.
 fn stem(descriptor: &Descriptor, own: &str) -> Option<String> {
-    let names = [descriptor.envelope.fusion_op_name.as_str(), own];
-    names.into_iter().find(|name| is_usable(name)).map(str::to_owned)
+    let names = [frameworks_name(descriptor), own.to_owned()];
+    names.into_iter().find(|name| is_usable(name))
+}
+
+/// The name under which the framework that wrote a descriptor looks for the kernel; empty if there is none.
+///
+/// It follows from the fields. A descriptor that was changed since it was named still bears the name of the kernel that
+/// it was: a framework would run the new one for the old. Only names that take in more than the descriptor says are
+/// taken as they stand.
+fn frameworks_name(descriptor: &Descriptor) -> String {
+    let borne = &descriptor.envelope.fusion_op_name;
+    let is_borne = descriptor.envelope.generation.is_none()
+        || matches!(VendorName::parse(borne), Some(VendorName::Cann { .. }));
+    let computed = if is_borne { None } else { descriptor.kernel_meta_stem().ok() };
+    computed.map_or_else(|| borne.clone(), |name| name.to_string())
 }
 
 /// Whether a name can be that of files. A framework's own mostly are.
@@ -109,10 +122,10 @@ fn is_usable(name: &str) -> bool {
 
 /// The `.info` as the framework that asked writes it.
 fn info(descriptor: &Descriptor, stem: &str) -> String {
-    if !descriptor.envelope.fusion_op_name.is_empty() {
+    if descriptor.envelope.fusion_op_name == stem {
         return write_info(descriptor);
     }
     let mut named = descriptor.clone();
-    named.envelope.fusion_op_name = stem.to_owned();
+    named.envelope.rename(stem);
     write_info(&named)
 }
