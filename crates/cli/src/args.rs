@@ -132,7 +132,7 @@ pub(crate) struct Common {
     /// The target to build for, whatever the descriptors name; see `opbuild targets`
     #[arg(long, visible_alias = "soc_version", default_value = "cpu", value_name = "TARGET")]
     pub(crate) target: String,
-    /// How many compilers run at once [default: one a processor]
+    /// How many compilers run at once, and threads when a model is run [default: one a processor]
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
     /// How long one compile may take before it is killed

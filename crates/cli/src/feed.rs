@@ -64,29 +64,36 @@ fn described<'a>(infos: impl Iterator<Item = &'a ValueInfo>) -> String {
     infos.map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Tensor files, each with the index of what it is for: by the name in it, else by its place.
+/// Tensor files, each with the index of what it is for: by the name in it; those without take what is left, in order.
 pub(crate) fn assigned<'a>(
     files: &'a [PathBuf],
     expected: &[ValueInfo],
     what: &str,
 ) -> anyhow::Result<Vec<(&'a PathBuf, usize, opbuild_onnx::Tensor)>> {
     let mut taken: Vec<Option<&PathBuf>> = vec![None; expected.len()];
-    let mut found = Vec::new();
-    for (place, file) in files.iter().enumerate() {
+    let (mut found, mut nameless) = (Vec::new(), Vec::new());
+    for file in files {
         let tensor = opbuild_onnx::read_tensor(file).map_err(|error| input::named(file, error))?;
         let named = expected.iter().position(|info| !tensor.name.is_empty() && info.name == tensor.name);
-        let at = named.unwrap_or(place);
-        let Some(slot) = taken.get_mut(at) else {
+        let Some(at) = named else {
+            nameless.push((file, tensor));
+            continue;
+        };
+        if let Some(other) = taken[at].replace(file) {
+            let name = &expected[at].name;
+            bail!("`{}` and `{}` are both for {what} `{name}`", other.display(), file.display());
+        }
+        found.push((file, at, tensor));
+    }
+    for (file, tensor) in nameless {
+        let Some(at) = taken.iter().position(Option::is_none) else {
             bail!(
                 "`{}` is for no {what}: there are {}",
                 file.display(),
                 if expected.is_empty() { "none".to_owned() } else { described(expected.iter()) }
             );
         };
-        if let Some(other) = slot.replace(file) {
-            let name = &expected[at].name;
-            bail!("`{}` and `{}` are both for {what} `{name}`", other.display(), file.display());
-        }
+        taken[at] = Some(file);
         found.push((file, at, tensor));
     }
     Ok(found)

@@ -28,15 +28,20 @@ struct Timed {
 }
 
 impl Profile {
-    pub(crate) fn new(
-        steps: impl IntoIterator<Item = (String, Job, Duration)>,
+    pub(crate) fn new<'a>(
+        steps: impl IntoIterator<Item = (&'a str, &'a Job, Duration)>,
         elapsed: Duration,
         threads: NonZeroUsize,
     ) -> Self {
-        let timed = |(name, job, elapsed): (String, Job, Duration)| {
+        let timed = |(name, job, elapsed): (&str, &Job, Duration)| {
             let op = job.ops.first();
             let flops = op.and_then(|op| Call::of(op).ok()?.flops()).unwrap_or(0);
-            Timed { name, op_type: op.map(|op| op.op_type.clone()).unwrap_or_default(), elapsed, flops }
+            Timed {
+                name: name.to_owned(),
+                op_type: op.map(|op| op.op_type.clone()).unwrap_or_default(),
+                elapsed,
+                flops,
+            }
         };
         Self { steps: steps.into_iter().map(timed).collect(), elapsed, threads }
     }

@@ -1,11 +1,10 @@
 //! `opbuild run`.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use opbuild::{BuildReport, KernelReport, Outcome, RunError, Session, Step};
+use opbuild::{BuildReport, KernelReport, Outcome, Request, RunError, Session, Step};
 use opbuild_backend::{Backend, Buffer, Cancel};
 use opbuild_descriptor::Job;
 use opbuild_onnx::ValueInfo;
@@ -13,7 +12,7 @@ use opbuild_ops::Graph;
 use serde_json::{Value, json};
 
 use crate::args::RunArgs;
-use crate::build::{backend, builder, interrupted, network_name, note_targets, summary, tell};
+use crate::build::{backend, builder, interrupted, network_name, note_targets, summary, tell, with_progress};
 use crate::compare::{Comparison, Tolerance, compare};
 use crate::model::Model;
 use crate::output::{Output, Verdict, one_line};
@@ -31,13 +30,9 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
     let requests = model.requests(&args.common);
     note_targets(&requests, &args.common, output);
 
-    let progress = Arc::new(Progress::new(output.is_text()));
-    let observer = Arc::clone(&progress);
-    let report = builder.observer(move |event| observer.observe(event)).build(&requests);
-    progress.done();
-    let report = report?;
+    let report = with_progress(builder, &requests, output)?;
     tell(&report, output);
-    let ran = execute(args, &model, report, &inputs, &cancel, output)?;
+    let ran = execute(args, &model, &requests, report, &inputs, &cancel, output)?;
     let ran = match ran {
         Ok(ran) => ran,
         Err(error) => {
@@ -127,6 +122,7 @@ impl Ran {
 fn execute(
     args: &RunArgs,
     model: &Model,
+    requests: &[Request],
     report: BuildReport,
     inputs: &[Buffer],
     cancel: &Cancel,
@@ -148,17 +144,25 @@ fn execute(
     let threads = args.common.jobs.or_else(|| std::thread::available_parallelism().ok());
     let threads = threads.unwrap_or(NonZeroUsize::MIN);
     let given: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
-    Ok(match model {
+    let timed = match model {
         Model::Network(network) => {
-            let ran = run_network(&*backend, &network.graph, &report, &given, threads, cancel, output);
-            ran.map(|(buffers, profile)| Ran { report, buffers, profile })
+            run_network(&*backend, &network.graph, &report, &given, threads, cancel, output)
         }
-        Model::Operator(descriptor) => {
-            let ran = run_operator(&*backend, &report, &descriptor.job, &given, threads);
-            ran.map(|(buffers, profile)| Ran { report, buffers, profile })
-                .context("the kernel was built, and cannot be run")
-        }
-    })
+        Model::Operator(descriptor) => run_operator(&*backend, &report, &descriptor.job, &given, threads)
+            .context("the kernel was built, and cannot be run"),
+    };
+    Ok(timed.map(|Timed { buffers, steps, elapsed }| {
+        let steps = requests.iter().zip(steps);
+        let steps = steps.map(|(request, step)| (request.name(), &request.descriptor.job, step));
+        Ran { report, buffers, profile: Profile::new(steps, elapsed, threads) }
+    }))
+}
+
+/// Outputs, and how long each operator and all of them took.
+struct Timed {
+    buffers: Vec<Buffer>,
+    steps: Vec<Duration>,
+    elapsed: Duration,
 }
 
 fn run_network(
@@ -169,7 +173,7 @@ fn run_network(
     threads: NonZeroUsize,
     cancel: &Cancel,
     output: &Output,
-) -> anyhow::Result<(Vec<Buffer>, Profile)> {
+) -> anyhow::Result<Timed> {
     let session = Session::new(graph, report, loader_of(backend)?)?;
     let progress = Progress::new(output.is_text());
     progress.begin(graph.nodes().len());
@@ -182,11 +186,7 @@ fn run_network(
     let elapsed = began.elapsed();
     progress.done();
     match buffers {
-        Ok(buffers) => {
-            let nodes = graph.jobs();
-            let steps = nodes.into_iter().zip(steps).map(|((name, job), elapsed)| (name, job, elapsed));
-            Ok((buffers, Profile::new(steps, elapsed, threads)))
-        }
+        Ok(buffers) => Ok(Timed { buffers, steps, elapsed }),
         Err(error @ RunError::Cancelled) => Err(error.into()),
         Err(error) => Err(anyhow::Error::new(error).context("the network was built, and cannot be run")),
     }
@@ -198,7 +198,7 @@ fn run_operator(
     job: &Job,
     inputs: &[&[u8]],
     threads: NonZeroUsize,
-) -> anyhow::Result<(Vec<Buffer>, Profile)> {
+) -> anyhow::Result<Timed> {
     let kernel = report.kernels.first().context("the build gave no kernel")?;
     let artifact = kernel.artifact.as_ref().context("the build gave no artifact")?;
     let loaded = loader_of(backend)?.load(artifact, job)?;
@@ -210,8 +210,7 @@ fn run_operator(
     let began = Instant::now();
     loaded.launch(inputs, &mut written, threads)?;
     let elapsed = began.elapsed();
-    let name = kernel.asked_by.first().cloned().unwrap_or_default();
-    Ok((outputs, Profile::new([(name, job.clone(), elapsed)], elapsed, threads)))
+    Ok(Timed { buffers: outputs, steps: vec![elapsed], elapsed })
 }
 
 fn loader_of(backend: &dyn Backend) -> anyhow::Result<&dyn opbuild_backend::Loader> {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::compare::number;
 use crate::input;
 use crate::output::one_line;
-use crate::values::{Element, elements};
+use crate::values::{Element, elements, rounded};
 
 /// JSON has the values of outputs with at most this many elements,
 const MAX_VALUES: usize = 1024;
@@ -54,9 +54,11 @@ pub(crate) fn text(at: usize, info: &ValueInfo, buffer: &Buffer) -> String {
     let first: Vec<String> = values().take(4).map(|value| value.shown(&info.dtype)).collect();
     let nan = if not_numbers == 0 { String::new() } else { format!(", {not_numbers} not a number") };
     format!(
-        "{head}\n[{}, ...] from {least:.6} to {most:.6}, mean {:.6}{nan}\n",
+        "{head}\n[{}, ...] from {} to {}, mean {}{nan}\n",
         first.join(", "),
-        sum / count
+        rounded(least),
+        rounded(most),
+        rounded(sum / count)
     )
 }
 

@@ -39,12 +39,24 @@ impl Element {
     /// The shortest text that reads back as the same element.
     pub(crate) fn shown(self, dtype: &str) -> String {
         match self {
-            Self::Float(value) if dtype == "float32" => (value as f32).to_string(),
-            Self::Float(value) => value.to_string(),
+            Self::Float(value) if dtype == "float32" && is_plain(value) => (value as f32).to_string(),
+            Self::Float(value) if dtype == "float32" => format!("{:e}", value as f32),
+            Self::Float(value) if is_plain(value) => value.to_string(),
+            Self::Float(value) => format!("{value:e}"),
             Self::Int(value) => value.to_string(),
             Self::Bool(value) => value.to_string(),
         }
     }
+}
+
+/// Six digits of a number, wherever its point is.
+pub(crate) fn rounded(value: f64) -> String {
+    if is_plain(value) { format!("{value:.6}") } else { format!("{value:.6e}") }
+}
+
+/// Whether a number is short enough without a power of ten.
+fn is_plain(value: f64) -> bool {
+    value == 0.0 || !value.is_finite() || (1e-5..1e16).contains(&value.abs())
 }
 
 /// The elements of a dense tensor of `dtype`; none for a type without numbers here.

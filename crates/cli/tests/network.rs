@@ -122,6 +122,17 @@ fn inputs_are_given_by_name_by_order_or_made_up() {
     place
         .run(&["run", model, "--input", &inputs[1], "--input", &inputs[0], "--compare", reference])
         .ended_with(0);
+    // One without a name takes what those with names leave, wherever it stands.
+    let mut nameless = opbuild_onnx::read_tensor(Path::new(&inputs[0])).unwrap();
+    nameless.name.clear();
+    let file = place.path("ids.npy");
+    opbuild_onnx::write_npy(&file, &nameless).unwrap();
+    let file = file.to_str().unwrap();
+    for order in [[file, &inputs[1]], [&inputs[1], file]] {
+        place
+            .run(&["run", model, "--input", order[0], "--input", order[1], "--compare", reference])
+            .ended_with(0);
+    }
     place.run(&["run", model, "--input", &inputs[0]]).ended_with(2).says("--input-fill");
     place.run(&["run", model, "--input", &inputs[0], "--input", &inputs[0]]).ended_with(2).says("both for");
     let filled = |fill: &str| {

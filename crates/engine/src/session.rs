@@ -21,6 +21,16 @@ pub enum RunError {
         /// What the build says.
         reason: String,
     },
+    /// The report is of another network.
+    #[error(
+        "the report is of a build of {found} operators, and the network has {expected}; build this network"
+    )]
+    Report {
+        /// Nodes of the network.
+        expected: usize,
+        /// Operators of the report.
+        found: usize,
+    },
     /// A kernel cannot be loaded, or does not take its buffers.
     #[error("node `{node}`: {source}")]
     Node {
@@ -91,23 +101,22 @@ impl<'a> Session<'a> {
     pub fn new(graph: &'a Graph, report: &BuildReport, loader: &dyn Loader) -> Result<Self, RunError> {
         let mut loaded: Vec<Option<usize>> = vec![None; report.kernels.len()];
         let (mut kernels, mut kernel_of) = (Vec::new(), Vec::new());
-        if report.kernel_of.len() != graph.nodes().len() {
-            return Err(RunError::Input {
-                what: "report".to_owned(),
-                expected: format!("one of {} operators", graph.nodes().len()),
-                found: report.kernel_of.len().to_string(),
-            });
+        let (expected, found) = (graph.nodes().len(), report.kernel_of.len());
+        if expected != found {
+            return Err(RunError::Report { expected, found });
         }
-        for ((name, job), kernel) in graph.jobs().into_iter().zip(&report.kernel_of) {
+        for (at, (node, kernel)) in graph.nodes().iter().zip(&report.kernel_of).enumerate() {
             let at = match loaded[*kernel] {
                 Some(at) => at,
                 None => {
                     let built = &report.kernels[*kernel];
                     let Some(artifact) = &built.artifact else {
                         let reason = built.reason.clone().unwrap_or_else(|| built.outcome.to_string());
-                        return Err(RunError::NoKernel { node: name, reason });
+                        return Err(RunError::NoKernel { node: node.name.clone(), reason });
                     };
-                    kernels.push(loader.load(artifact, &job).map_err(|source| at_node(&name, source))?);
+                    let job = graph.job(at).ok_or(RunError::Report { expected, found })?;
+                    let kernel = loader.load(artifact, &job);
+                    kernels.push(kernel.map_err(|source| at_node(&node.name, source))?);
                     kernels.len() - 1
                 }
             };

@@ -149,7 +149,7 @@ fn what_does_not_fit_is_refused() {
 
     let other = Graph::new("other");
     let mismatched = Session::new(&other, &network.report, backend.loader().unwrap());
-    assert!(matches!(mismatched, Err(RunError::Input { .. })));
+    assert!(matches!(mismatched, Err(RunError::Report { expected: _, found: _ })));
 }
 
 #[test]

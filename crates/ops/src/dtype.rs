@@ -71,11 +71,11 @@ mod tests {
 
     #[test]
     fn short_floats_are_what_they_mean() {
-        for (bits, value) in [(0x3c00, 1.0), (0xc000, -2.0), (0x7bff, 65504.0), (1, 2f64.powi(-24)), (0, 0.0)] {
+        for (bits, value) in [(0x3c00, 1.0), (0xc000, -2.0), (0x7bff, 65504.0), (1, 2f64.powi(-24)), (0, 0.0)]
+        {
             assert_eq!(of_float16(bits), value);
         }
-        for (bits, value) in
-            [(0x3f80, 1.0), (0xc2f7, -123.5), (0x7f80, f64::INFINITY), (1, 2f64.powi(-133))]
+        for (bits, value) in [(0x3f80, 1.0), (0xc2f7, -123.5), (0x7f80, f64::INFINITY), (1, 2f64.powi(-133))]
         {
             assert_eq!(of_bfloat16(bits), value);
         }

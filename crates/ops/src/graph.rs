@@ -242,7 +242,12 @@ impl Graph {
 
     /// One job a node, with the node's name.
     pub fn jobs(&self) -> Vec<(String, Job)> {
-        self.nodes.iter().map(|node| (node.name.clone(), self.job(node))).collect()
+        self.nodes.iter().map(|node| (node.name.clone(), self.job_of(node))).collect()
+    }
+
+    /// The job of node `at`, if there is one.
+    pub fn job(&self, at: usize) -> Option<Job> {
+        self.nodes.get(at).map(|node| self.job_of(node))
     }
 
     fn push(&mut self, tensor: Tensor, origin: Origin) -> TensorId {
@@ -252,7 +257,7 @@ impl Graph {
     }
 
     /// The job of `node`: its data are the node's inputs, in order, those that are not given left out.
-    fn job(&self, node: &Node) -> Job {
+    fn job_of(&self, node: &Node) -> Job {
         let kinds: &[_] = find(&node.op_type).map_or(&[], |spec| spec.inputs);
         let described = |id: &TensorId, kind: PortKind| Tensor {
             param_type: kind.param_type().to_owned(),
