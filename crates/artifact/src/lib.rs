@@ -2,23 +2,58 @@
 //! of both. Plain data, no I/O, no judgement: [`opbuild-validator`](../opbuild_validator/index.html) judges.
 //!
 //! The `.json` is the one that CANN's compilers write beside every `.o` and that MindSpore, FE and the runtime read.
-//! Its bytes are kept as they came ([`Artifact::json`]); [`KernelMeta`] is the typed view of them.
+//! Its bytes are kept as they came ([`Artifact::json`]); [`KernelMeta`] is the typed view of them. It takes what real
+//! producers write, says what it refuses, and loses nothing: what it does not know, it keeps as spelled.
+//!
+//! | field | of another type than expected |
+//! |---|---|
+//! | `binFileName`, `binFileSuffix`, `blockDim`, `kernelName`, `kernelList` with its `kernelName` and `tilingKey`, `magic`, `sha256`, `objSha256` | refused |
+//! | `coreType`, `core_type`, `intercoreSync`, `jsonList`, `opParaSize`, `parameters`, `taskRation`, `workspace` | refused, but for null |
+//! | all others | kept in [`extra`](KernelMeta::extra) as it stands |
+//!
+//! The first two rows decide which code runs, with which arguments and memory. The others are only carried along: not
+//! all that twenty releases of CANN wrote was seen, and whoever reads such a field judges it himself.
 //!
 //! ```
 //! use opbuild_artifact::{KernelMeta, Magic};
 //!
 //! let meta = KernelMeta::parse(br#"{"binFileName": "square_1", "binFileSuffix": ".o", "blockDim": 1,
 //!     "kernelName": "square_1__kernel0", "magic": "RT_DEV_BINARY_MAGIC_ELF", "sha256": "00"}"#)?;
-//! assert_eq!(meta.magic, Some(Magic::Elf));
+//! assert_eq!(meta.magic, Some(Magic::Elf.into()));
 //! assert_eq!(meta.entry_names(), ["square_1__kernel0"]);
 //! # Ok::<(), opbuild_artifact::MetaError>(())
 //! ```
+//!
+//! What the vendors' own parsers would do with a `.json` is another matter than whether it is right: MindSpore 2.0 does
+//! not load every kernel that CANN 9 makes. [`fe_lints`] and [`mindspore_lints`] foretell it.
+//!
+//! ```
+//! use opbuild_artifact::fe_lints;
+//!
+//! let lints = fe_lints(br#"{"binFileName": "square_1", "binFileSuffix": ".o", "KBHit": 1,
+//!     "magic": "RT_DEV_BINARY_MAGIC_ELF"}"#);
+//! assert_eq!(lints[0].to_string(), "CANN's FE would refuse: field `KBHit`: expected true or false, found 1");
+//! ```
 
+mod expect;
+mod fuzz;
+mod json;
+mod lint;
 mod magic;
 mod meta;
+mod raw;
+mod words;
 
+pub use expect::{Expectations, Loader};
+pub use fuzz::fuzz;
+pub use json::{Extra, Json};
+pub use lint::{Effect, Lint, Vendor, fe_lints, mindspore_lints};
 pub use magic::Magic;
-pub use meta::{BlockDim, KernelEntry, KernelMeta, MetaError, Workspace};
+pub use meta::{
+    BlockDim, Clear, Flag, GlobalWorkspace, KernelEntry, KernelMeta, MAX_BYTES, MetaError, Parameter,
+    RunInfo, SubJson, TaskRation, Workspace,
+};
+pub use words::{CoreType, Deterministic, Placeholder, Vocabulary, Word};
 
 /// A compiled kernel: the object, its description, and any further files that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,17 +73,6 @@ pub struct Member {
     pub name: String,
     /// Its content.
     pub bytes: Vec<u8>,
-}
-
-/// What a target expects of every kernel built for it. A backend states it, the validator checks it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expectations {
-    /// The target, for messages: `cpu-x86_64`, `Ascend910B1`.
-    pub target: String,
-    /// The ELF `e_machine` values that the target loads.
-    pub machines: Vec<u16>,
-    /// The `magic` values that the target's loader takes.
-    pub magics: Vec<Magic>,
 }
 
 /// Whether `name` may be used as the name of a file: `[A-Za-z0-9_.-]+`, neither `.` nor `..`, at most 200 bytes.

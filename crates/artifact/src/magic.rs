@@ -2,10 +2,23 @@
 
 use std::fmt;
 
+use crate::{CoreType, Vocabulary};
+
 /// The kind of device binary, as the `magic` field of a kernel's `.json` names it.
 ///
-/// The names are the ones that CANN's FE and MindSpore accept; the numbers are arguments of the runtime's
-/// registration calls (CANN runtime, `rt_ffts` and `kernel.h`) and do not occur in the file.
+/// The numbers are arguments of the runtime's registration calls and do not occur in any file.
+///
+/// | magic | written for | loaded as | FE | MindSpore 2.0 |
+/// |---|---|---|---|---|
+/// | `Elf` | 310, 910A, 310P; every mixed kernel; by Ascend C for any core of a 310B | AI Core; mixed on 910B and later | yes | yes |
+/// | `ElfAivec` | vector kernels of 310P, 310B, 910B and later | vector core | yes | yes |
+/// | `ElfAicube` | cube kernels of 310B, 910B and later | cube core | yes | yes |
+/// | `ElfAicpu` | AI CPU kernels | AI CPU | yes | yes |
+/// | `FftsMixAic`, `FftsMixAiv` | the two sides of older mixed kernels, an object each | vector core | yes | no |
+/// | `Plain`, `PlainAicpu`, `PlainAivec` | binaries that are no ELF | AI Core, AI CPU, vector core | no | yes |
+///
+/// FE's task builder also knows `RT_DEV_BINARY_MAGIC_OM`, an offline model. That is no kernel: FE reads no `.json` of
+/// one, and refuses the name where a `.json` says it. It is not listed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Magic {
     /// An AI Core kernel, or a mixed one on chips with separate cube and vector cores.
@@ -57,7 +70,8 @@ impl Magic {
         }
     }
 
-    /// The number that the runtime's registration call takes.
+    /// The number that the runtime's registration call takes. The two `FftsMix` have none of their own: they are
+    /// registered as vector kernels.
     pub const fn value(self) -> u32 {
         match self {
             Self::Elf => 0x4355_4245,
@@ -70,6 +84,32 @@ impl Magic {
         }
     }
 
+    /// Whether CANN's FE takes a kernel of this kind.
+    pub const fn taken_by_fe(self) -> bool {
+        self.is_elf()
+    }
+
+    /// Whether MindSpore 2.0 takes a kernel of this kind.
+    pub const fn taken_by_mindspore(self) -> bool {
+        !matches!(self, Self::FftsMixAic | Self::FftsMixAiv)
+    }
+
+    /// Whether a compiler gives this magic to kernels of that core type.
+    ///
+    /// `false` is a reason to look closer, not a proof of damage: only some chips and some years were seen.
+    pub const fn fits(self, core: CoreType) -> bool {
+        match self {
+            Self::Elf | Self::Plain => true,
+            Self::ElfAivec | Self::PlainAivec => matches!(core, CoreType::VectorCore | CoreType::Aiv),
+            Self::ElfAicube => matches!(core, CoreType::AiCore | CoreType::CubeCore | CoreType::Aic),
+            Self::FftsMixAic => {
+                core.is_mix() || matches!(core, CoreType::AiCore | CoreType::CubeCore | CoreType::Aic)
+            }
+            Self::FftsMixAiv => core.is_mix() || matches!(core, CoreType::VectorCore | CoreType::Aiv),
+            Self::ElfAicpu | Self::PlainAicpu => false,
+        }
+    }
+
     /// Whether the binary is an ELF file.
     pub const fn is_elf(self) -> bool {
         !matches!(self, Self::Plain | Self::PlainAicpu | Self::PlainAivec)
@@ -78,6 +118,14 @@ impl Magic {
     /// The kind that `name` names.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|magic| magic.name() == name)
+    }
+}
+
+impl Vocabulary for Magic {
+    const ALL: &'static [Self] = &Self::ALL;
+
+    fn name(self) -> &'static str {
+        Self::name(self)
     }
 }
 
@@ -97,7 +145,60 @@ mod tests {
             assert_eq!(Magic::from_name(magic.name()), Some(magic));
         }
         assert_eq!(Magic::from_name("RT_DEV_BINARY_MAGIC"), None);
-        // The runtime reads this number as the text "CUBE".
-        assert_eq!(&Magic::Elf.value().to_be_bytes(), b"CUBE");
+        assert_eq!(Magic::from_name("RT_DEV_BINARY_MAGIC_OM"), None);
+    }
+
+    #[test]
+    fn numbers_are_the_letters_that_the_runtime_reads() {
+        let letters = |magic: Magic| magic.value().to_be_bytes();
+        assert_eq!(&letters(Magic::Elf), b"CUBE");
+        assert_eq!(&letters(Magic::ElfAivec), b"AARF");
+        assert_eq!(&letters(Magic::ElfAicube), b"AICC");
+        assert_eq!(&letters(Magic::ElfAicpu), b"AARC");
+        assert_eq!(Magic::FftsMixAic.value(), Magic::ElfAivec.value());
+        assert_eq!(Magic::FftsMixAiv.value(), Magic::ElfAivec.value());
+        let plain = [Magic::Plain, Magic::PlainAicpu, Magic::PlainAivec].map(Magic::value);
+        assert_eq!(plain, [0xabce_ed50, 0xabce_ed51, 0xabce_ed52]);
+    }
+
+    #[test]
+    fn each_vendor_takes_its_own() {
+        let names = |taken: fn(Magic) -> bool| {
+            Magic::ALL.into_iter().filter(|magic| taken(*magic)).map(Magic::name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(Magic::taken_by_fe).len(), 6);
+        assert!(names(Magic::taken_by_fe).iter().all(|name| name.contains("_ELF")));
+        assert_eq!(names(Magic::taken_by_mindspore).len(), 7);
+        assert!(names(Magic::taken_by_mindspore).iter().all(|name| name.starts_with("RT_DEV_BINARY_MAGIC_")));
+    }
+
+    /// What was seen in real pairs, and what CANN 8.1's compiler does.
+    #[test]
+    fn real_pairs_fit() {
+        for (magic, core) in [
+            (Magic::ElfAivec, CoreType::VectorCore),
+            (Magic::ElfAivec, CoreType::Aiv),
+            (Magic::Elf, CoreType::Mix),
+            (Magic::Elf, CoreType::MixAiCore),
+            (Magic::Elf, CoreType::AiCore),
+            (Magic::Elf, CoreType::VectorCore),
+            (Magic::ElfAicube, CoreType::AiCore),
+            (Magic::ElfAicube, CoreType::Aic),
+            (Magic::FftsMixAic, CoreType::MixAic),
+            (Magic::FftsMixAiv, CoreType::MixAiv),
+        ] {
+            assert!(magic.fits(core), "{magic} {core}");
+        }
+        for (magic, core) in [
+            (Magic::ElfAivec, CoreType::AiCore),
+            (Magic::ElfAivec, CoreType::Mix),
+            (Magic::ElfAicube, CoreType::VectorCore),
+            (Magic::ElfAicube, CoreType::Mix),
+            (Magic::FftsMixAic, CoreType::VectorCore),
+            (Magic::FftsMixAiv, CoreType::AiCore),
+            (Magic::ElfAicpu, CoreType::AiCore),
+        ] {
+            assert!(!magic.fits(core), "{magic} {core}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use opbuild_artifact::{Artifact, Expectations, Magic};
+use opbuild_artifact::{Artifact, Expectations};
 use opbuild_backend::{
     Backend, BackendError, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported, asks_for_debug,
 };
@@ -216,7 +216,7 @@ impl Backend for CpuBackend {
     }
 
     fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
-        Expectations { target: spec.target.clone(), machines: vec![host_machine()], magics: vec![Magic::Elf] }
+        Expectations::host(&spec.target, host_machine())
     }
 
     fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {

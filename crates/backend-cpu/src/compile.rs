@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use opbuild_artifact::{Artifact, BlockDim, KernelMeta, Magic};
+use opbuild_artifact::{Artifact, BlockDim, Flag, KernelMeta, Magic, Parameter};
 use opbuild_backend::{BackendError, CompileRequest};
 use opbuild_descriptor::Arg;
 use opbuild_digest::Digest;
@@ -57,15 +57,13 @@ pub(crate) fn compile(
         bin_file_suffix: Some(".o".to_owned()),
         block_dim: Some(BlockDim::Fixed(source.blocks)),
         kernel_name: Some(name.symbol()),
-        magic: Some(Magic::Elf),
+        magic: Some(Magic::Elf.into()),
         sha256: Some(Digest::of(&object).to_string()),
         op_para_size: Some(0),
-        parameters: Some(vec![0.into(); arguments]),
-        extra: BTreeMap::from([
-            ("batchBindOnly".to_owned(), 1.into()),
-            ("build_result".to_owned(), "".into()),
-            (JOB_FIELD.to_owned(), job.digest().to_string().into()),
-        ]),
+        parameters: Some(vec![Parameter::Int(0); arguments]),
+        batch_bind_only: Some(Flag::Number(1)),
+        build_result: Some(String::new()),
+        extra: BTreeMap::from([(JOB_FIELD.to_owned(), job.digest().to_string().into())]),
         ..KernelMeta::default()
     };
     Ok(Artifact { json: meta.to_json().into_bytes(), object, extra: Vec::new() })

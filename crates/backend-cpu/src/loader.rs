@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::num::NonZeroUsize;
 
-use opbuild_artifact::{Artifact, BlockDim, KernelMeta};
+use opbuild_artifact::{Artifact, BlockDim, Json, KernelMeta};
 use opbuild_backend::{BackendError, Kernel, Loader, Unsupported};
 use opbuild_descriptor::{Arg, Job, Tensor};
 use opbuild_digest::Digest;
@@ -29,8 +29,8 @@ impl Loader for CpuLoader {
                 format!("its SHA-256 is {sha256}, its .json says {:?}", meta.sha256),
             ));
         }
-        let made_for = meta.extra.get(JOB_FIELD).and_then(|digest| digest.as_str());
-        if made_for != Some(job.digest().to_string().as_str()) {
+        let made_for = meta.extra.get(JOB_FIELD).and_then(Json::as_string);
+        if made_for != Some(job.digest().to_string()) {
             return Err(refuse(&symbol, format!("it was compiled for another job ({made_for:?})")));
         }
         let Some(BlockDim::Fixed(blocks)) = meta.block_dim else {

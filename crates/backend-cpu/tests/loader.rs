@@ -106,7 +106,7 @@ fn artifacts_that_cannot_be_loaded_are_refused() {
         let sha256 = opbuild_digest::Digest::of(object).to_string();
         Artifact { object: object.to_vec(), ..with(&|meta| meta.sha256 = Some(sha256.clone())) }
     };
-    let workspace = Workspace { size: vec![64], kind: vec![0] };
+    let workspace = Workspace { size: vec![64], ..Workspace::default() };
     for (artifact, told) in [
         (with(&|meta| meta.kernel_name = Some("nobody__kernel0".into())), "nobody__kernel0"),
         (with(&|meta| meta.kernel_name = None), ""),
@@ -126,7 +126,7 @@ fn artifacts_that_cannot_be_loaded_are_refused() {
         }
     }
     // An empty workspace is none.
-    let none = Workspace { size: vec![], kind: vec![] };
+    let none = Workspace::default();
     assert!(load(&with(&|meta| meta.workspace = Some(none.clone())), &job).is_ok());
 }
 

@@ -177,10 +177,9 @@ fn rubbish_is_for_the_validator_to_refuse() {
     let artifact = case.outcome().unwrap();
     assert_eq!(artifact.object, b"rubbish\n");
     let expectations = case.backend.expectations(&common::spec(&case.backend));
-    match opbuild_validator::validate(&artifact.json, &artifact.object, &expectations) {
-        Err(opbuild_validator::Refusal::NotElf { found }) => assert_eq!(found, b"rubb"),
-        other => panic!("{other:?}"),
-    }
+    let report = opbuild_validator::validate(&artifact.json, &artifact.object, &expectations);
+    let found = report.errors().map(|finding| &finding.problem);
+    assert!(found.eq([&opbuild_validator::Problem::NotElf { found: b"rubb".to_vec() }]), "{report:?}");
 }
 
 #[test]

@@ -16,6 +16,13 @@ Environment:
   RANK_ID                 the N of rank_N [default: 0]
   TMPDIR                  where compilers work [default: /tmp]";
 
+/// What verify prints.
+const FINDINGS: &str = "\
+Each kernel is valid or refused. Findings have codes (OPV001, ...): errors refuse a kernel, warnings
+and notes do not. A .json is checked with the object of its name, or of its binFileName (.o, .so,
+lib*.so); one that only lists parts, with its parts.
+Exit code 1: a kernel was refused; 2: a file could not be checked at all.";
+
 /// Incremental operator build: compile each kernel once, check it, reuse it everywhere
 ///
 /// Exit codes: 0 done; 1 done, and problems were found (a kernel failed, damage); 2 wrong usage, unreadable input, or
@@ -48,6 +55,9 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Say what a .info, .json, .o or .kern file is, field by field, and whether it is valid
     Inspect(InspectArgs),
+    /// Check kernels: a .json with its object beside it, or an object alone. Changes nothing
+    #[command(after_help = FINDINGS)]
+    Verify(VerifyArgs),
     /// List the targets, their toolchains, and the operators they have
     Targets,
 }
@@ -124,6 +134,17 @@ pub(crate) struct InspectArgs {
     /// A descriptor (.info), a kernel's description (.json), an object (.o), or a store entry (.kern)
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct VerifyArgs {
+    /// Descriptions of kernels (.json), or objects (.o, .so)
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// What the kernels are to run on: cpu (this host), aicpu, or a chip such as Ascend910B1 [default: what the object
+    /// says]
+    #[arg(long, visible_alias = "soc_version", value_name = "TARGET")]
+    pub(crate) target: Option<String>,
 }
 
 /// Flags that building and running share.

@@ -35,9 +35,9 @@ fn read_some(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The file at `path`; `None` if there is nothing.
-pub(crate) fn read_beside(path: &Path, limit: u64) -> Option<anyhow::Result<Vec<u8>>> {
-    path.symlink_metadata().is_ok().then(|| read_file(path, limit))
+/// Whether something is at `path`, be it of use or not.
+pub(crate) fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
 }
 
 /// Reads an operator descriptor.

@@ -2,34 +2,50 @@
 
 use std::path::Path;
 
-use anyhow::bail;
-use opbuild_artifact::{Expectations, KernelMeta, Magic};
+use anyhow::{Context, bail};
 use opbuild_descriptor::{
     Arg, Descriptor, Generation, KernelName, MAX_INFO_BYTES, Tensor, VendorName, read_info,
 };
 use opbuild_digest::Digest;
 use opbuild_store::{Entry, MAX_ENTRY_BYTES};
-use opbuild_validator::{CrossCheck, cross_check, read_object, validate};
+use opbuild_validator::{Code, Report};
 use serde_json::{Value, json};
 
 use crate::args::InspectArgs;
-use crate::input::{read_beside, read_file};
+use crate::input::read_file;
+use crate::inspect_kernel;
 use crate::output::{Output, Verdict, chain, one_line};
+use crate::pairs::{Judged, judge, judge_alone, judge_bytes};
+use crate::verify::{findings_json, findings_text};
 
 /// What was found in a file: lines of (field, value), and what is wrong with it.
-struct Found {
+pub(crate) struct Found {
     kind: &'static str,
     fields: Vec<(String, String)>,
+    /// What keeps it from being read.
     problems: Vec<String>,
+    /// What the validator says, if it is a kernel.
+    report: Option<Report>,
 }
 
 impl Found {
-    fn new(kind: &'static str) -> Self {
-        Self { kind, fields: Vec::new(), problems: Vec::new() }
+    pub(crate) fn new(kind: &'static str) -> Self {
+        Self { kind, fields: Vec::new(), problems: Vec::new(), report: None }
     }
 
-    fn field(&mut self, name: impl Into<String>, value: impl ToString) {
+    pub(crate) fn field(&mut self, name: impl Into<String>, value: impl ToString) {
         self.fields.push((name.into(), value.to_string()));
+    }
+
+    fn is_valid(&self) -> bool {
+        self.problems.is_empty() && self.report.as_ref().is_none_or(Report::is_valid)
+    }
+
+    /// What the validator saw and says.
+    pub(crate) fn judged(mut self, judged: Judged) -> Self {
+        inspect_kernel::describe(&mut self, &judged);
+        self.report = Some(judged.report);
+        self
     }
 }
 
@@ -41,7 +57,7 @@ pub(crate) fn inspect(args: &InspectArgs, output: &Output) -> anyhow::Result<Ver
             Ok(found) => {
                 text.push_str(&found_text(path, &found));
                 json_files.push(found_json(path, &found));
-                if !found.problems.is_empty() && verdict == Verdict::Good {
+                if !found.is_valid() && verdict == Verdict::Good {
                     verdict = Verdict::Problems;
                 }
             }
@@ -66,19 +82,26 @@ fn look(path: &Path) -> anyhow::Result<Found> {
             Ok(info(&read_file(path, MAX_INFO_BYTES)?, &stem))
         }
         "json" => {
-            let object = ["o", "so"]
-                .iter()
-                .find_map(|suffix| read_beside(&path.with_extension(suffix), MAX_ENTRY_BYTES));
-            let object = object.transpose()?;
-            Ok(pair(&read_file(path, MAX_INFO_BYTES)?, object.as_deref()))
+            let mut judged = first(judge(path, None)?)?;
+            // To look at a description alone is no mistake.
+            judged.report.findings.retain(|finding| finding.code() != Code::NO_OBJECT);
+            Ok(Found::new("kernel description").judged(judged))
         }
-        "o" | "so" => Ok(object(&read_file(path, MAX_ENTRY_BYTES)?)),
+        "o" | "so" => {
+            let judged = judge_alone(path, None)?;
+            Ok(Found::new("kernel object").judged(judged))
+        }
         "kern" => Ok(entry(path, read_file(path, MAX_ENTRY_BYTES)?)),
         _ => bail!(
             "`{}` is none of the files that inspect knows: .info, .json, .o, .so or .kern",
             path.display()
         ),
     }
+}
+
+/// The first of what a file belongs to: a master comes before its parts, and AKG's shared object before the other.
+fn first(judged: Vec<Judged>) -> anyhow::Result<Judged> {
+    judged.into_iter().next().context("a file is at least one kernel")
 }
 
 /// A descriptor, from a file that is called `stem`.
@@ -171,82 +194,6 @@ fn argument<T>(arg: &Arg<T>, tensors: &[String]) -> String {
     }
 }
 
-/// A kernel's `.json`, with its object if that is beside it.
-fn pair(json: &[u8], beside: Option<&[u8]>) -> Found {
-    let mut found = Found::new("kernel description");
-    let meta = match KernelMeta::parse(json) {
-        Ok(meta) => meta,
-        Err(error) => {
-            found.problems.push(error.to_string());
-            return found;
-        }
-    };
-    describe_meta(&mut found, &meta);
-    match beside {
-        None => found.field("object", "none beside it; the pair cannot be checked"),
-        Some(object) => {
-            describe_object(&mut found, object);
-            // Which chip it is for is not written anywhere, so any machine and magic will do.
-            let machines = read_object(object).map(|facts| vec![facts.machine.0]).unwrap_or_default();
-            let any = Expectations { target: "any".to_owned(), machines, magics: Magic::ALL.to_vec() };
-            match validate(json, object, &any) {
-                Ok(_) => found.field("valid", "yes: the pair fits together"),
-                Err(refusal) => found.problems.push(refusal.to_string()),
-            }
-        }
-    }
-    found
-}
-
-fn describe_meta(found: &mut Found, meta: &KernelMeta) {
-    let text: Value = serde_json::from_str(&meta.to_json()).unwrap_or_default();
-    if let Value::Object(fields) = text {
-        for (name, value) in fields {
-            let value = match value {
-                Value::String(text) => text,
-                other => other.to_string(),
-            };
-            let short: String = value.chars().take(200).collect();
-            found.field(name, if short.len() < value.len() { format!("{short}...") } else { short });
-        }
-    }
-    if let Some(magic) = meta.magic {
-        found.field("magic number", format!("{:#010x}", magic.value()));
-    }
-}
-
-fn object(bytes: &[u8]) -> Found {
-    let mut found = Found::new("kernel object");
-    describe_object(&mut found, bytes);
-    found
-}
-
-fn describe_object(found: &mut Found, bytes: &[u8]) {
-    found.field("object bytes", bytes.len());
-    found.field("object sha256", Digest::of(bytes));
-    match read_object(bytes) {
-        Err(refusal) => {
-            found.problems.push(refusal.to_string());
-            return;
-        }
-        Ok(facts) => {
-            found.field("machine", facts.machine);
-            found.field("elf type", facts.elf_type);
-            found.field("e_flags", format!("{:#x}", facts.flags));
-            found.field("sections", facts.sections);
-            let shown: Vec<&str> = facts.kernels.iter().take(20).map(String::as_str).collect();
-            let more = facts.kernels.len() - shown.len();
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            found.field("kernels", format!("{}{more}", shown.join(", ")));
-        }
-    }
-    let check = cross_check(bytes);
-    match &check {
-        CrossCheck::Agree { .. } => found.field("second parser", &check),
-        _ => found.problems.push(check.to_string()),
-    }
-}
-
 /// A store entry, checked against the key that its name says.
 fn entry(path: &Path, bytes: Vec<u8>) -> Found {
     let mut found = Found::new("store entry");
@@ -280,9 +227,8 @@ fn entry(path: &Path, bytes: Vec<u8>) -> Found {
         Ok(None) => {}
     }
     if let (Some(json), Some(object)) = (entry.member("json"), entry.member("object")) {
-        let inner = pair(json, Some(object));
-        found.fields.extend(inner.fields);
-        found.problems.extend(inner.problems);
+        let (report, target) = judge_bytes(json, object, None);
+        return found.judged(Judged { file: path.to_owned(), object: Some(path.to_owned()), target, report });
     }
     found
 }
@@ -313,6 +259,7 @@ fn found_text(path: &Path, found: &Found) -> String {
     for problem in &found.problems {
         text.push_str(&format!("  problem: {}\n", one_line(problem)));
     }
+    text.push_str(&found.report.as_ref().map(findings_text).unwrap_or_default());
     text
 }
 
@@ -322,8 +269,9 @@ fn found_json(path: &Path, found: &Found) -> Value {
     json!({
         "file": path.to_string_lossy(),
         "kind": found.kind,
-        "valid": found.problems.is_empty(),
+        "valid": found.is_valid(),
         "fields": fields,
         "problems": found.problems,
+        "findings": found.report.as_ref().map(findings_json).unwrap_or_else(|| json!([])),
     })
 }

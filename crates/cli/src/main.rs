@@ -8,15 +8,18 @@ mod explain;
 mod feed;
 mod input;
 mod inspect;
+mod inspect_kernel;
 mod interrupt;
 mod model;
 mod output;
+mod pairs;
 mod profile;
 mod progress;
 mod run;
 mod show;
 mod targets;
 mod values;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::explain(args, &output),
         Command::Run(args) => run::run(args, &output),
         Command::Inspect(args) => inspect::inspect(args, &output),
+        Command::Verify(args) => verify::verify(args, &output),
         Command::Targets => targets::targets(&output),
     };
     match verdict {

@@ -189,7 +189,7 @@ fn inspect_tells_what_a_file_is() {
     bytes[last] ^= 1;
     std::fs::write(&object, bytes).unwrap();
     let ran = place.run(&["inspect", &format!("{stem}.json")]).ended_with(1);
-    assert!(ran.stdout.contains("problem: ") && ran.stdout.contains("sha256"), "{ran:?}");
+    assert!(ran.stdout.contains("  error    OPV005: field `sha256`"), "{ran:?}");
     place.run(&["inspect", "nothing.o"]).ended_with(2).says("nothing.o");
     place.run(&["inspect", env!("CARGO_MANIFEST_PATH")]).ended_with(2).says(".kern");
 }

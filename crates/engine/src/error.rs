@@ -2,7 +2,7 @@
 
 use opbuild_backend::BackendError;
 use opbuild_store::StoreError;
-use opbuild_validator::Refusal;
+use opbuild_validator::Finding;
 use thiserror::Error;
 
 /// Why nothing could be built at all.
@@ -37,13 +37,14 @@ pub enum JobError {
     Backend(#[from] BackendError),
     /// The compiler made something that is not the kernel its `.json` says.
     #[error(
-        "the compiled kernel `{kernel}` is not valid and was not kept: {refusal}; is the compiler the one it should be?"
+        "the compiled kernel `{kernel}` is not valid and was not kept: {}; is the compiler the one it should be?",
+        list(.errors)
     )]
     Invalid {
         /// The kernel's name.
         kernel: String,
-        /// What is wrong.
-        refusal: Box<Refusal>,
+        /// All that is wrong.
+        errors: Vec<Finding>,
     },
     /// The compiler made a valid kernel, but not the one it was asked for.
     #[error("the compiler was asked for the kernel `{kernel}` and made `{found}`; it was not kept")]
@@ -125,4 +126,8 @@ impl JobError {
     pub(crate) fn is_deadline(&self) -> bool {
         matches!(self, Self::Backend(BackendError::Deadline { .. }))
     }
+}
+
+fn list(findings: &[Finding]) -> String {
+    findings.iter().map(Finding::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -13,7 +13,7 @@ use opbuild_digest::Digest;
 use opbuild_store::{
     Draft, Entry, KeyLock, LockOutcome, Lookup, Miss, Mode, Patience, Replace, Store, StoreError, TargetStore,
 };
-use opbuild_validator::{RULES_VERSION, validate};
+use opbuild_validator::{RULES_VERSION, Severity, validate};
 
 use crate::builder::Builder;
 use crate::event::Event;
@@ -315,9 +315,15 @@ impl<'a> Maker<'a> {
     fn validate(&self, keyed: &Keyed, artifact: &Artifact) -> Result<(), JobError> {
         let kernel = || keyed.name.to_string();
         let expectations = self.builder.backend.expectations(&keyed.spec);
-        let report = validate(&artifact.json, &artifact.object, &expectations)
-            .map_err(|refusal| JobError::Invalid { kernel: kernel(), refusal: Box::new(refusal) })?;
-        let names = report.meta.entry_names();
+        let report = validate(&artifact.json, &artifact.object, &expectations);
+        let Some(meta) = report.meta.as_ref().filter(|_| report.is_valid()) else {
+            return Err(JobError::Invalid { kernel: kernel(), errors: report.errors().cloned().collect() });
+        };
+        if let Some(doubt) = report.findings.iter().find(|finding| finding.severity() == Severity::Warning) {
+            self.warnings
+                .tell(Cause::Doubt, &format!("the kernel `{}` is valid, but odd: {doubt}", kernel()));
+        }
+        let names = meta.entry_names();
         match names.iter().find(|name| !name.starts_with(keyed.name.as_str())) {
             Some(other) => Err(JobError::AnotherKernel { kernel: kernel(), found: (*other).to_owned() }),
             None => Ok(()),

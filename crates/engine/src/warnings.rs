@@ -27,6 +27,8 @@ pub(crate) enum Cause {
     Reading,
     /// Damaged entries.
     Damage,
+    /// Kernels with something that no genuine one was seen to have.
+    Doubt,
     /// Locks that cannot be had.
     Locks,
     /// The toolchain changed during the build.

@@ -118,6 +118,39 @@ fn nothing_invalid_enters_the_store() {
     }
 }
 
+/// What is wrong is told at once, and not error by error from build to build.
+#[test]
+fn all_errors_of_a_refused_kernel_are_told() {
+    let bench = Bench::new();
+    let backend = Arc::new(NullBackend::new(|_, mut artifact| {
+        let mut meta = KernelMeta::parse(&artifact.json).unwrap();
+        meta.bin_file_name = Some("../up".into());
+        artifact.json = meta.to_json().into_bytes();
+        artifact.object[18] = 0x29;
+        Ok(artifact)
+    }));
+    let report = bench.builder(&backend).build(&[request("Square", &[3])]).unwrap();
+    let told = report.kernels[0].reason.as_deref().unwrap();
+    assert!(["OPV004", "OPV005", "OPV023"].iter().all(|code| told.contains(code)), "{told}");
+    assert!(told.contains("`../up`") && told.contains("build the kernel again"), "{told}");
+}
+
+#[test]
+fn an_odd_kernel_is_kept_with_a_warning() {
+    let bench = Bench::new();
+    let backend = Arc::new(NullBackend::new(|_, mut artifact| {
+        let cores = "{ \"coreType\": \"VectorCore\", \"core_type\": \"AIC\",";
+        let text = String::from_utf8(artifact.json).unwrap().replacen('{', cores, 1);
+        artifact.json = text.into_bytes();
+        Ok(artifact)
+    }));
+    let report = bench.builder(&backend).build(&[request("Square", &[3]), request("Neg", &[3])]).unwrap();
+    assert_eq!(outcomes(&report), ["compiled", "compiled"]);
+    let [warning] = &report.warnings[..] else { panic!("{:?}", report.warnings) };
+    assert!(warning.contains("OPV009") && warning.contains("(and 1 more like it)"), "{warning}");
+    assert_eq!(bench.entries().len(), 2);
+}
+
 #[test]
 fn one_failure_stops_nobody_else_and_is_tried_again() {
     let bench = Bench::new();

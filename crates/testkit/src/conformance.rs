@@ -8,11 +8,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_artifact::{Artifact, KernelMeta};
+use opbuild_artifact::{Artifact, Expectations, KernelMeta};
 use opbuild_backend::{Backend, BackendError, Buffer, Cancel, CompileRequest, Kernel, Support};
 use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
 use opbuild_digest::Fingerprint;
-use opbuild_validator::validate;
+use opbuild_validator::{Finding, validate};
 
 use crate::{PlainDigests, job};
 
@@ -158,14 +158,21 @@ fn compiling(subject: &Subject) -> Result<(), Failed> {
     let spec = backend.resolve(&subject.spec).map_err(fail)?;
     for case in &subject.cases {
         let (name, artifact) = compile(&*backend, &spec, &case.job).map_err(fail)?;
-        let report =
-            validate(&artifact.json, &artifact.object, &backend.expectations(&spec)).map_err(fail)?;
-        let names = report.meta.entry_names();
+        let meta = valid(&artifact, &backend.expectations(&spec))?;
+        let names = meta.entry_names();
         ensure(names.iter().all(|entry| entry.starts_with(name.as_str())), || {
             format!("{}: kernels {names:?} are not called {name}", case.name)
         })?;
     }
     Ok(())
+}
+
+/// The description of a kernel with which nothing is wrong, nor odd.
+fn valid(artifact: &Artifact, expectations: &Expectations) -> Result<KernelMeta, Failed> {
+    let report = validate(&artifact.json, &artifact.object, expectations);
+    let told: Vec<String> = report.findings.iter().map(Finding::to_string).collect();
+    ensure(told.is_empty(), || told.join("; "))?;
+    report.meta.ok_or_else(|| "no description".into())
 }
 
 fn repeating(subject: &Subject) -> Result<(), Failed> {
@@ -196,8 +203,7 @@ fn crowding(subject: &Subject) -> Result<(), Failed> {
                     let (_, artifact) =
                         compile(&**backend, spec, &case.job).map_err(|error| error.to_string())?;
                     let expectations = backend.expectations(spec);
-                    validate(&artifact.json, &artifact.object, &expectations)
-                        .map_err(|error| error.to_string())
+                    valid(&artifact, &expectations).map_err(|error| format!("{error:?}"))
                 })
             })
             .collect();

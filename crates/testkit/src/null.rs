@@ -82,11 +82,7 @@ impl Backend for NullBackend {
     }
 
     fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
-        Expectations {
-            target: spec.target.clone(),
-            machines: vec![elf::HOST_MACHINE],
-            magics: vec![Magic::Elf],
-        }
+        Expectations::host(&spec.target, elf::HOST_MACHINE)
     }
 
     fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
@@ -104,7 +100,7 @@ impl Backend for NullBackend {
             bin_file_suffix: Some(".o".to_owned()),
             block_dim: Some(BlockDim::Fixed(1)),
             kernel_name: Some(symbol),
-            magic: Some(Magic::Elf),
+            magic: Some(Magic::Elf.into()),
             sha256: Some(Digest::of(&object).to_string()),
             ..KernelMeta::default()
         };

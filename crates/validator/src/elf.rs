@@ -1,140 +1,295 @@
 //! Reads an object with the `object` crate: borrowed, bounds-checked, in one pass over each table.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
-use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64};
-use object::read::elf::{FileHeader as _, SectionHeader as _, SectionTable};
+use object::read::elf::{FileHeader as _, SectionHeader as _, SectionTable, Sym as _};
+use object::{LittleEndian as LE, SectionIndex};
 
-use crate::{ElfFacts, ElfType, Machine, Refusal};
+use crate::code::Code;
+use crate::facts::{ElfType, Machine};
+use crate::problem::Problem;
+use crate::report::Findings;
 
 type Header = FileHeader64<LE>;
 type Sections<'a> = SectionTable<'a, Header>;
+type Section = elf::SectionHeader64<LE>;
+type Symbol = elf::Sym64<LE>;
+
+/// The size of a section header of ELF64.
+const HEADER_BYTES: u16 = 64;
+/// The size of a symbol of ELF64.
+const SYMBOL_BYTES: u64 = 24;
 
 /// An object, read far enough to be judged.
 pub(crate) struct Elf<'a> {
+    pub(crate) bytes: &'a [u8],
+    header: &'a Header,
     pub(crate) machine: Machine,
-    pub(crate) elf_type: ElfType,
+    pub(crate) e_type: u16,
     pub(crate) flags: u32,
-    pub(crate) sections: usize,
-    pub(crate) kernels: Kernels<'a>,
+    /// `e_shnum` as it stands there. Very many sections are counted elsewhere, and then it is 0.
+    pub(crate) e_shnum: u16,
+    pub(crate) sections: Sections<'a>,
+    pub(crate) symbols: Symbols<'a>,
+    /// Some table could not be read to its end, so what was not seen may yet be there.
+    pub(crate) torn: bool,
 }
 
 impl<'a> Elf<'a> {
-    pub(crate) fn read(object: &'a [u8]) -> Result<Self, Refusal> {
-        check_ident(object)?;
-        let header = Header::parse(object).map_err(|error| malformed(object, "file header", error))?;
-        let e_type = header.e_type(LE).0;
-        let elf_type = ElfType::from_e_type(e_type).ok_or(Refusal::Type { found: e_type })?;
-        let sections =
-            header.sections(LE, object).map_err(|error| malformed(object, "section headers", error))?;
-        check_bounds(object, &sections)?;
-        Ok(Self {
+    /// Reads an object as far as it can be read. None, if it has not even a header.
+    pub(crate) fn read(bytes: &'a [u8], findings: &mut Findings) -> Option<Self> {
+        let mut elf = Self::read_header(bytes, findings)?;
+        if elf.read_sections(findings).is_some() {
+            elf.torn = !elf.check_bounds(findings);
+            elf.torn |= !elf.read_symbols(findings);
+        }
+        Some(elf)
+    }
+
+    /// Reads what the header says, and no more.
+    pub(crate) fn read_header(bytes: &'a [u8], findings: &mut Findings) -> Option<Self> {
+        check_ident(bytes, findings)?;
+        let header = match Header::parse(bytes) {
+            Ok(header) => header,
+            Err(error) => {
+                malformed(bytes, findings, "file header", error);
+                return None;
+            }
+        };
+        Some(Self {
+            bytes,
+            header,
             machine: Machine(header.e_machine(LE).0),
-            elf_type,
+            e_type: header.e_type(LE).0,
             flags: header.e_flags(LE).0,
-            sections: sections.len(),
-            kernels: Kernels::read(object, &sections)?,
+            e_shnum: header.e_shnum(LE),
+            sections: Sections::default(),
+            symbols: Symbols::default(),
+            torn: true,
         })
     }
 
-    pub(crate) fn facts(&self) -> ElfFacts {
-        let Self { machine, elf_type, flags, sections, kernels } = self;
-        let kernels =
-            kernels.in_order.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
-        ElfFacts { machine: *machine, elf_type: *elf_type, flags: *flags, sections: *sections, kernels }
-    }
-}
-
-/// The names of an object's kernels.
-pub(crate) struct Kernels<'a> {
-    /// Each name once, as the symbol tables order them.
-    in_order: Vec<&'a [u8]>,
-    names: HashSet<&'a [u8]>,
-}
-
-impl<'a> Kernels<'a> {
-    pub(crate) fn contains(&self, name: &str) -> bool {
-        self.names.contains(name.as_bytes())
-    }
-
-    pub(crate) fn in_order(&self) -> &[&'a [u8]] {
-        &self.in_order
-    }
-
-    fn read(object: &'a [u8], sections: &Sections<'a>) -> Result<Self, Refusal> {
-        let mut kernels = Self { in_order: Vec::new(), names: HashSet::new() };
-        // Names may share bytes. A file in which they do so without end could ask for time and memory that grow with
-        // the square of its length, so all names together may not be longer than the file.
-        let mut left = object.len();
-        for (table, title) in [(elf::SHT_SYMTAB, "symbol table"), (elf::SHT_DYNSYM, "dynamic symbol table")] {
-            let bad = |error: object::read::Error| malformed(object, title, error);
-            let symbols = sections.symbols(LE, object, table).map_err(bad)?;
-            for (index, symbol) in symbols.enumerate() {
-                if symbol.st_type() != elf::STT_FUNC
-                    || symbol.st_bind() != elf::STB_GLOBAL
-                    || !matches!(symbol.st_visibility(), elf::STV_DEFAULT | elf::STV_PROTECTED)
-                {
-                    continue;
-                }
-                let Some(section) = symbols.symbol_section(LE, symbol, index).map_err(bad)? else { continue };
-                if !holds_code(sections.section(section).map_err(bad)?) {
-                    continue;
-                }
-                let name = symbols.symbol_name(LE, symbol).map_err(bad)?;
-                left = left.checked_sub(name.len()).ok_or_else(|| {
-                    malformed(object, title, "names of functions are together longer than the file")
-                })?;
-                if !name.is_empty() && kernels.names.insert(name) {
-                    kernels.in_order.push(name);
-                }
+    fn read_sections(&mut self, findings: &mut Findings) -> Option<()> {
+        let found = self.header.e_shentsize(LE);
+        if self.header.e_shoff(LE) != 0 && found != HEADER_BYTES {
+            findings.add(Code::ENTRY_SIZE, || Problem::EntrySize { found });
+            return None;
+        }
+        match self.named_sections() {
+            Ok(sections) => self.sections = sections,
+            Err(problem) => {
+                malformed(self.bytes, findings, "section headers", problem);
+                return None;
             }
         }
-        Ok(kernels)
+        Some(())
+    }
+
+    /// The sections, if their names can be read: much is known by names.
+    fn named_sections(&self) -> Result<Sections<'a>, String> {
+        let told = |error: object::read::Error| error.to_string();
+        let sections = self.header.sections(LE, self.bytes).map_err(told)?;
+        if sections.is_empty() {
+            return Ok(sections);
+        }
+        let names = self.header.shstrndx(LE, self.bytes).map_err(told)?;
+        let at = SectionIndex(usize::try_from(names).unwrap_or(usize::MAX));
+        let holds_names = sections.section(at).is_ok_and(|section| section.sh_type(LE) == elf::SHT_STRTAB);
+        if holds_names {
+            Ok(sections)
+        } else {
+            Err(format!("e_shstrndx is {names}, which is no string table"))
+        }
+    }
+
+    pub(crate) fn elf_type(&self) -> Option<ElfType> {
+        ElfType::from_e_type(self.e_type)
+    }
+
+    /// Each section's content lies inside the file, whether or not it is read here: the loader will read it.
+    fn check_bounds(&self, findings: &mut Findings) -> bool {
+        let mut whole = true;
+        for (index, section) in self.sections.enumerate() {
+            // The null section has no content: its size may be the number of sections.
+            if section.sh_type(LE) == elf::SHT_NULL {
+                continue;
+            }
+            if let Err(error) = section.data(LE, self.bytes) {
+                malformed(self.bytes, findings, format_args!("section {index}"), error);
+                whole = false;
+            }
+            let entry = section.sh_entsize(LE);
+            if matches!(section.sh_type(LE), elf::SHT_SYMTAB | elf::SHT_DYNSYM) && entry != SYMBOL_BYTES {
+                let problem = format_args!("sh_entsize is {entry}, expected {SYMBOL_BYTES}");
+                malformed(self.bytes, findings, format_args!("section {index}"), problem);
+            }
+            let found = section.sh_link(LE);
+            let sections = self.sections.len();
+            if usize::try_from(found).is_ok_and(|found| found >= sections) {
+                let section = index.0;
+                findings.add(Code::LINK, || Problem::Link { section, found, sections });
+            }
+        }
+        whole
+    }
+
+    fn read_symbols(&mut self, findings: &mut Findings) -> bool {
+        let mut whole = true;
+        // Names may share bytes. A file in which they do so without end could ask for time and memory that grow with
+        // the square of its length, so all names together may not be longer than the file.
+        let mut left = self.bytes.len();
+        for (table, title) in [(elf::SHT_SYMTAB, "symbol table"), (elf::SHT_DYNSYM, "dynamic symbol table")] {
+            if let Err(problem) = self.symbols.read(self.bytes, &self.sections, table, &mut left) {
+                malformed(self.bytes, findings, title, problem);
+                whole = false;
+            }
+        }
+        whole
     }
 }
 
-fn holds_code(section: &elf::SectionHeader64<LE>) -> bool {
+/// What the symbol tables come to.
+#[derive(Default)]
+pub(crate) struct Symbols<'a> {
+    /// The kernels, each name once, in the order of the tables.
+    pub(crate) kernels: Vec<Kernel<'a>>,
+    by_name: HashMap<&'a [u8], usize>,
+    /// The first name that two different functions have.
+    pub(crate) contested: Option<&'a [u8]>,
+    /// How many symbols there are, of any kind.
+    pub(crate) total: usize,
+    /// How many functions, of any kind.
+    pub(crate) functions: usize,
+    /// How many symbols are not defined,
+    pub(crate) undefined: usize,
+    /// and the name of the first.
+    pub(crate) first_undefined: &'a [u8],
+}
+
+/// A function that can be launched by name.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) struct Kernel<'a> {
+    pub(crate) name: &'a [u8],
+    /// The section it is in.
+    pub(crate) section: usize,
+    /// `st_value`: an offset in relocatable objects, else an address.
+    pub(crate) value: u64,
+    pub(crate) size: u64,
+}
+
+impl<'a> Symbols<'a> {
+    /// The index of a kernel.
+    pub(crate) fn find(&self, name: &[u8]) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    fn read(
+        &mut self,
+        bytes: &'a [u8],
+        sections: &Sections<'a>,
+        table: elf::SectionType,
+        left: &mut usize,
+    ) -> Result<(), String> {
+        let told = |error: object::read::Error| error.to_string();
+        let symbols = sections.symbols(LE, bytes, table).map_err(told)?;
+        self.total += symbols.len();
+        for (index, symbol) in symbols.enumerate() {
+            let is_function = symbol.st_type() == elf::STT_FUNC;
+            self.functions += usize::from(is_function);
+            if symbol.st_shndx(LE) == elf::SHN_UNDEF {
+                self.count_undefined(index.0, symbol, || symbols.symbol_name(LE, symbol).unwrap_or_default());
+                continue;
+            }
+            if !is_function || !is_visible(symbol) {
+                continue;
+            }
+            let Some(section) = symbols.symbol_section(LE, symbol, index).map_err(told)? else { continue };
+            if !holds_code(sections.section(section).map_err(told)?) {
+                continue;
+            }
+            let name = symbols.symbol_name(LE, symbol).map_err(told)?;
+            *left = left
+                .checked_sub(name.len())
+                .ok_or_else(|| "names of functions are together longer than the file".to_owned())?;
+            if name.is_empty() {
+                continue;
+            }
+            let kernel =
+                Kernel { name, section: section.0, value: symbol.st_value(LE), size: symbol.st_size(LE) };
+            match self.by_name.entry(name) {
+                Entry::Vacant(place) => {
+                    place.insert(self.kernels.len());
+                    self.kernels.push(kernel);
+                }
+                // A shared object has its symbols in both tables.
+                Entry::Occupied(place) if self.kernels[*place.get()] != kernel => {
+                    self.contested.get_or_insert(name);
+                }
+                Entry::Occupied(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The null symbol is undefined and means nothing.
+    fn count_undefined(&mut self, index: usize, symbol: &Symbol, name: impl FnOnce() -> &'a [u8]) {
+        if index == 0 || symbol.st_bind() == elf::STB_LOCAL {
+            return;
+        }
+        if self.undefined == 0 {
+            self.first_undefined = name();
+        }
+        self.undefined += 1;
+    }
+}
+
+fn is_visible(symbol: &Symbol) -> bool {
+    symbol.st_bind() == elf::STB_GLOBAL
+        && matches!(symbol.st_visibility(), elf::STV_DEFAULT | elf::STV_PROTECTED)
+}
+
+fn holds_code(section: &Section) -> bool {
     section.sh_flags(LE).contains(elf::SHF_EXECINSTR) && section.sh_type(LE) != elf::SHT_NOBITS
 }
 
 /// The identification bytes, one by one: "not ELF" and "other class" help more than "unsupported".
-fn check_ident(object: &[u8]) -> Result<(), Refusal> {
-    let Some([class, data, version]) = object.strip_prefix(b"\x7fELF").and_then(|rest| rest.first_chunk())
+fn check_ident(bytes: &[u8], findings: &mut Findings) -> Option<()> {
+    let Some([class, data, version]) = bytes.strip_prefix(b"\x7fELF").and_then(|rest| rest.first_chunk())
     else {
-        let found = &object[..object.len().min(4)];
-        return Err(if found == b"\x7fELF" {
-            malformed(object, "file header", "its identification bytes are cut off")
+        let found = &bytes[..bytes.len().min(4)];
+        if found == b"\x7fELF" {
+            malformed(bytes, findings, "file header", "its identification bytes are cut off");
         } else {
-            Refusal::NotElf { found: found.to_vec() }
-        });
+            findings.add(Code::NOT_ELF, || Problem::NotElf { found: found.to_vec() });
+        }
+        return None;
     };
     if *class != elf::ELFCLASS64.0 {
-        return Err(Refusal::Class { found: *class });
+        findings.add(Code::CLASS, || Problem::Class { found: *class });
+        return None;
     }
     if *data != elf::ELFDATA2LSB.0 {
-        return Err(Refusal::Endianness { found: *data });
+        findings.add(Code::ENDIANNESS, || Problem::Endianness { found: *data });
+        return None;
     }
     if *version != elf::EV_CURRENT.0 {
-        return Err(malformed(object, "EI_VERSION", format_args!("expected 1, found {version}")));
+        malformed(bytes, findings, "EI_VERSION", format_args!("expected 1, found {version}"));
+        return None;
     }
-    Ok(())
+    Some(())
 }
 
-/// Each section's content lies inside the file, whether or not it is read here: the loader will read it.
-fn check_bounds(object: &[u8], sections: &Sections<'_>) -> Result<(), Refusal> {
-    for (index, section) in sections.enumerate() {
-        // The null section has no content: its size may be the number of sections.
-        if section.sh_type(LE) == elf::SHT_NULL {
-            continue;
-        }
-        if let Err(error) = section.data(LE, object) {
-            return Err(malformed(object, format_args!("section {index}"), error));
-        }
-    }
-    Ok(())
-}
-
-fn malformed(object: &[u8], structure: impl ToString, problem: impl ToString) -> Refusal {
-    Refusal::Malformed { structure: structure.to_string(), problem: problem.to_string(), bytes: object.len() }
+pub(crate) fn malformed(
+    bytes: &[u8],
+    findings: &mut Findings,
+    structure: impl ToString,
+    problem: impl ToString,
+) {
+    findings.add(Code::MALFORMED, || Problem::Malformed {
+        structure: structure.to_string(),
+        problem: problem.to_string(),
+        bytes: bytes.len(),
+    });
 }

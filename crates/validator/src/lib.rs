@@ -1,60 +1,51 @@
 //! Decides from the bytes whether a kernel is what its `.json` says.
 //!
 //! [`validate`] takes a `.json`, the object that stands beside it, and what the target expects of both. It answers
-//! with a [`Report`] of what it saw, or with the first [`Refusal`]. Nothing enters the store without that answer.
+//! with a [`Report`]: the facts that it saw, and all findings, each with a stable code. Nothing enters the store unless
+//! [`Report::is_valid`]. [`examine`] asks a second ELF parser too, and the vendors' own readers of the `.json`; it is
+//! for people who look at a kernel, not for the path of a build.
 //!
-//! It knows ELF and the `.json`, and nothing of operators, files, caches or vendors: which machines and which magic
-//! names are right is told by [`Expectations`]. It does no I/O.
+//! It knows ELF, the `.json`, and how the Ascend runtime loads an object. It knows nothing of operators, files and
+//! caches: which machines, which magic names and which loader are right is told by [`Expectations`]. It does no I/O.
 //!
-//! # The rules, in the order in which they are checked
+//! # Errors, warnings, notes
 //!
-//! | rule | refused as |
-//! |---|---|
-//! | the `.json` is an object whose fields have the types that producers give them | [`Refusal::Meta`] |
-//! | `sha256` is there, and is the SHA-256 of the whole object, in lower-case hexadecimal | [`Missing`], [`Field`], [`Sha256`] |
-//! | `binFileName`, if there, is a plain file name; `binFileSuffix`, if there, is `.o` or `.so` | [`UnsafeName`], [`Field`] |
-//! | `magic` is there, and the target takes it | [`Missing`], [`Magic`] |
-//! | `kernelName`, or a `kernelList` with items, is there | [`Missing`] |
-//! | the object is an ELF file of 64 bits, little-endian, relocatable, executable or shared | [`NotElf`], [`Class`], [`Endianness`], [`Type`] |
-//! | its tables and sections lie inside the file | [`Malformed`] |
-//! | the target loads its `e_machine` | [`Machine`](Refusal::Machine) |
-//! | each named kernel is one, as it is or with `_mix_aic` or `_mix_aiv` at the end | [`Kernel`] |
+//! An error is certain: the two files do not belong together, the object is damaged, or the loader is known to refuse
+//! it. A warning is what no genuine kernel that was seen has, but nothing says that none may. A note is good to know,
+//! and genuine kernels have such. A kernel is valid if there is no error.
 //!
 //! A *kernel* of an object is a function symbol that is global, visible, named, and defined in an executable section.
 //! `.symtab` and `.dynsym` both count: a stripped shared object has only the latter. This follows the Ascend runtime,
-//! which looks for the same symbols when it is asked for a kernel.
+//! which looks for the same symbols when it is asked for a kernel. The `.json` names it without the suffixes `_mix_aic`
+//! and `_mix_aiv` of the two sides of a mixed kernel.
 //!
-//! Not rules, because genuine kernels break them: program headers may be absent, `e_flags` may be anything, the
-//! object's file name may differ from `kernelName`.
+//! How sections lie is judged only where it matters: in objects that the Ascend runtime loads as they are. It copies
+//! them as one piece, and neither relocates nor links. A relocatable object that is still to be linked is a
+//! [part](Linkage::Part), and so exempt; those of the first chips are relocatable too, but nothing is left to be done.
 //!
-//! The digest comes before everything that is read from the object, so a torn or altered object is always refused as
-//! [`Sha256`], and an ELF refusal means that the compiler itself wrote a bad object. The price is that a
-//! foreign object is hashed before it is refused.
+//! Not rules, because genuine kernels break them: program headers may be absent or overlap, `e_flags` may be anything,
+//! data symbols may be larger than their section, the file may be called otherwise than the kernel.
+//!
+#![doc = include_str!("../FINDINGS.md")]
 //!
 //! # Hostile bytes
 //!
 //! Every offset is bounds-checked, nothing panics, and both time and memory are linear in the sizes of the two files:
-//! names that overlap so often that together they exceed the file are refused.
-//!
-//! [`cross_check`] reads an object with a second, independent parser. It is for people who look at a kernel, not for
-//! the path of a build.
+//! names and metadata that overlap so often that together they exceed the file are refused, and of each code only the
+//! first few findings are kept.
 //!
 //! # Example
 //!
 //! ```
-//! use opbuild_artifact::{Expectations, Magic, MetaError};
+//! use opbuild_artifact::Expectations;
 //! use opbuild_digest::Digest;
-//! use opbuild_validator::{Refusal, validate};
+//! use opbuild_validator::{Code, validate};
 //!
-//! let expect = Expectations {
-//!     target: "cpu-x86_64".into(),
-//!     machines: vec![62],
-//!     magics: vec![Magic::Elf],
-//! };
+//! let expect = Expectations::host("cpu-x86_64", 62);
 //!
 //! // A `.json` whose writer was killed.
 //! let torn = validate(br#"{"kernelName": "add_1", "sha2"#, b"", &expect);
-//! assert!(matches!(torn, Err(Refusal::Meta(MetaError::Json { .. }))));
+//! assert!(!torn.is_valid() && torn.find(Code::JSON).is_some());
 //!
 //! // A text file that somebody called `.o`.
 //! let object = b"placeholder\n";
@@ -62,144 +53,167 @@
 //!     r#"{{"kernelName": "add_1", "magic": "RT_DEV_BINARY_MAGIC_ELF", "sha256": "{}"}}"#,
 //!     Digest::of(object)
 //! );
-//! let refusal = validate(json.as_bytes(), object, &expect).unwrap_err();
-//! assert!(matches!(refusal, Refusal::NotElf { .. }));
-//! assert!(refusal.to_string().contains("70 6c 61 63"));
+//! let report = validate(json.as_bytes(), object, &expect);
+//! let finding = report.errors().next().unwrap();
+//! assert_eq!(finding.code(), Code::NOT_ELF);
+//! assert!(finding.to_string().starts_with("OPV020: ") && finding.to_string().contains("70 6c 61 63"));
 //! ```
-//!
-//! [`Missing`]: Refusal::Missing
-//! [`Field`]: Refusal::Field
-//! [`Sha256`]: Refusal::Sha256
-//! [`UnsafeName`]: Refusal::UnsafeName
-//! [`Magic`]: Refusal::Magic
-//! [`NotElf`]: Refusal::NotElf
-//! [`Class`]: Refusal::Class
-//! [`Endianness`]: Refusal::Endianness
-//! [`Type`]: Refusal::Type
-//! [`Malformed`]: Refusal::Malformed
-//! [`Kernel`]: Refusal::Kernel
 
-mod cross;
+mod claims;
+mod code;
+mod description;
+mod device;
 mod elf;
-mod refusal;
+mod facts;
+mod layout;
+mod lints;
+mod pair;
+mod problem;
 mod report;
+mod second;
+mod sections;
+mod shown;
 
-pub use cross::{CrossCheck, cross_check};
-pub use refusal::Refusal;
-pub use report::{ElfFacts, ElfType, Machine, Report};
+pub use claims::parts;
+pub use code::{Code, RULES, Rule, Severity};
+pub use device::{Argument, DeviceMeta, FunctionEntry, KernelType, MAX_OTHERS, TaskRatio, Tlv};
+pub use facts::{Architecture, ElfFacts, ElfType, KernelFacts, Linkage, Machine};
+pub use problem::Problem;
+pub use report::{Finding, Report};
+pub use second::Agreement;
 
-use opbuild_artifact::{Expectations, KernelMeta, is_safe_file_name};
+use opbuild_artifact::{Expectations, KernelMeta, Loader};
 use opbuild_digest::Digest;
 
-use crate::elf::{Elf, Kernels};
-use crate::refusal::shown;
+use crate::elf::Elf;
+use crate::report::Findings;
+use crate::sections::Special;
 
 /// The version of the rules. The store records it with each entry, and validates again what older rules let in.
 ///
 /// Raise it with every change that refuses what was accepted before.
-pub const RULES_VERSION: u32 = 1;
-
-/// What a `.json` leaves out of a kernel's symbol when the kernel has a cube and a vector side.
-const MIX_SUFFIXES: [&str; 2] = ["_mix_aic", "_mix_aiv"];
+pub const RULES_VERSION: u32 = 2;
 
 /// Judges the kernel `object` and its description `json`, both as they stand in their files.
+pub fn validate(json: &[u8], object: &[u8], expect: &Expectations) -> Report {
+    let mut findings = Findings::new();
+    let meta = read_json(json, Some(expect), &mut findings);
+    let sha256 = Digest::of(object);
+    if let Some(meta) = &meta {
+        description::check_sha256(meta, sha256, expect.loader, &mut findings);
+    }
+    let facts = read_object(object, meta.as_ref(), expect, &mut findings);
+    Report { meta, sha256: Some(sha256), object: facts, agreement: None, findings: findings.finish() }
+}
+
+/// Judges as [`validate`] does, and asks a second ELF parser and the vendors' readers too.
+pub fn examine(json: &[u8], object: &[u8], expect: &Expectations) -> Report {
+    let mut report = validate(json, object, expect);
+    add_lints(&mut report, json, expect.loader);
+    second::ask(&mut report, object);
+    report
+}
+
+/// Judges a `.json` whose object is not there. Without expectations its magic may be any.
+pub fn examine_json(json: &[u8], expect: Option<&Expectations>) -> Report {
+    let mut findings = Findings::new();
+    let meta = read_json(json, expect, &mut findings);
+    let mut report =
+        Report { meta, sha256: None, object: None, agreement: None, findings: findings.finish() };
+    let short = report.meta.as_ref().is_some_and(claims::is_short_form);
+    let guessed = if short { Loader::Host } else { Loader::Ascend };
+    add_lints(&mut report, json, expect.map_or(guessed, |expect| expect.loader));
+    report
+}
+
+/// Judges an object of which nothing is known: by the rules of the machine it is for.
+pub fn examine_object(object: &[u8]) -> Report {
+    examine_object_for(object, &expectations_of(None, object))
+}
+
+/// Judges an object without its `.json`.
+pub fn examine_object_for(object: &[u8], expect: &Expectations) -> Report {
+    let mut findings = Findings::new();
+    let facts = read_object(object, None, expect, &mut findings);
+    let sha256 = Some(Digest::of(object));
+    let mut report =
+        Report { meta: None, sha256, object: facts, agreement: None, findings: findings.finish() };
+    second::ask(&mut report, object);
+    report
+}
+
+/// What may be expected of a kernel of unknown origin: it is for the machine that its object says, and where that may
+/// be two things, for the one that its `.json` says.
+pub fn expectations_of(json: Option<&[u8]>, object: &[u8]) -> Expectations {
+    let machine = Elf::read_header(object, &mut Findings::new()).map(|elf| elf.machine.0);
+    let magic = || KernelMeta::parse(json?).ok().as_ref().and_then(claims::magic);
+    let known = machine.and_then(|machine| Expectations::for_machine(machine, magic()));
+    known.unwrap_or_else(Expectations::any)
+}
+
+/// Any bytes as an object, and as a `.json` with an object behind it: the body of a fuzz target.
 ///
-/// # Errors
-/// The first rule that is broken; the order is in the [crate's documentation](crate).
-pub fn validate(json: &[u8], object: &[u8], expect: &Expectations) -> Result<Report, Refusal> {
-    let meta = KernelMeta::parse(json)?;
-    check_sha256(&meta, object)?;
-    check_file_name(&meta)?;
-    check_magic(&meta, expect)?;
-    let names = named_kernels(&meta)?;
-    let elf = Elf::read(object)?;
-    check_machine(&elf, expect)?;
-    check_kernels(&meta, &names, &elf.kernels)?;
-    Ok(Report { object: elf.facts(), meta })
-}
-
-/// Reads an object of which nothing is known, to show what it is.
-///
-/// # Errors
-/// A [`Refusal`] that concerns the object alone: not ELF, not of 64 bits, malformed, ...
-pub fn read_object(object: &[u8]) -> Result<ElfFacts, Refusal> {
-    Ok(Elf::read(object)?.facts())
-}
-
-fn check_sha256(meta: &KernelMeta, object: &[u8]) -> Result<(), Refusal> {
-    let text = meta.sha256.as_deref().ok_or(Refusal::Missing { field: "sha256" })?;
-    let expected: Digest = text.parse().map_err(|_| Refusal::Field {
-        field: "sha256",
-        expected: "64 lower-case hexadecimal digits",
-        found: shown(text.as_bytes()),
-    })?;
-    let found = Digest::of(object);
-    if expected == found { Ok(()) } else { Err(Refusal::Sha256 { expected, found }) }
-}
-
-fn check_file_name(meta: &KernelMeta) -> Result<(), Refusal> {
-    if let Some(name) = &meta.bin_file_name
-        && !is_safe_file_name(name)
-    {
-        return Err(Refusal::UnsafeName { field: "binFileName", found: shown(name.as_bytes()) });
-    }
-    match meta.bin_file_suffix.as_deref() {
-        None | Some(".o" | ".so") => Ok(()),
-        Some(other) => Err(Refusal::Field {
-            field: "binFileSuffix",
-            expected: "`.o` or `.so`",
-            found: shown(other.as_bytes()),
-        }),
-    }
-}
-
-fn check_magic(meta: &KernelMeta, expect: &Expectations) -> Result<(), Refusal> {
-    let found = meta.magic.ok_or(Refusal::Missing { field: "magic" })?;
-    if expect.magics.contains(&found) {
-        return Ok(());
-    }
-    Err(Refusal::Magic { target: expect.target.clone(), expected: expect.magics.clone(), found })
-}
-
-fn named_kernels(meta: &KernelMeta) -> Result<Vec<&str>, Refusal> {
-    let names = meta.entry_names();
-    if !names.is_empty() {
-        return Ok(names);
-    }
-    // An empty list hides `kernelName`, so it is the list that lacks something.
-    Err(Refusal::Missing { field: if meta.kernel_list.is_some() { "kernelList[0]" } else { "kernelName" } })
-}
-
-fn check_machine(elf: &Elf<'_>, expect: &Expectations) -> Result<(), Refusal> {
-    if expect.machines.contains(&elf.machine.0) {
-        return Ok(());
-    }
-    Err(Refusal::Machine {
-        target: expect.target.clone(),
-        expected: expect.machines.iter().copied().map(Machine).collect(),
-        found: elf.machine,
-    })
-}
-
-fn check_kernels(meta: &KernelMeta, names: &[&str], kernels: &Kernels<'_>) -> Result<(), Refusal> {
-    let mut symbol = String::new();
-    for name in names {
-        let mut with_suffix = |suffix: &str| {
-            symbol.clear();
-            symbol.push_str(name);
-            symbol.push_str(suffix);
-            kernels.contains(&symbol)
-        };
-        // Without a name there is no kernel, even if a symbol is called `_mix_aic`.
-        let named = !name.is_empty();
-        if !(named && (kernels.contains(name) || MIX_SUFFIXES.into_iter().any(&mut with_suffix))) {
-            return Err(Refusal::Kernel {
-                field: if meta.kernel_list.is_some() { "kernelList" } else { "kernelName" },
-                expected: shown(name.as_bytes()),
-                kernels: kernels.in_order().len(),
-                found: kernels.in_order().iter().take(5).map(|name| shown(name)).collect(),
-            });
+/// # Panics
+/// What must hold for any bytes does not: this is a mistake in this crate.
+pub fn fuzz(bytes: &[u8]) {
+    let alone = examine_object(bytes);
+    let (json, object) = match bytes.iter().position(|byte| *byte == 0) {
+        Some(at) => (&bytes[..at], &bytes[at + 1..]),
+        None => (bytes, &[][..]),
+    };
+    let expect = [
+        Expectations::host("cpu", Expectations::X86_64),
+        Expectations::ascend("Ascend910B1"),
+        Expectations::aicpu("AI CPU"),
+    ];
+    for report in expect.iter().map(|expect| examine(json, object, expect)).chain([alone]) {
+        assert!(report.findings.is_sorted_by(|a, b| a.severity() >= b.severity()));
+        assert_eq!(report.is_valid(), report.errors().next().is_none());
+        for finding in &report.findings {
+            let text = finding.to_string();
+            assert!(text.starts_with("OPV") && !text.contains(|letter: char| letter.is_control()));
         }
     }
-    Ok(())
+}
+
+fn read_json(json: &[u8], expect: Option<&Expectations>, findings: &mut Findings) -> Option<KernelMeta> {
+    match KernelMeta::parse(json) {
+        Ok(meta) => {
+            description::judge(&meta, expect, findings);
+            Some(meta)
+        }
+        Err(error) => {
+            let problem = Problem::from(error);
+            findings.add(problem.code(), || problem);
+            None
+        }
+    }
+}
+
+fn read_object(
+    object: &[u8],
+    meta: Option<&KernelMeta>,
+    expect: &Expectations,
+    findings: &mut Findings,
+) -> Option<ElfFacts> {
+    let elf = Elf::read(object, findings)?;
+    let special = Special::find(&elf, findings);
+    let facts = sections::facts(&elf, &special, findings);
+    layout::judge(&elf, &facts, &special, expect, findings);
+    if let Some(meta) = meta {
+        pair::judge(meta, &elf, &facts, expect, findings);
+    }
+    Some(facts)
+}
+
+/// What the vendors' own readers would make of the `.json`. If it is torn, that is all there is to say; and masters are
+/// read by nobody any more.
+fn add_lints(report: &mut Report, json: &[u8], loader: Loader) {
+    let is_master = report.meta.as_ref().is_some_and(|meta| parts(meta).is_some());
+    if is_master || report.find(Code::JSON).is_some() {
+        return;
+    }
+    for problem in lints::of(json, loader) {
+        report.add(problem);
+    }
 }

@@ -7,27 +7,31 @@
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_artifact::{Expectations, KernelMeta, Magic};
-use opbuild_validator::{CrossCheck, Refusal, cross_check, validate};
+use opbuild_artifact::{Expectations, KernelMeta};
+use opbuild_validator::{
+    Architecture, Code, KernelType, Linkage, Report, Severity, examine, expectations_of, validate,
+};
+use serde_json::Value;
 
 /// Folders of the corpus, what they hold, and the fewest pairs that must be there.
 const SETS: [(&str, Set, usize); 3] = [
     ("cann", Set::Ascend, 6),
     ("mindspore/wheel270-ascend", Set::Ascend, 7),
-    ("mindspore/akg-cpu", Set::AkgCpu, 4),
+    ("mindspore/akg-cpu", Set::AkgCpu, 8),
 ];
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Set {
     /// Device kernels: `.json` and `.o`.
     Ascend,
-    /// Host kernels of AKG: the `.json` describes the `.so`, and has no `magic`.
+    /// Host kernels of AKG: the `.json` describes a `.so` and the `.o` that it was linked from, and has no `magic`.
     AkgCpu,
 }
 
 /// A `.json` and the object that it describes.
 struct Pair {
     set: Set,
+    path: PathBuf,
     json: Vec<u8>,
     object: Vec<u8>,
 }
@@ -47,102 +51,180 @@ fn absent(folder: &str) -> Trial {
 
 fn trials(root: &Path, (folder, set, fewest): (&'static str, Set, usize)) -> Vec<Trial> {
     let mut pairs = Vec::new();
-    let found = find_pairs(&root.join(folder), set, &mut pairs);
+    let found = find_pairs(&root.join(folder), &mut pairs);
     let count = pairs.len();
     let mut trials = vec![Trial::test(format!("{folder}: is complete"), move || {
         found?;
         ensure(count >= fewest, || format!("expected at least {fewest} pairs, found {count}"))
     })];
     for (json, object) in pairs {
-        let name = json.strip_prefix(root).unwrap_or(&json).with_extension("").display().to_string();
+        let name = object.strip_prefix(root).unwrap_or(&object).display().to_string();
         let mut add = |test: &str, run: fn(&Pair) -> Result<(), Failed>| {
-            let (json, object) = (json.clone(), object.clone());
+            let (json, path) = (json.clone(), object.clone());
             trials.push(Trial::test(format!("{name}: {test}"), move || {
-                run(&Pair { set, json: std::fs::read(json)?, object: std::fs::read(object)? })
+                let (json, object) = (std::fs::read(json)?, std::fs::read(&path)?);
+                run(&Pair { set, path, json, object })
             }));
         };
         add("verdict", verdict);
+        add("facts", facts);
+        add("elsewhere", elsewhere);
         add("flips", flips);
-        add("cross check", agreement);
+        add("cuts", cuts);
     }
     trials
 }
 
-/// Every `.json` under `folder` with the object that it describes beside it.
-fn find_pairs(folder: &Path, set: Set, pairs: &mut Vec<(PathBuf, PathBuf)>) -> std::io::Result<()> {
-    let suffix = match set {
-        Set::Ascend => "o",
-        Set::AkgCpu => "so",
-    };
+/// Every `.json` under `folder` with each object that stands beside it.
+fn find_pairs(folder: &Path, pairs: &mut Vec<(PathBuf, PathBuf)>) -> std::io::Result<()> {
     let mut entries: Vec<PathBuf> =
         std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
     entries.sort();
     for path in entries {
         if path.is_dir() {
-            find_pairs(&path, set, pairs)?;
+            find_pairs(&path, pairs)?;
         } else if path.extension().is_some_and(|extension| extension == "json") {
-            let object = path.with_extension(suffix);
-            if object.is_file() {
-                pairs.push((path, object));
-            }
+            let objects = ["o", "so"].map(|suffix| path.with_extension(suffix));
+            pairs.extend(
+                objects.into_iter().filter(|object| object.is_file()).map(|object| (path.clone(), object)),
+            );
         }
     }
     Ok(())
 }
 
 fn expect(set: Set) -> Expectations {
-    let (target, machine) = match set {
-        Set::Ascend => ("Ascend", 0x1029),
-        Set::AkgCpu => ("cpu-x86_64", 62),
-    };
-    let magics = Magic::ALL.into_iter().filter(|magic| magic.is_elf()).collect();
-    Expectations { target: target.into(), machines: vec![machine], magics }
+    match set {
+        Set::Ascend => Expectations::ascend("Ascend"),
+        Set::AkgCpu => Expectations::host("cpu-x86_64", 62),
+    }
 }
 
 fn ensure(holds: bool, message: impl FnOnce() -> String) -> Result<(), Failed> {
     if holds { Ok(()) } else { Err(message().into()) }
 }
 
-fn verdict(Pair { set, json, object }: &Pair) -> Result<(), Failed> {
-    let meta = KernelMeta::parse(json)?;
-    let accepted = match set {
-        Set::Ascend => validate(json, object, &expect(*set)),
-        Set::AkgCpu => {
-            let verdict = validate(json, object, &expect(*set));
-            ensure(matches!(verdict, Err(Refusal::Missing { field: "magic" })), || format!("{verdict:?}"))?;
-            // The magic is all that it lacks.
-            let meta = KernelMeta { magic: Some(Magic::Elf), ..meta.clone() };
-            validate(meta.to_json().as_bytes(), object, &expect(*set))
-        }
-    };
-    let report = accepted.map_err(|refusal| Failed::from(refusal.to_string()))?;
-    for name in meta.entry_names() {
-        let defined = report.object.kernels.iter().any(|kernel| kernel.starts_with(name));
-        ensure(defined, || format!("{name} is not among {:?}", report.object.kernels))?;
-    }
-    // The same kernel for another machine, and one name that the object does not have.
-    let elsewhere = Expectations { machines: vec![183], ..expect(*set) };
-    let meta = KernelMeta { magic: Some(Magic::Elf), ..meta };
-    let verdict = validate(meta.to_json().as_bytes(), object, &elsewhere);
-    ensure(matches!(verdict, Err(Refusal::Machine { .. })), || format!("{verdict:?}"))?;
-    let meta = KernelMeta { kernel_name: Some("absent".into()), kernel_list: None, ..meta };
-    let verdict = validate(meta.to_json().as_bytes(), object, &expect(*set));
-    ensure(matches!(verdict, Err(Refusal::Kernel { .. })), || format!("{verdict:?}"))
+/// Every finding, none left out.
+fn told(report: &Report) -> String {
+    report.findings.iter().map(|finding| format!("\n{} {finding}", finding.severity())).collect()
 }
 
-fn flips(Pair { set, json, object }: &Pair) -> Result<(), Failed> {
-    for at in [0, 18, object.len() / 2, object.len() - 1] {
-        let mut object = object.clone();
-        object[at] ^= 1;
-        let verdict = validate(json, &object, &expect(*set));
-        ensure(matches!(verdict, Err(Refusal::Sha256 { .. })), || format!("byte {at}: {verdict:?}"))?;
+/// No error, no warning, and the notes that are known.
+fn verdict(Pair { set, json, object, .. }: &Pair) -> Result<(), Failed> {
+    let report = validate(json, object, &expect(*set));
+    ensure(report.is_valid(), || told(&report))?;
+    let codes: Vec<Code> = report.findings.iter().map(|finding| finding.code()).collect();
+    let known: &[Code] = if *set == Set::AkgCpu { &[Code::NO_MAGIC] } else { &[] };
+    ensure(codes == known, || told(&report))?;
+
+    let report = examine(json, object, &expect(*set));
+    ensure(report.agreement.is_some_and(|agreement| agreement.kernels > 0), || told(&report))?;
+    ensure(report.worst() <= Some(Severity::Note), || told(&report))?;
+    // Whoever knows nothing of the pair expects the same of it.
+    let guessed = expectations_of(Some(json), object);
+    ensure(guessed == expect(*set), || format!("{guessed:?}"))
+}
+
+/// What the object says is what the `.json` says, read here by another way.
+fn facts(Pair { set, path, json, object }: &Pair) -> Result<(), Failed> {
+    let report = validate(json, object, &expect(*set));
+    let found = report.object.as_ref().ok_or("no facts")?;
+    let said: Value = serde_json::from_slice(json)?;
+    let text = |key: &str| said[key].as_str().unwrap_or_default();
+    let names: Vec<&str> = match said["kernelList"].as_array() {
+        Some(list) => list.iter().filter_map(|entry| entry["kernelName"].as_str()).collect(),
+        None => vec![text("kernelName")],
+    };
+    for name in &names {
+        let defined = found.kernels.iter().any(|kernel| kernel.name.starts_with(name));
+        ensure(defined, || format!("{name} is not among {:?}", found.kernels))?;
+    }
+    if *set == Set::AkgCpu {
+        return ensure(found.architecture.is_none() && found.stack_bytes.is_none(), || format!("{found:?}"));
+    }
+    ensure(found.compilers.iter().any(|line| line.contains("clang version 15.0.5")), || {
+        format!("{:?}", found.compilers)
+    })?;
+    let (core, ratio) = (text("coreType"), text("taskRation"));
+    for kernel in &found.kernels {
+        let Some(meta) = &kernel.meta else { continue };
+        let ratio_of = |entry: &Value| entry["taskRation"].as_str().map(str::to_owned);
+        let entry = said["kernelList"].as_array().into_iter().flatten();
+        let mut own =
+            entry.filter(|entry| kernel.name.starts_with(entry["kernelName"].as_str().unwrap_or("?")));
+        let said_ratio = own.next_back().and_then(ratio_of).unwrap_or_else(|| ratio.to_owned());
+        let wanted: &[KernelType] = match (core, text("core_type"), said_ratio.as_str()) {
+            ("VectorCore", ..) => &[KernelType::Aiv],
+            ("AiCore", "AIC", _) => &[KernelType::Aic],
+            ("AiCore", ..) => &[KernelType::AiCore],
+            ("MIX", _, "0:1") => &[KernelType::MixAivMain],
+            ("MIX", ..) => &[KernelType::MixAicMain],
+            _ => &[],
+        };
+        ensure(meta.kernel_type.is_some_and(|found| wanted.contains(&found)), || {
+            format!("{core}: {meta:?}")
+        })?;
+        let found_ratio = meta.task_ratio.map(|ratio| ratio.to_string()).unwrap_or_default();
+        ensure(found_ratio == said_ratio, || format!("{said_ratio}: {meta:?}"))?;
+        // Workspace and tiling data come last, behind a pointer for each parameter.
+        let last: Vec<&str> = meta.arguments.iter().rev().take(2).map(|argument| argument.name()).collect();
+        ensure(last == ["tiling", "workspace"], || format!("{:?}", meta.arguments))?;
+        if let Some(bytes) = kernel.argument_bytes {
+            ensure(bytes as usize == 8 * meta.arguments.len(), || format!("{bytes}: {:?}", meta.arguments))?;
+        }
+    }
+    let path = path.to_string_lossy();
+    let relocatable = path.contains("_relocatable");
+    let linkage = if relocatable { Linkage::Part } else { Linkage::Final };
+    ensure(found.linkage == linkage, || format!("{:?}", found.linkage))?;
+    let expected = match (core, path.contains("310p")) {
+        (_, true) => Architecture::M200,
+        ("VectorCore", _) => Architecture::C220Vector,
+        ("AiCore", _) => Architecture::C220Cube,
+        _ if found.kernels.iter().any(|kernel| kernel.name.ends_with("_mix_aic")) => Architecture::C220Cube,
+        _ => Architecture::C220Vector,
+    };
+    ensure(found.architecture == Some(expected), || format!("{:?}", found.architecture))?;
+    ensure(path.contains("310p") || found.stack_bytes == Some(32768), || format!("{:?}", found.stack_bytes))
+}
+
+/// The same kernel for another machine or chip, and one name that the object does not have.
+fn elsewhere(Pair { set, json, object, .. }: &Pair) -> Result<(), Failed> {
+    let refused = |code: Code, report: Report| {
+        ensure(report.errors().map(|finding| finding.code()).eq([code]), || told(&report))
+    };
+    let elsewhere = Expectations { machines: vec![183], ..expect(*set) };
+    refused(Code::MACHINE, validate(json, object, &elsewhere))?;
+    let meta =
+        KernelMeta { kernel_name: Some("absent".into()), kernel_list: None, ..KernelMeta::parse(json)? };
+    refused(Code::KERNEL, validate(meta.to_json().as_bytes(), object, &expect(*set)))?;
+    if *set == Set::Ascend {
+        let report = validate(json, object, &Expectations::ascend("Ascend310B4"));
+        ensure(report.is_valid() && report.find(Code::ARCHITECTURE).is_some(), || told(&report))?;
     }
     Ok(())
 }
 
-fn agreement(Pair { object, .. }: &Pair) -> Result<(), Failed> {
-    match cross_check(object) {
-        CrossCheck::Agree { kernels: 1.., .. } => Ok(()),
-        other => Err(other.to_string().into()),
+fn flips(Pair { set, json, object, .. }: &Pair) -> Result<(), Failed> {
+    for at in [0, 18, object.len() / 2, object.len() - 1] {
+        let mut object = object.clone();
+        object[at] ^= 1;
+        let report = validate(json, &object, &expect(*set));
+        ensure(report.find(Code::SHA256).is_some(), || format!("byte {at}: {}", told(&report)))?;
     }
+    Ok(())
+}
+
+/// Cut off anywhere, and with a digest that fits, an object is still seen to be torn.
+fn cuts(Pair { set, json, object, .. }: &Pair) -> Result<(), Failed> {
+    let meta = KernelMeta::parse(json)?;
+    for end in (0..object.len()).step_by(object.len() / 50) {
+        let cut = &object[..end];
+        let sha256 = Some(opbuild_digest::Digest::of(cut).to_string());
+        let meta = KernelMeta { sha256, ..meta.clone() };
+        let report = validate(meta.to_json().as_bytes(), cut, &expect(*set));
+        let code = if end < 4 { Code::NOT_ELF } else { Code::MALFORMED };
+        ensure(report.find(code).is_some(), || format!("{end}: {}", told(&report)))?;
+    }
+    Ok(())
 }

@@ -1,45 +1,45 @@
 //! Bytes that no compiler wrote, and some that one did.
 
-use opbuild_validator::{CrossCheck, Refusal, cross_check, read_object, validate};
+use opbuild_artifact::Expectations;
+use opbuild_validator::{Code, Report, examine, examine_object, fuzz, validate};
 
+use crate::ascend::{Kernel, NOTE, Section, tlv};
+use crate::codes;
 use crate::made::{KERNEL, expect, meta, object, object_with};
 
 /// Judges an altered object with a description that has its digest, so that the digest does not hide the rest.
-fn judge(object: &[u8]) -> Result<(), Refusal> {
-    validate(meta(object).to_json().as_bytes(), object, &expect()).map(drop)
+fn judge(object: &[u8]) -> Report {
+    validate(meta(object).to_json().as_bytes(), object, &expect())
 }
 
 #[test]
 fn every_truncation_is_refused() {
     let object = object_with(&[KERNEL, "other"]);
-    assert_eq!(judge(&object), Ok(()));
+    assert_eq!(codes(&judge(&object)), []);
     for end in 0..object.len() {
         let cut = &object[..end];
-        let refusal = judge(cut).unwrap_err();
-        match end {
-            0..4 => assert_eq!(refusal, Refusal::NotElf { found: cut.to_vec() }),
-            _ => assert!(
-                matches!(refusal, Refusal::Malformed { bytes, .. } if bytes == end),
-                "{end}: {refusal}"
-            ),
-        }
-        assert_eq!(cross_check(cut), CrossCheck::Unreadable(refusal));
+        let report = judge(cut);
+        let code = if end < 4 { Code::NOT_ELF } else { Code::MALFORMED };
+        assert!(!report.is_valid() && report.find(code).is_some(), "{end}: {report:?}");
+        assert_eq!(examine_object(cut).agreement, None);
+        // The digest alone would do.
+        let report = validate(meta(&object).to_json().as_bytes(), cut, &expect());
+        assert!(report.find(Code::SHA256).is_some(), "{end}: {report:?}");
     }
 }
 
-/// What must hold for any bytes: no panic, and no quarrel between the parsers.
-fn survives(object: &[u8], what: &dyn std::fmt::Display) -> Result<(), Refusal> {
-    let verdict = judge(object);
-    let second = cross_check(object);
-    match &second {
-        CrossCheck::Unreadable(refusal) => assert_eq!(verdict, Err(refusal.clone()), "{what}"),
-        // goblin takes a count of 0 for 1, in a file without sections.
-        CrossCheck::Disagree { what: "the number of sections", object, .. } if object == "0" => {
-            assert!(verdict.is_err(), "{what}");
-        }
-        _ => assert!(!matches!(second, CrossCheck::Disagree { .. }), "{what}: {second}"),
-    }
-    verdict
+/// What must hold for any bytes: no panic, and no quarrel between the parsers over what is otherwise fine.
+fn survives(object: &[u8], what: &dyn std::fmt::Display) -> bool {
+    let json = meta(object).to_json();
+    let quick = validate(json.as_bytes(), object, &expect());
+    let mut verdict = codes(&quick);
+    let report = examine(json.as_bytes(), object, &expect());
+    let second = [Code::SECOND_PARSER, Code::FE_REFUSES, Code::FE_LINT, Code::MINDSPORE_LINT];
+    let mut examined: Vec<Code> = codes(&report).into_iter().filter(|code| !second.contains(code)).collect();
+    verdict.sort();
+    examined.sort();
+    assert_eq!(examined, verdict, "{what}");
+    quick.is_valid()
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn no_flip_of_a_bit_panics() {
     for bit in 0..base.len() * 8 {
         let mut object = base.clone();
         object[bit / 8] ^= 1 << (bit % 8);
-        refused += usize::from(survives(&object, &format_args!("bit {bit}")).is_err());
+        refused += usize::from(!survives(&object, &format_args!("bit {bit}")));
     }
     // Some flips are harmless, such as those in the padding, but not those in the identification, in the kernel's
     // name and symbol, and in where the sections are.
@@ -74,7 +74,7 @@ fn no_overwritten_field_panics() {
             let width = [1, 2, 4, 8][random(4)];
             object[at..at + width].copy_from_slice(&value.to_le_bytes()[..width]);
         }
-        accepted += usize::from(survives(&object, &format_args!("round {round}")).is_ok());
+        accepted += usize::from(survives(&object, &format_args!("round {round}")));
     }
     // Were all refused at the door, nothing would have been tried.
     assert!((1_000..19_000).contains(&accepted), "{accepted}");
@@ -87,8 +87,9 @@ fn alignment_does_not_matter() {
     for shift in 0..16 {
         let mut bytes = vec![0; shift];
         bytes.extend(&object);
-        assert_eq!(judge(&bytes[shift..]), Ok(()), "{shift}");
-        assert!(matches!(cross_check(&bytes[shift..]), CrossCheck::Agree { kernels: 1, .. }), "{shift}");
+        assert_eq!(codes(&judge(&bytes[shift..])), [], "{shift}");
+        let agreement = examine_object(&bytes[shift..]).agreement.unwrap();
+        assert_eq!(agreement.kernels, 1, "{shift}");
     }
 }
 
@@ -97,10 +98,129 @@ fn a_name_that_is_no_text_is_only_goblins_problem() {
     let mut object = object_with(&[KERNEL, "odd?"]);
     let at = object.windows(4).position(|window| window == b"odd?").unwrap();
     object[at + 3] = 0xff;
-    assert_eq!(judge(&object), Ok(()));
-    assert_eq!(read_object(&object).unwrap().kernels, [KERNEL, "odd\u{fffd}"]);
-    let second = cross_check(&object);
-    assert!(matches!(second, CrossCheck::GoblinRefuses { .. }), "{second}");
+    assert_eq!(codes(&judge(&object)), []);
+    let report = examine_object(&object);
+    assert_eq!(codes(&report), [Code::SECOND_PARSER]);
+    assert_eq!(report.object.unwrap().kernels[1].name, "odd\u{fffd}");
+}
+
+/// The bits of a kernel with metadata, one by one: each flip is refused, or told, or means nothing to any rule.
+#[test]
+fn no_flip_of_a_bit_of_a_device_kernel_panics() {
+    let kernel = Kernel::mixed();
+    let base = kernel.object();
+    let (mut refused, mut told) = (0, 0);
+    for bit in 0..base.len() * 8 {
+        let mut object = base.clone();
+        object[bit / 8] ^= 1 << (bit % 8);
+        let report = validate(kernel.json_of(&object).as_bytes(), &object, &Expectations::ascend("Ascend"));
+        refused += usize::from(!report.is_valid());
+        told += usize::from(report.is_valid() && !report.findings.is_empty());
+    }
+    assert!(refused > 1000 && told > 300, "{refused} {told}");
+}
+
+#[test]
+fn the_fuzz_targets_body_holds_for_what_is_made_here() {
+    for kernel in [Kernel::vector(2), Kernel::mixed(), Kernel::first_generation()] {
+        let object = kernel.object();
+        fuzz(&object);
+        let both = [kernel.json_of(&object).as_bytes(), &[0], &object].concat();
+        for end in (0..both.len()).step_by(7) {
+            fuzz(&both[..end]);
+        }
+    }
+    fuzz(b"");
+    fuzz(br#"{"kernelName": "\u001b[31m", "binFileName": "\u0000", "magic": 1}"#);
+    fuzz(&[b'['; 100_000]);
+}
+
+/// The time that `work` takes, the quickest of a few.
+fn quickest(work: impl Fn()) -> std::time::Duration {
+    let time = |_| {
+        let began = std::time::Instant::now();
+        work();
+        began.elapsed()
+    };
+    (0..5).map(time).min().unwrap()
+}
+
+/// Ten times as many sections, which all share one name and one content, do not take a hundred times as long.
+#[test]
+fn sections_that_share_everything_take_no_square_of_time() {
+    let shared = |sections: usize| {
+        let mut kernel = Kernel::vector(1);
+        kernel.section(".ascend.meta.add_0").bytes = tlv(300, &[0; 60]).repeat(sections);
+        let mut object = kernel.object();
+        let count = kernel.sections.len() + 3;
+        let headers = object.len() - 64 * count;
+        let one = object[headers + 7 * 64..headers + 8 * 64].to_vec();
+        object.extend(one.repeat(sections));
+        object[60..62].copy_from_slice(&((count + sections) as u16).to_le_bytes());
+        object
+    };
+    let (few, many) = (shared(600), shared(6000));
+    let report = examine_object(&many);
+    assert!(report.find(Code::MALFORMED).is_some(), "{report:?}");
+    assert!(report.findings.len() < 30, "{}", report.findings.len());
+    let (few, many) = (quickest(|| drop(examine_object(&few))), quickest(|| drop(examine_object(&many))));
+    assert!(many < few * 40, "{few:?} {many:?}");
+}
+
+#[test]
+fn a_million_symbols_are_read_in_time() {
+    let mut kernel = Kernel::vector(1);
+    let symbol = kernel.symbols[0].clone();
+    for at in 0..1_000_000 {
+        let mut symbol = symbol.clone();
+        symbol.name = format!("k{at}");
+        // Every other one reaches out of `.text`: a finding each, were they all kept.
+        symbol.value = 64 * (at % 2);
+        kernel.symbols.push(symbol);
+    }
+    kernel.sections.retain(|section| section.name != "__CCE_KernelArgSize");
+    let object = kernel.object();
+    let began = std::time::Instant::now();
+    let report = examine_object(&object);
+    assert!(began.elapsed() < std::time::Duration::from_secs(30), "{:?}", began.elapsed());
+    assert_eq!(report.object.as_ref().unwrap().kernels.len(), 1_000_001);
+    let out: Vec<_> = report.findings.iter().filter(|one| one.code() == Code::KERNEL_RANGE).collect();
+    assert_eq!((out.len(), out.last().unwrap().more), (8, 500_000 - 8));
+}
+
+/// A section whose numbers overflow, and one that is longer than any file.
+#[test]
+fn huge_sections_are_refused() {
+    let kernel = Kernel::vector(1);
+    let base = kernel.object();
+    let headers = base.len() - 64 * (kernel.sections.len() + 3);
+    for (offset, size) in
+        [(u64::MAX, 1), (u64::MAX, u64::MAX), (1, u64::MAX), (1 << 63, 1 << 63), (0, 1 << 40)]
+    {
+        for section in [1, 2, 7, kernel.sections.len() + 1, kernel.sections.len() + 2] {
+            let mut object = base.clone();
+            let at = headers + 64 * section + 24;
+            object[at..at + 8].copy_from_slice(&offset.to_le_bytes());
+            object[at + 8..at + 16].copy_from_slice(&size.to_le_bytes());
+            let report = examine_object(&object);
+            assert!(report.find(Code::MALFORMED).is_some(), "{section} {offset} {size}: {report:?}");
+        }
+    }
+}
+
+#[test]
+fn text_from_files_is_harmless() {
+    let mut kernel = Kernel::vector(1);
+    kernel.sections.push(Section::new(".ascend.meta.\x1b[31m\n", NOTE, 0, &[]));
+    kernel.json["coreType"] = "\u{1b}[31m".into();
+    kernel.json["binFileName"] = "\u{1b}[31m\n/../x".into();
+    kernel.json["kernelName"] = "add\u{0}".into();
+    kernel.json.as_object_mut().unwrap().remove("kernelList");
+    let report = validate(kernel.json().as_bytes(), &kernel.object(), &Expectations::ascend("Ascend"));
+    assert!(report.findings.len() >= 4, "{report:?}");
+    for finding in &report.findings {
+        assert!(!finding.to_string().contains(|letter: char| letter.is_control()), "{finding:?}");
+    }
 }
 
 #[test]
@@ -108,13 +228,9 @@ fn a_name_that_is_no_text_is_only_goblins_problem() {
 #[cfg(all(target_os = "linux", target_pointer_width = "64", target_endian = "little"))]
 fn this_program_is_read_alike_by_both_parsers() {
     let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-    let facts = read_object(&program).unwrap();
-    assert!(facts.kernels.iter().any(|name| name == "main"), "{:?}", facts.kernels);
-    let agree = CrossCheck::Agree {
-        machine: facts.machine,
-        elf_type: facts.elf_type,
-        sections: facts.sections,
-        kernels: facts.kernels.len(),
-    };
-    assert_eq!(cross_check(&program), agree);
+    let report = examine_object(&program);
+    assert_eq!(codes(&report), []);
+    let (facts, agreement) = (report.object.unwrap(), report.agreement.unwrap());
+    assert!(facts.kernels.iter().any(|kernel| kernel.name == "main"), "{:?}", facts.kernels);
+    assert_eq!((agreement.sections, agreement.kernels), (facts.sections, facts.kernels.len()));
 }

@@ -68,7 +68,7 @@ pub(crate) fn meta(object: &[u8]) -> KernelMeta {
         bin_file_name: Some("add_1".into()),
         bin_file_suffix: Some(".o".into()),
         kernel_name: Some(KERNEL.into()),
-        magic: Some(Magic::Elf),
+        magic: Some(Magic::Elf.into()),
         sha256: Some(Digest::of(object).to_string()),
         ..KernelMeta::default()
     }
@@ -76,7 +76,7 @@ pub(crate) fn meta(object: &[u8]) -> KernelMeta {
 
 /// What the made kernel's target expects.
 pub(crate) fn expect() -> Expectations {
-    Expectations { target: "cpu-x86_64".into(), machines: vec![62], magics: vec![Magic::Elf] }
+    Expectations::host("cpu-x86_64", 62)
 }
 
 /// The eight bytes at `at`, as a number.

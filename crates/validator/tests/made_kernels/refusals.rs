@@ -1,62 +1,78 @@
 //! Each rule, broken alone, is refused by its own name.
 
-use opbuild_artifact::{KernelEntry, KernelMeta, Magic, MetaError};
-use opbuild_validator::{CrossCheck, ElfType, Machine, Refusal, Report, cross_check, read_object, validate};
+use opbuild_artifact::{KernelEntry, KernelMeta, Magic};
+use opbuild_validator::{
+    Code, ElfType, Finding, Linkage, Machine, Problem, Report, examine, examine_object, validate,
+};
 
+use crate::codes;
 use crate::made::{KERNEL, NOT_KERNELS, expect, meta, object, object_with, section_header, word};
 
-fn check(meta: &KernelMeta, object: &[u8]) -> Result<Report, Refusal> {
+fn check(meta: &KernelMeta, object: &[u8]) -> Report {
     validate(meta.to_json().as_bytes(), object, &expect())
 }
 
 /// The object with `bytes` at `at`, judged with a description that has its digest.
-fn patched(at: usize, bytes: &[u8]) -> Result<Report, Refusal> {
+fn patched(at: usize, bytes: &[u8]) -> Report {
     let mut object = object();
     object[at..at + bytes.len()].copy_from_slice(bytes);
     check(&meta(&object), &object)
 }
 
 /// The made object, judged after `change` to its description.
-fn described(change: impl FnOnce(&mut KernelMeta)) -> Result<Report, Refusal> {
+fn described(change: impl FnOnce(&mut KernelMeta)) -> Report {
     let object = object();
     let mut meta = meta(&object);
     change(&mut meta);
     check(&meta, &object)
 }
 
+/// The only problem.
+#[track_caller]
+fn only(report: &Report) -> &Problem {
+    let [Finding { problem, .. }] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    problem
+}
+
+fn kernels(report: &Report) -> Vec<&str> {
+    report.object.as_ref().unwrap().kernels.iter().map(|kernel| kernel.name.as_str()).collect()
+}
+
 fn entry(name: &str) -> KernelEntry {
-    KernelEntry { kernel_name: name.into(), tiling_key: None, extra: Default::default() }
+    KernelEntry { kernel_name: name.into(), ..KernelEntry::default() }
 }
 
 #[test]
 fn the_made_kernel_is_accepted_and_reported() {
-    let report = described(|_| {}).unwrap();
-    assert_eq!(report.object.kernels, [KERNEL]);
-    assert_eq!(report.object.machine, Machine(62));
-    assert_eq!(report.object.elf_type, ElfType::Relocatable);
-    assert_eq!(report.object.flags, 0);
+    let report = described(|_| {});
+    assert!(report.is_valid() && report.findings.is_empty());
+    assert_eq!(kernels(&report), [KERNEL]);
+    assert_eq!(report.meta, Some(meta(&object())));
+    let facts = report.object.unwrap();
+    assert_eq!((facts.machine, facts.elf_type), (Machine(62), Some(ElfType::Relocatable)));
+    assert_eq!((facts.flags, facts.architecture, facts.linkage), (0, None, Linkage::Part));
     // The null section, .text, .data, .symtab, .strtab, .shstrtab.
-    assert_eq!(report.object.sections, 6);
-    assert_eq!(report.meta, meta(&object()));
-    assert_eq!(read_object(&object()).unwrap(), report.object);
+    assert_eq!(facts.sections, 6);
+    let alone = examine_object(&object());
+    assert_eq!((alone.object, alone.sha256), (Some(facts), report.sha256));
 }
 
 #[test]
 fn only_a_visible_global_function_with_code_is_a_kernel() {
     for name in NOT_KERNELS {
-        let refusal = described(|meta| meta.kernel_name = Some(name.into())).unwrap_err();
-        let known = Refusal::Kernel {
+        let report = described(|meta| meta.kernel_name = Some(name.into()));
+        let known = Problem::Kernel {
             field: "kernelName",
             expected: name.into(),
             kernels: 1,
             found: vec![KERNEL.into()],
         };
-        assert_eq!(refusal, known);
+        assert_eq!(report.errors().next().unwrap().problem, known);
     }
     // The same object, but .text is not executable, or has no bytes in the file.
     let text = section_header(&object(), 1);
     for (at, byte) in [(text + 8, 2), (text + 4, 8)] {
-        assert!(matches!(patched(at, &[byte]), Err(Refusal::Kernel { kernels: 0, .. })));
+        assert_eq!(codes(&patched(at, &[byte])), [Code::KERNEL, Code::NO_KERNEL]);
     }
 }
 
@@ -66,14 +82,15 @@ fn mix_suffixes_count() {
         let object = object_with(&[symbol]);
         let mut meta = meta(&object);
         meta.kernel_name = Some("add_1".into());
-        assert_eq!(check(&meta, &object).unwrap().object.kernels, [symbol]);
+        assert_eq!(kernels(&check(&meta, &object)), [symbol]);
+        assert!(check(&meta, &object).is_valid());
     }
     for symbol in ["add_1_mix_ai", "add_1_mix_aic_0", "add_1_aic", "_mix_aic"] {
         let object = object_with(&[symbol]);
         for name in ["add_1", ""] {
             let mut meta = meta(&object);
             meta.kernel_name = Some(name.into());
-            assert!(matches!(check(&meta, &object), Err(Refusal::Kernel { .. })), "{symbol} for {name}");
+            assert!(check(&meta, &object).find(Code::KERNEL).is_some(), "{symbol} for {name}");
         }
     }
 }
@@ -84,23 +101,31 @@ fn each_item_of_a_kernel_list_must_be_there() {
     let mut meta = meta(&object);
     meta.kernel_name = Some("add_1".into());
     meta.kernel_list = Some(vec![entry("add_1_0"), entry("add_1_1")]);
-    assert_eq!(check(&meta, &object).unwrap().object.kernels.len(), 3);
+    let report = check(&meta, &object);
+    assert!(report.findings.is_empty() && kernels(&report).len() == 3);
 
-    meta.kernel_list = Some(vec![entry("add_1_0"), entry("add_1_2")]);
-    let refusal = check(&meta, &object).unwrap_err();
-    let Refusal::Kernel { field: "kernelList", expected, kernels: 3, found } = &refusal else {
-        panic!("{refusal}")
-    };
-    assert_eq!((expected.as_str(), found.len()), ("add_1_2", 3));
+    // Each that is not there is told.
+    meta.kernel_list = Some(vec![entry("add_1_0"), entry("add_1_2"), entry("add_1_3")]);
+    let report = check(&meta, &object);
+    let expected: Vec<_> = report
+        .errors()
+        .map(|finding| match &finding.problem {
+            Problem::Kernel { field: "kernelList", expected, kernels: 3, found } if found.len() == 3 => {
+                expected
+            }
+            other => panic!("{other}"),
+        })
+        .collect();
+    assert_eq!(expected, ["add_1_2", "add_1_3"]);
 }
 
 #[test]
 fn at_most_five_kernels_are_named() {
     let names: Vec<String> = (0..9).map(|i| format!("add_1_{i}")).collect();
     let object = object_with(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    let refusal = check(&meta(&object), &object).unwrap_err();
-    let Refusal::Kernel { kernels: 9, found, .. } = refusal else { panic!("{refusal}") };
-    assert_eq!(found, names[..5]);
+    let report = check(&meta(&object), &object);
+    let Problem::Kernel { kernels: 9, found, .. } = only(&report) else { panic!("{report:?}") };
+    assert_eq!(found, &names[..5]);
 }
 
 #[test]
@@ -112,137 +137,207 @@ fn fields_that_are_missing_are_named() {
         (|meta| meta.kernel_name = None, "kernelName"),
         (|meta| meta.kernel_list = Some(vec![]), "kernelList[0]"),
     ];
-    for (change, name) in changes {
-        let refusal = described(change).unwrap_err();
-        assert!(matches!(refusal, Refusal::Missing { field } if field == name), "{refusal}");
-        assert_eq!(refusal.field(), name);
+    for (change, field) in changes {
+        assert_eq!(only(&described(change)), &Problem::Missing { field });
     }
     // These two are optional.
-    assert!(described(|meta| meta.bin_file_name = None).is_ok());
-    assert!(described(|meta| meta.bin_file_suffix = None).is_ok());
+    assert!(described(|meta| meta.bin_file_name = None).findings.is_empty());
+    assert!(described(|meta| meta.bin_file_suffix = None).findings.is_empty());
 }
 
 #[test]
 fn the_digest_is_of_the_object_and_in_lower_case() {
     let upper = |meta: &mut KernelMeta| meta.sha256 = meta.sha256.as_ref().map(|text| text.to_uppercase());
     let short = |meta: &mut KernelMeta| meta.sha256 = Some("00".into());
-    for refusal in [described(upper).unwrap_err(), described(short).unwrap_err()] {
-        assert!(matches!(refusal, Refusal::Field { field: "sha256", .. }), "{refusal}");
+    for report in [described(upper), described(short)] {
+        assert!(matches!(only(&report), Problem::Field { field: "sha256", .. }), "{report:?}");
     }
     let meta = meta(&object());
     let mut other = object();
     *other.last_mut().unwrap() ^= 1;
-    let refusal = check(&meta, &other).unwrap_err();
-    let Refusal::Sha256 { expected, found } = &refusal else { panic!("{refusal}") };
+    let report = check(&meta, &other);
+    let sha256 = report.errors().find(|finding| finding.code() == Code::SHA256).unwrap();
+    let Problem::Sha256 { expected, found } = &sha256.problem else { panic!("{sha256}") };
     assert_eq!(Some(expected.to_string()), meta.sha256);
-    assert_ne!(expected, found);
+    assert_eq!(Some(*found), report.sha256);
+}
+
+/// AKG's form for CPUs: no magic, and one digest for each of two objects.
+#[test]
+fn the_short_form_is_for_hosts_only() {
+    let object = object();
+    let digest = opbuild_digest::Digest::of(&object);
+    let other = opbuild_digest::Digest::of(b"");
+    let judge = |shared, relocatable, expect| {
+        let json = format!(
+            r#"{{"kernelName": "{KERNEL}", "objSha256": "{relocatable}", "sha256": "{shared}", "threadNumber": "null"}}"#
+        );
+        codes(&validate(json.as_bytes(), &object, &expect))
+    };
+    assert_eq!(judge(digest, other, expect()), [Code::NO_MAGIC]);
+    assert_eq!(judge(other, digest, expect()), [Code::NO_MAGIC]);
+    assert_eq!(judge(other, other, expect()), [Code::SHA256, Code::NO_MAGIC]);
+    let elsewhere =
+        opbuild_artifact::Expectations { machines: vec![62], ..opbuild_artifact::Expectations::aicpu("x") };
+    assert_eq!(judge(digest, other, elsewhere)[0], Code::MISSING);
+    // On a chip nobody reads the other digest.
+    let device = crate::ascend::Kernel::first_generation();
+    let json =
+        format!(r#"{{"sha256": "{other}", "objSha256": "{}","#, opbuild_digest::Digest::of(&device.object()));
+    let json = device.json.to_string().replacen('{', &json, 1);
+    let ascend = opbuild_artifact::Expectations::ascend("Ascend910A");
+    assert_eq!(codes(&validate(json.as_bytes(), &device.object(), &ascend)), [Code::SHA256]);
+    // With names for files it is the long form, which has a magic.
+    let long = described(|meta| meta.magic = None);
+    assert_eq!(only(&long), &Problem::Missing { field: "magic" });
 }
 
 #[test]
-fn the_digest_comes_first() {
+fn all_problems_are_told_the_gravest_first() {
     let object = object();
     let mut meta = meta(&object);
     meta.magic = None;
     meta.bin_file_name = Some("../x".into());
-    assert!(matches!(check(&meta, &object[1..]), Err(Refusal::Sha256 { .. })));
-    assert!(matches!(check(&meta, &object), Err(Refusal::UnsafeName { .. })));
+    meta.kernel_name = Some("other".into());
+    let found = codes(&check(&meta, &object[1..]));
+    assert_eq!(found, [Code::UNSAFE_NAME, Code::MISSING, Code::SHA256, Code::NOT_ELF, Code::BIN_NAME]);
 }
 
 #[test]
 fn names_that_would_leave_the_folder_are_refused() {
-    for name in ["../add_1", "/etc/passwd", "", ".", "a b", "add_1\n"] {
-        let refusal = described(|meta| meta.bin_file_name = Some(name.into())).unwrap_err();
-        assert!(matches!(refusal, Refusal::UnsafeName { field: "binFileName", .. }), "{refusal}");
+    for name in ["../add_1", "/etc/passwd", "", ".", "a b", "add_1\n", "..", "a\0", "a\\b"] {
+        let report = described(|meta| meta.bin_file_name = Some(name.into()));
+        let refusal = report.errors().next().unwrap();
+        assert!(matches!(refusal.problem, Problem::UnsafeName { field: "binFileName", .. }), "{refusal}");
         assert!(!refusal.to_string().contains('\n'));
     }
-    // Another name than the kernel's is fine.
-    assert!(described(|meta| meta.bin_file_name = Some("other".into())).is_ok());
-    assert!(described(|meta| meta.bin_file_suffix = Some(".so".into())).is_ok());
-    let refusal = described(|meta| meta.bin_file_suffix = Some(".o/../x".into())).unwrap_err();
-    assert!(matches!(refusal, Refusal::Field { field: "binFileSuffix", .. }), "{refusal}");
+    // Another name than the kernel's is worth a note.
+    assert_eq!(codes(&described(|meta| meta.bin_file_name = Some("other".into()))), [Code::BIN_NAME]);
+    assert!(described(|meta| meta.bin_file_suffix = Some(".so".into())).findings.is_empty());
+    for (suffix, code) in [(".o/../x", Code::UNSAFE_NAME), ("..", Code::UNSAFE_NAME), (".om", Code::FIELD)] {
+        assert_eq!(codes(&described(|meta| meta.bin_file_suffix = Some(suffix.into()))), [code], "{suffix}");
+    }
+}
+
+#[test]
+fn a_file_that_was_renamed_is_worth_a_note() {
+    let name = |file: &str| {
+        let mut report = described(|_| {});
+        report.compare_file_name(file);
+        codes(&report)
+    };
+    assert_eq!(name("add_1.o"), []);
+    assert_eq!(name("libadd_1.o"), []);
+    assert_eq!(name("add_1_deterministic.o"), [Code::FILE_NAME]);
 }
 
 #[test]
 fn the_magic_must_be_one_that_the_target_takes() {
-    let refusal = described(|meta| meta.magic = Some(Magic::ElfAivec)).unwrap_err();
+    let report = described(|meta| meta.magic = Some(Magic::ElfAivec.into()));
     let other =
-        Refusal::Magic { target: "cpu-x86_64".into(), expected: vec![Magic::Elf], found: Magic::ElfAivec };
-    assert_eq!(refusal, other);
+        Problem::Magic { target: "cpu-x86_64".into(), expected: vec![Magic::Elf], found: Magic::ElfAivec };
+    assert_eq!(only(&report), &other);
 
     let json = meta(&object()).to_json().replace("_MAGIC_ELF", "_MAGIC_ELG");
-    let refusal = validate(json.as_bytes(), &object(), &expect()).unwrap_err();
-    assert!(matches!(refusal, Refusal::Meta(MetaError::Field { .. })), "{refusal}");
-    assert_eq!(refusal.field(), "magic");
+    let report = validate(json.as_bytes(), &object(), &expect());
+    assert_eq!(codes(&report), [Code::FIELD]);
+    assert!(report.findings[0].to_string().contains("`magic`"));
 }
 
 #[test]
 fn identification_bytes_are_judged_one_by_one() {
-    assert_eq!(patched(0, b"\x7fELG").unwrap_err(), Refusal::NotElf { found: b"\x7fELG".to_vec() });
-    assert_eq!(patched(4, &[1]).unwrap_err(), Refusal::Class { found: 1 });
-    assert_eq!(patched(5, &[2]).unwrap_err(), Refusal::Endianness { found: 2 });
-    assert_eq!(patched(6, &[0]).unwrap_err().field(), "EI_VERSION");
+    assert_eq!(only(&patched(0, b"\x7fELG")), &Problem::NotElf { found: b"\x7fELG".to_vec() });
+    assert_eq!(only(&patched(4, &[1])), &Problem::Class { found: 1 });
+    assert_eq!(only(&patched(5, &[2])), &Problem::Endianness { found: 2 });
+    assert!(only(&patched(6, &[0])).to_string().contains("EI_VERSION"));
     // Padding and OS ABI are anybody's.
-    assert!(patched(7, &[3, 9, 9]).is_ok());
+    assert!(patched(7, &[3, 9, 9]).findings.is_empty());
 }
 
 #[test]
 fn machine_and_type_are_judged() {
-    assert_eq!(
-        patched(18, &[0x29, 0x10]).unwrap_err(),
-        Refusal::Machine { target: "cpu-x86_64".into(), expected: vec![Machine(62)], found: Machine(0x1029) }
-    );
-    assert_eq!(patched(16, &[4]).unwrap_err(), Refusal::Type { found: 4 });
-    assert_eq!(patched(16, &[2]).unwrap().object.elf_type, ElfType::Executable);
-    assert_eq!(patched(16, &[3]).unwrap().object.elf_type, ElfType::Shared);
-    assert_eq!(patched(48, &[0, 0, 0x93]).unwrap().object.flags, 0x93_0000);
+    let machine =
+        Problem::Machine { target: "cpu-x86_64".into(), expected: vec![Machine(62)], found: Machine(0x1029) };
+    assert_eq!(only(&patched(18, &[0x29, 0x10])), &machine);
+    // A loader of libraries takes no program.
+    for found in [2, 4] {
+        let report = patched(16, &[found]);
+        assert!(matches!(only(&report), Problem::Type { found: it, .. } if *it == u16::from(found)));
+    }
+    assert_eq!(patched(16, &[3]).object.unwrap().elf_type, Some(ElfType::Shared));
+    assert_eq!(patched(48, &[0, 0, 0x93]).object.unwrap().flags, 0x93_0000);
+}
+
+#[test]
+fn ai_cpus_take_shared_objects() {
+    let object = object_with(&["RunCpuKernel"]);
+    let judge = |e_type: u8, machine: u8, magic: Magic| {
+        let mut object = object.clone();
+        (object[16], object[18]) = (e_type, machine);
+        let mut meta = meta(&object);
+        meta.magic = Some(magic.into());
+        (meta.bin_file_name, meta.bin_file_suffix) = (None, Some(".so".into()));
+        meta.kernel_name = Some("RunCpuKernel".into());
+        let expect = opbuild_artifact::Expectations::aicpu("AI CPU");
+        codes(&validate(meta.to_json().as_bytes(), &object, &expect))
+    };
+    assert_eq!(judge(3, 183, Magic::ElfAicpu), []);
+    assert_eq!(judge(1, 183, Magic::ElfAicpu), [Code::UNUSUAL_TYPE]);
+    assert_eq!(judge(2, 183, Magic::ElfAicpu), [Code::TYPE]);
+    assert_eq!(judge(3, 62, Magic::ElfAicpu), [Code::MACHINE]);
+    assert_eq!(judge(3, 183, Magic::Elf), [Code::MAGIC]);
 }
 
 #[test]
 fn a_stripped_shared_object_has_only_dynamic_symbols() {
     let symbols = section_header(&object(), 2);
-    assert_eq!(patched(symbols + 4, &[11]).unwrap().object.kernels, [KERNEL]);
+    assert_eq!(kernels(&patched(symbols + 4, &[11])), [KERNEL]);
     // And without symbols at all, there is no kernel.
-    assert!(matches!(patched(symbols + 4, &[1]), Err(Refusal::Kernel { kernels: 0, .. })));
+    assert_eq!(codes(&patched(symbols + 4, &[1])), [Code::KERNEL, Code::NO_KERNEL]);
 }
 
 #[test]
 fn malformed_structures_are_named() {
     let base = object();
     let symbols = section_header(&base, 2);
-    let structure = |at: usize, bytes: &[u8]| patched(at, bytes).unwrap_err().field().to_owned();
+    let structure = |at: usize, bytes: &[u8]| match only(&patched(at, bytes)) {
+        Problem::Malformed { structure, .. } => structure.clone(),
+        other => panic!("{other}"),
+    };
     assert_eq!(structure(0x28, &[0xff; 8]), "section headers");
-    assert_eq!(structure(0x3a, &[63]), "section headers");
     assert_eq!(structure(0x3e, &[200]), "section headers");
-    assert_eq!(structure(symbols + 24, &[0xff; 8]), "section 3");
-    assert_eq!(structure(symbols + 32, &[0xff; 8]), "section 3");
-    // Its string table: no section, then no string table.
-    assert_eq!(structure(symbols + 40, &[200]), "symbol table");
-    assert_eq!(structure(symbols + 40, &[1]), "symbol table");
+    assert_eq!(only(&patched(0x3a, &[63])), &Problem::EntrySize { found: 63 });
     // The kernel's name, then its section.
     let last = word(&base, symbols + 24) + word(&base, symbols + 32) - 24;
     assert_eq!(structure(last, &[0xff; 4]), "symbol table");
     assert_eq!(structure(last + 6, &[77, 0]), "symbol table");
-    let refusal = patched(symbols + 24, &[0xff; 8]).unwrap_err();
-    assert!(
-        refusal
-            .to_string()
-            .contains(&format!("section 3: Invalid ELF section size or offset, in {} bytes", base.len()))
-    );
+    // Its string table: no section, then no string table. Without it the symbols cannot be read.
+    let report = patched(symbols + 40, &[200]);
+    assert_eq!(codes(&report), [Code::MALFORMED, Code::LINK]);
+    assert_eq!(structure(symbols + 40, &[1]), "symbol table");
+    // A section that lies outside is told as such, and the table that it holds too.
+    let report = patched(symbols + 24, &[0xff; 8]);
+    let told: Vec<String> = report.errors().map(|finding| finding.problem.to_string()).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    let bounds = format!("section 3: Invalid ELF section size or offset, in {} bytes", base.len());
+    assert!(told[0].ends_with(&bounds), "{told:?}");
+    assert!(told[1].contains("symbol table"), "{told:?}");
 }
 
 #[test]
 fn places_of_nothing_do_not_matter() {
     // The null section's size may be the number of sections; its offset means nothing.
-    assert!(patched(word(&object(), 0x28) + 24, &[0xff; 16]).is_ok());
+    assert!(patched(word(&object(), 0x28) + 24, &[0xff; 16]).is_valid());
     // .data, emptied.
     let data = section_header(&object(), 1) + 64;
-    assert!(patched(data + 24, &[[0xff; 8], [0; 8]].concat()).is_ok());
+    assert!(patched(data + 24, &[[0xff; 8], [0; 8]].concat()).is_valid());
     // .symtab, emptied: there is no kernel, and goblin agrees.
     let mut object = object();
     let symbols = section_header(&object, 2);
     object[symbols + 24..symbols + 40].copy_from_slice(&[[0xff; 8], [0; 8]].concat());
-    assert!(matches!(check(&meta(&object), &object), Err(Refusal::Kernel { kernels: 0, .. })));
-    assert!(matches!(cross_check(&object), CrossCheck::Agree { sections: 6, kernels: 0, .. }));
+    assert_eq!(codes(&check(&meta(&object), &object)), [Code::KERNEL, Code::NO_KERNEL]);
+    let agreement = examine_object(&object).agreement.unwrap();
+    assert_eq!((agreement.sections, agreement.kernels), (6, 0));
 }
 
 /// With more sections than a symbol can count, their numbers stand in a table of their own.
@@ -254,8 +349,8 @@ fn extended_section_indexes_are_read() {
     let count = word(&object, symbols + 32) / 24;
     let last = word(&object, symbols + 24) + 24 * (count - 1);
     object[last + 6..last + 8].copy_from_slice(&[0xff; 2]);
-    let without = check(&meta(&object), &object).unwrap_err();
-    assert_eq!(without.field(), "symbol table", "{without}");
+    let without = check(&meta(&object), &object);
+    assert!(only(&without).to_string().contains("symbol table"), "{without:?}");
 
     // .data becomes the table: a number for each symbol, and only the last, the kernel's, counts.
     let end = object.len();
@@ -265,8 +360,9 @@ fn extended_section_indexes_are_read() {
     object[data + 40] = 3;
     object.resize(end + 4 * count, 0);
     object[end + 4 * (count - 1)] = 1;
-    assert_eq!(check(&meta(&object), &object).unwrap().object.kernels, [KERNEL]);
-    assert!(matches!(cross_check(&object), CrossCheck::GoblinRefuses { .. }));
+    assert_eq!(kernels(&check(&meta(&object), &object)), [KERNEL]);
+    let report = examine(meta(&object).to_json().as_bytes(), &object, &expect());
+    assert!(report.is_valid() && report.find(Code::SECOND_PARSER).is_some(), "{report:?}");
 }
 
 /// Ten thousand names that are all the tail of one long name: reading each would take the square of the file.
@@ -282,9 +378,44 @@ fn names_that_overlap_without_end_are_refused() {
     for (i, symbol) in (start + 24..end).step_by(24).enumerate() {
         object[symbol..symbol + 4].copy_from_slice(&((at + i) as u32).to_le_bytes());
     }
-    let refusal = check(&meta(&object), &object).unwrap_err();
-    let Refusal::Malformed { structure, problem, .. } = &refusal else { panic!("{refusal}") };
+    let report = check(&meta(&object), &object);
+    let Problem::Malformed { structure, problem, .. } = only(&report) else { panic!("{report:?}") };
     assert_eq!(structure, "symbol table");
     assert!(problem.contains("longer than the file"), "{problem}");
-    assert_eq!(cross_check(&object), CrossCheck::Unreadable(refusal));
+    assert_eq!(examine_object(&object).agreement, None);
+}
+
+/// What the vendors' own readers would say is told to people, and decides nothing.
+#[test]
+fn lints_are_for_people() {
+    let device = crate::ascend::Kernel::first_generation();
+    let expect = opbuild_artifact::Expectations::ascend("Ascend910A");
+    let judge = |json: serde_json::Value| {
+        let kernel = crate::ascend::Kernel { json, ..device.clone() };
+        let (json, object) = (kernel.json(), kernel.object());
+        let quiet = validate(json.as_bytes(), &object, &expect);
+        assert_eq!(codes(&quiet), []);
+        codes(&examine(json.as_bytes(), &object, &expect))
+    };
+    assert_eq!(judge(device.json.clone()), []);
+    let with = |field: &str, value: serde_json::Value| {
+        let mut json = device.json.clone();
+        json[field] = value;
+        judge(json)
+    };
+    assert!(with("debugOptions", "printf".into()).contains(&Code::FE_REFUSES));
+    assert_eq!(with("taskRation", "1:2".into()), [Code::MINDSPORE_LINT]);
+    assert_eq!(with("oriOpParaSize", "a".into()), [Code::FE_LINT]);
+    // None of CANN's readers meets a kernel for the host.
+    let object = object();
+    let report = examine(meta(&object).to_json().as_bytes(), &object, &crate::made::expect());
+    assert!(report.find(Code::FE_REFUSES).is_none() && report.find(Code::FE_LINT).is_none(), "{report:?}");
+}
+
+#[test]
+fn a_field_that_occurs_twice_is_odd() {
+    let object = object();
+    let json = meta(&object).to_json().replacen('{', "{\"kernelName\": \"other\",", 1);
+    let report = validate(json.as_bytes(), &object, &expect());
+    assert_eq!(only(&report), &Problem::Repeated { place: "kernelName".into() });
 }

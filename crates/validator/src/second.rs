@@ -12,83 +12,54 @@ use goblin::error::{Error, Result as GoblinResult};
 use goblin::strtab::Strtab;
 
 use crate::elf::Elf;
-use crate::{ElfType, Machine, Refusal};
+use crate::facts::Machine;
+use crate::problem::Problem;
+use crate::report::{Findings, Report};
+use crate::shown::shown;
 
 /// The bits of `st_other` that are the visibility. goblin's own accessor takes a third one, which belongs to the machine.
 const VISIBILITY: u8 = 0b11;
 
-/// What two independent ELF parsers, `object` and `goblin`, make of the same bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CrossCheck {
-    /// They see the same file.
-    Agree {
-        /// `e_machine`.
-        machine: Machine,
-        /// `e_type`.
-        elf_type: ElfType,
-        /// The number of section headers.
-        sections: usize,
-        /// The number of kernels, whose names were compared one by one.
-        kernels: usize,
-    },
-    /// They do not: one of them is wrong, or the file is ambiguous. Worth a look by a person.
-    Disagree {
-        /// The first fact in which they differ.
-        what: &'static str,
-        /// The fact according to `object`.
-        object: String,
-        /// The fact according to `goblin`.
-        goblin: String,
-    },
-    /// `object` cannot read the file, so `goblin` was not asked.
-    Unreadable(Refusal),
-    /// `object` reads the file, `goblin` does not.
-    GoblinRefuses {
-        /// What `goblin` says.
-        problem: String,
-    },
+/// In what two independent ELF parsers, `object` and `goblin`, agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Agreement {
+    /// `e_machine`.
+    pub machine: Machine,
+    /// `e_type`.
+    pub elf_type: u16,
+    /// The number of section headers.
+    pub sections: usize,
+    /// The number of kernels, whose names were compared one by one.
+    pub kernels: usize,
 }
 
-impl fmt::Display for CrossCheck {
+impl fmt::Display for Agreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Agree { machine, elf_type, sections, kernels } => {
-                write!(
-                    f,
-                    "two parsers agree: {elf_type} for {machine}, sections: {sections}, kernels: {kernels}"
-                )
-            }
-            Self::Disagree { what, object, goblin } => {
-                write!(f, "two parsers disagree on {what}: `object` sees {object}, `goblin` sees {goblin}")
-            }
-            Self::Unreadable(refusal) => write!(f, "no second opinion: {refusal}"),
-            Self::GoblinRefuses { problem } => {
-                write!(f, "no second opinion: `goblin` cannot read it: {problem}")
-            }
-        }
+        let Self { machine, elf_type, sections, kernels } = self;
+        write!(f, "two parsers agree: {machine}, type {elf_type}, sections: {sections}, kernels: {kernels}")
     }
 }
 
-/// Reads `object` with both parsers and compares class, machine, type, sections and kernels.
-///
-/// For `inspect` and `verify`: it allocates more than [`validate`](crate::validate), and a build has no use for it.
-pub fn cross_check(object: &[u8]) -> CrossCheck {
-    // goblin gets only what `object` found to be inside the file: nothing here depends on its own checks of bounds.
-    let ours = match Elf::read(object) {
-        Ok(ours) => ours,
-        Err(refusal) => return CrossCheck::Unreadable(refusal),
-    };
-    match Theirs::read(object) {
+/// Reads `object` with both parsers, compares class, machine, type, sections and kernels, and adds the outcome to the
+/// report. An object that the first cannot read to its end is not shown to the second: nothing here depends on goblin's
+/// own checks of bounds. Nor is one without sections, of which both have nothing to say.
+pub(crate) fn ask(report: &mut Report, object: &[u8]) {
+    let worth = |ours: &Elf<'_>| !ours.torn && !ours.sections.is_empty();
+    let Some(ours) = Elf::read(object, &mut Findings::new()).filter(worth) else { return };
+    let outcome = match Theirs::read(object) {
         Ok(theirs) => compare(&ours, &theirs),
-        Err(error) => CrossCheck::GoblinRefuses { problem: error.to_string() },
+        Err(error) => Err(Problem::SecondParser { problem: shown(error.to_string().as_bytes()) }),
+    };
+    match outcome {
+        Ok(agreement) => report.agreement = Some(agreement),
+        Err(problem) => report.add(problem),
     }
 }
 
-fn compare(ours: &Elf<'_>, theirs: &Theirs<'_>) -> CrossCheck {
-    let disagree = |what, object: &dyn fmt::Display, goblin: &dyn fmt::Display| CrossCheck::Disagree {
-        what,
-        object: object.to_string(),
-        goblin: goblin.to_string(),
+fn compare(ours: &Elf<'_>, theirs: &Theirs<'_>) -> Result<Agreement, Problem> {
+    let disagree = |what, object: &dyn fmt::Display, goblin: &dyn fmt::Display| {
+        Err(Problem::Disagree { what, object: object.to_string(), goblin: goblin.to_string() })
     };
     // `object` was told to read ELF64 and nothing else.
     if theirs.class != ELFCLASS64 {
@@ -97,22 +68,22 @@ fn compare(ours: &Elf<'_>, theirs: &Theirs<'_>) -> CrossCheck {
     if theirs.machine != ours.machine {
         return disagree("e_machine", &ours.machine, &theirs.machine);
     }
-    let Some(elf_type) = ElfType::from_e_type(theirs.e_type).filter(|elf_type| *elf_type == ours.elf_type)
-    else {
-        return disagree("e_type", &ours.elf_type, &theirs.e_type);
-    };
-    if theirs.sections != ours.sections {
-        return disagree("the number of sections", &ours.sections, &theirs.sections);
+    if theirs.e_type != ours.e_type {
+        return disagree("e_type", &ours.e_type, &theirs.e_type);
     }
-    let names: BTreeSet<&[u8]> = ours.kernels.in_order().iter().copied().collect();
+    if theirs.sections != ours.sections.len() {
+        return disagree("the number of sections", &ours.sections.len(), &theirs.sections);
+    }
+    let names: BTreeSet<&[u8]> = ours.symbols.kernels.iter().map(|kernel| kernel.name).collect();
     if let Some(name) = names.symmetric_difference(&theirs.kernels).next() {
         let sees = |names: &BTreeSet<&[u8]>| match names.contains(name) {
-            true => crate::refusal::shown(name),
+            true => shown(name),
             false => format!("no such name among {}", names.len()),
         };
         return disagree("the names of the kernels", &sees(&names), &sees(&theirs.kernels));
     }
-    CrossCheck::Agree { machine: ours.machine, elf_type, sections: ours.sections, kernels: names.len() }
+    let (machine, elf_type) = (ours.machine, ours.e_type);
+    Ok(Agreement { machine, elf_type, sections: theirs.sections, kernels: names.len() })
 }
 
 /// What goblin makes of an object.
@@ -210,26 +181,29 @@ mod tests {
         object
     }
 
+    fn ours(object: &[u8]) -> Elf<'_> {
+        Elf::read(object, &mut Findings::new()).unwrap()
+    }
+
     #[test]
     fn each_fact_is_compared() {
         let object = bare();
-        let ours = Elf::read(&object).unwrap();
+        let ours = ours(&object);
         let theirs = || Theirs::read(&object).unwrap();
-        assert_eq!(compare(&ours, &theirs()), cross_check(&object));
-        assert!(matches!(cross_check(&object), CrossCheck::Agree { machine: Machine(62), kernels: 0, .. }));
+        let agreement = Agreement { machine: Machine(62), elf_type: 3, sections: 0, kernels: 0 };
+        assert_eq!(compare(&ours, &theirs()), Ok(agreement));
 
         for (theirs, fact) in [
             (Theirs { class: 1, ..theirs() }, "EI_CLASS"),
             (Theirs { machine: Machine(183), ..theirs() }, "e_machine"),
             (Theirs { e_type: 2, ..theirs() }, "e_type"),
-            (Theirs { e_type: 77, ..theirs() }, "e_type"),
             (Theirs { sections: 1, ..theirs() }, "the number of sections"),
             (Theirs { kernels: BTreeSet::from([&b"add"[..]]), ..theirs() }, "the names of the kernels"),
         ] {
             let verdict = compare(&ours, &theirs);
             assert!(
-                matches!(verdict, CrossCheck::Disagree { what, .. } if what == fact),
-                "{fact}: {verdict}"
+                matches!(verdict, Err(Problem::Disagree { what, .. }) if what == fact),
+                "{fact}: {verdict:?}"
             );
         }
     }
@@ -240,7 +214,7 @@ mod tests {
         let kernels = BTreeSet::from([&b"add"[..]]);
         let theirs = Theirs { kernels, ..Theirs::read(&object).unwrap() };
         assert_eq!(
-            compare(&Elf::read(&object).unwrap(), &theirs).to_string(),
+            compare(&ours(&object), &theirs).unwrap_err().to_string(),
             "two parsers disagree on the names of the kernels: `object` sees no such name among 0, `goblin` sees add"
         );
     }

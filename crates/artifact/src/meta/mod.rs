@@ -1,0 +1,239 @@
+//! The kernel's `.json`, typed.
+//!
+//! Which fields are refused, and which are kept, is in the table of the [crate's documentation](crate). Of a field that
+//! occurs more than once, the last counts, as for both vendors' parsers.
+
+mod error;
+mod parts;
+mod record;
+mod values;
+
+pub use error::MetaError;
+pub use parts::{Clear, GlobalWorkspace, KernelEntry, Parameter, RunInfo, SubJson, Workspace};
+pub use values::{BlockDim, Flag, TaskRation};
+
+use crate::json::laid_out;
+use crate::raw::Members;
+use crate::words::{CoreType, Deterministic, Placeholder, Word};
+use crate::{Json, Magic};
+use record::{Reader, Value, record, write_members};
+
+/// The largest `.json` that is read. Genuine ones, with hundreds of kernels, stay below 1 MiB.
+pub const MAX_BYTES: usize = 16 << 20;
+
+record! {
+    /// The `.json` that stands beside a kernel object.
+    ///
+    /// Fields that this version gives no type stay in [`extra`](Self::extra), as they were.
+    pub struct KernelMeta {
+        /// `binFileName`: the object's file stem.
+        exact bin_file_name: String = "binFileName",
+        /// `binFileSuffix`: `.o`, or `.so`.
+        exact bin_file_suffix: String = "binFileSuffix",
+        /// `blockDim`.
+        exact block_dim: BlockDim = "blockDim",
+        /// `kernelName`: the kernel's symbol, unless there is a `kernelList`.
+        exact kernel_name: String = "kernelName",
+        /// `kernelList`: the kernels of a binary that holds several.
+        exact kernel_list: Vec<KernelEntry> = "kernelList",
+        /// `magic`: the kind of binary.
+        exact magic: Word<Magic> = "magic",
+        /// `sha256`: of the whole object file, lower-case hexadecimal.
+        exact sha256: String = "sha256",
+        /// `objSha256`: of the object from which AKG linked the shared one.
+        exact obj_sha256: String = "objSha256",
+
+        /// `coreType`: the kind of core.
+        strict core_type: Word<CoreType> = "coreType",
+        /// `core_type`: the same in older words, `AIC` or `AIV`; some files have both.
+        strict old_core_type: Word<CoreType> = "core_type",
+        /// `intercoreSync`: whether the cores wait for each other.
+        strict intercore_sync: Flag = "intercoreSync",
+        /// `taskRation`: how many cube and vector cores work together.
+        strict task_ration: TaskRation = "taskRation",
+        /// `jsonList`: the two sides of a mixed kernel of old, which has no object of its own.
+        strict json_list: Vec<SubJson> = "jsonList",
+        /// `opParaSize`: bytes of tiling data.
+        strict op_para_size: u64 = "opParaSize",
+        /// `parameters`: per argument, whether and how it must be cleared before the launch.
+        strict parameters: Vec<Parameter> = "parameters",
+        /// `workspace`: scratch memory.
+        strict workspace: Workspace = "workspace",
+
+        /// `oriOpParaSize`: bytes of tiling data without those for debugging.
+        loose ori_op_para_size: u64 = "oriOpParaSize",
+        /// `globalworkspace_spec_workspace`: memory for the status check. Others of that kind are in `extra`.
+        loose spec_workspace: GlobalWorkspace = "globalworkspace_spec_workspace",
+        /// `schedule_mode`.
+        loose schedule_mode: i64 = "schedule_mode",
+        /// `localMemorySize`.
+        loose local_memory_size: i64 = "localMemorySize",
+        /// `modeInArgsFirstField`.
+        loose mode_in_args_first_field: Flag = "modeInArgsFirstField",
+        /// `batchBindOnly`.
+        loose batch_bind_only: Flag = "batchBindOnly",
+        /// `wspMode`: whether workspaces are folded into one.
+        loose wsp_mode: Flag = "wspMode",
+        /// `KBHit`: whether the knowledge bank had tuned the kernel.
+        loose kb_hit: Flag = "KBHit",
+        /// `maxKernelId`.
+        loose max_kernel_id: i64 = "maxKernelId",
+        /// `compress_parameters`.
+        loose compress_parameters: Vec<i64> = "compress_parameters",
+        /// `weight_repeat`.
+        loose weight_repeat: i64 = "weight_repeat",
+        /// `memoryStamping`, usually an empty list.
+        loose memory_stamping: Vec<Json> = "memoryStamping",
+        /// `runInfo`: how to launch it, where tiling was done at compile time.
+        loose run_info: RunInfo = "runInfo",
+        /// `args_remap`: AKG's order of inputs and of outputs.
+        loose args_remap: Vec<Vec<u64>> = "args_remap",
+        /// `threadNumber`: AKG's number of threads, the text `null` for none.
+        loose thread_number: String = "threadNumber",
+
+        /// `deterministic`.
+        loose deterministic: Word<Deterministic> = "deterministic",
+        /// `optionalInputMode`.
+        loose optional_input_mode: Word<Placeholder> = "optionalInputMode",
+        /// `optionalOutputMode`.
+        loose optional_output_mode: Word<Placeholder> = "optionalOutputMode",
+        /// `dynamicParamMode`, such as `folded_with_desc`.
+        loose dynamic_param_mode: String = "dynamicParamMode",
+        /// `debugOptions`: words with commas, such as `printf,assert`.
+        loose debug_options: String = "debugOptions",
+        /// `debugBufSize`: bytes, for all cores.
+        loose debug_buf_size: i64 = "debugBufSize",
+
+        /// `compileInfo`: what the tiling function is told, whole.
+        loose compile_info: Json = "compileInfo",
+        /// `supportInfo`: what the kernel was built for, whole.
+        loose support_info: Json = "supportInfo",
+        /// `build_result`: the compile info as a text, which MindSpore adds.
+        loose build_result: String = "build_result",
+        /// `compileResult`.
+        loose compile_result: Json = "compileResult",
+        /// `metaData`.
+        loose meta_data: Json = "metaData",
+        /// `fatbinInfo`: the layout of a binary with many objects.
+        loose fatbin_info: Json = "fatbinInfo",
+        /// `kernelBinId`.
+        loose kernel_bin_id: Json = "kernelBinId",
+        /// `headerFileSuffix`: `.h`, if a header belongs to the kernel.
+        loose header_file_suffix: String = "headerFileSuffix",
+        /// `filePath`: where the operator library has the file.
+        loose file_path: String = "filePath",
+
+        /// `supportSuperKernel`: whether it may become a part of a larger kernel.
+        loose support_super_kernel: Flag = "supportSuperKernel",
+        /// `sub_operator_op_type`: the operator that a relocatable part comes from.
+        loose sub_operator_op_type: String = "sub_operator_op_type",
+        /// `sub_operator_params`: the names of its arguments.
+        loose sub_operator_params: Vec<String> = "sub_operator_params",
+        /// `sub_operator_kernel_type`, such as `KERNEL_TYPE_AIV_ONLY`.
+        loose sub_operator_kernel_type: String = "sub_operator_kernel_type",
+        /// `sub_operator_kernel_name`: its functions by tiling key.
+        loose sub_operator_kernel_name: Json = "sub_operator_kernel_name",
+        /// `sub_operator_early_start_set_flag`.
+        loose sub_operator_early_start_set_flag: Flag = "sub_operator_early_start_set_flag",
+        /// `sub_operator_early_start_wait_flag`.
+        loose sub_operator_early_start_wait_flag: Flag = "sub_operator_early_start_wait_flag",
+        /// `sub_operator_call_dcci_before_kernel_start`.
+        loose sub_operator_call_dcci_before_kernel_start: Flag = "sub_operator_call_dcci_before_kernel_start",
+        /// `sub_operator_call_dcci_after_kernel_end`.
+        loose sub_operator_call_dcci_after_kernel_end: Flag = "sub_operator_call_dcci_after_kernel_end",
+        /// `sub_operator_call_dcci_disable_on_kernel`.
+        loose sub_operator_call_dcci_disable_on_kernel: Flag = "sub_operator_call_dcci_disable_on_kernel",
+        /// `sub_op_with_sync_all`.
+        loose sub_op_with_sync_all: Flag = "sub_op_with_sync_all",
+        /// `feature_list`.
+        loose feature_list: Json = "feature_list",
+    }
+    beside {
+        /// The places, such as `kernelList[0].tilingKey`, where a field occurred more than once. Not written.
+        repeated: Vec<String>,
+    }
+}
+
+impl KernelMeta {
+    /// Reads a `.json`.
+    ///
+    /// Takes what real producers write: `blockDim` -1, null parameters, tiling keys above `i64::MAX`, missing
+    /// optional fields, whole numbers with a point.
+    ///
+    /// # Errors
+    /// [`MetaError`], naming the place.
+    pub fn parse(bytes: &[u8]) -> Result<Self, MetaError> {
+        let (raw, members) = document(bytes)?;
+        let mut reader = Reader::default();
+        let Some(members) = members else {
+            return Err(reader.wrong("an object", raw));
+        };
+        reader.note(&members);
+        let mut meta = Self::of(&members, &mut reader)?;
+        meta.check_workspace()?;
+        meta.repeated = reader.repeated;
+        Ok(meta)
+    }
+
+    /// FE refuses a workspace whose `num` is wrong, MindSpore drops it, and runs the kernel without.
+    fn check_workspace(&self) -> Result<(), MetaError> {
+        match &self.workspace {
+            Some(Workspace { num: Some(num), size, .. }) if usize::try_from(*num) != Ok(size.len()) => {
+                Err(MetaError::Field {
+                    field: "workspace.num".to_owned(),
+                    expected: "the number of items in `workspace.size`",
+                    found: format!("{num}, but {} items", size.len()),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The names that must be kernels of the object: those in `kernelList`, or `kernelName` where there is no list.
+    pub fn entry_names(&self) -> Vec<&str> {
+        match &self.kernel_list {
+            Some(list) => list.iter().map(|entry| entry.kernel_name.as_str()).collect(),
+            None => self.kernel_name.as_deref().into_iter().collect(),
+        }
+    }
+
+    /// The `.json` as TBE formats it: sorted keys, four spaces, no newline at the end.
+    pub fn to_json(&self) -> String {
+        let mut compact = String::with_capacity(1024);
+        self.write(&mut compact);
+        laid_out(&compact)
+    }
+}
+
+/// A document that is JSON, and its members if it is an object.
+pub(crate) fn document(bytes: &[u8]) -> Result<(&str, Option<Members<'_>>), MetaError> {
+    if bytes.len() > MAX_BYTES {
+        return Err(MetaError::TooLarge { bytes: bytes.len(), limit: MAX_BYTES });
+    }
+    let raw = std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, error.valid_up_to()))?;
+    let invalid = |error: serde_json::Error| MetaError::Json {
+        bytes: bytes.len(),
+        line: error.line(),
+        column: error.column(),
+        problem: error.to_string(),
+    };
+    if raw.trim_start_matches([' ', '\t', '\n', '\r']).starts_with('{') {
+        return Ok((raw, Some(Members::read(raw).map_err(invalid)?)));
+    }
+    let _: &serde_json::value::RawValue = serde_json::from_str(raw).map_err(invalid)?;
+    Ok((raw, None))
+}
+
+fn not_utf8(bytes: &[u8], at: usize) -> MetaError {
+    let before = bytes.get(..at).unwrap_or_default();
+    let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+    MetaError::Json {
+        bytes: bytes.len(),
+        line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
+        column: 1 + at - line_start,
+        problem: "not UTF-8".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! Kernels on disk: which `.json` and which object belong together, and what the validator says of them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use opbuild_artifact::{Expectations, KernelMeta, is_safe_file_name};
+use opbuild_descriptor::MAX_INFO_BYTES;
+use opbuild_store::MAX_ENTRY_BYTES;
+use opbuild_validator::{Problem, Report, examine, examine_json, examine_object_for, expectations_of, parts};
+
+use crate::input::{is_there, read_file};
+
+/// A kernel that was judged.
+pub(crate) struct Judged {
+    /// The `.json`, or the object where there is none.
+    pub(crate) file: PathBuf,
+    /// The object, if there is a `.json` too.
+    pub(crate) object: Option<PathBuf>,
+    /// What it was judged for.
+    pub(crate) target: String,
+    pub(crate) report: Report,
+}
+
+/// Judges the kernels that the file at `path` belongs to: one as a rule. By what `expect` says, else by what the
+/// object says it is for.
+pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Vec<Judged>> {
+    if path.is_dir() {
+        bail!(
+            "`{}` is a folder, and verify takes files so far: name the kernels in it, such as {}",
+            path.display(),
+            path.join("*.json").display()
+        );
+    }
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("json") => judge_json(path, expect),
+        Some("o" | "so") => judge_object(path, expect).map(|judged| vec![judged]),
+        _ => bail!("`{}` is neither the .json nor the .o or .so of a kernel", path.display()),
+    }
+}
+
+fn judge_json(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Vec<Judged>> {
+    let json = read_file(path, MAX_INFO_BYTES)?;
+    let meta = KernelMeta::parse(&json).ok();
+    if let Some(parts) = meta.as_ref().and_then(parts) {
+        return judge_master(path, &json, &parts, expect);
+    }
+    if meta.as_ref().is_some_and(says_nothing) {
+        bail!("`{}` does not describe a kernel: it has neither names nor a digest", path.display());
+    }
+    let names = object_names(path, meta.as_ref());
+    let objects: Vec<PathBuf> =
+        names.iter().map(|name| path.with_file_name(name)).filter(|object| is_there(object)).collect();
+    if objects.is_empty() {
+        let mut report = examine_json(&json, expect);
+        report.add(Problem::NoObject { expected: names.join(" or ") });
+        return Ok(vec![alone(path, expect, report)]);
+    }
+    objects.iter().map(|object| judge_pair(path, &json, object, expect)).collect()
+}
+
+/// Whether this is another kind of `.json`: the folders of operator libraries hold several.
+fn says_nothing(meta: &KernelMeta) -> bool {
+    let KernelMeta { bin_file_name, kernel_name, kernel_list, magic, sha256, .. } = meta;
+    bin_file_name.is_none()
+        && kernel_name.is_none()
+        && kernel_list.is_none()
+        && magic.is_none()
+        && sha256.is_none()
+}
+
+/// A master and its parts. The parts are kernels, never masters again.
+fn judge_master(
+    path: &Path,
+    json: &[u8],
+    parts: &[&str],
+    expect: Option<&Expectations>,
+) -> anyhow::Result<Vec<Judged>> {
+    let mut report = examine_json(json, expect);
+    let mut judged = Vec::new();
+    for part in parts {
+        match judge_part(path, part, expect) {
+            Ok(kernels) => judged.extend(kernels),
+            Err(error) => report.add(Problem::Part {
+                part: crate::output::one_line(part),
+                problem: crate::output::one_line(&crate::output::chain(&error)),
+            }),
+        }
+    }
+    judged.insert(0, alone(path, expect, report));
+    Ok(judged)
+}
+
+fn judge_part(master: &Path, part: &str, expect: Option<&Expectations>) -> anyhow::Result<Vec<Judged>> {
+    anyhow::ensure!(is_safe_file_name(part), "its name is not that of a file beside the master");
+    let path =
+        master.with_file_name(if part.ends_with(".json") { part.to_owned() } else { format!("{part}.json") });
+    let json = read_file(&path, MAX_INFO_BYTES)?;
+    let is_master = KernelMeta::parse(&json).is_ok_and(|meta| parts(&meta).is_some());
+    anyhow::ensure!(!is_master, "it is a master itself");
+    judge_json(&path, expect)
+}
+
+fn judge_object(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Judged> {
+    if let Some(json) = json_beside(path) {
+        return judge_pair(&json, &read_file(&json, MAX_INFO_BYTES)?, path, expect);
+    }
+    let mut judged = judge_alone(path, expect)?;
+    judged.report.add(Problem::Alone);
+    Ok(judged)
+}
+
+/// Judges an object, whatever stands beside it.
+pub(crate) fn judge_alone(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Judged> {
+    let object = read_file(path, MAX_ENTRY_BYTES)?;
+    let expect = expect.cloned().unwrap_or_else(|| expectations_of(None, &object));
+    Ok(alone(path, Some(&expect), examine_object_for(&object, &expect)))
+}
+
+fn judge_pair(
+    path: &Path,
+    json: &[u8],
+    object_path: &Path,
+    expect: Option<&Expectations>,
+) -> anyhow::Result<Judged> {
+    let object = read_file(object_path, MAX_ENTRY_BYTES)?;
+    let (mut report, target) = judge_bytes(json, &object, expect);
+    let name = object_path.file_name().context("a file has a name")?;
+    report.compare_file_name(&name.to_string_lossy());
+    Ok(Judged { file: path.to_owned(), object: Some(object_path.to_owned()), target, report })
+}
+
+/// Judges a pair that was read already.
+pub(crate) fn judge_bytes(json: &[u8], object: &[u8], expect: Option<&Expectations>) -> (Report, String) {
+    let guessed = expect.cloned().unwrap_or_else(|| expectations_of(Some(json), object));
+    (examine(json, object, &guessed), guessed.target)
+}
+
+fn alone(path: &Path, expect: Option<&Expectations>, report: Report) -> Judged {
+    let target = expect.map_or_else(|| Expectations::any().target, |expect| expect.target.clone());
+    Judged { file: path.to_owned(), object: None, target, report }
+}
+
+/// The names under which the object of a `.json` may stand beside it: frameworks go by the name of the `.json`, CANN by
+/// `binFileName`. AKG has two objects, the shared one and the one that it was linked from.
+fn object_names(json: &Path, meta: Option<&KernelMeta>) -> Vec<String> {
+    let stem = json.file_stem().unwrap_or_default().to_string_lossy();
+    let suffix = meta.and_then(|meta| meta.bin_file_suffix.as_deref());
+    let mut names = match suffix {
+        Some(".so") => vec![format!("{stem}.so"), format!("lib{stem}.so")],
+        Some(".o") => vec![format!("{stem}.o")],
+        _ => vec![format!("{stem}.so"), format!("{stem}.o")],
+    };
+    let bin = meta.and_then(|meta| meta.bin_file_name.as_deref()).filter(|bin| is_safe_file_name(bin));
+    if let Some(bin) =
+        bin.filter(|bin| *bin != stem && !names.iter().any(|name| is_there(&json.with_file_name(name))))
+    {
+        let suffix = suffix.filter(|suffix| is_safe_file_name(suffix)).unwrap_or(".o");
+        names.push(format!("{bin}{suffix}"));
+        names.extend((suffix == ".so").then(|| format!("lib{bin}{suffix}")));
+    }
+    names
+}
+
+/// The `.json` of an object, which may have `lib` before its name.
+fn json_beside(object: &Path) -> Option<PathBuf> {
+    let stem = object.file_stem()?.to_str()?;
+    let stems = [Some(stem), stem.strip_prefix("lib")];
+    let beside = |stem: &str| object.with_file_name(format!("{stem}.json"));
+    stems.into_iter().flatten().map(beside).find(|json| is_there(json))
+}

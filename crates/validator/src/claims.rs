@@ -1,0 +1,174 @@
+//! What a `.json` claims of its kernels, as far as an object can confirm it.
+
+use opbuild_artifact::{CoreType, Deterministic, Flag, KernelEntry, KernelMeta, Magic, TaskRation, Word};
+
+use crate::device::{KernelType, TaskRatio};
+
+/// The kinds of core that a `.json` names, in all its spellings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cores {
+    /// Those that do everything, or cube cores: `AiCore` stands for both.
+    AiCore,
+    Cube,
+    Vector,
+    Mix,
+}
+
+impl Cores {
+    /// The meaning of a `coreType` or `core_type`; none, if it is a word that is not known.
+    pub(crate) fn of(word: &Word<CoreType>) -> Option<Self> {
+        Some(match word.known()? {
+            CoreType::AiCore => Self::AiCore,
+            CoreType::CubeCore | CoreType::Aic => Self::Cube,
+            CoreType::VectorCore | CoreType::Aiv => Self::Vector,
+            mix if mix.is_mix() => Self::Mix,
+            _ => return None,
+        })
+    }
+
+    /// Whether a compiler is known to write these two together. Chips whose cores do everything say so in the metadata,
+    /// whatever the `.json` says.
+    pub(crate) const fn allow(self, found: KernelType) -> bool {
+        use KernelType::{AiCore, Aic, AicRollback, Aiv, AivRollback, MixAicMain, MixAivMain};
+        matches!(
+            (self, found),
+            (_, AiCore)
+                | (Self::Mix, MixAicMain | MixAivMain | AicRollback | AivRollback)
+                | (Self::AiCore | Self::Cube, Aic | AicRollback)
+                | (Self::Vector, Aiv | AivRollback)
+        )
+    }
+
+    /// Whether both may be said of one kernel.
+    pub(crate) const fn goes_with(self, other: Self) -> bool {
+        // A mixed kernel runs on either, and its sides are described one by one.
+        !matches!(
+            (self, other),
+            (Self::Vector, Self::AiCore | Self::Cube) | (Self::AiCore | Self::Cube, Self::Vector)
+        )
+    }
+}
+
+/// What is claimed of one kernel.
+pub(crate) struct Claim<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) tiling_key: Option<u64>,
+    pub(crate) kernel_type: Option<&'a str>,
+    pub(crate) task_ratio: Option<TaskRatio>,
+    pub(crate) cross_core_sync: Option<Flag>,
+    pub(crate) deterministic: Option<Deterministic>,
+}
+
+/// The kernels that the `.json` names: those in `kernelList`, or `kernelName` where there is no list.
+pub(crate) fn claims(meta: &KernelMeta) -> Vec<Claim<'_>> {
+    let shared = meta.task_ration.as_ref().and_then(ratio);
+    let alone = |name| Claim {
+        name,
+        tiling_key: None,
+        kernel_type: None,
+        task_ratio: shared,
+        cross_core_sync: None,
+        deterministic: meta.deterministic.as_ref().and_then(Word::known),
+    };
+    match &meta.kernel_list {
+        Some(list) => list.iter().map(|entry| claim(entry, shared)).collect(),
+        None => meta.kernel_name.as_deref().map(alone).into_iter().collect(),
+    }
+}
+
+fn claim(entry: &KernelEntry, shared: Option<TaskRatio>) -> Claim<'_> {
+    Claim {
+        name: &entry.kernel_name,
+        tiling_key: entry.tiling_key,
+        kernel_type: entry.kernel_type.as_deref(),
+        task_ratio: entry.task_ration.as_ref().and_then(ratio).or(shared),
+        cross_core_sync: entry.cross_core_sync,
+        deterministic: entry.deterministic.as_ref().and_then(Word::known),
+    }
+}
+
+fn ratio(ration: &TaskRation) -> Option<TaskRatio> {
+    let &TaskRation::Ratio { cube, vector } = ration else { return None };
+    Some(TaskRatio { cube: cube.try_into().ok()?, vector: vector.try_into().ok()? })
+}
+
+/// The magic, if it is known.
+pub(crate) fn magic(meta: &KernelMeta) -> Option<Magic> {
+    meta.magic.as_ref().and_then(Word::known)
+}
+
+/// Whether this is what AKG writes for CPU kernels: names and digests, and nothing else.
+pub(crate) fn is_short_form(meta: &KernelMeta) -> bool {
+    meta.bin_file_name.is_none() && (meta.obj_sha256.is_some() || meta.thread_number.is_some())
+}
+
+/// The files of the parts, if `meta` is a master: it describes no object of its own, but names other `.json` that do.
+///
+/// Compilers once wrote mixed kernels so, one part for each side. The names are as they stand there, safe or not.
+pub fn parts(meta: &KernelMeta) -> Option<Vec<&str>> {
+    let list = meta.json_list.as_ref().filter(|_| meta.sha256.is_none())?;
+    Some(list.iter().map(|part| part.json_file_name.as_str()).collect())
+}
+
+/// The tiling key that a kernel's name ends with, where it is the common name and a key.
+pub(crate) fn key_in(name: &str, common: Option<&str>) -> Option<u64> {
+    let digits = name.strip_prefix(common?)?.strip_prefix('_')?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use opbuild_artifact::Vocabulary;
+
+    use super::*;
+
+    #[test]
+    fn every_word_means_cores() {
+        for core in CoreType::ALL {
+            let expected = match core.name() {
+                "AiCore" => Cores::AiCore,
+                "AIC" | "CubeCore" => Cores::Cube,
+                "VectorCore" | "AIV" => Cores::Vector,
+                _ => Cores::Mix,
+            };
+            assert_eq!(Cores::of(&Word::Known(*core)), Some(expected), "{core}");
+        }
+        assert_eq!(Cores::of(&Word::of("quantum")), None);
+    }
+
+    /// What was seen together in genuine kernels, and what never may be.
+    #[test]
+    fn genuine_pairs_go_together() {
+        use KernelType::{AiCore, Aic, Aiv, MixAicMain, MixAivMain};
+        for (cores, found, allowed) in [
+            (Cores::Vector, Aiv, true),
+            (Cores::Vector, AiCore, true),
+            (Cores::AiCore, AiCore, true),
+            (Cores::AiCore, Aic, true),
+            (Cores::Mix, MixAicMain, true),
+            (Cores::Mix, MixAivMain, true),
+            (Cores::Vector, Aic, false),
+            (Cores::AiCore, Aiv, false),
+            (Cores::AiCore, MixAicMain, false),
+            (Cores::Cube, Aiv, false),
+        ] {
+            assert_eq!(cores.allow(found), allowed, "{cores:?} {found}");
+        }
+        assert!(Cores::Cube.goes_with(Cores::AiCore) && Cores::Mix.goes_with(Cores::Vector));
+        assert!(!Cores::Cube.goes_with(Cores::Vector) && !Cores::Vector.goes_with(Cores::AiCore));
+    }
+
+    #[test]
+    fn keys_end_names() {
+        let key = |name| key_in(name, Some("add_12"));
+        assert_eq!(key("add_12_10000000000000000000"), Some(10_000_000_000_000_000_000));
+        for name in ["add_12__kernel0", "add_12", "add_12_", "add_12_99999999999999999999", "sub_12_3"] {
+            assert_eq!(key(name), None, "{name}");
+        }
+        // The digits of a hash are no key.
+        assert_eq!((key_in("add_12", None), key_in("add_12", Some("add_12"))), (None, None));
+        let of = |cube, vector| ratio(&TaskRation::Ratio { cube, vector });
+        assert_eq!(of(1, 2), Some(TaskRatio { cube: 1, vector: 2 }));
+        assert_eq!((of(1 << 16, 2), ratio(&TaskRation::TilingKey)), (None, None));
+    }
+}

@@ -1,0 +1,165 @@
+//! What the target's loader asks of an object, whatever its `.json` says.
+
+use object::LittleEndian as LE;
+use object::elf;
+use object::read::elf::SectionHeader as _;
+use opbuild_artifact::{Expectations, Loader};
+
+use crate::code::Code;
+use crate::elf::Elf;
+use crate::facts::{ElfFacts, ElfType, Linkage, Machine};
+use crate::problem::Problem;
+use crate::report::Findings;
+use crate::sections::Special;
+use crate::shown::shown;
+
+/// Judges the object alone.
+pub(crate) fn judge(
+    elf: &Elf<'_>,
+    facts: &ElfFacts,
+    special: &Special<'_>,
+    expect: &Expectations,
+    findings: &mut Findings,
+) {
+    // Of an object for another machine, nobody knows which type is right.
+    if check_machine(elf, facts, expect, findings) {
+        check_type(elf, expect.loader, findings);
+    }
+    // The runtime goes by the number in the header, and knows no other place where it may stand.
+    let uncounted = elf.e_shnum == 0 && expect.loader == Loader::Ascend;
+    if uncounted || (elf.sections.is_empty() && !elf.torn) {
+        return findings.add(Code::NO_SECTIONS, || Problem::NoSections);
+    }
+    check_functions(elf, expect.loader, findings);
+    check_ranges(elf, facts, findings);
+    if expect.loader == Loader::Ascend && facts.linkage == Linkage::Final {
+        check_sections(elf, facts, findings);
+        check_kernels(elf, special, findings);
+    }
+}
+
+fn check_machine(elf: &Elf<'_>, facts: &ElfFacts, expect: &Expectations, findings: &mut Findings) -> bool {
+    if !expect.machines.contains(&elf.machine.0) {
+        findings.add(Code::MACHINE, || Problem::Machine {
+            target: expect.target.clone(),
+            expected: expect.machines.iter().copied().map(Machine).collect(),
+            found: elf.machine,
+        });
+        return false;
+    }
+    if let Some(found) = facts.architecture
+        && found.is_of(&expect.target) == Some(false)
+    {
+        let expected = format!("the target is {}", expect.target);
+        findings.add(Code::ARCHITECTURE, || Problem::Architecture { expected, found });
+    }
+    true
+}
+
+fn check_type(elf: &Elf<'_>, loader: Loader, findings: &mut Findings) {
+    use ElfType::{Executable, Relocatable, Shared};
+    let (usual, loadable, expected) = match loader {
+        Loader::Host => (&[Relocatable, Shared][..], &[][..], "1 (relocatable) or 3 (shared object)"),
+        Loader::Ascend => {
+            (&[Relocatable, Executable][..], &[Shared][..], "1 (relocatable) or 2 (executable)")
+        }
+        Loader::Aicpu => (&[Shared][..], &[Relocatable][..], "3 (shared object)"),
+    };
+    match elf.elf_type() {
+        Some(found) if usual.contains(&found) => {}
+        Some(found) if loadable.contains(&found) => {
+            findings.add(Code::UNUSUAL_TYPE, || Problem::UnusualType { expected, found });
+        }
+        _ => findings.add(Code::TYPE, || Problem::Type { expected, found: elf.e_type }),
+    }
+}
+
+fn check_functions(elf: &Elf<'_>, loader: Loader, findings: &mut Findings) {
+    let symbols = &elf.symbols;
+    if let Some(name) = symbols.contested {
+        findings.add(Code::CONTESTED, || Problem::Contested { kernel: shown(name) });
+    }
+    if elf.torn {
+        return;
+    }
+    if symbols.functions == 0 && loader == Loader::Ascend {
+        findings.add(Code::NO_FUNCTION, || Problem::NoFunction { symbols: symbols.total });
+    } else if symbols.kernels.is_empty() {
+        findings.add(Code::NO_KERNEL, || Problem::NoKernel { functions: symbols.functions });
+    }
+}
+
+fn check_ranges(elf: &Elf<'_>, facts: &ElfFacts, findings: &mut Findings) {
+    for (kernel, fact) in elf.symbols.kernels.iter().zip(&facts.kernels) {
+        let Ok(section) = elf.sections.section(object::SectionIndex(kernel.section)) else { continue };
+        let section_bytes = section.sh_size(LE);
+        let fits = fact.offset < section_bytes && fact.size <= section_bytes - fact.offset;
+        if !fits {
+            findings.add(Code::KERNEL_RANGE, || Problem::KernelRange {
+                kernel: shown(kernel.name),
+                offset: fact.offset,
+                size: fact.size,
+                section_bytes,
+            });
+        }
+    }
+}
+
+/// The runtime copies the file from the first loaded section to the end of the last, as one piece, and takes `st_value`
+/// for the kernel's place in it. It relocates and links nothing.
+fn check_sections(elf: &Elf<'_>, facts: &ElfFacts, findings: &mut Findings) {
+    let name = |section| elf.sections.section_name(LE, section).map(shown).unwrap_or_default();
+    let mut first = None;
+    for section in elf.sections.iter() {
+        let (kind, address) = (section.sh_type(LE), section.sh_addr(LE));
+        if kind == elf::SHT_DYNAMIC {
+            findings.add(Code::DYNAMIC, || Problem::Dynamic { section: name(section) });
+        }
+        if !section.sh_flags(LE).contains(elf::SHF_ALLOC) || section.sh_size(LE) == 0 {
+            continue;
+        }
+        if kind == elf::SHT_NOBITS {
+            findings.add(Code::LOADED_NOBITS, || Problem::LoadedNobits { section: name(section) });
+            continue;
+        }
+        let offset = section.sh_offset(LE);
+        let Some(base) = first else {
+            first = Some(offset.wrapping_sub(address));
+            if address != 0 || !elf.sections.section_name(LE, section).is_ok_and(|name| name == b".text") {
+                findings.add(Code::TEXT_PLACE, || Problem::TextPlace { section: name(section), address });
+            }
+            continue;
+        };
+        // Relocatable objects have no addresses yet.
+        if facts.elf_type != Some(ElfType::Relocatable) && offset.wrapping_sub(address) != base {
+            findings.add(Code::GAP, || Problem::Gap {
+                section: name(section),
+                expected: base.wrapping_add(address),
+                found: offset,
+            });
+        }
+    }
+    if elf.symbols.undefined > 0 {
+        findings.add(Code::UNDEFINED, || Problem::Undefined {
+            symbol: shown(elf.symbols.first_undefined),
+            count: elf.symbols.undefined,
+        });
+    }
+}
+
+fn check_kernels(elf: &Elf<'_>, special: &Special<'_>, findings: &mut Findings) {
+    for kernel in &elf.symbols.kernels {
+        let offset = kernel.offset(elf);
+        if !offset.is_multiple_of(4) {
+            findings.add(Code::KERNEL_ALIGN, || Problem::KernelAlign { kernel: shown(kernel.name), offset });
+        }
+        if special.text != Some(kernel.section) {
+            let section = elf.sections.section(object::SectionIndex(kernel.section));
+            let name = section.and_then(|section| elf.sections.section_name(LE, section));
+            findings.add(Code::KERNEL_SECTION, || Problem::KernelSection {
+                kernel: shown(kernel.name),
+                section: name.map(shown).unwrap_or_default(),
+            });
+        }
+    }
+}

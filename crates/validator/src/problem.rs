@@ -1,0 +1,524 @@
+//! What can be wrong with a kernel, or noteworthy.
+
+use opbuild_artifact::{Deterministic, Lint, Magic, MetaError};
+use opbuild_digest::Digest;
+use thiserror::Error;
+
+use crate::code::Code;
+use crate::device::{KernelType, TaskRatio};
+use crate::facts::{Architecture, ElfType, Machine};
+use crate::shown::{Bytes, Defined, list};
+
+/// What was found, with what was expected. Text from files is cut short, and holds nothing that a terminal obeys.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The `.json` is torn, or one of its fields has a wrong type.
+    #[error(transparent)]
+    Json(#[from] MetaError),
+    /// A field of the `.json` holds another value than every producer writes.
+    #[error("field `{field}`: expected {expected}, found `{found}`")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// What may stand there.
+        expected: &'static str,
+        /// What stands there.
+        found: String,
+    },
+    /// The `.json` lacks a field.
+    #[error("field `{field}` is missing")]
+    Missing {
+        /// The field.
+        field: &'static str,
+    },
+    /// A field occurs more than once.
+    #[error("field `{place}` occurs more than once; the last was taken")]
+    Repeated {
+        /// The field, such as `kernelList[0].tilingKey`.
+        place: String,
+    },
+    /// A name in the `.json` would leave its folder, or hide in it.
+    #[error(
+        "field `{field}`: expected a file name of at most 200 characters out of letters, digits, `_`, `.` and `-`, \
+         found `{found}`"
+    )]
+    UnsafeName {
+        /// The field.
+        field: &'static str,
+        /// What stands there.
+        found: String,
+    },
+    /// The object is not the one that the `.json` describes.
+    #[error("field `sha256`: the `.json` says {expected}, the object has {found}")]
+    Sha256 {
+        /// The digest in the `.json`.
+        expected: Digest,
+        /// The object's digest.
+        found: Digest,
+    },
+    /// The target's loader does not take this kind of binary.
+    #[error("field `magic`: {target} expects {}, found {found}", list(.expected))]
+    Magic {
+        /// The target.
+        target: String,
+        /// What it takes.
+        expected: Vec<Magic>,
+        /// What stands there.
+        found: Magic,
+    },
+    /// A CPU kernel of AKG has no magic.
+    #[error("field `magic` is missing, as in all that AKG writes for CPUs")]
+    NoMagic,
+    /// The magic is not the one that CANN gives to kernels for such cores.
+    #[error("field `magic`: {magic} does not go with {with}")]
+    MagicMisfit {
+        /// The magic.
+        magic: Magic,
+        /// What it does not go with: `coreType VectorCore`, `kernel type AIV of a`.
+        with: String,
+    },
+    /// Both spellings of the core type are there and differ.
+    #[error("field `coreType` is `{core_type}`, but `core_type` is `{other}`")]
+    CoreTypes {
+        /// `coreType`.
+        core_type: String,
+        /// `core_type`.
+        other: String,
+    },
+    /// Kernels are not called after the file.
+    #[error("field `binFileName` is `{bin_file_name}`, but the kernel is called `{kernel}`")]
+    BinName {
+        /// `binFileName`.
+        bin_file_name: String,
+        /// `kernelName`, or the first name of the list.
+        kernel: String,
+    },
+    /// The file is not called as the `.json` says.
+    #[error("the file is called `{found}`, but the `.json` says `{expected}`")]
+    FileName {
+        /// What the `.json` says.
+        expected: String,
+        /// The file's name.
+        found: String,
+    },
+    /// A `.json` without an object.
+    #[error("expected the object beside the `.json` as {expected}, found none")]
+    NoObject {
+        /// The names that were looked for.
+        expected: String,
+    },
+    /// An object without a `.json`.
+    #[error("no `.json` stands beside the object")]
+    Alone,
+    /// A part of a master is absent or unreadable.
+    #[error("field `jsonList`: the part `{part}` cannot be checked: {problem}")]
+    Part {
+        /// The part's file.
+        part: String,
+        /// Why not.
+        problem: String,
+    },
+    /// The object is no ELF file: text, an archive, nothing at all.
+    #[error("the object is not ELF: expected 7f 45 4c 46 at its beginning, found {}", Bytes(.found))]
+    NotElf {
+        /// The object's first bytes, at most four.
+        found: Vec<u8>,
+    },
+    /// The object is an ELF file, but not of 64 bits.
+    #[error("`EI_CLASS` of the object: expected 2 (ELF64), found {found}")]
+    Class {
+        /// What stands there; 1 is ELF32.
+        found: u8,
+    },
+    /// The object is an ELF file, but not little-endian.
+    #[error("`EI_DATA` of the object: expected 1 (little-endian), found {found}")]
+    Endianness {
+        /// What stands there; 2 is big-endian.
+        found: u8,
+    },
+    /// The object is for another machine.
+    #[error("`e_machine` of the object: {target} expects {}, found {found}", list(.expected))]
+    Machine {
+        /// The target.
+        target: String,
+        /// The machines that it loads.
+        expected: Vec<Machine>,
+        /// What stands there.
+        found: Machine,
+    },
+    /// The object is a kind of ELF file that the target cannot load.
+    #[error("`e_type` of the object: expected {expected}, found {found}")]
+    Type {
+        /// What may stand there.
+        expected: &'static str,
+        /// What stands there.
+        found: u16,
+    },
+    /// The object is a kind of ELF file that this target's compilers do not write.
+    #[error("`e_type` of the object: expected {expected}, found {found}")]
+    UnusualType {
+        /// What usually stands there.
+        expected: &'static str,
+        /// What stands there.
+        found: ElfType,
+    },
+    /// The object is an ELF file that was cut off, or that no correct tool wrote.
+    #[error("the object is truncated or malformed: {structure}: {problem}, in {bytes} bytes")]
+    Malformed {
+        /// The ELF structure that cannot be read, such as `section 3`.
+        structure: String,
+        /// What is wrong with it.
+        problem: String,
+        /// The object's length.
+        bytes: usize,
+    },
+    /// There are no section headers.
+    #[error("`e_shnum` of the object: expected at least 1, found 0")]
+    NoSections,
+    /// There is no function symbol.
+    #[error("expected at least one function among the object's {symbols} symbols, found none")]
+    NoFunction {
+        /// The number of symbols.
+        symbols: usize,
+    },
+    /// A section refers to one that does not exist.
+    #[error("`sh_link` of section {section}: expected less than {sections}, found {found}")]
+    Link {
+        /// The section.
+        section: usize,
+        /// What stands there.
+        found: u32,
+        /// The number of sections.
+        sections: usize,
+    },
+    /// The section headers have another size.
+    #[error("`e_shentsize` of the object: expected 64, found {found}")]
+    EntrySize {
+        /// What stands there.
+        found: u16,
+    },
+    /// The first loaded section is another, or elsewhere.
+    #[error("expected `.text` at address 0 as the first loaded section, found `{section}` at {address:#x}")]
+    TextPlace {
+        /// The section.
+        section: String,
+        /// Its address.
+        address: u64,
+    },
+    /// A loaded section stands elsewhere in the file than its address says.
+    #[error(
+        "section `{section}`: expected at offset {expected:#x} of the file by its address, found at {found:#x}"
+    )]
+    Gap {
+        /// The section.
+        section: String,
+        /// Where it should stand, as the first loaded section does.
+        expected: u64,
+        /// Where it stands.
+        found: u64,
+    },
+    /// A loaded section has no bytes.
+    #[error("section `{section}`: expected bytes in the file, since it is loaded, found NOBITS")]
+    LoadedNobits {
+        /// The section.
+        section: String,
+    },
+    /// A symbol is not defined.
+    #[error("expected every symbol to be defined, found `{symbol}` undefined, one of {count}")]
+    Undefined {
+        /// The first such symbol.
+        symbol: String,
+        /// How many there are.
+        count: usize,
+    },
+    /// There is a dynamic section.
+    #[error("section `{section}`: expected nothing for a dynamic loader")]
+    Dynamic {
+        /// The section.
+        section: String,
+    },
+    /// A kernel reaches out of its section.
+    #[error(
+        "kernel `{kernel}`: expected within the {section_bytes} bytes of its section, found {size} bytes at {offset:#x}"
+    )]
+    KernelRange {
+        /// The kernel.
+        kernel: String,
+        /// Where it begins, from the section's beginning.
+        offset: u64,
+        /// Its length.
+        size: u64,
+        /// The section's length.
+        section_bytes: u64,
+    },
+    /// A kernel begins at an odd place.
+    #[error("kernel `{kernel}`: expected at a multiple of 4, found at {offset:#x}")]
+    KernelAlign {
+        /// The kernel.
+        kernel: String,
+        /// Where it begins.
+        offset: u64,
+    },
+    /// A kernel is in another section.
+    #[error("kernel `{kernel}`: expected in `.text`, found in `{section}`")]
+    KernelSection {
+        /// The kernel.
+        kernel: String,
+        /// The section.
+        section: String,
+    },
+    /// Two kernels have one name.
+    #[error("kernel `{kernel}`: expected one function of this name, found several at different places")]
+    Contested {
+        /// The first such name.
+        kernel: String,
+    },
+    /// The object does not define a kernel that the `.json` names.
+    #[error(
+        "field `{field}`: the object does not define the kernel `{expected}`, nor that with `_mix_aic` or `_mix_aiv`; {}",
+        Defined(*.kernels, .found)
+    )]
+    Kernel {
+        /// The field: `kernelName`, or `kernelList` if there is one.
+        field: &'static str,
+        /// The name that stands there.
+        expected: String,
+        /// How many kernels the object defines.
+        kernels: usize,
+        /// Their names, at most five.
+        found: Vec<String>,
+    },
+    /// The object defines no kernel at all.
+    #[error("expected a function that is global and visible, found {functions} that are not")]
+    NoKernel {
+        /// The number of functions.
+        functions: usize,
+    },
+    /// The object has kernels besides those that are named.
+    #[error("the `.json` names {named} kernels; {}", Defined(*.others, .found))]
+    Unlisted {
+        /// How many the `.json` names.
+        named: usize,
+        /// How many others the object defines.
+        others: usize,
+        /// Their names, at most five.
+        found: Vec<String>,
+    },
+    /// Metadata that cannot be read.
+    #[error("section `{section}`: {problem}")]
+    Metadata {
+        /// The section.
+        section: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Metadata of something that is no kernel.
+    #[error("section `{section}`: expected to be named after a kernel of the object")]
+    StrayMetadata {
+        /// The section.
+        section: String,
+    },
+    /// A kernel without metadata beside others that have it.
+    #[error("expected metadata for all {kernels} kernels, found none for {without}, the first `{kernel}`")]
+    NoMetadata {
+        /// The first kernel that has none.
+        kernel: String,
+        /// How many have none.
+        without: usize,
+        /// How many kernels there are.
+        kernels: usize,
+    },
+    /// The record of stack sizes is odd.
+    #[error("section `.ascend.stack.size.record`: expected 16384 or 32768, once or more, found {found}")]
+    StackRecord {
+        /// What stands there.
+        found: String,
+    },
+    /// The record of argument sizes is odd.
+    #[error("section `__CCE_KernelArgSize`: expected {expected} bytes, 4 a kernel, found {found}")]
+    ArgumentRecord {
+        /// Four times the number of kernels.
+        expected: usize,
+        /// The section's length.
+        found: usize,
+    },
+    /// Metadata and `.json` name different cores.
+    #[error("kernel `{kernel}`: `{field}` is `{expected}`, but the metadata says {found}")]
+    KernelType {
+        /// The kernel.
+        kernel: String,
+        /// The field of the `.json`.
+        field: &'static str,
+        /// What stands there.
+        expected: String,
+        /// What the metadata says.
+        found: KernelType,
+    },
+    /// Metadata and `.json` name different ratios.
+    #[error("kernel `{kernel}`: `taskRation` is {expected}, but the metadata says {found}")]
+    TaskRatio {
+        /// The kernel.
+        kernel: String,
+        /// What the `.json` says.
+        expected: TaskRatio,
+        /// What the metadata says.
+        found: TaskRatio,
+    },
+    /// Tiling keys differ.
+    #[error("kernel `{kernel}`: `tilingKey` is {expected}, but {place} says {found}")]
+    TilingKey {
+        /// The kernel.
+        kernel: String,
+        /// What the `.json` says.
+        expected: u64,
+        /// `its name` or `the metadata`.
+        place: &'static str,
+        /// What is said there.
+        found: u64,
+    },
+    /// Metadata and `.json` differ on synchronisation between cores.
+    #[error("kernel `{kernel}`: `crossCoreSync` is {expected}, but the metadata says {found}")]
+    CrossCoreSync {
+        /// The kernel.
+        kernel: String,
+        /// What the `.json` says.
+        expected: bool,
+        /// What the metadata says.
+        found: u32,
+    },
+    /// Metadata and `.json` differ on deterministic computing.
+    #[error("kernel `{kernel}`: `deterministic` is `{expected}`, but the metadata says {found}")]
+    Deterministic {
+        /// The kernel.
+        kernel: String,
+        /// What the `.json` says.
+        expected: Deterministic,
+        /// What the metadata says.
+        found: u32,
+    },
+    /// The object is compiled for other cores.
+    #[error("`e_flags` of the object name {found}, but {expected}")]
+    Architecture {
+        /// What speaks against it.
+        expected: String,
+        /// What `e_flags` name.
+        found: Architecture,
+    },
+    /// Two parsers differ.
+    #[error("two parsers disagree on {what}: `object` sees {object}, `goblin` sees {goblin}")]
+    Disagree {
+        /// The first fact in which they differ.
+        what: &'static str,
+        /// The fact according to `object`.
+        object: String,
+        /// The fact according to `goblin`.
+        goblin: String,
+    },
+    /// The second parser gives up.
+    #[error("`goblin` cannot read the object: {problem}")]
+    SecondParser {
+        /// What it says.
+        problem: String,
+    },
+    /// CANN's graph engine would refuse the `.json`.
+    #[error("{0}")]
+    FeRefuses(Lint),
+    /// CANN's graph engine would take the `.json`, but not as it is meant.
+    #[error("{0}")]
+    FeLint(Lint),
+    /// MindSpore would refuse or ignore something.
+    #[error("{0}")]
+    MindsporeLint(Lint),
+}
+
+impl Problem {
+    /// The problem's code.
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Json(MetaError::Json { .. } | MetaError::TooLarge { .. }) => Code::JSON,
+            Self::Json(_) | Self::Field { .. } => Code::FIELD,
+            Self::Missing { .. } => Code::MISSING,
+            Self::Repeated { .. } => Code::REPEATED,
+            Self::UnsafeName { .. } => Code::UNSAFE_NAME,
+            Self::Sha256 { .. } => Code::SHA256,
+            Self::Magic { .. } => Code::MAGIC,
+            Self::NoMagic => Code::NO_MAGIC,
+            Self::MagicMisfit { .. } => Code::MAGIC_MISFIT,
+            Self::CoreTypes { .. } => Code::CORE_TYPES,
+            Self::BinName { .. } => Code::BIN_NAME,
+            Self::FileName { .. } => Code::FILE_NAME,
+            Self::NoObject { .. } => Code::NO_OBJECT,
+            Self::Alone => Code::ALONE,
+            Self::Part { .. } => Code::PART,
+            Self::NotElf { .. } => Code::NOT_ELF,
+            Self::Class { .. } => Code::CLASS,
+            Self::Endianness { .. } => Code::ENDIANNESS,
+            Self::Machine { .. } => Code::MACHINE,
+            Self::Type { .. } => Code::TYPE,
+            Self::UnusualType { .. } => Code::UNUSUAL_TYPE,
+            Self::Malformed { .. } => Code::MALFORMED,
+            Self::NoSections => Code::NO_SECTIONS,
+            Self::NoFunction { .. } => Code::NO_FUNCTION,
+            Self::Link { .. } => Code::LINK,
+            Self::EntrySize { .. } => Code::ENTRY_SIZE,
+            Self::TextPlace { .. } => Code::TEXT_PLACE,
+            Self::Gap { .. } => Code::GAP,
+            Self::LoadedNobits { .. } => Code::LOADED_NOBITS,
+            Self::Undefined { .. } => Code::UNDEFINED,
+            Self::Dynamic { .. } => Code::DYNAMIC,
+            Self::KernelRange { .. } => Code::KERNEL_RANGE,
+            Self::KernelAlign { .. } => Code::KERNEL_ALIGN,
+            Self::KernelSection { .. } => Code::KERNEL_SECTION,
+            Self::Contested { .. } => Code::CONTESTED,
+            Self::Kernel { .. } => Code::KERNEL,
+            Self::NoKernel { .. } => Code::NO_KERNEL,
+            Self::Unlisted { .. } => Code::UNLISTED,
+            Self::Metadata { .. } => Code::METADATA,
+            Self::StrayMetadata { .. } => Code::STRAY_METADATA,
+            Self::NoMetadata { .. } => Code::NO_METADATA,
+            Self::StackRecord { .. } => Code::STACK_RECORD,
+            Self::ArgumentRecord { .. } => Code::ARGUMENT_RECORD,
+            Self::KernelType { .. } => Code::KERNEL_TYPE,
+            Self::TaskRatio { .. } => Code::TASK_RATIO,
+            Self::TilingKey { .. } => Code::TILING_KEY,
+            Self::CrossCoreSync { .. } => Code::CROSS_CORE_SYNC,
+            Self::Deterministic { .. } => Code::DETERMINISTIC,
+            Self::Architecture { .. } => Code::ARCHITECTURE,
+            Self::Disagree { .. } => Code::DISAGREE,
+            Self::SecondParser { .. } => Code::SECOND_PARSER,
+            Self::FeRefuses(_) => Code::FE_REFUSES,
+            Self::FeLint(_) => Code::FE_LINT,
+            Self::MindsporeLint(_) => Code::MINDSPORE_LINT,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel(kernels: usize, found: &[&str]) -> String {
+        let found = found.iter().map(|&name| name.to_owned()).collect();
+        Problem::Kernel { field: "kernelName", expected: "a".into(), kernels, found }.to_string()
+    }
+
+    #[test]
+    fn messages_say_what_and_where() {
+        assert!(kernel(0, &[]).ends_with("; it defines no kernel"));
+        assert!(kernel(1, &["b"]).ends_with("it defines 1 kernel: `b`"));
+        assert!(kernel(6, &["b", "c"]).ends_with("it defines 6 kernels: `b`, `c`, ..."));
+
+        let machine = Problem::Machine {
+            target: "Ascend910B1".into(),
+            expected: vec![Machine(0x1029)],
+            found: Machine(62),
+        };
+        assert_eq!(
+            machine.to_string(),
+            "`e_machine` of the object: Ascend910B1 expects 0x1029 Ascend (EM_HIIPU), found 0x3e x86-64"
+        );
+        assert!(Problem::NotElf { found: vec![] }.to_string().ends_with("found an empty file"));
+        assert!(Problem::NotElf { found: b"#!/b".to_vec() }.to_string().ends_with("found 23 21 2f 62"));
+    }
+}

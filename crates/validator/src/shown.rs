@@ -1,0 +1,58 @@
+//! How things from files are shown.
+
+use std::fmt;
+
+/// A name from a file as it may be shown: cut to 240 characters, with nothing in it that a terminal obeys.
+pub(crate) fn shown(name: &[u8]) -> String {
+    // No character takes more than four bytes, so the rest of a huge name need not be decoded.
+    let head = &name[..name.len().min(960)];
+    String::from_utf8_lossy(head).chars().take(240).flat_map(char::escape_debug).collect()
+}
+
+/// Shows alternatives.
+pub(crate) fn list<T: fmt::Display>(items: &[T]) -> String {
+    let items: Vec<String> = items.iter().map(T::to_string).collect();
+    if items.is_empty() { "nothing".to_owned() } else { items.join(" or ") }
+}
+
+/// Shows bytes in hexadecimal.
+pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
+
+impl fmt::Display for Bytes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((first, rest)) = self.0.split_first() else { return f.write_str("an empty file") };
+        write!(f, "{first:02x}")?;
+        rest.iter().try_for_each(|byte| write!(f, " {byte:02x}"))
+    }
+}
+
+/// Shows which kernels an object defines.
+pub(crate) struct Defined<'a>(pub(crate) usize, pub(crate) &'a [String]);
+
+impl fmt::Display for Defined<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(kernels, found) = self;
+        match kernels {
+            0 => return f.write_str("it defines no kernel"),
+            1 => f.write_str("it defines 1 kernel")?,
+            _ => write!(f, "it defines {kernels} kernels")?,
+        }
+        for (at, name) in found.iter().enumerate() {
+            write!(f, "{} `{name}`", if at == 0 { ":" } else { "," })?;
+        }
+        f.write_str(if found.len() < *kernels { ", ..." } else { "" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shown_names_are_harmless_and_short() {
+        assert_eq!(shown(b"square_1"), "square_1");
+        assert_eq!(shown(b"\x1b[31mred\n"), "\\u{1b}[31mred\\n");
+        assert_eq!(shown(b"\xff"), "\u{fffd}");
+        assert_eq!(shown("é".repeat(2000).as_bytes()), "é".repeat(240));
+    }
+}
