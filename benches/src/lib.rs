@@ -4,7 +4,7 @@
 //! Compare rows of one run only: machines differ, and so do days.
 #![expect(
     clippy::disallowed_methods,
-    reason = "floors are measured with plain file calls, compilers are found in PATH"
+    reason = "floors are measured with plain file calls, compilers and the corpus are where the environment says"
 )]
 
 use std::ffi::OsString;
@@ -79,4 +79,47 @@ pub fn publish(folder: &Path, target: &Path, bytes: &[u8]) -> std::io::Result<()
 /// Where programs are, as the caller's environment says.
 pub fn search_path() -> OsString {
     std::env::var_os("PATH").unwrap_or_default()
+}
+
+/// A kernel's description, its object, and what they are called.
+pub struct Pair {
+    /// The folder that they are in, and the stem of their names.
+    pub name: String,
+    /// The `.json`.
+    pub json: Vec<u8>,
+    /// The `.o`.
+    pub object: Vec<u8>,
+}
+
+/// The genuine Ascend kernels below the folder that `OPBUILD_CORPUS` names, by size. None, if it names none.
+///
+/// # Errors
+/// A file there cannot be read.
+pub fn genuine_pairs() -> std::io::Result<Vec<Pair>> {
+    let Some(corpus) = std::env::var_os("OPBUILD_CORPUS") else { return Ok(Vec::new()) };
+    let mut pairs = Vec::new();
+    for folder in ["cann", "mindspore/wheel270-ascend"] {
+        collect(&Path::new(&corpus).join(folder), &mut pairs)?;
+    }
+    pairs.sort_by_key(|pair| pair.object.len());
+    Ok(pairs)
+}
+
+fn collect(folder: &Path, pairs: &mut Vec<Pair>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, pairs)?;
+        } else if path.extension().is_some_and(|extension| extension == "o") {
+            pairs.push(pair(&path)?);
+        }
+    }
+    Ok(())
+}
+
+fn pair(object: &Path) -> std::io::Result<Pair> {
+    let last = |path: Option<&std::ffi::OsStr>| path.unwrap_or_default().to_string_lossy().into_owned();
+    let folder = last(object.parent().and_then(Path::file_name));
+    let name = format!("{folder}/{}", last(object.file_stem()));
+    Ok(Pair { name, json: read(&object.with_extension("json"))?, object: read(object)? })
 }

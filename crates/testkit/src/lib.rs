@@ -3,11 +3,16 @@
 //! * [`conformance`]: one suite that every backend must pass.
 //! * [`NullBackend`]: a backend that compiles anything to a kernel that does nothing, at once, without a compiler; it
 //!   can be told to fail, to lie or to take its time.
-//! * [`elf`]: writes small, valid kernel objects.
+//! * [`elf`]: writes small, valid kernel objects for this host.
+//! * [`ascend`]: writes kernels for Ascend chips, as the vendor's compilers leave them; [`image`]: any ELF file;
+//!   [`patch`]: changes one field of it.
 
+pub mod ascend;
 pub mod conformance;
 pub mod elf;
+pub mod image;
 mod null;
+pub mod patch;
 
 pub use null::NullBackend;
 

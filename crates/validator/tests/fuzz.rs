@@ -1,0 +1,99 @@
+//! The bodies of the fuzz targets `object` and `kernel_json`, with genuine and made kernels, whole and mixed up.
+//!
+//! `OPBUILD_CORPUS` names the folder that holds the genuine ones. Without it, those tests are ignored.
+
+#![expect(clippy::disallowed_methods, reason = "a test may read its corpus, and where it is")]
+
+use std::path::Path;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use opbuild_testkit::ascend::{split_mix, zoo};
+
+/// Folders of the corpus, and the fewest files that must be there.
+const SETS: [(&str, usize); 4] =
+    [("cann", 16), ("mindspore/wheel270-ascend", 16), ("mindspore/akg-cpu", 16), ("mindspore/seeds-json", 4)];
+
+/// How often each file is mixed up.
+const MIXES: usize = 200;
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials = vec![Trial::test("made kernels", made_kernels)];
+    let corpus = std::env::var_os("OPBUILD_CORPUS");
+    trials.extend(SETS.map(|(folder, fewest)| match corpus.clone() {
+        Some(root) => Trial::test(folder, move || genuine_files(&Path::new(&root).join(folder), fewest)),
+        None => Trial::test(folder, || Err("OPBUILD_CORPUS is not set".into())).with_ignored_flag(true),
+    }));
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// Both bodies with the same bytes: each target gets the other's inputs too.
+fn both(bytes: &[u8]) {
+    opbuild_validator::fuzz(bytes);
+    opbuild_artifact::fuzz(bytes);
+}
+
+fn made_kernels() -> Result<(), Failed> {
+    let mut files = Vec::new();
+    for (_, pair) in zoo() {
+        // A `.json`, a zero, and its object: so the target knows which is which.
+        files.push([pair.json.as_slice(), b"\0", pair.object.as_slice()].concat());
+        files.extend([pair.json, pair.object]);
+    }
+    files.push(split_mix("m").master);
+    both(b"");
+    mix_up(&files);
+    Ok(())
+}
+
+fn genuine_files(folder: &Path, fewest: usize) -> Result<(), Failed> {
+    let mut files = Vec::new();
+    collect(folder, &mut files)?;
+    if files.len() < fewest {
+        return Err(format!("expected at least {fewest} files, found {}", files.len()).into());
+    }
+    mix_up(&files);
+    Ok(())
+}
+
+fn collect(folder: &Path, files: &mut Vec<Vec<u8>>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else {
+            files.push(std::fs::read(&path)?);
+        }
+    }
+    Ok(())
+}
+
+/// Each file as it is; cut, with bytes changed, and with pieces of the others.
+fn mix_up(files: &[Vec<u8>]) {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut below = |end: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as usize % end.max(1)
+    };
+    for file in files {
+        both(file);
+        for _ in 0..MIXES.min(1 + (1 << 20) / file.len().max(1)) {
+            let mut mixed = file.clone();
+            for _ in 0..=below(3) {
+                let at = below(mixed.len());
+                let other = &files[below(files.len())];
+                let from = below(other.len());
+                let piece = &other[from..other.len().min(from + below(64))];
+                match below(4) {
+                    0 => mixed.truncate(at),
+                    1 => drop(mixed.splice(at..at, piece.iter().copied())),
+                    2 => drop(mixed.splice(at..mixed.len().min(at + piece.len()), piece.iter().copied())),
+                    _ => mixed.iter_mut().skip(at).take(8).for_each(|byte| *byte ^= 1 << (at % 8)),
+                }
+            }
+            both(&mixed);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Files that end too early, as after a full disk or a killed compiler.
+
+use opbuild_testkit::ascend::{Chip, Kernel, Pair, split_mix, zoo};
+use opbuild_validator::{Code, examine, examine_json, examine_object, validate};
+
+use crate::{beside_others, expect, is_blank};
+
+/// One of each kind, as small as it can be.
+fn small() -> Vec<(&'static str, Pair)> {
+    let mut pairs = zoo();
+    pairs.push(("910A, tiny", Kernel::new(Chip::Ascend910, "a").code_bytes(4).build()));
+    pairs
+}
+
+/// Its digest says so. And if whoever cut it made that fit, it is refused for its own sake: the tables of all these files
+/// are at their ends.
+#[test]
+fn a_cut_object_is_refused_twice() {
+    let _others = beside_others();
+    for (kind, pair) in small() {
+        for end in (0..pair.object.len()).filter(|end| !is_blank(&pair.object, *end)) {
+            let object = &pair.object[..end];
+            let own = if end < 4 { Code::NOT_ELF } else { Code::MALFORMED };
+            let report = validate(&pair.json, object, &expect());
+            for code in [Code::SHA256, own] {
+                assert!(report.find(code).is_some(), "{kind}: {end}: {:?}", report.findings);
+            }
+            assert!(!report.is_valid(), "{kind}: {end}");
+        }
+    }
+}
+
+/// The same with a digest that fits, and nothing but the object: fewer, since neither changes what is read of it.
+#[test]
+fn a_cut_object_with_its_own_digest_is_refused_too() {
+    let _others = beside_others();
+    for (kind, pair) in small() {
+        for end in (0..pair.object.len()).step_by(11) {
+            let pair = pair.clone().with_object(|object| object.truncate(end));
+            for report in [examine(&pair.json, &pair.object, &expect()), examine_object(&pair.object)] {
+                assert!(report.find(Code::SHA256).is_none() && !report.is_valid(), "{kind}: {end}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cut_description_is_torn() {
+    let _others = beside_others();
+    for (kind, pair) in small() {
+        for end in 0..pair.json.len() {
+            let report = validate(&pair.json[..end], &pair.object, &expect());
+            let codes: Vec<Code> = report.errors().map(|finding| finding.code()).collect();
+            assert_eq!(codes, [Code::JSON], "{kind}: {end}");
+        }
+    }
+    let master = split_mix("m").master;
+    for end in 0..master.len() {
+        let report = examine_json(&master[..end], Some(&expect()));
+        assert!(report.find(Code::JSON).is_some() && !report.is_valid(), "{end}");
+    }
+    assert!(examine_json(&master, Some(&expect())).is_valid());
+}

@@ -1,0 +1,216 @@
+//! Descriptions made to exhaust or mislead.
+
+use opbuild_digest::Digest;
+use opbuild_testkit::ascend::{Chip, Kernel, Pair};
+use opbuild_validator::{Code, Report, examine, validate};
+
+use crate::ffi::most_bytes;
+use crate::{Files, alone, beside_others, expect};
+
+fn pair() -> Pair {
+    Kernel::new(Chip::Ascend910B, "k").build()
+}
+
+/// The `.json` of a kernel with `text` in front of its other fields.
+fn with_text(text: &str) -> Files {
+    let pair = pair();
+    let rest = String::from_utf8(pair.json).unwrap();
+    let json = format!("{{{text},{}", rest.trim_start().strip_prefix('{').unwrap());
+    Files { json: json.into_bytes(), object: pair.object }
+}
+
+/// Text of about so many bytes.
+type Make = fn(usize) -> String;
+
+fn repeated(item: &str, bytes: usize) -> String {
+    vec![item; (bytes / (item.len() + 1)).max(1)].join(",")
+}
+
+const TEXTS: [(&str, Make); 12] = [
+    ("unknown fields", |bytes| {
+        let field = |at| format!(r#""u{at}":{at}"#);
+        (0..bytes / 16).map(field).collect::<Vec<_>>().join(",")
+    }),
+    ("an unknown field of many numbers", |bytes| format!(r#""u":[{}]"#, repeated("1e5", bytes))),
+    ("an unknown field of many objects", |bytes| format!(r#""u":[{}]"#, repeated("{}", bytes))),
+    ("an unknown field with a long text", |bytes| format!(r#""u":"{}""#, "x".repeat(bytes))),
+    ("an unknown field with a long name", |bytes| format!(r#""{}":1"#, "x".repeat(bytes))),
+    ("escapes", |bytes| format!(r#""u":"{}""#, r"\u0041".repeat(bytes / 6))),
+    ("digits", |bytes| format!(r#""u":{}"#, "9".repeat(bytes))),
+    ("debug options", |bytes| format!(r#""debugOptions":"{}""#, "printf,".repeat(bytes / 7))),
+    ("deep lists", |bytes| format!(r#""u":{}1{}"#, "[".repeat(bytes / 2), "]".repeat(bytes / 2))),
+    ("deep objects", |bytes| format!(r#""u":{}1{}"#, r#"{"a":"#.repeat(bytes / 6), "}".repeat(bytes / 6))),
+    ("deep lists that never end", |bytes| format!(r#""u":{}"#, "[".repeat(bytes))),
+    ("one field again and again", |bytes| repeated(r#""blockDim":1"#, bytes)),
+];
+
+/// Fields that are lists, one item at a time.
+const LISTS: [(&str, &str); 6] = [
+    ("parameters", "null"),
+    ("parameters", r#"{"dtype":"float32","init_value":0}"#),
+    ("kernelList", r#"{"kernelName":"k_0"}"#),
+    ("kernelList", r#"{"kernelName":"nothing","tilingKey":0}"#),
+    ("jsonList", r#"{"coreType":"AIC","jsonFileName":"a.json"}"#),
+    ("memoryStamping", r#""x""#),
+];
+
+fn replaced(field: &str, value: &str) -> Files {
+    let pair = pair().without_field(field);
+    let rest = String::from_utf8(pair.json).unwrap();
+    let json = format!(r#"{{"{field}":{value},{}"#, rest.trim_start().strip_prefix('{').unwrap());
+    Files { json: json.into_bytes(), object: pair.object }
+}
+
+/// Every one of them, of about so many bytes.
+fn all(bytes: usize) -> impl Iterator<Item = (String, Files)> {
+    let texts = TEXTS.into_iter().map(move |(name, make)| (name.to_owned(), with_text(&make(bytes))));
+    let lists = LISTS.into_iter().map(move |(field, item)| {
+        (format!("{field} of {item}"), replaced(field, &format!("[{}]", repeated(item, bytes))))
+    });
+    let sizes = (String::from("workspace"), {
+        let value = format!(r#"{{"num":1,"size":[{}],"type":[]}}"#, repeated("-1", bytes));
+        replaced("workspace", &value)
+    });
+    texts.chain(lists).chain([sizes])
+}
+
+#[test]
+fn memory_is_bounded_by_the_descriptions_size() {
+    let _alone = alone();
+    for (name, files) in all(512 << 10) {
+        for ask in [Files::validate, Files::examine] {
+            let (_, most) = most_bytes(|| ask(&files));
+            // An item of a list is a few bytes in the file, and a record of many optional fields in memory.
+            let limit = 96 * files.bytes() + (256 << 10);
+            assert!(most <= limit, "{name}: {most} bytes for {}", files.bytes());
+        }
+    }
+}
+
+#[test]
+fn every_description_ends_in_a_verdict() {
+    let _others = beside_others();
+    for bytes in [1 << 10, 100 << 10] {
+        for (_, files) in all(bytes) {
+            files.ask();
+        }
+    }
+}
+
+#[test]
+fn depth_is_no_danger() {
+    let _others = beside_others();
+    for bytes in [1 << 10, 4 << 20] {
+        for (name, make) in TEXTS.iter().filter(|(name, _)| name.starts_with("deep")) {
+            let report = with_text(&make(bytes)).examine();
+            let refused = report.find(Code::JSON).or(report.find(Code::FIELD));
+            assert!(refused.is_some(), "{name}: {:?}", report.findings);
+        }
+    }
+    // What real ones have is no depth.
+    assert!(with_text(r#""u":[[[[[[[[1]]]]]]]]"#).validate().is_valid());
+}
+
+/// Each kernel is asked for by each of many names.
+#[test]
+fn many_names_are_found_among_many_kernels() {
+    let _alone = alone();
+    let time = |count: u64| {
+        let pair =
+            Kernel::new(Chip::Ascend910B, "k").code_bytes(4).keys((0..count).collect::<Vec<_>>()).build();
+        let missing = pair.clone().with_fields(|fields| {
+            for item in fields["kernelList"].as_array_mut().unwrap() {
+                item["kernelName"] = format!("{}x", item["kernelName"].as_str().unwrap()).into();
+            }
+        });
+        assert!(validate(&pair.json, &pair.object, &expect()).is_valid());
+        let report = validate(&missing.json, &missing.object, &expect());
+        assert!(report.find(Code::KERNEL).is_some());
+        let run = |pair: &Pair| -> Report { validate(&pair.json, &pair.object, &expect()) };
+        let least = |pair: &Pair| {
+            let once = |_| {
+                let start = std::time::Instant::now();
+                drop(run(pair));
+                start.elapsed()
+            };
+            (0..3).map(once).min().unwrap()
+        };
+        [least(&pair), least(&missing)]
+    };
+    let (few, many) = (time(1000), time(8000));
+    for (few, many) in few.into_iter().zip(many) {
+        assert!(many < few * 24, "{few:?}, then {many:?}");
+    }
+}
+
+#[test]
+fn names_that_lead_elsewhere_are_refused() {
+    let _others = beside_others();
+    let names = [
+        "",
+        ".",
+        "..",
+        "../k",
+        "a/b",
+        "/etc/passwd",
+        "a\\b",
+        "a:b",
+        "a b",
+        "a\0b",
+        "a\nb",
+        "~",
+        "é",
+        "\u{202e}k",
+        "k\u{0}",
+    ];
+    for name in names.iter().map(|name| (*name).to_owned()).chain(["k".repeat(201), "../".repeat(2000)]) {
+        let pair = pair().with_field("binFileName", name.clone());
+        let report = examine(&pair.json, &pair.object, &expect());
+        let finding = report.find(Code::UNSAFE_NAME).unwrap_or_else(|| panic!("{name:?} is accepted"));
+        let text = finding.to_string();
+        assert!(text.len() < 2000 && !text.contains(['\n', '\0', '\u{202e}']), "{text:?}");
+    }
+    for suffix in ["", "o", ".o/../../x", "./o", ".O", ".exe", ".o\0", "..", ".so/"] {
+        let pair = pair().with_field("binFileSuffix", suffix);
+        let report = validate(&pair.json, &pair.object, &expect());
+        assert!(!report.is_valid(), "{suffix:?} is accepted");
+    }
+    // Of a master, the files that it names.
+    for name in ["../k.json", "/k.json", "k\0.json", ""] {
+        let json = serde_json::json!({"jsonList": [{"coreType": "AIC", "jsonFileName": name}]}).to_string();
+        let report = validate(json.as_bytes(), &[], &expect());
+        assert!(!report.is_valid(), "{name:?} is accepted");
+    }
+}
+
+#[test]
+fn kernels_are_not_found_by_half_a_name() {
+    let _others = beside_others();
+    // NUL ends a name in an object, but not in a description.
+    for name in ["k_0\0", "k_0\0_mix_aic", "k", "k_", "_0", "", "K_0", "k_0_mix_aic", "k_00", " k_0"] {
+        let pair = pair().with_field("kernelList", serde_json::json!([{ "kernelName": name }]));
+        let report = validate(&pair.json, &pair.object, &expect());
+        assert!(!report.is_valid(), "{name:?} is accepted");
+    }
+}
+
+#[test]
+fn a_digest_of_something_else_is_no_digest() {
+    let _others = beside_others();
+    let pair = pair();
+    let digest = Digest::of(&pair.object).to_string();
+    let others = [
+        digest.to_uppercase(),
+        digest[1..].to_owned(),
+        format!("{digest}0"),
+        format!(" {digest}"),
+        format!("{digest}\0"),
+        "0".repeat(64),
+        String::new(),
+        "x".repeat(64),
+    ];
+    for other in others {
+        let pair = pair.clone().with_field("sha256", other.clone());
+        assert!(!validate(&pair.json, &pair.object, &expect()).is_valid(), "{other:?} is accepted");
+    }
+}

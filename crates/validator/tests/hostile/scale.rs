@@ -1,0 +1,111 @@
+//! What attacks cost.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use opbuild_validator::{Code, Report};
+
+use crate::attacks::{ATTACKS, Attack, SIZE};
+use crate::ffi::most_bytes;
+use crate::overlapping::OVERLAPPING;
+use crate::{Files, alone, beside_others};
+
+/// For each byte of the files at most so many of memory, and a little besides.
+const RATIO: usize = 12;
+const LITTLE: usize = 256 << 10;
+
+type Ask = fn(&Files) -> Report;
+
+const ASKING: [(&str, Ask); 3] =
+    [("validate", Files::validate), ("examine", Files::examine), ("examine_object", Files::examine_object)];
+
+fn attacks() -> impl Iterator<Item = &'static Attack> {
+    ATTACKS.iter().chain(&OVERLAPPING)
+}
+
+#[test]
+fn the_smallest_attacks_are_attacks_too() {
+    let _others = beside_others();
+    for attack in attacks() {
+        for bytes in [1 << 10, 4 << 10, SIZE] {
+            let files = (attack.make)(bytes);
+            files.ask();
+            // There is something of everything, however small.
+            let (least, most) = (bytes / 5, 5 * bytes + (70 << 10));
+            assert!((least..most).contains(&files.bytes()), "{}: {} of {bytes}", attack.name, files.bytes());
+        }
+    }
+}
+
+#[test]
+fn each_attack_is_taken_for_what_it_is() {
+    let _others = beside_others();
+    for attack in attacks() {
+        let report = (attack.make)(SIZE).validate();
+        let found: BTreeSet<Code> = report.findings.iter().map(|finding| finding.code()).collect();
+        assert_eq!(found, attack.codes.iter().copied().collect(), "{}: {:?}", attack.name, report.findings);
+        // However many there are, a report is one that can be read.
+        assert!(report.findings.len() <= 8 * found.len(), "{}: {}", attack.name, report.findings.len());
+    }
+}
+
+#[test]
+fn memory_is_bounded_by_the_files_size() {
+    let _alone = alone();
+    for attack in attacks() {
+        let files = (attack.make)(4 << 20);
+        for (name, ask) in ASKING {
+            let (_, most) = most_bytes(|| ask(&files));
+            let limit = RATIO * files.bytes() + LITTLE;
+            assert!(most <= limit, "{name}, {}: {most} bytes for {}", attack.name, files.bytes());
+        }
+    }
+}
+
+/// The least of some times: others use the machine too.
+fn least(mut run: impl FnMut()) -> Duration {
+    let time = |_| {
+        let start = Instant::now();
+        run();
+        start.elapsed()
+    };
+    (0..4).map(time).min().unwrap()
+}
+
+/// An input of eight times the size takes eight times as long, where the square would be 64.
+#[test]
+fn time_grows_with_the_files_size() {
+    const FACTOR: usize = 8;
+    const TOLERATED: u32 = 3 * FACTOR as u32;
+    let _alone = alone();
+    for attack in attacks() {
+        let (small, large) = ((attack.make)(64 << 10), (attack.make)(FACTOR * (64 << 10)));
+        for (name, ask) in ASKING {
+            let few = least(|| drop(ask(&small))).max(Duration::from_micros(300));
+            let many = least(|| drop(ask(&large)));
+            assert!(many < few * TOLERATED, "{name}, {}: {few:?}, then {many:?}", attack.name);
+        }
+    }
+}
+
+#[test]
+fn there_may_be_a_million_symbols_and_sixty_thousand_sections() {
+    let _others = beside_others();
+    let attack = |name: &str| attacks().find(|attack| attack.name == name).unwrap().make;
+    let files = attack("symbols")(36_000_000);
+    let report = files.validate();
+    assert!(report.is_valid(), "{:?}", report.findings);
+    assert_eq!(report.object.unwrap().kernels.len(), 1_000_000);
+
+    let sections = attack("sections");
+    let files = sections(70 * 60_000);
+    let report = files.validate();
+    assert!(report.is_valid(), "{:?}", report.findings);
+    assert_eq!(report.object.unwrap().sections, 60_004);
+
+    // More than a header can count: ELF has another place for their number, the Ascend runtime does not look there.
+    let files = sections(70 * 100_000);
+    let report = files.validate();
+    let codes: Vec<Code> = report.errors().map(|finding| finding.code()).collect();
+    assert_eq!((codes, report.object.unwrap().sections), (vec![Code::NO_SECTIONS], 100_004));
+}

@@ -1,0 +1,62 @@
+//! Every code is found by some test, or there is a reason why none here can.
+
+use std::collections::BTreeSet;
+
+use opbuild_testkit::patch::{bytes_of, get, put, section_named, symbol, symbol_named};
+use opbuild_validator::{Code, RULES, examine, validate};
+use serde_json::json;
+
+use crate::table::base;
+use crate::tables;
+
+/// Codes of what is found beside the two files. Whoever looks at files adds them, and tests them.
+const OF_FILES: [Code; 4] = [Code::FILE_NAME, Code::NO_OBJECT, Code::ALONE, Code::PART];
+
+/// Codes of the other readers, which only `examine` asks: see the tests below.
+const OF_EXAMINE: [Code; 4] = [Code::SECOND_PARSER, Code::FE_REFUSES, Code::FE_LINT, Code::MINDSPORE_LINT];
+
+/// Two parsers that disagree on a file that both can read: none is known.
+const UNKNOWN: [Code; 1] = [Code::DISAGREE];
+
+#[test]
+fn every_code_is_found_somewhere() {
+    let elsewhere = OF_FILES.into_iter().chain(OF_EXAMINE).chain(UNKNOWN);
+    let found: BTreeSet<Code> =
+        tables().flat_map(|mutation| mutation.codes).copied().chain(elsewhere).collect();
+    let missing: Vec<Code> =
+        RULES.iter().map(|rule| rule.code).filter(|code| !found.contains(code)).collect();
+    assert_eq!(missing, []);
+}
+
+#[test]
+fn the_second_parser_reads_only_text() {
+    let (pair, expect) = base("910B vector");
+    let pair = pair.with_object(|object| {
+        let name = get(object, symbol_named(object, "g_vecTPipePtr") + symbol::NAME, 4);
+        let strings = bytes_of(object, section_named(object, ".strtab")).start;
+        put(object, strings + name, [0xff]);
+    });
+    let report = examine(&pair.json, &pair.object, &expect);
+    assert!(report.is_valid() && report.find(Code::SECOND_PARSER).is_some(), "{:?}", report.findings);
+    assert!(report.agreement.is_none());
+    assert_eq!(validate(&pair.json, &pair.object, &expect).findings, []);
+}
+
+/// What one of the vendor's readers trips over, and nothing of ours does.
+#[test]
+fn the_vendors_readers_have_their_say() {
+    for (code, field, value) in [
+        (Code::FE_REFUSES, "taskRation", json!("half")),
+        (Code::FE_LINT, "coreType", json!("QuantumCore")),
+        (Code::MINDSPORE_LINT, "parameters", json!([null, 0])),
+    ] {
+        let (pair, expect) = base("910A static");
+        assert_eq!(examine(&pair.json, &pair.object, &expect).find(code), None, "{code}");
+        let pair = pair.with_field(field, value);
+        let report = examine(&pair.json, &pair.object, &expect);
+        assert!(report.find(code).is_some(), "{code}: {:?}", report.findings);
+        assert!(report.is_valid(), "{:?}", report.findings);
+        // On the path of a build nobody asks them.
+        assert_eq!(validate(&pair.json, &pair.object, &expect).findings, []);
+    }
+}

@@ -1,0 +1,93 @@
+//! Good kernels of every kind are accepted; broken in one place, each is refused or graded by the code of its flaw.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests are functions without the attribute")]
+
+mod codes;
+mod described;
+mod device;
+mod object;
+mod table;
+
+use std::collections::BTreeSet;
+
+use opbuild_validator::{Code, Report, Severity, examine, examine_object, validate};
+use table::{Change, Mutation, base, kinds, notes_of};
+
+fn codes(report: &Report) -> BTreeSet<Code> {
+    report.findings.iter().map(|finding| finding.code()).collect()
+}
+
+fn tables() -> impl Iterator<Item = &'static Mutation> {
+    object::FILE
+        .iter()
+        .chain(object::TABLES)
+        .chain(device::LAYOUT)
+        .chain(device::METADATA)
+        .chain(described::FIELDS)
+}
+
+#[test]
+fn good_kernels_are_accepted() {
+    for kind in kinds() {
+        let (pair, expect) = base(kind);
+        let report = examine(&pair.json, &pair.object, &expect);
+        assert!(report.is_valid(), "{kind}: {:?}", report.findings);
+        assert!(report.worst() <= Some(Severity::Note), "{kind}: {:?}", report.findings);
+        assert!(report.agreement.is_some(), "{kind}");
+        assert_eq!(
+            codes(&validate(&pair.json, &pair.object, &expect)),
+            notes_of(kind).into_iter().collect(),
+            "{kind}"
+        );
+        assert_eq!(codes(&examine_object(&pair.object)), BTreeSet::new(), "{kind}");
+    }
+}
+
+#[test]
+fn each_flaw_has_its_code() {
+    let mut wrong = String::new();
+    for mutation in tables() {
+        let (pair, expect) = base(mutation.of);
+        let broken = mutation.apply(pair.clone());
+        assert_ne!(broken, pair, "{}: {}: nothing is changed", mutation.of, mutation.name);
+        let report = validate(&broken.json, &broken.object, &expect);
+        // Exactly these: what is graded is neither hidden by what else is found, nor does it bring on more.
+        let expected: BTreeSet<Code> = mutation.codes.iter().copied().chain(notes_of(mutation.of)).collect();
+        if codes(&report) != expected {
+            let list =
+                |codes: &BTreeSet<Code>| codes.iter().map(Code::to_string).collect::<Vec<_>>().join(" ");
+            let (expected, found) = (list(&expected), list(&codes(&report)));
+            wrong += &format!("{}: {}: expected {expected}, found {found}\n", mutation.of, mutation.name);
+            report.findings.iter().for_each(|finding| wrong += &format!("    {finding}\n"));
+        }
+        let is_error = |code: &Code| code.rule().severity == Severity::Error;
+        assert_eq!(report.is_valid(), !codes(&report).iter().any(is_error), "{}", mutation.name);
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// Whoever changes an object and not its digest is found out, whatever else is wrong.
+#[test]
+fn a_changed_object_is_not_the_one_described() {
+    for mutation in tables() {
+        let Change::Object(change) = mutation.change else { continue };
+        let (pair, expect) = base(mutation.of);
+        let mut object = pair.object.clone();
+        change(&mut object);
+        let report = validate(&pair.json, &object, &expect);
+        assert!(report.find(Code::SHA256).is_some() && !report.is_valid(), "{}", mutation.name);
+    }
+}
+
+/// The second parser, which reads what the first has read, has no other opinion on any of these.
+#[test]
+fn two_parsers_agree_on_every_flaw() {
+    for mutation in tables() {
+        let (pair, expect) = base(mutation.of);
+        let broken = mutation.apply(pair);
+        let report = examine(&broken.json, &broken.object, &expect);
+        for code in [Code::DISAGREE, Code::SECOND_PARSER] {
+            assert_eq!(report.find(code), None, "{}: {}", mutation.of, mutation.name);
+        }
+    }
+}
