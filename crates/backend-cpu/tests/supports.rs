@@ -114,7 +114,7 @@ fn operators_that_do_not_fit_the_table_are_refused() {
     let outputs = but(add(), |job| job.ops[0].outputs.clear());
     assert!(matches!(invalid(outputs), OpsError::Count { what: "outputs", .. }));
     let absent = but(add(), |job| {
-        job.ops[0].inputs[1] = Arg::Absent(Absent { param_type: "optional".into(), extra: Extra::new() });
+        job.ops[0].inputs[1] = Arg::Absent(Absent { param_type: None, extra: Extra::new() });
     });
     assert!(matches!(invalid(absent), OpsError::Port { name: "x2", .. }));
     let misfit = but(add(), |job| {

@@ -2,7 +2,7 @@
 
 use opbuild::{Explanation, Fate, Nearest};
 use opbuild_backend::Cancel;
-use opbuild_descriptor::Diff;
+use opbuild_descriptor::{BuildSpec, Diff, EffectiveSpec};
 use opbuild_digest::PartChange;
 use serde_json::{Value, json};
 
@@ -46,13 +46,20 @@ fn compare(args: &ExplainArgs, other: &std::path::Path, output: &Output) -> anyh
         anyhow::bail!("--against takes one input, found {}", counted(args.inputs.len(), "input"));
     };
     let (old, new) = (input::read_descriptor(other)?, input::read_descriptor(input)?);
-    let diff = Diff::of_jobs(&old.job, &new.job);
-    let text = match diff.is_empty() {
-        true => "the jobs are the same\n".to_owned(),
-        false => diff.changes.iter().map(|change| format!("{}\n", one_line(&change.to_string()))).collect(),
-    };
-    output.result(&text, &json!({ "job": changes(&diff) }))?;
+    let job = Diff::of_jobs(&old.job, &new.job);
+    let spec = Diff::of_specs(&as_said(&old.spec), &as_said(&new.spec));
+    let mut text = if job.is_empty() { "the jobs are the same\n".to_owned() } else { String::new() };
+    for change in job.changes.iter().chain(&spec.changes) {
+        text.push_str(&format!("{}\n", one_line(&change.to_string())));
+    }
+    output.result(&text, &json!({ "job": changes(&job), "spec": changes(&spec) }))?;
     Ok(Verdict::Good)
+}
+
+/// A spec as its descriptor has it: what of that counts, and what an option is if it is not said, is the backend's word.
+fn as_said(spec: &BuildSpec) -> EffectiveSpec {
+    let options = spec.options.keys().filter_map(|name| Some((name.clone(), spec.option(name)?)));
+    EffectiveSpec { target: spec.target.clone(), options: options.collect(), debug: false }
 }
 
 fn changes(diff: &Diff) -> Value {

@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use opbuild_descriptor::{
-    Arg, Descriptor, Generation, KernelName, MAX_INFO_BYTES, Tensor, VendorName, read_info,
-};
+use opbuild_descriptor::{MAX_INFO_BYTES, read_info};
 use opbuild_digest::Digest;
 use opbuild_store::{Entry, MAX_ENTRY_BYTES};
 use opbuild_validator::{Code, Report};
@@ -13,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::args::InspectArgs;
 use crate::input::read_file;
+use crate::inspect_info;
 use crate::inspect_kernel;
 use crate::output::{Output, Verdict, chain, one_line};
 use crate::pairs::{Judged, judge, judge_alone, judge_bytes};
@@ -23,7 +22,7 @@ pub(crate) struct Found {
     kind: &'static str,
     fields: Vec<(String, String)>,
     /// What keeps it from being read.
-    problems: Vec<String>,
+    pub(crate) problems: Vec<String>,
     /// What the validator says, if it is a kernel.
     report: Option<Report>,
 }
@@ -79,7 +78,7 @@ fn look(path: &Path) -> anyhow::Result<Found> {
     match extension.as_ref() {
         "info" => {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-            Ok(info(&read_file(path, MAX_INFO_BYTES)?, &stem))
+            Ok(inspect_info::info(&read_file(path, MAX_INFO_BYTES)?, &stem))
         }
         "json" => {
             let mut judged = first(judge(path, None)?)?;
@@ -102,96 +101,6 @@ fn look(path: &Path) -> anyhow::Result<Found> {
 /// The first of what a file belongs to: a master comes before its parts, and AKG's shared object before the other.
 fn first(judged: Vec<Judged>) -> anyhow::Result<Judged> {
     judged.into_iter().next().context("a file is at least one kernel")
-}
-
-/// A descriptor, from a file that is called `stem`.
-fn info(bytes: &[u8], stem: &str) -> Found {
-    let mut found = Found::new("operator descriptor");
-    match read_info(bytes) {
-        Err(error) => found.problems.push(error.to_string()),
-        Ok(descriptor) => {
-            describe(&mut found, &descriptor);
-            names(&mut found, &descriptor, stem);
-        }
-    }
-    found
-}
-
-/// The names that frameworks give to the kernel, and whose name the file and the kernel bear.
-fn names(found: &mut Found, descriptor: &Descriptor, stem: &str) {
-    let borne = descriptor.envelope.fusion_op_name.as_str();
-    for (what, name) in [("kernel name is", borne), ("file name is", stem)] {
-        if !name.is_empty() {
-            found.field(what, whose(descriptor, name));
-        }
-    }
-    for generation in Generation::ALL {
-        let name = KernelName::mindspore(descriptor, generation, descriptor.device_id());
-        let name = name.map_or_else(|error| format!("none: {error}"), |name| name.to_string());
-        found.field(format!("name of {}", generation.versions()), name);
-    }
-}
-
-/// Who gave the name, as far as can be told.
-fn whose(descriptor: &Descriptor, name: &str) -> String {
-    match (descriptor.named_by(name), VendorName::parse(name)) {
-        (Some(generation), _) => format!("that of {generation}"),
-        (None, Some(VendorName::Cann { .. })) => {
-            "one of CANN, which hashes more than a descriptor says".to_owned()
-        }
-        (None, Some(form)) => format!("{form}, but of another descriptor: this one was changed since"),
-        (None, None) => "of no known form".to_owned(),
-    }
-}
-
-fn describe(found: &mut Found, descriptor: &Descriptor) {
-    let Descriptor { job, spec, envelope } = descriptor;
-    if let Some(generation) = envelope.generation {
-        found.field("generation", generation);
-    }
-    found.field("target", &spec.target);
-    for (name, value) in [("node", &envelope.full_name), ("kernel name", &envelope.fusion_op_name)] {
-        if !value.is_empty() {
-            found.field(name, value);
-        }
-    }
-    found.field("job digest", job.digest());
-    for (at, op) in job.ops.iter().enumerate() {
-        let place = |what: &str| if job.ops.len() == 1 { what.to_owned() } else { format!("op {at} {what}") };
-        found.field(place("op type"), &op.op_type);
-        let module =
-            if op.module_name.is_empty() { String::new() } else { format!(" in {}", op.module_name) };
-        found.field(place("function"), format!("{}{module}", op.func_name));
-        for (at, arg) in op.inputs.iter().enumerate() {
-            let tensors: Vec<String> = arg.iter().map(|input| tensor(&input.tensor)).collect();
-            found.field(place(&format!("input {at}")), argument(arg, &tensors));
-        }
-        for attr in op.attrs.as_deref().unwrap_or_default() {
-            found.field(place(&format!("attribute {}", attr.name)), format!("{:?}", attr.value));
-        }
-        for (at, arg) in op.outputs.iter().enumerate() {
-            let tensors: Vec<String> = arg.iter().map(tensor).collect();
-            found.field(place(&format!("output {at}")), argument(arg, &tensors));
-        }
-    }
-    for (name, value) in spec.options.iter().filter(|(name, _)| spec.option(name).is_some()) {
-        found.field(format!("option {name}"), value);
-    }
-    for (name, value) in &job.extra {
-        found.field(format!("unknown field {name}"), value);
-    }
-}
-
-fn tensor(tensor: &Tensor) -> String {
-    format!("{} {} {:?}", tensor.dtype, tensor.format, tensor.shape)
-}
-
-fn argument<T>(arg: &Arg<T>, tensors: &[String]) -> String {
-    match arg {
-        Arg::One(_) => tensors.join(""),
-        Arg::Many(_) => format!("variadic: {}", tensors.join("; ")),
-        Arg::Absent(absent) => format!("absent ({})", absent.param_type),
-    }
 }
 
 /// A store entry, checked against the key that its name says.
@@ -221,7 +130,7 @@ fn entry(path: &Path, bytes: Vec<u8>) -> Found {
         Err(damage) => found.problems.push(damage.to_string()),
         Ok(Some(text)) => {
             if let Ok(descriptor) = read_info(text) {
-                describe(&mut found, &descriptor);
+                inspect_info::describe(&mut found, &descriptor);
             }
         }
         Ok(None) => {}

@@ -8,6 +8,7 @@ mod explain;
 mod feed;
 mod input;
 mod inspect;
+mod inspect_info;
 mod inspect_kernel;
 mod interrupt;
 mod model;

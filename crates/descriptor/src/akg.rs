@@ -3,15 +3,16 @@
 //! They have neither functions nor modules, and tell more of tensors than their shapes and types only where those are
 //! constants. Everything else in them is an unknown field, and counts, behind [`PREFIX`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Map, Value};
 
-use crate::desc::{AttrWords, read_attrs, stated, unlinked};
+use crate::desc::{AttrWords, listed_args, operator_type, read_attrs, stated, unlinked};
 use crate::fields::{At, Fault, Fields, ints, list, string, wrong};
+use crate::flags::OpFlags;
 use crate::ignored;
 use crate::info::{Descriptor, Generation};
-use crate::job::{Arg, ConstValue, Data, Extra, Input, Job, Op, OpFlags, SliceFields, Source, Tensor};
+use crate::job::{Arg, ConstValue, Data, Extra, Input, Job, Op, SliceFields, Source, Tensor};
 use crate::link::{Linked, SHARED_NAMES, link, place, sources};
 use crate::spec::{BuildSpec, DtypeFields, Envelope, OpLabels, TensorLabel};
 use crate::write;
@@ -39,12 +40,14 @@ pub(crate) fn read(document: Value) -> Result<Descriptor, Fault> {
     drop(names);
 
     let spec = read_spec(&mut top)?;
+    let mut left_out = BTreeSet::new();
     let envelope = Envelope {
         generation: Some(Generation::Akg),
-        fusion_op_name: top.opt("op", string)?.unwrap_or_default(),
+        fusion_op_name: top.text("op", &mut left_out)?,
         ignored: ignored::take(&mut top, Generation::Akg, ""),
         data: data_labels,
         ops: op_labels,
+        left_out,
         ..Envelope::default()
     };
     let mut extra: Extra = top.rest(PREFIX).collect();
@@ -84,9 +87,11 @@ fn read_op(value: Value, at: At<'_>) -> Result<(Op, OpLabels), Fault> {
     let mut fields = Fields::of(value, at)?;
     let mut labels =
         OpLabels { ignored: ignored::take(&mut fields, Generation::Akg, "op_desc[]"), ..OpLabels::default() };
-    let inputs = fields.req("input_desc", |value, at| groups(value, at, &mut labels.inputs))?;
+    let inputs = fields.req("input_desc", |value, at| {
+        listed_args(value, at, |item, at| read_tensor(item, at, &mut labels.inputs).map(Arg::One))
+    })?;
     let outputs = fields.req("output_desc", |value, at| list_of_tensors(value, at, &mut labels.outputs))?;
-    let op_type = fields.req("name", string)?;
+    let op_type = fields.req("name", operator_type)?;
     let op = Op {
         func_name: op_type.clone(),
         op_type,
@@ -99,19 +104,6 @@ fn read_op(value: Value, at: At<'_>) -> Result<(Op, OpLabels), Fault> {
         extra: fields.rest(PREFIX).collect(),
     };
     Ok((op, labels))
-}
-
-/// Inputs: each is a list of one tensor, or of those of a variadic group.
-fn groups(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Vec<Arg<Tensor>>, Fault> {
-    let Value::Array(items) = value else { return Err(wrong(at, "a list", &value)) };
-    let group = |(index, item)| {
-        let mut tensors = list_of_tensors(item, At::Item(&at, index), labels)?;
-        Ok(match (tensors.pop(), tensors.is_empty()) {
-            (Some(tensor), true) => Arg::One(tensor),
-            (last, _) => Arg::Many(tensors.into_iter().chain(last).collect()),
-        })
-    };
-    items.into_iter().enumerate().map(group).collect()
 }
 
 fn list_of_tensors(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Vec<Tensor>, Fault> {
@@ -163,7 +155,7 @@ pub(crate) fn write(descriptor: &Descriptor) -> Value {
     }
     map.extend(envelope.ignored.clone());
     write_spec(&mut map, spec);
-    map.insert("op".into(), envelope.fusion_op_name.as_str().into());
+    write::put_text(&mut map, "op", &envelope.fusion_op_name, &envelope.left_out);
 
     let data = job.data.iter().zip(data_labels.iter());
     let data = data.map(|(data, labels)| tensors(data.outputs.iter().flat_map(Arg::iter), &labels.outputs));

@@ -6,14 +6,19 @@ use crate::fields::{At, Fault, Fields, boolean, int, ints, is_whole, list, strin
 use crate::job::{Absent, Arg, Attr, AttrValue, ConstValue, Float, Input, SliceFields, Source, Tensor};
 use crate::spec::{DtypeFields, OpLabels, TensorLabel};
 
-/// Removes a field that only repeats others. One that says something of its own stays, and counts.
-pub(crate) fn take_twin(fields: &mut Fields<'_>, name: &str, derived: impl FnOnce() -> Value) -> bool {
-    let twin = fields.peek(name).is_some_and(|value| *value == derived());
-    if twin {
-        fields.raw(name);
+/// The attribute that says of the framework, not of the function, whether the output is the input.
+pub(crate) const IS_REF: &str = "isRef";
+
+/// The type of an operator. What is called `Data` computes nothing, and stands in files since r1.5 only.
+pub(crate) fn operator_type(value: Value, at: At<'_>) -> Result<String, Fault> {
+    match string(value, at)? {
+        data if data == DATA => Err(wrong(at, "the type of an operator", &data.into())),
+        op_type => Ok(op_type),
     }
-    twin
 }
+
+/// The type of what only brings tensors to operators.
+pub(crate) const DATA: &str = "Data";
 
 pub(crate) fn unlinked(arg: Arg<Tensor>) -> Arg<Input> {
     let input = |tensor| Input { tensor, source: Source::Free(0) };
@@ -24,38 +29,68 @@ pub(crate) fn unlinked(arg: Arg<Tensor>) -> Arg<Input> {
     }
 }
 
+/// Inputs or outputs since r1.5: a list at a position is a variadic group.
 pub(crate) fn args(
     value: Value,
     at: At<'_>,
     labels: &mut Vec<TensorLabel>,
 ) -> Result<Vec<Arg<Tensor>>, Fault> {
+    each(value, at, |item, at| match item {
+        Value::Array(items) => Ok(Arg::Many(group(items, at, |item, at| tensor(item, at, labels))?)),
+        item => tensor(item, at, labels),
+    })
+}
+
+/// Inputs or outputs before r1.5, and of AKG: every position is a list. One of a single tensor is that tensor, unless
+/// the tensor says that it is of a group.
+pub(crate) fn listed_args(
+    value: Value,
+    at: At<'_>,
+    mut one: impl FnMut(Value, At<'_>) -> Result<Arg<Tensor>, Fault>,
+) -> Result<Vec<Arg<Tensor>>, Fault> {
+    each(value, at, |item, at| {
+        let Value::Array(mut items) = item else { return Err(wrong(at, "a list of tensors", &item)) };
+        if items.len() == 1
+            && let Some(item) = items.pop()
+        {
+            return Ok(match one(item, At::Item(&at, 0))? {
+                Arg::One(tensor) if tensor.param_type == VARIADIC => Arg::Many(vec![tensor]),
+                single => single,
+            });
+        }
+        Ok(Arg::Many(group(items, at, &mut one)?))
+    })
+}
+
+/// The `param_type` of tensors of a variadic group.
+const VARIADIC: &str = "dynamic";
+
+fn each<T>(
+    value: Value,
+    at: At<'_>,
+    mut read: impl FnMut(Value, At<'_>) -> Result<T, Fault>,
+) -> Result<Vec<T>, Fault> {
     let Value::Array(items) = value else { return Err(wrong(at, "a list", &value)) };
-    let mut args = Vec::with_capacity(items.len());
-    for (index, item) in items.into_iter().enumerate() {
-        let at = At::Item(&at, index);
-        args.push(match item {
-            Value::Array(group) => {
-                let mut tensors = Vec::with_capacity(group.len());
-                for (index, item) in group.into_iter().enumerate() {
-                    let at = At::Item(&at, index);
-                    match tensor(item, at, labels)? {
-                        Arg::One(tensor) => tensors.push(tensor),
-                        _ => return Err(wrong(at, "a tensor that is there", &Value::from("an absent one"))),
-                    }
-                }
-                Arg::Many(tensors)
-            }
-            item => tensor(item, at, labels)?,
-        });
-    }
-    Ok(args)
+    items.into_iter().enumerate().map(|(index, item)| read(item, At::Item(&at, index))).collect()
+}
+
+/// A variadic group: none of its tensors is optional.
+fn group(
+    items: Vec<Value>,
+    at: At<'_>,
+    mut one: impl FnMut(Value, At<'_>) -> Result<Arg<Tensor>, Fault>,
+) -> Result<Vec<Tensor>, Fault> {
+    each(items.into(), at, |item, at| match one(item, at)? {
+        Arg::One(tensor) => Ok(tensor),
+        _ => Err(wrong(at, "a tensor that is there", &Value::from("an absent one"))),
+    })
 }
 
 pub(crate) fn tensor(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Arg<Tensor>, Fault> {
     let mut fields = Fields::of(value, at)?;
     if fields.peek("shape").and_then(Value::as_str) == Some("NULL") {
         return Ok(Arg::Absent(Absent {
-            param_type: fields.opt("param_type", string)?.unwrap_or_default(),
+            param_type: fields.opt("param_type", string)?,
             extra: fields.extra(),
         }));
     }

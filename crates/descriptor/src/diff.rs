@@ -8,26 +8,23 @@ use std::fmt::{self, Display, Write as _};
 
 use serde_json::Value;
 
-use crate::grisu;
+use crate::flags::ResolvedFlags;
 use crate::hash::{FloatBits, JsonNumber, is_placeholder, is_single};
 use crate::job::{
-    Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Input, Job, Op, OpFlags, SliceFields, Source,
-    Tensor, ranges,
+    Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Input, Job, Op, SliceFields, Tensor, ranges,
 };
+use crate::shown::{arg_shown, args_shown, cut, cut_pair, source_shown, tensor_shown};
 use crate::spec::EffectiveSpec;
 
 /// What stands for a value that is on one side only.
 const NOTHING: &str = "(none)";
-
-/// A value is shown up to this many characters.
-const SHOWN: usize = 200;
 
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Where, such as `ops[0].inputs[1].shape`.
     pub path: String,
-    /// What was there, cut to 200 characters.
+    /// What was there; of a long value, 200 characters around the first difference.
     pub old: String,
     /// What is there now.
     pub new: String,
@@ -98,11 +95,26 @@ struct Differ {
     changes: Vec<Change>,
     /// Numbers of free tensors say only which are equal: each side counts its own anew.
     free: [BTreeMap<usize, usize>; 2],
+    /// Whether each side has several operators.
+    fused: [bool; 2],
+    /// Every field is listed, of two sides that are one.
+    all: bool,
+}
+
+impl Job {
+    /// Every field that counts in the key, by its path, such as `ops[0].inputs[1].shape`, with its value: that of an
+    /// absent one is its default. Values are cut to 200 characters. Paths are those of a [`Diff`].
+    pub fn fields(&self) -> Vec<(String, String)> {
+        let mut differ = Differ { all: true, ..Differ::default() };
+        differ.job(self, self);
+        differ.changes.into_iter().map(|field| (field.path, field.old)).collect()
+    }
 }
 
 impl Differ {
     fn job(&mut self, old: &Job, new: &Job) {
         let [old, new] = [old, new].map(|Job { data, ops, l1_size, extra }| (data, ops, l1_size, extra));
+        self.fused = [old, new].map(|side| side.1.len() > 1);
         self.lists("data", old.0, new.0, Self::data, |data| args_shown(&data.outputs));
         self.lists("ops", old.1, new.1, Self::op, |op| op.op_type.clone());
         self.leaf("l1_size", old.2, new.2);
@@ -122,7 +134,9 @@ impl Differ {
         self.leaf("op_type", op_type, &new.op_type);
         self.leaf("func_name", func_name, &new.func_name);
         self.leaf("module_name", module_name, &new.module_name);
-        self.within("flags", |differ| differ.flags(flags, &new.flags));
+        let [old_fused, new_fused] = self.fused;
+        let (flags, new_flags) = (flags.resolved(old_fused), new.flags.resolved(new_fused));
+        self.within("flags", |differ| differ.flags(&flags, &new_flags));
         self.args("inputs", inputs, &new.inputs, Self::input, |input| tensor_shown(&input.tensor));
         self.args("outputs", outputs, &new.outputs, Self::tensor, tensor_shown);
         let [attrs, new_attrs] = [attrs, &new.attrs].map(|attrs| attrs.as_deref().unwrap_or_default());
@@ -130,8 +144,8 @@ impl Differ {
         self.extras(extra, &new.extra);
     }
 
-    fn flags(&mut self, old: &OpFlags, new: &OpFlags) {
-        let OpFlags {
+    fn flags(&mut self, old: &ResolvedFlags<'_>, new: &ResolvedFlags<'_>) {
+        let ResolvedFlags {
             build_type,
             dynamic_compile_static,
             is_dynamic_impl,
@@ -143,8 +157,7 @@ impl Differ {
         } = old;
         self.leaf("build_type", build_type, &new.build_type);
         self.leaf("dynamic_compile_static", dynamic_compile_static, &new.dynamic_compile_static);
-        let [old_impl, new_impl] = [is_dynamic_impl, &new.is_dynamic_impl].map(|flag| flag.unwrap_or(false));
-        self.leaf("is_dynamic_impl", &old_impl, &new_impl);
+        self.leaf("is_dynamic_impl", is_dynamic_impl, &new.is_dynamic_impl);
         self.leaf("int64_mode", int64_mode, &new.int64_mode);
         self.leaf("max_kernel_id", max_kernel_id, &new.max_kernel_id);
         self.leaf("miss_support_info", miss_support_info, &new.miss_support_info);
@@ -199,6 +212,7 @@ impl Differ {
                 let [old, new] = [old.1, new.1].map(|dtype| dtype.as_deref().unwrap_or_default());
                 self.leaf("dtype", &old, &new);
             }
+            (None, None) => {}
             (old, new) => {
                 let value = |side: Option<&ConstValue>| side.map(|constant| constant.value.to_string());
                 self.sides(value(old), value(new));
@@ -228,13 +242,14 @@ impl Differ {
 
     fn attr_value(&mut self, old: &AttrValue, new: &AttrValue, singles: [bool; 2]) {
         match (old, new) {
+            _ if self.all => self.sides(Some(old.to_string()), Some(new.to_string())),
             (AttrValue::List(old), AttrValue::List(new)) if old.len() == new.len() => {
                 for (index, (old, new)) in old.iter().zip(new).enumerate() {
                     self.within(index, |differ| differ.attr_value(old, new, singles));
                 }
             }
             _ if same_value(old, new, singles) => {}
-            _ => self.sides(Some(attr_shown(old)), Some(attr_shown(new))),
+            _ => self.sides(Some(old.to_string()), Some(new.to_string())),
         }
     }
 
@@ -257,8 +272,8 @@ impl Differ {
     }
 
     fn absent(&mut self, old: &Absent, new: &Absent) {
-        let [old, new] = [old, new].map(|Absent { param_type, extra }| {
-            let param_type = if param_type.is_empty() { "optional" } else { param_type };
+        let [old, new] = [old, new].map(|absent @ Absent { param_type: _, extra }| {
+            let param_type = absent.kind();
             let extra = extra.iter().filter(|(name, value)| !is_placeholder(name, value));
             (param_type, extra.map(|(name, value)| (name.clone(), value.clone())).collect::<Extra>())
         });
@@ -313,6 +328,7 @@ impl Differ {
 
     fn json(&mut self, old: Option<&Value>, new: Option<&Value>) {
         match (old, new) {
+            _ if self.all => self.sides(old.map(Value::to_string), new.map(Value::to_string)),
             (Some(Value::Object(old)), Some(Value::Object(new))) => {
                 let added = new.keys().filter(|name| !old.contains_key(*name));
                 for name in old.keys().chain(added) {
@@ -331,13 +347,13 @@ impl Differ {
     }
 
     fn leaf<T: PartialEq + Display + ?Sized>(&mut self, name: &str, old: &T, new: &T) {
-        if old != new {
+        if self.all || old != new {
             self.within(name, |differ| differ.change(old.to_string(), new.to_string()));
         }
     }
 
     fn shown<T: PartialEq + fmt::Debug + ?Sized>(&mut self, name: &str, old: &T, new: &T) {
-        if old != new {
+        if self.all || old != new {
             self.within(name, |differ| differ.change(format!("{old:?}"), format!("{new:?}")));
         }
     }
@@ -345,14 +361,18 @@ impl Differ {
     fn sides(&mut self, old: Option<impl ToString + PartialEq>, new: Option<impl ToString + PartialEq>) {
         let text = |side: Option<String>| side.unwrap_or_else(|| NOTHING.to_owned());
         let [old, new] = [old.map(|side| side.to_string()), new.map(|side| side.to_string())];
-        if old != new {
+        if self.all || old != new {
             self.change(text(old), text(new));
         }
     }
 
     fn change(&mut self, old: String, new: String) {
         let path = self.path.clone();
-        self.changes.push(Change { path, old: cut(old), new: cut(new) });
+        let [old, new] = match self.all {
+            true => [cut(&old), String::new()],
+            false => cut_pair(&old, &new),
+        };
+        self.changes.push(Change { path, old, new });
     }
 
     /// One step further on the path: a name, or an index.
@@ -391,57 +411,5 @@ fn same_value(old: &AttrValue, new: &AttrValue, [old_single, new_single]: [bool;
             FloatBits::of(old.value(), old_single) == FloatBits::of(new.value(), new_single)
         }
         (old, new) => old == new,
-    }
-}
-
-fn cut(text: String) -> String {
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
-    }
-}
-
-fn tensor_shown(tensor: &Tensor) -> String {
-    format!("{} {} {:?}", tensor.dtype, tensor.format, tensor.shape)
-}
-
-fn args_shown(args: &[Arg<Tensor>]) -> String {
-    args.iter().map(|arg| arg_shown(arg, tensor_shown)).collect::<Vec<_>>().join(", ")
-}
-
-fn arg_shown<T>(arg: &Arg<T>, show: impl Fn(&T) -> String) -> String {
-    match arg {
-        Arg::One(item) => show(item),
-        Arg::Many(items) => format!("variadic [{}]", items.iter().map(show).collect::<Vec<_>>().join(", ")),
-        Arg::Absent(_) => "not given".to_owned(),
-    }
-}
-
-fn attr_shown(value: &AttrValue) -> String {
-    match value {
-        AttrValue::Null => "null".to_owned(),
-        AttrValue::Bool(value) => value.to_string(),
-        AttrValue::Int(value) => value.to_string(),
-        // Only a program makes one that would fit the other type: it counts as another number.
-        AttrValue::UInt(value) if i64::try_from(*value).is_ok() => format!("{value} (unsigned)"),
-        AttrValue::UInt(value) => value.to_string(),
-        AttrValue::Float(float) if float.value().is_finite() => grisu::print(float.value()),
-        AttrValue::Float(float) if float.value().is_nan() => format!("NaN {:#x}", float.value().to_bits()),
-        AttrValue::Float(float) => float.value().to_string(),
-        AttrValue::Str(text) => format!("{text:?}"),
-        AttrValue::List(items) => {
-            format!("[{}]", items.iter().map(attr_shown).collect::<Vec<_>>().join(", "))
-        }
-    }
-}
-
-fn source_shown(source: Source, free: &mut BTreeMap<usize, usize>) -> String {
-    match source {
-        Source::Data { data, tensor } => format!("data[{data}].outputs[{tensor}]"),
-        Source::Op { op, output } => format!("ops[{op}].outputs[{output}]"),
-        Source::Free(number) => {
-            let next = free.len();
-            format!("outside {}", free.entry(number).or_insert(next))
-        }
     }
 }

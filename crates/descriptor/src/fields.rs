@@ -1,5 +1,6 @@
 //! Taking a JSON object apart, field by field, with errors that name the place.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::{Map, Number, Value};
@@ -45,6 +46,16 @@ fn with(mut steps: Vec<Step>, step: Step) -> Vec<Step> {
 pub(crate) enum Step {
     Field(String),
     Item(usize),
+}
+
+/// Steps as a path, cut to 200 characters.
+pub(crate) fn path(steps: &[Step]) -> String {
+    let path = steps.iter().fold(String::new(), |path, step| match step {
+        Step::Item(index) => format!("{path}[{index}]"),
+        Step::Field(name) if path.is_empty() => name.clone(),
+        Step::Field(name) => format!("{path}.{name}"),
+    });
+    path.chars().take(200).collect()
 }
 
 /// Why a document is no descriptor, and where; the reader of the bytes adds line and column.
@@ -103,6 +114,19 @@ impl<'a> Fields<'a> {
         read: impl FnOnce(Value, At<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         self.opt(name, read)?.ok_or_else(|| missing(self.at, name))
+    }
+
+    /// A text that frameworks always write; one that is not there is empty, and noted in `left_out`.
+    pub(crate) fn text(
+        &mut self,
+        name: &'static str,
+        left_out: &mut BTreeSet<&'static str>,
+    ) -> Result<String, Fault> {
+        let text = self.opt(name, string)?;
+        if text.is_none() {
+            left_out.insert(name);
+        }
+        Ok(text.unwrap_or_default())
     }
 
     /// What was not taken, its names behind `prefix`.

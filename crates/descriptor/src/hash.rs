@@ -10,9 +10,9 @@ use opbuild_digest::{Digest, Hasher};
 use serde_json::{Number, Value};
 
 use crate::fields::{is_whole, whole};
+use crate::flags::ResolvedFlags;
 use crate::job::{
-    Absent, Arg, Attr, AttrValue, ConstValue, Data, Input, Job, Op, OpFlags, SliceFields, Source, Tensor,
-    ranges,
+    Absent, Arg, Attr, AttrValue, ConstValue, Data, Input, Job, Op, SliceFields, Source, Tensor, ranges,
 };
 
 impl Job {
@@ -28,20 +28,21 @@ impl Job {
         hasher.list(ops.len());
         // Numbers of free tensors say only which are equal: they are counted anew.
         let mut free = BTreeMap::new();
-        ops.iter().for_each(|op| hash_op(&mut hasher, op, &mut free));
+        let fused = ops.len() > 1;
+        ops.iter().for_each(|op| hash_op(&mut hasher, op, fused, &mut free));
         hasher.i64(*l1_size);
         hash_extra(&mut hasher, extra);
         hasher.finish()
     }
 }
 
-fn hash_op(hasher: &mut Hasher, op: &Op, free: &mut BTreeMap<usize, usize>) {
+fn hash_op(hasher: &mut Hasher, op: &Op, fused: bool, free: &mut BTreeMap<usize, usize>) {
     // module_path is an install folder: what is found there counts as op sources.
     let Op { op_type, func_name, module_name, module_path: _, flags, inputs, outputs, attrs, extra } = op;
     hasher.str(op_type);
     hasher.str(func_name);
     hasher.str(module_name);
-    hash_flags(hasher, flags);
+    hash_flags(hasher, &flags.resolved(fused));
     hash_args(hasher, inputs, |hasher, Input { tensor, source }| {
         hash_tensor(hasher, tensor);
         hash_source(hasher, *source, free);
@@ -53,8 +54,8 @@ fn hash_op(hasher: &mut Hasher, op: &Op, free: &mut BTreeMap<usize, usize>) {
     hash_extra(hasher, extra);
 }
 
-fn hash_flags(hasher: &mut Hasher, flags: &OpFlags) {
-    let OpFlags {
+fn hash_flags(hasher: &mut Hasher, flags: &ResolvedFlags<'_>) {
+    let ResolvedFlags {
         build_type,
         dynamic_compile_static,
         is_dynamic_impl,
@@ -66,7 +67,7 @@ fn hash_flags(hasher: &mut Hasher, flags: &OpFlags) {
     } = flags;
     hasher.str(build_type);
     hasher.bool(*dynamic_compile_static);
-    hasher.bool(is_dynamic_impl.unwrap_or(false));
+    hasher.bool(*is_dynamic_impl);
     hasher.bool(*int64_mode);
     hasher.i64(*max_kernel_id);
     hasher.str(miss_support_info);
@@ -87,9 +88,9 @@ fn hash_args<T>(hasher: &mut Hasher, args: &[Arg<T>], mut hash: impl FnMut(&mut 
                 hasher.list(items.len());
                 items.iter().for_each(|item| hash(hasher, item));
             }
-            Arg::Absent(Absent { param_type, extra }) => {
+            Arg::Absent(absent @ Absent { param_type: _, extra }) => {
                 hasher.str("absent");
-                hasher.str(if param_type.is_empty() { "optional" } else { param_type });
+                hasher.str(absent.kind());
                 hash_extra(hasher, extra.iter().filter(|(name, value)| !is_placeholder(name, value)));
             }
         }

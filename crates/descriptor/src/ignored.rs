@@ -34,7 +34,7 @@ const fn row(
 
 const R1_2: &[Generation] = &[Generation::R1_2];
 const WITH_SOC_INFO: &[Generation] =
-    &[Generation::R1_2, Generation::R1_5, Generation::R1_6, Generation::R2_1];
+    &[Generation::R1_2, Generation::R1_5, Generation::R1_6, Generation::R1_7, Generation::R2_1];
 const AKG: &[Generation] = &[Generation::Akg];
 
 /// Every field that is ignored, besides those that have a place of their own in [`Envelope`](crate::Envelope).

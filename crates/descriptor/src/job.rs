@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::flags::OpFlags;
+
 /// Fields that this version gives no meaning. They count in the key.
 pub type Extra = BTreeMap<String, Value>;
 
@@ -55,42 +57,6 @@ pub struct Op {
     pub extra: Extra,
 }
 
-/// How an operator is compiled. `Default` is what a framework writes for a plain static operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpFlags {
-    /// `accurately_build` or `fuzzily_build`.
-    pub build_type: String,
-    /// Compile a dynamic implementation for these static shapes.
-    pub dynamic_compile_static: bool,
-    /// A dynamic implementation is used; written by newer versions only, absent means false.
-    pub is_dynamic_impl: Option<bool>,
-    /// 64-bit addressing.
-    pub int64_mode: bool,
-    /// Bound for fuzzy builds.
-    pub max_kernel_id: i64,
-    /// State of fuzzy builds.
-    pub miss_support_info: String,
-    /// Fusion pattern, such as `Opaque` or `ElemWise`.
-    pub pattern: String,
-    /// Some shape is not known before the launch.
-    pub unknown_shape: bool,
-}
-
-impl Default for OpFlags {
-    fn default() -> Self {
-        Self {
-            build_type: "accurately_build".into(),
-            dynamic_compile_static: false,
-            is_dynamic_impl: None,
-            int64_mode: false,
-            max_kernel_id: 10,
-            miss_support_info: String::new(),
-            pattern: "Opaque".into(),
-            unknown_shape: false,
-        }
-    }
-}
-
 /// A position in an operator's inputs or outputs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arg<T> {
@@ -122,7 +88,7 @@ impl<T> Arg<T> {
     }
 
     /// Whether nothing is given here.
-    pub const fn is_absent(&self) -> bool {
+    pub(crate) const fn is_absent(&self) -> bool {
         matches!(self, Self::Absent(_))
     }
 }
@@ -130,10 +96,17 @@ impl<T> Arg<T> {
 /// What a descriptor says of an optional tensor that is not given.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Absent {
-    /// `optional`, as a rule; empty, which means the same, in fused jobs.
-    pub param_type: String,
+    /// `optional`, as a rule; not said, which means the same, in fused jobs.
+    pub param_type: Option<String>,
     /// Everything else in the description, its name and the placeholder values included.
     pub extra: Extra,
+}
+
+impl Absent {
+    /// `param_type` as it counts.
+    pub(crate) fn kind(&self) -> &str {
+        self.param_type.as_deref().filter(|kind| !kind.is_empty()).unwrap_or("optional")
+    }
 }
 
 /// An operator's input.

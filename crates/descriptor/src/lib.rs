@@ -32,8 +32,10 @@ mod desc;
 mod diff;
 mod dump;
 mod fields;
+mod flags;
 mod fuzz;
 mod grisu;
+mod guard;
 mod hash;
 mod ignored;
 mod info;
@@ -46,22 +48,26 @@ mod name;
 mod op_info;
 mod powers;
 mod read;
+mod shown;
 mod spec;
 mod spell;
+mod twin;
 mod vendor;
 mod write;
 
 pub use borne::VendorName;
 pub use diff::{Change, Diff};
+pub use flags::OpFlags;
 #[doc(hidden)]
 pub use fuzz::fuzz;
 pub use ignored::{IGNORED_FIELDS, IgnoredField};
 pub use info::{Descriptor, Generation, InfoError, MAX_INFO_BYTES, read_info, write_info};
 pub use job::{
-    Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Float, Input, Job, Op, OpFlags, SliceFields,
-    Source, Tensor,
+    Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Float, Input, Job, Op, SliceFields, Source, Tensor,
 };
 pub use key::{KEY_SCHEMA, Key, KeyParts};
 pub use name::KernelName;
-pub use spec::{BuildSpec, DtypeFields, EffectiveSpec, Envelope, OpLabels, TensorLabel};
+pub use spec::{
+    AttrTwin, BuildSpec, DtypeFields, EffectiveSpec, Envelope, OpLabels, OutputTwin, TensorLabel,
+};
 pub use vendor::NameError;

@@ -7,6 +7,11 @@ use crate::fields::Step;
 pub(crate) fn locate(json: &[u8], steps: &[Step]) -> (usize, usize) {
     let mut scanner = Scanner { json, at: 0 };
     let offset = scanner.find(steps).unwrap_or(0);
+    position(json, offset)
+}
+
+/// Line and column, from 1, of the byte at `offset`.
+pub(crate) fn position(json: &[u8], offset: usize) -> (usize, usize) {
     let before = &json[..offset.min(json.len())];
     let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
     let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;

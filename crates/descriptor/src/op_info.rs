@@ -5,14 +5,15 @@
 
 use serde_json::{Map, Value};
 
-use crate::desc::{AttrWords, read_attrs, take_twin, tensor, unlinked};
-use crate::fields::{At, Fault, Fields, boolean, string, wrong};
+use crate::desc::{AttrWords, listed_args, operator_type, read_attrs, tensor, unlinked};
+use crate::fields::{At, Fault, Fields, boolean, string};
+use crate::flags::OpFlags;
 use crate::ignored;
 use crate::info::{Descriptor, Generation};
-use crate::job::{Absent, Arg, Data, Extra, Input, Job, Op, OpFlags, Source, Tensor};
+use crate::job::{Absent, Arg, Data, Extra, Input, Job, Op, Source, Tensor};
 use crate::read;
 use crate::spec::{BuildSpec, DtypeFields, Envelope, OpLabels, TensorLabel};
-use crate::write;
+use crate::{twin, write};
 
 /// Before the names of unknown fields, of the document and of `op_info`: they are not those of later versions.
 const PREFIX: &str = "op_info.";
@@ -32,16 +33,20 @@ pub(crate) fn read(document: Value, generation: Generation) -> Result<Descriptor
     envelope.soc_info = soc_info;
     let (op, labels) = top.req("op_info", |value, at| {
         let mut fields = Fields::of(value, at)?;
-        envelope.full_name = fields.opt("full_name", string)?.unwrap_or_default();
-        envelope.fusion_op_name = fields.opt("kernel_name", string)?.unwrap_or_default();
+        envelope.full_name = fields.text("full_name", &mut envelope.left_out)?;
+        envelope.fusion_op_name = fields.text("kernel_name", &mut envelope.left_out)?;
         // A target that only repeats the other is no second one.
-        if fields.peek("socVersion").is_some_and(|soc| *soc == spec.target.as_str()) {
-            fields.raw("socVersion");
+        match fields.peek("socVersion") {
+            Some(soc) if *soc == spec.target.as_str() => _ = fields.raw("socVersion"),
+            Some(_) => {}
+            None => _ = envelope.left_out.insert("socVersion"),
         }
         read_op(fields, generation)
     })?;
-    if top.peek("platform").is_some_and(|platform| platform == PLATFORM) {
-        top.raw("platform");
+    match top.peek("platform") {
+        Some(platform) if platform == PLATFORM => _ = top.raw("platform"),
+        Some(_) => {}
+        None => _ = envelope.left_out.insert("platform"),
     }
     envelope.ignored = ignored::take(&mut top, generation, "");
     Ok(finish(op, labels, spec, envelope, top.rest(PREFIX).collect()))
@@ -53,18 +58,14 @@ fn read_op(mut fields: Fields<'_>, generation: Generation) -> Result<(Op, OpLabe
     let inputs = fields.req("inputs", |value, at| groups(value, at, &mut labels.inputs))?;
     let outputs = fields.req("outputs", |value, at| groups(value, at, &mut labels.outputs))?;
     let attrs = read_attrs(&mut fields, &AttrWords::MINDSPORE, &mut labels)?;
-    labels.attr_desc =
-        take_twin(&mut fields, "attr_desc", || write::attr_desc(attrs.as_deref().unwrap_or_default()));
+    labels.attr_desc = twin::take_attrs(&mut fields, attrs.as_deref());
     let func_name = fields.req("name", string)?;
-    let flags = OpFlags {
-        unknown_shape: fields.opt("is_dynamic_shape", boolean)?.unwrap_or(false),
-        ..OpFlags::default()
-    };
+    let flags = OpFlags { unknown_shape: fields.opt("is_dynamic_shape", boolean)?, ..OpFlags::default() };
     // r1.0 and r1.1 write neither type nor module. The module follows from the function; the type cannot be known.
     let (op_type, module_name, module_path) = match generation {
         Generation::R1_0 => (String::new(), module_of(&func_name), None),
         _ => (
-            fields.req("Type", string)?,
+            fields.req("Type", operator_type)?,
             fields.req("module_name", string)?,
             fields.opt("py_module_path", string)?,
         ),
@@ -116,42 +117,15 @@ fn feed(inputs: &mut [Input], data: usize, outputs: &mut Vec<Arg<Tensor>>) {
     }
 }
 
-/// Inputs or outputs: each is a list of one tensor, or of those of a variadic group.
 fn groups(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Vec<Arg<Tensor>>, Fault> {
-    let Value::Array(items) = value else { return Err(wrong(at, "a list", &value)) };
-    let groups = items.into_iter().enumerate();
-    groups.map(|(index, item)| group(item, At::Item(&at, index), labels)).collect()
-}
-
-fn group(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Arg<Tensor>, Fault> {
-    let mut args = match value {
-        Value::Array(items) => items.into_iter().enumerate(),
-        other => return Err(wrong(at, "a list of tensors", &other)),
-    };
-    let mut one = |(index, item)| argument(item, At::Item(&at, index), labels);
-    if args.len() == 1
-        && let Some(item) = args.next()
-    {
-        return one(item);
-    }
-    let mut tensors = Vec::with_capacity(args.len());
-    for (index, item) in args {
-        match one((index, item))? {
-            Arg::One(tensor) => tensors.push(tensor),
-            _ => {
-                let found = Value::from("an absent one");
-                return Err(wrong(At::Item(&at, index), "a tensor that is there", &found));
-            }
-        }
-    }
-    Ok(Arg::Many(tensors))
+    listed_args(value, at, |item, at| argument(item, at, labels))
 }
 
 /// A tensor. Unlike later versions, these do not say `NULL` of one that is not given: it just has no shape.
 fn argument(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Arg<Tensor>, Fault> {
     if value.get("shape").is_none() && value.get("valid") == Some(&Value::Bool(false)) {
         let mut fields = Fields::of(value, at)?;
-        let param_type = fields.opt("param_type", string)?.unwrap_or_default();
+        let param_type = fields.opt("param_type", string)?;
         return Ok(Arg::Absent(Absent { param_type, extra: fields.extra() }));
     }
     tensor(value, at, labels)
@@ -162,28 +136,31 @@ pub(crate) fn write(descriptor: &Descriptor) -> Value {
     let Descriptor { job, spec, envelope } = descriptor;
     let (_, labels) = write::labels(job, envelope);
     let Some((op, labels)) = job.ops.first().zip(labels.first()) else { return Value::Null };
-    let mut op_info = op_info(op, labels);
-    let soc = |map: &mut Map<String, Value>| {
-        map.entry("socVersion").or_insert_with(|| spec.target.as_str().into());
-    };
-    soc(&mut op_info);
+    let mut op_info = op_info(op, labels, spec, envelope);
     if envelope.generation == Some(Generation::R1_0) {
         return Value::Object(op_info);
     }
     put_r1_2(&mut op_info, op);
-    op_info.insert("full_name".into(), envelope.full_name.as_str().into());
-    op_info.insert("kernel_name".into(), envelope.fusion_op_name.as_str().into());
+    write::put_text(&mut op_info, "full_name", &envelope.full_name, &envelope.left_out);
+    write::put_text(&mut op_info, "kernel_name", &envelope.fusion_op_name, &envelope.left_out);
 
     let mut top = known(&job.extra);
     top.extend(envelope.ignored.clone());
-    top.entry("platform").or_insert_with(|| PLATFORM.into());
+    if !envelope.left_out.contains("platform") {
+        top.entry("platform").or_insert_with(|| PLATFORM.into());
+    }
     top.insert("SocInfo".into(), write::soc_info(spec, envelope));
     top.insert("op_info".into(), op_info.into());
     Value::Object(top)
 }
 
-/// What r1.0 and r1.1 write of an operator, and hash; its SoC is not there yet.
-pub(crate) fn op_info(op: &Op, labels: &OpLabels) -> Map<String, Value> {
+/// What r1.0 and r1.1 write of an operator, and hash.
+pub(crate) fn op_info(
+    op: &Op,
+    labels: &OpLabels,
+    spec: &BuildSpec,
+    envelope: &Envelope,
+) -> Map<String, Value> {
     // Flags that came later, and sources, have no place here.
     let Op { func_name, flags, inputs, outputs, attrs, extra, op_type: _, module_name: _, module_path: _ } =
         op;
@@ -193,14 +170,19 @@ pub(crate) fn op_info(op: &Op, labels: &OpLabels) -> Map<String, Value> {
         map.entry(name).or_insert(value);
     };
     put("name", func_name.as_str().into());
-    put("is_dynamic_shape", flags.unknown_shape.into());
+    if let Some(dynamic) = flags.unknown_shape {
+        put("is_dynamic_shape", dynamic.into());
+    }
+    if !envelope.left_out.contains("socVersion") {
+        put("socVersion", spec.target.as_str().into());
+    }
     put("inputs", grouped(inputs, &labels.inputs, |input: &Input| &input.tensor));
     put("outputs", grouped(outputs, &labels.outputs, |tensor| tensor));
     if let Some(attrs) = write::attr_list(attrs.as_deref(), labels, &AttrWords::MINDSPORE) {
         put("attrs", attrs);
     }
-    if labels.attr_desc {
-        put("attr_desc", write::attr_desc(attrs.as_deref().unwrap_or_default()));
+    if let Some(twin) = labels.attr_desc {
+        put(twin::ATTRS, twin::write_attrs(attrs.as_deref().unwrap_or_default(), twin));
     }
     map
 }

@@ -1,17 +1,18 @@
 //! The reader of `job_content` descriptors (MindSpore r1.5 and later).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::desc::{AttrWords, args, read_attrs, take_twin, unlinked};
+use crate::desc::{AttrWords, DATA, args, read_attrs, unlinked};
 use crate::fields::{At, Fault, Fields, boolean, int, list, string, strings, wrong};
+use crate::flags::OpFlags;
 use crate::ignored;
 use crate::info::{Descriptor, Generation};
-use crate::job::{Data, Extra, Job, Op, OpFlags};
+use crate::job::{Data, Extra, Job, Op};
 use crate::link::{Linked, SHARED_NAMES, link};
 use crate::spec::{BuildSpec, Envelope, OpLabels};
-use crate::write;
+use crate::twin;
 
 pub(crate) fn job_content(document: Value) -> Result<Descriptor, Fault> {
     let mut top = Fields::of(document, At::Root)?;
@@ -21,35 +22,49 @@ pub(crate) fn job_content(document: Value) -> Result<Descriptor, Fault> {
     let (spec, soc_info) = content.req("SocInfo", |value, at| soc_info(value, at, Generation::R2_1))?;
     let op_list = content.req("op_list", |value, at| list(value, at, read_item))?;
     let (mut data, mut ops) = (Vec::new(), Vec::with_capacity(op_list.len()));
-    for item in op_list {
+    let mut data_places = Vec::new();
+    for (place, item) in op_list.into_iter().enumerate() {
         match item {
-            Item::Data(item, labels) => data.push((item, labels)),
+            Item::Data(item, labels) => {
+                data.push((item, labels));
+                data_places.push(place);
+            }
             Item::Op(item, labels) => ops.push((*item, labels)),
         }
     }
     let Linked { data, ops, data_labels, op_labels, shared } = link(data, ops);
+    if data_places.last().is_none_or(|last| *last < data.len()) {
+        data_places.clear();
+    }
 
-    let envelope = Envelope {
+    let mut left_out = BTreeSet::new();
+    let mut envelope = Envelope {
         generation: Some(generation(&spec, &soc_info, &ops)),
-        job_type: top.opt("job_type", string)?.unwrap_or_default(),
+        job_type: top.text("job_type", &mut left_out)?,
         job_id: top.opt("job_id", int)?,
         source_id: top.opt("source_id", int)?,
-        full_name: content.opt("full_name", string)?.unwrap_or_default(),
-        fusion_op_name: content.opt("fusion_op_name", string)?.unwrap_or_default(),
-        graph_name: content.opt("graph_name", string)?.unwrap_or_default(),
+        full_name: content.text("full_name", &mut left_out)?,
+        fusion_op_name: content.text("fusion_op_name", &mut left_out)?,
+        graph_name: content.text("graph_name", &mut left_out)?,
         scope_id: content.opt("scope_id", int)?,
         soc_info,
         data: data_labels,
+        data_places,
         ops: op_labels,
         ignored: BTreeMap::new(),
+        left_out: BTreeSet::new(),
     };
-    let l1_size = content.opt("l1_size", int)?.unwrap_or(-1);
+    let l1_size = content.opt("l1_size", int)?;
+    if l1_size.is_none() {
+        left_out.insert("l1_size");
+    }
+    envelope.left_out = left_out;
     let mut extra = unknown(top)?;
     extra.extend(content.rest("job_content."));
     if !shared.is_empty() {
         extra.insert(SHARED_NAMES.into(), shared.into());
     }
-    Ok(Descriptor { job: Job { data, ops, l1_size, extra }, spec, envelope })
+    Ok(Descriptor { job: Job { data, ops, l1_size: l1_size.unwrap_or(-1), extra }, spec, envelope })
 }
 
 /// The unknown fields beside `job_content`.
@@ -71,7 +86,7 @@ fn generation(spec: &BuildSpec, soc_info: &BTreeMap<String, Value>, ops: &[Op]) 
     } else if soc_info.contains_key("kernel_meta_temp_dir")
         || ops.iter().any(|op| op.flags.is_dynamic_impl.is_some())
     {
-        Generation::R1_6
+        Generation::R1_7
     } else {
         Generation::R1_5
     }
@@ -90,10 +105,13 @@ pub(crate) fn soc_info(
     let target = fields.req("socVersion", string)?;
     let mut asked = ignored::take(&mut fields, generation, "SocInfo");
     let mut options = fields.extra();
-    if let Some(level) = options.get_mut("op_debug_level")
-        && matches!(level.as_str(), Some("3" | "4"))
-    {
-        asked.insert("op_debug_level".into(), std::mem::replace(level, "0".into()));
+    if let Some(level) = options.get_mut("op_debug_level") {
+        let built = match level {
+            Value::String(level) if ["3", "4"].contains(&level.as_str()) => Some("0".into()),
+            Value::Number(level) if matches!(level.as_u64(), Some(3 | 4)) => Some(0.into()),
+            _ => None,
+        };
+        asked.extend(built.map(|built| ("op_debug_level".to_owned(), std::mem::replace(level, built))));
     }
     Ok((BuildSpec { target, options }, asked))
 }
@@ -106,14 +124,16 @@ enum Item {
 
 fn read_item(value: Value, at: At<'_>) -> Result<Item, Fault> {
     let mut fields = Fields::of(value, at)?;
+    let mut left_out = BTreeSet::new();
     let labels = OpLabels {
-        name: fields.opt("name", string)?.unwrap_or_default(),
+        name: fields.text("name", &mut left_out)?,
         ori_name: fields.opt("ori_name", strings)?,
         op_name: fields.opt("op_name", string)?,
+        left_out,
         ..OpLabels::default()
     };
     match fields.req("type", string)? {
-        op_type if op_type == "Data" => read_data(fields, labels),
+        op_type if op_type == DATA => read_data(fields, labels),
         op_type => read_op(op_type, fields, labels),
     }
 }
@@ -128,21 +148,21 @@ fn read_op(op_type: String, mut fields: Fields<'_>, mut labels: OpLabels) -> Res
     let inputs = fields.opt("input_desc", |value, at| args(value, at, &mut labels.inputs))?;
     let outputs = fields.req("output_desc", |value, at| args(value, at, &mut labels.outputs))?;
     let attrs = read_attrs(&mut fields, &AttrWords::MINDSPORE, &mut labels)?;
-    labels.output_data_desc =
-        take_twin(&mut fields, "output_data_desc", || write::nameless(&outputs, &labels.outputs));
-    labels.attr_desc =
-        take_twin(&mut fields, "attr_desc", || write::attr_desc(attrs.as_deref().unwrap_or_default()));
+    labels.output_data_desc = twin::take_outputs(&mut fields, &outputs);
+    labels.attr_desc = twin::take_attrs(&mut fields, attrs.as_deref());
+    if inputs.is_none() {
+        labels.left_out.insert("input_desc");
+    }
 
-    let defaults = OpFlags::default();
     let flags = OpFlags {
-        build_type: fields.opt("build_type", string)?.unwrap_or(defaults.build_type),
-        dynamic_compile_static: fields.opt("dynamic_compile_static", boolean)?.unwrap_or(false),
+        build_type: fields.opt("build_type", string)?,
+        dynamic_compile_static: fields.opt("dynamic_compile_static", boolean)?,
         is_dynamic_impl: fields.opt("is_dynamic_impl", boolean)?,
-        int64_mode: fields.opt("int64mode", boolean)?.unwrap_or(false),
-        max_kernel_id: fields.opt("max_kernel_id", int)?.unwrap_or(defaults.max_kernel_id),
-        miss_support_info: fields.opt("miss_support_info", string)?.unwrap_or_default(),
-        pattern: fields.opt("pattern", string)?.unwrap_or(defaults.pattern),
-        unknown_shape: fields.opt("unknown_shape", boolean)?.unwrap_or(false),
+        int64_mode: fields.opt("int64mode", boolean)?,
+        max_kernel_id: fields.opt("max_kernel_id", int)?,
+        miss_support_info: fields.opt("miss_support_info", string)?,
+        pattern: fields.opt("pattern", string)?,
+        unknown_shape: fields.opt("unknown_shape", boolean)?,
     };
     let op = Op {
         op_type,

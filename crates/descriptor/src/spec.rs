@@ -1,6 +1,6 @@
 //! The build spec (for what a job is built) and the envelope (who asked).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use opbuild_digest::{Digest, Hasher};
 use serde_json::Value;
@@ -89,10 +89,14 @@ pub struct Envelope {
     pub soc_info: BTreeMap<String, Value>,
     /// Names of the `Data` ops and of their tensors, in the order of [`crate::Job::data`].
     pub data: Vec<OpLabels>,
+    /// Where among all ops of the file the `Data` ops stand; empty if they are the first.
+    pub data_places: Vec<usize>,
     /// Names of the operators and of their tensors, in the order of [`crate::Job::ops`].
     pub ops: Vec<OpLabels>,
     /// [`IGNORED_FIELDS`](crate::IGNORED_FIELDS) of the document, as written.
     pub ignored: BTreeMap<String, Value>,
+    /// Fields that frameworks always write, but the file does not have.
+    pub left_out: BTreeSet<&'static str>,
 }
 
 impl Envelope {
@@ -120,14 +124,34 @@ pub struct OpLabels {
     pub inputs: Vec<TensorLabel>,
     /// Output tensors, variadic groups opened.
     pub outputs: Vec<TensorLabel>,
-    /// The file repeats the outputs, nameless, as `output_data_desc`.
-    pub output_data_desc: bool,
-    /// The file repeats the attributes' values as `attr_desc`.
-    pub attr_desc: bool,
+    /// How the file repeats the outputs as `output_data_desc`, if it does.
+    pub output_data_desc: Option<OutputTwin>,
+    /// How the file repeats the attributes' values as `attr_desc`, if it does.
+    pub attr_desc: Option<AttrTwin>,
     /// The file says `null` where the attributes would stand.
     pub null_attrs: bool,
     /// [`IGNORED_FIELDS`](crate::IGNORED_FIELDS) of the operator, as written.
     pub ignored: BTreeMap<String, Value>,
+    /// Fields that frameworks always write, but the file does not have.
+    pub left_out: BTreeSet<&'static str>,
+}
+
+/// How a file repeats an operator's outputs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutputTwin {
+    /// Only single tensors that say their `ori_shape` are repeated.
+    pub described_only: bool,
+    /// How those that are repeated are spelled; they rarely have names.
+    pub labels: Vec<TensorLabel>,
+}
+
+/// How a file repeats the values of an operator's attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttrTwin {
+    /// Those that are given, without that of `isRef`, as before r2.1.
+    WithoutRef,
+    /// All that are given, as since r2.1.
+    All,
 }
 
 /// Name and spelling of one tensor.

@@ -7,7 +7,8 @@
 //! | r1.0, r1.1 | `{Type}_{H}_{D}` | `op_info` without `Type`, module and path |
 //! | r1.2 | `{Type}_{H}_{D}` | `op_info` without `Type`; then `SocInfo` without `socVersion` |
 //! | r1.5 | `{func}_{H}_{D}` | `op_list` |
-//! | r1.6 to r2.0 | `{func}_{H}_{D}` | `op_list` without `output_data_desc` |
+//! | r1.6 | `{func}_{H}_{D}` | `op_list` without `output_data_desc` |
+//! | r1.7 to r2.0 | `{func}_{H}_{D}` | the same, with `is_dynamic_impl` |
 //! | r2.1, r2.2 | `{func}_{H}_{D}` | the same; then `SocInfo` |
 //! | AKG | `{words}_{H}` | the composite, its target, its version |
 //!
@@ -51,6 +52,19 @@ pub enum NameError {
         generation: Generation,
         /// What cannot be spelled.
         what: &'static str,
+    },
+    /// Names since r2.1 hash the device and its folders.
+    #[error(
+        "the name that {generation} gives on device {asked} is not known: it hashes the device and its folders, and \
+         the descriptor says those of device {said}"
+    )]
+    OtherDevice {
+        /// Whose name was asked for.
+        generation: Generation,
+        /// The device that the descriptor says, cut to 80 characters.
+        said: String,
+        /// For which device it was asked for.
+        asked: u32,
     },
     /// The name hashes what the descriptor does not say.
     #[error(
@@ -107,20 +121,15 @@ impl KernelName {
         generation: Generation,
         device_id: u32,
     ) -> Result<Self, NameError> {
-        let number = number(descriptor, generation)?;
-        let ops = &descriptor.job.ops;
-        let name = match generation {
-            Generation::R1_0 | Generation::R1_2 => match ops.as_slice() {
-                [Op { op_type, .. }] if !op_type.is_empty() => format!("{op_type}_{number}_{device_id}"),
-                _ => return Err(NameError::NoType { number }),
-            },
-            Generation::R1_5 | Generation::R1_6 | Generation::R2_1 => {
-                let prefix = if ops.len() > 1 { "te_fusion_" } else { "" };
-                let funcs: Vec<&str> = ops.iter().map(|op| op.func_name.as_str()).collect();
-                format!("{prefix}{}_{number}_{device_id}", funcs.join("_"))
+        let number = number(descriptor, generation, device_id)?;
+        let words = match words(descriptor, generation)? {
+            Some(words) => words,
+            None if generation == Generation::Akg => {
+                return Err(NameError::Unsaid { generation, what: "the words of the name" });
             }
-            Generation::Akg => format!("{}_{number}", akg_words(descriptor)?),
+            None => return Err(NameError::NoType { number }),
         };
+        let name = spelled(&words, number, generation, device_id);
         // With a function of no name, or of a strange one, it would be no name that says its number.
         match VendorName::parse(&name).and_then(|name| name.number()) {
             Some(said) if said == number => Self::from_vendor(name),
@@ -136,14 +145,21 @@ impl NameError {
 }
 
 impl Descriptor {
-    /// The generation that gave the kernel the name `name`: the one whose hash of this descriptor stands in it.
+    /// The generation that gave the kernel the name `name`: the one that gives it to this descriptor, on the device
+    /// that stands in it. Words that the descriptor does not say, as in files of r1.0 and r1.1, may be any.
     ///
     /// `None` if it is no such name, or the descriptor was changed since.
     pub fn named_by(&self, name: &str) -> Option<Generation> {
-        let borne = VendorName::parse(name)?.number()?;
+        let parsed = VendorName::parse(name)?;
+        let (borne, device) = (parsed.number()?, parsed.device().unwrap_or(0));
+        let gives = |generation: &Generation| {
+            let words =
+                words(self, *generation).map(|words| words.unwrap_or_else(|| parsed.words().to_owned()));
+            words.is_ok_and(|words| name == spelled(&words, borne, *generation, device))
+                && number(self, *generation, device) == Ok(borne)
+        };
         // Generations may hash the same text: then it is the one that wrote the file.
-        let mut generations = self.envelope.generation.into_iter().chain(Generation::ALL);
-        generations.find(|generation| number(self, *generation) == Ok(borne))
+        self.envelope.generation.into_iter().chain(Generation::ALL).find(gives)
     }
 
     /// The device that asked: the one it says, else the one in the name that it bears, else 0.
@@ -158,20 +174,63 @@ impl Descriptor {
     ///
     /// # Errors
     /// [`NameError`] if there is no such name. A descriptor that a program made has none of its own, and gets that of
-    /// r1.6 to r2.0, the newest that hashes nothing but the job.
+    /// r1.7 to r2.0, the newest that hashes nothing but the job.
     pub fn kernel_meta_stem(&self) -> Result<KernelName, NameError> {
         let envelope = &self.envelope;
         let borne = &envelope.fusion_op_name;
         if self.named_by(borne).is_some() {
             return KernelName::from_vendor(borne.clone());
         }
-        KernelName::mindspore(self, envelope.generation.unwrap_or(Generation::R1_6), self.device_id())
+        KernelName::mindspore(self, envelope.generation.unwrap_or(Generation::R1_7), self.device_id())
     }
 }
 
-/// The number in the name that `generation` gives.
-fn number(descriptor: &Descriptor, generation: Generation) -> Result<u64, NameError> {
-    hashed_text(descriptor, generation).map(|text| murmur::hash(text.as_bytes()))
+/// What stands before the number in the name that `generation` gives; `None` if the descriptor does not say.
+fn words(descriptor: &Descriptor, generation: Generation) -> Result<Option<String>, NameError> {
+    let ops = &descriptor.job.ops;
+    Ok(match generation.form() {
+        Form::OpInfo => match ops.as_slice() {
+            [Op { op_type, .. }] => Some(op_type.clone()).filter(|op_type| !op_type.is_empty()),
+            _ => return Err(NameError::Operators { generation, ops: ops.len() }),
+        },
+        Form::JobContent => {
+            let prefix = if ops.len() > 1 { "te_fusion_" } else { "" };
+            let funcs: Vec<&str> = ops.iter().map(|op| op.func_name.as_str()).collect();
+            Some(format!("{prefix}{}", funcs.join("_")))
+        }
+        // They say which pass made the composite, which its fields do not: they are those of the name that it bears.
+        Form::Akg => {
+            VendorName::parse(&descriptor.envelope.fusion_op_name).map(|name| name.words().to_owned())
+        }
+    })
+}
+
+fn spelled(words: &str, number: u64, generation: Generation, device: u32) -> String {
+    match generation {
+        Generation::Akg => format!("{words}_{number}"),
+        _ => format!("{words}_{number}_{device}"),
+    }
+}
+
+/// The number in the name that `generation` gives on the device `device_id`.
+fn number(descriptor: &Descriptor, generation: Generation, device_id: u32) -> Result<u64, NameError> {
+    let text = hashed_text(descriptor, generation)?;
+    if generation == Generation::R2_1 {
+        on_device(descriptor, device_id)?;
+    }
+    Ok(murmur::hash(text.as_bytes()))
+}
+
+/// Refuses another device than the descriptor says, if it says one.
+fn on_device(descriptor: &Descriptor, asked: u32) -> Result<(), NameError> {
+    match descriptor.envelope.soc_info.get("deviceId") {
+        Some(said) if said.as_str() != Some(asked.to_string().as_str()) => {
+            let said = said.as_str().map_or_else(|| said.to_string(), str::to_owned);
+            let said = said.chars().take(80).collect();
+            Err(NameError::OtherDevice { generation: Generation::R2_1, said, asked })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The text that `generation` hashes.
@@ -229,8 +288,7 @@ fn op_info_text(descriptor: &Descriptor, generation: Generation) -> Result<Strin
     let Some((op, labels)) = job.ops.first().zip(labels.first()) else {
         return Err(NameError::Operators { generation, ops: 0 });
     };
-    let mut op_info = op_info::op_info(op, labels);
-    op_info.entry("socVersion").or_insert_with(|| spec.target.as_str().into());
+    let mut op_info = op_info::op_info(op, labels, spec, envelope);
     if generation == Generation::R1_2 {
         op_info::put_r1_2(&mut op_info, op);
     }
@@ -266,12 +324,4 @@ fn composite(descriptor: &Descriptor) -> Value {
     let mut document = akg::write(descriptor);
     let hashed = |name: &str| Some((name.to_owned(), document.get_mut(name)?.take()));
     HASHED.into_iter().filter_map(hashed).collect::<Map<_, _>>().into()
-}
-
-/// The words before the number. They say which pass made the composite, which its fields do not: they are those of the
-/// name that it bears.
-fn akg_words(descriptor: &Descriptor) -> Result<String, NameError> {
-    let name = VendorName::parse(&descriptor.envelope.fusion_op_name);
-    let unsaid = NameError::Unsaid { generation: Generation::Akg, what: "the words of the name" };
-    name.map(|name| name.words().to_owned()).ok_or(unsaid)
 }

@@ -1,18 +1,20 @@
 //! The writer of `job_content` descriptors (MindSpore r1.5 and later).
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::str::FromStr;
 
 use serde::Serialize;
 use serde_json::{Map, Number, Value};
 
-use crate::desc::AttrWords;
+use crate::desc::{AttrWords, DATA};
+use crate::flags::OpFlags;
 use crate::grisu;
 use crate::info::Descriptor;
 use crate::job::{Absent, Arg, Attr, AttrValue, Extra, Float, Input, Job, Op, Source, Tensor};
 use crate::link::{SHARED_NAMES, place};
-use crate::spec::{BuildSpec, DtypeFields, Envelope, OpLabels, TensorLabel};
+use crate::spec::{AttrTwin, BuildSpec, DtypeFields, Envelope, OpLabels, TensorLabel};
+use crate::twin;
 
 pub(crate) fn job_content(descriptor: &Descriptor) -> Value {
     let Descriptor { job, spec, envelope } = descriptor;
@@ -25,10 +27,13 @@ pub(crate) fn job_content(descriptor: &Descriptor) -> Value {
         };
     }
     content.insert("SocInfo".into(), soc_info(spec, envelope));
-    content.insert("full_name".into(), envelope.full_name.as_str().into());
-    content.insert("fusion_op_name".into(), envelope.fusion_op_name.as_str().into());
-    content.insert("graph_name".into(), envelope.graph_name.as_str().into());
-    content.insert("l1_size".into(), job.l1_size.into());
+    let left_out = &envelope.left_out;
+    put_text(&mut content, "full_name", &envelope.full_name, left_out);
+    put_text(&mut content, "fusion_op_name", &envelope.fusion_op_name, left_out);
+    put_text(&mut content, "graph_name", &envelope.graph_name, left_out);
+    if job.l1_size != -1 || !left_out.contains("l1_size") {
+        content.insert("l1_size".into(), job.l1_size.into());
+    }
     let id = |map: &mut Map<String, Value>, name: &str, id: Option<i64>, default: i64| {
         // What a file did not have, it does not get.
         let default = envelope.generation.is_none().then_some(default);
@@ -42,8 +47,20 @@ pub(crate) fn job_content(descriptor: &Descriptor) -> Value {
     top.insert("job_content".into(), Value::Object(content));
     let made_here = envelope.generation.is_none() && envelope.job_type.is_empty();
     let job_type = if made_here { "Compile" } else { &envelope.job_type };
-    top.insert("job_type".into(), job_type.into());
+    put_text(&mut top, "job_type", job_type, left_out);
     Value::Object(top)
+}
+
+/// A text that frameworks always write: a file that did not have it does not get an empty one.
+pub(crate) fn put_text(
+    map: &mut Map<String, Value>,
+    name: &'static str,
+    text: &str,
+    left_out: &BTreeSet<&'static str>,
+) {
+    if !text.is_empty() || !left_out.contains(name) {
+        map.insert(name.to_owned(), text.into());
+    }
 }
 
 /// JSON as MindSpore formats it from r1.5 on: sorted keys, four spaces, a newline at the end.
@@ -65,7 +82,7 @@ pub(crate) fn soc_info(spec: &BuildSpec, envelope: &Envelope) -> Value {
     let mut map: Map<String, Value> = spec.options.clone().into_iter().collect();
     for (name, value) in &envelope.soc_info {
         // The level as written only stands in for the 0 that it means.
-        if name != "op_debug_level" || map.get(name).is_none_or(|level| level == "0") {
+        if name != "op_debug_level" || map.get(name).is_none_or(|level| level == "0" || level == 0) {
             map.insert(name.clone(), value.clone());
         }
     }
@@ -93,12 +110,21 @@ pub(crate) fn op_list(descriptor: &Descriptor) -> Value {
     let data = job.data.iter().zip(data_labels.iter()).map(|(data, labels)| {
         let mut map = object(&data.extra);
         put_names(&mut map, labels);
-        map.insert("type".into(), "Data".into());
+        map.insert("type".into(), DATA.into());
         map.insert("output_desc".into(), described(&data.outputs, &labels.outputs, |tensor| tensor));
         Value::Object(map)
     });
     let ops = job.ops.iter().zip(op_labels.iter()).map(|(op, labels)| compute_op(op, labels));
-    data.chain(ops).collect()
+    let mut ops = ops.fuse();
+    let mut list = Vec::with_capacity(job.data.len() + job.ops.len());
+    // Without places of their own they are the first.
+    let places = envelope.data_places.iter().copied().chain(std::iter::repeat(0));
+    for (place, data) in places.zip(data) {
+        list.extend(ops.by_ref().take(place.saturating_sub(list.len())));
+        list.push(data);
+    }
+    list.extend(ops);
+    list.into()
 }
 
 fn compute_op(op: &Op, labels: &OpLabels) -> Value {
@@ -114,33 +140,55 @@ fn compute_op(op: &Op, labels: &OpLabels) -> Value {
     if let Some(path) = module_path {
         put("py_module_path", path.as_str().into());
     }
-    put("build_type", flags.build_type.as_str().into());
-    put("dynamic_compile_static", flags.dynamic_compile_static.into());
-    if let Some(dynamic) = flags.is_dynamic_impl {
-        put("is_dynamic_impl", dynamic.into());
+    put_flags(flags, &mut put);
+    if !(inputs.is_empty() && labels.left_out.contains("input_desc")) {
+        put("input_desc", described(inputs, &labels.inputs, |input: &Input| &input.tensor));
     }
-    put("int64mode", flags.int64_mode.into());
-    put("max_kernel_id", flags.max_kernel_id.into());
-    put("miss_support_info", flags.miss_support_info.as_str().into());
-    put("pattern", flags.pattern.as_str().into());
-    put("unknown_shape", flags.unknown_shape.into());
-    put("input_desc", described(inputs, &labels.inputs, |input: &Input| &input.tensor));
     put("output_desc", described(outputs, &labels.outputs, |tensor| tensor));
-    if labels.output_data_desc {
-        put("output_data_desc", nameless(outputs, &labels.outputs));
+    if let Some(twin) = &labels.output_data_desc {
+        put(twin::OUTPUTS, twin::write_outputs(outputs, twin));
     }
     if let Some(attrs) = attr_list(attrs.as_deref(), labels, &AttrWords::MINDSPORE) {
         put("attrs", attrs);
     }
-    if labels.attr_desc {
-        put("attr_desc", attr_desc(attrs.as_deref().unwrap_or_default()));
+    if let Some(twin) = labels.attr_desc {
+        put(twin::ATTRS, twin::write_attrs(attrs.as_deref().unwrap_or_default(), twin));
     }
     put_names(&mut map, labels);
     Value::Object(map)
 }
 
+/// What is not said of how an operator is compiled is not written: names hash it.
+fn put_flags(flags: &OpFlags, put: &mut impl FnMut(&str, Value)) {
+    let OpFlags {
+        build_type,
+        dynamic_compile_static,
+        is_dynamic_impl,
+        int64_mode,
+        max_kernel_id,
+        miss_support_info,
+        pattern,
+        unknown_shape,
+    } = flags;
+    let text = |text: &Option<String>| text.as_deref().map(Value::from);
+    for (name, value) in [
+        ("build_type", text(build_type)),
+        ("dynamic_compile_static", dynamic_compile_static.map(Value::from)),
+        ("is_dynamic_impl", is_dynamic_impl.map(Value::from)),
+        ("int64mode", int64_mode.map(Value::from)),
+        ("max_kernel_id", max_kernel_id.map(Value::from)),
+        ("miss_support_info", text(miss_support_info)),
+        ("pattern", text(pattern)),
+        ("unknown_shape", unknown_shape.map(Value::from)),
+    ] {
+        if let Some(value) = value {
+            put(name, value);
+        }
+    }
+}
+
 fn put_names(map: &mut Map<String, Value>, labels: &OpLabels) {
-    map.insert("name".into(), labels.name.as_str().into());
+    put_text(map, "name", &labels.name, &labels.left_out);
     map.extend(labels.ori_name.clone().map(|names| ("ori_name".to_owned(), names.into())));
     map.extend(labels.op_name.clone().map(|name| ("op_name".to_owned(), name.into())));
 }
@@ -150,7 +198,7 @@ pub(crate) fn object(extra: &Extra) -> Map<String, Value> {
 }
 
 /// Descriptions of `args`, each with its label.
-fn described<T>(args: &[Arg<T>], labels: &[TensorLabel], of: impl Fn(&T) -> &Tensor) -> Value {
+pub(crate) fn described<T>(args: &[Arg<T>], labels: &[TensorLabel], of: impl Fn(&T) -> &Tensor) -> Value {
     let mut labels = labels.iter();
     let mut one = |item: &T| tensor(of(item), labels.next().unwrap_or(&TensorLabel::default()));
     let args = args.iter().map(|arg| match arg {
@@ -168,16 +216,10 @@ fn described<T>(args: &[Arg<T>], labels: &[TensorLabel], of: impl Fn(&T) -> &Ten
 /// What a file says of a tensor that is not given.
 pub(crate) fn absent(absent: &Absent) -> Map<String, Value> {
     let mut map = object(&absent.extra);
-    if !absent.param_type.is_empty() {
-        map.insert("param_type".into(), absent.param_type.as_str().into());
+    if let Some(param_type) = &absent.param_type {
+        map.insert("param_type".into(), param_type.as_str().into());
     }
     map
-}
-
-/// `output_data_desc`: the outputs once more, without their names.
-pub(crate) fn nameless(outputs: &[Arg<Tensor>], labels: &[TensorLabel]) -> Value {
-    let labels: Vec<_> = labels.iter().map(|label| TensorLabel { name: None, ..*label }).collect();
-    described(outputs, &labels, |tensor| tensor)
 }
 
 pub(crate) fn tensor(tensor: &Tensor, label: &TensorLabel) -> Value {
@@ -256,13 +298,7 @@ fn attr(attr: &Attr, words: &AttrWords) -> Value {
     Value::Object(map)
 }
 
-/// `attr_desc`: the values of the valid attributes, as the operator's function takes them.
-pub(crate) fn attr_desc(attrs: &[Attr]) -> Value {
-    let given = attrs.iter().filter(|attr| attr.valid != Some(false) && attr.name != "isRef");
-    given.map(|attr| attr_value(&attr.value)).collect()
-}
-
-fn attr_value(value: &AttrValue) -> Value {
+pub(crate) fn attr_value(value: &AttrValue) -> Value {
     match value {
         AttrValue::Null => Value::Null,
         AttrValue::Bool(value) => (*value).into(),
@@ -335,7 +371,7 @@ pub(crate) fn positional_labels(job: &Job) -> (Vec<OpLabels>, Vec<OpLabels>) {
             OpLabels {
                 outputs: outputs.collect(),
                 name: format!("op_{op}"),
-                attr_desc: item.attrs.is_some(),
+                attr_desc: item.attrs.is_some().then_some(AttrTwin::WithoutRef),
                 ..OpLabels::default()
             }
         })

@@ -19,6 +19,9 @@ const CHANGED_SINCE: [&str; 4] = [
     "fused_sub_add",
 ];
 
+/// Files under names that their frameworks did not give them.
+const RENAMED: [&str; 1] = ["Fused_AddChain_more_split_9542740108961475159"];
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let trials = match std::env::var_os("OPBUILD_CORPUS") {
@@ -101,7 +104,7 @@ fn check_name(stem: &str, descriptor: &Descriptor) -> Result<(), Failed> {
     let generation = descriptor.envelope.generation.ok_or("no generation")?;
     let named_by = descriptor.named_by(stem);
     let expected = (!CHANGED_SINCE.contains(&stem)).then_some(generation);
-    if named_by != expected {
+    if named_by != expected.filter(|_| !RENAMED.contains(&stem)) {
         return Err(format!("named by {named_by:?}, expected {expected:?}").into());
     }
     let borne = &descriptor.envelope.fusion_op_name;

@@ -105,8 +105,8 @@ fn stem(descriptor: &Descriptor, own: &str) -> Option<String> {
 /// The name under which the framework that wrote a descriptor looks for the kernel; empty if there is none.
 ///
 /// It follows from the fields. A descriptor that was changed since it was named still bears the name of the kernel that
-/// it was: a framework would run the new one for the old. Only names that take in more than the descriptor says are
-/// taken as they stand.
+/// it was: a framework would run the new one for the old. Only names that take in more than the descriptor says, or
+/// whose making is not known, are taken as they stand.
 fn frameworks_name(descriptor: &Descriptor) -> String {
     let borne = &descriptor.envelope.fusion_op_name;
     let is_borne = descriptor.envelope.generation.is_none()

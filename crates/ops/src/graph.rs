@@ -266,7 +266,7 @@ impl Graph {
         let (mut data, mut inputs) = (Vec::new(), Vec::new());
         for (ids, port) in node.inputs.iter().zip(kinds) {
             if ids.is_empty() {
-                let param_type = port.kind.param_type().to_owned();
+                let param_type = Some(port.kind.param_type().to_owned());
                 inputs.push(Arg::Absent(Absent { param_type, extra: Extra::new() }));
                 continue;
             }
@@ -275,7 +275,8 @@ impl Graph {
             let fed = tensors.iter().enumerate();
             let fed = fed.map(|(at, tensor)| Input { tensor: tensor.clone(), source: source(at) });
             inputs.push(grouped(port.kind, fed.collect()));
-            data.push(Data { outputs: vec![grouped(port.kind, tensors)], extra: Extra::new() });
+            // As descriptors have it: the tensors of a group one by one.
+            data.push(Data { outputs: tensors.into_iter().map(Arg::One).collect(), extra: Extra::new() });
         }
         Job { data, ops: vec![self.op(node, inputs)], l1_size: -1, extra: Extra::new() }
     }

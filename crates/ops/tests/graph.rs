@@ -62,6 +62,8 @@ fn absent_inputs_and_groups_are_where_they_belong() {
     assert_eq!(graph.tensor(parts[1]).shape, [2, 3]);
     let jobs = graph.jobs();
     assert!(matches!(&jobs[0].1.ops[0].inputs[0], Arg::Many(inputs) if inputs.len() == 3));
+    // Frameworks write what feeds a group tensor by tensor: only so is it one job with theirs.
+    assert!(matches!(&jobs[0].1.data[0].outputs[..], [Arg::One(_), Arg::One(_), Arg::One(_)]));
     assert!(matches!(&jobs[1].1.ops[0].outputs[0], Arg::Many(outputs) if outputs.len() == 2));
     for (name, job) in &jobs {
         let spec = opbuild_ops::OpSpec::of(&job.ops[0]).unwrap();

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use opbuild_descriptor::{fuzz, read_info, write_info};
 use serde_json::{Value, json};
 
-use crate::tree::{COMPOSITE, EXAMPLE, OLDER, OLDEST, RICH, parse, paths, with};
+use crate::tree::{COMPOSITE, EXAMPLE, FUSED, OLDER, OLDEST, RICH, parse, paths, with};
 
-const ALL: [&str; 5] = [EXAMPLE, RICH, OLDER, OLDEST, COMPOSITE];
+const ALL: [&str; 6] = [EXAMPLE, RICH, FUSED, OLDER, OLDEST, COMPOSITE];
 
 #[test]
 fn documents_cut_and_changed() {
@@ -106,12 +106,12 @@ const SOON: Duration = Duration::from_secs(180);
 #[test]
 fn great_composites_take_linear_time() {
     let tensor = |name: usize| format!(r#"{{"data_type":"int8","shape":[],"tensor_name":"t{name}"}}"#);
-    let ops = (0..30_000).map(|index| {
+    let ops = (0..15_000).map(|index| {
         let (input, output) = (tensor(index), tensor(index + 1));
         format!(r#"{{"name":"A","input_desc":[[{input}]],"output_desc":[{output}],"ptr_address":"p"}}"#)
     });
     let ops = ops.collect::<Vec<_>>().join(",");
-    let outputs = (0..20_000).map(tensor).collect::<Vec<_>>().join(",");
+    let outputs = (0..10_000).map(tensor).collect::<Vec<_>>().join(",");
     let first = tensor(0);
     let text = format!(
         r#"{{"process":"cpu","op_desc":[{ops}],"input_desc":[[{first}]],"output_desc":[{outputs}],"op":"A_1"}}"#

@@ -9,7 +9,7 @@ use crate::table::{Absent, Counts, Table, tables};
 use crate::tree::{parse, paths, pattern, read_value, with, without};
 
 use Absent::{Like, Means, Nothing, Range, Refused};
-use Counts::{Job, Link, Not, Spec, Twin};
+use Counts::{Fused, Job, Link, Not, Spec, Twin};
 
 /// Other values of the same type, and one of another.
 fn others(value: &Value) -> Vec<Value> {
@@ -76,7 +76,8 @@ fn a_changed_value_counts_where_the_table_says() {
                 let (name, counts, _) = table.rule(document, &at);
                 let counts = match counts {
                     Link if uses(&table, document, value) > 1 => Job,
-                    Link => Not,
+                    Fused if before.job.ops.len() > 1 => Job,
+                    Link | Fused => Not,
                     Twin => Job,
                     counts => counts,
                 };
@@ -130,7 +131,7 @@ fn removed_fields(
     defaults: &mut BTreeMap<String, BTreeSet<bool>>,
 ) {
     let before = read_value(document).unwrap();
-    let twins = ["example", "rich"].contains(&title);
+    let twins = ["example", "rich", "fused"].contains(&title);
     for at in paths(document) {
         let Some(changed) = without(document, &at) else { continue };
         let value = document.pointer(&at).unwrap();
@@ -163,7 +164,8 @@ fn removed_fields(
         let counts = match counts {
             _ if same => Not,
             Link if uses(table, document, value) > 1 => Job,
-            Link => Not,
+            Fused if before.job.ops.len() > 1 => Job,
+            Link | Fused => Not,
             Twin => Job,
             counts => counts,
         };

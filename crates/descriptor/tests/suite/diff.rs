@@ -48,7 +48,7 @@ fn every_kind_of_field_is_shown_as_it_is() {
     assert_eq!(changed(|job| job.l1_size = 7), ["l1_size: 1048576 -> 7"]);
     assert_eq!(changed(|job| job.ops[0].op_type = "Other".into()), ["ops[0].op_type: ConcatD -> Other"]);
     assert_eq!(
-        changed(|job| job.ops[0].flags.unknown_shape = true),
+        changed(|job| job.ops[0].flags.unknown_shape = Some(true)),
         ["ops[0].flags.unknown_shape: false -> true"]
     );
     assert_eq!(changed(|job| one(&mut job.ops[1].outputs[0]).format = "ND2".into()).len(), 1);
@@ -128,12 +128,12 @@ fn what_is_on_one_side_only_is_shown_whole() {
     let kinds = changed(|job| job.ops[1].inputs[1] = Arg::Many(group));
     assert_eq!(kinds.len(), 1);
     assert!(kinds[0].ends_with(" -> variadic [int8 ND [2], int8 ND [2]]"), "{kinds:?}");
-    let absent = Absent { param_type: "optional".into(), extra: Extra::new() };
+    let absent = Absent { param_type: Some("optional".into()), extra: Extra::new() };
     let kinds = changed(|job| job.ops[1].inputs[1] = Arg::Absent(absent));
     assert!(kinds[0].starts_with("ops[1].inputs[1]: ") && kinds[0].ends_with(" -> not given"), "{kinds:?}");
     let other = changed(|job| {
         let Arg::Absent(absent) = &mut job.ops[0].inputs[1] else { panic!() };
-        absent.param_type = "required".into();
+        absent.param_type = Some("required".into());
     });
     assert_eq!(other, ["ops[0].inputs[1].param_type: optional -> required"]);
 }
@@ -183,6 +183,72 @@ fn jobs_of_different_kinds_have_differences() {
 fn long_values_are_cut() {
     let long = changed(|job| job.ops[0].op_type = "é".repeat(1000));
     assert!(long[0].ends_with(&format!(" -> {}...", "é".repeat(200))), "{long:?}");
+}
+
+/// Of two long values, what is shown is where they part.
+#[test]
+fn long_values_are_cut_around_the_first_difference() {
+    for common in [0, 100, 160, 161, 300, 5000] {
+        let mode = |rest: &str| {
+            let mut job = read(EXAMPLE).job;
+            let value = AttrValue::Str(format!("{}{rest}", "é".repeat(common)));
+            job.ops[0].attrs = Some(vec![Attr::new("mode", "str", value)]);
+            job
+        };
+        let tail = "x".repeat(500);
+        for (old, new) in [("old", "new"), ("old", ""), (&tail, "y"), ("", &tail)] {
+            let diff = Diff::of_jobs(&mode(old), &mode(new));
+            let [change] = diff.changes.as_slice() else { panic!("{diff}") };
+            assert_ne!(change.old, change.new, "{common}: {old:.3} {new:.3}");
+            assert!(change.old.chars().count() <= 206 && change.new.chars().count() <= 206, "{change}");
+        }
+    }
+    let at = |length: usize| {
+        let mut job = read(EXAMPLE).job;
+        job.ops[0].func_name = format!("{}{}", "a".repeat(300), "b".repeat(length));
+        job
+    };
+    // They part behind the first `b`.
+    let common = format!("...{}b", "a".repeat(39));
+    assert_eq!(lines(&at(1), &at(2)), [format!("ops[0].func_name: {common} -> {common}b")]);
+}
+
+/// Every field that counts is listed, as it counts, whether a file says it or not.
+#[test]
+fn the_fields_of_a_job_are_listed() {
+    let job = read(EXAMPLE).job;
+    let fields = job.fields();
+    let value = |path: &str| fields.iter().find(|(at, _)| at == path).map(|(_, value)| value.as_str());
+    for (path, expected) in [
+        ("ops[0].op_type", "Square"),
+        ("ops[0].flags.max_kernel_id", "10"),
+        ("ops[0].inputs[0].shape", "[3]"),
+        ("ops[0].inputs[0].ori_format", "NCHW"),
+        ("ops[0].inputs[0].range", "[[3, 3]]"),
+        ("ops[0].inputs[0].L1_fusion_type", "-1"),
+        ("ops[0].inputs[0].source", "data[0].outputs[0]"),
+        ("data[0].outputs[0].dtype", "float32"),
+        ("l1_size", "-1"),
+    ] {
+        assert_eq!(value(path), Some(expected), "{path}");
+    }
+    let rich = read(RICH).job.fields();
+    let value = |path: &str| rich.iter().find(|(at, _)| at == path).map(|(_, value)| value.as_str());
+    for (path, expected) in [
+        ("ops[1].attrs[4].value", "[0.5, 2.0, -inf]"),
+        ("ops[1].attrs[8].value", "\"FRACTAL_Z\""),
+        ("ops[0].inputs[1].param_type", "optional"),
+        ("ops[0].inputs[0][1].shape", "[12, 16]"),
+        ("ops[1].outputs[2].future_tensor", "{\"deep\":[null,true,1e-3]}"),
+        ("data[3].outputs[0].const_value", "[0,-1]"),
+        ("future_top", "{\"a\":1}"),
+    ] {
+        assert_eq!(value(path), Some(expected), "{path}");
+    }
+    // Nothing is said twice, and what does not count is not listed.
+    let paths: std::collections::BTreeSet<_> = rich.iter().map(|(path, _)| path).collect();
+    assert_eq!(paths.len(), rich.len());
+    assert!(!rich.iter().any(|(path, _)| path.contains("module_path") || path.contains("name_0")));
 }
 
 #[test]

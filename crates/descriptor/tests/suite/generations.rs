@@ -5,13 +5,16 @@ use opbuild_descriptor::{
 };
 use serde_json::{Value, json};
 
-use crate::tree::{COMPOSITE, EXAMPLE, OLDER, OLDEST, RICH, parse, paths, read, read_value, with, without};
+use crate::tree::{
+    COMPOSITE, EXAMPLE, FUSED, OLDER, OLDEST, RICH, parse, paths, read, read_value, with, without,
+};
 
 /// The files, each formatted as its framework formats.
-const ALL: [(&str, Generation); 5] = [
+const ALL: [(&str, Generation); 6] = [
     (OLDEST, Generation::R1_0),
     (OLDER, Generation::R1_2),
     (EXAMPLE, Generation::R1_5),
+    (FUSED, Generation::R1_7),
     (RICH, Generation::R2_1),
     (COMPOSITE, Generation::Akg),
 ];
@@ -43,11 +46,11 @@ fn generations_of_one_form_are_told_apart() {
     {
         assert_eq!(generation(&with_soc(name, value)), Generation::R2_1, "{name}");
     }
-    assert_eq!(generation(&with_soc("kernel_meta_temp_dir", json!("./"))), Generation::R1_6);
+    assert_eq!(generation(&with_soc("kernel_meta_temp_dir", json!("./"))), Generation::R1_7);
     assert_eq!(generation(&with_soc("future", json!("./"))), Generation::R1_5);
     let mut dynamic = document.clone();
     dynamic["job_content"]["op_list"][1]["is_dynamic_impl"] = false.into();
-    assert_eq!(generation(&dynamic), Generation::R1_6);
+    assert_eq!(generation(&dynamic), Generation::R1_7);
 }
 
 #[test]
@@ -65,7 +68,7 @@ fn what_r1_2_says() {
     assert_eq!((op.op_type.as_str(), op.func_name.as_str()), ("ConcatDemo", "concat_demo"));
     assert_eq!(op.module_name, "impl.concat_demo");
     assert_eq!(op.module_path.as_deref(), Some("/opt/ops/tbe"));
-    assert!(op.flags.unknown_shape);
+    assert_eq!(op.flags.unknown_shape, Some(true));
     assert_eq!(envelope.ops[0].ignored["dynamic_index"], 17);
     let attrs = op.attrs.as_deref().unwrap();
     assert_eq!(attrs[0].value, AttrValue::Int(1));
@@ -79,7 +82,7 @@ fn what_r1_2_says() {
     assert!(matches!(&job.data[2].outputs[..], [Arg::Absent(_)]));
     assert!(matches!(&op.inputs[1], Arg::Many(pair) if pair[1].tensor.shape == [2, 5, 3]));
     let Arg::Absent(Absent { param_type, extra }) = &op.inputs[2] else { panic!("{:?}", op.inputs[2]) };
-    assert_eq!((param_type.as_str(), &extra["future_absent"]), ("optional", &json!("kept")));
+    assert_eq!((param_type.as_deref(), &extra["future_absent"]), (Some("optional"), &json!("kept")));
     assert_eq!(op.outputs[0].iter().next().unwrap().shape, [2, -2, 3]);
     assert_eq!(job.extra["op_info.future_top"], json!({ "b": 2 }));
     assert_eq!(op.extra["op_info.future_op"], json!({ "a": [1, 2] }));
@@ -274,6 +277,42 @@ fn one_operator_is_one_job_in_every_generation() {
     assert_eq!(oldest.job.digest(), example.job.digest());
 }
 
+/// A variadic input of one tensor is a group in every generation, and no job of one tensor.
+#[test]
+fn a_group_of_one_is_a_group_in_every_generation() {
+    let example = parse(EXAMPLE);
+    let op = "/job_content/op_list/1";
+    let variadic = with(&example, &format!("{op}/input_desc/0/param_type"), "dynamic".into());
+    let variadic = with(&variadic, "/job_content/op_list/0/output_desc/0/param_type", "dynamic".into());
+    let group = json!([variadic.pointer(&format!("{op}/input_desc/0")).unwrap()]);
+    let newer = read_value(&with(&variadic, &format!("{op}/input_desc/0"), group)).unwrap();
+    let tensor = |name: &str, param_type: &str| {
+        json!({ "dtype": "float32", "format": "ND", "name": name, "ori_format": "NCHW", "ori_shape": [3],
+            "param_type": param_type, "range": [[3, 3]], "shape": [3], "valid": true })
+    };
+    let older = |param_type: &str| {
+        json!({ "SocInfo": { "socVersion": "Ascend910A" }, "op_info": { "Type": "Square", "name": "square",
+            "module_name": "impl.square", "attrs": null, "inputs": [[tensor("x_0", param_type)]],
+            "outputs": [[tensor("y", "required")]] } })
+    };
+    let descriptor = read_value(&older("dynamic")).unwrap();
+    assert!(matches!(&descriptor.job.ops[0].inputs[..], [Arg::Many(group)] if group.len() == 1));
+    assert_eq!(descriptor.job.digest(), newer.job.digest());
+    assert_eq!(parse(&write_info(&descriptor)), older("dynamic"));
+    let single = read_value(&older("required")).unwrap();
+    assert_eq!(single.job.digest(), read(EXAMPLE).job.digest());
+    assert_ne!(single.job.digest(), newer.job.digest());
+}
+
+/// What is called `Data` computes nothing: as an operator, it would be lost in the newest form.
+#[test]
+fn an_operator_is_not_called_data() {
+    for (text, at) in [(OLDER, "/op_info/Type"), (COMPOSITE, "/op_desc/1/name")] {
+        let error = read_value(&with(&parse(text), at, "Data".into())).unwrap_err();
+        assert!(matches!(error, InfoError::Wrong { found, .. } if found == "\"Data\""));
+    }
+}
+
 /// Jobs of any generation are written in the newest form once their envelope is gone, or does not hold them.
 #[test]
 fn older_jobs_are_written_in_the_newest_form() {
@@ -303,7 +342,8 @@ fn files_without_a_field_are_read_or_refused_by_place() {
             let (parent, _) = at.rsplit_once('/').unwrap();
             match read_value(&changed) {
                 Ok(descriptor) => {
-                    assert_eq!(read(&write_info(&descriptor)).job, descriptor.job, "{generation} {at}");
+                    assert_eq!(parse(&write_info(&descriptor)), changed, "{generation} {at}");
+                    assert_eq!(read(&write_info(&descriptor)), descriptor, "{generation} {at}");
                 }
                 Err(InfoError::Missing { field, object, line, column }) => {
                     let place = if parent.is_empty() { "(document)".to_owned() } else { dotted(parent) };

@@ -7,7 +7,7 @@ use opbuild_descriptor::{
 use opbuild_digest::Fingerprint;
 use serde_json::json;
 
-use crate::tree::{COMPOSITE, EXAMPLE, OLDER, OLDEST, RICH, read};
+use crate::tree::{COMPOSITE, EXAMPLE, FUSED, OLDER, OLDEST, RICH, read};
 
 const GOLDEN: &str = include_str!("../../../../fixtures/keys/golden.txt");
 
@@ -55,7 +55,7 @@ fn dynamic() -> Job {
     let unranked = Tensor::new("float16", [-2]);
     let inputs = vec![Arg::One(input(x.clone(), data(0))), Arg::One(input(unranked.clone(), data(1)))];
     let mut mul = op("Mul", inputs, unranked.clone());
-    mul.flags = OpFlags { is_dynamic_impl: Some(true), unknown_shape: true, ..OpFlags::default() };
+    mul.flags = OpFlags { is_dynamic_impl: Some(true), unknown_shape: Some(true), ..OpFlags::default() };
     job(&[x, unranked], vec![mul])
 }
 
@@ -98,12 +98,22 @@ fn unusual() -> Job {
         input(x.clone(), Source::Data { data: 0, tensor: 0 }),
         input(x.clone(), Source::Data { data: 0, tensor: 1 }),
     ];
-    let absent = Arg::Absent(Absent { param_type: "optional".into(), extra: Extra::new() });
+    let absent = Arg::Absent(Absent { param_type: Some("optional".into()), extra: Extra::new() });
     let inputs = vec![Arg::Many(group), absent, Arg::One(input(axes.clone(), data(1)))];
     let variadic = Data { outputs: vec![Arg::One(x.clone()), Arg::One(x.clone())], extra: Extra::new() };
     let mut job = job(&[axes], vec![op("Concat", inputs, Tensor::new("int8", [4]))]);
     job.data.insert(0, variadic);
     job.l1_size = 1 << 20;
+    job
+}
+
+/// A fused job with everything, also what frameworks write of single operators only.
+fn rich() -> Job {
+    let mut job = read(RICH).job;
+    let flags = &mut job.ops[0].flags;
+    flags.build_type = Some("fuzzily_build".into());
+    flags.max_kernel_id = Some(12);
+    flags.miss_support_info = Some("none".into());
     job
 }
 
@@ -126,7 +136,8 @@ fn line(case: &str, job: &Job) -> String {
 fn keys_are_what_they_were() {
     let cases = [
         ("vendors-square", read(EXAMPLE).job),
-        ("rich", read(RICH).job),
+        ("rich", rich()),
+        ("vendors-fused", read(FUSED).job),
         ("add", add()),
         ("dynamic", dynamic()),
         ("fused", fused()),

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use opbuild_descriptor::{Arg, InfoError, MAX_INFO_BYTES, read_info, write_info};
+use opbuild_descriptor::{Arg, Descriptor, InfoError, MAX_INFO_BYTES, read_info, write_info};
 use serde_json::{Value, json};
 
-use crate::tree::{EXAMPLE, RICH, parse, read_value, with, without};
+use crate::tree::{COMPOSITE, EXAMPLE, OLDER, OLDEST, RICH, parse, read_value, with, without};
 
 fn refused(bytes: impl AsRef<[u8]>) -> InfoError {
     read_info(bytes.as_ref()).expect_err("it is no descriptor")
@@ -17,9 +17,10 @@ fn every_truncation_is_refused() {
     for length in 0..whole {
         match refused(&EXAMPLE.as_bytes()[..length]) {
             InfoError::Empty if length == 0 => {}
-            InfoError::Json { bytes, line, column, problem } if length > 0 => {
+            InfoError::Json { bytes, line, column, problem, advice } if length > 0 => {
                 assert_eq!(bytes, length);
-                assert!(line >= 1 && !problem.is_empty(), "{line}:{column} {problem}");
+                assert!(advice.contains("delete it"), "{advice}");
+                assert!(line >= 1 && column >= 1 && !problem.is_empty(), "{line}:{column} {problem}");
             }
             other => panic!("{length} bytes: {other}"),
         }
@@ -50,12 +51,90 @@ fn deep_nesting_is_refused() {
     }
 }
 
+/// A list of `depth` levels at `at` in `text`, which stands `above` levels deep.
+fn nested(text: &str, at: &str, depth: usize) -> Result<Descriptor, InfoError> {
+    let list = parse(&format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
+    read_value(&with(&parse(text), at, list))
+}
+
+/// What is read at the limit can be read again when it is written, also in a form in which it stands deeper.
+#[test]
+fn nesting_is_read_as_deep_as_it_can_be_written() {
+    for (text, at, above, limit) in [
+        (RICH, "/job_content/future_content", 2, 72),
+        (RICH, "/job_content/op_list/5/attrs/0/value", 6, 72),
+        (OLDER, "/op_info/attrs/0/value", 4, 64),
+        (OLDER, "/op_info/inputs/0/0/future_tensor", 5, 64),
+        (OLDEST, "/future_op", 1, 64),
+        (COMPOSITE, "/op_desc/2/attr/0/value", 5, 64),
+        (COMPOSITE, "/target_info/feature", 2, 64),
+    ] {
+        let descriptor = nested(text, at, limit - above).unwrap_or_else(|error| panic!("{at}: {error}"));
+        opbuild_descriptor::fuzz(write_info(&descriptor).as_bytes());
+        let bare = Descriptor { envelope: Default::default(), ..descriptor.clone() };
+        let again = read_info(write_info(&bare).as_bytes()).unwrap_or_else(|error| panic!("{at}: {error}"));
+        assert_eq!(again.job.digest(), descriptor.job.digest(), "{at}");
+        match nested(text, at, limit - above + 1) {
+            Err(InfoError::TooDeep { field, line: 1, column, limit: said }) => {
+                assert_eq!(said, limit);
+                assert!(field.contains("[0][0][0]") && column > limit, "{field} at column {column}");
+            }
+            other => panic!("{at}: {other:?}"),
+        }
+    }
+}
+
+/// The JSON library reads an object with its own name for a number as that number: another job with the same key.
+#[test]
+fn keys_of_the_json_library_are_refused() {
+    let key = "$serde_json::private::Number";
+    for object in [
+        format!(r#"{{"{key}":"12"}}"#),
+        format!(r#"{{"{key}":"x"}}"#),
+        format!(r#"{{"{key}":"12","a":1}}"#),
+        r#"{"\u0024serde_json::private::Number":"12"}"#.to_owned(),
+        r#"{"a":{"$serde_json::private::RawValue":"1"}}"#.to_owned(),
+    ] {
+        let document = EXAMPLE.replacen("\"l1_size\"", &format!("\"zz\": {object},\n\"l1_size\""), 1);
+        let error = refused(&document);
+        let lines = EXAMPLE[..EXAMPLE.find("\"l1_size\"").unwrap()].matches('\n').count() + 1;
+        let InfoError::ReservedKey { line, column, .. } = &error else { panic!("{error}") };
+        let offset = document.lines().nth(line - 1).unwrap().find(['$', '\\']).unwrap();
+        assert_eq!((*line, *column), (lines, offset), "{error}");
+        assert!(matches!(refused(&object), InfoError::ReservedKey { line: 1, .. }));
+    }
+    // As a value it is but a text.
+    assert!(read_info(EXAMPLE.replacen("\"\"", &format!("\"{key}\""), 1).as_bytes()).is_ok());
+}
+
+/// Positions are said once, count from 1, and only a document that ends early is torn.
+#[test]
+fn what_is_no_json_is_told_from_what_is_torn() {
+    let torn = |bytes: &[u8]| match refused(bytes) {
+        InfoError::Json { line, column, problem, advice, .. } => {
+            assert!(!problem.contains("line"), "{problem}");
+            (line, column, advice.contains("delete it"))
+        }
+        other => panic!("{other}"),
+    };
+    assert_eq!(torn(b"{\n"), (2, 1, true));
+    assert_eq!(torn(b"{\"a\": 1"), (1, 7, true));
+    assert!(torn(format!("{}\0\0", &EXAMPLE[..100]).as_bytes()).2);
+    // A byte order mark, UTF-16, `version.info` of an installation.
+    assert_eq!(torn("\u{feff}{}".as_bytes()), (1, 1, false));
+    assert_eq!(torn(b"\xff\xfe{\0}\0 "), (1, 1, false));
+    assert_eq!(torn(b"Version=7.0.RC1\n"), (1, 1, false));
+    let error = refused("\n  [1]");
+    assert!(matches!(error, InfoError::Generation { line: 2, column: 3, .. }), "{error}");
+    assert!(error.to_string().contains("at line 2 column 3"), "{error}");
+}
+
 #[test]
 fn too_large_is_refused_unread() {
-    let bytes = vec![b' '; 17 << 20];
+    let bytes = vec![b' '; 5 << 20];
     let error = refused(&bytes);
-    assert_eq!(error, InfoError::TooLarge { bytes: 17 << 20, limit: MAX_INFO_BYTES });
-    assert!(error.to_string().contains("17825792"), "{error}");
+    assert_eq!(error, InfoError::TooLarge { bytes: 5 << 20, limit: MAX_INFO_BYTES });
+    assert!(error.to_string().contains("5242880"), "{error}");
     // To the byte: at the limit the content decides.
     assert_eq!(refused(&bytes[..MAX_INFO_BYTES as usize]), InfoError::Empty);
     let above = &bytes[..MAX_INFO_BYTES as usize + 1];
@@ -65,7 +144,7 @@ fn too_large_is_refused_unread() {
 #[test]
 fn other_generations_are_named() {
     let found = |text: &str| match refused(text) {
-        InfoError::Generation { found } => found,
+        InfoError::Generation { found, .. } => found,
         other => panic!("{other}"),
     };
     let fused = r#"{"fusion_op":{"op_list":[]},"graph_id":0,"l1_size":-1}"#;
@@ -116,9 +195,9 @@ fn errors_name_the_place() {
             "field `job_content.op_list[6].input_desc[0].shape[0]`: expected a whole number of 64 bits, found 1.5",
         ),
         (
-            format!("{add}/input_desc/0/range/1"),
+            "/job_content/op_list/5/input_desc/1/range/1".into(),
             json!([1]),
-            "field `job_content.op_list[6].input_desc[0].range[1]`: expected two whole numbers, found [1]",
+            "field `job_content.op_list[5].input_desc[1].range[1]`: expected two whole numbers, found [1]",
         ),
         (
             format!("{add}/output_desc/1/data_type"),
@@ -208,11 +287,6 @@ fn names_that_would_pass_for_others_are_refused() {
         let error = read_value(&document).unwrap_err().to_string();
         assert!(error.contains(name), "{error}");
     }
-    // The JSON library's private name for a number gives no panic.
-    for text in [r#"{"$serde_json::private::Number":"1"}"#, r#"{"$serde_json::private::Number":"x"}"#] {
-        _ = read_info(EXAMPLE.replacen("\"\"", text, 1).as_bytes());
-        _ = read_info(text.as_bytes());
-    }
 }
 
 fn within(limit: Duration, what: impl FnOnce()) {
@@ -225,9 +299,9 @@ fn within(limit: Duration, what: impl FnOnce()) {
 const SOON: Duration = Duration::from_secs(180);
 
 #[test]
-fn fifty_thousand_operators_take_linear_time() {
+fn twenty_thousand_operators_take_linear_time() {
     let mut text = String::from(r#"{"job_content":{"SocInfo":{"socVersion":"s"},"op_list":["#);
-    for index in 0..50_000 {
+    for index in 0..20_000 {
         let tensor = |name: String| format!(r#"{{"name":"{name}","dtype":"int8","shape":[],"format":"ND"}}"#);
         let (input, output) = (tensor(format!("t{index}")), tensor(format!("t{}", index + 1)));
         let comma = if index == 0 { "" } else { "," };
@@ -238,7 +312,7 @@ fn fifty_thousand_operators_take_linear_time() {
     text.push_str("]}}");
     within(SOON, || {
         let mut descriptor = read_info(text.as_bytes()).unwrap();
-        assert_eq!(descriptor.job.ops.len(), 50_000);
+        assert_eq!(descriptor.job.ops.len(), 20_000);
         descriptor.job.digest();
         write_info(&descriptor);
         descriptor.envelope = Default::default();
@@ -247,16 +321,16 @@ fn fifty_thousand_operators_take_linear_time() {
 }
 
 #[test]
-fn thirty_thousand_outputs_take_linear_time() {
+fn ten_thousand_outputs_take_linear_time() {
     let document = parse(EXAMPLE);
     let tensor = document.pointer("/job_content/op_list/0/output_desc/0").unwrap().clone();
     // All of one name, which is the worst for who looks names up.
-    let outputs = Value::from(vec![tensor; 30_000]);
+    let outputs = Value::from(vec![tensor; 10_000]);
     let text = with(&document, "/job_content/op_list/0/output_desc", outputs).to_string();
     assert!((text.len() as u64) < MAX_INFO_BYTES);
     within(SOON, || {
         let descriptor = read_info(text.as_bytes()).unwrap();
-        assert_eq!(descriptor.job.data[0].outputs.iter().flat_map(Arg::iter).count(), 30_000);
+        assert_eq!(descriptor.job.data[0].outputs.iter().flat_map(Arg::iter).count(), 10_000);
         descriptor.job.digest();
     });
 }

@@ -3,12 +3,13 @@
 use opbuild_descriptor::{Generation, IGNORED_FIELDS, write_info};
 use serde_json::{Map, Value, json};
 
-use crate::tree::{COMPOSITE, EXAMPLE, OLDER, OLDEST, RICH, parse, read_value, without};
+use crate::tree::{COMPOSITE, EXAMPLE, FUSED, OLDER, OLDEST, RICH, parse, read_value, without};
 
 /// A document of the generation, and where in it the object of a row stands.
 fn sample(generation: Generation, object: &str) -> (Value, String) {
     let (text, at) = match (generation, object) {
         (Generation::R1_5, "SocInfo") => (EXAMPLE, "/job_content/SocInfo"),
+        (Generation::R1_7, "SocInfo") => (FUSED, "/job_content/SocInfo"),
         (Generation::R2_1, "SocInfo") => (RICH, "/job_content/SocInfo"),
         (Generation::R1_2, "SocInfo") => (OLDER, "/SocInfo"),
         (Generation::R1_2, "op_info") => (OLDER, "/op_info"),

@@ -7,6 +7,8 @@ mod counting;
 #[cfg(test)]
 mod diff;
 #[cfg(test)]
+mod fused;
+#[cfg(test)]
 mod generations;
 #[cfg(test)]
 mod golden;
@@ -27,6 +29,10 @@ mod spelling;
 #[cfg(test)]
 mod table;
 #[cfg(test)]
+mod translated;
+#[cfg(test)]
 mod tree;
+#[cfg(test)]
+mod twins;
 #[cfg(test)]
 mod vendor;

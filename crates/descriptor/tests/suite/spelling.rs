@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use opbuild_descriptor::{Arg, AttrValue, Float};
+use opbuild_descriptor::{Arg, AttrValue, Descriptor, Diff, Float, Generation, KernelName, write_info};
 use opbuild_digest::Digest;
 use serde_json::{Value, json};
 
-use crate::tree::{EXAMPLE, RICH, each_named, parse, read, read_value, with};
+use crate::tree::{EXAMPLE, FUSED, RICH, each_named, parse, read, read_value, with};
 
 const LAYER_NORM: &str = "/job_content/op_list/5";
 
@@ -39,6 +39,55 @@ fn numbers_count_by_value() {
     // A whole number of a float attribute is a float; in an unknown field nobody knows.
     assert_eq!(with_attr("float32", "1"), with_attr("float32", "1.0"));
     assert_ne!(with_unknown("1"), with_unknown("1.0"));
+}
+
+/// Two tokens that no framework writes come back in other words: an exponent without a sign or with a capital
+/// letter, and a whole minus zero.
+/// Value, key and name are those of what was read.
+#[test]
+fn tokens_that_come_back_in_other_words_are_the_same() {
+    let attr = |dtype: &str, token: &str| {
+        let attr = json!({ "name": "a", "dtype": dtype, "value": parse(token), "valid": true });
+        let mut document = parse(EXAMPLE);
+        document["job_content"]["op_list"][1]["attrs"] = json!([attr]);
+        document["job_content"]["op_list"][1]["future"] = parse(token);
+        document.to_string().replace(&parse(token).to_string(), token)
+    };
+    for (dtype, read_as, written, plain) in [
+        ("float32", "1e5", "1e+5", "100000.0"),
+        ("float32", "1E5", "1e+5", "100000.0"),
+        ("float64", "25e12", "25e+12", "25000000000000.0"),
+        ("int32", "-0", "0", "0"),
+    ] {
+        let (first, other) = (attr(dtype, read_as), attr(dtype, plain));
+        assert!(first.contains(&format!("\"value\":{read_as}")), "{first}");
+        let descriptor = read(&first);
+        let again = write_info(&descriptor);
+        assert!(again.contains(&format!("\"value\": {written}\n")), "{again}");
+        assert_eq!(read(&again), descriptor);
+        let value = |descriptor: &Descriptor| descriptor.job.ops[0].attrs.as_ref().unwrap()[0].value.clone();
+        assert_eq!(value(&descriptor), value(&read(&other)), "{read_as}");
+        assert_eq!(descriptor.job.digest(), read(&other).job.digest(), "{read_as}");
+        let name = |text: &str| KernelName::mindspore(&read(text), Generation::R1_5, 2).unwrap();
+        assert_eq!(name(&first), name(&other), "{read_as}");
+    }
+    let shape = EXAMPLE.replacen("3\n", "-0\n", 1);
+    assert_eq!(read(&shape).job, read(&EXAMPLE.replacen("3\n", "0\n", 1)).job);
+}
+
+/// The fusion pattern is what the framework noted of a single operator, and what a compiler is told of several.
+#[test]
+fn the_pattern_counts_where_operators_are_fused() {
+    for (text, at, counts) in [
+        (EXAMPLE, "/job_content/op_list/1/pattern", false),
+        (FUSED, "/job_content/op_list/3/pattern", true),
+        (RICH, "/job_content/op_list/6/pattern", true),
+    ] {
+        let other = read_value(&with(&parse(text), at, "Segment".into())).unwrap();
+        assert_eq!(other.job.digest() != read(text).job.digest(), counts, "{at}");
+        assert_eq!(Diff::of_jobs(&read(text).job, &other.job).is_empty(), !counts, "{at}");
+        assert!(write_info(&other).contains("Segment"), "{at}");
+    }
 }
 
 #[test]

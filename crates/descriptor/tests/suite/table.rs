@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::tree::{COMPOSITE, EXAMPLE, OLDER, OLDEST, RICH, parse, pattern, with};
+use crate::tree::{COMPOSITE, EXAMPLE, FUSED, OLDER, OLDEST, RICH, parse, pattern, with};
 
 /// Where a field counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub(crate) enum Counts {
     Spec,
     /// Nowhere: another value is the same kernel.
     Not,
+    /// In the job's digest if the job has several operators, else nowhere.
+    Fused,
     /// A tensor's name: in the job's digest if it breaks a link, else nowhere.
     Link,
     /// Repeats other fields: counts once it no longer does, and its absence does not.
@@ -37,7 +39,7 @@ pub(crate) enum Absent {
 }
 
 use Absent::{Like, Means, Nothing, Range, Refused};
-use Counts::{Job, Link, Not, Spec, Twin};
+use Counts::{Fused, Job, Link, Not, Spec, Twin};
 
 /// A field by pattern, what a change of it changes, and what its absence means. `*` at the end is everything below. The
 /// first that fits is meant.
@@ -143,11 +145,14 @@ const FIELDS: &[Row] = &[
     ("job_content.op_list[op].int64mode", Job, Means("false")),
     ("job_content.op_list[op].max_kernel_id", Job, Means("10")),
     ("job_content.op_list[op].miss_support_info", Job, Means(r#""""#)),
-    ("job_content.op_list[op].pattern", Job, Means(r#""Opaque""#)),
+    ("job_content.op_list[op].pattern", Fused, Means(r#""Opaque""#)),
     ("job_content.op_list[op].unknown_shape", Job, Means("false")),
     ("job_content.op_list[op].future_op*", Job, Absent::Counts),
     ("job_content.op_list[op].input_desc", Job, Absent::Counts),
     ("job_content.op_list[op].output_desc", Job, Refused),
+    ("job_content.op_list[op].output_data_desc[].dtype", Twin, Like("data_type")),
+    ("job_content.op_list[op].output_data_desc[].data_type", Twin, Like("dtype")),
+    ("job_content.op_list[op].output_data_desc[].param_type", Twin, Means(r#""required""#)),
     ("job_content.op_list[op].output_data_desc*", Twin, Absent::Counts),
     ("job_content.op_list[op].attr_desc*", Twin, Absent::Counts),
     ("job_content.op_list[op].attrs", Job, Means("[]")),
@@ -364,8 +369,10 @@ fn job_content_documents() -> Vec<(&'static str, Value)> {
     vec![
         ("example", parse(EXAMPLE)),
         ("rich", parse(RICH)),
+        ("fused", parse(FUSED)),
         ("example without twins", without_twins(parse(EXAMPLE))),
         ("rich without twins", without_twins(parse(RICH))),
+        ("fused without twins", without_twins(parse(FUSED))),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! The two documents that the tests start from, and ways to change them.
+//! The documents that the tests start from, and ways to change them.
 
 use opbuild_descriptor::{Descriptor, InfoError, read_info};
 use serde_json::Value;
@@ -7,8 +7,13 @@ use serde_json::Value;
 pub(crate) const EXAMPLE: &str =
     include_str!("../../../../fixtures/mindspore/square_12484080525657478220_2.info");
 
-/// Ours: a fused job with everything that newer versions write, and unknown fields at every level.
-pub(crate) const RICH: &str = include_str!("rich.info");
+/// Ours: a fused job with everything that newer versions write of tensors and attributes, single operators' included,
+/// and unknown fields at every level. One file, in three parts.
+pub(crate) const RICH: &str =
+    concat!(include_str!("rich/1.info"), include_str!("rich/2.info"), include_str!("rich/3.info"));
+
+/// Ours: two fused operators, with the fields that MindSpore writes of fused ones and no others.
+pub(crate) const FUSED: &str = include_str!("fused.info");
 
 /// Ours, in the words of r1.2: variadic, absent and dynamic inputs, every field that is ignored, and unknown ones.
 pub(crate) const OLDER: &str = include_str!("older.info");

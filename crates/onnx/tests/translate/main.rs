@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers fail the test that calls them")]
 
 mod constants;
+mod descriptors;
 mod elementwise;
 mod hostile;
 mod images;
