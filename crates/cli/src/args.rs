@@ -55,7 +55,7 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Say what a .info, .json, .o or .kern file is, field by field, and whether it is valid
     Inspect(InspectArgs),
-    /// Check kernels: a .json with its object beside it, or an object alone. Changes nothing
+    /// Check kernels: a .json with its object beside it, an object alone, or all that are in a folder. Changes nothing
     #[command(after_help = FINDINGS)]
     Verify(VerifyArgs),
     /// List the targets, their toolchains, and the operators they have
@@ -131,18 +131,18 @@ pub(crate) enum Fill {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct InspectArgs {
-    /// A descriptor (.info), a kernel's description (.json), an object (.o), or a store entry (.kern)
+    /// A descriptor (.info), a kernel's description (.json), an object (.o, .so), or a store entry (.kern)
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct VerifyArgs {
-    /// Descriptions of kernels (.json), or objects (.o, .so)
-    #[arg(required = true, value_name = "FILE")]
+    /// Descriptions of kernels (.json), objects (.o, .so), or folders of them
+    #[arg(required = true, value_name = "PATH")]
     pub(crate) files: Vec<PathBuf>,
     /// What the kernels are to run on: cpu (this host), aicpu, or a chip such as Ascend910B1 [default: what the object
-    /// says]
+    /// says, or any target if it says nothing]
     #[arg(long, visible_alias = "soc_version", value_name = "TARGET")]
     pub(crate) target: Option<String>,
 }

@@ -74,7 +74,7 @@ pub(crate) fn make_folder(path: &Path) -> anyhow::Result<()> {
 /// What the inputs come to.
 #[derive(Default)]
 pub(crate) struct Found {
-    /// Networks and descriptors, folders opened, each folder's in order of their paths.
+    /// Files, folders opened, each folder's in order of their paths.
     pub(crate) files: Vec<PathBuf>,
     /// What could not be looked into, and why.
     pub(crate) unreadable: Vec<(PathBuf, anyhow::Error)>,
@@ -82,6 +82,15 @@ pub(crate) struct Found {
 
 /// Every file that `inputs` name; folders give the `.onnx` and `.info` files below them.
 pub(crate) fn model_files(inputs: &[PathBuf]) -> Found {
+    files(inputs, ".onnx or .info", |path| {
+        // MindSpore's record of its own start, and the version notes of op packages, describe no operator.
+        let is_other = ["Initialize.info", "version.info"].iter().any(|name| path.ends_with(name));
+        !is_other && path.extension().is_some_and(|extension| extension == "info" || extension == "onnx")
+    })
+}
+
+/// Every file that `inputs` name; folders give the files below them that are `meant`, which are called `kind`.
+pub(crate) fn files(inputs: &[PathBuf], kind: &str, meant: impl Fn(&Path) -> bool) -> Found {
     let mut found = Found::default();
     for input in inputs {
         if !input.is_dir() {
@@ -89,9 +98,9 @@ pub(crate) fn model_files(inputs: &[PathBuf]) -> Found {
             continue;
         }
         let (files, problems) = (found.files.len(), found.unreadable.len());
-        walk(input, MAX_DEPTH, &mut found);
+        walk(input, MAX_DEPTH, &meant, &mut found);
         if found.files.len() == files && found.unreadable.len() == problems {
-            let error = anyhow::anyhow!("there is no .onnx or .info file in `{}`", input.display());
+            let error = anyhow::anyhow!("there is no {kind} file in `{}`", input.display());
             found.unreadable.push((input.clone(), error));
         }
         found.files[files..].sort_unstable();
@@ -99,7 +108,7 @@ pub(crate) fn model_files(inputs: &[PathBuf]) -> Found {
     found
 }
 
-fn walk(folder: &Path, depth: usize, found: &mut Found) {
+fn walk(folder: &Path, depth: usize, meant: &impl Fn(&Path) -> bool, found: &mut Found) {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) => {
@@ -111,16 +120,13 @@ fn walk(folder: &Path, depth: usize, found: &mut Found) {
     for entry in entries.flatten() {
         let path = entry.path();
         let Ok(kind) = entry.file_type() else { continue };
-        let is_model = path.extension().is_some_and(|extension| extension == "info" || extension == "onnx");
-        // MindSpore's record of its own start, and the version notes of op packages, describe no operator.
-        let is_other = ["Initialize.info", "version.info"].iter().any(|name| path.ends_with(name));
         if kind.is_dir() && depth > 0 {
-            walk(&path, depth - 1, found);
+            walk(&path, depth - 1, meant, found);
         } else if kind.is_dir() {
             let error =
                 anyhow::anyhow!("`{}` is nested too deep; name it on the command line", path.display());
             found.unreadable.push((path, error));
-        } else if is_model && !is_other {
+        } else if meant(&path) {
             found.files.push(path);
         }
     }

@@ -1,8 +1,8 @@
 //! `opbuild inspect`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use opbuild_descriptor::{MAX_INFO_BYTES, read_info};
 use opbuild_digest::Digest;
 use opbuild_store::{Entry, MAX_ENTRY_BYTES};
@@ -14,7 +14,7 @@ use crate::input::read_file;
 use crate::inspect_info;
 use crate::inspect_kernel;
 use crate::output::{Output, Verdict, chain, one_line};
-use crate::pairs::{Judged, judge, judge_alone, judge_bytes};
+use crate::pairs::{Judged, Looked, judge, judge_alone, judge_bytes};
 use crate::verify::{findings_json, findings_text};
 
 /// What was found in a file: lines of (field, value), and what is wrong with it.
@@ -53,11 +53,13 @@ pub(crate) fn inspect(args: &InspectArgs, output: &Output) -> anyhow::Result<Ver
     let (mut text, mut json_files) = (String::new(), Vec::new());
     for path in &args.files {
         match look(path) {
-            Ok(found) => {
-                text.push_str(&found_text(path, &found));
-                json_files.push(found_json(path, &found));
-                if !found.is_valid() && verdict == Verdict::Good {
-                    verdict = Verdict::Problems;
+            Ok(all) => {
+                for (path, found) in all {
+                    text.push_str(&found_text(&path, &found));
+                    json_files.push(found_json(&path, &found));
+                    if !found.is_valid() && verdict == Verdict::Good {
+                        verdict = Verdict::Problems;
+                    }
                 }
             }
             Err(error) => {
@@ -73,24 +75,24 @@ pub(crate) fn inspect(args: &InspectArgs, output: &Output) -> anyhow::Result<Ver
     Ok(verdict)
 }
 
-fn look(path: &Path) -> anyhow::Result<Found> {
+/// What a file is, and the files that belong to it: the parts of a master, both objects of AKG.
+fn look(path: &Path) -> anyhow::Result<Vec<(PathBuf, Found)>> {
+    let one = |found| vec![(path.to_owned(), found)];
     let extension = path.extension().unwrap_or_default().to_string_lossy();
     match extension.as_ref() {
         "info" => {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-            Ok(inspect_info::info(&read_file(path, MAX_INFO_BYTES)?, &stem))
+            Ok(one(inspect_info::info(&read_file(path, MAX_INFO_BYTES)?, &stem)))
         }
-        "json" => {
-            let mut judged = first(judge(path, None)?)?;
-            // To look at a description alone is no mistake.
-            judged.report.findings.retain(|finding| finding.code() != Code::NO_OBJECT);
-            Ok(Found::new("kernel description").judged(judged))
-        }
+        "json" => match judge(path, None)? {
+            Looked::Other(other) => bail!(other),
+            Looked::Kernels(all) => Ok(all.into_iter().map(description).collect()),
+        },
         "o" | "so" => {
             let judged = judge_alone(path, None)?;
-            Ok(Found::new("kernel object").judged(judged))
+            Ok(one(Found::new("kernel object").judged(judged)))
         }
-        "kern" => Ok(entry(path, read_file(path, MAX_ENTRY_BYTES)?)),
+        "kern" => Ok(one(entry(path, read_file(path, MAX_ENTRY_BYTES)?))),
         _ => bail!(
             "`{}` is none of the files that inspect knows: .info, .json, .o, .so or .kern",
             path.display()
@@ -98,9 +100,10 @@ fn look(path: &Path) -> anyhow::Result<Found> {
     }
 }
 
-/// The first of what a file belongs to: a master comes before its parts, and AKG's shared object before the other.
-fn first(judged: Vec<Judged>) -> anyhow::Result<Judged> {
-    judged.into_iter().next().context("a file is at least one kernel")
+fn description(mut judged: Judged) -> (PathBuf, Found) {
+    // To look at a description alone is no mistake.
+    judged.report.findings.retain(|finding| finding.code() != Code::NO_OBJECT);
+    (judged.file.clone(), Found::new("kernel description").judged(judged))
 }
 
 /// A store entry, checked against the key that its name says.

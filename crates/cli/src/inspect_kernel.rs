@@ -1,7 +1,7 @@
 //! What `opbuild inspect` tells of a kernel.
 
 use opbuild_artifact::KernelMeta;
-use opbuild_validator::{DeviceMeta, ElfFacts, KernelFacts, Linkage};
+use opbuild_validator::{DeviceMeta, ElfFacts, KernelFacts, Linkage, parts};
 use serde_json::Value;
 
 use crate::inspect::Found;
@@ -23,9 +23,11 @@ pub(crate) fn describe(found: &mut Found, judged: &Judged) {
     }
     match &report.object {
         Some(facts) => describe_object(found, facts),
-        None if judged.object.is_none() && report.meta.is_some() => {
-            found.field("object", "none beside it; the pair cannot be checked");
-        }
+        None if judged.object.is_none() => match report.meta.as_ref().map(parts) {
+            Some(Some(parts)) => found.field("parts", parts.join(", ")),
+            Some(None) => found.field("object", "none beside it; the pair cannot be checked"),
+            None => {}
+        },
         None => {}
     }
     if let Some(agreement) = report.agreement {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use opbuild_artifact::{Expectations, KernelMeta, is_safe_file_name};
+use opbuild_artifact::{Expectations, KernelMeta, MetaError, is_safe_file_name};
 use opbuild_descriptor::MAX_INFO_BYTES;
 use opbuild_store::MAX_ENTRY_BYTES;
 use opbuild_validator::{Problem, Report, examine, examine_json, examine_object_for, expectations_of, parts};
@@ -21,41 +21,59 @@ pub(crate) struct Judged {
     pub(crate) report: Report,
 }
 
-/// Judges the kernels that the file at `path` belongs to: one as a rule. By what `expect` says, else by what the
-/// object says it is for.
-pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Vec<Judged>> {
-    if path.is_dir() {
-        bail!(
-            "`{}` is a folder, and verify takes files so far: name the kernels in it, such as {}",
-            path.display(),
-            path.join("*.json").display()
-        );
-    }
+/// What a file is.
+pub(crate) enum Looked {
+    /// It belongs to kernels: one as a rule.
+    Kernels(Vec<Judged>),
+    /// It is no kernel's; what it is instead.
+    Other(String),
+}
+
+/// Whether a file's name is that of a kernel's description or object.
+pub(crate) fn is_kernel_file(path: &Path) -> bool {
+    matches!(path.extension().and_then(|extension| extension.to_str()), Some("json" | "o" | "so"))
+}
+
+/// Judges the kernels that the file at `path` belongs to. By what `expect` says, else by what the object says it is for.
+pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Looked> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("json") => judge_json(path, expect),
-        Some("o" | "so") => judge_object(path, expect).map(|judged| vec![judged]),
-        _ => bail!("`{}` is neither the .json nor the .o or .so of a kernel", path.display()),
+        Some("o" | "so") => judge_object(path, expect).map(|judged| Looked::Kernels(vec![judged])),
+        _ => {
+            let other = format!("`{}` is neither the .json nor the .o or .so of a kernel", path.display());
+            Ok(Looked::Other(other))
+        }
     }
 }
 
-fn judge_json(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Vec<Judged>> {
+fn judge_json(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Looked> {
     let json = read_file(path, MAX_INFO_BYTES)?;
-    let meta = KernelMeta::parse(&json).ok();
+    let parsed = KernelMeta::parse(&json);
+    let is_list = matches!(&parsed, Err(MetaError::Field { field, .. }) if field == "(document)");
+    let meta = parsed.ok();
     if let Some(parts) = meta.as_ref().and_then(parts) {
-        return judge_master(path, &json, &parts, expect);
+        return judge_master(path, &json, &parts, expect).map(Looked::Kernels);
     }
     if meta.as_ref().is_some_and(says_nothing) {
-        bail!("`{}` does not describe a kernel: it has neither names nor a digest", path.display());
+        let problem = "does not describe a kernel: it has neither names nor a digest";
+        return Ok(Looked::Other(format!("`{}` {problem}", path.display())));
     }
     let names = object_names(path, meta.as_ref());
     let objects: Vec<PathBuf> =
         names.iter().map(|name| path.with_file_name(name)).filter(|object| is_there(object)).collect();
+    if objects.is_empty() && is_list {
+        return Ok(Looked::Other(format!(
+            "`{}` does not describe a kernel: it is no JSON object",
+            path.display()
+        )));
+    }
     if objects.is_empty() {
         let mut report = examine_json(&json, expect);
         report.add(Problem::NoObject { expected: names.join(" or ") });
-        return Ok(vec![alone(path, expect, report)]);
+        return Ok(Looked::Kernels(vec![alone(path, expect, report)]));
     }
-    objects.iter().map(|object| judge_pair(path, &json, object, expect)).collect()
+    let pairs = objects.iter().map(|object| judge_pair(path, &json, object, expect));
+    pairs.collect::<anyhow::Result<_>>().map(Looked::Kernels)
 }
 
 /// Whether this is another kind of `.json`: the folders of operator libraries hold several.
@@ -97,7 +115,10 @@ fn judge_part(master: &Path, part: &str, expect: Option<&Expectations>) -> anyho
     let json = read_file(&path, MAX_INFO_BYTES)?;
     let is_master = KernelMeta::parse(&json).is_ok_and(|meta| parts(&meta).is_some());
     anyhow::ensure!(!is_master, "it is a master itself");
-    judge_json(&path, expect)
+    match judge_json(&path, expect)? {
+        Looked::Kernels(kernels) => Ok(kernels),
+        Looked::Other(other) => bail!(other),
+    }
 }
 
 fn judge_object(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Judged> {
@@ -140,8 +161,9 @@ fn alone(path: &Path, expect: Option<&Expectations>, report: Report) -> Judged {
     Judged { file: path.to_owned(), object: None, target, report }
 }
 
-/// The names under which the object of a `.json` may stand beside it: frameworks go by the name of the `.json`, CANN by
-/// `binFileName`. AKG has two objects, the shared one and the one that it was linked from.
+/// The names under which the object of a `.json` may stand beside it: MindSpore goes by the name of the `.json`, CANN by
+/// `binFileName`, so where both are there each must be right. AKG has two objects, the shared one and the one that it
+/// was linked from.
 fn object_names(json: &Path, meta: Option<&KernelMeta>) -> Vec<String> {
     let stem = json.file_stem().unwrap_or_default().to_string_lossy();
     let suffix = meta.and_then(|meta| meta.bin_file_suffix.as_deref());
@@ -151,12 +173,13 @@ fn object_names(json: &Path, meta: Option<&KernelMeta>) -> Vec<String> {
         _ => vec![format!("{stem}.so"), format!("{stem}.o")],
     };
     let bin = meta.and_then(|meta| meta.bin_file_name.as_deref()).filter(|bin| is_safe_file_name(bin));
-    if let Some(bin) =
-        bin.filter(|bin| *bin != stem && !names.iter().any(|name| is_there(&json.with_file_name(name))))
-    {
+    if let Some(bin) = bin.filter(|bin| *bin != stem) {
         let suffix = suffix.filter(|suffix| is_safe_file_name(suffix)).unwrap_or(".o");
-        names.push(format!("{bin}{suffix}"));
-        names.extend((suffix == ".so").then(|| format!("lib{bin}{suffix}")));
+        let others = [format!("{bin}{suffix}")]
+            .into_iter()
+            .chain((suffix == ".so").then(|| format!("lib{bin}{suffix}")));
+        let new: Vec<String> = others.filter(|name| !names.contains(name)).collect();
+        names.extend(new);
     }
     names
 }

@@ -108,25 +108,53 @@ fn half_a_kernel() {
 #[test]
 fn what_is_no_kernel_cannot_be_checked() {
     let (place, stem) = kernel();
-    place
-        .run(&["verify", "rank_0/kernel_meta"])
-        .ended_with(2)
-        .says("is a folder")
-        .says("rank_0/kernel_meta/*.json");
+    place.run(&["verify", "tmp"]).ended_with(2).says("no kernel file in `tmp`");
     place.run(&["verify", "nothing.json"]).ended_with(2).says("nothing.json");
     place.run(&["verify", SQUARE]).ended_with(2).says("neither the .json nor the .o");
     place.write("config.json", r#"{"binList": []}"#);
     place.run(&["verify", "config.json"]).ended_with(2).says("does not describe a kernel");
+    place.write("list.json", "[1, 2]");
+    place.run(&["verify", "list.json"]).ended_with(2).says("no JSON object");
+    place.write("list.o", "");
+    place.run(&["verify", "list.json"]).ended_with(1);
     place.run(&["verify"]).ended_with(2);
-    // The others are checked all the same.
+    // Beside kernels, other files are passed over.
+    let ran = place.run(&["verify", "config.json", &format!("{stem}.json")]).ended_with(0);
+    assert!(ran.stdout.ends_with("0 files unusable, 1 file of other kinds passed over\n"), "{ran:?}");
+    // What cannot be read is not, and the others are checked all the same.
     let ran =
-        place.run(&["verify", "config.json", &format!("{stem}.json"), "--format", "json"]).ended_with(2);
+        place.run(&["verify", "nothing.json", &format!("{stem}.json"), "--format", "json"]).ended_with(2);
     let found = ran.json();
     assert_eq!((&found["valid"], &found["unusable"]), (&json!(1), &json!(1)));
-    assert!(found["files"][0]["error"].as_str().unwrap().contains("config.json"), "{found}");
+    let unusable = found["files"].as_array().unwrap().iter().find(|file| file["error"].is_string()).unwrap();
+    assert!(unusable["error"].as_str().unwrap().contains("nothing.json"), "{found}");
     // Torn JSON is damage, not another kind of file.
     place.write("torn.json", r#"{"kernelName": "a"#);
     assert_eq!(codes(&verify(&place, "torn.json", 1)), ["OPV001", "OPV012"]);
+}
+
+#[test]
+fn folders_are_looked_through() {
+    let (place, stem) = kernel();
+    let kernel = Kernel { place: &place, stem: &stem };
+    kernel.put("rank_0/deep/b.json", "rank_0/deep/b.o", |_| {});
+    place.write("rank_0/deep/alone.o", "torn");
+    place.write("rank_0/deep/config.json", r#"{"binList": []}"#);
+    let found = place.run(&["verify", "rank_0", "--format", "json"]).ended_with(1).json();
+    assert_eq!((&found["checked"], &found["valid"], &found["refused"]), (&json!(3), &json!(2), &json!(1)));
+    assert_eq!(found["passed_over"].as_array().unwrap().len(), 1);
+}
+
+/// MindSpore takes the object that is called as the `.json`, CANN the one that the `.json` names.
+#[test]
+fn where_readers_take_different_objects_both_are_checked() {
+    let (place, stem) = kernel();
+    let kernel = Kernel { place: &place, stem: &stem };
+    kernel.put("two/a.json", "two/a.o", |json| json["binFileName"] = "b".into());
+    place.write("two/b.o", "torn");
+    let found = verify(&place, "two/a.json", 1).json();
+    assert_eq!((&found["valid"], &found["refused"]), (&json!(1), &json!(1)));
+    place.run(&["inspect", "two/a.json"]).ended_with(1);
 }
 
 /// The facts that the validator found are told field by field.
@@ -207,6 +235,10 @@ fn a_master_is_checked_with_its_parts() {
     std::fs::write(place.path("mix/a_mix_aic.o"), "torn").unwrap();
     master(&["a_mix_aic.json"]);
     assert_eq!(verify(&place, "mix/a.json", 1).json()["refused"], 1);
+    // To inspect a master is to inspect its parts.
+    let seen = place.run(&["inspect", "mix/a.json", "--format", "json"]).ended_with(1).json();
+    assert_eq!(seen["files"][0]["fields"]["parts"], "a_mix_aic.json");
+    assert_eq!((&seen["files"][0]["valid"], &seen["files"][1]["valid"]), (&json!(true), &json!(false)));
 }
 
 /// What stands in files reaches a terminal as text only.
