@@ -61,15 +61,17 @@
 //! ```
 
 mod checksum;
+mod disk;
 mod entry;
 mod error;
-mod fs;
+mod files;
 mod lock;
 mod mode;
 mod store;
 mod target;
 mod trust;
 
+pub use disk::{Call, Op, Permit, Watcher};
 pub use entry::{Damage, Draft, Entry, MAX_ENTRY_BYTES};
 pub use error::StoreError;
 pub use lock::{KeyLock, LockOutcome, Patience};

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::StoreError;
-use crate::fs::{self, Inode, TryLock};
+use crate::disk::{Disk, Inode, TryLock};
+use crate::{StoreError, files};
 
 /// What a failed maker leaves for those who waited, behind this word.
 const FAILED: &str = "failed: ";
@@ -46,6 +46,7 @@ pub enum LockOutcome {
 /// A held lock. Dropping it releases it; a process that dies releases it too.
 #[derive(Debug)]
 pub struct KeyLock {
+    disk: Disk,
     file: File,
     path: PathBuf,
     waited: bool,
@@ -61,29 +62,34 @@ impl KeyLock {
     pub fn release_failed(self, reason: &str) {
         let end = reason.floor_char_boundary(MAX_REASON - FAILED.len());
         // If this cannot be written, the waiters try for themselves: more work, no harm.
-        let _ = fs::overwrite(&self.file, &format!("{FAILED}{}", &reason[..end]));
+        let _ = files::overwrite(&self.disk, &self.file, &self.path, &format!("{FAILED}{}", &reason[..end]));
     }
 }
 
 impl Drop for KeyLock {
     /// Only the holder unlinks, while it holds: so whoever gets this lock next can tell that the path has moved on.
     fn drop(&mut self) {
-        let own = self.file.metadata().map(|metadata| Inode::of(&metadata)).ok();
-        if own.is_some() && Inode::at(&self.path).ok() == own {
-            let _ = fs::remove(&self.path);
+        let own = self.disk.stat(&self.file, &self.path).map(|metadata| Inode::of(&metadata)).ok();
+        if own.is_some() && inode_at(&self.disk, &self.path) == own {
+            let _ = self.disk.remove(&self.path);
         }
     }
 }
 
 /// Takes the lock at `path`, polling every 1 to 20 ms while another holds it.
-pub(crate) fn acquire(path: &Path, shared: bool, patience: Patience<'_>) -> Result<LockOutcome, StoreError> {
+pub(crate) fn acquire(
+    disk: &Disk,
+    path: &Path,
+    shared: bool,
+    patience: Patience<'_>,
+) -> Result<LockOutcome, StoreError> {
     let trouble = |action| move |source| StoreError::Io { action, path: path.to_owned(), source };
     let mut pause = Duration::from_millis(1);
     let mut waited = false;
     loop {
-        let file = fs::open_lock(path, shared).map_err(trouble("open the lock"))?;
+        let file = files::open_lock(disk, path, shared).map_err(trouble("open the lock"))?;
         loop {
-            match fs::try_lock(&file).map_err(trouble("lock"))? {
+            match disk.try_lock(&file, path).map_err(trouble("lock"))? {
                 TryLock::Locked => break,
                 TryLock::Unsupported => return Ok(LockOutcome::Unsupported),
                 TryLock::Busy => {}
@@ -103,17 +109,26 @@ pub(crate) fn acquire(path: &Path, shared: bool, patience: Patience<'_>) -> Resu
         }
         // The holder unlinks before it releases, so what we locked may no longer be what the path names; others lock
         // the new file. Then this one is a message, not a lock.
-        let locked = file.metadata().map_err(trouble("look at the lock"))?;
-        if Inode::at(path).ok() == Some(Inode::of(&locked)) {
+        let locked = disk.stat(&file, path).map_err(trouble("look at the lock"))?;
+        if inode_at(disk, path) == Some(Inode::of(&locked)) {
             if locked.len() > 0 {
                 // A holder wrote its reason and died before it could unlink. That is not ours to pass on.
-                fs::overwrite(&file, "").map_err(trouble("clear the lock"))?;
+                files::overwrite(disk, &file, path, "").map_err(trouble("clear the lock"))?;
             }
-            return Ok(LockOutcome::Acquired(KeyLock { file, path: path.to_owned(), waited }));
+            return Ok(LockOutcome::Acquired(KeyLock {
+                disk: disk.clone(),
+                file,
+                path: path.to_owned(),
+                waited,
+            }));
         }
-        let left = fs::read_start(&file, MAX_REASON).unwrap_or_default();
+        let left = disk.read_start(&file, path, MAX_REASON).unwrap_or_default();
         if waited && let Some(reason) = left.strip_prefix(FAILED.as_bytes()) {
             return Ok(LockOutcome::HolderFailed(String::from_utf8_lossy(reason).into_owned()));
         }
     }
+}
+
+fn inode_at(disk: &Disk, path: &Path) -> Option<Inode> {
+    disk.look(path).map(|metadata| Inode::of(&metadata)).ok()
 }

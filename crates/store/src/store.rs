@@ -3,12 +3,14 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::disk::Disk;
 use crate::trust::Trust;
-use crate::{StoreError, TargetStore, fs};
+use crate::{StoreError, TargetStore, Watcher, files};
 
 /// Where a store is, and whom it trusts.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Config {
     /// The root folder. Made, with mode 0700, if it is not there.
     pub root: PathBuf,
@@ -16,6 +18,8 @@ pub struct Config {
     pub access: Access,
     /// Users, besides this one, whose entries may be used.
     pub trusted_owners: Vec<u32>,
+    /// Hears of every access to the disk. For tests.
+    pub watcher: Option<Arc<dyn Watcher>>,
 }
 
 /// Whether entries may be written.
@@ -30,7 +34,7 @@ pub enum Access {
 impl Config {
     /// A store at `root`, to be read and written by this user.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), access: Access::ReadWrite, trusted_owners: Vec::new() }
+        Self { root: root.into(), access: Access::ReadWrite, trusted_owners: Vec::new(), watcher: None }
     }
 }
 
@@ -39,6 +43,7 @@ impl Config {
 pub struct Store {
     config: Config,
     trust: Trust,
+    disk: Disk,
 }
 
 impl Store {
@@ -49,19 +54,28 @@ impl Store {
     pub fn open(config: Config) -> Result<Self, StoreError> {
         let root = &config.root;
         let writable = config.access == Access::ReadWrite;
+        let disk = Disk::watched_by(config.watcher.clone());
         let mut is_ours = false;
         if writable {
-            fs::create_folders(root, 0o700).map_err(|source| folder_trouble("create", root, source))?;
-            is_ours = fs::holds_only(root, &["CACHEDIR.TAG", ".gitignore", "v1"]);
+            files::create_folders(&disk, root, 0o700)
+                .map_err(|source| folder_trouble("create", root, source))?;
+            is_ours = files::holds_only(&disk, root, &["CACHEDIR.TAG", ".gitignore", "v1"]);
         }
-        let metadata = match fs::open_folder(root, true).and_then(|root| root.metadata()) {
+        let opened = disk.open_folder(root, true).and_then(|folder| disk.stat(&folder, root));
+        let metadata = match opened {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(StoreError::NoStore { path: root.clone() });
+                let path = root.clone();
+                // It could not be made and is not there: it is a link that leads nowhere.
+                return Err(if writable {
+                    StoreError::NotAFolder { path }
+                } else {
+                    StoreError::NoStore { path }
+                });
             }
             other => other.map_err(|source| folder_trouble("open", root, source))?,
         };
         let trust = Trust::below(root, &metadata, &config.trusted_owners)?;
-        let store = Self { trust, config };
+        let store = Self { trust, disk, config };
         // A folder with other things in it is somebody's: marks there would speak of those too.
         if is_ours {
             store.mark()?;
@@ -85,7 +99,7 @@ impl Store {
     /// The same store, to be read only.
     pub fn reader(&self) -> Self {
         let config = Config { access: Access::ReadOnly, ..self.config.clone() };
-        Self { config, trust: self.trust.clone() }
+        Self { config, trust: self.trust.clone(), disk: self.disk.clone() }
     }
 
     /// The root folder.
@@ -95,6 +109,10 @@ impl Store {
 
     pub(crate) fn config(&self) -> &Config {
         &self.config
+    }
+
+    pub(crate) fn disk(&self) -> &Disk {
+        &self.disk
     }
 
     pub(crate) fn trust(&self) -> &Trust {
@@ -107,13 +125,14 @@ impl Store {
 
     /// Opens a folder, made if need be and if `make`, and checks whose it is. `None` if it is not there.
     pub(crate) fn folder(&self, path: &Path, make: bool) -> Result<Option<File>, StoreError> {
-        let mut opened = fs::open_folder(path, false);
+        let disk = &self.disk;
+        let mut opened = disk.open_folder(path, false);
         if make && opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-            let made = fs::create_folder(path, self.trust.is_shared());
+            let made = files::create_folder(disk, path, self.trust.is_shared());
             made.map_err(|source| folder_trouble("create", path, source))?;
-            opened = fs::open_folder(path, false);
+            opened = disk.open_folder(path, false);
         }
-        match opened.and_then(|folder| Ok((folder.metadata()?, folder))) {
+        match opened.and_then(|folder| Ok((disk.stat(&folder, path)?, folder))) {
             Ok((metadata, folder)) => self.trust.check(path, &metadata).map(|()| Some(folder)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(folder_trouble("open", path, source)),
@@ -126,9 +145,24 @@ impl Store {
             # This folder is a cache of compiled kernels, made by opbuild. It can be deleted at any time.\n";
         for (name, text) in [("CACHEDIR.TAG", TAG), (".gitignore", "*\n")] {
             let path = self.config.root.join(name);
-            fs::write_new(&path, text).map_err(|source| StoreError::Io { action: "write", path, source })?;
+            files::write_new(&self.disk, &path, text).map_err(|source| StoreError::Io {
+                action: "write",
+                path,
+                source,
+            })?;
         }
         Ok(())
+    }
+}
+
+impl std::fmt::Debug for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { root, access, trusted_owners, watcher: _ } = self;
+        f.debug_struct("Config")
+            .field("root", root)
+            .field("access", access)
+            .field("trusted_owners", trusted_owners)
+            .finish_non_exhaustive()
     }
 }
 

@@ -9,10 +9,10 @@ use std::time::SystemTime;
 
 use opbuild_digest::Digest;
 
+use crate::disk::{Disk, Inode};
 use crate::entry::{Damage, Draft, Entry, MAX_ENTRY_BYTES};
-use crate::fs::{self, Inode};
 use crate::lock::{self, KeyLock, LockOutcome, Patience};
-use crate::{Access, Store, StoreError};
+use crate::{Access, Store, StoreError, files};
 
 /// The entries of one target. Clones share what they learned about folders.
 #[derive(Clone, Debug)]
@@ -71,9 +71,9 @@ pub struct Judged {
 
 impl Judged {
     /// Whether `path` names this file.
-    fn is_at(&self, path: &Path) -> bool {
-        let own = self.file.metadata().map(|metadata| Inode::of(&metadata)).ok();
-        own.is_some() && Inode::at(path).ok() == own
+    fn is_at(&self, disk: &Disk, path: &Path) -> bool {
+        let own = disk.stat(&self.file, path).map(|metadata| Inode::of(&metadata)).ok();
+        own.is_some() && disk.look(path).map(|metadata| Inode::of(&metadata)).ok() == own
     }
 }
 
@@ -106,7 +106,7 @@ impl TargetStore {
             }
             // Made once for all, so that a put never has to.
             let last = dir.join("entries/ff");
-            if Inode::at(&last).is_err() {
+            if store.disk().look(&last).is_err() {
                 for shard in 0..=255u8 {
                     store.folder(&dir.join(format!("entries/{shard:02x}")), true)?;
                 }
@@ -142,7 +142,7 @@ impl TargetStore {
             return Lookup::Miss(Miss::Absent);
         }
         let path = self.path(key);
-        let file = match fs::read_whole(&path, MAX_ENTRY_BYTES) {
+        let file = match files::read_whole(self.store.disk(), &path, MAX_ENTRY_BYTES) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Lookup::Miss(Miss::Absent),
             Err(source) => {
@@ -169,7 +169,7 @@ impl TargetStore {
 
     /// The keys of up to `limit` entries, in order. Whether they are valid is seen by [`get`](Self::get).
     pub fn keys(&self, limit: usize) -> Vec<Digest> {
-        let in_shard = |shard| fs::names(&self.shard_dir(shard));
+        let in_shard = |shard| self.store.disk().list(&self.shard_dir(shard)).unwrap_or_default();
         let key = |name: String| name.strip_suffix(".kern")?.parse().ok();
         let mut keys: Vec<Digest> = (0..=u8::MAX).flat_map(in_shard).filter_map(key).take(limit).collect();
         keys.sort_unstable();
@@ -201,10 +201,12 @@ impl TargetStore {
         let path = self.path(key);
         let trouble = |source| StoreError::Io { action: "write", path: path.clone(), source };
         // What is written to is what was checked, whatever the path names by then.
-        let shard = self.store.folder(&self.shard_dir(key.as_bytes()[0]), true)?;
+        let dir = self.shard_dir(key.as_bytes()[0]);
+        let shard = self.store.folder(&dir, true)?;
         let shard = shard.ok_or_else(|| trouble(io::ErrorKind::NotFound.into()))?;
         let file = draft.encode(key).ok_or_else(|| draft.too_large())?;
-        fs::publish(&self.dir.join("tmp"), &shard, &format!("{key}.kern"), &file, 0o644).map_err(trouble)?;
+        let (disk, temps) = (self.store.disk(), self.dir.join("tmp"));
+        files::publish(disk, &temps, (&shard, &dir), &format!("{key}.kern"), &file).map_err(trouble)?;
         Ok(Put::Published)
     }
 
@@ -229,25 +231,25 @@ impl TargetStore {
     pub fn quarantine(&self, key: &Digest, judged: &Judged, lock: &KeyLock) -> Result<bool, StoreError> {
         let _held = lock;
         self.must_be_writable()?;
-        let path = self.path(key);
-        if !judged.is_at(&path) {
+        let (disk, path) = (self.store.disk(), self.path(key));
+        if !judged.is_at(disk, &path) {
             return Ok(false);
         }
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         let place = self.dir.join("quarantine").join(format!("{key}-{now}.kern"));
-        match fs::rename(&path, &place) {
+        match disk.rename(&path, &place) {
             Ok(()) => {}
             // Whoever puts without a lock, or clears the store, may have been faster.
-            Err(_) if !judged.is_at(&path) => return Ok(false),
+            Err(_) if !judged.is_at(disk, &path) => return Ok(false),
             Err(source) => return Err(StoreError::Io { action: "move to quarantine", path, source }),
         }
-        if !judged.is_at(&place) {
+        if !judged.is_at(disk, &place) {
             // A put, which needs no lock, came between the look and the move. If yet another came since, that one stays.
-            let _ = fs::put_back(&place, &path);
+            let _ = files::put_back(disk, &place, &path);
             return Ok(false);
         }
         // The reason is for people; without it the quarantine is still in order.
-        let _ = fs::write_new(&place.with_extension("reason"), &format!("{}\n", judged.damage));
+        let _ = files::write_new(disk, &place.with_extension("reason"), &format!("{}\n", judged.damage));
         Ok(true)
     }
 
@@ -261,7 +263,7 @@ impl TargetStore {
             return Ok(LockOutcome::Unsupported);
         }
         let path = self.dir.join("locks").join(key.to_string());
-        lock::acquire(&path, self.store.trust().is_shared(), patience)
+        lock::acquire(self.store.disk(), &path, self.store.trust().is_shared(), patience)
     }
 
     /// Makes what was put survive a power cut, as well as the file system can. Best effort.
@@ -270,7 +272,8 @@ impl TargetStore {
         shards.sort_unstable();
         shards.dedup();
         for shard in shards {
-            let _ = fs::sync_folder(&self.shard_dir(shard));
+            let (disk, dir) = (self.store.disk(), self.shard_dir(shard));
+            let _ = disk.open_folder(&dir, false).and_then(|folder| disk.sync_folder(&folder, &dir));
         }
     }
 
