@@ -57,6 +57,11 @@ pub struct Rewrite(Arc<Change>);
 
 type Change = dyn Fn(&Op, String) -> String + Send + Sync;
 
+/// The words that `op_debug_config` may have (CANN, opc 8.1). Here `ccec_O0` and `ccec_g` are the C compiler's `-O0` and
+/// `-g`; the others are about the device, and change nothing.
+const DEBUG_WORDS: [&str; 8] =
+    ["oom", "dump_cce", "dump_bin", "dump_loc", "ccec_O0", "ccec_g", "check_flag", "sanitizer"];
+
 impl Rewrite {
     /// A change that makes the C of an operator into another.
     pub fn new(change: impl Fn(&Op, String) -> String + Send + Sync + 'static) -> Self {
@@ -240,6 +245,13 @@ impl Backend for CpuBackend {
             }
         }
         if let Some(config) = spec.option("op_debug_config") {
+            if let Some(unknown) = config.split(',').find(|word| !DEBUG_WORDS.contains(word)) {
+                return Err(BackendError::Option {
+                    name: "op_debug_config".to_owned(),
+                    value: unknown.to_owned(),
+                    expected: DEBUG_WORDS.join(", "),
+                });
+            }
             options.insert("op_debug_config".to_owned(), config);
         }
         let level = match self.config.features {

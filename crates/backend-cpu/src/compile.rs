@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use opbuild_artifact::{Artifact, BlockDim, Flag, KernelMeta, Magic, Parameter};
 use opbuild_backend::{BackendError, CompileRequest};
-use opbuild_descriptor::Arg;
+use opbuild_descriptor::{Arg, EffectiveSpec};
 use opbuild_digest::Digest;
 
 use crate::expression::calls_libm;
@@ -23,11 +23,12 @@ pub(crate) fn compile(
     source: &Generated,
     request: &CompileRequest<'_>,
 ) -> Result<Artifact, BackendError> {
-    let CompileRequest { job, spec: _, name, work_dir, deadline, cancel } = request;
+    let CompileRequest { job, spec, name, work_dir, deadline, cancel } = request;
     disk::write(&work_dir.join("kernel.c"), source.text.as_bytes())?;
     // Relative names: the work folder's path must not find its way into the object.
     let mut args = toolchain.leading.clone();
     args.extend(toolchain.flags.iter().cloned());
+    for_debugging(&mut args, spec);
     args.extend(["-o", "kernel.o", "kernel.c"].map(str::to_owned));
     if calls_libm(&source.text) {
         args.push("-lm".to_owned());
@@ -67,4 +68,18 @@ pub(crate) fn compile(
         ..KernelMeta::default()
     };
     Ok(Artifact { json: meta.to_json().into_bytes(), object, extra: Vec::new() })
+}
+
+/// What the debug options make of the flags: level 2 is "not optimised, with symbols", as in the vendor's compiler.
+fn for_debugging(args: &mut Vec<String>, spec: &EffectiveSpec) {
+    let option = |name: &str| spec.options.get(name).map(String::as_str).unwrap_or_default();
+    let word = |word: &str| option("op_debug_config").split(',').any(|found| found == word);
+    let level_2 = option("op_debug_level") == "2";
+    if level_2 || word("ccec_O0") {
+        args.push("-O0".to_owned());
+    }
+    if level_2 || word("ccec_g") {
+        args.retain(|flag| flag != "-s");
+        args.push("-g".to_owned());
+    }
 }

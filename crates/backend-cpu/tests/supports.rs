@@ -228,6 +228,13 @@ fn options_have_ranges_and_debug_shows() {
         let debug = resolve("op_debug_level", level).unwrap();
         assert!(debug.debug && debug.options["op_debug_level"] == level);
     }
-    assert!(resolve("op_debug_config", "dump").unwrap().debug);
+    assert!(resolve("op_debug_config", "dump_cce,ccec_g").unwrap().debug);
+    match resolve("op_debug_config", "oom,dump") {
+        Err(BackendError::Option { name, value, expected }) => {
+            assert_eq!((name.as_str(), value.as_str()), ("op_debug_config", "dump"));
+            assert!(expected.contains("dump_cce"), "{expected}");
+        }
+        other => panic!("{other:?}"),
+    }
     assert!(plain.target.starts_with("cpu-"));
 }

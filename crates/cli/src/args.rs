@@ -176,6 +176,10 @@ pub(crate) struct Common {
     /// Build with the vendor's debug level (0 to 4); kernels with a level other than 0 are never stored
     #[arg(long = "op_debug_level", value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=4))]
     pub(crate) op_debug_level: Option<u8>,
+    /// A file with a line op_debug_config=oom,ccec_g,... and, if not all operators are meant, op_debug_list=NODE,
+    /// OpType::TYPE,...; kernels that are meant are never stored
+    #[arg(long = "op_debug_config", value_name = "FILE")]
+    pub(crate) op_debug_config: Option<PathBuf>,
 }
 
 fn mode(text: &str) -> Result<Mode, opbuild_store::ParseModeError> {

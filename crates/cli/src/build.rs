@@ -72,7 +72,8 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
     if !args.no_kernel_meta {
         builder = builder.view(env::kernel_meta()?);
     }
-    let (requests, unreadable) = model::requests(&args.inputs, &builder, &args.common);
+    let (mut requests, unreadable) = model::requests(&args.inputs, &builder, &args.common);
+    model::debug(&mut requests, &args.common, output)?;
     unreadable.iter().for_each(|(_, error)| output.error(error));
     if requests.is_empty() && !unreadable.is_empty() {
         output.quiet_result(&json!({ "unreadable": unreadable_json(&unreadable) }))?;

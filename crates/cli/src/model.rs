@@ -2,12 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use opbuild::{Builder, Request};
+use opbuild::{Builder, DebugConfig, Request};
 use opbuild_descriptor::{Arg, BuildSpec, Descriptor, Tensor};
 use opbuild_onnx::{ModelError, Network, OnnxError, ValueInfo};
 
 use crate::args::Common;
 use crate::input::{self, Found};
+use crate::output::{Output, one_line};
+
+/// More bytes than any list of operators has.
+const MAX_DEBUG_CONFIG: u64 = 16 << 20;
 
 /// An input of the command.
 pub(crate) enum Model {
@@ -86,6 +90,22 @@ pub(crate) fn requests(
         }
     }
     (requests, unreadable)
+}
+
+/// Has the operators that `--op_debug_config` means compiled for debugging.
+pub(crate) fn debug(requests: &mut [Request], common: &Common, output: &Output) -> anyhow::Result<()> {
+    let Some(path) = &common.op_debug_config else { return Ok(()) };
+    let text = input::read_file(path, MAX_DEBUG_CONFIG)?;
+    let config: DebugConfig =
+        String::from_utf8_lossy(&text).parse().map_err(|error| input::named(path, error))?;
+    for unused in config.set_on(requests) {
+        output.warning(&format!(
+            "`{}`: op_debug_list names `{}`, and there is no such operator (types are written OpType::Type)",
+            path.display(),
+            one_line(&unused)
+        ));
+    }
+    Ok(())
 }
 
 /// Reads a network. Sizes may be given for the dimensions of other networks of the same command, too.

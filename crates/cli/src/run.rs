@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::args::RunArgs;
 use crate::build::{backend, builder, interrupted, network_name, note_targets, summary, tell, with_progress};
 use crate::compare::{Comparison, Tolerance, compare};
-use crate::model::Model;
+use crate::model::{self, Model};
 use crate::output::{Output, Verdict, one_line};
 use crate::profile::Profile;
 use crate::progress::Progress;
@@ -27,7 +27,8 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
     let outputs = model.outputs();
     let inputs = feed::inputs(&model.inputs(), args)?;
     let references = feed::assigned(&args.compare, &outputs, "output")?;
-    let requests = model.requests(&args.common);
+    let mut requests = model.requests(&args.common);
+    model::debug(&mut requests, &args.common, output)?;
     note_targets(&requests, &args.common, output);
 
     let report = with_progress(builder, &requests, output)?;

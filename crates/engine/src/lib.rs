@@ -41,6 +41,7 @@
 //! ```
 
 mod builder;
+mod debug;
 mod disk;
 mod error;
 mod event;
@@ -60,6 +61,7 @@ mod warnings;
 mod work;
 
 pub use builder::{Builder, Request, ViewConfig};
+pub use debug::{DebugConfig, DebugConfigError};
 pub use error::{BuildError, JobError};
 pub use event::Event;
 pub use explain::{Explanation, Fate};

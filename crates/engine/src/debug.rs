@@ -1,0 +1,157 @@
+//! Which operators are compiled for debugging: CANN's `op_debug_config` file.
+//!
+//! ```text
+//! # memory checks for two operators
+//! op_debug_config=oom,ccec_g
+//! op_debug_list=conv1,OpType::MatMulV2
+//! ```
+//!
+//! Without the second line it is every operator. As the vendor documents it, those that the list leaves out use the
+//! cache as ever. What the words of the first line mean is the backend's affair.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use crate::Request;
+
+const CONFIG: &str = "op_debug_config";
+const LIST: &str = "op_debug_list";
+
+/// Debug options, and the operators that they are for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DebugConfig {
+    /// The words of `op_debug_config`, such as `oom`.
+    pub options: Vec<String>,
+    /// The items of `op_debug_list`, if there is one: node names, and operator types as `OpType::Type`.
+    pub operators: Option<Vec<String>>,
+}
+
+/// What is wrong with an `op_debug_config` file.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum DebugConfigError {
+    /// A line that says nothing.
+    #[error(
+        "line {line}: expected `op_debug_config=...`, `op_debug_list=...` or a comment with `#`, found `{found}`"
+    )]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// What it says.
+        found: String,
+    },
+    /// A line whose list is empty or has an empty item.
+    #[error("line {line}: `{name}` has an empty item; expected words with commas between them")]
+    Empty {
+        /// Its number, from 1.
+        line: usize,
+        /// Which of the two.
+        name: &'static str,
+    },
+    /// Both lines count: the second does not replace the first.
+    #[error("line {line}: `{name}` is given twice; expected one line with all of it")]
+    Twice {
+        /// The number of the second, from 1.
+        line: usize,
+        /// Which of the two.
+        name: &'static str,
+    },
+    /// A list of operators, and no word of what to do with them.
+    #[error("there is no line `op_debug_config=...`, such as `op_debug_config=oom`")]
+    NoOptions,
+}
+
+impl FromStr for DebugConfig {
+    type Err = DebugConfigError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (mut options, mut operators) = (None, None);
+        for (line, content) in (1..).zip(text.lines()) {
+            let content = content.trim();
+            if content.is_empty() || content.starts_with('#') {
+                continue;
+            }
+            let unknown = || DebugConfigError::Line { line, found: content.chars().take(80).collect() };
+            let (name, value) = content.split_once('=').ok_or_else(unknown)?;
+            let (name, place) = match name.trim() {
+                CONFIG => (CONFIG, &mut options),
+                LIST => (LIST, &mut operators),
+                _ => return Err(unknown()),
+            };
+            let items: Vec<String> = value.split(',').map(|item| item.trim().to_owned()).collect();
+            if items.iter().any(String::is_empty) {
+                return Err(DebugConfigError::Empty { line, name });
+            }
+            if place.replace(items).is_some() {
+                return Err(DebugConfigError::Twice { line, name });
+            }
+        }
+        Ok(Self { options: options.ok_or(DebugConfigError::NoOptions)?, operators })
+    }
+}
+
+impl DebugConfig {
+    /// Sets the options on the requests that are meant, and gives the items of the list that mean none.
+    ///
+    /// It goes by request, before equal jobs are one kernel: of two equal nodes, one may be debugged and the other not.
+    pub fn set_on(&self, requests: &mut [Request]) -> Vec<String> {
+        let mut unused: BTreeSet<&str> = self.operators.iter().flatten().map(String::as_str).collect();
+        for request in requests {
+            let meant: Vec<&String> =
+                self.operators.iter().flatten().filter(|item| names(item, request)).collect();
+            for item in &meant {
+                unused.remove(item.as_str());
+            }
+            if self.operators.is_none() || !meant.is_empty() {
+                request.spec.options.insert(CONFIG.to_owned(), self.options.join(",").into());
+            }
+        }
+        unused.into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// Whether an item of the list means the operator of `request`, or one of those that are fused in it.
+fn names(item: &str, request: &Request) -> bool {
+    let descriptor = &request.descriptor;
+    match item.strip_prefix("OpType::") {
+        Some(op_type) => descriptor.job.ops.iter().any(|op| op.op_type == op_type),
+        None => {
+            let labels = descriptor.envelope.ops.iter().map(|op| op.name.as_str());
+            labels.chain([descriptor.envelope.full_name.as_str()]).any(|name| name == item)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read() {
+        let read = |text: &str| text.parse::<DebugConfig>();
+        let config =
+            read("# comment\r\n\n op_debug_config = oom , ccec_g \r\nop_debug_list=a/b,OpType::Add\n")
+                .unwrap();
+        assert_eq!(config.options, ["oom", "ccec_g"]);
+        assert_eq!(config.operators.unwrap(), ["a/b", "OpType::Add"]);
+        assert_eq!(read("op_debug_config=oom").unwrap().operators, None);
+
+        let wrong = |text: &str| read(text).unwrap_err();
+        assert_eq!(wrong(""), DebugConfigError::NoOptions);
+        assert_eq!(wrong("op_debug_list=a"), DebugConfigError::NoOptions);
+        assert_eq!(wrong("\nop_debug_config="), DebugConfigError::Empty { line: 2, name: CONFIG });
+        assert_eq!(
+            wrong("op_debug_config=oom\nop_debug_list=a,,b"),
+            DebugConfigError::Empty { line: 2, name: LIST }
+        );
+        assert_eq!(
+            wrong("op_debug_config=a\nop_debug_config=b"),
+            DebugConfigError::Twice { line: 2, name: CONFIG }
+        );
+        for line in ["oom", "op_debug=oom", "[section]"] {
+            assert_eq!(wrong(line), DebugConfigError::Line { line: 1, found: line.to_owned() });
+        }
+    }
+}
