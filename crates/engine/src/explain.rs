@@ -105,7 +105,7 @@ impl<'a> Shelves<'a> {
             Some(Err(why)) => return missed(why.clone()),
             None => return missed("there is no store".to_owned()),
         };
-        match shelf.get(keyed.key.digest()) {
+        match shelf.peek(keyed.key.digest()) {
             Lookup::Hit(_) => Fate::Hit,
             Lookup::Miss(miss @ Miss::Absent) => Fate::Miss {
                 why: miss.to_string(),

@@ -164,6 +164,9 @@ impl<'a> Maker<'a> {
             return Ok(made);
         }
         let made = self.compile(planned, keyed, missing, Outcome::Compiled);
+        if let Ok(Made { compile_time: Some(time), .. }) = &made {
+            shelf.count_compile(*time);
+        }
         match &made {
             Ok(made) => self.publish(planned, keyed, shelf, made, missing),
             Err(error) if error.would_repeat() => {
@@ -223,7 +226,11 @@ impl<'a> Maker<'a> {
 
     /// Looks again, now that nobody else makes the kernel; and takes a damaged entry away.
     fn look_again(&self, keyed: &Keyed, shelf: &TargetStore, lock: Option<&KeyLock>) -> Option<Made> {
-        match shelf.get(keyed.key.digest()) {
+        let found = match self.builder.mode.takes() {
+            true => shelf.get_again(keyed.key.digest()),
+            false => shelf.peek(keyed.key.digest()),
+        };
+        match found {
             Lookup::Hit(entry) => {
                 // With `force`, only what was made since this build began is new enough.
                 // One that claims to be from the future was made by another clock and says nothing.
@@ -350,8 +357,10 @@ impl<'a> Maker<'a> {
         let text = header::render(keyed, &planned.op_type(), made.compile_time, RULES_VERSION);
         let names: Vec<String> =
             made.artifact.extra.iter().map(|member| format!("x/{}", member.name)).collect();
-        let mut draft =
-            Draft::new(RULES_VERSION).eager(JSON, &made.artifact.json).eager(OBJECT, &made.artifact.object);
+        let mut draft = Draft::new(RULES_VERSION)
+            .cost(made.compile_time.unwrap_or_default())
+            .eager(JSON, &made.artifact.json)
+            .eager(OBJECT, &made.artifact.object);
         for (name, member) in names.iter().zip(&made.artifact.extra) {
             draft = draft.eager(name, &member.bytes);
         }

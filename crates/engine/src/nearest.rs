@@ -67,7 +67,7 @@ impl Neighbours {
 fn read(shelf: &TargetStore) -> BTreeMap<String, Vec<Neighbour>> {
     let mut by_op_type: BTreeMap<String, Vec<Neighbour>> = BTreeMap::new();
     for key in shelf.keys(MAX_ENTRIES) {
-        if let Lookup::Hit(entry) = shelf.get(&key)
+        if let Lookup::Hit(entry) = shelf.peek(&key)
             && let Some(neighbour) = Neighbour::of(&entry)
         {
             by_op_type.entry(neighbour.header.op_type.clone()).or_default().push(neighbour);

@@ -10,9 +10,13 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, CWD, OFlags, RenameFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
+
+use crate::Clock;
+use crate::clock::unix;
 
 /// A kind of access to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -95,6 +99,8 @@ pub trait Watcher: Send + Sync {
 #[derive(Clone, Default)]
 pub(crate) struct Disk {
     watcher: Option<Arc<dyn Watcher>>,
+    /// In place of the file system's clock.
+    clock: Option<Arc<dyn Clock>>,
 }
 
 /// What an attempt to lock came to.
@@ -106,8 +112,8 @@ pub(crate) enum TryLock {
 }
 
 impl Disk {
-    pub(crate) fn watched_by(watcher: Option<Arc<dyn Watcher>>) -> Self {
-        Self { watcher }
+    pub(crate) fn new(watcher: Option<Arc<dyn Watcher>>, clock: Option<Arc<dyn Clock>>) -> Self {
+        Self { watcher, clock }
     }
 
     fn may(&self, op: Op, path: &Path) -> io::Result<()> {
@@ -129,6 +135,13 @@ impl Disk {
         // Without NONBLOCK a pipe would hold us up until somebody writes to it.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
+    }
+
+    /// Opens a file in an open folder to read it, never through a link.
+    pub(crate) fn open_in(&self, folder: &File, name: &str, path: &Path) -> io::Result<File> {
+        self.may(Op::Open, path)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(folder, name, flags, Mode::empty())?))
     }
 
     /// Opens a folder, so that what is looked at is what is used. Links are followed only if `follow`.
@@ -170,10 +183,18 @@ impl Disk {
     }
 
     /// What a name in an open folder names, itself and not where a link points.
-    pub(crate) fn look_in(&self, folder: &File, name: &str, path: &Path) -> io::Result<Inode> {
+    pub(crate) fn look_in(&self, folder: &File, name: &str, path: &Path) -> io::Result<Seen> {
         self.may(Op::Look, path)?;
         let there = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        Ok(Inode { dev: there.st_dev, ino: there.st_ino })
+        let kind = FileType::from_raw_mode(there.st_mode);
+        Ok(Seen {
+            inode: Inode { dev: there.st_dev, ino: there.st_ino },
+            is_file: kind == FileType::RegularFile,
+            is_folder: kind == FileType::Directory,
+            bytes: u64::try_from(there.st_size).unwrap_or_default(),
+            modified: time(there.st_mtime, there.st_mtime_nsec),
+            changed: time(there.st_ctime, there.st_ctime_nsec),
+        })
     }
 
     /// The names of what is in a folder, those that are text.
@@ -182,6 +203,24 @@ impl Disk {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(path)? {
             names.extend(entry?.file_name().into_string().ok());
+        }
+        Ok(names)
+    }
+
+    /// The names of what is in an open folder, those that are text.
+    pub(crate) fn list_in(&self, folder: &File, path: &Path) -> io::Result<Vec<String>> {
+        self.may(Op::List, path)?;
+        let mut names = Vec::new();
+        for entry in Dir::read_from(folder)? {
+            let entry = entry?;
+            names.extend(
+                entry
+                    .file_name()
+                    .to_str()
+                    .ok()
+                    .filter(|name| !matches!(*name, "." | ".."))
+                    .map(str::to_owned),
+            );
         }
         Ok(names)
     }
@@ -235,8 +274,25 @@ impl Disk {
     /// Sets both times of a file to "now", by the file system's own clock; whoever may write to it may do that.
     pub(crate) fn touch(&self, file: &File, path: &Path) -> io::Result<()> {
         self.may(Op::SetTime, path)?;
-        let now = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
-        Ok(rustix::fs::futimens(file, &Timestamps { last_access: now, last_modification: now })?)
+        Ok(rustix::fs::futimens(file, &self.now())?)
+    }
+
+    /// Touches a name in an open folder, itself and not where a link points.
+    pub(crate) fn touch_in(&self, folder: &File, name: &str, path: &Path) -> io::Result<()> {
+        self.may(Op::SetTime, path)?;
+        Ok(rustix::fs::utimensat(folder, name, &self.now(), AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    fn now(&self) -> Timestamps {
+        let now = match &self.clock {
+            None => Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW },
+            Some(clock) => {
+                let now = unix(clock.now());
+                let tv_sec = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+                Timespec { tv_sec, tv_nsec: now.subsec_nanos().into() }
+            }
+        };
+        Timestamps { last_access: now, last_modification: now }
     }
 
     pub(crate) fn sync_data(&self, file: &File, path: &Path) -> io::Result<()> {
@@ -261,6 +317,12 @@ impl Disk {
         Ok(rustix::fs::renameat(CWD, from, folder, name)?)
     }
 
+    /// Renames `name` in an open folder, which is at `from`'s, to `to`.
+    pub(crate) fn rename_out(&self, folder: &File, name: &str, from: &Path, to: &Path) -> io::Result<()> {
+        self.permit(Op::Rename, from, Some(to), 0)?;
+        Ok(rustix::fs::renameat(folder, name, CWD, to)?)
+    }
+
     /// Renames, unless something is there already.
     pub(crate) fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.permit(Op::Rename, from, Some(to), 0)?;
@@ -280,6 +342,18 @@ impl Disk {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// Removes a file in an open folder, or a link, never what it points to.
+    pub(crate) fn remove_in(&self, folder: &File, name: &str, path: &Path) -> io::Result<()> {
+        self.may(Op::Remove, path)?;
+        Ok(rustix::fs::unlinkat(folder, name, AtFlags::empty())?)
+    }
+
+    /// Removes a folder in an open folder, if it is empty.
+    pub(crate) fn remove_folder_in(&self, folder: &File, name: &str, path: &Path) -> io::Result<()> {
+        self.may(Op::RemoveFolder, path)?;
+        Ok(rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR)?)
     }
 
     /// Removes a folder, if it is empty.
@@ -303,10 +377,53 @@ impl Disk {
     }
 }
 
+/// A locked file, unlocked when dropped. Closing it would not do: a child that another thread is just starting has it
+/// open, too, for a moment. Nobody watches this; closing the last one does the same.
+pub(crate) struct Locked(File);
+
+impl Locked {
+    pub(crate) fn new(file: File) -> Self {
+        Self(file)
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
+}
+
 impl fmt::Debug for Disk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Disk").field("watched", &self.watcher.is_some()).finish()
     }
+}
+
+/// What a look at a path saw.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) inode: Inode,
+    pub(crate) is_file: bool,
+    pub(crate) is_folder: bool,
+    pub(crate) bytes: u64,
+    /// When its bytes were last written, or it was last touched.
+    pub(crate) modified: SystemTime,
+    /// When anything of it last changed, its name included.
+    pub(crate) changed: SystemTime,
+}
+
+fn time(seconds: i64, nanos: impl TryInto<u32>) -> SystemTime {
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let at = match seconds < 0 {
+        true => SystemTime::UNIX_EPOCH.checked_sub(whole),
+        false => SystemTime::UNIX_EPOCH.checked_add(whole),
+    };
+    let nanos = Duration::from_nanos(nanos.try_into().unwrap_or_default().into());
+    at.and_then(|at| at.checked_add(nanos)).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// Which file a path led to, so that a later look can tell whether it still does.

@@ -4,18 +4,14 @@ use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
 use opbuild_digest::Digest;
-use thiserror::Error;
 
 use crate::checksum::checksum;
+use crate::damage::Damage;
+use crate::prefix::{FIXED, MAX_MEMBERS, MEMBER, Prefix, Reader};
 
 /// The largest entry that is written or read: 1 GiB.
 pub const MAX_ENTRY_BYTES: u64 = 1 << 30;
 
-const MAGIC: &[u8; 8] = b"OPBKERN\0";
-const FORMAT: u32 = 1;
-const FIXED: usize = 8 + 4 + 4 + 32 + 8 + 8 + 4 + 4 + 8;
-const MEMBER: usize = 1 + 1 + 8 + 32;
-const MAX_MEMBERS: usize = 64;
 const EAGER: u8 = 1;
 
 /// An entry to be stored.
@@ -23,19 +19,28 @@ const EAGER: u8 = 1;
 pub struct Draft<'a> {
     validation: u32,
     created: SystemTime,
+    cost: Duration,
     members: Vec<(&'a str, &'a [u8], bool)>,
 }
 
 impl<'a> Draft<'a> {
     /// An entry without members, with the caller's validation stamp.
     pub fn new(validation: u32) -> Self {
-        Self { validation, created: SystemTime::now(), members: Vec::new() }
+        Self { validation, created: SystemTime::now(), cost: Duration::ZERO, members: Vec::new() }
     }
 
     /// Sets when the entry was made; otherwise that is when the draft was.
     #[must_use]
     pub fn created(mut self, created: SystemTime) -> Self {
         self.created = created;
+        self
+    }
+
+    /// Sets how long it took to make; otherwise that is no time at all. Of entries that nobody used for long, those go
+    /// first that are cheap to make again.
+    #[must_use]
+    pub fn cost(mut self, cost: Duration) -> Self {
+        self.cost = cost;
         self
     }
 
@@ -80,17 +85,18 @@ impl<'a> Draft<'a> {
             .filter(|(.., eager)| !eager)
             .flat_map(|(_, b, _)| b.iter().copied())
             .collect();
-        let created = self.created.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let mut file = Vec::with_capacity(length);
-        file.extend(MAGIC);
-        file.extend(FORMAT.to_le_bytes());
-        file.extend((prefix as u32).to_le_bytes());
-        file.extend(key.as_bytes());
-        file.extend((length as u64).to_le_bytes());
-        file.extend((created.as_nanos() as u64).to_le_bytes());
-        file.extend(self.validation.to_le_bytes());
-        file.extend((self.members.len() as u32).to_le_bytes());
-        file.extend(checksum(&rest).to_le_bytes());
+        let fixed = Prefix {
+            prefix_bytes: prefix,
+            key: *key,
+            file_bytes: length as u64,
+            created: self.created,
+            cost: self.cost,
+            validation: self.validation,
+            members: self.members.len(),
+            rest_sum: checksum(&rest),
+        };
+        fixed.encode(&mut file);
         for (name, bytes, eager) in ordered() {
             file.push(if *eager { EAGER } else { 0 });
             file.push(name.len() as u8);
@@ -109,9 +115,7 @@ impl<'a> Draft<'a> {
 #[derive(Clone, Debug)]
 pub struct Entry {
     file: Vec<u8>,
-    key: Digest,
-    validation: u32,
-    created: SystemTime,
+    prefix: Prefix,
     members: Vec<Member>,
 }
 
@@ -126,17 +130,22 @@ struct Member {
 impl Entry {
     /// The entry's key.
     pub fn key(&self) -> &Digest {
-        &self.key
+        &self.prefix.key
     }
 
     /// The caller's stamp from [`Draft::new`].
     pub fn validation(&self) -> u32 {
-        self.validation
+        self.prefix.validation
     }
 
     /// When the entry was made.
     pub fn created(&self) -> SystemTime {
-        self.created
+        self.prefix.created
+    }
+
+    /// How long it took to make, from [`Draft::cost`].
+    pub fn cost(&self) -> Duration {
+        self.prefix.cost
     }
 
     /// Bytes of the whole entry.
@@ -197,50 +206,20 @@ impl Entry {
     /// # Errors
     /// [`Damage`], the first check that fails.
     pub fn decode(file: Vec<u8>, key: Option<&Digest>) -> Result<Self, Damage> {
-        let mut reader = Reader { file: &file, at: 0 };
-        let magic = reader.take::<8>("magic")?;
-        if &magic != MAGIC {
-            return Err(Damage::Magic { found: magic });
-        }
-        let format = reader.u32("format")?;
-        if format != FORMAT {
-            return Err(Damage::Format { expected: FORMAT, found: format });
-        }
-        let prefix = reader.u32("length of the prefix")? as usize;
-        if prefix < FIXED + Digest::LEN || prefix > file.len() {
-            return Err(Damage::Truncated {
-                what: "prefix",
-                expected: prefix as u64,
-                found: file.len() as u64,
-            });
-        }
-        let (head, stored) = file[..prefix].split_at(prefix - Digest::LEN);
-        let found = Digest::of(head);
-        if found.as_bytes() != stored {
-            return Err(Damage::PrefixDigest { found });
-        }
+        let mut reader = Reader::new(&file);
+        let prefix = Prefix::decode(&mut reader, file.len() as u64, key)?;
+        let members = members(&mut reader, &prefix)?;
 
-        // From here on the prefix is what some writer wrote; it may still be another entry's.
-        let own = Digest::from_bytes(reader.take("key")?);
-        if let Some(key) = key.filter(|key| **key != own) {
-            return Err(Damage::WrongKey { expected: *key, found: own });
-        }
-        let length = reader.u64("length of the file")?;
-        if length != file.len() as u64 {
-            return Err(Damage::Truncated { what: "file", expected: length, found: file.len() as u64 });
-        }
-        let created = SystemTime::UNIX_EPOCH + Duration::from_nanos(reader.u64("creation time")?);
-        let validation = reader.u32("validation stamp")?;
-        let count = reader.u32("number of members")? as usize;
-        let rest_sum = reader.u64("checksum")?;
-        let members = members(&mut reader, count, prefix)?;
-
-        let entry = Self { key: own, validation, created, members, file };
+        let entry = Self { prefix, members, file };
         for member in entry.members.iter().filter(|member| member.eager) {
             entry.checked(member)?;
         }
-        let rest = entry.members.iter().rfind(|member| member.eager).map_or(prefix, |last| last.body.end);
-        if checksum(&entry.file[rest..]) != rest_sum {
+        let rest = entry
+            .members
+            .iter()
+            .rfind(|member| member.eager)
+            .map_or(entry.prefix.prefix_bytes, |last| last.body.end);
+        if checksum(&entry.file[rest..]) != entry.prefix.rest_sum {
             return Err(Damage::Checksum { from: rest as u64 });
         }
         Ok(entry)
@@ -248,18 +227,19 @@ impl Entry {
 }
 
 /// The member table: eager ones first, filling the file from the end of the prefix to its own end.
-fn members(reader: &mut Reader<'_>, count: usize, prefix: usize) -> Result<Vec<Member>, Damage> {
+fn members(reader: &mut Reader<'_>, prefix: &Prefix) -> Result<Vec<Member>, Damage> {
+    let count = prefix.members;
     if count > MAX_MEMBERS {
         return Err(Damage::Table { problem: "too many members" });
     }
     let mut members: Vec<Member> = Vec::with_capacity(count);
-    let mut body = prefix;
+    let mut body = prefix.prefix_bytes;
     for _ in 0..count {
         let [flags, name_len] = reader.take("member")?;
         let len = usize::try_from(reader.u64("length of a member")?).unwrap_or(usize::MAX);
         let digest = Digest::from_bytes(reader.take("digest of a member")?);
         let name = reader.range(usize::from(name_len), "name of a member")?;
-        let end = body.checked_add(len).filter(|end| *end <= reader.file.len());
+        let end = body.checked_add(len).filter(|end| *end <= reader.bytes.len());
         let end = end.ok_or(Damage::Table { problem: "a member ends behind the file" })?;
         let eager = flags & EAGER != 0;
         if eager && members.last().is_some_and(|last| !last.eager) {
@@ -268,124 +248,22 @@ fn members(reader: &mut Reader<'_>, count: usize, prefix: usize) -> Result<Vec<M
         members.push(Member { name, body: body..end, digest, eager });
         body = end;
     }
-    if body != reader.file.len() || reader.at != prefix - Digest::LEN {
+    if body != reader.bytes.len() || reader.at != prefix.prefix_bytes - Digest::LEN {
         return Err(Damage::Table { problem: "bytes that belong to no member" });
     }
     Ok(members)
-}
-
-struct Reader<'a> {
-    file: &'a [u8],
-    at: usize,
-}
-
-impl Reader<'_> {
-    fn range(&mut self, len: usize, what: &'static str) -> Result<Range<usize>, Damage> {
-        let end = self.at.saturating_add(len);
-        if end > self.file.len() {
-            return Err(Damage::Truncated { what, expected: end as u64, found: self.file.len() as u64 });
-        }
-        Ok(std::mem::replace(&mut self.at, end)..end)
-    }
-
-    fn take<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Damage> {
-        let range = self.range(N, what)?;
-        let mut bytes = [0; N];
-        bytes.copy_from_slice(&self.file[range]);
-        Ok(bytes)
-    }
-
-    fn u32(&mut self, what: &'static str) -> Result<u32, Damage> {
-        self.take(what).map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self, what: &'static str) -> Result<u64, Damage> {
-        self.take(what).map(u64::from_le_bytes)
-    }
-}
-
-/// What is wrong with the bytes of an entry.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum Damage {
-    /// Not an entry at all.
-    #[error("not a store entry: it begins with {}", found.escape_ascii())]
-    Magic {
-        /// The first bytes.
-        found: [u8; 8],
-    },
-    /// An entry of another format.
-    #[error("entry format {found}, expected {expected}")]
-    Format {
-        /// The format that this version writes.
-        expected: u32,
-        /// The format found.
-        found: u32,
-    },
-    /// Fewer or more bytes than there should be.
-    #[error("{what}: expected {expected} bytes, found {found}")]
-    Truncated {
-        /// What ends in the wrong place.
-        what: &'static str,
-        /// How many bytes belong there.
-        expected: u64,
-        /// How many there are.
-        found: u64,
-    },
-    /// The prefix is not what was written.
-    #[error("the prefix is damaged: its SHA-256 is {found}")]
-    PrefixDigest {
-        /// The prefix's digest now.
-        found: Digest,
-    },
-    /// A whole entry under another entry's name.
-    #[error("the entry belongs to key {found}, expected {expected}")]
-    WrongKey {
-        /// The key asked for.
-        expected: Digest,
-        /// The key in the prefix.
-        found: Digest,
-    },
-    /// The member table contradicts itself.
-    #[error("the member table is wrong: {problem}")]
-    Table {
-        /// What is wrong.
-        problem: &'static str,
-    },
-    /// A member is not what was written.
-    #[error("member `{name}` is damaged: expected SHA-256 {expected}, found {found}")]
-    MemberDigest {
-        /// The member.
-        name: String,
-        /// The digest that was stored.
-        expected: Digest,
-        /// The digest now.
-        found: Digest,
-    },
-    /// Bytes behind the eager members are not what was written.
-    #[error("the entry is damaged somewhere behind byte {from}: its checksum is wrong")]
-    Checksum {
-        /// Where the checksummed bytes begin.
-        from: u64,
-    },
-    /// More bytes than any entry has.
-    #[error("the entry has {bytes} bytes, more than the {limit} that are read")]
-    TooLarge {
-        /// Bytes of the file.
-        bytes: u64,
-        /// [`MAX_ENTRY_BYTES`].
-        limit: u64,
-    },
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const COST: Duration = Duration::from_micros(1_234_567);
+
     fn sample() -> (Digest, Vec<u8>) {
         let key = Digest::of(b"key");
-        let draft =
-            Draft::new(7).lazy("info", b"{\"job\": 1}").eager("json", b"{}").eager("object", &[3; 100]);
+        let draft = Draft::new(7).cost(COST).lazy("info", b"{\"job\": 1}").eager("json", b"{}");
+        let draft = draft.eager("object", &[3; 100]);
         (key, draft.lazy("header", b"for people").encode(&key).unwrap())
     }
 
@@ -398,6 +276,7 @@ mod tests {
         assert_eq!(entry.member("info"), None);
         assert_eq!(entry.lazy_member("info").unwrap(), Some(&b"{\"job\": 1}"[..]));
         assert_eq!(entry.validation(), 7);
+        assert_eq!(entry.cost(), COST);
     }
 
     #[test]

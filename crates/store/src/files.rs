@@ -4,6 +4,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use rustix::io::Errno;
 
@@ -86,7 +87,7 @@ impl<'d> Temp<'d> {
         if let Err(error) = self.disk.rename_into(&self.path, shard, name, path) {
             // A server may have done it, lost its answer, and then refused to do it twice.
             let own = Inode::of(&self.disk.stat(&self.file, &self.path)?);
-            if self.disk.look_in(shard, name, path).ok() != Some(own) {
+            if self.disk.look_in(shard, name, path).ok().map(|seen| seen.inode) != Some(own) {
                 return Err(error);
             }
         }
@@ -104,24 +105,40 @@ impl Drop for Temp<'_> {
     }
 }
 
+/// What the names of files that are being written begin with, of folders that are being made, and of entries that are
+/// being deleted.
+pub(crate) const PUT: &str = "put-";
+pub(crate) const NEW: &str = ".new-";
+pub(crate) const LOCK: &str = "lock-";
+pub(crate) const EVICT: &str = "evict-";
+
 /// A name that no other process on this machine uses now.
-fn unique(prefix: &str) -> String {
+pub(crate) fn unique(prefix: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("{prefix}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Writes `bytes` to a new file in `temps`, syncs its data and renames it to `name` in the open folder `shard`, which is
-/// at `dir`. Leaves nothing on failure.
+/// at `dir`, with mode `mode`. Leaves nothing on failure.
 pub(crate) fn publish(
     disk: &Disk,
     temps: &Path,
     (shard, dir): (&File, &Path),
     name: &str,
     bytes: &[u8],
+    mode: u32,
 ) -> io::Result<()> {
-    let temp = Temp::new(disk, temps, "put-")?;
-    temp.fill(bytes, 0o644, true)?;
+    let temp = Temp::new(disk, temps, PUT)?;
+    temp.fill(bytes, mode, true)?;
     temp.replace(shard, name, &dir.join(name))
+}
+
+/// Which process made a file that [`unique`] named with one of `prefixes`.
+pub(crate) fn maker(name: &str, prefixes: &[&str]) -> Option<u32> {
+    let rest = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix))?;
+    let (process, number) = rest.split_once('-')?;
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (digits(process) && digits(number)).then(|| process.parse().ok()).flatten()
 }
 
 /// Writes a small file once, whole or not at all; one that is there stays as it is.
@@ -130,7 +147,7 @@ pub(crate) fn write_new(disk: &Disk, path: &Path, text: &str) -> io::Result<()> 
         return Ok(());
     }
     let folder = path.parent().ok_or_else(|| io::Error::other("no folder"))?;
-    let temp = Temp::new(disk, folder, ".new-")?;
+    let temp = Temp::new(disk, folder, NEW)?;
     temp.fill(text.as_bytes(), 0o644, false)?;
     temp.name_new(path).map(drop)
 }
@@ -163,7 +180,7 @@ pub(crate) fn create_folder(disk: &Disk, path: &Path, shared: bool) -> io::Resul
     }
     let open_up = |path: &Path| disk.set_mode(&disk.open_folder(path, false)?, path, 0o2775);
     let parent = path.parent().ok_or_else(|| io::Error::other("no folder"))?;
-    let temp = parent.join(unique(".new-"));
+    let temp = parent.join(unique(NEW));
     disk.create_folder(&temp, 0o755)?;
     let named = open_up(&temp).and_then(|()| disk.rename_new(&temp, path));
     let Err(error) = named else { return Ok(()) };
@@ -199,10 +216,16 @@ pub(crate) fn open_lock(disk: &Disk, path: &Path, shared: bool) -> io::Result<Fi
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             other => return other,
         }
-        let temp = Temp::new(disk, folder, "lock-")?;
+        let temp = Temp::new(disk, folder, LOCK)?;
         temp.fill(b"", 0o660, false)?;
         temp.name_new(path)?;
     }
+}
+
+/// Touches an open file. The time that it has then is now, by the file system's clock.
+pub(crate) fn touch(disk: &Disk, file: &File, path: &Path) -> io::Result<SystemTime> {
+    disk.touch(file, path)?;
+    disk.stat(file, path)?.modified()
 }
 
 /// Moves a file back to where it was; if another has taken its place, that one stays and this one goes.

@@ -6,13 +6,17 @@
 //! # Layout
 //!
 //! ```text
-//! <root>/                     CACHEDIR.TAG  .gitignore
+//! <root>/                     CACHEDIR.TAG  .gitignore  op_cache.ini (limits, for people to set)
 //!   v1/                       the format's version; folders of other versions are left alone
-//!     <target>/               one folder a chip: Ascend910B1, cpu-x86_64, ...
-//!       entries/ab/abcd….kern one file an entry: published by one rename, read with one open
+//!     <target>/               one folder a chip: Ascend910B1, cpu-x86_64, ... Limits are for each by itself
+//!       entries/ab/abcd….kern one file an entry: published by one rename, read with one open;
+//!                             last modified = last used
 //!       locks/abcd…           one a key, only while somebody makes that entry
-//!       tmp/                  entries being written
+//!       tmp/                  entries being written, or being deleted
 //!       quarantine/           damaged entries, each with the reason beside it
+//!       size                  about how much all that is; nobody counts files to know it
+//!       stats                 hits, misses, compiles, ...
+//!       gc.lock               held by whoever makes room
 //! ```
 //!
 //! # An entry
@@ -21,9 +25,10 @@
 //!
 //! ```text
 //! prefix   8  "OPBKERN\0"
-//!          4  format, 1             4  length of the prefix, its digest included
+//!          4  format, 2             4  length of the prefix, its digest included
 //!         32  key                   8  length of the file
-//!          8  created, Unix ns      4  validation stamp, the caller's
+//!          8  created, Unix ns      8  cost: how long it took to make, in microseconds
+//!          4  validation stamp, the caller's
 //!          4  number of members     8  checksum of all bytes behind the eager members
 //!        per member:  1  flags (1 = eager)   1  length of its name   8  length   32  SHA-256   n  name
 //!         32  SHA-256 of the prefix so far
@@ -42,8 +47,16 @@
 //! * Damage (bytes that were fully read and do not check) is a miss with a reason, and can be quarantined. Trouble
 //!   (EIO, ESTALE, EMFILE, EACCES, a short read) is a miss that leaves the entry alone.
 //! * Only folders and files of trusted owners are used: a cached kernel is code that will run. See [`Config`].
+//! * A folder that exceeds its limit loses entries that nobody used for half an hour, cheap ones first ([`TargetStore::gc`]).
+//!   It happens when a store is opened and while entries are put, by one process at a time; nobody waits for it, and a
+//!   look-up never does it. See [`Limits`].
+//! * A look-up writes nothing but when the entry was last used, every ten minutes, and failing to write that loses no
+//!   hit. What is counted ([`Statistics`]) is written once, when the last user is done.
+//! * Only what the store itself would call so is ever deleted.
 //! * Nothing follows a symbolic link below the root: a folder is checked when it is first used, an entry's own folder
 //!   again by each put, and no file is opened through a link.
+//!
+//! Which test keeps which promise about limits is listed in the crate's `PROMISES.md`.
 //!
 //! ```
 //! use opbuild_digest::Digest;
@@ -61,20 +74,40 @@
 //! ```
 
 mod checksum;
+mod clock;
+mod damage;
 mod disk;
 mod entry;
 mod error;
+mod evict;
 mod files;
+mod gc;
+mod ini;
+mod limits;
 mod lock;
 mod mode;
+mod numbers;
+mod prefix;
+mod size;
+mod stats;
 mod store;
+mod sweep;
+mod tally;
 mod target;
 mod trust;
+mod walk;
 
+pub use clock::Clock;
+pub use damage::Damage;
 pub use disk::{Call, Op, Permit, Watcher};
-pub use entry::{Damage, Draft, Entry, MAX_ENTRY_BYTES};
+pub use entry::{Draft, Entry, MAX_ENTRY_BYTES};
 pub use error::StoreError;
+pub use gc::{GcOptions, GcReport};
+pub use limits::{LimitNotice, LimitTexts, Limits};
 pub use lock::{KeyLock, LockOutcome, Patience};
 pub use mode::{Mode, ParseModeError};
+pub use size::Estimate;
+pub use stats::Statistics;
 pub use store::{Access, Config, Store};
 pub use target::{Judged, Lookup, Miss, Put, Replace, TargetStore};
+pub use walk::{Amount, Usage};

@@ -129,6 +129,24 @@ pub(crate) fn acquire(
     }
 }
 
+/// Removes the lock file at `path` if nobody holds it. False if somebody does, or did until a moment ago.
+pub(crate) fn remove_if_free(disk: &Disk, path: &Path) -> std::io::Result<bool> {
+    let file = disk.open_lock(path, false)?;
+    if disk.try_lock(&file, path)? != TryLock::Locked {
+        return Ok(false);
+    }
+    let locked = disk.stat(&file, path)?;
+    if inode_at(disk, path) != Some(Inode::of(&locked)) {
+        return Ok(false);
+    }
+    if locked.len() > 0 {
+        // What somebody wrote who died here must not reach those who begin to wait now.
+        disk.set_length(&file, path, 0)?;
+    }
+    drop(KeyLock { disk: disk.clone(), file, path: path.to_owned(), waited: false });
+    Ok(true)
+}
+
 fn inode_at(disk: &Disk, path: &Path) -> Option<Inode> {
     disk.look(path).map(|metadata| Inode::of(&metadata)).ok()
 }

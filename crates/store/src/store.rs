@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::disk::Disk;
 use crate::trust::Trust;
-use crate::{StoreError, TargetStore, Watcher, files};
+use crate::{Clock, LimitNotice, LimitTexts, Limits, StoreError, TargetStore, Watcher, files, ini};
 
 /// Where a store is, and whom it trusts.
 #[derive(Clone)]
@@ -18,8 +18,12 @@ pub struct Config {
     pub access: Access,
     /// Users, besides this one, whose entries may be used.
     pub trusted_owners: Vec<u32>,
+    /// What the environment says of limits.
+    pub limits: LimitTexts,
     /// Hears of every access to the disk. For tests.
     pub watcher: Option<Arc<dyn Watcher>>,
+    /// Says what time it is, in place of the file system's clock. For tests.
+    pub clock: Option<Arc<dyn Clock>>,
 }
 
 /// Whether entries may be written.
@@ -34,7 +38,14 @@ pub enum Access {
 impl Config {
     /// A store at `root`, to be read and written by this user.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), access: Access::ReadWrite, trusted_owners: Vec::new(), watcher: None }
+        Self {
+            root: root.into(),
+            access: Access::ReadWrite,
+            trusted_owners: Vec::new(),
+            limits: LimitTexts::default(),
+            watcher: None,
+            clock: None,
+        }
     }
 }
 
@@ -44,6 +55,8 @@ pub struct Store {
     config: Config,
     trust: Trust,
     disk: Disk,
+    limits: Arc<Limits>,
+    notices: Arc<[LimitNotice]>,
 }
 
 impl Store {
@@ -54,12 +67,12 @@ impl Store {
     pub fn open(config: Config) -> Result<Self, StoreError> {
         let root = &config.root;
         let writable = config.access == Access::ReadWrite;
-        let disk = Disk::watched_by(config.watcher.clone());
+        let disk = Disk::new(config.watcher.clone(), config.clock.clone());
         let mut is_ours = false;
         if writable {
             files::create_folders(&disk, root, 0o700)
                 .map_err(|source| folder_trouble("create", root, source))?;
-            is_ours = files::holds_only(&disk, root, &["CACHEDIR.TAG", ".gitignore", "v1"]);
+            is_ours = files::holds_only(&disk, root, &["CACHEDIR.TAG", ".gitignore", ini::NAME, "v1"]);
         }
         let opened = disk.open_folder(root, true).and_then(|folder| disk.stat(&folder, root));
         let metadata = match opened {
@@ -75,7 +88,8 @@ impl Store {
             other => other.map_err(|source| folder_trouble("open", root, source))?,
         };
         let trust = Trust::below(root, &metadata, &config.trusted_owners)?;
-        let store = Self { trust, disk, config };
+        let (limits, notices) = Limits::find(&disk, root, writable, &config.limits);
+        let store = Self { trust, disk, limits: Arc::new(limits), notices: notices.into(), config };
         // A folder with other things in it is somebody's: marks there would speak of those too.
         if is_ours {
             store.mark()?;
@@ -89,17 +103,42 @@ impl Store {
     /// # Errors
     /// A name that cannot be a folder's, or folders that cannot be made or are not trusted.
     pub fn target(&self, target: &str) -> Result<TargetStore, StoreError> {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-        if target.is_empty() || target.len() > 100 || target.starts_with('.') || !target.bytes().all(plain) {
+        if !is_target(target) {
             return Err(StoreError::TargetName { target: target.to_owned() });
         }
         TargetStore::open(self, self.version_dir().join(target))
     }
 
+    /// The names of all targets that there are, in order.
+    ///
+    /// # Errors
+    /// The folder could not be listed, or is not trusted.
+    pub fn targets(&self) -> Result<Vec<String>, StoreError> {
+        let dir = self.version_dir();
+        let Some(folder) = self.folder(&dir, false)? else { return Ok(Vec::new()) };
+        let listed = self.disk.list_in(&folder, &dir);
+        let mut names = listed.map_err(|source| folder_trouble("list", &dir, source))?;
+        let is_folder =
+            |name: &str| self.disk.look_in(&folder, name, &dir.join(name)).is_ok_and(|seen| seen.is_folder);
+        names.retain(|name| is_target(name) && is_folder(name));
+        names.sort_unstable();
+        Ok(names)
+    }
+
     /// The same store, to be read only.
     pub fn reader(&self) -> Self {
         let config = Config { access: Access::ReadOnly, ..self.config.clone() };
-        Self { config, trust: self.trust.clone(), disk: self.disk.clone() }
+        Self { config, ..self.clone() }
+    }
+
+    /// How large each target's folder may become. Read when the store was opened.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What was said about limits and does not count. Worth a warning each.
+    pub fn limit_notices(&self) -> &[LimitNotice] {
+        &self.notices
     }
 
     /// The root folder.
@@ -115,22 +154,28 @@ impl Store {
         &self.disk
     }
 
+    pub(crate) fn shared_limits(&self) -> &Arc<Limits> {
+        &self.limits
+    }
+
     pub(crate) fn trust(&self) -> &Trust {
         &self.trust
     }
 
-    fn version_dir(&self) -> PathBuf {
+    pub(crate) fn version_dir(&self) -> PathBuf {
         self.config.root.join("v1")
     }
 
     /// Opens a folder, made if need be and if `make`, and checks whose it is. `None` if it is not there.
     pub(crate) fn folder(&self, path: &Path, make: bool) -> Result<Option<File>, StoreError> {
         let disk = &self.disk;
-        let mut opened = disk.open_folder(path, false);
+        // The root may be a link; nothing below it may.
+        let follow = path == self.root();
+        let mut opened = disk.open_folder(path, follow);
         if make && opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             let made = files::create_folder(disk, path, self.trust.is_shared());
             made.map_err(|source| folder_trouble("create", path, source))?;
-            opened = disk.open_folder(path, false);
+            opened = disk.open_folder(path, follow);
         }
         match opened.and_then(|folder| Ok((disk.stat(&folder, path)?, folder))) {
             Ok((metadata, folder)) => self.trust.check(path, &metadata).map(|()| Some(folder)),
@@ -157,13 +202,20 @@ impl Store {
 
 impl std::fmt::Debug for Config {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { root, access, trusted_owners, watcher: _ } = self;
+        let Self { root, access, trusted_owners, limits, watcher: _, clock: _ } = self;
         f.debug_struct("Config")
             .field("root", root)
             .field("access", access)
             .field("trusted_owners", trusted_owners)
+            .field("limits", limits)
             .finish_non_exhaustive()
     }
+}
+
+/// Whether a target may be called so.
+fn is_target(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.bytes().all(plain)
 }
 
 fn folder_trouble(action: &'static str, path: &Path, source: io::Error) -> StoreError {

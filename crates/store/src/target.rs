@@ -4,15 +4,19 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
 use opbuild_digest::Digest;
 
+use crate::damage::Damage;
 use crate::disk::{Disk, Inode};
-use crate::entry::{Damage, Draft, Entry, MAX_ENTRY_BYTES};
+use crate::entry::{Draft, Entry, MAX_ENTRY_BYTES};
 use crate::lock::{self, KeyLock, LockOutcome, Patience};
-use crate::{Access, Store, StoreError, files};
+use crate::size::Known;
+use crate::stats::Count;
+use crate::tally::Tally;
+use crate::{Access, Estimate, Statistics, Store, StoreError, files};
 
 /// The entries of one target. Clones share what they learned about folders.
 #[derive(Clone, Debug)]
@@ -22,6 +26,7 @@ pub struct TargetStore {
     exists: bool,
     /// What is known of each of the 256 entry folders.
     shards: Arc<[AtomicU8; 256]>,
+    tally: Arc<Tally>,
 }
 
 /// Nothing known yet; zero, as the array begins.
@@ -77,6 +82,14 @@ impl Judged {
     }
 }
 
+/// An entry that was found, and where.
+struct Found {
+    entry: Box<Entry>,
+    file: File,
+    path: PathBuf,
+    last_used: SystemTime,
+}
+
 /// What [`TargetStore::put`] came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
@@ -100,20 +113,28 @@ impl TargetStore {
         let writable = store.config().access == Access::ReadWrite;
         let exists = store.folder(&dir, writable)?.is_some()
             && store.folder(&dir.join("entries"), writable)?.is_some();
+        let mut fresh = false;
         if writable {
             for name in ["locks", "tmp", "quarantine"] {
                 store.folder(&dir.join(name), true)?;
             }
             // Made once for all, so that a put never has to.
             let last = dir.join("entries/ff");
-            if store.disk().look(&last).is_err() {
+            fresh = store.disk().look(&last).is_err();
+            if fresh {
                 for shard in 0..=255u8 {
                     store.folder(&dir.join(format!("entries/{shard:02x}")), true)?;
                 }
             }
         }
         let shards = Arc::new([const { AtomicU8::new(UNKNOWN) }; 256]);
-        Ok(Self { store: store.clone(), dir, exists, shards })
+        let (tally, known) = Tally::open(store, &dir, fresh);
+        let opened = Self { store: store.clone(), dir, exists, shards, tally: Arc::new(tally) };
+        if matches!(known, Known::Totals(_)) {
+            // Who does not know the size need not count files to open a store. The first put does.
+            opened.age(known);
+        }
+        Ok(opened)
     }
 
     /// This target's folder.
@@ -136,34 +157,65 @@ impl TargetStore {
         self.dir.join(path)
     }
 
-    /// Looks up `key`. Takes no lock and writes nothing.
+    /// Looks up `key`. Takes no lock, and writes nothing but when the entry was last used, every ten minutes.
     pub fn get(&self, key: &Digest) -> Lookup {
+        self.find(key, true)
+    }
+
+    /// Looks up `key` again, under its lock. That it is still missing is not counted once more.
+    pub fn get_again(&self, key: &Digest) -> Lookup {
+        self.find(key, false)
+    }
+
+    /// Looks up `key` for somebody who does not use the entry: it is neither counted nor noted.
+    pub fn peek(&self, key: &Digest) -> Lookup {
+        match self.read(key) {
+            Ok(found) => Lookup::Hit(found.entry),
+            Err(miss) => Lookup::Miss(miss),
+        }
+    }
+
+    fn find(&self, key: &Digest, first: bool) -> Lookup {
+        match self.read(key) {
+            Ok(Found { entry, file, path, last_used }) => {
+                self.tally.hit(&entry, &file, &path, last_used);
+                Lookup::Hit(entry)
+            }
+            Err(miss) => {
+                if first {
+                    self.tally.missed(&miss);
+                }
+                Lookup::Miss(miss)
+            }
+        }
+    }
+
+    fn read(&self, key: &Digest) -> Result<Found, Miss> {
         if !self.exists {
-            return Lookup::Miss(Miss::Absent);
+            return Err(Miss::Absent);
         }
         let path = self.path(key);
         let file = match files::read_whole(self.store.disk(), &path, MAX_ENTRY_BYTES) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Lookup::Miss(Miss::Absent),
-            Err(source) => {
-                return Lookup::Miss(Miss::Trouble(StoreError::Io { action: "read", path, source }));
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Miss::Absent),
+            Err(source) => return Err(Miss::Trouble(StoreError::Io { action: "read", path, source })),
         };
         let trusted =
             self.shard_is_trusted(key).and_then(|()| self.store.trust().check(&path, &file.metadata));
         match trusted {
             Ok(()) => {}
-            Err(error @ StoreError::Io { .. }) => return Lookup::Miss(Miss::Trouble(error)),
-            Err(error) => return Lookup::Miss(Miss::Untrusted(error)),
+            Err(error @ StoreError::Io { .. }) => return Err(Miss::Trouble(error)),
+            Err(error) => return Err(Miss::Untrusted(error)),
         }
         let bytes = file.metadata.len();
         let decoded = match bytes > MAX_ENTRY_BYTES {
             true => Err(Damage::TooLarge { bytes, limit: MAX_ENTRY_BYTES }),
             false => Entry::decode(file.bytes, Some(key)),
         };
+        let last_used = file.metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
         match decoded {
-            Ok(entry) => Lookup::Hit(Box::new(entry)),
-            Err(damage) => Lookup::Miss(Miss::Damaged(Judged { damage, file: file.file })),
+            Ok(entry) => Ok(Found { entry: Box::new(entry), file: file.file, path, last_used }),
+            Err(damage) => Err(Miss::Damaged(Judged { damage, file: file.file })),
         }
     }
 
@@ -195,8 +247,12 @@ impl TargetStore {
         replace: Replace,
     ) -> Result<Put, StoreError> {
         self.must_be_writable()?;
-        if replace == Replace::Never && matches!(self.get(key), Lookup::Hit(_)) {
-            return Ok(Put::AlreadyThere);
+        let mut is_there = true;
+        if replace == Replace::Never {
+            match self.read(key) {
+                Ok(_) => return Ok(Put::AlreadyThere),
+                Err(miss) => is_there = !matches!(miss, Miss::Absent),
+            }
         }
         let path = self.path(key);
         let trouble = |source| StoreError::Io { action: "write", path: path.clone(), source };
@@ -205,8 +261,14 @@ impl TargetStore {
         let shard = self.store.folder(&dir, true)?;
         let shard = shard.ok_or_else(|| trouble(io::ErrorKind::NotFound.into()))?;
         let file = draft.encode(key).ok_or_else(|| draft.too_large())?;
-        let (disk, temps) = (self.store.disk(), self.dir.join("tmp"));
-        files::publish(disk, &temps, (&shard, &dir), &format!("{key}.kern"), &file).map_err(trouble)?;
+        let (disk, temps, name) = (self.store.disk(), self.dir.join("tmp"), format!("{key}.kern"));
+        let before = is_there.then(|| disk.look_in(&shard, &name, &path).ok()).flatten();
+        // Whoever shares the store may note that the entry is in use; for that it must be open to the group.
+        let mode = if self.store.trust().is_shared() { 0o664 } else { 0o644 };
+        files::publish(disk, &temps, (&shard, &dir), &name, &file, mode).map_err(trouble)?;
+        if self.tally.put(file.len() as u64, before.map(|seen| seen.bytes)) {
+            self.age(self.tally.size.flush(disk));
+        }
         Ok(Put::Published)
     }
 
@@ -216,7 +278,7 @@ impl TargetStore {
     /// As [`put`](Self::put); the entry is there still, as it was.
     pub fn restamp(&self, entry: &Entry, validation: u32) -> Result<(), StoreError> {
         let members: Vec<_> = entry.members().collect();
-        let mut draft = Draft::new(validation).created(entry.created());
+        let mut draft = Draft::new(validation).created(entry.created()).cost(entry.cost());
         for (name, bytes, eager) in members {
             draft = if eager { draft.eager(name, bytes) } else { draft.lazy(name, bytes) };
         }
@@ -250,6 +312,8 @@ impl TargetStore {
         }
         // The reason is for people; without it the quarantine is still in order.
         let _ = files::write_new(disk, &place.with_extension("reason"), &format!("{}\n", judged.damage));
+        self.tally.size.set_aside();
+        self.tally.counters.add(Count::Quarantines, 1);
         Ok(true)
     }
 
@@ -262,8 +326,62 @@ impl TargetStore {
         if !self.is_writable() {
             return Ok(LockOutcome::Unsupported);
         }
-        let path = self.dir.join("locks").join(key.to_string());
-        lock::acquire(self.store.disk(), &path, self.store.trust().is_shared(), patience)
+        let began = Instant::now();
+        let waits = AtomicBool::new(false);
+        let on_wait = || {
+            waits.store(true, Ordering::Relaxed);
+            patience.on_wait.inspect(|tell| tell());
+        };
+        let patience = Patience { on_wait: Some(&on_wait), ..patience };
+        let shared = self.store.trust().is_shared();
+        let outcome = lock::acquire(self.store.disk(), &self.lock_path(key), shared, patience);
+        if waits.load(Ordering::Relaxed) {
+            self.tally.counters.add(Count::Waits, 1);
+            self.tally.counters.add_time(Count::WaitMicros, began.elapsed());
+        }
+        outcome
+    }
+
+    /// Notes that an entry's content was compiled, which took so long.
+    pub fn count_compile(&self, time: Duration) {
+        self.tally.counters.add(Count::Compiles, 1);
+        self.tally.counters.add_time(Count::CompileMicros, time);
+    }
+
+    /// What this store has done, in this process and before.
+    pub fn statistics(&self) -> Statistics {
+        self.tally.counters.all(self.store.disk())
+    }
+
+    /// Begins to count anew.
+    ///
+    /// # Errors
+    /// The numbers could not be written.
+    pub fn zero_statistics(&self) -> Result<(), StoreError> {
+        self.must_be_writable()?;
+        let trouble = |source| StoreError::Io { action: "write", path: self.dir.join("stats"), source };
+        match self.tally.counters.zero(self.store.disk(), self.tally.clock.now()).map_err(trouble)? {
+            true => Ok(()),
+            false => Err(trouble(io::ErrorKind::WouldBlock.into())),
+        }
+    }
+
+    /// About how much there is, if that is known. [`gc`](Self::gc) knows it exactly, even in a dry run.
+    pub fn estimate(&self) -> Option<Estimate> {
+        self.tally.size.estimate(self.store.disk())
+    }
+
+    /// Writes down what was counted, for those who look at it next. The last of several clones does it when it is
+    /// dropped.
+    ///
+    /// # Errors
+    /// It could not be written. What was counted is kept for the next time.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        self.tally.flush().map_err(|source| StoreError::Io {
+            action: "write statistics in",
+            path: self.dir.clone(),
+            source,
+        })
     }
 
     /// Makes what was put survive a power cut, as well as the file system can. Best effort.
@@ -277,7 +395,19 @@ impl TargetStore {
         }
     }
 
-    fn must_be_writable(&self) -> Result<(), StoreError> {
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    pub(crate) fn lock_path(&self, key: &Digest) -> PathBuf {
+        self.dir.join("locks").join(key.to_string())
+    }
+
+    pub(crate) fn must_be_writable(&self) -> Result<(), StoreError> {
         match self.is_writable() {
             true => Ok(()),
             false => Err(StoreError::ReadOnly { path: self.dir.clone() }),

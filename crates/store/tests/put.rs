@@ -55,6 +55,19 @@ fn the_keys_of_all_entries_are_listed_in_order() {
 }
 
 #[test]
+fn a_restamped_entry_keeps_everything_else() {
+    let (_folder, store) = fresh();
+    let (key, made) = (key("relu"), Made::new("relu", 1));
+    store.put(&key, &made.draft().cost(Duration::from_millis(1234))).unwrap();
+    let before = hit(&store, &key);
+    store.restamp(&before, 8).unwrap();
+    let after = hit(&store, &key);
+    made.assert_is(&after);
+    assert_eq!((before.validation(), after.validation()), (7, 8));
+    assert_eq!((after.cost(), after.created()), (Duration::from_millis(1234), before.created()));
+}
+
+#[test]
 fn a_damaged_entry_is_replaced() {
     let (_folder, store) = fresh();
     let (key, made) = (key("relu"), Made::new("relu", 1));
@@ -220,6 +233,6 @@ fn another_version_is_left_alone() {
     let before = snapshot(&v2);
     let store = open(folder.path());
     store.put(&key("relu"), &Made::new("relu", 0).draft()).unwrap();
-    assert_eq!(names(folder.path()), ["v1", "v2"]);
+    assert_eq!(names(folder.path()), ["op_cache.ini", "v1", "v2"]);
     assert_eq!(snapshot(&v2), before);
 }

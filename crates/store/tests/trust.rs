@@ -9,7 +9,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use common::{
     Children, Made, TARGET, child, fresh, hit, inode, is_root, key, lock, miss, names, open, snapshot, trial,
@@ -248,12 +248,16 @@ fn two_users_share_a_store() {
     let (_folder, root) = shared_root();
     let store = open(&root);
     store.put(&key("ours"), &Made::new("ours", 0).draft()).unwrap();
+    let an_hour_ago = SystemTime::now() - Duration::from_secs(3600);
+    fs::File::open(store.path(&key("ours"))).unwrap().set_modified(an_hour_ago).unwrap();
     let _ours = lock(&store, &key("ours"));
     let held = root.join("held");
     let command = another(&["share", root.to_str().unwrap(), held.to_str().unwrap()]).spawn();
     let mut other = Children(vec![command.unwrap()]);
     until("the other user", || held.exists());
     Made::new("theirs", 1).assert_is(&hit(&store, &key("theirs")));
+    let used = fs::metadata(store.path(&key("ours"))).unwrap().modified().unwrap();
+    assert!(used > an_hour_ago + Duration::from_secs(3000), "the other user's hit is noted, too");
     // As one of the group, and not by root's rights: the file itself must be open to it.
     let path = store.dir().join("locks").join(key("theirs").to_string());
     assert_eq!(mode(&path), 0o660);
@@ -386,7 +390,7 @@ fn a_root_is_private_and_marked() {
     let root = folder.path().join("a/b");
     open(&root).put(&key("relu"), &Made::new("relu", 0).draft()).unwrap();
     assert_eq!(mode(&root), 0o700);
-    assert_eq!(names(&root), [".gitignore", "CACHEDIR.TAG", "v1"]);
+    assert_eq!(names(&root), [".gitignore", "CACHEDIR.TAG", "op_cache.ini", "v1"]);
     assert_eq!(fs::read(root.join(".gitignore")).unwrap(), b"*\n");
     let tag = fs::read_to_string(root.join("CACHEDIR.TAG")).unwrap();
     assert_eq!(tag.lines().next(), Some("Signature: 8a477f597d28d172789f06886806bc55"));
@@ -408,4 +412,11 @@ fn names_of_targets_are_plain() {
     for good in ["Ascend910B1", "cpu-x86_64-v2", "a..b", "-", &long[1..]] {
         store.target(good).unwrap();
     }
+    // What nobody could have asked for is none, nor what is no folder.
+    fs::create_dir(folder.path().join("v1/a b")).unwrap();
+    fs::write(folder.path().join("v1/file"), "").unwrap();
+    symlink(folder.path(), folder.path().join("v1/link")).unwrap();
+    let expected = ["-", "Ascend910B1", "a..b", "cpu-x86_64-v2", &long[1..]];
+    assert_eq!(store.targets().unwrap(), expected);
+    assert_eq!(store.reader().targets().unwrap(), expected);
 }

@@ -4,6 +4,8 @@
 #![allow(clippy::disallowed_methods, reason = "tests look at what was written")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are not themselves marked as tests")]
 
+pub(crate) mod room;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,0 +1,167 @@
+//! Which entries go when there is no room, and how one goes without harm to anybody.
+//!
+//! Of the entries that nobody used for half an hour, only the prefixes of the idlest are read, as many as are worth twice
+//! what must go. Of those the ones go first that are cheapest to make again for their size, the more so the longer they
+//! were idle.
+
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::clock::idle;
+use crate::disk::Inode;
+use crate::files::{self, EVICT};
+use crate::lock::{self, LockOutcome, Patience};
+use crate::prefix::Prefix;
+use crate::walk::{Amount, Idle};
+use crate::{StoreError, TargetStore};
+
+/// What must go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Goal {
+    pub(crate) bytes: u64,
+    pub(crate) entries: u64,
+}
+
+impl Goal {
+    pub(crate) fn is_reached_by(&self, gone: &Amount) -> bool {
+        gone.bytes >= self.bytes && gone.files >= self.entries
+    }
+
+    fn left_after(&self, gone: &Amount) -> Self {
+        Self {
+            bytes: self.bytes.saturating_sub(gone.bytes),
+            entries: self.entries.saturating_sub(gone.files),
+        }
+    }
+
+    fn twice(&self) -> Self {
+        Self { bytes: self.bytes.saturating_mul(2), entries: self.entries.saturating_mul(2) }
+    }
+}
+
+/// Deletes entries.
+pub(crate) struct Eviction<'a> {
+    pub(crate) shelf: &'a TargetStore,
+    pub(crate) now: SystemTime,
+    pub(crate) dry: bool,
+    /// What went.
+    pub(crate) gone: Amount,
+    /// What should have gone and could not be deleted, and why the first of it could not.
+    pub(crate) failed: u64,
+    pub(crate) failure: Option<StoreError>,
+}
+
+impl Eviction<'_> {
+    /// Deletes every entry that was not used for `age`. Returns the others, as they were.
+    pub(crate) fn older_than(&mut self, age: Duration, idles: Vec<Idle>) -> Vec<Idle> {
+        let (old, others): (Vec<_>, Vec<_>) =
+            idles.into_iter().partition(|entry| idle(entry.used, self.now) >= age);
+        old.iter().for_each(|entry| self.evict(entry));
+        others
+    }
+
+    /// Deletes entries until `goal` is reached, or none is left.
+    pub(crate) fn reach(&mut self, goal: Goal, mut idles: Vec<Idle>) {
+        let before = self.gone;
+        let gained = |gone: Amount| {
+            let mut gained = gone;
+            gained -= before;
+            gained
+        };
+        // The key makes the order the same for everybody, should times be equal.
+        idles.sort_by_key(|entry| (entry.used, entry.key));
+        let mut idles = idles.into_iter().peekable();
+        while !goal.is_reached_by(&gained(self.gone)) && idles.peek().is_some() {
+            let (wanted, mut worth) = (goal.left_after(&gained(self.gone)).twice(), Amount::default());
+            let mut pool = Vec::new();
+            while !wanted.is_reached_by(&worth)
+                && let Some(entry) = idles.next()
+            {
+                worth.add(entry.bytes);
+                pool.push((self.worth(&entry), entry));
+            }
+            pool.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+            for (_, entry) in pool {
+                if goal.is_reached_by(&gained(self.gone)) {
+                    break;
+                }
+                self.evict(&entry);
+            }
+        }
+    }
+
+    /// What is lost by deleting an entry: the time it takes to make a byte of it, the less the longer it was idle.
+    /// One that is damaged is worth nothing.
+    fn worth(&self, entry: &Idle) -> f64 {
+        let path = self.shelf.path(&entry.key);
+        let disk = self.shelf.store().disk();
+        let prefix =
+            disk.open(&path).and_then(|file| Prefix::read(disk, &file, &path, entry.bytes, &entry.key));
+        let cost = match prefix {
+            Ok(Ok(prefix)) => prefix.cost.as_secs_f64(),
+            Ok(Err(_)) => 0.0,
+            // It may be in order; others go first.
+            Err(_) => f64::INFINITY,
+        };
+        cost / (entry.bytes.max(1) as f64) / idle(entry.used, self.now).as_secs_f64().max(1.0)
+    }
+
+    fn evict(&mut self, entry: &Idle) {
+        match if self.dry { Ok(true) } else { self.really_evict(entry) } {
+            Ok(true) => self.gone.add(entry.bytes),
+            Ok(false) => {}
+            Err(error) => {
+                self.failed += 1;
+                self.failure.get_or_insert(error);
+            }
+        }
+    }
+
+    /// Deletes an entry under its lock, if it is still the one that was judged and was not used since. False if not.
+    fn really_evict(&self, entry: &Idle) -> Result<bool, StoreError> {
+        let (store, path) = (self.shelf.store(), self.shelf.path(&entry.key));
+        let disk = store.disk();
+        let trouble = |source| StoreError::Io { action: "remove", path: path.clone(), source };
+        let patience = Patience { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
+        let lock_path = self.shelf.lock_path(&entry.key);
+        let _held = match lock::acquire(disk, &lock_path, store.trust().is_shared(), patience)? {
+            LockOutcome::Acquired(lock) => Some(lock),
+            // Then nobody locks here, and the looks below are all there is.
+            LockOutcome::Unsupported => None,
+            // Somebody makes it anew.
+            _ => return Ok(false),
+        };
+        let dir = path.parent().unwrap_or(&path);
+        let Some(folder) = store.folder(dir, false)? else { return Ok(false) };
+        let name = format!("{}.kern", entry.key);
+        // Kept open, so that no other file gets its inode number.
+        let file = match disk.open_in(&folder, &name, &path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            other => other.map_err(trouble)?,
+        };
+        let is_as_judged = || -> Result<bool, StoreError> {
+            let now = disk.stat(&file, &path).map_err(trouble)?;
+            let used = now.modified().map_err(trouble)?;
+            Ok((Inode::of(&now), now.len(), used) == (entry.inode, entry.bytes, entry.used))
+        };
+        if !is_as_judged()? {
+            return Ok(false);
+        }
+        // A put needs no lock, and a hit touches the file: so it is moved first, and looked at again.
+        let place = self.shelf.dir().join("tmp").join(files::unique(EVICT));
+        match disk.rename_out(&folder, &name, &path, &place) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            other => other.map_err(trouble)?,
+        }
+        if inode_at(disk, &place) != Some(entry.inode) || !is_as_judged()? {
+            let _ = files::put_back(disk, &place, &path);
+            return Ok(false);
+        }
+        disk.remove(&place).map_err(trouble)?;
+        Ok(true)
+    }
+}
+
+fn inode_at(disk: &crate::disk::Disk, path: &Path) -> Option<Inode> {
+    disk.look(path).map(|seen| Inode::of(&seen)).ok()
+}

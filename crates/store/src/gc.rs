@@ -1,0 +1,219 @@
+//! Making room: who may, when, and in which order.
+
+use std::time::{Duration, SystemTime};
+
+use crate::clock::idle;
+use crate::disk::{Locked, TryLock};
+use crate::evict::{Eviction, Goal};
+use crate::size::{Estimate, Known};
+use crate::stats::Count;
+use crate::sweep::Sweep;
+use crate::walk::{Amount, Kind, Usage, Walk};
+use crate::{Limits, StoreError, TargetStore, files};
+
+/// The lock that whoever makes room holds; its file stays.
+pub(crate) const GC_LOCK: &str = "gc.lock";
+/// An entry that was used since is never deleted for want of room.
+const IDLE_FOR: Duration = Duration::from_secs(1800);
+/// How soon aging is tried again when everything that is left is in use: no sooner, no later.
+const REST: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(600));
+
+/// How often whoever makes room does it again because others put more meanwhile.
+const ROUNDS: usize = 3;
+
+/// What [`TargetStore::gc`] does beyond what happens by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GcOptions {
+    /// Says what would be done, and writes nothing.
+    pub dry_run: bool,
+    /// Leaves at most so many bytes, whatever the limit is. What was used within half an hour stays all the same.
+    pub max_bytes: Option<u64>,
+    /// Deletes every entry that was not used for so long, even if there is room.
+    pub older_than: Option<Duration>,
+}
+
+/// What [`TargetStore::gc`] did, or would do.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct GcReport {
+    /// Another process is at it; nothing was looked at.
+    pub busy: bool,
+    /// What there was.
+    pub before: Usage,
+    /// What was removed.
+    pub removed: Usage,
+    /// What is left.
+    pub after: Usage,
+    /// There is still more than there should be: the rest was used within half an hour, or could not be deleted.
+    pub still_over: bool,
+    /// Entries that should have gone and could not be deleted.
+    pub failed: u64,
+    /// Why the first of them could not.
+    pub failure: Option<StoreError>,
+}
+
+/// How much may be there, and how much is to be left if there is more.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    max: Option<Goal>,
+    keep: Goal,
+}
+
+impl Bounds {
+    fn of(limits: &Limits, options: &GcOptions) -> Self {
+        let entries = limits.max_entries.filter(|_| limits.max_bytes.is_some());
+        let keep_entries = entries.map_or(u64::MAX, |max| limits.remaining_of(max));
+        let entries = entries.unwrap_or(u64::MAX);
+        match (options.max_bytes, limits.max_bytes) {
+            (Some(bytes), _) => {
+                let max = Goal { bytes, entries };
+                Self { max: Some(max), keep: Goal { bytes, entries: keep_entries } }
+            }
+            (None, Some(bytes)) => {
+                let max = Goal { bytes, entries };
+                Self {
+                    max: Some(max),
+                    keep: Goal { bytes: limits.remaining_of(bytes), entries: keep_entries },
+                }
+            }
+            (None, None) => Self { max: None, keep: Goal { bytes: u64::MAX, entries } },
+        }
+    }
+
+    /// What must go, if there is too much.
+    fn excess(&self, usage: &Usage) -> Option<Goal> {
+        let (bytes, entries) = (usage.total().bytes, usage.entries.files);
+        let max = self.max.filter(|max| bytes > max.bytes || entries > max.entries)?;
+        let over = |found: u64, max: u64, keep: u64| if found > max { found - keep.min(found) } else { 0 };
+        Some(Goal {
+            bytes: over(bytes, max.bytes, self.keep.bytes),
+            entries: over(entries, max.entries, self.keep.entries),
+        })
+    }
+}
+
+impl TargetStore {
+    /// Makes room: removes what the dead left, damage that is older than a week, and if there is too much, entries that
+    /// nobody used for half an hour, until as much is left as the limits say. Nobody waits for it, and of several
+    /// processes one does it.
+    ///
+    /// # Errors
+    /// A folder that cannot be listed; a store that is only read, unless it is a dry run.
+    pub fn gc(&self, options: &GcOptions) -> Result<GcReport, StoreError> {
+        if options.dry_run {
+            return self.make_room(options, self.tally().clock.now()).map(|(report, _)| report);
+        }
+        self.gc_once(options).map(|(report, _)| report)
+    }
+
+    /// What was done, and what is known of the size then: others may have put more meanwhile.
+    fn gc_once(&self, options: &GcOptions) -> Result<(GcReport, Known), StoreError> {
+        self.must_be_writable()?;
+        let Some((_held, now)) = self.lock_gc()? else {
+            return Ok((GcReport { busy: true, ..GcReport::default() }, Known::Busy));
+        };
+        let tally = self.tally();
+        let before = tally.size.flush(self.store().disk());
+        let (report, oldest_in_use) = self.make_room(options, now)?;
+        let known = self.correct(before, &report, oldest_in_use, now);
+        tally.counters.add(Count::Evictions, report.removed.entries.files);
+        tally.counters.add(Count::BytesEvicted, report.removed.entries.bytes);
+        Ok((report, known))
+    }
+
+    /// The lock of those who make room, and the time. `None` if another holds it. Without locks several may do it at
+    /// once, and delete more than they must.
+    fn lock_gc(&self) -> Result<Option<(Locked, SystemTime)>, StoreError> {
+        let path = self.dir().join(GC_LOCK);
+        let trouble = |source| StoreError::Io { action: "lock", path: path.clone(), source };
+        let disk = self.store().disk();
+        let lock = files::open_lock(disk, &path, self.store().trust().is_shared()).map_err(trouble)?;
+        if disk.try_lock(&lock, &path).map_err(trouble)? == TryLock::Busy {
+            return Ok(None);
+        }
+        let lock = Locked::new(lock);
+        self.tally().clock.set(files::touch(disk, lock.file(), &path).map_err(trouble)?);
+        Ok(Some((lock, self.tally().clock.now())))
+    }
+
+    /// Makes room if what is known calls for it; looks for what the dead left, if nobody did for a day. Whoever opens a
+    /// store or puts an entry has no use for the reasons why that could not be done.
+    pub(crate) fn age(&self, mut known: Known) {
+        if self.tally().calls_for_sweeping(known) && !self.tally().calls_for_aging(known) {
+            let _ = self.sweep();
+        }
+        // Others found us at it, went on and said nothing more: so we look again.
+        for _ in 0..ROUNDS {
+            if !self.tally().calls_for_aging(known) {
+                break;
+            }
+            known = self.gc_once(&GcOptions::default()).map_or(Known::Busy, |(_, known)| known);
+        }
+    }
+
+    /// Removes what the dead left, and looks at no entry.
+    fn sweep(&self) -> Result<(), StoreError> {
+        let Some((_held, now)) = self.lock_gc()? else { return Ok(()) };
+        let (store, dry) = (self.store(), false);
+        let walked = Walk { store, dir: self.dir(), now, idle_for: IDLE_FOR, dry }.walk_others()?;
+        let mut removed = Usage::default();
+        Sweep { store, now, dry }.strays(walked.others, &mut removed);
+        self.tally().size.swept(store.disk(), removed.quarantine.bytes, now);
+        Ok(())
+    }
+
+    /// What was done, and when the longest unused of the entries in use was last used.
+    fn make_room(
+        &self,
+        options: &GcOptions,
+        now: SystemTime,
+    ) -> Result<(GcReport, Option<SystemTime>), StoreError> {
+        let (store, dry) = (self.store(), options.dry_run);
+        let idle_for = options.older_than.map_or(IDLE_FOR, |age| age.min(IDLE_FOR));
+        let walked = Walk { store, dir: self.dir(), now, idle_for, dry }.walk()?;
+        let (before, mut removed) = (walked.usage, Usage::default());
+        let sweep = Sweep { store, now, dry };
+        let left = sweep.strays(walked.others, &mut removed);
+
+        let mut eviction =
+            Eviction { shelf: self, now, dry, gone: Amount::default(), failed: 0, failure: None };
+        let mut idles = walked.idle;
+        if let Some(age) = options.older_than {
+            // What is left was idle for half an hour, or everything that was listed is gone.
+            idles = eviction.older_than(age, idles);
+        }
+        removed.entries = eviction.gone;
+        let bounds = Bounds::of(&self.tally().limits, options);
+        if let Some(excess) = bounds.excess(&before.without(&removed)) {
+            let damaged = left.into_iter().filter(|other| other.kind == Kind::Quarantined).collect();
+            sweep.quarantine(damaged, excess.bytes, &mut removed);
+            // Counted again, from what is there now: the limit may be kept already, but room is still to be made.
+            let gained = before.without(&removed).total().bytes;
+            let bytes = gained.saturating_sub(bounds.keep.bytes).min(excess.bytes);
+            eviction.reach(Goal { bytes, entries: excess.entries }, idles);
+            removed.entries = eviction.gone;
+        }
+        let after = before.without(&removed);
+        let still_over = bounds.excess(&after).is_some();
+        let (failed, failure) = (eviction.failed, eviction.failure);
+        let report = GcReport { busy: false, before, removed, after, still_over, failed, failure };
+        Ok((report, walked.oldest_in_use))
+    }
+
+    /// Puts the estimate right. If there is still too much, nobody need try before something falls idle.
+    fn correct(
+        &self,
+        before: Known,
+        report: &GcReport,
+        oldest_in_use: Option<SystemTime>,
+        now: SystemTime,
+    ) -> Known {
+        let tally = self.tally();
+        let counted = Estimate { bytes: report.after.total().bytes, entries: report.after.entries.files };
+        let over = tally.limits.are_exceeded_by(counted.bytes, counted.entries);
+        let in_use_for = oldest_in_use.map_or(IDLE_FOR, |used| idle(used, now));
+        let rest = IDLE_FOR.saturating_sub(in_use_for).clamp(REST.0, REST.1);
+        let not_before = over.then(|| now + rest);
+        tally.size.correct(self.store().disk(), before, counted, not_before, now)
+    }
+}

@@ -1,0 +1,220 @@
+//! `op_cache.ini`: limits that hold for everybody who uses a store.
+//!
+//! The form is CANN's documented one: a section, `key=value`, comments behind `#`. What people write by hand is taken:
+//! no section at all, blanks, CR LF, a comment behind a value. A later line wins over an earlier one. The keys that the
+//! documents of CANN 6.3 and 7.0 use, `ascend_max_op_cache_size` and `ascend_remain_cache_size_ratio`, are other names of
+//! the same two: a file written by those documents counts. Unlike in CANN the versions of the toolkit need not be in it;
+//! they are passed over if they are.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::disk::Disk;
+use crate::files;
+
+/// The file's name, in the root of the store.
+pub(crate) const NAME: &str = "op_cache.ini";
+/// The only section that is read.
+const SECTION: &str = "op_compiler_cache";
+const MAX_BYTES: u64 = 64 * 1024;
+/// Lines that are reported if they say nothing; a file that is something else altogether has many.
+const MAX_STRANGE: usize = 3;
+
+/// What is written when there is no such file. It sets nothing, since what it set would win over the environment.
+pub(crate) const TEMPLATE: &str = "\
+# Limits of this cache of compiled kernels. They hold for each folder below v1 by itself, and for everybody who uses
+# the cache.
+#
+# max_op_cache_size        size of a folder in MB, 1 to 2147483647 (500 if not set). Once it is exceeded, kernels that
+#                          nobody used for half an hour are deleted. -1: nothing is ever deleted, and it is not noted
+#                          when a kernel was last used.
+# remain_cache_size_ratio  how much of that size is left then, in percent, 1 to 100 (50 if not set).
+#
+# These two count only if both are set and valid. Then they win over the environment variables
+# ASCEND_MAX_OP_CACHE_SIZE and ASCEND_REMAIN_CACHE_SIZE_RATIO.
+#
+# max_op_cache_entries     how many kernels a folder may hold, for disks where the number of files is limited (no limit
+#                          if not set). It counts by itself, and wins over OPBUILD_MAX_CACHE_ENTRIES.
+[op_compiler_cache]
+# max_op_cache_size=500
+# remain_cache_size_ratio=50
+# max_op_cache_entries=100000
+";
+
+/// The values in a file, as they stand there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ini {
+    pub(crate) size: Option<String>,
+    pub(crate) ratio: Option<String>,
+    pub(crate) entries: Option<String>,
+    /// The first lines that say nothing, by number.
+    pub(crate) strange: Vec<(usize, String)>,
+}
+
+impl Ini {
+    pub(crate) fn path(root: &Path) -> PathBuf {
+        root.join(NAME)
+    }
+
+    /// The file of the store at `root`; one that is not there is written if `make`, and says nothing.
+    ///
+    /// # Errors
+    /// It is there and cannot be read.
+    pub(crate) fn load(disk: &Disk, root: &Path, make: bool) -> io::Result<Self> {
+        let path = Self::path(root);
+        match files::read_whole(disk, &path, MAX_BYTES) {
+            Ok(file) if file.metadata.len() > MAX_BYTES => {
+                Err(io::Error::other(format!("it has more than {MAX_BYTES} bytes")))
+            }
+            Ok(file) => Ok(Self::parse(&String::from_utf8_lossy(&file.bytes))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if make {
+                    // It is for people to find; the store is in order without.
+                    let _ = files::write_new(disk, &path, TEMPLATE);
+                }
+                Ok(Self::default())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut found = Self::default();
+        let mut ours = true;
+        for (number, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() || line.starts_with(';') {
+                continue;
+            }
+            if let Some(section) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+                ours = section.trim() == SECTION;
+                continue;
+            }
+            if ours && !found.take(line) && found.strange.len() < MAX_STRANGE {
+                found.strange.push((number + 1, line.to_owned()));
+            }
+        }
+        found
+    }
+
+    /// Takes one line; false if it says nothing.
+    fn take(&mut self, line: &str) -> bool {
+        let Some((key, value)) = line.split_once('=') else { return false };
+        let place = match key.trim() {
+            "max_op_cache_size" | "ascend_max_op_cache_size" => &mut self.size,
+            "remain_cache_size_ratio" | "ascend_remain_cache_size_ratio" => &mut self.ratio,
+            "max_op_cache_entries" => &mut self.entries,
+            // CANN's own file says for which version of the toolkit its kernels are. Our keys do.
+            "adk_version" | "ops_version" => return true,
+            _ => return false,
+        };
+        *place = Some(value.trim()).filter(|value| !value.is_empty()).map(str::to_owned);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sizes(text: &str) -> (Option<String>, Option<String>) {
+        let ini = Ini::parse(text);
+        (ini.size, ini.ratio)
+    }
+
+    fn both(size: &str, ratio: &str) -> (Option<String>, Option<String>) {
+        (Some(size.to_owned()), Some(ratio.to_owned()))
+    }
+
+    #[test]
+    fn the_documented_form_and_what_people_write() {
+        let documented =
+            "[op_compiler_cache]\n# MB\nmax_op_cache_size=500\n#percent\nremain_cache_size_ratio=80\n";
+        assert_eq!(sizes(documented), both("500", "80"));
+        assert_eq!(sizes("max_op_cache_size=7\nremain_cache_size_ratio=9"), both("7", "9"));
+        let windows = "\u{feff}[op_compiler_cache]\r\n\tmax_op_cache_size = 7 # small\r\nremain_cache_size_ratio= 9\r\n";
+        assert_eq!(sizes(windows), both("7", "9"));
+        let old = "[ op_compiler_cache ]\nascend_max_op_cache_size=7\nascend_remain_cache_size_ratio=9\n";
+        assert_eq!(sizes(old), both("7", "9"));
+        let vendors = "[op_compiler_cache]\nadk_version=7.7\nops_version=7.7\nmax_op_cache_size=7\nremain_cache_size_ratio=9\n";
+        assert_eq!(sizes(vendors), both("7", "9"));
+        assert!(Ini::parse(vendors).strange.is_empty());
+        assert_eq!(
+            sizes("max_op_cache_size=1\nmax_op_cache_size=2\nremain_cache_size_ratio=\n").0,
+            Some("2".into())
+        );
+        assert_eq!(
+            sizes("[other]\nmax_op_cache_size=1\n[op_compiler_cache]\nremain_cache_size_ratio=9\n"),
+            (None, Some("9".into()))
+        );
+    }
+
+    #[test]
+    fn lines_that_say_nothing_are_named() {
+        let ini = Ini::parse(
+            "[op_compiler_cache]\nmax_op_cache_sze=7\n\nmax_op_cache_size 500\nremain_cache_size_ratio=9\n",
+        );
+        let expected = [(2, "max_op_cache_sze=7".to_owned()), (4, "max_op_cache_size 500".to_owned())];
+        assert_eq!(ini.strange, expected);
+        assert_eq!(Ini::parse(&"\u{1}junk\n".repeat(9999)).strange.len(), MAX_STRANGE);
+    }
+
+    #[test]
+    fn the_template_sets_nothing() {
+        assert_eq!(Ini::parse(TEMPLATE), Ini::default());
+        assert_eq!(
+            sizes(&TEMPLATE.replace("\n# max_op", "\nmax_op").replace("\n# remain", "\nremain")),
+            both("500", "50")
+        );
+    }
+
+    /// Everything that may stand around `key=value` without changing what it says.
+    fn line(key: &'static str, value: String) -> impl Strategy<Value = String> {
+        let blank = || prop_oneof![Just(""), Just(" "), Just("\t  ")];
+        let end = prop_oneof![Just(""), Just("\r"), Just("  "), Just(" # so many"), Just("#x=1\r")];
+        (blank(), blank(), blank(), end).prop_map(move |(before, around, after, end)| {
+            format!("{before}{key}{around}={after}{value}{end}")
+        })
+    }
+
+    fn noise() -> impl Strategy<Value = String> {
+        prop_oneof![
+            Just(String::new()),
+            "#[ -~]{0,30}",
+            Just("; max_op_cache_size=1".to_owned()),
+            Just("adk_version=7.7.0.1.238".to_owned()),
+            "[a-z]{1,9}",
+            "[a-z]{1,9}=[ -~&&[^#]]{0,9}",
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn values_come_back_whatever_stands_around_them(
+            size in any::<i64>(), ratio in any::<i32>(), header in any::<bool>(), mark in any::<bool>(),
+            swapped in any::<bool>(), noise in proptest::array::uniform3(proptest::collection::vec(noise(), 0..4)),
+            lines in any::<u64>().prop_flat_map(|_| (line("max_op_cache_size", "SIZE".into()), line("remain_cache_size_ratio", "RATIO".into()))),
+        ) {
+            let (size, ratio) = (size.to_string(), ratio.to_string());
+            let mut pair = [lines.0.replace("SIZE", &size), lines.1.replace("RATIO", &ratio)];
+            if swapped {
+                pair.swap(0, 1);
+            }
+            let [first, second] = pair;
+            let head = header.then(|| "[op_compiler_cache]".to_owned());
+            let all: Vec<String> = head.into_iter().chain(noise[0].clone()).chain([first]).chain(noise[1].clone())
+                .chain([second]).chain(noise[2].clone()).collect();
+            let text = format!("{}{}", if mark { "\u{feff}" } else { "" }, all.join("\n"));
+            prop_assert_eq!(sizes(&text), both(&size, &ratio), "{}", text);
+        }
+
+        #[test]
+        fn no_text_is_too_strange(text in "\\PC{0,200}", bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            Ini::parse(&text);
+            let ini = Ini::parse(&String::from_utf8_lossy(&bytes));
+            prop_assert!(ini.strange.len() <= MAX_STRANGE);
+        }
+    }
+}

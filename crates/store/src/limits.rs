@@ -1,0 +1,328 @@
+//! How large a target's folder may become: where limits come from, and which values they take.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use crate::disk::Disk;
+use crate::ini::Ini;
+
+/// CANN's defaults.
+const DEFAULT_MEGABYTES: u64 = 500;
+const DEFAULT_PERCENT: u8 = 50;
+/// What a message shows of a value at most.
+const SHOWN: usize = 60;
+
+/// The limits of each target's folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Its bytes. `None`: there is no aging, and it is not noted when an entry was last used.
+    pub max_bytes: Option<u64>,
+    /// How much of a limit is left once it was exceeded, in percent.
+    pub remain_percent: u8,
+    /// Its entries, if that is limited.
+    pub max_entries: Option<u64>,
+}
+
+/// What the environment says of limits, as it stands there: a library does not read the environment. `op_cache.ini`
+/// wins over it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LimitTexts {
+    /// `ASCEND_MAX_OP_CACHE_SIZE`, in MB.
+    pub max_op_cache_size: Option<String>,
+    /// `ASCEND_REMAIN_CACHE_SIZE_RATIO`, in percent.
+    pub remain_cache_size_ratio: Option<String>,
+    /// `OPBUILD_MAX_CACHE_ENTRIES`, which CANN does not have.
+    pub max_entries: Option<String>,
+}
+
+/// Something about limits that does not count. The store is used all the same.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum LimitNotice {
+    /// A value that the parameter does not take.
+    #[error(
+        "`{value}` is not valid for `{name}`{place}: expected {range}; it does not count (default: {default})"
+    )]
+    Value {
+        /// The value, or its beginning.
+        value: String,
+        /// Of what.
+        name: &'static str,
+        /// In which file, if it is in one.
+        place: String,
+        /// What is taken.
+        range: &'static str,
+        /// What holds if nobody sets it.
+        default: &'static str,
+    },
+    /// One of two values that count together.
+    #[error("`{path}` sets `{set}` but not `{missing}`: only both together count; add `{missing}=...`")]
+    Alone {
+        /// The file.
+        path: String,
+        /// What it sets.
+        set: &'static str,
+        /// What it does not.
+        missing: &'static str,
+    },
+    /// A line that says nothing.
+    #[error(
+        "line {line} of `{path}` does not count: `{text}`; expected `max_op_cache_size=...`, \
+         `remain_cache_size_ratio=...` or `max_op_cache_entries=...`"
+    )]
+    Line {
+        /// The file.
+        path: String,
+        /// Which line, from 1.
+        line: usize,
+        /// What stands there, or its beginning.
+        text: String,
+    },
+    /// The file is there and cannot be read.
+    #[error("the limits in `{path}` do not count: {problem}")]
+    Unread {
+        /// The file.
+        path: String,
+        /// Why not.
+        problem: String,
+    },
+}
+
+/// A value that can be set in two places.
+struct Parameter<T: 'static> {
+    in_file: &'static str,
+    in_environment: &'static str,
+    range: &'static str,
+    default: &'static str,
+    parse: fn(&str) -> Option<T>,
+}
+
+/// `None` inside is -1, no limit at all.
+const SIZE: Parameter<Option<u64>> = Parameter {
+    in_file: "max_op_cache_size",
+    in_environment: "ASCEND_MAX_OP_CACHE_SIZE",
+    range: "a whole number of MB in [1, 2147483647], or -1 for no aging",
+    default: "500",
+    parse: |text| match number::<i64>(text)? {
+        -1 => Some(None),
+        megabytes @ 1..=2_147_483_647 => Some(Some(megabytes.unsigned_abs() << 20)),
+        _ => None,
+    },
+};
+
+const RATIO: Parameter<u8> = Parameter {
+    in_file: "remain_cache_size_ratio",
+    in_environment: "ASCEND_REMAIN_CACHE_SIZE_RATIO",
+    range: "a whole number of percent in [1, 100]",
+    default: "50",
+    parse: |text| number(text).filter(|percent| (1..=100).contains(percent)),
+};
+
+const ENTRIES: Parameter<u64> = Parameter {
+    in_file: "max_op_cache_entries",
+    in_environment: "OPBUILD_MAX_CACHE_ENTRIES",
+    range: "a whole number of 1 or more",
+    default: "no limit",
+    parse: |text| number(text).filter(|entries| *entries > 0),
+};
+
+fn number<T: FromStr>(text: &str) -> Option<T> {
+    text.trim().parse().ok()
+}
+
+impl<T> Parameter<T> {
+    /// The value of `text`, if there is one and it is valid. One that is not is reported.
+    fn read(&self, text: Option<&str>, file: Option<&str>, notices: &mut Vec<LimitNotice>) -> Option<T> {
+        let text = text?;
+        let value = (self.parse)(text);
+        if value.is_none() {
+            notices.push(LimitNotice::Value {
+                value: text.chars().take(SHOWN).collect(),
+                name: if file.is_some() { self.in_file } else { self.in_environment },
+                place: file.map(|file| format!(" in `{file}`")).unwrap_or_default(),
+                range: self.range,
+                default: self.default,
+            });
+        }
+        value
+    }
+}
+
+impl Limits {
+    /// The limits of the store at `root`, and what is wrong with them.
+    pub(crate) fn find(
+        disk: &Disk,
+        root: &Path,
+        make: bool,
+        environment: &LimitTexts,
+    ) -> (Self, Vec<LimitNotice>) {
+        let path = Ini::path(root).display().to_string();
+        match Ini::load(disk, root, make) {
+            Ok(ini) => Self::resolve(&ini, &path, environment),
+            Err(error) => {
+                let (limits, mut notices) = Self::resolve(&Ini::default(), &path, environment);
+                notices.insert(0, LimitNotice::Unread { path, problem: error.to_string() });
+                (limits, notices)
+            }
+        }
+    }
+
+    /// File, then environment, then default. Size and ratio of the file count only together.
+    fn resolve(ini: &Ini, path: &str, environment: &LimitTexts) -> (Self, Vec<LimitNotice>) {
+        let mut notices: Vec<_> = ini
+            .strange
+            .iter()
+            .map(|(line, text)| LimitNotice::Line {
+                path: path.to_owned(),
+                line: *line,
+                text: text.chars().take(SHOWN).collect(),
+            })
+            .collect();
+        let told = &mut notices;
+        let file = Some(path);
+        let in_file =
+            (SIZE.read(ini.size.as_deref(), file, told), RATIO.read(ini.ratio.as_deref(), file, told));
+        let alone = |set, missing| LimitNotice::Alone { path: path.to_owned(), set, missing };
+        match (&ini.size, &ini.ratio) {
+            (Some(_), None) => told.push(alone(SIZE.in_file, RATIO.in_file)),
+            (None, Some(_)) => told.push(alone(RATIO.in_file, SIZE.in_file)),
+            _ => {}
+        }
+        let (max_bytes, remain_percent) = match in_file {
+            (Some(size), Some(ratio)) => (size, ratio),
+            _ => (
+                SIZE.read(environment.max_op_cache_size.as_deref(), None, told)
+                    .unwrap_or(Some(DEFAULT_MEGABYTES << 20)),
+                RATIO
+                    .read(environment.remain_cache_size_ratio.as_deref(), None, told)
+                    .unwrap_or(DEFAULT_PERCENT),
+            ),
+        };
+        let max_entries = ENTRIES
+            .read(ini.entries.as_deref(), file, told)
+            .or_else(|| ENTRIES.read(environment.max_entries.as_deref(), None, told));
+        (Self { max_bytes, remain_percent, max_entries }, notices)
+    }
+
+    /// Whether a folder with so much in it is too large.
+    pub(crate) fn are_exceeded_by(&self, bytes: u64, entries: u64) -> bool {
+        self.max_bytes.is_some_and(|max| bytes > max || self.max_entries.is_some_and(|max| entries > max))
+    }
+
+    /// What is left of `limit` once it was exceeded.
+    pub(crate) fn remaining_of(&self, limit: u64) -> u64 {
+        let percent = u128::from(self.remain_percent);
+        u64::try_from(u128::from(limit) * percent / 100).unwrap_or(limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+
+    fn environment(size: &str, ratio: &str) -> LimitTexts {
+        let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        LimitTexts { max_op_cache_size: text(size), remain_cache_size_ratio: text(ratio), max_entries: None }
+    }
+
+    fn resolve(ini: &str, (size, ratio): (&str, &str)) -> (Option<u64>, u8, Vec<String>) {
+        let (limits, notices) =
+            Limits::resolve(&Ini::parse(ini), "/c/op_cache.ini", &environment(size, ratio));
+        let notices = notices.iter().map(ToString::to_string).collect();
+        (limits.max_bytes, limits.remain_percent, notices)
+    }
+
+    fn file(size: &str, ratio: &str) -> String {
+        format!("[op_compiler_cache]\nmax_op_cache_size={size}\nremain_cache_size_ratio={ratio}\n")
+    }
+
+    #[test]
+    fn the_file_wins_then_the_environment_then_the_default() {
+        assert_eq!(resolve("", ("", "")), (Some(500 * MB), 50, vec![]));
+        assert_eq!(resolve("", ("7", "")), (Some(7 * MB), 50, vec![]));
+        assert_eq!(resolve("", ("", "30")), (Some(500 * MB), 30, vec![]));
+        assert_eq!(resolve("", ("7", "30")), (Some(7 * MB), 30, vec![]));
+        assert_eq!(resolve(&file("9", "40"), ("7", "30")), (Some(9 * MB), 40, vec![]));
+        // What does not count is not complained about.
+        assert_eq!(resolve(&file("9", "40"), ("bad", "0")), (Some(9 * MB), 40, vec![]));
+        assert_eq!(resolve(&file("-1", "40"), ("7", "30")), (None, 40, vec![]));
+        assert_eq!(resolve("", ("-1", "")), (None, 50, vec![]));
+    }
+
+    #[test]
+    fn the_file_counts_only_if_both_values_are_valid() {
+        for (ini, complaint) in [
+            (file("9", "0"), "`0` is not valid for `remain_cache_size_ratio`"),
+            (file("0", "40"), "`0` is not valid for `max_op_cache_size`"),
+            (file("9", ""), "sets `max_op_cache_size` but not `remain_cache_size_ratio`"),
+            (file("", "40"), "sets `remain_cache_size_ratio` but not `max_op_cache_size`"),
+            (file("-1", "101"), "`101` is not valid for `remain_cache_size_ratio`"),
+        ] {
+            let (size, ratio, notices) = resolve(&ini, ("7", "30"));
+            assert_eq!((size, ratio, notices.len()), (Some(7 * MB), 30, 1), "{ini}: {notices:?}");
+            assert!(notices[0].contains(complaint) && notices[0].contains("/c/op_cache.ini"), "{notices:?}");
+        }
+    }
+
+    #[test]
+    fn a_bad_value_is_reported_and_never_taken_as_zero() {
+        for bad in
+            ["0", "-2", "abc", "500MB", "1.5", "0x10", "2147483648", "99999999999999999999999", "--1", " "]
+        {
+            let (size, _, notices) = resolve("", (bad, ""));
+            assert_eq!((size, notices.len()), (Some(500 * MB), 1), "{bad}");
+            let expected = format!(
+                "`{bad}` is not valid for `ASCEND_MAX_OP_CACHE_SIZE`: expected a whole number of MB in [1, 2147483647], \
+                 or -1 for no aging; it does not count (default: 500)"
+            );
+            assert_eq!(notices[0], expected);
+        }
+        for bad in ["0", "-1", "101", "abc", "50%", "256", "300", "1e1"] {
+            let (_, ratio, notices) = resolve("", ("", bad));
+            assert_eq!((ratio, notices.len()), (50, 1), "{bad}");
+            let expected = format!(
+                "`{bad}` is not valid for `ASCEND_REMAIN_CACHE_SIZE_RATIO`: expected a whole number of percent in \
+                 [1, 100]; it does not count (default: 50)"
+            );
+            assert_eq!(notices[0], expected);
+        }
+        for (good, megabytes) in [("1", 1), (" 2147483647 ", 2_147_483_647), ("+5", 5), ("007", 7)] {
+            assert_eq!(resolve("", (good, "")), (Some(megabytes * MB), 50, vec![]), "{good}");
+        }
+        for good in [1, 100] {
+            assert_eq!(resolve("", ("", &good.to_string())), (Some(500 * MB), good, vec![]));
+        }
+        let (_, _, notices) = resolve("", (&"9".repeat(5000), ""));
+        assert!(notices[0].len() < 300, "{}", notices[0].len());
+    }
+
+    #[test]
+    fn entries_are_limited_by_themselves() {
+        let find = |ini: &str, text: Option<&str>| {
+            let texts = LimitTexts { max_entries: text.map(str::to_owned), ..LimitTexts::default() };
+            let (limits, notices) = Limits::resolve(&Ini::parse(ini), "f", &texts);
+            (limits.max_entries, notices.len())
+        };
+        assert_eq!(find("", None), (None, 0));
+        assert_eq!(find("max_op_cache_entries=9", None), (Some(9), 0));
+        assert_eq!(find("max_op_cache_entries=9", Some("8")), (Some(9), 0));
+        assert_eq!(find("", Some("8")), (Some(8), 0));
+        assert_eq!(find("max_op_cache_entries=0", Some("8")), (Some(8), 1));
+        assert_eq!(find("", Some("many")), (None, 1));
+    }
+
+    #[test]
+    fn either_limit_can_be_exceeded() {
+        let limits = Limits { max_bytes: Some(100), remain_percent: 33, max_entries: Some(5) };
+        assert!(!limits.are_exceeded_by(100, 5));
+        assert!(limits.are_exceeded_by(101, 0) && limits.are_exceeded_by(0, 6));
+        assert_eq!(limits.remaining_of(10), 3);
+        assert_eq!(limits.remaining_of(u64::MAX), 6_087_425_544_324_152_032);
+        assert!(!Limits { max_bytes: None, ..limits }.are_exceeded_by(u64::MAX, u64::MAX));
+    }
+}

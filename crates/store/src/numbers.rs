@@ -1,0 +1,161 @@
+//! Small files of numbers that several processes add to: read, changed and written under a lock, by one write of always
+//! the same length. Whoever dies in between leaves the old numbers; what is torn all the same does not check, and counts
+//! as not there.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::checksum::checksum;
+use crate::disk::{Disk, Locked, TryLock};
+use crate::files;
+
+/// The form of a file of `N` numbers.
+pub(crate) struct Numbers<const N: usize> {
+    /// The first line.
+    pub(crate) title: &'static str,
+    /// What each number is called.
+    pub(crate) names: [&'static str; N],
+}
+
+/// What came of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Changed<const N: usize> {
+    /// These are the numbers now.
+    To([u64; N]),
+    /// There were none, and none were made.
+    Not,
+    /// Another process holds the file for too long.
+    Busy,
+}
+
+/// How often a lock is tried, a millisecond apart; it is held for one read and one write.
+const ATTEMPTS: u32 = 25;
+
+impl<const N: usize> Numbers<N> {
+    /// The file, of the same length whatever the numbers.
+    fn encode(&self, values: &[u64; N]) -> String {
+        let mut text = format!("{}\n", self.title);
+        for (name, value) in self.names.iter().zip(values) {
+            text.push_str(&format!("{name:<16} {value:020}\n"));
+        }
+        let sum = checksum(text.as_bytes());
+        text.push_str(&format!("check {sum:016x}\n"));
+        text
+    }
+
+    pub(crate) fn decode(&self, bytes: &[u8]) -> Option<[u64; N]> {
+        let mut lines = std::str::from_utf8(bytes).ok()?.lines().skip(1);
+        let mut values = [0; N];
+        for value in &mut values {
+            *value = lines.next()?.split_ascii_whitespace().nth(1)?.parse().ok()?;
+        }
+        (self.encode(&values).as_bytes() == bytes).then_some(values)
+    }
+
+    /// One byte more than a file has, so that a longer one shows.
+    pub(crate) fn limit(&self) -> usize {
+        self.encode(&[0; N]).len() + 1
+    }
+
+    /// Changes the numbers in a file; a file that is not there is made, and one that does not check has none.
+    pub(crate) fn change(
+        &self,
+        disk: &Disk,
+        path: &Path,
+        shared: bool,
+        change: impl FnOnce(Option<[u64; N]>) -> Option<[u64; N]>,
+    ) -> io::Result<Changed<N>> {
+        let file = files::open_lock(disk, path, shared)?;
+        let mut attempts = 1;
+        // A file system without locks may lose numbers when two add at once. Nothing rests on them.
+        while disk.try_lock(&file, path)? == TryLock::Busy {
+            if attempts == ATTEMPTS {
+                return Ok(Changed::Busy);
+            }
+            attempts += 1;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let locked = Locked::new(file);
+        let file = locked.file();
+        let before = disk.read_start(file, path, self.limit())?;
+        let Some(values) = change(self.decode(&before)) else { return Ok(Changed::Not) };
+        let text = self.encode(&values);
+        if before.len() > text.len() {
+            disk.set_length(file, path, 0)?;
+        }
+        if before != text.as_bytes() {
+            disk.write_start(file, path, text.as_bytes())?;
+        }
+        Ok(Changed::To(values))
+    }
+
+    /// The numbers in a file, without its lock and without writing anything.
+    pub(crate) fn look(&self, disk: &Disk, path: &Path) -> Option<[u64; N]> {
+        // Another's write may come between; it takes no time to speak of.
+        (0..3).find_map(|_| {
+            let file = disk.open(path).ok()?;
+            self.decode(&disk.read_start(&file, path, self.limit()).ok()?)
+        })
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "these tests damage files")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const TWO: Numbers<2> = Numbers { title: "two", names: ["one", "another"] };
+
+    #[test]
+    fn numbers_come_back_and_anything_else_does_not() {
+        let text = TWO.encode(&[7, u64::MAX]);
+        assert_eq!(text.len() + 1, TWO.limit());
+        assert_eq!(TWO.decode(text.as_bytes()), Some([7, u64::MAX]));
+        for at in 0..text.len() {
+            let mut bad = text.clone().into_bytes();
+            bad[at] ^= 1;
+            assert_eq!(TWO.decode(&bad), None, "{at}");
+            assert_eq!(TWO.decode(&text.as_bytes()[..at]), None, "{at}");
+        }
+        assert_eq!(TWO.decode(format!("{text}\n").as_bytes()), None);
+        assert_eq!(Numbers { names: ["one", "other"], ..TWO }.decode(text.as_bytes()), None);
+    }
+
+    #[test]
+    fn what_is_torn_or_foreign_is_started_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let (disk, path) = (Disk::default(), folder.path().join("two"));
+        let add = |old: Option<[u64; 2]>| Some(old.map_or([1, 1], |[a, b]| [a + 1, b + 1]));
+        assert_eq!(TWO.change(&disk, &path, false, |_| None).unwrap(), Changed::Not);
+        for found in ["", "two\n", &TWO.encode(&[9, 9])[..40], &"something of somebody else's\n".repeat(50)] {
+            fs::write(&path, found).unwrap();
+            assert_eq!(TWO.look(&disk, &path), None);
+            assert_eq!(TWO.change(&disk, &path, false, add).unwrap(), Changed::To([1, 1]), "{found}");
+            assert_eq!(TWO.change(&disk, &path, false, add).unwrap(), Changed::To([2, 2]));
+            assert_eq!(TWO.look(&disk, &path), Some([2, 2]));
+        }
+        let held = fs::File::open(&path).unwrap();
+        held.lock().unwrap();
+        assert_eq!(TWO.change(&disk, &path, false, add).unwrap(), Changed::Busy);
+    }
+
+    #[test]
+    fn nothing_that_is_added_at_once_is_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("two");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let add = |old: Option<[u64; 2]>| Some(old.map_or([1, 2], |[a, b]| [a + 1, b + 2]));
+                        while TWO.change(&Disk::default(), &path, true, add).unwrap() == Changed::Busy {}
+                    }
+                });
+            }
+        });
+        assert_eq!(TWO.look(&Disk::default(), &path), Some([200, 400]));
+    }
+}

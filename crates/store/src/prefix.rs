@@ -1,0 +1,216 @@
+//! An entry's prefix: what it says of itself, under a digest of its own.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use opbuild_digest::Digest;
+
+use crate::damage::Damage;
+use crate::disk::Disk;
+
+const MAGIC: &[u8; 8] = b"OPBKERN\0";
+const FORMAT: u32 = 2;
+/// The members a prefix may list.
+pub(crate) const MAX_MEMBERS: usize = 64;
+/// Bytes before the first member's line in the table.
+pub(crate) const FIXED: usize = 8 + 4 + 4 + 32 + 8 + 8 + 8 + 4 + 4 + 8;
+/// Bytes of a line in the table, its name not counted.
+pub(crate) const MEMBER: usize = 1 + 1 + 8 + 32;
+const LONGEST: usize = FIXED + MAX_MEMBERS * (MEMBER + 255) + Digest::LEN;
+/// Enough for the prefix of most entries.
+const USUAL: usize = 4096;
+
+/// The part of a prefix that every entry has, in file order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Prefix {
+    /// Bytes of the prefix, its digest included.
+    pub(crate) prefix_bytes: usize,
+    pub(crate) key: Digest,
+    pub(crate) file_bytes: u64,
+    pub(crate) created: SystemTime,
+    pub(crate) cost: Duration,
+    pub(crate) validation: u32,
+    pub(crate) members: usize,
+    /// Checksum of all bytes behind the eager members.
+    pub(crate) rest_sum: u64,
+}
+
+impl Prefix {
+    /// Appends this part to `file`; the table and the digest go behind it.
+    pub(crate) fn encode(&self, file: &mut Vec<u8>) {
+        let created = self.created.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        file.extend(MAGIC);
+        file.extend(FORMAT.to_le_bytes());
+        file.extend((self.prefix_bytes as u32).to_le_bytes());
+        file.extend(self.key.as_bytes());
+        file.extend(self.file_bytes.to_le_bytes());
+        file.extend((created.as_nanos() as u64).to_le_bytes());
+        file.extend(u64::try_from(self.cost.as_micros()).unwrap_or(u64::MAX).to_le_bytes());
+        file.extend(self.validation.to_le_bytes());
+        file.extend((self.members as u32).to_le_bytes());
+        file.extend(self.rest_sum.to_le_bytes());
+    }
+
+    /// Decodes and checks the prefix of a file of `file_bytes` bytes, of which `start` holds the first ones. `key` is
+    /// the key asked for, or `None` to take whichever it has. The reader then stands at the table.
+    ///
+    /// # Errors
+    /// [`Damage`], the first check that fails.
+    pub(crate) fn decode(
+        reader: &mut Reader<'_>,
+        file_bytes: u64,
+        key: Option<&Digest>,
+    ) -> Result<Self, Damage> {
+        let prefix_bytes = announced(reader)?;
+        let start = reader.bytes;
+        if prefix_bytes < FIXED + Digest::LEN || prefix_bytes > start.len() {
+            return Err(Damage::Truncated {
+                what: "prefix",
+                expected: prefix_bytes as u64,
+                found: start.len() as u64,
+            });
+        }
+        let (head, stored) = start[..prefix_bytes].split_at(prefix_bytes - Digest::LEN);
+        let found = Digest::of(head);
+        if found.as_bytes() != stored {
+            return Err(Damage::PrefixDigest { found });
+        }
+
+        // From here on the prefix is what some writer wrote; it may still be another entry's.
+        let own = Digest::from_bytes(reader.take("key")?);
+        if let Some(key) = key.filter(|key| **key != own) {
+            return Err(Damage::WrongKey { expected: *key, found: own });
+        }
+        let length = reader.u64("length of the file")?;
+        if length != file_bytes {
+            return Err(Damage::Truncated { what: "file", expected: length, found: file_bytes });
+        }
+        Ok(Self {
+            prefix_bytes,
+            key: own,
+            file_bytes,
+            created: SystemTime::UNIX_EPOCH + Duration::from_nanos(reader.u64("creation time")?),
+            cost: Duration::from_micros(reader.u64("cost")?),
+            validation: reader.u32("validation stamp")?,
+            members: reader.u32("number of members")? as usize,
+            rest_sum: reader.u64("checksum")?,
+        })
+    }
+
+    /// Reads no more than the prefix of an open file of `file_bytes` bytes. What stands behind it is not checked.
+    pub(crate) fn read(
+        disk: &Disk,
+        file: &File,
+        path: &Path,
+        file_bytes: u64,
+        key: &Digest,
+    ) -> io::Result<Result<Self, Damage>> {
+        let at_most = |bytes: usize| usize::try_from(file_bytes).unwrap_or(usize::MAX).min(bytes);
+        let mut start = disk.read_start(file, path, at_most(USUAL))?;
+        let longer = |prefix: &usize| (USUAL + 1..=LONGEST).contains(prefix);
+        if let Some(prefix) = announced(&mut Reader::new(&start)).ok().filter(longer) {
+            start = disk.read_start(file, path, at_most(prefix))?;
+        }
+        Ok(Self::decode(&mut Reader::new(&start), file_bytes, Some(key)))
+    }
+}
+
+/// How long the prefix says it is.
+fn announced(reader: &mut Reader<'_>) -> Result<usize, Damage> {
+    let magic = reader.take::<8>("magic")?;
+    if &magic != MAGIC {
+        return Err(Damage::Magic { found: magic });
+    }
+    let format = reader.u32("format")?;
+    if format != FORMAT {
+        return Err(Damage::Format { expected: FORMAT, found: format });
+    }
+    reader.u32("length of the prefix").map(|bytes| bytes as usize)
+}
+
+/// Takes bytes from the front.
+pub(crate) struct Reader<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) at: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    pub(crate) fn range(&mut self, len: usize, what: &'static str) -> Result<Range<usize>, Damage> {
+        let end = self.at.saturating_add(len);
+        if end > self.bytes.len() {
+            return Err(Damage::Truncated { what, expected: end as u64, found: self.bytes.len() as u64 });
+        }
+        Ok(std::mem::replace(&mut self.at, end)..end)
+    }
+
+    pub(crate) fn take<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Damage> {
+        let range = self.range(N, what)?;
+        let mut bytes = [0; N];
+        bytes.copy_from_slice(&self.bytes[range]);
+        Ok(bytes)
+    }
+
+    pub(crate) fn u32(&mut self, what: &'static str) -> Result<u32, Damage> {
+        self.take(what).map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn u64(&mut self, what: &'static str) -> Result<u64, Damage> {
+        self.take(what).map(u64::from_le_bytes)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "these tests write entries")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::Draft;
+
+    const COST: Duration = Duration::from_micros(7_000_001);
+
+    /// The prefix of a file with these bytes, read alone.
+    fn read(bytes: &[u8], key: &Digest) -> Result<Prefix, Damage> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("entry");
+        fs::write(&path, bytes).unwrap();
+        let file = File::open(&path).unwrap();
+        Prefix::read(&Disk::default(), &file, &path, bytes.len() as u64, key).unwrap()
+    }
+
+    #[test]
+    fn a_prefix_is_read_alone_however_long_it_is() {
+        let key = Digest::of(b"key");
+        let long = "n".repeat(255);
+        for members in [0, 1, 9, 64] {
+            let draft =
+                (0..members).fold(Draft::new(3).cost(COST), |draft, _| draft.eager(&long, &[7; 3000]));
+            let file = draft.encode(&key).unwrap();
+            let prefix = read(&file, &key).unwrap();
+            assert_eq!((prefix.cost, prefix.members, prefix.key), (COST, members, key));
+            // Nothing behind it is looked at, and everything in it counts.
+            let mut bad = file.clone();
+            bad[prefix.prefix_bytes..].fill(0);
+            assert_eq!(read(&bad, &key).unwrap(), prefix);
+            for at in (0..prefix.prefix_bytes).step_by(61) {
+                let mut bad = file.clone();
+                bad[at] ^= 4;
+                assert!(read(&bad, &key).is_err(), "byte {at}");
+            }
+            assert!(read(&file[..file.len() - 1], &key).is_err());
+            assert!(read(&file, &Digest::of(b"other")).is_err());
+        }
+        assert!(read(b"", &key).is_err());
+        // A length that no prefix has is not read.
+        let mut forged = Draft::new(3).encode(&key).unwrap();
+        forged[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(matches!(read(&forged, &key), Err(Damage::Truncated { what: "prefix", .. })));
+    }
+}

@@ -1,0 +1,275 @@
+//! About how much is in a target's folder: a total on the disk, to which every process adds now and then what it put.
+//! Nobody counts files to know it, so a put costs the same however many entries there are. A process that is killed takes
+//! at most [`BYTES`] or [`PUTS`] of it along; whoever walks the folder to make room puts the total right.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use crate::clock::unix;
+use crate::disk::Disk;
+use crate::files;
+use crate::numbers::{Changed, Numbers};
+
+/// Growth after which it is added to the total.
+const BYTES: i64 = 16 << 20;
+/// Puts after which their growth is added to the total.
+const PUTS: u64 = 64;
+/// The longest that [`Totals::not_before`] may hold anybody back, whatever the clocks do.
+const LONGEST_REST: Duration = Duration::from_secs(600);
+
+/// How often what the dead left is looked for although there is room.
+const SWEPT_EVERY: Duration = Duration::from_secs(24 * 3600);
+
+const SIZE: Numbers<4> =
+    Numbers { title: "opbuild size 1", names: ["bytes", "entries", "not-before", "swept"] };
+
+/// About how much a target's folder holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// How many entries.
+    pub entries: u64,
+}
+
+/// The numbers on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) bytes: u64,
+    pub(crate) entries: u64,
+    /// Until when there is nothing to be gained by aging, in Unix seconds: all that is left was used a moment ago.
+    not_before: u64,
+    /// When somebody last looked for what the dead left, in Unix seconds.
+    swept: u64,
+}
+
+impl Totals {
+    fn of([bytes, entries, not_before, swept]: [u64; 4]) -> Self {
+        Self { bytes, entries, not_before, swept }
+    }
+
+    /// Whether it is time to look for what the dead left.
+    pub(crate) fn allow_sweeping(&self, now: SystemTime) -> bool {
+        unix(now).as_secs().abs_diff(self.swept) >= SWEPT_EVERY.as_secs()
+    }
+
+    /// Whether aging is worth an attempt.
+    pub(crate) fn allow_aging(&self, now: SystemTime) -> bool {
+        let now = unix(now).as_secs();
+        now >= self.not_before || self.not_before - now > LONGEST_REST.as_secs()
+    }
+}
+
+/// What is known of the size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    Totals(Totals),
+    /// Nobody has counted yet, or what was written does not check.
+    Unknown,
+    /// It could not be read or written now.
+    Busy,
+}
+
+/// The total on the disk, and what this process has to add to it.
+#[derive(Debug)]
+pub(crate) struct Size {
+    path: PathBuf,
+    shared: bool,
+    bytes: AtomicI64,
+    entries: AtomicI64,
+    puts: AtomicU64,
+    unknown: AtomicBool,
+}
+
+impl Size {
+    /// The file's name in the target's folder.
+    pub(crate) const NAME: &str = "size";
+
+    pub(crate) fn new(dir: &Path, shared: bool) -> Self {
+        Self {
+            path: dir.join(Self::NAME),
+            shared,
+            bytes: AtomicI64::new(0),
+            entries: AtomicI64::new(0),
+            puts: AtomicU64::new(0),
+            unknown: AtomicBool::new(false),
+        }
+    }
+
+    /// Reads the total, and the time by the file system's clock: the file is touched for that. In a folder that was just
+    /// made the total is nothing.
+    pub(crate) fn open(&self, disk: &Disk, fresh: bool) -> io::Result<(Known, SystemTime)> {
+        let file = files::open_lock(disk, &self.path, self.shared)?;
+        let now = files::touch(disk, &file, &self.path)?;
+        let found = SIZE.decode(&disk.read_start(&file, &self.path, SIZE.limit())?);
+        drop(file);
+        let known = match found {
+            Some(found) => Known::Totals(Totals::of(found)),
+            None if fresh => self.change(disk, |old| old.or(Some([0, 0, 0, unix(now).as_secs()]))),
+            None => Known::Unknown,
+        };
+        self.unknown.store(known == Known::Unknown, Ordering::Relaxed);
+        Ok((known, now))
+    }
+
+    /// A file of `bytes` bytes was put, in place of one of `before`. True if it is time to [`flush`](Self::flush).
+    pub(crate) fn put(&self, bytes: u64, before: Option<u64>) -> bool {
+        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        let growth = signed(bytes) - before.map_or(0, signed);
+        let grown = self.bytes.fetch_add(growth, Ordering::Relaxed).saturating_add(growth);
+        self.entries.fetch_add(i64::from(before.is_none()), Ordering::Relaxed);
+        let puts = self.puts.fetch_add(1, Ordering::Relaxed) + 1;
+        grown >= BYTES || puts >= PUTS || self.unknown.load(Ordering::Relaxed)
+    }
+
+    /// Adds to the total what this process has to add. If it cannot be done, it is kept for the next time.
+    pub(crate) fn flush(&self, disk: &Disk) -> Known {
+        let (bytes, entries) =
+            (self.bytes.swap(0, Ordering::Relaxed), self.entries.swap(0, Ordering::Relaxed));
+        self.puts.store(0, Ordering::Relaxed);
+        // One attempt to count is enough for a while, should it fail.
+        self.unknown.store(false, Ordering::Relaxed);
+        let known = self.change(disk, |old| {
+            let [old_bytes, old_entries, not_before, swept] = old?;
+            let (bytes, entries) =
+                (old_bytes.saturating_add_signed(bytes), old_entries.saturating_add_signed(entries));
+            Some([bytes, entries, not_before, swept])
+        });
+        if known == Known::Busy {
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+            self.entries.fetch_add(entries, Ordering::Relaxed);
+        }
+        known
+    }
+
+    /// Whether there is anything to flush.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) != 0 || self.entries.load(Ordering::Relaxed) != 0
+    }
+
+    /// Sets the total to what was counted by `now`, and adds what others added since they said `before`.
+    pub(crate) fn correct(
+        &self,
+        disk: &Disk,
+        before: Known,
+        counted: Estimate,
+        not_before: Option<SystemTime>,
+        now: SystemTime,
+    ) -> Known {
+        let not_before = not_before.map_or(0, |time| unix(time).as_secs());
+        self.unknown.store(false, Ordering::Relaxed);
+        self.change(disk, |old| {
+            let (bytes, entries) = match (old, before) {
+                (Some([bytes, entries, ..]), Known::Totals(before)) => {
+                    (bytes.saturating_sub(before.bytes), entries.saturating_sub(before.entries))
+                }
+                _ => (0, 0),
+            };
+            let bytes = counted.bytes.saturating_add(bytes);
+            let entries = counted.entries.saturating_add(entries);
+            Some([bytes, entries, not_before, unix(now).as_secs()])
+        })
+    }
+
+    /// Notes that somebody looked for what the dead left, and removed `bytes` bytes of what counts.
+    pub(crate) fn swept(&self, disk: &Disk, bytes: u64, now: SystemTime) {
+        self.change(disk, |old| {
+            let [total, entries, not_before, _] = old?;
+            Some([total.saturating_sub(bytes), entries, not_before, unix(now).as_secs()])
+        });
+    }
+
+    /// An entry was set aside. Its bytes are still there.
+    pub(crate) fn set_aside(&self) {
+        self.entries.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The total and what this process has to add, if the total is known.
+    pub(crate) fn estimate(&self, disk: &Disk) -> Option<Estimate> {
+        let [bytes, entries, ..] = SIZE.look(disk, &self.path)?;
+        Some(Estimate {
+            bytes: bytes.saturating_add_signed(self.bytes.load(Ordering::Relaxed)),
+            entries: entries.saturating_add_signed(self.entries.load(Ordering::Relaxed)),
+        })
+    }
+
+    fn change(&self, disk: &Disk, change: impl FnOnce(Option<[u64; 4]>) -> Option<[u64; 4]>) -> Known {
+        match SIZE.change(disk, &self.path, self.shared, change) {
+            Ok(Changed::To(now)) => Known::Totals(Totals::of(now)),
+            Ok(Changed::Not) => Known::Unknown,
+            Ok(Changed::Busy) | Err(_) => Known::Busy,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_is_added_at_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::default();
+        let size = Size::new(folder.path(), false);
+        assert_eq!(size.open(&disk, false).unwrap().0, Known::Unknown);
+        assert!(size.put(10, None), "nobody has counted yet");
+        assert_eq!(size.flush(&disk), Known::Unknown);
+
+        let other = Size::new(folder.path(), false);
+        assert!(matches!(other.open(&disk, true).unwrap().0, Known::Totals(totals) if totals.bytes == 0));
+        assert!(matches!(size.open(&disk, true).unwrap().0, Known::Totals(_)));
+        for _ in 0..63 {
+            assert!(!size.put(10, None));
+        }
+        assert!(size.put(10, Some(4)), "the 64th");
+        assert!(!other.put(BYTES as u64 - 1, None));
+        assert!(other.put(1, Some(0)), "16 MiB");
+        assert_eq!(size.estimate(&disk), Some(Estimate { bytes: 636, entries: 63 }));
+        size.flush(&disk);
+        assert!(!size.is_pending() && other.is_pending());
+        let Known::Totals(totals) = other.flush(&disk) else { panic!("it is known") };
+        assert_eq!((totals.bytes, totals.entries), (636 + BYTES as u64, 64));
+        assert!(!size.put(4, Some(10)), "less than before");
+        assert_eq!(size.estimate(&disk).map(|now| now.bytes), Some(630 + BYTES as u64));
+    }
+
+    #[test]
+    fn a_count_puts_it_right_and_loses_nothing_that_came_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::default();
+        let (size, other) = (Size::new(folder.path(), false), Size::new(folder.path(), false));
+        size.open(&disk, true).unwrap();
+        size.put(1000, None);
+        let before = size.flush(&disk);
+        other.put(7, None);
+        other.flush(&disk);
+        let later = SystemTime::UNIX_EPOCH + Duration::from_secs(5000);
+        size.correct(&disk, before, Estimate { bytes: 400, entries: 3 }, Some(later), later);
+        assert_eq!(size.estimate(&disk), Some(Estimate { bytes: 407, entries: 4 }));
+
+        let Known::Totals(totals) = size.flush(&disk) else { panic!("it is known") };
+        assert!(!totals.allow_aging(later - Duration::from_secs(1)));
+        assert!(totals.allow_aging(later));
+        assert!(totals.allow_aging(later - Duration::from_secs(601)), "no clock holds aging back for long");
+    }
+
+    /// What could not be added is added the next time.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "this test holds the file's lock")]
+    fn nothing_is_lost_while_another_holds_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::default();
+        let size = Size::new(folder.path(), false);
+        size.open(&disk, true).unwrap();
+        let held = std::fs::File::open(folder.path().join(Size::NAME)).unwrap();
+        held.lock().unwrap();
+        size.put(10, None);
+        assert_eq!(size.flush(&disk), Known::Busy);
+        drop(held);
+        assert!(
+            matches!(size.flush(&disk), Known::Totals(totals) if (totals.bytes, totals.entries) == (10, 1))
+        );
+    }
+}

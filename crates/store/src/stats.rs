@@ -1,0 +1,178 @@
+//! What a target's store has done so far. Counted in memory, and added to the file `stats` when a process is done: no
+//! look-up writes anything.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use crate::clock::unix;
+use crate::disk::Disk;
+use crate::numbers::{Changed, Numbers};
+
+/// Defines the counters, their names in the file, and how they are shown, from one list.
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $variant:ident $field:ident $name:literal,)+) => {
+        /// What is counted.
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) enum Count {
+            $($variant,)+
+        }
+
+        const NAMES: &[&str] = &[$($name,)+];
+
+        /// What a target's store has done since it was made, or since [`TargetStore::zero_statistics`].
+        ///
+        /// [`TargetStore::zero_statistics`]: crate::TargetStore::zero_statistics
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct Statistics {
+            $($(#[doc = $doc])+ pub $field: u64,)+
+        }
+
+        impl Statistics {
+            /// Every number with its name, in the order of the file.
+            pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$(($name, self.$field),)+].into_iter()
+            }
+
+            fn of(numbers: &[u64; COUNT]) -> Self {
+                Self { $($field: numbers[Count::$variant as usize],)+ }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Since when it is counted, in Unix seconds.
+    Since since "since",
+    /// Look-ups that found an entry.
+    Hits hits "hits",
+    /// Look-ups that found nothing.
+    Absent misses_absent "absent",
+    /// Look-ups that found a damaged entry.
+    Damaged misses_damaged "damaged",
+    /// Look-ups that found an entry which somebody who is not trusted could have written.
+    Untrusted misses_untrusted "untrusted",
+    /// Look-ups that found an entry which could not be read.
+    Trouble misses_trouble "trouble",
+    /// Kernels that were compiled, as their maker says.
+    Compiles compiles "compiles",
+    /// Microseconds that took.
+    CompileMicros compile_micros "compile-us",
+    /// Times that somebody waited for another's compile.
+    Waits waits "waits",
+    /// Microseconds that took.
+    WaitMicros wait_micros "wait-us",
+    /// Entries that were put.
+    Puts puts "puts",
+    /// Bytes of the entries that were found.
+    BytesRead bytes_read "bytes-read",
+    /// Bytes of the entries that were put.
+    BytesWritten bytes_written "bytes-written",
+    /// Microseconds that the entries which were found once took to make.
+    SavedMicros saved_micros "saved-us",
+    /// Entries that were deleted to make room.
+    Evictions evictions "evictions",
+    /// Their bytes.
+    BytesEvicted bytes_evicted "bytes-evicted",
+    /// Damaged entries that were set aside.
+    Quarantines quarantines "quarantines",
+}
+
+const COUNT: usize = NAMES.len();
+
+const STATS: Numbers<COUNT> = Numbers { title: "opbuild statistics 1", names: names() };
+
+const fn names() -> [&'static str; COUNT] {
+    let mut names = [""; COUNT];
+    let mut at = 0;
+    while at < COUNT {
+        names[at] = NAMES[at];
+        at += 1;
+    }
+    names
+}
+
+impl Statistics {
+    /// Look-ups that found nothing usable, for whatever reason.
+    pub fn misses(&self) -> u64 {
+        let reasons = [self.misses_absent, self.misses_damaged, self.misses_untrusted, self.misses_trouble];
+        reasons.into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Compile time that hits saved.
+    pub fn time_saved(&self) -> Duration {
+        Duration::from_micros(self.saved_micros)
+    }
+}
+
+/// What this process has counted and not yet written.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    path: PathBuf,
+    shared: bool,
+    counts: [AtomicU64; COUNT],
+}
+
+impl Counters {
+    /// The file's name in the target's folder.
+    pub(crate) const NAME: &str = "stats";
+
+    pub(crate) fn new(dir: &Path, shared: bool) -> Self {
+        Self { path: dir.join(Self::NAME), shared, counts: [const { AtomicU64::new(0) }; COUNT] }
+    }
+
+    pub(crate) fn add(&self, count: Count, number: u64) {
+        self.counts[count as usize].fetch_add(number, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_time(&self, count: Count, time: Duration) {
+        self.add(count, u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// Adds what was counted to the file. If that fails it is kept, for the next time.
+    pub(crate) fn flush(&self, disk: &Disk, now: SystemTime) -> io::Result<()> {
+        let taken = self.take();
+        if taken.iter().all(|count| *count == 0) {
+            return Ok(());
+        }
+        let written = STATS.change(disk, &self.path, self.shared, |old| {
+            let old = old.unwrap_or_else(|| nothing(now));
+            Some(std::array::from_fn(|at| old[at].saturating_add(taken[at])))
+        });
+        if !matches!(written, Ok(Changed::To(_))) {
+            for (count, taken) in self.counts.iter().zip(taken) {
+                count.fetch_add(taken, Ordering::Relaxed);
+            }
+        }
+        match written? {
+            Changed::To(_) => Ok(()),
+            Changed::Not | Changed::Busy => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// Everything on the disk and in this process.
+    pub(crate) fn all(&self, disk: &Disk) -> Statistics {
+        let old = STATS.look(disk, &self.path).unwrap_or_default();
+        let count = |at: usize| self.counts[at].load(Ordering::Relaxed);
+        Statistics::of(&std::array::from_fn(|at| old[at].saturating_add(count(at))))
+    }
+
+    /// Begins to count anew. False if another process holds the file for too long.
+    pub(crate) fn zero(&self, disk: &Disk, now: SystemTime) -> io::Result<bool> {
+        self.take();
+        let zeroed = STATS.change(disk, &self.path, self.shared, |_| Some(nothing(now)))?;
+        Ok(matches!(zeroed, Changed::To(_)))
+    }
+
+    fn take(&self) -> [u64; COUNT] {
+        std::array::from_fn(|at| self.counts[at].swap(0, Ordering::Relaxed))
+    }
+}
+
+fn nothing(now: SystemTime) -> [u64; COUNT] {
+    let mut numbers = [0; COUNT];
+    numbers[Count::Since as usize] = unix(now).as_secs();
+    numbers
+}

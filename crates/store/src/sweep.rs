@@ -1,0 +1,112 @@
+//! What people who died left behind, and damage that nobody looked at for long.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use rustix::process::{Pid, test_kill_process};
+
+use crate::clock::idle;
+use crate::walk::{Kind, Other, Usage};
+use crate::{Store, StoreError, lock};
+
+/// No write takes this long; locks are held for longer, but then somebody holds them.
+const STRAY_AFTER: Duration = Duration::from_secs(3600);
+/// No process that lives makes a file for this long: its number was given to another since.
+const NOBODYS_AFTER: Duration = Duration::from_secs(24 * 3600);
+/// How long damage is kept for people to look at.
+const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How long it is kept although there is no room.
+const KEPT_WITHOUT_ROOM: Duration = Duration::from_secs(1800);
+
+/// Removes files that are no entries.
+pub(crate) struct Sweep<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) now: SystemTime,
+    pub(crate) dry: bool,
+}
+
+impl Sweep<'_> {
+    /// Removes whatever is nobody's, and counts it in `removed`. Returns what is left.
+    pub(crate) fn strays(&self, others: Vec<Other>, removed: &mut Usage) -> Vec<Other> {
+        let mut left = Vec::new();
+        for other in others {
+            let is_nobodys = match other.kind {
+                Kind::Temporary(process) => {
+                    let idle = idle(other.seen.modified, self.now);
+                    idle >= STRAY_AFTER && (idle >= NOBODYS_AFTER || !is_alive(process))
+                }
+                Kind::Lock => idle(other.seen.modified, self.now) >= STRAY_AFTER,
+                Kind::Quarantined => self.age(&other) >= KEPT_FOR,
+            };
+            if !is_nobodys || !self.remove(&other, removed) {
+                left.push(other);
+            }
+        }
+        left
+    }
+
+    /// Removes damage that was set aside, oldest first, until `bytes` bytes are gained. An entry and its reason go
+    /// together.
+    pub(crate) fn quarantine(&self, others: Vec<Other>, bytes: u64, removed: &mut Usage) {
+        let mut pairs: BTreeMap<String, Vec<Other>> = BTreeMap::new();
+        for other in others.into_iter().filter(|other| other.kind == Kind::Quarantined) {
+            let stem = other.name.split('.').next().unwrap_or_default().to_owned();
+            pairs.entry(stem).or_default().push(other);
+        }
+        let mut pairs: Vec<Vec<Other>> = pairs.into_values().collect();
+        pairs.retain(|pair| pair.iter().all(|other| self.age(other) >= KEPT_WITHOUT_ROOM));
+        pairs.sort_by_key(|pair| pair.iter().map(|other| other.seen.changed).min());
+        let before = removed.quarantine.bytes;
+        for pair in pairs {
+            if removed.quarantine.bytes - before >= bytes {
+                break;
+            }
+            for other in &pair {
+                self.remove(other, removed);
+            }
+        }
+    }
+
+    /// How long ago it was set aside: the move was the last change, while the file itself is as old as the entry was.
+    fn age(&self, other: &Other) -> Duration {
+        idle(other.seen.changed, self.now)
+    }
+
+    fn remove(&self, other: &Other, removed: &mut Usage) -> bool {
+        if !self.dry && !self.really_remove(other).unwrap_or(false) {
+            return false;
+        }
+        let amount = match other.kind {
+            Kind::Temporary(_) => &mut removed.temporary,
+            Kind::Lock => &mut removed.locks,
+            Kind::Quarantined => &mut removed.quarantine,
+        };
+        amount.add(other.seen.bytes);
+        true
+    }
+
+    /// Removes it, if it is still what was seen.
+    fn really_remove(&self, other: &Other) -> Result<bool, StoreError> {
+        let (disk, path) = (self.store.disk(), other.dir.join(&other.name));
+        let trouble = |source| StoreError::Io { action: "remove", path: path.clone(), source };
+        if other.kind == Kind::Lock {
+            return lock::remove_if_free(disk, &path).map_err(trouble);
+        }
+        let Some(folder) = self.store.folder(&other.dir, false)? else { return Ok(false) };
+        let seen = disk.look_in(&folder, &other.name, &path).map_err(trouble)?;
+        if (seen.inode, seen.modified) != (other.seen.inode, other.seen.modified) {
+            return Ok(false);
+        }
+        let gone = match seen.is_folder {
+            true => disk.remove_folder_in(&folder, &other.name, &path),
+            false => disk.remove_in(&folder, &other.name, &path),
+        };
+        gone.map(|()| true).map_err(trouble)
+    }
+}
+
+/// Whether a process of this number runs on this machine. One on another machine says nothing; hence the hour.
+fn is_alive(process: u32) -> bool {
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}

@@ -1,0 +1,114 @@
+//! What one process keeps in mind of a target while it uses it: the time, how much was put, what to count. Written down
+//! now and then, and when the last user is done.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crate::clock::{FileClock, idle};
+use crate::disk::Disk;
+use crate::size::{Known, Size};
+use crate::stats::{Count, Counters};
+use crate::{Access, Entry, Limits, Miss, Store};
+
+/// How often it is noted that an entry is in use.
+const NOTED_EVERY: Duration = Duration::from_secs(600);
+
+#[derive(Debug)]
+pub(crate) struct Tally {
+    disk: Disk,
+    writable: bool,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) clock: FileClock,
+    pub(crate) size: Size,
+    pub(crate) counters: Counters,
+}
+
+impl Tally {
+    /// For the target in `dir`, and what is known of its size. `fresh` if it was just made.
+    pub(crate) fn open(store: &Store, dir: &Path, fresh: bool) -> (Self, Known) {
+        let shared = store.trust().is_shared();
+        let tally = Self {
+            disk: store.disk().clone(),
+            writable: store.config().access == Access::ReadWrite,
+            limits: Arc::clone(store.shared_limits()),
+            clock: FileClock::new(store.config().clock.clone()),
+            size: Size::new(dir, shared),
+            counters: Counters::new(dir, shared),
+        };
+        if !tally.writable {
+            return (tally, Known::Busy);
+        }
+        // Without it the store is in order: nobody knows how large it is, and the time is this machine's.
+        let Ok((known, now)) = tally.size.open(&tally.disk, fresh) else { return (tally, Known::Busy) };
+        tally.clock.set(now);
+        (tally, known)
+    }
+
+    /// Notes that an entry was found, and that it is in use.
+    pub(crate) fn hit(&self, entry: &Entry, file: &File, path: &Path, last_used: SystemTime) {
+        self.counters.add(Count::Hits, 1);
+        self.counters.add(Count::BytesRead, entry.file_bytes() as u64);
+        self.counters.add_time(Count::SavedMicros, entry.cost());
+        if !self.writable || self.limits.max_bytes.is_none() {
+            return;
+        }
+        let now = self.clock.now();
+        if idle(last_used, now).max(idle(now, last_used)) >= NOTED_EVERY {
+            // Of a file that we may not write to, say: then it ages sooner. The hit stands.
+            let _ = self.disk.touch(file, path);
+        }
+    }
+
+    pub(crate) fn missed(&self, miss: &Miss) {
+        let reason = match miss {
+            Miss::Absent => Count::Absent,
+            Miss::Damaged(_) => Count::Damaged,
+            Miss::Untrusted(_) => Count::Untrusted,
+            Miss::Trouble(_) => Count::Trouble,
+        };
+        self.counters.add(reason, 1);
+    }
+
+    /// Notes that an entry of `bytes` bytes was put in place of one of `before`. True if it is time to look at the size.
+    pub(crate) fn put(&self, bytes: u64, before: Option<u64>) -> bool {
+        self.counters.add(Count::Puts, 1);
+        self.counters.add(Count::BytesWritten, bytes);
+        self.size.put(bytes, before)
+    }
+
+    /// Whether the folder should be walked to make room.
+    pub(crate) fn calls_for_aging(&self, known: Known) -> bool {
+        match known {
+            Known::Totals(totals) => {
+                self.limits.are_exceeded_by(totals.bytes, totals.entries)
+                    && totals.allow_aging(self.clock.now())
+            }
+            Known::Unknown => self.limits.max_bytes.is_some(),
+            Known::Busy => false,
+        }
+    }
+
+    /// Whether somebody should look for what the dead left.
+    pub(crate) fn calls_for_sweeping(&self, known: Known) -> bool {
+        matches!(known, Known::Totals(totals) if totals.allow_sweeping(self.clock.now()))
+    }
+
+    /// Writes down what was counted.
+    pub(crate) fn flush(&self) -> std::io::Result<()> {
+        if !self.writable {
+            return Ok(());
+        }
+        if self.size.is_pending() {
+            self.size.flush(&self.disk);
+        }
+        self.counters.flush(&self.disk, self.clock.now())
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        let _ = self.flush();
+    }
+}

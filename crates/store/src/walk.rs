@@ -1,0 +1,272 @@
+//! What is in a target's folder, by one look at each file: how much of everything, and what might go.
+//!
+//! Only what the store itself would call so is known by its name. Anything else is somebody's: it is counted by itself,
+//! never counts against a limit, and nobody touches it.
+
+use std::fs::File;
+use std::ops::{AddAssign, SubAssign};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use opbuild_digest::Digest;
+
+use crate::clock::idle;
+use crate::disk::{Inode, Seen};
+use crate::files::{self, EVICT, LOCK, NEW, PUT};
+use crate::gc::GC_LOCK;
+use crate::size::Size;
+use crate::stats::Counters;
+use crate::{Store, StoreError};
+
+/// So many files, of so many bytes together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// How many.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Amount {
+    pub(crate) fn add(&mut self, bytes: u64) {
+        *self += Self { files: 1, bytes };
+    }
+}
+
+impl AddAssign for Amount {
+    fn add_assign(&mut self, other: Self) {
+        self.files = self.files.saturating_add(other.files);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+}
+
+impl SubAssign for Amount {
+    fn sub_assign(&mut self, other: Self) {
+        self.files = self.files.saturating_sub(other.files);
+        self.bytes = self.bytes.saturating_sub(other.bytes);
+    }
+}
+
+/// What a target's folder holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Entries.
+    pub entries: Amount,
+    /// Files that are being written, or were left by somebody who died writing them.
+    pub temporary: Amount,
+    /// Locks.
+    pub locks: Amount,
+    /// Damaged entries that were set aside, and the reasons.
+    pub quarantine: Amount,
+    /// Statistics and the like.
+    pub records: Amount,
+    /// What the store did not make. It counts against no limit and is left alone.
+    pub foreign: Amount,
+}
+
+impl Usage {
+    /// Everything that counts against the limit.
+    pub fn total(&self) -> Amount {
+        let mut total = self.entries;
+        [self.temporary, self.locks, self.quarantine, self.records]
+            .into_iter()
+            .for_each(|part| total += part);
+        total
+    }
+
+    pub(crate) fn without(mut self, removed: &Self) -> Self {
+        self.entries -= removed.entries;
+        self.temporary -= removed.temporary;
+        self.locks -= removed.locks;
+        self.quarantine -= removed.quarantine;
+        self
+    }
+}
+
+/// An entry that nobody used for a while.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Idle {
+    pub(crate) key: Digest,
+    pub(crate) inode: Inode,
+    pub(crate) bytes: u64,
+    pub(crate) used: SystemTime,
+}
+
+/// What a file that is no entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Made by this process.
+    Temporary(u32),
+    Lock,
+    Quarantined,
+}
+
+/// A file that is no entry.
+#[derive(Clone, Debug)]
+pub(crate) struct Other {
+    pub(crate) kind: Kind,
+    pub(crate) dir: PathBuf,
+    pub(crate) name: String,
+    pub(crate) seen: Seen,
+}
+
+/// What a walk found.
+#[derive(Debug, Default)]
+pub(crate) struct Walked {
+    pub(crate) usage: Usage,
+    /// Entries that were idle for long enough.
+    pub(crate) idle: Vec<Idle>,
+    /// When the longest unused of the others was last used.
+    pub(crate) oldest_in_use: Option<SystemTime>,
+    pub(crate) others: Vec<Other>,
+}
+
+/// Files that every target's folder has.
+const OWN: [&str; 3] = [Size::NAME, Counters::NAME, GC_LOCK];
+
+/// How far ahead of the clock an entry's last use may be before it is taken for a mistake.
+const AHEAD: Duration = Duration::from_secs(600);
+
+/// A walk through the folder of a target. Entries that were not used for `idle_for` are listed.
+pub(crate) struct Walk<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) dir: &'a Path,
+    pub(crate) now: SystemTime,
+    pub(crate) idle_for: Duration,
+    /// Nothing at all may be written.
+    pub(crate) dry: bool,
+}
+
+impl Walk<'_> {
+    /// Looks at everything.
+    ///
+    /// # Errors
+    /// A folder that cannot be listed: a wrong count would do harm.
+    pub(crate) fn walk(&self) -> Result<Walked, StoreError> {
+        let mut walked = self.walk_others()?;
+        for shard in 0..=u8::MAX {
+            self.shard(shard, &self.dir.join(format!("entries/{shard:02x}")), &mut walked)?;
+        }
+        Ok(walked)
+    }
+
+    /// Looks at everything that is no entry: few files, however many entries there are.
+    ///
+    /// # Errors
+    /// As [`walk`](Self::walk).
+    pub(crate) fn walk_others(&self) -> Result<Walked, StoreError> {
+        let mut walked = Walked::default();
+        // Where folders are made there may be some that never got their name. Nothing else here is the target's.
+        for dir in [self.store.root(), &self.store.version_dir()] {
+            let _ = self.each(dir, |name, seen| {
+                let mut usage = Usage::default();
+                walked.others.extend(other(dir, name, &seen, &[NEW], &mut usage));
+                walked.usage.temporary += usage.temporary;
+            });
+        }
+        self.each(self.dir, |name, seen| match name {
+            "entries" | "locks" | "tmp" | "quarantine" if seen.is_folder => {}
+            name if OWN.contains(&name) && seen.is_file => walked.usage.records.add(seen.bytes),
+            name => walked.others.extend(other(self.dir, name, &seen, &[NEW, LOCK], &mut walked.usage)),
+        })?;
+        self.others("tmp", &[PUT, EVICT], &mut walked)?;
+        self.others("locks", &[LOCK], &mut walked)?;
+        self.others("quarantine", &[NEW], &mut walked)?;
+        let entries = self.dir.join("entries");
+        self.each(&entries, |name, seen| {
+            if !(seen.is_folder && is_shard(name)) {
+                walked.others.extend(other(&entries, name, &seen, &[NEW], &mut walked.usage));
+            }
+        })?;
+        Ok(walked)
+    }
+
+    fn others(&self, name: &str, prefixes: &[&str], walked: &mut Walked) -> Result<(), StoreError> {
+        let dir = self.dir.join(name);
+        self.each(&dir, |name, seen| {
+            walked.others.extend(other(&dir, name, &seen, prefixes, &mut walked.usage));
+        })
+    }
+
+    fn shard(&self, shard: u8, dir: &Path, walked: &mut Walked) -> Result<(), StoreError> {
+        let mut ahead = Vec::new();
+        self.each(dir, |name, seen| {
+            let key = name.strip_suffix(".kern").and_then(|key| key.parse::<Digest>().ok());
+            let Some(key) = key.filter(|key| key.as_bytes()[0] == shard && seen.is_file) else {
+                return walked.usage.foreign.add(seen.bytes);
+            };
+            walked.usage.entries.add(seen.bytes);
+            let used = seen.modified;
+            if idle(used, self.now) >= self.idle_for {
+                return walked.idle.push(Idle { key, inode: seen.inode, bytes: seen.bytes, used });
+            }
+            if idle(self.now, used) > AHEAD {
+                ahead.push(name.to_owned());
+            }
+            walked.oldest_in_use = Some(walked.oldest_in_use.map_or(used, |oldest| oldest.min(used)));
+        })?;
+        // They would be in use for ever. From now on they age like the others.
+        if !self.dry
+            && !ahead.is_empty()
+            && let Ok(Some(folder)) = self.store.folder(dir, false)
+        {
+            for name in ahead {
+                let _ = self.store.disk().touch_in(&folder, &name, &dir.join(&name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at everything in a folder, and follows nothing. One that is not there, or not trusted, is empty.
+    fn each(&self, dir: &Path, mut tell: impl FnMut(&str, Seen)) -> Result<(), StoreError> {
+        let folder: File = match self.store.folder(dir, false) {
+            Ok(Some(folder)) => folder,
+            Err(error @ StoreError::Io { .. }) => return Err(error),
+            _ => return Ok(()),
+        };
+        let disk = self.store.disk();
+        let trouble = |source| StoreError::Io { action: "list", path: dir.to_owned(), source };
+        let mut path = dir.join("-");
+        for name in disk.list_in(&folder, dir).map_err(trouble)? {
+            path.set_file_name(&name);
+            // What is gone by now is not there.
+            if let Ok(seen) = disk.look_in(&folder, &name, &path) {
+                tell(&name, seen);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_shard(name: &str) -> bool {
+    name.len() == 2 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// What a file that is no entry is, by its name; the usage is counted by the way.
+fn other(dir: &Path, name: &str, seen: &Seen, prefixes: &[&str], usage: &mut Usage) -> Option<Other> {
+    let below = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let kind = match files::maker(name, prefixes) {
+        Some(process) if seen.is_file || seen.is_folder && name.starts_with(NEW) => Kind::Temporary(process),
+        _ if seen.is_file && below == "locks" && name.parse::<Digest>().is_ok() => Kind::Lock,
+        _ if seen.is_file && below == "quarantine" && is_quarantined(name) => Kind::Quarantined,
+        _ => {
+            usage.foreign.add(seen.bytes);
+            return None;
+        }
+    };
+    match kind {
+        Kind::Temporary(_) => usage.temporary.add(seen.bytes),
+        Kind::Lock => usage.locks.add(seen.bytes),
+        Kind::Quarantined => usage.quarantine.add(seen.bytes),
+    }
+    Some(Other { kind, dir: dir.to_owned(), name: name.to_owned(), seen: *seen })
+}
+
+/// `<key>-<when>.kern` or `.reason`.
+fn is_quarantined(name: &str) -> bool {
+    let stem = name.strip_suffix(".kern").or_else(|| name.strip_suffix(".reason"));
+    stem.and_then(|stem| stem.split_once('-')).is_some_and(|(key, when)| {
+        key.parse::<Digest>().is_ok() && when.len() <= 20 && when.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}

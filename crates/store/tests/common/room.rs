@@ -1,0 +1,176 @@
+//! Time that a test sets, disk accesses that it sees, and entries of which it says when they were last used.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use opbuild_digest::Digest;
+use opbuild_store::{
+    Call, Clock, Config, Draft, Estimate, GcOptions, GcReport, LimitTexts, Op, Permit, Store, TargetStore,
+    Watcher,
+};
+
+use super::{TARGET, key};
+
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const MB: u64 = 1 << 20;
+
+/// A clock that goes when it is told to.
+pub(crate) struct Time(Mutex<SystemTime>);
+
+impl Time {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::new(SystemTime::now())))
+    }
+
+    pub(crate) fn pass(&self, time: Duration) {
+        *self.0.lock().unwrap() += time;
+    }
+
+    pub(crate) fn ago(&self, time: Duration) -> SystemTime {
+        *self.0.lock().unwrap() - time
+    }
+}
+
+impl Clock for Time {
+    fn now(&self) -> SystemTime {
+        *self.0.lock().unwrap()
+    }
+}
+
+/// Asks a function what becomes of each access.
+pub(crate) struct Watch<F>(pub(crate) F);
+
+impl<F: Fn(&Call<'_>) -> Permit + Send + Sync> Watcher for Watch<F> {
+    fn before(&self, call: &Call<'_>) -> Permit {
+        (self.0)(call)
+    }
+}
+
+/// Sees every access.
+#[derive(Default)]
+pub(crate) struct Seen(Mutex<Vec<(Op, PathBuf)>>);
+
+impl Seen {
+    /// What was done since the last look.
+    pub(crate) fn take(&self) -> Vec<(Op, PathBuf)> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+
+    pub(crate) fn ops(&self) -> Vec<Op> {
+        self.take().into_iter().map(|(op, _)| op).collect()
+    }
+}
+
+impl Watcher for Seen {
+    fn before(&self, call: &Call<'_>) -> Permit {
+        self.0.lock().unwrap().push((call.op, call.path.to_owned()));
+        Permit::Go
+    }
+}
+
+/// A store with a limit, and the time in it.
+pub(crate) struct Room {
+    folder: tempfile::TempDir,
+    pub(crate) time: Arc<Time>,
+    pub(crate) seen: Arc<Seen>,
+    pub(crate) limits: LimitTexts,
+}
+
+impl Room {
+    /// For so many MB and percent.
+    pub(crate) fn new(size: &str, ratio: &str) -> Self {
+        let limits = LimitTexts {
+            max_op_cache_size: Some(size.to_owned()),
+            remain_cache_size_ratio: Some(ratio.to_owned()),
+            max_entries: None,
+        };
+        let folder = memory().map_or_else(tempfile::tempdir, tempfile::tempdir_in).unwrap();
+        Self { folder, time: Time::new(), seen: Arc::default(), limits }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        Config {
+            limits: self.limits.clone(),
+            clock: Some(self.time.clone()),
+            watcher: Some(self.seen.clone()),
+            ..Config::new(self.root())
+        }
+    }
+
+    pub(crate) fn open(&self) -> TargetStore {
+        Store::open(self.config()).unwrap().target(TARGET).unwrap()
+    }
+
+    /// Puts an entry of exactly `bytes` bytes that takes `cost` to make and was last used so long ago.
+    pub(crate) fn put(&self, store: &TargetStore, name: &str, bytes: u64, cost: Duration, ago: Duration) {
+        store.put(&key(name), &draft(&filling(bytes), cost)).unwrap();
+        assert_eq!(fs::metadata(store.path(&key(name))).unwrap().len(), bytes);
+        self.use_at(store, name, self.time.ago(ago));
+    }
+
+    /// Has an entry be used last at `time`.
+    pub(crate) fn use_at(&self, store: &TargetStore, name: &str, time: SystemTime) {
+        fs::File::open(store.path(&key(name))).unwrap().set_modified(time).unwrap();
+    }
+
+    /// Which of these entries are there.
+    pub(crate) fn left(&self, store: &TargetStore, names: &[&str]) -> Vec<String> {
+        let left = names.iter().filter(|name| store.path(&key(name)).exists());
+        left.map(|name| (*name).to_owned()).collect()
+    }
+}
+
+/// Where there are files in memory, and much room. Entries are synced, which is slow on a disk and beside the point here.
+fn memory() -> Option<&'static str> {
+    let room = rustix::fs::statvfs("/dev/shm").ok()?;
+    (room.f_bavail.saturating_mul(room.f_frsize) > 1 << 30).then_some("/dev/shm")
+}
+
+/// Bytes that make an entry of `bytes` bytes.
+pub(crate) fn filling(bytes: u64) -> Vec<u8> {
+    let overhead = 88 + 42 + "object".len() + 32;
+    Digest::of(&bytes.to_le_bytes()).as_bytes().repeat(bytes as usize / 32 + 1)[..bytes as usize - overhead]
+        .to_vec()
+}
+
+pub(crate) fn draft(object: &[u8], cost: Duration) -> Draft<'_> {
+    Draft::new(1).cost(cost).eager("object", object)
+}
+
+/// When an entry was last used.
+pub(crate) fn used(store: &TargetStore, name: &str) -> SystemTime {
+    fs::metadata(store.path(&key(name))).unwrap().modified().unwrap()
+}
+
+/// What is there, as a walk counts it.
+pub(crate) fn counted(store: &TargetStore) -> Estimate {
+    let report = store.gc(&GcOptions { dry_run: true, ..GcOptions::default() }).unwrap();
+    Estimate { bytes: report.before.total().bytes, entries: report.before.entries.files }
+}
+
+/// What most entries cost.
+pub(crate) const CHEAP: Duration = Duration::from_secs(1);
+/// Names of ten entries.
+pub(crate) const ALL: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+
+/// Ten entries of 100 KiB, the first idle for longest, each a minute longer than the next; the last for `last`.
+pub(crate) fn ten(room: &Room, last: Duration) -> TargetStore {
+    let store = room.open();
+    for (at, name) in ALL.into_iter().enumerate() {
+        room.put(&store, name, 100 << 10, CHEAP, last + MINUTE * (9 - at as u32));
+    }
+    store
+}
+
+/// Makes room, as happens by itself.
+pub(crate) fn gc(store: &TargetStore) -> GcReport {
+    store.gc(&GcOptions::default()).unwrap()
+}
