@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use opbuild_store::Mode;
@@ -22,6 +23,18 @@ Each kernel is valid or refused. Findings have codes (OPV001, ...): errors refus
 and notes do not. A .json is checked with the object of its name, or of its binFileName (.o, .so,
 lib*.so); one that only lists parts, with its parts.
 Exit code 1: a kernel was refused; 2: a file could not be checked at all.";
+
+/// What decides how large a store may become.
+const LIMITS: &str = "\
+Limits, for each target's folder of the store:
+  op_cache.ini            in the store's folder: max_op_cache_size (MB, or -1 for no limit) and
+                          remain_cache_size_ratio (percent that is left when something must go);
+                          counts only if both are right, and then before the variables
+  ASCEND_MAX_OP_CACHE_SIZE, ASCEND_REMAIN_CACHE_SIZE_RATIO
+                          the same from the environment [default: 500 and 50]
+  OPBUILD_MAX_CACHE_ENTRIES
+                          a limit on the number of kernels [default: none]
+What was used within half an hour is kept, whatever the limits say, unless --older-than asks for less.";
 
 /// Incremental operator build: compile each kernel once, check it, reuse it everywhere
 ///
@@ -58,6 +71,13 @@ pub(crate) enum Command {
     /// Check kernels: a .json with its object beside it, an object alone, or all that are in a folder. Changes nothing
     #[command(after_help = FINDINGS)]
     Verify(VerifyArgs),
+    /// Delete stored kernels that nobody used for a while, as far as the limits call for it, and what dead processes left
+    #[command(after_help = LIMITS)]
+    Gc(GcArgs),
+    /// Tell what the store did so far: hits, misses, compiles, time saved
+    Stats(StatsArgs),
+    /// Delete all stored kernels; what builds in progress are about to take, they compile again
+    Clear(StoreArgs),
     /// List the targets, their toolchains, and the operators they have
     Targets,
 }
@@ -147,6 +167,41 @@ pub(crate) struct VerifyArgs {
     pub(crate) target: Option<String>,
 }
 
+/// Which store.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StoreArgs {
+    /// The store's folder [default: $OPBUILD_CACHE_DIR, else $ASCEND_CACHE_PATH/opbuild, else the user's cache folder]
+    #[arg(long = "op_compiler_cache_dir", visible_alias = "cache-dir", value_name = "DIR")]
+    pub(crate) cache_dir: Option<PathBuf>,
+    /// Another user, by number, whose stored kernels may be used
+    #[arg(long = "trusted-owner", value_name = "UID")]
+    pub(crate) trusted_owners: Vec<u32>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct GcArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Say what would be deleted, and delete nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Leave at most so much of each target: 300M, 2G, or bytes; instead of the limits
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) max_size: Option<u64>,
+    /// Delete what was not used for so long: 30d, 12h, 45m, 10s; even where there is room
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub(crate) older_than: Option<Duration>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatsArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Begin to count anew, after telling what was counted
+    #[arg(long)]
+    pub(crate) zero: bool,
+}
+
 /// Flags that building and running share.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Common {
@@ -191,6 +246,33 @@ fn seconds(text: &str) -> Result<f64, String> {
         Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
         _ => Err("expected a number of seconds above 0".to_owned()),
     }
+}
+
+/// `300M` and the like; the letters are powers of 1024.
+fn size(text: &str) -> Result<u64, String> {
+    let (digits, factor) = match text.char_indices().last() {
+        Some((at, 'K' | 'k')) => (&text[..at], 1 << 10),
+        Some((at, 'M' | 'm')) => (&text[..at], 1 << 20),
+        Some((at, 'G' | 'g')) => (&text[..at], 1 << 30),
+        _ => (text, 1),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    bytes.ok_or_else(|| "expected bytes, or a whole number with K, M or G".to_owned())
+}
+
+/// `30d` and the like.
+fn age(text: &str) -> Result<Duration, String> {
+    let expected = || "expected a whole number with d, h, m or s".to_owned();
+    let (at, unit) = text.char_indices().last().ok_or_else(expected)?;
+    let seconds = match unit {
+        'd' => 24 * 60 * 60,
+        'h' => 60 * 60,
+        'm' => 60,
+        's' => 1,
+        _ => return Err(expected()),
+    };
+    let age = text[..at].parse::<u64>().ok().and_then(|number| number.checked_mul(seconds));
+    age.map(Duration::from_secs).ok_or_else(expected)
 }
 
 fn fill(text: &str) -> Result<Fill, String> {

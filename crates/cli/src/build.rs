@@ -44,8 +44,13 @@ pub(crate) fn builder(common: &Common, cancel: &Cancel, output: &Output) -> anyh
 
 /// The store as the flags have it, if there is a place for one.
 pub(crate) fn store(common: &Common) -> Option<Config> {
-    let root = common.cache_dir.clone().or_else(env::cache_dir)?;
-    Some(Config { trusted_owners: common.trusted_owners.clone(), ..Config::new(root) })
+    config(common.cache_dir.as_deref(), &common.trusted_owners)
+}
+
+/// The store in `dir`, else where the environment has it.
+pub(crate) fn config(dir: Option<&Path>, trusted_owners: &[u32]) -> Option<Config> {
+    let root = dir.map(Path::to_owned).or_else(env::cache_dir)?;
+    Some(Config { trusted_owners: trusted_owners.to_vec(), limits: env::limits(), ..Config::new(root) })
 }
 
 /// Says once for which other target descriptors were made.

@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use opbuild::ViewConfig;
 use opbuild_artifact::is_safe_file_name;
 use opbuild_backend_cpu::CpuConfig;
+use opbuild_store::LimitTexts;
 
 /// A variable that is set and not empty.
 fn var(name: &str) -> Option<OsString> {
@@ -27,6 +28,16 @@ pub(crate) fn cache_dir() -> Option<PathBuf> {
         .or_else(|| {
             std::env::home_dir().filter(|home| home.is_absolute()).map(|home| home.join(".cache/opbuild"))
         })
+}
+
+/// What the environment says about the store's limits, as it stands there.
+pub(crate) fn limits() -> LimitTexts {
+    let text = |name: &str| var(name).map(|value| value.to_string_lossy().into_owned());
+    LimitTexts {
+        max_op_cache_size: text("ASCEND_MAX_OP_CACHE_SIZE"),
+        remain_cache_size_ratio: text("ASCEND_REMAIN_CACHE_SIZE_RATIO"),
+        max_entries: text("OPBUILD_MAX_CACHE_ENTRIES"),
+    }
 }
 
 /// Where the framework reads kernels: `MS_COMPILER_CACHE_PATH`, else here; rank `RANK_ID`, else 0.

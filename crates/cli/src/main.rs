@@ -18,6 +18,7 @@ mod profile;
 mod progress;
 mod run;
 mod show;
+mod store;
 mod targets;
 mod values;
 mod verify;
@@ -38,6 +39,9 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args, &output),
         Command::Inspect(args) => inspect::inspect(args, &output),
         Command::Verify(args) => verify::verify(args, &output),
+        Command::Gc(args) => store::gc(args, &output),
+        Command::Stats(args) => store::stats(args, &output),
+        Command::Clear(args) => store::clear(args, &output),
         Command::Targets => targets::targets(&output),
     };
     match verdict {

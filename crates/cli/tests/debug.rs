@@ -1,5 +1,5 @@
 //! Kernels for debugging: which, with what flags, and never from the store.
-#![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests make and look at files")]
+#![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 mod common;
 
@@ -22,8 +22,7 @@ fn the_listed_operators_are_compiled_each_time_with_the_flags_asked_for() {
     let other = other.to_str().unwrap();
     let config = place.write(
         "debug.cfg",
-        "# what to look for\nop_debug_config=ccec_g,ccec_O0\nop_debug_list=Default/other,OpType::Gemm\n"
-            .to_owned(),
+        "# what to look for\nop_debug_config=ccec_g,ccec_O0\nop_debug_list=Default/other,OpType::Gemm\n",
     );
     let flag = format!("--op_debug_config={}", config.display());
     let build = |flags: &[&str]| {
@@ -53,10 +52,10 @@ fn the_listed_operators_are_compiled_each_time_with_the_flags_asked_for() {
     let explained = place.run_with(&["explain", SQUARE, other, &flag], &[("CC", cc)]).ended_with(0);
     assert!(explained.stdout.contains("1 hit, 0 miss, 1 bypassed"), "{explained:?}");
 
-    let bad = place.write("bad.cfg", "op_debug_config=oom\noom\n".to_owned());
+    let bad = place.write("bad.cfg", "op_debug_config=oom\noom\n");
     let flag = format!("--op_debug_config={}", bad.display());
     place.run(&["build", SQUARE, &flag]).ended_with(2).says("line 2").says("bad.cfg");
-    let unknown = place.write("unknown.cfg", "op_debug_config=faster\n".to_owned());
+    let unknown = place.write("unknown.cfg", "op_debug_config=faster\n");
     let flag = format!("--op_debug_config={}", unknown.display());
     let refused = place.run(&["build", SQUARE, &flag]).ended_with(1);
     assert!(refused.stdout.contains("faster") && refused.stdout.contains("ccec_g"), "{refused:?}");

@@ -150,6 +150,9 @@ impl Builder {
         let (began, clock) = (Instant::now(), SystemTime::now());
         let warnings = Warnings::new(self.observer.clone());
         let store = self.open_store(&warnings)?;
+        for notice in store.iter().flat_map(Store::limit_notices) {
+            warnings.tell(Cause::Limits, &notice.to_string());
+        }
         // Without a work folder nothing can be compiled, but what is in the store can be taken.
         let work = WorkRoot::open(&self.work_base);
         let memo = work.as_ref().map(|work| DigestMemo::open(work.memo())).unwrap_or_default();
@@ -159,7 +162,7 @@ impl Builder {
         let threads = self.jobs.unwrap_or_else(|| self.backend.concurrency());
         let maker = Maker::new(self, store.as_ref(), &plan, &work, &memo, &warnings, clock)?;
         let kernels = self.make_all(&maker, &plan, threads);
-        maker.sync(&kernels);
+        maker.finish(&kernels);
         memo.save();
 
         let mut report = BuildReport {

@@ -142,12 +142,14 @@ impl<'a> Maker<'a> {
         report
     }
 
-    /// Makes what was put survive a power cut.
-    pub(crate) fn sync(&self, kernels: &[KernelReport]) {
+    /// Makes what was put survive a power cut, and writes down what was counted.
+    pub(crate) fn finish(&self, kernels: &[KernelReport]) {
         let fresh: Vec<_> = kernels.iter().filter(|kernel| kernel.outcome == Outcome::Compiled).collect();
         let keys: Vec<_> = fresh.iter().filter_map(|kernel| kernel.key).map(|key| *key.digest()).collect();
         for (_, shelf) in self.shelves.iter().filter(|(_, shelf)| shelf.is_writable()) {
             shelf.sync(&keys);
+            // Statistics that another process holds up stay in memory, and are written with the next ones.
+            let _ = shelf.flush();
         }
     }
 

@@ -29,6 +29,8 @@ pub(crate) enum Cause {
     Damage,
     /// Kernels with something that no genuine one was seen to have.
     Doubt,
+    /// Limits that do not count.
+    Limits,
     /// Locks that cannot be had.
     Locks,
     /// The toolchain changed during the build.

@@ -1,0 +1,173 @@
+//! `opbuild gc`, `stats` and `clear`: a store as a whole, target by target.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use opbuild_store::{Access, Config, GcOptions, GcReport, Statistics, Store, TargetStore, Usage};
+use serde_json::{Value, json};
+
+use crate::args::{GcArgs, StatsArgs, StoreArgs};
+use crate::build;
+use crate::output::{Output, Verdict, counted, one_line};
+
+pub(crate) fn gc(args: &GcArgs, output: &Output) -> anyhow::Result<Verdict> {
+    let options = GcOptions { dry_run: args.dry_run, max_bytes: args.max_size, older_than: args.older_than };
+    make_room(&args.store, &options, output)
+}
+
+pub(crate) fn clear(args: &StoreArgs, output: &Output) -> anyhow::Result<Verdict> {
+    let options = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
+    make_room(args, &options, output)
+}
+
+fn make_room(args: &StoreArgs, options: &GcOptions, output: &Output) -> anyhow::Result<Verdict> {
+    let access = if options.dry_run { Access::ReadOnly } else { Access::ReadWrite };
+    let Some(store) = open(args, access, output)? else { return Ok(Verdict::Good) };
+    let (mut text, mut targets, mut verdict) = (String::new(), Vec::new(), Verdict::Good);
+    for (name, target) in shelves(&store)? {
+        let report = target.gc(options)?;
+        text.push_str(&format!("{}: {}\n", one_line(&name), made_room(&report, options.dry_run)));
+        if let Some(failure) = &report.failure {
+            let failed = counted(usize::try_from(report.failed).unwrap_or(usize::MAX), "kernel");
+            output.warning(&format!("{failed} could not be deleted: {failure}"));
+            verdict = Verdict::Problems;
+        }
+        targets.push(gc_json(&name, &report));
+    }
+    let root = store.root().to_string_lossy();
+    text.push_str(if targets.is_empty() { "the store is empty\n" } else { "" });
+    output.result(&text, &json!({ "root": root, "dry_run": options.dry_run, "targets": targets }))?;
+    Ok(verdict)
+}
+
+/// The store, if it is there. A store that was never made is as good as an empty one.
+fn open(args: &StoreArgs, access: Access, output: &Output) -> anyhow::Result<Option<Store>> {
+    let config = build::config(args.cache_dir.as_deref(), &args.trusted_owners).context(
+        "there is no place for a store: set OPBUILD_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
+    )?;
+    // To look whether there is a store must not make one.
+    if let Err(opbuild_store::StoreError::NoStore { path }) =
+        Store::open(Config { access: Access::ReadOnly, ..config.clone() })
+    {
+        let root = path.to_string_lossy();
+        let text = format!("there is no store at {}\n", one_line(&root));
+        output.result(&text, &json!({ "root": root, "targets": [] }))?;
+        return Ok(None);
+    }
+    let store = Store::open(Config { access, ..config })?;
+    store.limit_notices().iter().for_each(|notice| output.warning(&notice.to_string()));
+    Ok(Some(store))
+}
+
+fn shelves(store: &Store) -> anyhow::Result<Vec<(String, TargetStore)>> {
+    let names = store.targets()?;
+    names.into_iter().map(|name| Ok((name.clone(), store.target(&name)?))).collect()
+}
+
+fn made_room(report: &GcReport, dry_run: bool) -> String {
+    if report.busy {
+        return "another process is at it".to_owned();
+    }
+    let (before, removed, after) = (&report.before, &report.removed, &report.after);
+    let would = if dry_run { "would delete" } else { "deleted" };
+    let over =
+        if report.still_over { "; that is still more than there should be: the rest is in use" } else { "" };
+    format!(
+        "{would} {} ({}) of {}, {} left ({}){over}",
+        kernels(removed),
+        bytes(removed.total().bytes),
+        before.entries.files,
+        after.entries.files,
+        bytes(after.total().bytes)
+    )
+}
+
+fn kernels(usage: &Usage) -> String {
+    counted(usize::try_from(usage.entries.files).unwrap_or(usize::MAX), "kernel")
+}
+
+fn gc_json(name: &str, report: &GcReport) -> Value {
+    json!({
+        "target": name,
+        "busy": report.busy,
+        "before": usage_json(&report.before),
+        "removed": usage_json(&report.removed),
+        "after": usage_json(&report.after),
+        "still_over": report.still_over,
+        "failed": report.failed,
+    })
+}
+
+fn usage_json(usage: &Usage) -> Value {
+    json!({ "kernels": usage.entries.files, "files": usage.total().files, "bytes": usage.total().bytes })
+}
+
+pub(crate) fn stats(args: &StatsArgs, output: &Output) -> anyhow::Result<Verdict> {
+    let access = if args.zero { Access::ReadWrite } else { Access::ReadOnly };
+    let Some(store) = open(&args.store, access, output)? else { return Ok(Verdict::Good) };
+    let (mut text, mut targets) = (String::new(), Vec::new());
+    for (name, target) in shelves(&store)? {
+        let statistics = target.statistics();
+        let there = target.gc(&GcOptions { dry_run: true, ..GcOptions::default() })?.before;
+        text.push_str(&stats_text(&name, &statistics, &there));
+        let numbers: serde_json::Map<String, Value> =
+            statistics.all().map(|(name, number)| (name.replace('-', "_"), number.into())).collect();
+        targets.push(json!({ "target": name, "store": usage_json(&there), "statistics": numbers }));
+        if args.zero {
+            target.zero_statistics()?;
+        }
+    }
+    let limits = store.limits();
+    let limit = limits.max_bytes.map_or("none".to_owned(), |max| format!("{} a target", bytes(max)));
+    text.push_str(&format!("store {}, limit {limit}\n", one_line(&store.root().to_string_lossy())));
+    let json = json!({
+        "root": store.root().to_string_lossy(),
+        "max_bytes": limits.max_bytes,
+        "max_entries": limits.max_entries,
+        "remain_percent": limits.remain_percent,
+        "targets": targets,
+    });
+    output.result(&text, &json)?;
+    Ok(Verdict::Good)
+}
+
+fn stats_text(name: &str, statistics: &Statistics, there: &Usage) -> String {
+    let Statistics { hits, compiles, waits, evictions, quarantines, .. } = statistics;
+    let misses = statistics.misses();
+    let rate = match hits + misses {
+        0 => String::new(),
+        all => format!(" ({:.1} % hits)", *hits as f64 * 100.0 / all as f64),
+    };
+    let reasons = [
+        (statistics.misses_absent, "not there"),
+        (statistics.misses_damaged, "damaged"),
+        (statistics.misses_untrusted, "not trusted"),
+        (statistics.misses_trouble, "could not be read"),
+    ];
+    let reasons: Vec<String> = reasons
+        .iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, reason)| format!("{number} {reason}"))
+        .collect();
+    let reasons = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
+    format!(
+        "{}\n  stored    {}, {}\n  look-ups  {hits} hits, {misses} misses{rate}{reasons}\n  compiled  {compiles} in \
+         {:.1} s, waited {waits} times for others\n  saved     {:.1} s of compiling\n  removed   {evictions} to make \
+         room, {quarantines} damaged\n",
+        one_line(name),
+        kernels(there),
+        bytes(there.total().bytes),
+        Duration::from_micros(statistics.compile_micros).as_secs_f64(),
+        statistics.time_saved().as_secs_f64(),
+    )
+}
+
+/// Bytes for people.
+fn bytes(bytes: u64) -> String {
+    match bytes {
+        0..=1023 => format!("{bytes} bytes"),
+        1024..=1_048_575 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        1_048_576..=1_073_741_823 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+        _ => format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0),
+    }
+}
