@@ -62,11 +62,12 @@ pub enum Op {
     RemoveFolder,
     /// Try to lock.
     Lock,
+    /// Unlock.
+    Unlock,
 }
 
 /// An access to the disk that is about to be made.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub struct Call<'a> {
     /// What is done.
     pub op: Op,
@@ -374,6 +375,12 @@ impl Disk {
                 _ => Err(error),
             },
         }
+    }
+
+    /// Unlocks for everybody who has this open file, children of a plain fork included.
+    pub(crate) fn unlock(&self, file: &File, path: &Path) -> io::Result<()> {
+        self.may(Op::Unlock, path)?;
+        file.unlock()
     }
 }
 

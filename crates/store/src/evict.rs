@@ -123,7 +123,7 @@ impl Eviction<'_> {
         let disk = store.disk();
         let trouble = |source| StoreError::Io { action: "remove", path: path.clone(), source };
         let patience = Patience { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
-        let lock_path = self.shelf.lock_path(&entry.key);
+        let lock_path = self.shelf.lock_path(&entry.key)?;
         let _held = match lock::acquire(disk, &lock_path, store.trust().is_shared(), patience)? {
             LockOutcome::Acquired(lock) => Some(lock),
             // Then nobody locks here, and the looks below are all there is.
@@ -148,12 +148,12 @@ impl Eviction<'_> {
             return Ok(false);
         }
         // A put needs no lock, and a hit touches the file: so it is moved first, and looked at again.
-        let place = self.shelf.dir().join("tmp").join(files::unique(EVICT));
+        let place = self.shelf.own_folder("tmp")?.join(files::unique(EVICT));
         match disk.rename_out(&folder, &name, &path, &place) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             other => other.map_err(trouble)?,
         }
-        if inode_at(disk, &place) != Some(entry.inode) || !is_as_judged()? {
+        if inode_at(disk, &place) != Some(entry.inode) || !is_as_judged().unwrap_or(false) {
             let _ = files::put_back(disk, &place, &path);
             return Ok(false);
         }

@@ -148,7 +148,8 @@ pub(crate) fn write_new(disk: &Disk, path: &Path, text: &str) -> io::Result<()> 
     }
     let folder = path.parent().ok_or_else(|| io::Error::other("no folder"))?;
     let temp = Temp::new(disk, folder, NEW)?;
-    temp.fill(text.as_bytes(), 0o644, false)?;
+    // Synced, since it is never written again: what a power cut leaves of it would stay.
+    temp.fill(text.as_bytes(), 0o644, true)?;
     temp.name_new(path).map(drop)
 }
 
@@ -242,7 +243,8 @@ pub(crate) fn overwrite(disk: &Disk, file: &File, path: &Path, text: &str) -> io
     disk.write_start(file, path, text.as_bytes())
 }
 
-/// Whether everything in a folder is called one of `names`.
+/// Whether everything in a folder is called one of `names`, but for temps that somebody left who died.
 pub(crate) fn holds_only(disk: &Disk, path: &Path, names: &[&str]) -> bool {
-    disk.list(path).is_ok_and(|found| found.iter().all(|found| names.contains(&found.as_str())))
+    let is_one = |found: &String| names.contains(&found.as_str()) || found.starts_with(NEW);
+    disk.list(path).is_ok_and(|found| found.iter().all(is_one))
 }

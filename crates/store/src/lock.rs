@@ -73,6 +73,9 @@ impl Drop for KeyLock {
         if own.is_some() && inode_at(&self.disk, &self.path) == own {
             let _ = self.disk.remove(&self.path);
         }
+        // Closing is not enough: a child that was forked meanwhile has the file open, too, and those who wait would wait
+        // for its end.
+        let _ = self.disk.unlock(&self.file, &self.path);
     }
 }
 

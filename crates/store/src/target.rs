@@ -261,7 +261,7 @@ impl TargetStore {
         let shard = self.store.folder(&dir, true)?;
         let shard = shard.ok_or_else(|| trouble(io::ErrorKind::NotFound.into()))?;
         let file = draft.encode(key).ok_or_else(|| draft.too_large())?;
-        let (disk, temps, name) = (self.store.disk(), self.dir.join("tmp"), format!("{key}.kern"));
+        let (disk, temps, name) = (self.store.disk(), self.own_folder("tmp")?, format!("{key}.kern"));
         let before = is_there.then(|| disk.look_in(&shard, &name, &path).ok()).flatten();
         // Whoever shares the store may note that the entry is in use; for that it must be open to the group.
         let mode = if self.store.trust().is_shared() { 0o664 } else { 0o644 };
@@ -294,11 +294,13 @@ impl TargetStore {
         let _held = lock;
         self.must_be_writable()?;
         let (disk, path) = (self.store.disk(), self.path(key));
-        if !judged.is_at(disk, &path) {
+        // Nothing is moved out of what a link leads to.
+        let shard = self.store.folder(&self.shard_dir(key.as_bytes()[0]), false)?;
+        if shard.is_none() || !judged.is_at(disk, &path) {
             return Ok(false);
         }
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let place = self.dir.join("quarantine").join(format!("{key}-{now}.kern"));
+        let place = self.own_folder("quarantine")?.join(format!("{key}-{now}.kern"));
         match disk.rename(&path, &place) {
             Ok(()) => {}
             // Whoever puts without a lock, or clears the store, may have been faster.
@@ -334,7 +336,7 @@ impl TargetStore {
         };
         let patience = Patience { on_wait: Some(&on_wait), ..patience };
         let shared = self.store.trust().is_shared();
-        let outcome = lock::acquire(self.store.disk(), &self.lock_path(key), shared, patience);
+        let outcome = lock::acquire(self.store.disk(), &self.lock_path(key)?, shared, patience);
         if waits.load(Ordering::Relaxed) {
             self.tally.counters.add(Count::Waits, 1);
             self.tally.counters.add_time(Count::WaitMicros, began.elapsed());
@@ -403,8 +405,15 @@ impl TargetStore {
         &self.tally
     }
 
-    pub(crate) fn lock_path(&self, key: &Digest) -> PathBuf {
-        self.dir.join("locks").join(key.to_string())
+    pub(crate) fn lock_path(&self, key: &Digest) -> Result<PathBuf, StoreError> {
+        Ok(self.own_folder("locks")?.join(key.to_string()))
+    }
+
+    /// The path of a folder that is about to be written to: a long build may outlive what it opened. One that was
+    /// deleted is made again, one that became a link is refused.
+    pub(crate) fn own_folder(&self, name: &str) -> Result<PathBuf, StoreError> {
+        let path = self.dir.join(name);
+        self.store.folder(&path, true).map(|_| path)
     }
 
     pub(crate) fn must_be_writable(&self) -> Result<(), StoreError> {

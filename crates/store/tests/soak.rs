@@ -1,30 +1,50 @@
-//! Processes that read, write, replace, damage and set aside the same few entries, and are killed while they do.
+//! Eight processes that build, read, replace, restamp and evict the same few entries, and damage some of them, while one
+//! after the other is killed with SIGKILL.
+//!
+//! `OPBUILD_SOAK_SECONDS` says for how long: 5 if it is not set, which is what a plain `cargo test` takes; 60 in CI; 600
+//! by hand before a release. Three kinds of entries:
+//!
+//! * *steady* ones are there from the start and nobody harms them: one that is no hit at any time is **lost**;
+//! * *once* ones are new all the time, and each is wanted by all builders at the same moment: one that two of them make
+//!   is a **double compile**;
+//! * *harmed* ones are cut, removed, set aside and evicted: they may be missing.
+//!
+//! Whatever the kind, a hit with bytes that nobody put there is **torn**.
 
 #![expect(clippy::disallowed_methods, reason = "these processes damage files, and run themselves")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
+#![expect(clippy::print_stdout, reason = "what the soak counted is worth seeing")]
 
 mod common;
 
-use std::fs;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use common::{Children, Made, child, hit, key, lock, open, trial, within};
+use common::{Children, Made, child, hit, key, lock, names, open, trial, within};
 use libtest_mimic::Arguments;
 use opbuild_digest::Digest;
-use opbuild_store::{Entry, LockOutcome, Lookup, Miss, Put, Replace, TargetStore};
+use opbuild_store::{Entry, GcOptions, LockOutcome, Lookup, Miss, Put, Replace, TargetStore};
 
-const KEYS: u64 = 16;
-const TIME: Duration = Duration::from_secs(3);
+const PROCESSES: u64 = 8;
+const KEYS: u64 = 12;
 
 fn main() {
     if let Some(arguments) = common::child_arguments() {
         return other_process(Path::new(&arguments[0]), arguments[1].parse().unwrap());
     }
-    let tests = vec![trial("every_hit_is_whole_whoever_dies", every_hit_is_whole)];
+    let tests = vec![trial("nothing_is_torn_lost_or_made_twice", nothing_is_torn_lost_or_made_twice)];
     libtest_mimic::run(&Arguments::from_args(), tests).exit();
+}
+
+fn time() -> Duration {
+    let seconds = std::env::var("OPBUILD_SOAK_SECONDS").map_or(5, |seconds| seconds.parse().unwrap());
+    Duration::from_secs(seconds)
 }
 
 /// The entry `name` as `writer` makes it; writers differ in content and length.
@@ -44,6 +64,10 @@ fn check(name: &str, entry: &Entry) {
 struct Dice(u64);
 
 impl Dice {
+    fn new(seed: u64) -> Self {
+        Self(Digest::of(&seed.to_le_bytes()).prefix_u64() | 1)
+    }
+
     fn roll(&mut self, sides: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -52,18 +76,80 @@ impl Dice {
     }
 }
 
+/// What one thread of one process counts, in a file, since it may be killed at any time.
+struct Counts {
+    file: File,
+    numbers: [u64; Count::ALL.len()],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Count {
+    Hits,
+    Puts,
+    Replaced,
+    Restamped,
+    SetAside,
+    Evicted,
+    Lost,
+    Doubles,
+}
+
+impl Count {
+    const ALL: [Self; 8] = [
+        Self::Hits,
+        Self::Puts,
+        Self::Replaced,
+        Self::Restamped,
+        Self::SetAside,
+        Self::Evicted,
+        Self::Lost,
+        Self::Doubles,
+    ];
+}
+
+impl Counts {
+    fn create(path: &Path) -> Self {
+        Self { file: File::create(path).unwrap(), numbers: Default::default() }
+    }
+
+    fn add(&mut self, count: Count) {
+        self.numbers[count as usize] += 1;
+        self.file.write_all_at(&self.numbers[count as usize].to_le_bytes(), count as u64 * 8).unwrap();
+    }
+
+    /// Those of all that ever ran.
+    fn sum(folder: &Path) -> [u64; Count::ALL.len()] {
+        let mut sum = [0; Count::ALL.len()];
+        for name in names(folder) {
+            let bytes = fs::read(folder.join(name)).unwrap();
+            let numbers = bytes.chunks_exact(8).map(|chunk| u64::from_le_bytes(chunk.try_into().unwrap()));
+            sum.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
+        }
+        sum
+    }
+}
+
+/// What a thread has at hand.
+struct Worker {
+    root: PathBuf,
+    store: TargetStore,
+    counts: Counts,
+    dice: Dice,
+}
+
 /// Works until it is killed. A panic ends the process, so that the test sees it.
 fn other_process(root: &Path, seed: u64) {
-    let store = open(root);
+    let store = open(&root.join("store"));
     thread::scope(|scope| {
-        for half in 1..=2 {
-            let store = &store;
+        for half in 0..2 {
+            let number = seed * 2 + half;
+            let counts = Counts::create(&root.join("counts").join(number.to_string()));
+            let mut worker =
+                Worker { root: root.to_owned(), store: store.clone(), counts, dice: Dice::new(number) };
             scope.spawn(move || {
-                let mut dice = Dice(Digest::of(&(seed * 2 + half).to_le_bytes()).prefix_u64() | 1);
                 loop {
-                    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| step(root, store, &mut dice)))
-                        .is_err()
-                    {
+                    let step = std::panic::AssertUnwindSafe(|| worker.step(seed % PROCESSES));
+                    if std::panic::catch_unwind(step).is_err() {
                         std::process::abort();
                     }
                 }
@@ -72,54 +158,127 @@ fn other_process(root: &Path, seed: u64) {
     });
 }
 
-fn step(root: &Path, store: &TargetStore, dice: &mut Dice) {
-    let name = format!("op_{}", dice.roll(KEYS));
-    let (key, writer) = (key(&name), dice.roll(1 << 20) as usize);
-    let said = |what: &str| fs::write(root.join(what), "").unwrap();
-    match dice.roll(20) {
-        0 => {
-            store.put_replacing(&key, &made(&name, writer).draft(), Replace::Always).unwrap();
-            said("replaced");
+impl Worker {
+    /// What is done most depends on the process.
+    fn step(&mut self, role: u64) {
+        let number = self.dice.roll(KEYS);
+        let (steady, harmed) = (format!("steady_{number}"), format!("harmed_{number}"));
+        match (role, self.dice.roll(20)) {
+            (0, 0..3) => self.harm(&harmed),
+            (0..2, 0..12) => self.replace(if role == 0 { &harmed } else { &steady }),
+            (2, 0..6) => self.restamp(&steady),
+            (3, 0..3) => self.make_room(),
+            (_, 0..4) => self.read(&steady),
+            (_, 4..9) => self.build(&harmed),
+            (_, _) => self.build_once(),
         }
-        // In place, as a failing disk does it. The file may be gone by now.
-        1 => {
-            if let Ok(file) = fs::OpenOptions::new().write(true).open(store.path(&key)) {
-                let _ = file.set_len(dice.roll(700));
-            }
+    }
+
+    fn replace(&mut self, name: &str) {
+        let writer = self.dice.roll(1 << 20) as usize;
+        self.store.put_replacing(&key(name), &made(name, writer).draft(), Replace::Always).unwrap();
+        self.counts.add(Count::Replaced);
+    }
+
+    fn restamp(&mut self, name: &str) {
+        if let Lookup::Hit(entry) = self.store.get(&key(name)) {
+            self.store.restamp(&entry, self.dice.roll(100) as u32).unwrap();
+            self.counts.add(Count::Restamped);
         }
-        2 => {
-            let _ = fs::remove_file(store.path(&key));
-        }
-        _ => match store.get(&key) {
+    }
+
+    /// In place, as a failing disk does it; by hand; or as years without use would.
+    fn harm(&mut self, name: &str) {
+        let path = self.store.path(&key(name));
+        let Ok(file) = OpenOptions::new().write(true).open(&path) else { return };
+        let _ = match self.dice.roll(3) {
+            0 => fs::remove_file(path),
+            1 => file.set_len(self.dice.roll(700)),
+            _ => file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30)),
+        };
+    }
+
+    /// Deletes what seems to be years old, which no steady one does.
+    fn make_room(&mut self) {
+        let older_than = Some(Duration::from_secs(24 * 3600));
+        let report = self.store.gc(&GcOptions { older_than, ..GcOptions::default() }).unwrap();
+        (0..report.removed.entries.files).for_each(|_| self.counts.add(Count::Evicted));
+    }
+
+    /// One that must be there.
+    fn read(&mut self, name: &str) {
+        match self.store.get(&key(name)) {
             Lookup::Hit(entry) => {
-                check(&name, &entry);
-                said("hit");
+                check(name, &entry);
+                self.counts.add(Count::Hits);
             }
-            Lookup::Miss(Miss::Absent | Miss::Damaged(_)) => make(root, store, &name, writer),
+            Lookup::Miss(_) => self.counts.add(Count::Lost),
+        }
+    }
+
+    /// As a build does it: under the lock, after another look, once what is damaged is out of the way.
+    fn build(&mut self, name: &str) {
+        if self.find(name) {
+            return;
+        }
+        let key = key(name);
+        let LockOutcome::Acquired(lock) = within(&self.store, &key, Duration::from_secs(2)) else { return };
+        match self.store.get(&key) {
+            Lookup::Hit(entry) => check(name, &entry),
+            Lookup::Miss(miss) => {
+                if let Miss::Damaged(judged) = &miss
+                    && self.store.quarantine(&key, judged, &lock).unwrap()
+                {
+                    self.counts.add(Count::SetAside);
+                }
+                let writer = self.dice.roll(1 << 20) as usize;
+                self.store.put(&key, &made(name, writer).draft()).unwrap();
+                self.counts.add(Count::Puts);
+            }
+        }
+    }
+
+    /// One that nobody harms, and that all want at this moment.
+    fn build_once(&mut self) {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+        let name = format!("once_{}", now / 25);
+        if self.find(&name) {
+            return;
+        }
+        let key = key(&name);
+        let LockOutcome::Acquired(_lock) = within(&self.store, &key, Duration::from_secs(20)) else {
+            panic!("the lock was not to be had for 20 s");
+        };
+        if let Lookup::Hit(entry) = self.store.get(&key) {
+            return check(&name, &entry);
+        }
+        // So long a compile takes.
+        thread::sleep(Duration::from_millis(self.dice.roll(8)));
+        let writer = self.dice.roll(1 << 20) as usize;
+        match self.store.put(&key, &made(&name, writer).draft()).unwrap() {
+            Put::Published => {
+                let mut compiled = OpenOptions::new().append(true).open(self.root.join("compiled")).unwrap();
+                compiled.write_all(format!("{name}\n").as_bytes()).unwrap();
+                self.counts.add(Count::Puts);
+            }
+            Put::AlreadyThere => self.counts.add(Count::Doubles),
+        }
+    }
+
+    fn find(&mut self, name: &str) -> bool {
+        match self.store.get(&key(name)) {
+            Lookup::Hit(entry) => {
+                check(name, &entry);
+                self.counts.add(Count::Hits);
+                true
+            }
+            Lookup::Miss(Miss::Absent | Miss::Damaged(_)) => false,
             // It was cut between the look at its length and the read.
             Lookup::Miss(Miss::Trouble(error)) => {
-                assert!(error.to_string().contains("ended early"), "{error}")
+                assert!(error.to_string().contains("ended early") && name.starts_with("harmed"), "{error}");
+                true
             }
             Lookup::Miss(Miss::Untrusted(error)) => panic!("{error}"),
-        },
-    }
-}
-
-/// Makes an entry as a build does: under the lock, after another look, once what is damaged is out of the way.
-fn make(root: &Path, store: &TargetStore, name: &str, writer: usize) {
-    let key = key(name);
-    let LockOutcome::Acquired(lock) = within(store, &key, Duration::from_secs(2)) else { return };
-    match store.get(&key) {
-        Lookup::Hit(entry) => check(name, &entry),
-        Lookup::Miss(miss) => {
-            if let Miss::Damaged(judged) = &miss
-                && store.quarantine(&key, judged, &lock).unwrap()
-            {
-                fs::write(root.join("set aside"), "").unwrap();
-            }
-            if store.put(&key, &made(name, writer).draft()).unwrap() == Put::Published {
-                fs::write(root.join("published"), "").unwrap();
-            }
         }
     }
 }
@@ -128,42 +287,76 @@ fn spawn(root: &Path, seed: u64) -> Child {
     child(&[root.to_str().unwrap(), &seed.to_string()]).spawn().unwrap()
 }
 
-fn every_hit_is_whole() {
+fn nothing_is_torn_lost_or_made_twice() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
-    let store = open(root);
-    let mut others = Children((0..3).map(|seed| spawn(root, seed)).collect());
-    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
-    let (mut seeds, mut hits, mut next_kill) = (3.., 0, Duration::from_millis(300));
-    let began = Instant::now();
-    while began.elapsed() < TIME {
-        for name in (0..KEYS).map(|i| format!("op_{i}")) {
-            if let Lookup::Hit(entry) = store.get(&key(&name)) {
-                check(&name, &entry);
-                hits += 1;
+    let store = open(&root.join("store"));
+    fs::create_dir(root.join("counts")).unwrap();
+    File::create(root.join("compiled")).unwrap();
+    for name in (0..KEYS).map(|number| format!("steady_{number}")) {
+        store.put(&key(&name), &made(&name, 0).draft()).unwrap();
+    }
+
+    let (mut dice, mut kills, mut lost_here, mut torn) = (Dice::new(7), 0, 0, 0);
+    let mut others = Children((0..PROCESSES).map(|seed| spawn(root, seed)).collect());
+    let mut seeds: Vec<u64> = (0..PROCESSES).collect();
+    let (began, mut next_kill) = (Instant::now(), Duration::from_millis(400));
+    while began.elapsed() < time() {
+        for name in (0..KEYS).map(|number| format!("steady_{number}")) {
+            match store.get(&key(&name)) {
+                Lookup::Hit(entry) => check(&name, &entry),
+                Lookup::Miss(_) => lost_here += 1,
             }
         }
-        for other in &mut others.0 {
-            assert!(other.try_wait().unwrap().is_none(), "a process ended by itself");
+        for (other, seed) in others.0.iter_mut().zip(&mut seeds) {
+            if other.try_wait().unwrap().is_some() {
+                // It found something that nobody put, and said so.
+                torn += 1;
+                *seed += PROCESSES;
+                *other = spawn(root, *seed);
+            }
         }
         if began.elapsed() > next_kill {
-            next_kill += Duration::from_millis(40 + dice.roll(120));
-            let other = &mut others.0[dice.roll(3) as usize];
-            other.kill().unwrap();
-            other.wait().unwrap();
-            *other = spawn(root, seeds.next().unwrap());
+            next_kill = began.elapsed() + Duration::from_millis(dice.roll(120));
+            let which = dice.roll(PROCESSES) as usize;
+            others.0[which].kill().unwrap();
+            others.0[which].wait().unwrap();
+            kills += 1;
+            seeds[which] += PROCESSES;
+            others.0[which] = spawn(root, seeds[which]);
         }
         thread::sleep(Duration::from_millis(2));
     }
     drop(others);
-    assert!(hits > 100, "{hits} hits only");
-    for what in ["hit", "replaced", "published", "set aside"] {
-        assert!(root.join(what).exists(), "nobody said `{what}`");
-    }
 
-    // The next run works, with no manual step.
+    let counts = Counts::sum(&root.join("counts"));
+    let of = |count: Count| counts[count as usize];
+    let mut made_once = BTreeMap::new();
+    for name in fs::read_to_string(root.join("compiled")).unwrap().lines() {
+        *made_once.entry(name.to_owned()).or_insert(0) += 1;
+    }
+    let doubles = of(Count::Doubles) + made_once.values().map(|times| times - 1).sum::<u64>();
+    let lost = of(Count::Lost) + lost_here;
+    println!(
+        "soak: {PROCESSES} processes, {:.0} s: {} operations, {kills} kills, {} entries wanted by all; \
+         torn = {torn}, lost = {lost}, double compiles = {doubles}",
+        began.elapsed().as_secs_f64(),
+        counts.iter().sum::<u64>(),
+        made_once.len(),
+    );
+    assert_eq!((torn, lost, doubles), (0, 0, 0));
+    assert!(kills > 5 && made_once.len() > 10);
+    let never = [Count::Lost, Count::Doubles];
+    for count in Count::ALL.into_iter().filter(|count| !never.contains(count)) {
+        assert!(of(count) > 0, "nobody counted {count:?}");
+    }
+    the_next_run_works(&root.join("store"));
+}
+
+/// With no manual step.
+fn the_next_run_works(root: &Path) {
     let store = open(root);
-    for name in (0..KEYS).map(|i| format!("op_{i}")) {
+    for name in (0..KEYS).flat_map(|number| [format!("steady_{number}"), format!("harmed_{number}")]) {
         let (key, lock) = (key(&name), lock(&store, &key(&name)));
         match store.get(&key) {
             Lookup::Hit(entry) => check(&name, &entry),
@@ -174,5 +367,4 @@ fn every_hit_is_whole() {
         store.put_replacing(&key, &made(&name, 5).draft(), Replace::Always).unwrap();
         made(&name, 5).assert_is(&hit(&store, &key));
     }
-    assert!(common::names(&store.dir().join("locks")).is_empty());
 }

@@ -6,14 +6,22 @@
 //! * [`elf`]: writes small, valid kernel objects for this host.
 //! * [`ascend`]: writes kernels for Ascend chips, as the vendor's compilers leave them; [`image`]: any ELF file;
 //!   [`patch`]: changes one field of it.
+//! * [`fault`]: a disk that fails, dies or loses power at any call that is chosen; [`Folder`] keeps and puts back its
+//!   files.
+//! * [`interleave`]: runs threads one at a time, changing over at calls to the disk in an order that is given.
 
 pub mod ascend;
 pub mod conformance;
 pub mod elf;
+pub mod fault;
+mod folder;
 pub mod image;
+mod interleave;
 mod null;
 pub mod patch;
 
+pub use folder::Folder;
+pub use interleave::{Body, interleave};
 pub use null::NullBackend;
 
 use std::collections::HashMap;

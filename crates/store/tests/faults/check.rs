@@ -1,0 +1,203 @@
+//! What must hold after any fault.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use opbuild_digest::Digest;
+use opbuild_store::{
+    Clock, Config, GcOptions, LockOutcome, Lookup, Miss, Op, Put, Replace, Store, TargetStore,
+};
+
+use opbuild_testkit::Folder;
+
+use crate::common::{self, Made, TARGET, hit, key, names, within};
+use crate::rows::{self, Row, State};
+
+/// How names of temps begin.
+const TEMPS: [&str; 4] = ["put-", "lock-", ".new-", "evict-"];
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum End {
+    Well,
+    /// One call failed, or was cut short.
+    Error,
+    /// Its process died.
+    Death,
+}
+
+/// One end of an operation.
+pub(crate) struct Check<'a> {
+    pub(crate) row: &'a Row,
+    pub(crate) root: &'a Path,
+    pub(crate) end: End,
+    /// Which call failed, if one did and its process lives on.
+    pub(crate) failed: Option<Op>,
+    /// The operation said that it is done.
+    pub(crate) said: bool,
+    pub(crate) power_lost: bool,
+    /// The files.
+    pub(crate) found: &'a Folder,
+}
+
+impl Check<'_> {
+    /// The files, without what is nothing to a store that is opened next: when they were made or set aside, and how
+    /// many temps the same process had made before.
+    pub(crate) fn files(&self) -> Folder {
+        let number_of_temp = |path: PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if let [.., "quarantine", _] = parts(&path)[..] {
+                // Called by the time it was set aside.
+                return path
+                    .with_file_name(name.get(..64).unwrap_or(&name))
+                    .with_extension(path.extension().unwrap_or_default());
+            }
+            match TEMPS.iter().find(|start| name.starts_with(**start)) {
+                Some(start) => path.with_file_name(start),
+                None => path,
+            }
+        };
+        self.found.clone().alike(number_of_temp)
+    }
+
+    /// Opens the store, looks at everything, and builds as the next process does. What the subject was. This changes
+    /// the files.
+    pub(crate) fn look(&self) -> State {
+        let store = common::open(self.root);
+        self.root_is_marked();
+        self.entries_are_whole_or_damaged(&store);
+        for name in rows::bystanders().iter().take(self.row.bystanders) {
+            Made::new(name, 1).assert_is(&hit(&store, &key(name)));
+        }
+        let state = State::of(&store, &key(rows::SUBJECT));
+        serves_the_next(&store);
+        drop(store);
+        self.the_rest_is_collected();
+        state
+    }
+
+    /// Also a store whose first process died while it made the root.
+    fn root_is_marked(&self) {
+        let tag = fs::read_to_string(self.root.join("CACHEDIR.TAG")).unwrap();
+        assert!(tag.starts_with("Signature: 8a477f597d28d172789f06886806bc55\n"), "{tag:?}");
+        assert!(tag.ends_with(".\n"), "{tag:?}");
+        assert_eq!(fs::read_to_string(self.root.join(".gitignore")).unwrap(), "*\n");
+    }
+
+    /// Every file under `entries/` is a hit with bytes that somebody put under that key, or is said to be damaged; and
+    /// nothing is damaged but what was, not even by a power cut.
+    fn entries_are_whole_or_damaged(&self, store: &TargetStore) {
+        for path in self.found.files().filter(|path| parts(path).contains(&"entries")) {
+            let [.., shard, name] = parts(path)[..] else { panic!("{}", path.display()) };
+            if shard.starts_with(".new-") {
+                // Its folder lost the name that it was about to have, and is a temp again.
+                continue;
+            }
+            let entry: Digest = name.strip_suffix(".kern").unwrap().parse().unwrap();
+            assert_eq!(self.root.join(path), store.path(&entry));
+            let state = State::of(store, &entry);
+            let damaged = self.row.may_be.contains(&State::Damaged) && entry == key(rows::SUBJECT);
+            assert!(state != State::Absent && (state != State::Damaged || damaged), "{name}: {state:?}");
+        }
+    }
+
+    /// Whatever the dead left, somebody takes away some day; and no entry.
+    fn the_rest_is_collected(&self) {
+        let config = Config { clock: Some(Arc::new(NextWeek)), ..Config::new(self.root) };
+        let store = Store::open(config).unwrap().target(TARGET).unwrap();
+        store.gc(&GcOptions::default()).unwrap();
+        made_next().assert_is(&hit(&store, &key(rows::SUBJECT)));
+        let left = Folder::of(self.root).unwrap();
+        // But for an entry whose folder lost its name to a power cut before anybody synced either: a folder that is not
+        // empty is left for people.
+        let lost_its_name = |path: &Path| {
+            parts(path).windows(2).any(|two| two[0] == "entries" && two[1].starts_with(".new-"))
+        };
+        for path in left.paths().filter(|path| !lost_its_name(path)) {
+            let is_litter = |part: &&str| TEMPS.iter().any(|start| part.starts_with(start));
+            assert!(!parts(path).iter().any(is_litter), "{} is never collected", path.display());
+        }
+        assert!(names(&store.dir().join("locks")).is_empty());
+    }
+
+    /// Whether what was found may be left by an operation that ended so.
+    pub(crate) fn judge(&self, state: State) {
+        assert!(self.row.may_be.contains(&state), "{state:?}");
+        // What was promised is there; after a power cut only if it was synced.
+        if self.said && (!self.power_lost || (self.row.lasts && self.end == End::Well)) {
+            assert!(self.row.done.contains(&state), "it said that it is done, and is {state:?}");
+        }
+        // What was set aside is not thrown away.
+        let is_aside =
+            |path: &Path| matches!(parts(path)[..], [.., "quarantine", name] if name.ends_with(".kern"));
+        let was_damaged = self.row.may_be.contains(&State::Damaged) && self.row.done == [State::Absent];
+        if was_damaged && state == State::Absent && !self.power_lost {
+            assert!(self.found.files().any(is_aside), "it is nowhere");
+        }
+        self.found.files().for_each(|path| assert!(self.may_be_left(path), "{} is left", path.display()));
+    }
+
+    /// Files of known kinds; and of those that a process cleans up while it lives, none.
+    fn may_be_left(&self, path: &Path) -> bool {
+        let interrupted = self.end == End::Death || self.power_lost;
+        let parts = parts(path);
+        if parts.last().is_some_and(|name| name.contains(rows::DEAD)) {
+            // The operation may not have got to it.
+            return true;
+        }
+        if parts.iter().any(|part| part.starts_with(".new-")) {
+            return interrupted || self.failed == Some(Op::Remove);
+        }
+        let in_target = match parts[..] {
+            ["CACHEDIR.TAG" | ".gitignore" | "op_cache.ini"] => return true,
+            ["v1", TARGET, ref rest @ ..] => rest,
+            _ => return false,
+        };
+        match *in_target {
+            ["size" | "stats" | "gc.lock"] => true,
+            ["entries", _, name] => name.ends_with(".kern"),
+            ["quarantine", name] => name.ends_with(".kern") || name.ends_with(".reason"),
+            ["locks", name] => name.parse::<Digest>().is_ok() || name.starts_with("lock-"),
+            [name] if name.starts_with("lock-") => interrupted || self.failed == Some(Op::Remove),
+            ["tmp", name] => {
+                let cleaned_up = !interrupted && self.failed != Some(Op::Remove);
+                TEMPS.iter().any(|start| name.starts_with(start)) && !cleaned_up
+            }
+            _ => false,
+        }
+    }
+}
+
+fn parts(path: &Path) -> Vec<&str> {
+    path.iter().map(|part| part.to_str().unwrap()).collect()
+}
+
+/// Late enough for everything to be old.
+struct NextWeek;
+
+impl Clock for NextWeek {
+    fn now(&self) -> SystemTime {
+        SystemTime::now() + Duration::from_secs(8 * 24 * 3600)
+    }
+}
+
+fn made_next() -> Made {
+    Made::new(rows::SUBJECT, 3)
+}
+
+/// The next build does its work, with no manual step: as the engine does it.
+fn serves_the_next(store: &TargetStore) {
+    let (key, made) = (key(rows::SUBJECT), made_next());
+    let LockOutcome::Acquired(lock) = within(store, &key, Duration::ZERO) else { panic!("it is locked") };
+    if let Lookup::Miss(Miss::Damaged(judged)) = store.get(&key) {
+        assert!(store.quarantine(&key, &judged, &lock).unwrap());
+        assert_eq!(State::of(store, &key), State::Absent);
+    }
+    assert_eq!(store.put_replacing(&key, &made.draft(), Replace::Always).unwrap(), Put::Published);
+    made.assert_is(&hit(store, &key));
+    drop(lock);
+    let locks = names(&store.dir().join("locks"));
+    assert!(!locks.contains(&key.to_string()), "{locks:?}");
+}

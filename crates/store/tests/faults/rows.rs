@@ -1,0 +1,387 @@
+//! The operations, each with what it may leave.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use opbuild_digest::Digest;
+use opbuild_store::{
+    Access, Config, GcOptions, KeyLock, LockOutcome, Lookup, Miss, Patience, Replace, Store, TargetStore,
+};
+
+use crate::common::{self, Made, TARGET, key, names};
+
+/// Whose entry the operations are about.
+pub(crate) const SUBJECT: &str = "subject";
+
+/// One operation.
+#[derive(Clone, Copy)]
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    /// Makes the files that it finds.
+    pub(crate) prepare: fn(&Path),
+    pub(crate) act: Act,
+    /// What the subject may be when it did not end well.
+    pub(crate) may_be: &'static [State],
+    /// What the subject is if it did.
+    pub(crate) done: &'static [State],
+    /// How many of [`bystanders`] are there before, and must be there ever after.
+    pub(crate) bystanders: usize,
+    /// What it did survives a power cut, if nothing went wrong.
+    pub(crate) lasts: bool,
+    /// How many tests share its calls.
+    pub(crate) parts: usize,
+}
+
+/// Says whether it is done. What it says otherwise it checks itself.
+#[derive(Clone, Copy)]
+pub(crate) enum Act {
+    Open(fn(Config) -> bool),
+    On(fn(&TargetStore) -> bool),
+}
+
+/// What is found under a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Absent,
+    Damaged,
+    /// What was there before.
+    Old,
+    /// What the operation puts there.
+    New,
+    /// What was there before, with another stamp.
+    Stamped,
+}
+
+use State::{Absent, Damaged, New, Old, Stamped};
+
+impl State {
+    /// Fails if it is a hit with anything that nobody put there, or cannot be read.
+    pub(crate) fn of(store: &TargetStore, found: &Digest) -> Self {
+        let entry = match store.get(found) {
+            Lookup::Hit(entry) => *entry,
+            Lookup::Miss(Miss::Absent) => return Absent,
+            Lookup::Miss(Miss::Damaged(_)) => return Damaged,
+            Lookup::Miss(other) => panic!("{other:?}"),
+        };
+        let json = std::str::from_utf8(entry.member("json").unwrap()).unwrap();
+        let (head, writer) =
+            json.strip_prefix("{\"name\": \"").unwrap().split_once("\", \"writer\": ").unwrap();
+        assert_eq!(key(head), *found);
+        let writer = writer.trim_end_matches('}').parse().unwrap();
+        Made::new(head, writer).assert_is(&entry);
+        match (writer, entry.validation()) {
+            (1, 7) => Old,
+            (2, 7) => New,
+            (1, STAMP) => Stamped,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+const STAMP: u32 = 9;
+
+/// Entries that are there before and must be there ever after: one in another folder, one in the subject's.
+pub(crate) fn bystanders() -> [String; 2] {
+    let first = |name: &str| key(name).as_bytes()[0];
+    let named = |near: bool| {
+        let mut names = (0..).map(|at| format!("bystander{at}"));
+        names.find(|name| (first(name) == first(SUBJECT)) == near).unwrap()
+    };
+    [named(false), named(true)]
+}
+
+fn old() -> Made {
+    Made::new(SUBJECT, 1)
+}
+
+/// Made at the same time each time, so that equal files are equal.
+fn put_new(store: &TargetStore, replace: Replace) -> bool {
+    let (new, created) = (Made::new(SUBJECT, 2), SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30));
+    store.put_replacing(&key(SUBJECT), &new.draft().created(created), replace).is_ok()
+}
+
+fn nothing(_: &Path) {}
+
+fn to_be_shared(root: &Path) {
+    fs::set_permissions(root, Permissions::from_mode(0o2775)).unwrap();
+}
+
+fn without_target(root: &Path) {
+    Store::open(Config::new(root)).unwrap();
+}
+
+fn absent(root: &Path) {
+    let store = common::open(root);
+    for name in bystanders() {
+        store.put(&key(&name), &Made::new(&name, 1).draft()).unwrap();
+    }
+    // To restore 256 folders each time would take most of the time. The last says that all were made.
+    let used = bystanders().map(|name| key(&name).to_string()[..2].to_owned());
+    for name in names(&store.dir().join("entries")) {
+        if name != "ff" && !used.contains(&name) {
+            fs::remove_dir(store.dir().join("entries").join(name)).unwrap();
+        }
+    }
+}
+
+fn absent_shared(root: &Path) {
+    to_be_shared(root);
+    absent(root);
+}
+
+/// The subject's folder was lost, with all that was in it.
+fn lost(root: &Path) {
+    absent(root);
+    fs::remove_dir_all(common::open(root).path(&key(SUBJECT)).parent().unwrap()).unwrap();
+}
+
+fn lost_shared(root: &Path) {
+    to_be_shared(root);
+    lost(root);
+}
+
+fn valid(root: &Path) {
+    absent(root);
+    common::open(root).put(&key(SUBJECT), &old().draft()).unwrap();
+}
+
+fn damaged(root: &Path) {
+    valid(root);
+    let path = common::open(root).path(&key(SUBJECT));
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[300] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+/// Nobody used the subject for years.
+fn idle(root: &Path) {
+    valid(root);
+    age(&common::open(root).path(&key(SUBJECT)));
+}
+
+fn age(path: &Path) {
+    fs::File::open(path)
+        .unwrap()
+        .set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30))
+        .unwrap();
+}
+
+/// A process that is dead before an operation begins.
+pub(crate) const DEAD: &str = "-4000000-";
+
+/// Processes died in the middle of whatever they can die in the middle of, years ago.
+fn littered(root: &Path) {
+    valid(root);
+    let dir = common::open(root).dir().to_owned();
+    for litter in ["tmp/put-4000000-1", ".new-4000000-2"] {
+        fs::write(dir.join(litter), "half an en").unwrap();
+        age(&dir.join(litter));
+    }
+    let lock = dir.join("locks").join(key("another").to_string());
+    fs::write(&lock, "failed: long ago").unwrap();
+    age(&lock);
+}
+
+/// A holder died when it had written why it failed.
+fn with_a_dead_lock(root: &Path) {
+    absent(root);
+    let path = common::open(root).dir().join("locks").join(key(SUBJECT).to_string());
+    fs::write(path, "failed: long ago").unwrap();
+}
+
+pub(crate) fn all() -> Vec<Row> {
+    use Act::{On, Open};
+    let row = |name, prepare, act, may_be, done| Row {
+        name,
+        prepare,
+        act,
+        may_be,
+        done,
+        bystanders: 2,
+        lasts: false,
+        parts: 1,
+    };
+    vec![
+        row("put a new entry", absent, On(put), &[Absent, New], &[New]),
+        row("put a new entry, shared", absent_shared, On(put), &[Absent, New], &[New]),
+        Row { bystanders: 1, ..row("put into a lost folder", lost, On(put), &[Absent, New], &[New]) },
+        Row {
+            bystanders: 1,
+            ..row("put into a lost folder, shared", lost_shared, On(put), &[Absent, New], &[New])
+        },
+        row("put over a damaged entry", damaged, On(put), &[Damaged, New], &[New]),
+        // One that cannot be read now is as good as none.
+        row("put over a valid entry", valid, On(put), &[Old, New], &[Old, New]),
+        row("replace a valid entry", valid, On(replace), &[Old, New], &[New]),
+        Row { lasts: true, ..row("put and sync", absent, On(put_and_sync), &[Absent, New], &[New]) },
+        Row { lasts: true, ..row("replace and sync", valid, On(replace_and_sync), &[Old, New], &[New]) },
+        row("restamp", valid, On(restamp), &[Old, Stamped], &[Stamped]),
+        row("get a valid entry", valid, On(get), &[Old], &[Old]),
+        row("get a missing entry", absent, On(get_missing), &[Absent], &[Absent]),
+        row("get a damaged entry", damaged, On(get_damaged), &[Damaged], &[Damaged]),
+        row("list the keys", valid, On(list), &[Old], &[Old]),
+        row("lock and unlock", absent, On(lock), &[Absent], &[Absent]),
+        row("lock and unlock, shared", absent_shared, On(lock), &[Absent], &[Absent]),
+        row("lock after the dead", with_a_dead_lock, On(lock), &[Absent], &[Absent]),
+        row("lock and leave a reason", absent, On(lock_and_fail), &[Absent], &[Absent]),
+        row("set a damaged entry aside", damaged, On(quarantine), &[Damaged, Absent], &[Absent]),
+        row("build a damaged entry again", damaged, On(build), &[Damaged, Absent, New], &[New]),
+        row("evict an entry", idle, On(evict), &[Old, Absent], &[Absent]),
+        row("say what would be evicted", idle, On(evict_dry), &[Old], &[Old]),
+        row("collect what the dead left", littered, On(collect), &[Old], &[Old]),
+        row("write statistics down", valid, On(count), &[Old], &[Old]),
+        row("begin to count anew", valid, On(count_anew), &[Old], &[Old]),
+        row("open a store", valid, Open(open), &[Old], &[Old]),
+        row("open a store to read", valid, Open(open_to_read), &[Old], &[Old]),
+        Row {
+            bystanders: 0,
+            parts: 4,
+            ..row("make a target", without_target, Open(open), &[Absent], &[Absent])
+        },
+        Row { bystanders: 0, ..row("make a root", nothing, Open(open_root), &[Absent], &[Absent]) },
+        Row {
+            bystanders: 0,
+            ..row("make a shared root", to_be_shared, Open(open_root), &[Absent], &[Absent])
+        },
+    ]
+}
+
+fn put(store: &TargetStore) -> bool {
+    put_new(store, Replace::Never)
+}
+
+fn replace(store: &TargetStore) -> bool {
+    put_new(store, Replace::Always)
+}
+
+fn put_and_sync(store: &TargetStore) -> bool {
+    let put = put(store);
+    store.sync(&[key(SUBJECT)]);
+    put
+}
+
+fn replace_and_sync(store: &TargetStore) -> bool {
+    let put = replace(store);
+    store.sync(&[key(SUBJECT)]);
+    put
+}
+
+fn restamp(store: &TargetStore) -> bool {
+    match store.get(&key(SUBJECT)) {
+        Lookup::Hit(entry) => store.restamp(&entry, STAMP).is_ok(),
+        Lookup::Miss(_) => false,
+    }
+}
+
+/// The entry, or that there was trouble: nothing that a disk answers makes it absent or damaged.
+fn get(store: &TargetStore) -> bool {
+    match store.get(&key(SUBJECT)) {
+        Lookup::Hit(entry) => {
+            old().assert_is(&entry);
+            true
+        }
+        Lookup::Miss(Miss::Trouble(_)) => false,
+        Lookup::Miss(other) => panic!("{other:?}"),
+    }
+}
+
+fn get_missing(store: &TargetStore) -> bool {
+    match store.get(&key(SUBJECT)) {
+        Lookup::Miss(Miss::Absent) => true,
+        Lookup::Miss(Miss::Trouble(_)) => false,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn get_damaged(store: &TargetStore) -> bool {
+    match store.get(&key(SUBJECT)) {
+        Lookup::Miss(Miss::Damaged(_)) => true,
+        Lookup::Miss(Miss::Trouble(_)) => false,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What cannot be listed is left out.
+fn list(store: &TargetStore) -> bool {
+    let keys = store.keys(usize::MAX);
+    let there = [SUBJECT.to_owned()].into_iter().chain(bystanders()).map(|name| key(&name));
+    assert!(keys.iter().all(|found| there.clone().any(|key| key == *found)), "{keys:?}");
+    keys.len() == 3
+}
+
+fn try_lock(store: &TargetStore) -> Option<KeyLock> {
+    let patience = Patience { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
+    match store.lock(&key(SUBJECT), patience) {
+        Ok(LockOutcome::Acquired(lock)) => Some(lock),
+        Ok(LockOutcome::Unsupported) | Err(_) => None,
+        Ok(other) => panic!("nobody else is here: {other:?}"),
+    }
+}
+
+fn lock(store: &TargetStore) -> bool {
+    try_lock(store).is_some()
+}
+
+fn lock_and_fail(store: &TargetStore) -> bool {
+    try_lock(store).map(|lock| lock.release_failed("`Relu` has no int4 kernel")).is_some()
+}
+
+fn quarantine(store: &TargetStore) -> bool {
+    let Lookup::Miss(Miss::Damaged(judged)) = store.get(&key(SUBJECT)) else { return false };
+    let Some(lock) = try_lock(store) else { return false };
+    store.quarantine(&key(SUBJECT), &judged, &lock).is_ok_and(|moved| moved)
+}
+
+/// One kernel's way, as the engine has it: without a lock it goes on, and sets nothing aside.
+fn build(store: &TargetStore) -> bool {
+    let key = key(SUBJECT);
+    assert!(!matches!(store.get(&key), Lookup::Hit(_)));
+    let lock = try_lock(store);
+    if let (Lookup::Miss(Miss::Damaged(judged)), Some(lock)) = (store.get(&key), &lock) {
+        let _ = store.quarantine(&key, &judged, lock);
+    }
+    let put = put(store);
+    store.sync(&[key]);
+    put
+}
+
+fn evict(store: &TargetStore) -> bool {
+    let options = GcOptions { older_than: Some(Duration::from_secs(24 * 3600)), ..GcOptions::default() };
+    store.gc(&options).is_ok_and(|report| !report.busy && report.removed.entries.files == 1)
+}
+
+fn evict_dry(store: &TargetStore) -> bool {
+    let older_than = Some(Duration::from_secs(24 * 3600));
+    let options = GcOptions { older_than, dry_run: true, ..GcOptions::default() };
+    store.gc(&options).is_ok_and(|report| report.removed.entries.files == 1)
+}
+
+fn collect(store: &TargetStore) -> bool {
+    store.gc(&GcOptions::default()).is_ok_and(|report| report.removed.locks.files == 1)
+}
+
+fn count(store: &TargetStore) -> bool {
+    get(store);
+    store.count_compile(Duration::from_millis(5));
+    store.flush().is_ok()
+}
+
+fn count_anew(store: &TargetStore) -> bool {
+    count(store);
+    store.zero_statistics().is_ok()
+}
+
+fn open(config: Config) -> bool {
+    Store::open(config).and_then(|store| store.target(TARGET)).is_ok()
+}
+
+fn open_root(config: Config) -> bool {
+    Store::open(config).is_ok()
+}
+
+fn open_to_read(config: Config) -> bool {
+    let opened = Store::open(Config { access: Access::ReadOnly, ..config });
+    opened.and_then(|store| store.target(TARGET)).is_ok()
+}

@@ -1,0 +1,516 @@
+//! Races that kernel caches are known to lose, each run into at every access to the disk at which it can be.
+//!
+//! [`FaultyDisk::interrupt`] lets somebody else come between two accesses of an operation, so that a race which a clock
+//! would show once in a million runs shows each time. Stopped holders, takeovers and crowds are in `lock.rs`.
+
+#![expect(clippy::disallowed_methods, reason = "these tests look at what was raced for, and run themselves")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
+#![expect(clippy::print_stdout, reason = "what was measured is worth seeing")]
+
+mod common;
+
+use std::fs;
+use std::os::fd::{OwnedFd, RawFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant, SystemTime};
+
+use common::{
+    Children, Made, TARGET, child, fresh, hit, key, lock, miss, names, open, snapshot, trial, until, within,
+};
+use libtest_mimic::Arguments;
+use opbuild_digest::Digest;
+use opbuild_store::{
+    Call, Config, GcOptions, Judged, LockOutcome, Lookup, Miss, Op, Patience, Permit, Put, Replace, Store,
+    TargetStore, Watcher,
+};
+use opbuild_testkit::fault::{Fault, FaultyDisk};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open};
+use tempfile::TempDir;
+
+fn main() {
+    if let Some(arguments) = common::child_arguments() {
+        return other_process(&arguments);
+    }
+    let tests = vec![
+        trial("a_lock_whose_path_moved_on_is_no_lock", a_lock_whose_path_moved_on),
+        trial("a_lock_that_was_let_go_is_taken_by_one", a_lock_that_was_let_go),
+        trial("a_child_that_was_left_running_holds_no_lock", a_child_that_was_left_running),
+        trial("a_forked_child_does_not_keep_a_lock", a_forked_child).with_ignored_flag(!can_inherit()),
+        trial("a_crowd_is_told_of_a_failure_at_once", a_crowd_is_told),
+        trial("a_file_system_without_locks", a_file_system_without_locks),
+        trial("an_entry_put_while_another_is_set_aside", an_entry_put_meanwhile),
+        trial("an_entry_that_is_gone_before_it_is_set_aside", an_entry_gone_meanwhile),
+        trial("two_puts_while_another_is_set_aside", two_puts_meanwhile),
+        trial("what_was_replaced_before_is_not_moved", what_was_replaced_before),
+        trial("an_entry_put_while_it_is_evicted", an_entry_put_while_it_is_evicted),
+        trial("an_entry_used_while_it_is_evicted", an_entry_used_while_it_is_evicted),
+        trial("an_entry_that_is_made_is_not_evicted", an_entry_that_is_made),
+        trial("two_make_the_same_folder", two_make_the_same_folder),
+        trial("whoever_comes_between_finds_and_leaves_whole_entries", whoever_comes_between),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), tests).exit();
+}
+
+/// A store without anything, and another handle on it, on which things happen.
+fn watched() -> (TempDir, TargetStore, TargetStore, Arc<FaultyDisk>) {
+    let (folder, store) = fresh();
+    let disk = FaultyDisk::new(folder.path());
+    let config = Config { watcher: Some(disk.clone()), ..Config::new(folder.path()) };
+    let raced = Store::open(config).unwrap().target(TARGET).unwrap();
+    (folder, store, raced, disk)
+}
+
+/// Does `round` for each call of an operation: it has somebody come before the call whose number it is given, does the
+/// operation, and checks the outcome. It is over when that call does not come any more. How many there were.
+fn at_every_call(disk: &FaultyDisk, mut round: impl FnMut(usize)) -> usize {
+    for at in 1..1000 {
+        round(at);
+        if !disk.has_sprung() {
+            disk.disarm();
+            assert!(at > 1, "the operation makes no calls");
+            return at - 1;
+        }
+    }
+    panic!("no end");
+}
+
+/// A waiter has the file open, its holder removes it and lets go, and a third takes the lock on a new file. What the
+/// waiter locks then is nobody's lock.
+fn a_lock_whose_path_moved_on() {
+    let (_folder, store, raced, disk) = watched();
+    at_every_call(&disk, |at| {
+        let (first, third) = (lock(&store, &key("relu")), Arc::new(Mutex::new(None)));
+        let (taken, other) = (Arc::clone(&third), store.clone());
+        disk.interrupt(at, move || {
+            drop(first);
+            // None, if the waiter has it by now.
+            if let LockOutcome::Acquired(held) = within(&other, &key("relu"), Duration::ZERO) {
+                *taken.lock().unwrap() = Some(held);
+            }
+        });
+        let outcome = within(&raced, &key("relu"), Duration::from_millis(8));
+        let third = third.lock().unwrap().take();
+        let holders = usize::from(third.is_some()) + usize::from(matches!(outcome, LockOutcome::Acquired(_)));
+        assert!(holders == 1 || !disk.has_sprung(), "{holders} hold the lock: {at}, {outcome:?}");
+    });
+}
+
+/// The holder lets go between any two calls of one who waits: that one gets it, and it is a lock.
+fn a_lock_that_was_let_go() {
+    let (_folder, store, raced, disk) = watched();
+    at_every_call(&disk, |at| {
+        let first = lock(&store, &key("relu"));
+        disk.interrupt(at, move || drop(first));
+        let outcome = within(&raced, &key("relu"), Duration::from_millis(8));
+        if !disk.has_sprung() {
+            return;
+        }
+        assert!(matches!(outcome, LockOutcome::Acquired(_)), "{at}: {outcome:?}");
+        let again = within(&store, &key("relu"), Duration::ZERO);
+        assert!(matches!(again, LockOutcome::TimedOut), "{at}: {again:?}");
+        drop(outcome);
+        assert!(names(&store.dir().join("locks")).is_empty());
+    });
+}
+
+fn other_process(arguments: &[String]) {
+    match arguments {
+        [how] if how == "sleep" => sleep(Duration::from_secs(60)),
+        // Takes the lock, starts a process that outlives it, says which, and never lets go.
+        [how, root, file] if how == "hold" => {
+            let _held = lock(&open(Path::new(root)), &key("relu"));
+            #[expect(clippy::zombie_processes, reason = "it outlives this process")]
+            let left = child(&["sleep"]).spawn().unwrap();
+            fs::write(Path::new(file).with_extension("new"), left.id().to_string()).unwrap();
+            fs::rename(Path::new(file).with_extension("new"), file).unwrap();
+            sleep(Duration::from_secs(600));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// As a compiler that was started under the lock and did not notice the end of who started it.
+fn a_child_that_was_left_running() {
+    let (folder, store) = fresh();
+    let file = folder.path().join("left");
+    let holder = child(&["hold", folder.path().to_str().unwrap(), file.to_str().unwrap()]).spawn().unwrap();
+    let mut holder = Children(vec![holder]);
+    until("the holder", || file.exists());
+    let left = Pid::from_raw(fs::read_to_string(&file).unwrap().parse().unwrap()).unwrap();
+    assert!(matches!(within(&store, &key("relu"), Duration::ZERO), LockOutcome::TimedOut));
+    holder.0[0].kill().unwrap();
+    holder.0[0].wait().unwrap();
+    let outcome = within(&store, &key("relu"), Duration::ZERO);
+    let runs = kill_process(left, Signal::KILL);
+    assert!(matches!(outcome, LockOutcome::Acquired(_)), "{outcome:?}");
+    assert_eq!(runs, Ok(()), "it was left running");
+}
+
+/// The same open file under another number, as a plain fork leaves it with the child.
+fn inherit(file: RawFd) -> rustix::io::Result<OwnedFd> {
+    let own = pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+    pidfd_getfd(own, file, PidfdGetfdFlags::empty())
+}
+
+fn can_inherit() -> bool {
+    inherit(2).is_ok()
+}
+
+/// Our number of the open file at `path`.
+fn number_of(path: &Path) -> RawFd {
+    let numbers = fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
+    let mut those = numbers.filter(|number| fs::read_link(number).is_ok_and(|to| to == path));
+    let number = those.next().unwrap().file_name().unwrap().to_str().unwrap().parse().unwrap();
+    assert!(those.next().is_none());
+    number
+}
+
+/// Forked while the lock was held, and running on: those who wait and those who come get the lock all the same when its
+/// holder lets go.
+fn a_forked_child() {
+    let (folder, store) = fresh();
+    let root = folder.path().canonicalize().unwrap();
+    let held = lock(&open(&root), &key("relu"));
+    let path = root.join("v1").join(TARGET).join("locks").join(key("relu").to_string());
+    let inherited = inherit(number_of(&path)).unwrap();
+    let waits = AtomicBool::new(false);
+    let outcome = thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let say = || waits.store(true, Ordering::Relaxed);
+            let deadline = Instant::now().checked_add(Duration::from_secs(3));
+            store
+                .lock(&key("relu"), Patience { deadline, cancelled: &|| false, on_wait: Some(&say) })
+                .unwrap()
+        });
+        until("one who waits", || waits.load(Ordering::Relaxed));
+        drop(held);
+        waiter.join().unwrap()
+    });
+    assert!(matches!(&outcome, LockOutcome::Acquired(lock) if lock.waited()), "{outcome:?}");
+    drop(outcome);
+    assert!(matches!(within(&store, &key("relu"), Duration::ZERO), LockOutcome::Acquired(_)));
+    drop(inherited);
+}
+
+/// Each of them trying for itself, one behind the other, would take as many times as long.
+fn a_crowd_is_told() {
+    const CROWD: usize = 48;
+    let (_folder, store) = fresh();
+    let held = lock(&store, &key("relu"));
+    let waiting = std::sync::atomic::AtomicUsize::new(0);
+    let (told, took) = thread::scope(|scope| {
+        let crowd: Vec<_> = (0..CROWD)
+            .map(|_| {
+                scope.spawn(|| {
+                    let say = || {
+                        waiting.fetch_add(1, Ordering::Relaxed);
+                    };
+                    let deadline = Instant::now().checked_add(Duration::from_secs(20));
+                    let patience = Patience { deadline, cancelled: &|| false, on_wait: Some(&say) };
+                    let outcome = store.lock(&key("relu"), patience).unwrap();
+                    if let LockOutcome::Acquired(_) = &outcome {
+                        // It would fail in its turn, after so long.
+                        sleep(Duration::from_millis(100));
+                    }
+                    matches!(outcome, LockOutcome::HolderFailed(reason) if reason == "no int4 kernel")
+                })
+            })
+            .collect();
+        until("the crowd", || waiting.load(Ordering::Relaxed) == CROWD);
+        let began = Instant::now();
+        held.release_failed("no int4 kernel");
+        let told = crowd.into_iter().map(|one| one.join().unwrap()).filter(|told| *told).count();
+        (told, began.elapsed())
+    });
+    println!("a crowd of {CROWD} was told of a failure within {took:?}");
+    assert_eq!(told, CROWD);
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}
+
+fn a_file_system_without_locks() {
+    let (_folder, store, raced, disk) = watched();
+    for error in [Errno::NOLCK, Errno::NOTSUP, Errno::NOSYS] {
+        disk.disarm();
+        drop(lock(&raced, &key("relu")));
+        let at = 1 + disk.calls().iter().position(|op| *op == Op::Lock).unwrap();
+        disk.arm(at, Fault::Error(error));
+        let outcome = within(&raced, &key("relu"), Duration::ZERO);
+        assert!(matches!(outcome, LockOutcome::Unsupported), "{error}: {outcome:?}");
+        // Also when it says so late, to one who waits.
+        let held = lock(&store, &key("relu"));
+        disk.arm(at + 3, Fault::Error(error));
+        let outcome = within(&raced, &key("relu"), Duration::from_secs(5));
+        assert!(disk.has_sprung() && matches!(outcome, LockOutcome::Unsupported), "{error}: {outcome:?}");
+        drop(held);
+    }
+    // Two that have no locks make the same entry: it is whole, whoever was first.
+    let (one, two) = (Made::new("relu", 1), Made::new("relu", 2));
+    at_every_call(&disk, |at| {
+        let _ = fs::remove_file(store.path(&key("relu")));
+        let other = store.clone();
+        disk.interrupt(at, move || {
+            other.put(&key("relu"), &Made::new("relu", 1).draft()).unwrap();
+        });
+        match raced.put(&key("relu"), &two.draft()).unwrap() {
+            Put::Published => two.assert_is(&hit(&store, &key("relu"))),
+            Put::AlreadyThere => one.assert_is(&hit(&store, &key("relu"))),
+        }
+    });
+}
+
+fn damage(store: &TargetStore, key: &Digest) -> Judged {
+    fs::write(store.path(key), "damaged").unwrap();
+    let Miss::Damaged(judged) = miss(store, key) else { panic!("it is damaged") };
+    judged
+}
+
+/// A put takes no lock. Whenever it comes, what it put is a hit in the end, and what is set aside is what was judged.
+fn an_entry_put_meanwhile() {
+    let (_folder, store, raced, disk) = watched();
+    let (key, held) = (key("relu"), lock(&store, &key("relu")));
+    let calls = at_every_call(&disk, |at| {
+        let judged = damage(&store, &key);
+        let other = store.clone();
+        disk.interrupt(at, move || {
+            other.put(&key, &Made::new("relu", at).draft()).unwrap();
+        });
+        let moved = raced.quarantine(&key, &judged, &held).unwrap();
+        if disk.has_sprung() {
+            Made::new("relu", at).assert_is(&hit(&store, &key));
+            let aside = store.dir().join("quarantine");
+            let aside: Vec<_> = names(&aside).into_iter().map(|name| aside.join(name)).collect();
+            let entries = || aside.iter().filter(|path| path.extension().is_some_and(|end| end == "kern"));
+            assert_eq!(entries().count(), usize::from(moved));
+            assert!(entries().all(|path| fs::read(path).unwrap() == b"damaged"));
+            aside.iter().for_each(|path| fs::remove_file(path).unwrap());
+        }
+    });
+    println!("an entry was put before each of {calls} calls of a quarantine");
+}
+
+/// Cleared by hand, or set aside by somebody who had no lock: there is nothing left to do, and that is no error.
+fn an_entry_gone_meanwhile() {
+    let (_folder, store, raced, disk) = watched();
+    let (key, held) = (key("relu"), lock(&store, &key("relu")));
+    at_every_call(&disk, |at| {
+        let judged = damage(&store, &key);
+        let path = store.path(&key);
+        disk.interrupt(at, move || drop(fs::remove_file(path)));
+        raced.quarantine(&key, &judged, &held).unwrap();
+        assert!(matches!(miss(&store, &key), Miss::Absent));
+    });
+}
+
+/// Does something at calls that it knows.
+struct At<F>(F);
+
+impl<F: Fn(&Call<'_>) + Send + Sync> Watcher for At<F> {
+    fn before(&self, call: &Call<'_>) -> Permit {
+        (self.0)(call);
+        Permit::Go
+    }
+}
+
+/// One put comes before the move, so a healthy entry is moved away; the other before that one is brought back.
+fn two_puts_meanwhile() {
+    let (folder, store) = fresh();
+    let (key, other, path) = (key("relu"), store.clone(), store.path(&key("relu")));
+    let watcher = At(move |call: &Call<'_>| {
+        let put = |writer| other.put(&key, &Made::new("relu", writer).draft()).unwrap();
+        match call.op {
+            Op::Rename if call.path == path => assert_eq!(put(1), Put::Published),
+            Op::Link | Op::Rename if call.to == Some(&path) => assert_eq!(put(2), Put::Published),
+            _ => {}
+        }
+    });
+    let config = Config { watcher: Some(Arc::new(watcher)), ..Config::new(folder.path()) };
+    let raced = Store::open(config).unwrap().target(TARGET).unwrap();
+    let (judged, held) = (damage(&store, &key), lock(&store, &key));
+    assert!(!raced.quarantine(&key, &judged, &held).unwrap());
+    Made::new("relu", 2).assert_is(&hit(&store, &key));
+    assert!(names(&store.dir().join("quarantine")).is_empty());
+}
+
+/// For whoever looks meanwhile would miss it.
+fn what_was_replaced_before() {
+    let (_folder, store) = fresh();
+    let key = key("relu");
+    let (judged, held) = (damage(&store, &key), lock(&store, &key));
+    store.put(&key, &Made::new("relu", 1).draft()).unwrap();
+    let before = snapshot(&store.path(&key));
+    assert!(!store.quarantine(&key, &judged, &held).unwrap());
+    assert_eq!(snapshot(&store.path(&key)), before, "a move would show in its times");
+}
+
+/// An entry that nobody used for long, and what evicts it.
+fn idle(store: &TargetStore) {
+    store.put_replacing(&key("relu"), &Made::new("relu", 0).draft(), Replace::Always).unwrap();
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30);
+    fs::File::open(store.path(&key("relu"))).unwrap().set_modified(long_ago).unwrap();
+}
+
+/// Removes folders without entries, but for the last, which says that all were made: to list them takes a call each.
+fn without_empty_folders(store: &TargetStore) {
+    let entries = store.dir().join("entries");
+    for name in names(&entries).iter().filter(|name| *name != "ff") {
+        let _ = fs::remove_dir(entries.join(name));
+    }
+}
+
+fn evict(store: &TargetStore) -> u64 {
+    let older_than = Some(Duration::from_secs(24 * 3600));
+    let report = store.gc(&GcOptions { older_than, ..GcOptions::default() }).unwrap();
+    assert!(names(&store.dir().join("tmp")).is_empty());
+    report.removed.entries.files
+}
+
+/// Whenever the new one comes, it stays.
+fn an_entry_put_while_it_is_evicted() {
+    let (_folder, store, raced, disk) = watched();
+    idle(&store);
+    without_empty_folders(&store);
+    let mut evicted = 0;
+    let calls = at_every_call(&disk, |at| {
+        disk.disarm();
+        idle(&store);
+        let other = store.clone();
+        disk.interrupt(at, move || {
+            let made = Made::new("relu", at);
+            other.put_replacing(&key("relu"), &made.draft(), Replace::Always).unwrap();
+        });
+        let gone = evict(&raced);
+        if disk.has_sprung() {
+            Made::new("relu", at).assert_is(&hit(&store, &key("relu")));
+            evicted += gone;
+        }
+    });
+    println!("an entry was put before each of {calls} calls of a collection");
+    assert!(evicted > 0, "it was put when the old one had gone, too");
+}
+
+/// A hit says that it is in use, up to the moment at which it has gone.
+fn an_entry_used_while_it_is_evicted() {
+    let (_folder, store, raced, disk) = watched();
+    idle(&store);
+    without_empty_folders(&store);
+    let mut stayed = 0;
+    at_every_call(&disk, |at| {
+        disk.disarm();
+        idle(&store);
+        let (other, found) = (store.clone(), Arc::new(AtomicBool::new(false)));
+        let says = Arc::clone(&found);
+        disk.interrupt(at, move || {
+            says.store(matches!(other.get(&key("relu")), Lookup::Hit(_)), Ordering::Relaxed);
+        });
+        evict(&raced);
+        if found.load(Ordering::Relaxed) {
+            Made::new("relu", 0).assert_is(&hit(&store, &key("relu")));
+            stayed += 1;
+        }
+    });
+    assert!(stayed > 10);
+}
+
+/// Somebody holds its lock, so it is about to be replaced, or was just found again.
+fn an_entry_that_is_made() {
+    let (_folder, store) = fresh();
+    idle(&store);
+    let held = lock(&store, &key("relu"));
+    assert_eq!(evict(&store), 0);
+    Made::new("relu", 0).assert_is(&hit(&store, &key("relu")));
+    drop(held);
+    idle(&store);
+    assert_eq!(evict(&store), 1);
+    assert!(matches!(miss(&store, &key("relu")), Miss::Absent));
+}
+
+/// What one puts there is not lost when the other makes the folder once more.
+fn two_make_the_same_folder() {
+    for mode in [0o700, 0o2775] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+        let store = open(folder.path());
+        let disk = FaultyDisk::new(folder.path());
+        let config = Config { watcher: Some(disk.clone()), ..Config::new(folder.path()) };
+        let raced = Store::open(config).unwrap().target(TARGET).unwrap();
+        let first = |name: &str| key(name).as_bytes()[0];
+        let near = (0..).map(|at| format!("near{at}")).find(|name| first(name) == first("relu")).unwrap();
+        at_every_call(&disk, |at| {
+            fs::remove_dir_all(store.path(&key("relu")).parent().unwrap()).unwrap();
+            let other = open(folder.path());
+            let name = near.clone();
+            disk.interrupt(at, move || {
+                other.put(&key(&name), &Made::new(&name, 1).draft()).unwrap();
+            });
+            raced.put(&key("relu"), &Made::new("relu", 1).draft()).unwrap();
+            Made::new("relu", 1).assert_is(&hit(&store, &key("relu")));
+            if disk.has_sprung() {
+                Made::new(&near, 1).assert_is(&hit(&store, &key(&near)));
+            }
+        });
+    }
+}
+
+/// Whatever an operation is at, and whoever comes between: a hit is an entry that somebody put, and one that was put
+/// last is not lost.
+fn whoever_comes_between() {
+    type Deed = fn(&TargetStore);
+    let put: Deed = |store| {
+        store.put(&key("relu"), &Made::new("relu", 1).draft()).unwrap();
+    };
+    let replace: Deed = |store| {
+        store.put_replacing(&key("relu"), &Made::new("relu", 2).draft(), Replace::Always).unwrap();
+    };
+    let remove: Deed = |store| drop(fs::remove_file(store.path(&key("relu"))));
+    let harm: Deed = |store| {
+        if let Ok(file) = fs::OpenOptions::new().write(true).open(store.path(&key("relu"))) {
+            file.set_len(200).unwrap();
+        }
+    };
+    let get: Deed = |store| {
+        whole(store);
+    };
+    let set_aside: Deed = |store| {
+        if let Lookup::Miss(Miss::Damaged(judged)) = store.get(&key("relu"))
+            && let LockOutcome::Acquired(held) = within(store, &key("relu"), Duration::ZERO)
+        {
+            store.quarantine(&key("relu"), &judged, &held).unwrap();
+        }
+    };
+    let deeds = [put, replace, remove, harm, get, set_aside];
+    let (_folder, store, raced, disk) = watched();
+    let mut points = 0;
+    for start in [put, remove, harm] {
+        for (operation, is_put) in [(put, true), (replace, true), (get, false), (set_aside, false)] {
+            for (comes, between) in deeds.into_iter().enumerate() {
+                points += at_every_call(&disk, |at| {
+                    disk.disarm();
+                    put(&store);
+                    start(&store);
+                    let other = store.clone();
+                    disk.interrupt(at, move || between(&other));
+                    operation(&raced);
+                    let is_hit = whole(&store);
+                    // Neither removed nor harmed, what was put by either is there.
+                    let put_by_other = comes < 2 && disk.has_sprung();
+                    assert!(is_hit || !(put_by_other || (is_put && comes != 2 && comes != 3)), "{at}");
+                });
+            }
+        }
+    }
+    println!("somebody came between at {points} points");
+    assert!(names(&store.dir().join("tmp")).is_empty());
+}
+
+/// Whether there is an entry; fails if it is none that somebody put.
+fn whole(store: &TargetStore) -> bool {
+    let Lookup::Hit(entry) = store.get(&key("relu")) else { return false };
+    let writer = entry.member("json").unwrap().iter().rev().nth(1).unwrap() - b'0';
+    Made::new("relu", writer.into()).assert_is(&entry);
+    true
+}

@@ -1,0 +1,391 @@
+//! The faulty disk does what it says: seen with publishers so small that it is plain which of them are broken.
+
+#![expect(clippy::disallowed_methods, reason = "these publishers write files themselves")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are not themselves marked as tests")]
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use opbuild_store::{Call, Op, Permit, Watcher};
+use opbuild_testkit::Folder;
+use opbuild_testkit::fault::{Fault, FaultyDisk};
+use rustix::io::Errno;
+
+const OLD: &[u8] = b"what was there";
+const NEW: &[u8] = b"what is published instead of it";
+
+/// Files below a folder, each access asked for as the store does it.
+struct Files {
+    root: PathBuf,
+    disk: Arc<FaultyDisk>,
+}
+
+impl Files {
+    fn may(&self, op: Op, name: &str, to: Option<&str>, bytes: usize) -> io::Result<(PathBuf, usize)> {
+        let (path, to) = (self.root.join(name), to.map(|to| self.root.join(to)));
+        match self.disk.before(&Call { op, path: &path, to: to.as_deref(), bytes }) {
+            Permit::Go => Ok((path, bytes)),
+            Permit::Fail(error) => Err(error),
+            Permit::Short(bytes) => Ok((path, bytes)),
+        }
+    }
+
+    fn create(&self, name: &str) -> io::Result<File> {
+        let (path, _) = self.may(Op::Create, name, None, 0)?;
+        OpenOptions::new().write(true).create_new(true).open(path)
+    }
+
+    fn open_to_write(&self, name: &str) -> io::Result<File> {
+        let (path, _) = self.may(Op::OpenLock, name, None, 0)?;
+        OpenOptions::new().write(true).create(true).truncate(false).open(path)
+    }
+
+    fn write(&self, mut file: &File, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let (_, so_many) = self.may(Op::Write, name, None, bytes.len())?;
+        file.write_all(&bytes[..so_many])?;
+        if so_many < bytes.len() { Err(Errno::NOSPC.into()) } else { Ok(()) }
+    }
+
+    fn sync(&self, file: &File, name: &str) -> io::Result<()> {
+        self.may(Op::SyncData, name, None, 0)?;
+        file.sync_data()
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let (path, _) = self.may(Op::Rename, from, Some(to), 0)?;
+        fs::rename(path, self.root.join(to))
+    }
+
+    fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        let (path, _) = self.may(Op::Link, from, Some(to), 0)?;
+        fs::hard_link(path, self.root.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let (path, _) = self.may(Op::Remove, name, None, 0)?;
+        fs::remove_file(path)
+    }
+
+    fn create_folder(&self, name: &str) -> io::Result<()> {
+        let (path, _) = self.may(Op::CreateFolder, name, None, 0)?;
+        fs::create_dir(path)
+    }
+
+    fn sync_folder(&self, name: &str) -> io::Result<()> {
+        let (path, _) = self.may(Op::SyncFolder, name, None, 0)?;
+        File::open(path)?.sync_all()
+    }
+}
+
+type Publisher = fn(&Files) -> io::Result<()>;
+
+/// As it is to be done.
+fn publish(files: &Files) -> io::Result<()> {
+    let temp = files.create("tmp/new")?;
+    files.write(&temp, "tmp/new", NEW)?;
+    files.sync(&temp, "tmp/new")?;
+    files.rename("tmp/new", "entries/x")?;
+    files.sync_folder("entries")
+}
+
+/// The bytes may come to the disk long after the name.
+fn publish_without_sync(files: &Files) -> io::Result<()> {
+    let temp = files.create("tmp/new")?;
+    files.write(&temp, "tmp/new", NEW)?;
+    files.rename("tmp/new", "entries/x")?;
+    files.sync_folder("entries")
+}
+
+/// The bytes are safe when the name has been theirs for a while.
+fn publish_before_sync(files: &Files) -> io::Result<()> {
+    let temp = files.create("tmp/new")?;
+    files.write(&temp, "tmp/new", NEW)?;
+    files.rename("tmp/new", "entries/x")?;
+    files.sync(&temp, "tmp/new")?;
+    files.sync_folder("entries")
+}
+
+fn publish_in_place(files: &Files) -> io::Result<()> {
+    let file = files.open_to_write("entries/x")?;
+    files.write(&file, "entries/x", NEW)?;
+    files.sync(&file, "entries/x")
+}
+
+fn publish_by_removing_first(files: &Files) -> io::Result<()> {
+    let temp = files.create("tmp/new")?;
+    files.write(&temp, "tmp/new", NEW)?;
+    files.sync(&temp, "tmp/new")?;
+    files.remove("entries/x")?;
+    files.rename("tmp/new", "entries/x")
+}
+
+fn publish_by_link(files: &Files) -> io::Result<()> {
+    let temp = files.create("tmp/new")?;
+    files.write(&temp, "tmp/new", NEW)?;
+    files.link("tmp/new", "entries/y")?;
+    files.remove("tmp/new")
+}
+
+/// The same name twice; the second stays when the first is undone.
+fn publish_twice(files: &Files) -> io::Result<()> {
+    for (temp, bytes) in [("tmp/first", OLD), ("tmp/second", NEW)] {
+        let file = files.create(temp)?;
+        files.write(&file, temp, bytes)?;
+        files.sync(&file, temp)?;
+        files.rename(temp, "entries/y")?;
+    }
+    Ok(())
+}
+
+fn publish_into_a_new_folder(files: &Files) -> io::Result<()> {
+    files.create_folder("entries/new")?;
+    let file = files.create("entries/new/y")?;
+    files.write(&file, "entries/new/y", NEW)?;
+    files.sync(&file, "entries/new/y")
+}
+
+/// What a publisher is tried on: `entries/x`, which is old, and an empty `tmp`.
+struct Bench {
+    _folder: tempfile::TempDir,
+    files: Files,
+    before: Folder,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().to_owned();
+        fs::create_dir(root.join("tmp")).unwrap();
+        fs::create_dir(root.join("entries")).unwrap();
+        fs::write(root.join("entries/x"), OLD).unwrap();
+        let before = Folder::of(&root).unwrap();
+        Self { files: Files { disk: FaultyDisk::new(&root), root }, before, _folder: folder }
+    }
+
+    fn root(&self) -> &Path {
+        &self.files.root
+    }
+
+    /// The calls of a publisher that nothing happens to.
+    fn calls(&self, publisher: Publisher) -> Vec<Op> {
+        self.before.restore(self.root()).unwrap();
+        self.files.disk.disarm();
+        publisher(&self.files).unwrap();
+        self.files.disk.calls()
+    }
+
+    /// What can be found at `name` when the power fails before the call number `at`, the first being 1.
+    fn after_power_cut(&self, publisher: Publisher, at: usize, name: &str) -> BTreeSet<Found> {
+        self.before.restore(self.root()).unwrap();
+        self.files.disk.arm(at, Fault::Death);
+        let ended = publisher(&self.files);
+        assert_eq!(ended.is_err(), self.files.disk.has_sprung());
+        let dead = Folder::of(self.root()).unwrap();
+        let losses = self.files.disk.losses();
+        losses
+            .iter()
+            .map(|loss| {
+                // All of them new: what is lost must not hang on the files being the same.
+                Folder::default().restore(self.root()).unwrap();
+                dead.restore(self.root()).unwrap();
+                loss.apply().unwrap();
+                Found::at(&self.root().join(name))
+            })
+            .collect()
+    }
+
+    /// The same, whenever the power fails.
+    fn after_any_power_cut(&self, publisher: Publisher, name: &str) -> BTreeSet<Found> {
+        let calls = self.calls(publisher).len();
+        (1..=calls + 1).flat_map(|at| self.after_power_cut(publisher, at, name)).collect()
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Found {
+    Nothing,
+    Old,
+    New,
+    Empty,
+    Half,
+    Garbage,
+}
+
+use Found::{Empty, Garbage, Half, New, Nothing, Old};
+
+impl Found {
+    fn at(path: &Path) -> Self {
+        match fs::read(path).as_deref() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Nothing,
+            Err(error) => panic!("{error}"),
+            Ok(OLD) => Old,
+            Ok(NEW) => New,
+            Ok([]) => Empty,
+            Ok(bytes) if NEW.starts_with(bytes) && bytes.len() == NEW.len() / 2 => Half,
+            Ok(bytes) if bytes.len() == NEW.len() => Garbage,
+            Ok(other) => panic!("{}", other.escape_ascii()),
+        }
+    }
+}
+
+#[test]
+fn a_right_publisher_survives_any_power_cut() {
+    let bench = Bench::new();
+    assert_eq!(bench.after_any_power_cut(publish, "entries/x"), [Old, New].into());
+    let calls = bench.calls(publish);
+    assert_eq!(calls, [Op::Create, Op::Write, Op::SyncData, Op::Rename, Op::SyncFolder]);
+    // Renamed, it may be there or not; once the folder is synced, it is.
+    assert_eq!(bench.after_power_cut(publish, 5, "entries/x"), [Old, New].into());
+    assert_eq!(bench.after_power_cut(publish, 6, "entries/x"), [New].into());
+    // The temp may be there as long as its removal, which is the rename, may not.
+    assert_eq!(bench.after_power_cut(publish, 3, "tmp/new"), [Nothing, Empty, Half, Garbage, New].into());
+    assert_eq!(bench.after_power_cut(publish, 4, "tmp/new"), [Nothing, New].into());
+    assert_eq!(bench.after_power_cut(publish, 6, "tmp/new"), [Nothing].into());
+}
+
+#[test]
+fn a_publisher_that_does_not_sync_is_caught() {
+    let bench = Bench::new();
+    let all = || [Old, New, Empty, Half, Garbage].into();
+    assert_eq!(bench.after_any_power_cut(publish_without_sync, "entries/x"), all());
+    assert_eq!(bench.after_any_power_cut(publish_before_sync, "entries/x"), all());
+    // Even when all else is done.
+    let end = bench.calls(publish_without_sync).len() + 1;
+    assert_eq!(
+        bench.after_power_cut(publish_without_sync, end, "entries/x"),
+        [New, Empty, Half, Garbage].into()
+    );
+    let end = bench.calls(publish_before_sync).len() + 1;
+    assert_eq!(bench.after_power_cut(publish_before_sync, end, "entries/x"), [New].into());
+}
+
+#[test]
+fn a_publisher_that_leaves_a_gap_is_caught() {
+    let bench = Bench::new();
+    let found = bench.after_any_power_cut(publish_by_removing_first, "entries/x");
+    assert_eq!(found, [Nothing, Old, New].into());
+    assert!(bench.after_power_cut(publish_by_removing_first, 5, "entries/x").contains(&Old), "it comes back");
+    // Garbage and half of it are as long as before.
+    let found = bench.after_any_power_cut(publish_in_place, "entries/x");
+    assert!(found.contains(&Empty) && found.contains(&Half), "{found:?}");
+}
+
+#[test]
+fn a_second_name_is_lost_by_itself_and_torn_with_the_first() {
+    let bench = Bench::new();
+    let end = bench.calls(publish_by_link).len() + 1;
+    let found = bench.after_power_cut(publish_by_link, end, "entries/y");
+    assert_eq!(found, [Nothing, New, Empty, Half, Garbage].into());
+    // Its removal undone, the first name is back, with the same bytes.
+    let found = bench.after_power_cut(publish_by_link, end, "tmp/new");
+    assert_eq!(found, [Nothing, New, Empty, Half, Garbage].into());
+}
+
+#[test]
+fn what_came_later_is_not_taken_for_what_came_first() {
+    let bench = Bench::new();
+    let end = bench.calls(publish_twice).len() + 1;
+    assert_eq!(bench.after_power_cut(publish_twice, end, "entries/y"), [Nothing, Old, New].into());
+    assert_eq!(bench.after_power_cut(publish_twice, end, "tmp/first"), [Nothing, Old].into());
+    assert_eq!(bench.after_power_cut(publish_twice, end, "tmp/second"), [Nothing, New].into());
+}
+
+#[test]
+fn a_lost_folder_takes_along_what_is_in_it() {
+    let bench = Bench::new();
+    assert_eq!(bench.after_power_cut(publish_into_a_new_folder, 9, "entries/new/y"), [Nothing, New].into());
+    bench.before.restore(bench.root()).unwrap();
+    bench.files.disk.disarm();
+    publish_into_a_new_folder(&bench.files).unwrap();
+    let everything = Folder::of(bench.root()).unwrap();
+    let mut lost = 0;
+    for loss in bench.files.disk.losses() {
+        everything.restore(bench.root()).unwrap();
+        loss.apply().unwrap();
+        lost += usize::from(!bench.root().join("entries/new").exists());
+    }
+    assert_eq!(lost, 2, "with the file in it lost before, and not");
+}
+
+#[test]
+fn the_dead_do_nothing_more() {
+    let bench = Bench::new();
+    for at in 1..=bench.calls(publish).len() {
+        bench.before.restore(bench.root()).unwrap();
+        bench.files.disk.arm(at, Fault::Death);
+        publish(&bench.files).unwrap_err();
+        let dead = Folder::of(bench.root()).unwrap();
+        assert!(bench.files.remove("entries/x").is_err());
+        assert!(bench.files.create("tmp/more").is_err());
+        assert_eq!(Folder::of(bench.root()).unwrap(), dead);
+        assert_eq!(bench.files.disk.calls().len(), at, "what the dead ask does not count");
+        bench.files.disk.disarm();
+        bench.files.remove("entries/x").unwrap();
+    }
+}
+
+#[test]
+fn each_error_meets_the_call_that_it_is_meant_for() {
+    let bench = Bench::new();
+    for at in 1..=5 {
+        for error in Fault::ERRORS {
+            bench.before.restore(bench.root()).unwrap();
+            bench.files.disk.arm(at, Fault::Error(error));
+            let found = publish(&bench.files).unwrap_err();
+            assert_eq!(Errno::from_io_error(&found), Some(error));
+            assert_eq!(bench.files.disk.calls().len(), at);
+            // Only this one.
+            bench.files.remove("entries/x").unwrap();
+        }
+    }
+}
+
+#[test]
+fn half_of_a_write_arrives() {
+    let bench = Bench::new();
+    for fault in [Fault::Short, Fault::DeathWithin] {
+        bench.before.restore(bench.root()).unwrap();
+        bench.files.disk.arm(2, fault);
+        publish(&bench.files).unwrap_err();
+        assert_eq!(Found::at(&bench.root().join("tmp/new")), Half);
+        assert_eq!(bench.files.remove("tmp/new").is_err(), fault.is_death());
+    }
+    assert!(Fault::all_for(Op::Write).contains(&Fault::DeathWithin));
+    assert!(Fault::all_for(Op::Read).contains(&Fault::Short));
+    assert_eq!(Fault::all_for(Op::Rename).len(), Fault::ERRORS.len() + 1);
+}
+
+#[test]
+fn somebody_else_comes_first() {
+    let bench = Bench::new();
+    let came = Arc::new(AtomicBool::new(false));
+    let (entry, flag) = (bench.root().join("entries/x"), Arc::clone(&came));
+    bench.files.disk.interrupt(4, move || {
+        assert_eq!(Found::at(&entry), Old);
+        fs::remove_file(&entry).unwrap();
+        flag.store(true, Ordering::Relaxed);
+    });
+    publish(&bench.files).unwrap();
+    assert!(came.load(Ordering::Relaxed) && bench.files.disk.has_sprung());
+    assert_eq!(Found::at(&bench.root().join("entries/x")), New);
+}
+
+/// A failed sync is no sync: what it was for may still be lost.
+#[test]
+fn a_sync_that_failed_makes_nothing_safe() {
+    let bench = Bench::new();
+    bench.files.disk.arm(3, Fault::Error(Errno::IO));
+    publish(&bench.files).unwrap_err();
+    assert_eq!(bench.files.disk.losses().len(), 2 * 4, "the new name or not, its bytes in four ways");
+    // What happens elsewhere is not this disk's.
+    let elsewhere = tempfile::tempdir().unwrap();
+    bench.files.disk.disarm();
+    let path = elsewhere.path().join("file");
+    bench.files.disk.before(&Call { op: Op::Create, path: &path, to: None, bytes: 0 });
+    fs::write(&path, "").unwrap();
+    assert_eq!(bench.files.disk.losses().len(), 1);
+}
