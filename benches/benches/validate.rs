@@ -3,7 +3,7 @@
 //!
 //! Budgets: 1.5 times SHA-256 of the object from 64 KiB up, 30 us more than it below. Genuine kernels are measured if
 //! `OPBUILD_CORPUS` names the folder that holds them; made ones of 2 KiB to 4 MiB always are. The table after the rows
-//! of criterion takes turns between both sides, so that a machine that slows down slows both.
+//! of criterion, which ends in a failure if a budget is broken, takes turns between both sides, so that a machine that slows down slows both.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
 #![expect(clippy::print_stdout, reason = "the table is what this is for")]
 
@@ -15,7 +15,7 @@ use opbuild_artifact::{Expectations, KernelMeta};
 use opbuild_benches::{Pair, genuine_pairs};
 use opbuild_digest::Digest;
 use opbuild_testkit::ascend::{Chip, Cores, Kernel};
-use opbuild_validator::validate;
+use opbuild_validator::{expectations_of, validate};
 
 /// From here up, the budget is a ratio.
 const LARGE: usize = 64 << 10;
@@ -41,9 +41,9 @@ fn made_pairs() -> Vec<Pair> {
 }
 
 fn rows(c: &mut Criterion) {
-    let expect = Expectations::ascend("Ascend");
     let mut group = c.benchmark_group("validate");
     for pair in genuine_pairs().unwrap().iter().chain(&made_pairs()) {
+        let expect = expectations_of(Some(&pair.json), &pair.object);
         assert!(validate(&pair.json, &pair.object, &expect).is_valid(), "{}", pair.name);
         let id = |what: &str| BenchmarkId::new(what, format!("{}, {} bytes", pair.name, pair.object.len()));
         group.throughput(Throughput::Bytes(pair.object.len() as u64));
@@ -78,15 +78,17 @@ fn in_turns(pair: &Pair, expect: &Expectations) -> [Duration; 3] {
 }
 
 fn table(_: &mut Criterion) {
-    let expect = Expectations::ascend("Ascend");
+    let mut broken = 0;
     println!(
         "{:>8} {:>11} {:>11} {:>6} {:>11} {:>11}  budget",
         "bytes", "SHA-256", "whole", "ratio", "more", "parse"
     );
     for pair in genuine_pairs().unwrap().iter().chain(&made_pairs()) {
+        let expect = expectations_of(Some(&pair.json), &pair.object);
         let [floor, whole, parse] = in_turns(pair, &expect);
         let (ratio, more) = (whole.as_secs_f64() / floor.as_secs_f64(), whole.saturating_sub(floor));
         let kept = if pair.object.len() >= LARGE { ratio <= 1.5 } else { more <= Duration::from_micros(30) };
+        broken += usize::from(!kept);
         println!(
             "{:>8} {floor:>11.1?} {whole:>11.1?} {ratio:>6.2} {more:>11.1?} {parse:>11.1?}  {:<6} {}",
             pair.object.len(),
@@ -94,6 +96,7 @@ fn table(_: &mut Criterion) {
             pair.name,
         );
     }
+    assert!(broken == 0, "{broken} kernels took more than their budget");
 }
 
 criterion_group!(benches, rows, table);

@@ -83,22 +83,22 @@ pub fn search_path() -> OsString {
 
 /// A kernel's description, its object, and what they are called.
 pub struct Pair {
-    /// The folder that they are in, and the stem of their names.
+    /// The folder that they are in, and the object's name.
     pub name: String,
     /// The `.json`.
     pub json: Vec<u8>,
-    /// The `.o`.
+    /// The `.o` or `.so`.
     pub object: Vec<u8>,
 }
 
-/// The genuine Ascend kernels below the folder that `OPBUILD_CORPUS` names, by size. None, if it names none.
+/// The genuine kernels below the folder that `OPBUILD_CORPUS` names, by size. None, if it names none.
 ///
 /// # Errors
 /// A file there cannot be read.
 pub fn genuine_pairs() -> std::io::Result<Vec<Pair>> {
     let Some(corpus) = std::env::var_os("OPBUILD_CORPUS") else { return Ok(Vec::new()) };
     let mut pairs = Vec::new();
-    for folder in ["cann", "mindspore/wheel270-ascend"] {
+    for folder in ["cann", "mindspore/wheel270-ascend", "mindspore/akg-cpu"] {
         collect(&Path::new(&corpus).join(folder), &mut pairs)?;
     }
     pairs.sort_by_key(|pair| pair.object.len());
@@ -110,7 +110,7 @@ fn collect(folder: &Path, pairs: &mut Vec<Pair>) -> std::io::Result<()> {
         let path = entry?.path();
         if path.is_dir() {
             collect(&path, pairs)?;
-        } else if path.extension().is_some_and(|extension| extension == "o") {
+        } else if path.extension().is_some_and(|extension| extension == "o" || extension == "so") {
             pairs.push(pair(&path)?);
         }
     }
@@ -120,6 +120,6 @@ fn collect(folder: &Path, pairs: &mut Vec<Pair>) -> std::io::Result<()> {
 fn pair(object: &Path) -> std::io::Result<Pair> {
     let last = |path: Option<&std::ffi::OsStr>| path.unwrap_or_default().to_string_lossy().into_owned();
     let folder = last(object.parent().and_then(Path::file_name));
-    let name = format!("{folder}/{}", last(object.file_stem()));
+    let name = format!("{folder}/{}", last(object.file_name()));
     Ok(Pair { name, json: read(&object.with_extension("json"))?, object: read(object)? })
 }

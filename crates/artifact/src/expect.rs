@@ -26,6 +26,25 @@ pub enum Loader {
     Aicpu,
 }
 
+/// How the names of chips begin.
+const CHIPS: [&str; 4] = ["Ascend", "AS31XM1X", "BS9SX2A", "MC61AM21A"];
+
+/// The machine of a host, by what stands behind `cpu-`: the architecture may be followed by a level, such as `-v3`.
+fn machine_of(kind: &str) -> u16 {
+    if kind.starts_with("x86_64") {
+        Expectations::X86_64
+    } else if kind.starts_with("aarch64") || cfg!(target_arch = "aarch64") {
+        Expectations::AARCH64
+    } else {
+        Expectations::X86_64
+    }
+}
+
+/// Whether `name` begins with `start`, in capitals or not.
+fn starts_with(name: &str, start: &str) -> bool {
+    name.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
+}
+
 impl Expectations {
     /// The `e_machine` of AI cores. In no public list of machines.
     pub const ASCEND: u16 = 0x1029;
@@ -40,16 +59,18 @@ impl Expectations {
         Self { target: target.into(), machines, magics, loader: Loader::Host }
     }
 
-    /// What the target called `target` expects: `cpu` and `cpu-...` are this host, `aicpu` the AI CPUs, and names of
-    /// chips such as `Ascend910B1` their AI cores. None for other names.
+    /// What the target called `target` expects: `cpu` and `cpu-native` are this host, `cpu-x86_64` and `cpu-aarch64` any
+    /// such host, `aicpu` the AI CPUs, and names of chips such as `Ascend910B1`, in capitals or not, their AI cores. None
+    /// for other names.
     pub fn named(target: &str) -> Option<Self> {
-        let machine = if cfg!(target_arch = "aarch64") { Self::AARCH64 } else { Self::X86_64 };
-        match target {
-            "aicpu" => Some(Self::aicpu(target)),
-            _ if target == "cpu" || target.starts_with("cpu-") => Some(Self::host(target, machine)),
-            _ if target.starts_with("Ascend") => Some(Self::ascend(target)),
-            _ => None,
+        if target == "aicpu" {
+            return Some(Self::aicpu(target));
         }
+        let host = target.strip_prefix("cpu-").or((target == "cpu").then_some(""));
+        if let Some(kind) = host {
+            return Some(Self::host(target, machine_of(kind)));
+        }
+        CHIPS.iter().any(|chip| starts_with(target, chip)).then(|| Self::ascend(target))
     }
 
     /// Kernels for the AI cores of an Ascend chip.
@@ -113,6 +134,14 @@ mod tests {
         assert_eq!(loader("cpu-native"), Some(Loader::Host));
         assert_eq!(loader("aicpu"), Some(Loader::Aicpu));
         assert_eq!(loader("Ascend910B1"), Some(Loader::Ascend));
+        for chip in ["ascend910b1", "ASCEND310P3", "AS31XM1X", "BS9SX2AA", "mc61am21ab"] {
+            assert_eq!(loader(chip), Some(Loader::Ascend), "{chip}");
+        }
+        assert_eq!((loader("AS31"), loader("cpu_x86_64")), (None, None));
+        let machine = |name| Expectations::named(name).unwrap().machines;
+        assert_eq!((machine("cpu-x86_64"), machine("cpu-x86_64-v3")), (vec![62], vec![62]));
+        assert_eq!((machine("cpu-aarch64"), machine("aicpu")), (vec![183], vec![183]));
+        assert_eq!(machine("cpu"), machine("cpu-native"));
         assert_eq!((loader("cpux"), loader("gpu"), loader("")), (None, None, None));
     }
 

@@ -28,7 +28,7 @@ pub fn fuzz(bytes: &[u8]) {
         Err(MetaError::TooLarge { .. }) => {}
         again => assert_eq!(again.as_ref(), Ok(&meta), "what was read does not come back"),
     }
-    let listed = meta.kernel_list.as_ref().map(Vec::len);
+    let listed = meta.listed().map(<[_]>::len);
     assert_eq!(meta.entry_names().len(), listed.unwrap_or(usize::from(meta.kernel_name.is_some())));
 }
 

@@ -7,11 +7,12 @@
 //!
 //! | field | of another type than expected |
 //! |---|---|
-//! | `binFileName`, `binFileSuffix`, `blockDim`, `kernelName`, `kernelList` with its `kernelName` and `tilingKey`, `magic`, `sha256`, `objSha256` | refused |
-//! | `coreType`, `core_type`, `intercoreSync`, `jsonList`, `opParaSize`, `parameters`, `taskRation`, `workspace` | refused, but for null |
+//! | `binFileName`, `binFileSuffix`, `kernelName`, `magic`, `sha256`, and in `kernelList` each `kernelName` and `tilingKey` | refused |
+//! | `blockDim`, `coreType`, `core_type`, `intercoreSync`, `jsonList`, `kernelList`, `objSha256`, `parameters`, `taskRation`, `workspace` | refused, but for null |
+//! | `opParaSize` | refused, but for null and numbers that are no size, which are kept as they stand |
 //! | all others | kept in [`extra`](KernelMeta::extra) as it stands |
 //!
-//! The first two rows decide which code runs, with which arguments and memory. The others are only carried along: not
+//! The first three rows decide which code runs, with which arguments and memory. The others are only carried along: not
 //! all that twenty releases of CANN wrote was seen, and whoever reads such a field judges it himself.
 //!
 //! ```
@@ -75,14 +76,17 @@ pub struct Member {
     pub bytes: Vec<u8>,
 }
 
-/// Whether `name` may be used as the name of a file: `[A-Za-z0-9_.-]+`, neither `.` nor `..`, at most 200 bytes.
+/// Whether `name` may be used as the name of a file: as [`is_plain_file_name`] says, and at most 200 bytes, which leaves
+/// room for what is put before and behind it.
 ///
 /// Names that were read from a file or the environment pass here before they meet a path.
 pub fn is_safe_file_name(name: &str) -> bool {
-    !name.is_empty()
-        && name.len() <= 200
-        && name != "."
-        && name != ".."
+    name.len() <= 200 && is_plain_file_name(name)
+}
+
+/// Whether `name`, however long, stays in its folder and needs no quotes: `[A-Za-z0-9_.-]+`, neither `.` nor `..`.
+pub fn is_plain_file_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..")
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
 }
 
@@ -96,6 +100,7 @@ mod tests {
             assert!(is_safe_file_name(good), "{good}");
         }
         let long = "a".repeat(201);
+        assert!(is_plain_file_name(&long) && !is_plain_file_name(".."));
         for bad in ["", ".", "..", "a/b", "../x", "a b", "a\0", "a\n", "é", "a\\b", "a:b", &long] {
             assert!(!is_safe_file_name(bad), "{bad}");
         }

@@ -30,6 +30,14 @@ pub(crate) fn describe(found: &mut Found, judged: &Judged) {
         },
         None => {}
     }
+    for (at, facts) in report.others.iter().enumerate() {
+        let kernels: Vec<&str> =
+            facts.kernels.iter().take(DESCRIBED).map(|kernel| kernel.name.as_str()).collect();
+        found.field(
+            format!("further object {}", at + 1),
+            format!("{} bytes, {}", facts.bytes, kernels.join(", ")),
+        );
+    }
     if let Some(agreement) = report.agreement {
         found.field("second parser", agreement);
     }

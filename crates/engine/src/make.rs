@@ -314,14 +314,15 @@ impl<'a> Maker<'a> {
             }
             error
         })?;
-        self.validate(keyed, &artifact)?;
+        let object_digest = self.validate(keyed, &artifact)?;
         let compile_time = Some(began.elapsed());
-        let digests = (Digest::of(&artifact.object), Digest::of(&artifact.json));
+        let digests = (object_digest, Digest::of(&artifact.json));
         Ok(Made { digests, artifact, outcome, reason: Some(missing.reason.clone()), compile_time })
     }
 
-    /// Whether the artifact is a kernel as its `.json` says, and the one that was asked for.
-    fn validate(&self, keyed: &Keyed, artifact: &Artifact) -> Result<(), JobError> {
+    /// Whether the artifact is a kernel as its `.json` says, and the one that was asked for. Gives the digest of its
+    /// object, which validation takes anyway.
+    fn validate(&self, keyed: &Keyed, artifact: &Artifact) -> Result<Digest, JobError> {
         let kernel = || keyed.name.to_string();
         let expectations = self.builder.backend.expectations(&keyed.spec);
         let report = validate(&artifact.json, &artifact.object, &expectations);
@@ -333,9 +334,9 @@ impl<'a> Maker<'a> {
                 .tell(Cause::Doubt, &format!("the kernel `{}` is valid, but odd: {doubt}", kernel()));
         }
         let names = meta.entry_names();
-        match names.iter().find(|name| !name.starts_with(keyed.name.as_str())) {
+        match names.iter().find(|name| !is_of(name, keyed.name.as_str())) {
             Some(other) => Err(JobError::AnotherKernel { kernel: kernel(), found: (*other).to_owned() }),
-            None => Ok(()),
+            None => Ok(report.sha256.unwrap_or_else(|| Digest::of(&artifact.object))),
         }
     }
 
@@ -446,5 +447,25 @@ impl<'a> Maker<'a> {
             }
         }
         report
+    }
+}
+
+/// Whether a kernel goes by the name that was asked for: as it is, or with something behind an underscore.
+fn is_of(kernel: &str, name: &str) -> bool {
+    kernel.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_only_begins_alike_is_another() {
+        for own in ["add_1", "add_1__kernel0", "add_1_0_mix_aic"] {
+            assert!(is_of(own, "add_1"), "{own}");
+        }
+        for other in ["add_12__kernel0", "add_10", "add_", "sub_1", ""] {
+            assert!(!is_of(other, "add_1"), "{other}");
+        }
     }
 }

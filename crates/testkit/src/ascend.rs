@@ -22,8 +22,8 @@ mod zoo;
 
 pub use metadata::{Argument, Metadata, metadata_section};
 pub use pair::Pair;
-pub use shared::{Library, library};
-pub use zoo::{Split, split_mix, zoo};
+pub use shared::{Library, container, library};
+pub use zoo::{Split, fat_binary, split_mix, zoo};
 
 use opbuild_artifact::Magic;
 

@@ -50,8 +50,11 @@ impl Cores {
 }
 
 /// What is claimed of one kernel.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Claim<'a> {
     pub(crate) name: &'a str,
+    /// The object that holds it, in a fat binary.
+    pub(crate) config_key: Option<u64>,
     pub(crate) tiling_key: Option<u64>,
     pub(crate) kernel_type: Option<&'a str>,
     pub(crate) task_ratio: Option<TaskRatio>,
@@ -59,18 +62,16 @@ pub(crate) struct Claim<'a> {
     pub(crate) deterministic: Option<Deterministic>,
 }
 
-/// The kernels that the `.json` names: those in `kernelList`, or `kernelName` where there is no list.
+/// The kernels that the `.json` names: those in `kernelList`, or `kernelName` where nothing is listed.
 pub(crate) fn claims(meta: &KernelMeta) -> Vec<Claim<'_>> {
     let shared = meta.task_ration.as_ref().and_then(ratio);
     let alone = |name| Claim {
         name,
-        tiling_key: None,
-        kernel_type: None,
         task_ratio: shared,
-        cross_core_sync: None,
         deterministic: meta.deterministic.as_ref().and_then(Word::known),
+        ..Claim::default()
     };
-    match &meta.kernel_list {
+    match meta.listed() {
         Some(list) => list.iter().map(|entry| claim(entry, shared)).collect(),
         None => meta.kernel_name.as_deref().map(alone).into_iter().collect(),
     }
@@ -79,6 +80,7 @@ pub(crate) fn claims(meta: &KernelMeta) -> Vec<Claim<'_>> {
 fn claim(entry: &KernelEntry, shared: Option<TaskRatio>) -> Claim<'_> {
     Claim {
         name: &entry.kernel_name,
+        config_key: entry.config_key,
         tiling_key: entry.tiling_key,
         kernel_type: entry.kernel_type.as_deref(),
         task_ratio: entry.task_ration.as_ref().and_then(ratio).or(shared),
@@ -106,14 +108,19 @@ pub(crate) fn is_short_form(meta: &KernelMeta) -> bool {
 ///
 /// Compilers once wrote mixed kernels so, one part for each side. The names are as they stand there, safe or not.
 pub fn parts(meta: &KernelMeta) -> Option<Vec<&str>> {
-    let list = meta.json_list.as_ref().filter(|_| meta.sha256.is_none())?;
+    let list = meta.json_list.as_ref().filter(|list| !list.is_empty() && meta.bin_file_name.is_none())?;
     Some(list.iter().map(|part| part.json_file_name.as_str()).collect())
 }
 
 /// The tiling key that a kernel's name ends with, where it is the common name and a key.
 pub(crate) fn key_in(name: &str, common: Option<&str>) -> Option<u64> {
-    let digits = name.strip_prefix(common?)?.strip_prefix('_')?;
-    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+    digits_in(name, common?)?.parse().ok()
+}
+
+/// The digits that a kernel's name ends with, where it is the common name and digits.
+pub(crate) fn digits_in<'a>(name: &'a str, common: &str) -> Option<&'a str> {
+    let digits = name.strip_prefix(common)?.strip_prefix('_')?;
+    (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(digits)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What a `.json` must say, whatever its object says.
 
-use opbuild_artifact::{Expectations, KernelMeta, Loader, Word, is_safe_file_name};
+use object::elf;
+use opbuild_artifact::{Expectations, Json, KernelMeta, Loader, Word, is_plain_file_name};
 use opbuild_digest::Digest;
 
 use crate::claims::{self, Cores};
@@ -9,35 +10,55 @@ use crate::problem::Problem;
 use crate::report::Findings;
 use crate::shown::shown;
 
-/// Judges the `.json` alone.
-pub(crate) fn judge(meta: &KernelMeta, expect: Option<&Expectations>, findings: &mut Findings) {
+/// The longest name of a file, in bytes.
+const NAME_MAX: usize = 255;
+
+/// Judges the `.json` alone, but for that the object may be a library that holds the kernel.
+pub(crate) fn judge(
+    meta: &KernelMeta,
+    expect: Option<&Expectations>,
+    is_container: bool,
+    findings: &mut Findings,
+) {
     check_repeated(meta, findings);
     check_file_names(meta, findings);
     if claims::parts(meta).is_some() {
         return;
     }
     if let Some(expect) = expect {
-        check_magic(meta, expect, findings);
+        check_magic(meta, expect, is_container, findings);
     }
-    check_kernel_names(meta, findings);
+    check_odd_values(meta, findings);
+    check_listed_twice(meta, findings);
+    // The names are those of what the library holds.
+    if !is_container {
+        check_kernel_names(meta, findings);
+    }
     check_cores(meta, findings);
 }
 
-/// Compares the object's digest with the one in the `.json`. AKG writes two for the two objects of a CPU kernel, and
-/// either may be the one at hand; everybody else reads `sha256` and nothing else.
-pub(crate) fn check_sha256(meta: &KernelMeta, found: Digest, loader: Loader, findings: &mut Findings) {
-    let other = meta.obj_sha256.as_ref().filter(|_| loader == Loader::Host && claims::is_short_form(meta));
-    if other.and_then(|text| text.parse().ok()) == Some(found) {
-        return;
-    }
-    let Some(text) = meta.sha256.as_deref() else {
-        return findings.add(Code::MISSING, || Problem::Missing { field: "sha256" });
+/// Compares the object's digest with the one in the `.json`. AKG writes two for the two objects of a CPU kernel: that of
+/// the shared one, and that of the relocatable one it was linked from. Everybody else reads `sha256` and nothing else.
+pub(crate) fn check_sha256(
+    meta: &KernelMeta,
+    found: Digest,
+    e_type: Option<u16>,
+    loader: Loader,
+    findings: &mut Findings,
+) {
+    let of_two = loader == Loader::Host && claims::is_short_form(meta);
+    let (field, text) = match &meta.obj_sha256 {
+        Some(text) if of_two && e_type == Some(elf::ET_REL.0) => ("objSha256", Some(text)),
+        _ => ("sha256", meta.sha256.as_ref()),
+    };
+    let Some(text) = text else {
+        return findings.add(Code::MISSING, || Problem::Missing { field });
     };
     match text.parse::<Digest>() {
         Ok(expected) if expected == found => {}
-        Ok(expected) => findings.add(Code::SHA256, || Problem::Sha256 { expected, found }),
+        Ok(expected) => findings.add(Code::SHA256, || Problem::Sha256 { field, expected, found }),
         Err(_) => findings.add(Code::FIELD, || Problem::Field {
-            field: "sha256",
+            field,
             expected: "64 lower-case hexadecimal digits",
             found: shown(text.as_bytes()),
         }),
@@ -45,15 +66,17 @@ pub(crate) fn check_sha256(meta: &KernelMeta, found: Digest, loader: Loader, fin
 }
 
 fn check_file_names(meta: &KernelMeta, findings: &mut Findings) {
-    if let Some(name) = meta.bin_file_name.as_deref()
-        && !is_safe_file_name(name)
+    let (name, suffix) = (meta.bin_file_name.as_deref(), meta.bin_file_suffix.as_deref());
+    // An empty name is no name, and leads nowhere.
+    if let Some(name) = name.filter(|name| !name.is_empty())
+        && (!is_plain_file_name(name) || name.len() + suffix.unwrap_or(".o").len() > NAME_MAX)
     {
         let found = shown(name.as_bytes());
         findings.add(Code::UNSAFE_NAME, || Problem::UnsafeName { field: "binFileName", found });
     }
-    match meta.bin_file_suffix.as_deref() {
+    match suffix {
         None | Some(".o" | ".so") => {}
-        Some(other) if !is_safe_file_name(other) => {
+        Some(other) if !other.is_empty() && !is_plain_file_name(other) => {
             let found = shown(other.as_bytes());
             findings.add(Code::UNSAFE_NAME, || Problem::UnsafeName { field: "binFileSuffix", found });
         }
@@ -65,13 +88,15 @@ fn check_file_names(meta: &KernelMeta, findings: &mut Findings) {
     }
 }
 
-fn check_magic(meta: &KernelMeta, expect: &Expectations, findings: &mut Findings) {
+fn check_magic(meta: &KernelMeta, expect: &Expectations, is_container: bool, findings: &mut Findings) {
     match &meta.magic {
         None if expect.loader == Loader::Host && claims::is_short_form(meta) => {
             findings.add(Code::NO_MAGIC, || Problem::NoMagic);
         }
         None => findings.add(Code::MISSING, || Problem::Missing { field: "magic" }),
         Some(Word::Known(magic)) if expect.magics.contains(magic) => {}
+        // It is the magic of the kernel in the library.
+        Some(Word::Known(magic)) if is_container && magic.is_elf() => {}
         Some(Word::Known(found)) => findings.add(Code::MAGIC, || Problem::Magic {
             target: expect.target.clone(),
             expected: expect.magics.clone(),
@@ -86,20 +111,43 @@ fn check_magic(meta: &KernelMeta, expect: &Expectations, findings: &mut Findings
 }
 
 fn check_kernel_names(meta: &KernelMeta, findings: &mut Findings) {
-    let first = match &meta.kernel_list {
-        // An empty list hides `kernelName`, so it is the list that lacks something.
-        Some(list) => list.first().map(|entry| entry.kernel_name.as_str()).ok_or("kernelList[0]"),
-        None => meta.kernel_name.as_deref().ok_or("kernelName"),
-    };
+    let first = meta.entry_names().first().copied();
     match (first, meta.bin_file_name.as_deref()) {
-        (Err(field), _) => findings.add(Code::MISSING, || Problem::Missing { field }),
-        (Ok(kernel), Some(bin)) if !kernel.starts_with(bin) => {
+        (None, _) => findings.add(Code::MISSING, || Problem::Missing { field: "kernelName" }),
+        (Some(kernel), Some(bin)) if !kernel.starts_with(bin) => {
             findings.add(Code::BIN_NAME, || Problem::BinName {
                 bin_file_name: shown(bin.as_bytes()),
                 kernel: shown(kernel.as_bytes()),
             });
         }
-        (Ok(_), _) => {}
+        (Some(_), _) => {}
+    }
+}
+
+/// What stands there, but says nothing.
+fn check_odd_values(meta: &KernelMeta, findings: &mut Findings) {
+    let empty_name = meta.bin_file_name.as_deref() == Some("");
+    let empty_list = meta.kernel_list.is_some() && meta.listed().is_none();
+    let no_size = meta.extra.get("opParaSize").map(Json::text).filter(|text| *text != "null");
+    let odd = [
+        ("binFileName", "the name of a file", empty_name.then_some("an empty text")),
+        ("kernelList", "at least one kernel", empty_list.then_some("[]")),
+        ("opParaSize", "a whole number from 0 to 18446744073709551615", no_size),
+    ];
+    for (field, expected, found) in odd {
+        let Some(found) = found else { continue };
+        let found = shown(found.as_bytes());
+        findings.add(Code::ODD_VALUE, || Problem::OddValue { field, expected, found });
+    }
+}
+
+/// In a fat binary a name may stand once a key.
+fn check_listed_twice(meta: &KernelMeta, findings: &mut Findings) {
+    let list = meta.listed().unwrap_or_default();
+    let mut items: Vec<_> = list.iter().map(|entry| (entry.kernel_name.as_str(), entry.config_key)).collect();
+    items.sort_unstable();
+    for (kernel, _) in items.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]) {
+        findings.add(Code::LISTED_TWICE, || Problem::ListedTwice { kernel: shown(kernel.as_bytes()) });
     }
 }
 

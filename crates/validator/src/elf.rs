@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use object::elf::{self, FileHeader64};
-use object::read::elf::{FileHeader as _, SectionHeader as _, SectionTable, Sym as _};
+use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _, SectionTable, Sym as _};
 use object::{LittleEndian as LE, SectionIndex};
 
 use crate::code::Code;
@@ -108,6 +108,38 @@ impl<'a> Elf<'a> {
         ElfType::from_e_type(self.e_type)
     }
 
+    /// The table of program headers, and what is loaded by them, lie inside the file.
+    pub(crate) fn check_segments(&self, findings: &mut Findings) {
+        let segments = match self.header.program_headers(LE, self.bytes) {
+            Ok(segments) => segments,
+            Err(error) => return malformed(self.bytes, findings, "program headers", error),
+        };
+        for (index, segment) in segments.iter().enumerate() {
+            if segment.p_type(LE) == elf::PT_LOAD && segment.data(LE, self.bytes).is_err() {
+                let problem = "what is loaded is not inside the file";
+                malformed(self.bytes, findings, format_args!("program header {index}"), problem);
+            }
+        }
+    }
+
+    /// The names of all that is defined, whatever it is, as far as they can be read.
+    pub(crate) fn defined_names(&self) -> Vec<&'a [u8]> {
+        let mut names = Vec::new();
+        let mut left = self.bytes.len();
+        let Ok(symbols) = self.sections.symbols(LE, self.bytes, elf::SHT_SYMTAB) else { return names };
+        for symbol in symbols.iter() {
+            let named = !matches!(symbol.st_type(), elf::STT_FILE | elf::STT_SECTION);
+            if !named || symbol.st_shndx(LE) == elf::SHN_UNDEF {
+                continue;
+            }
+            let name = symbols.symbol_name(LE, symbol).unwrap_or_default();
+            let Some(rest) = left.checked_sub(name.len()) else { break };
+            left = rest;
+            names.push(name);
+        }
+        names
+    }
+
     /// Each section's content lies inside the file, whether or not it is read here: the loader will read it.
     fn check_bounds(&self, findings: &mut Findings) -> bool {
         let mut whole = true;
@@ -156,6 +188,8 @@ pub(crate) struct Symbols<'a> {
     /// The kernels, each name once, in the order of the tables.
     pub(crate) kernels: Vec<Kernel<'a>>,
     by_name: HashMap<&'a [u8], usize>,
+    /// Functions that would be kernels, were they not weak.
+    weak: Vec<Kernel<'a>>,
     /// The first name that two different functions have.
     pub(crate) contested: Option<&'a [u8]>,
     /// How many symbols there are, of any kind.
@@ -183,6 +217,16 @@ impl<'a> Symbols<'a> {
     /// The index of a kernel.
     pub(crate) fn find(&self, name: &[u8]) -> Option<usize> {
         self.by_name.get(name).copied()
+    }
+
+    /// Counts weak functions too, each where no other has its name.
+    pub(crate) fn take_weak(&mut self) {
+        for kernel in std::mem::take(&mut self.weak) {
+            if let Entry::Vacant(place) = self.by_name.entry(kernel.name) {
+                place.insert(self.kernels.len());
+                self.kernels.push(kernel);
+            }
+        }
     }
 
     fn read(
@@ -218,6 +262,10 @@ impl<'a> Symbols<'a> {
             }
             let kernel =
                 Kernel { name, section: section.0, value: symbol.st_value(LE), size: symbol.st_size(LE) };
+            if symbol.st_bind() == elf::STB_WEAK {
+                self.weak.push(kernel);
+                continue;
+            }
             match self.by_name.entry(name) {
                 Entry::Vacant(place) => {
                     place.insert(self.kernels.len());
@@ -246,7 +294,7 @@ impl<'a> Symbols<'a> {
 }
 
 fn is_visible(symbol: &Symbol) -> bool {
-    symbol.st_bind() == elf::STB_GLOBAL
+    matches!(symbol.st_bind(), elf::STB_GLOBAL | elf::STB_WEAK)
         && matches!(symbol.st_visibility(), elf::STV_DEFAULT | elf::STV_PROTECTED)
 }
 

@@ -134,6 +134,10 @@ pub enum Architecture {
     M300,
 }
 
+/// The chips of the first generation, whose names are the beginnings of others.
+const FIRST_GENERATION: [&str; 5] =
+    ["Ascend910A", "Ascend910B", "Ascend910ProA", "Ascend910ProB", "Ascend910PremiumA"];
+
 impl Architecture {
     pub(crate) const fn from_flags(machine: Machine, flags: u32) -> Option<Self> {
         match (machine.0, flags >> 16) {
@@ -159,10 +163,13 @@ impl Architecture {
     ///
     /// `Ascend910B` alone is a chip of the first generation; its later namesakes all have a digit behind.
     pub(crate) fn is_of(self, soc: &str) -> Option<bool> {
-        let own = |names: &[&str]| names.iter().any(|name| soc.starts_with(name));
+        let begins = |name: &str| soc.get(..name.len()).is_some_and(|head| head.eq_ignore_ascii_case(name));
+        let own = |names: &[&str]| names.iter().any(|name| begins(name));
         let c220 = own(&["Ascend910B1", "Ascend910B2", "Ascend910B3", "Ascend910B4", "Ascend910_93"]);
-        let (m200, m300) = (own(&["Ascend310P"]), own(&["Ascend310B"]));
-        if !(c220 || m200 || m300) {
+        let (m200, m300) = (own(&["Ascend310P"]), own(&["Ascend310B", "AS31XM1X"]));
+        // Their objects have no flags at all.
+        let first = FIRST_GENERATION.iter().any(|name| soc.eq_ignore_ascii_case(name));
+        if !(c220 || m200 || m300 || first) {
             return None;
         }
         Some(match self {
@@ -200,14 +207,18 @@ mod tests {
             ("Ascend910B1", Some(true)),
             ("Ascend910_9362", Some(true)),
             ("Ascend310P3", Some(false)),
-            ("Ascend910B", None),
-            ("Ascend910A", None),
+            ("ascend910b4-1", Some(true)),
+            ("Ascend910B", Some(false)),
+            ("ASCEND910A", Some(false)),
+            ("Ascend910PremiumA", Some(false)),
+            ("Ascend910", None),
             ("Ascend910_95", None),
             ("Ascend", None),
         ] {
             assert_eq!(vector.is_of(soc), verdict, "{soc}");
         }
         assert_eq!(Architecture::M300.is_of("Ascend310B4"), Some(true));
+        assert_eq!(Architecture::M300.is_of("AS31XM1X"), Some(true));
         assert_eq!(Architecture::M200.is_of("Ascend310B4"), Some(false));
     }
 }

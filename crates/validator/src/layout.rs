@@ -21,8 +21,9 @@ pub(crate) fn judge(
     expect: &Expectations,
     findings: &mut Findings,
 ) {
-    // Of an object for another machine, nobody knows which type is right.
-    if check_machine(elf, facts, expect, findings) {
+    // Of an object for another machine, nobody knows which type and layout are right.
+    let is_own = check_machine(elf, facts, expect, findings);
+    if is_own {
         check_type(elf, expect.loader, findings);
     }
     // The runtime goes by the number in the header, and knows no other place where it may stand.
@@ -31,10 +32,16 @@ pub(crate) fn judge(
         return findings.add(Code::NO_SECTIONS, || Problem::NoSections);
     }
     check_functions(elf, expect.loader, findings);
-    check_ranges(elf, facts, findings);
+    if !is_own {
+        return;
+    }
     if expect.loader == Loader::Ascend && facts.linkage == Linkage::Final {
         check_sections(elf, facts, findings);
         check_kernels(elf, special, findings);
+    }
+    // Dynamic loaders go by program headers, and the Ascend runtime does not look at them.
+    if expect.loader != Loader::Ascend && facts.elf_type == Some(ElfType::Shared) {
+        elf.check_segments(findings);
     }
 }
 
@@ -89,17 +96,26 @@ fn check_functions(elf: &Elf<'_>, loader: Loader, findings: &mut Findings) {
     }
 }
 
-fn check_ranges(elf: &Elf<'_>, facts: &ElfFacts, findings: &mut Findings) {
-    for (kernel, fact) in elf.symbols.kernels.iter().zip(&facts.kernels) {
+/// Whether kernels lie within their sections; `named` says of each whether the `.json` names it.
+pub(crate) fn check_ranges(elf: &Elf<'_>, facts: &ElfFacts, named: &[bool], findings: &mut Findings) {
+    let kernels = elf.symbols.kernels.iter().zip(&facts.kernels).zip(named);
+    for ((kernel, fact), &named) in kernels {
         let Ok(section) = elf.sections.section(object::SectionIndex(kernel.section)) else { continue };
         let section_bytes = section.sh_size(LE);
-        let fits = fact.offset < section_bytes && fact.size <= section_bytes - fact.offset;
-        if !fits {
-            findings.add(Code::KERNEL_RANGE, || Problem::KernelRange {
-                kernel: shown(kernel.name),
-                offset: fact.offset,
-                size: fact.size,
-                section_bytes,
+        // A label at the end of a section, of no length, marks that end.
+        if fact.offset <= section_bytes && fact.size <= section_bytes - fact.offset {
+            continue;
+        }
+        let (kernel, offset, size) = (|| shown(kernel.name), fact.offset, fact.size);
+        if named {
+            findings.add(Code::KERNEL_RANGE, || {
+                let kernel = kernel();
+                Problem::KernelRange { kernel, offset, size, section_bytes }
+            });
+        } else {
+            findings.add(Code::OTHER_RANGE, || {
+                let kernel = kernel();
+                Problem::OtherRange { kernel, offset, size, section_bytes }
             });
         }
     }

@@ -16,8 +16,13 @@
 //!
 //! A *kernel* of an object is a function symbol that is global, visible, named, and defined in an executable section.
 //! `.symtab` and `.dynsym` both count: a stripped shared object has only the latter. This follows the Ascend runtime,
-//! which looks for the same symbols when it is asked for a kernel. The `.json` names it without the suffixes `_mix_aic`
+//! which looks for the same symbols when it is asked for a kernel. Dynamic loaders find weak functions too, and linkers
+//! take them, so elsewhere than in what the Ascend runtime loads, they count where no other has their name. The `.json` names it without the suffixes `_mix_aic`
 //! and `_mix_aiv` of the two sides of a mixed kernel.
+//!
+//! A file may hold kernels in other ways. A fat binary is several objects behind a table of keys, and its `kernelList`
+//! has a `configKey` in each item: every object is judged, and a name may be in any, rather that with its key. A
+//! library for the host with a function `GetKernelBin` gives its kernel to whoever calls that, so it is only noted.
 //!
 //! How sections lie is judged only where it matters: in objects that the Ascend runtime loads as they are. It copies
 //! them as one piece, and neither relocates nor links. A relocatable object that is still to be linked is a
@@ -65,8 +70,10 @@ mod description;
 mod device;
 mod elf;
 mod facts;
+mod fat;
 mod layout;
 mod lints;
+mod objects;
 mod pair;
 mod problem;
 mod report;
@@ -86,8 +93,9 @@ use opbuild_artifact::{Expectations, KernelMeta, Loader};
 use opbuild_digest::Digest;
 
 use crate::elf::Elf;
+use crate::fat::Fat;
+use crate::objects::Objects;
 use crate::report::Findings;
-use crate::sections::Special;
 
 /// The version of the rules. The store records it with each entry, and validates again what older rules let in.
 ///
@@ -97,29 +105,44 @@ pub const RULES_VERSION: u32 = 2;
 /// Judges the kernel `object` and its description `json`, both as they stand in their files.
 pub fn validate(json: &[u8], object: &[u8], expect: &Expectations) -> Report {
     let mut findings = Findings::new();
-    let meta = read_json(json, Some(expect), &mut findings);
+    let meta = read_json(json, &mut findings);
+    // What is found on reading the object comes behind what is found in the `.json`.
+    let mut on_reading = Findings::new();
+    let objects = Objects::read(object, meta.as_ref(), expect, &mut on_reading);
     let sha256 = Digest::of(object);
     if let Some(meta) = &meta {
-        description::check_sha256(meta, sha256, expect.loader, &mut findings);
+        let is_container = objects.is_container(meta, expect.loader);
+        description::judge(meta, Some(expect), is_container, &mut findings);
+        let e_type = objects.list.first().map(|elf| elf.e_type);
+        description::check_sha256(meta, sha256, e_type, expect.loader, &mut findings);
     }
-    let facts = read_object(object, meta.as_ref(), expect, &mut findings);
-    Report { meta, sha256: Some(sha256), object: facts, agreement: None, findings: findings.finish() }
+    findings.absorb(on_reading);
+    let facts = judge_objects(&objects, meta.as_ref(), expect, &mut findings);
+    Report { meta, sha256: Some(sha256), ..report(facts, findings) }
 }
 
 /// Judges as [`validate`] does, and asks a second ELF parser and the vendors' readers too.
 pub fn examine(json: &[u8], object: &[u8], expect: &Expectations) -> Report {
     let mut report = validate(json, object, expect);
     add_lints(&mut report, json, expect.loader);
-    second::ask(&mut report, object);
+    let objects = match &report.meta {
+        Some(meta) if fat::is_fat(meta, object) => {
+            Fat::read(object).map(|fat| fat.objects).unwrap_or_default()
+        }
+        _ => vec![object],
+    };
+    second::ask(&mut report, &objects);
     report
 }
 
 /// Judges a `.json` whose object is not there. Without expectations its magic may be any.
 pub fn examine_json(json: &[u8], expect: Option<&Expectations>) -> Report {
     let mut findings = Findings::new();
-    let meta = read_json(json, expect, &mut findings);
-    let mut report =
-        Report { meta, sha256: None, object: None, agreement: None, findings: findings.finish() };
+    let meta = read_json(json, &mut findings);
+    if let Some(meta) = &meta {
+        description::judge(meta, expect, false, &mut findings);
+    }
+    let mut report = Report { meta, ..report(Vec::new(), findings) };
     let short = report.meta.as_ref().is_some_and(claims::is_short_form);
     let guessed = if short { Loader::Host } else { Loader::Ascend };
     add_lints(&mut report, json, expect.map_or(guessed, |expect| expect.loader));
@@ -134,20 +157,26 @@ pub fn examine_object(object: &[u8]) -> Report {
 /// Judges an object without its `.json`.
 pub fn examine_object_for(object: &[u8], expect: &Expectations) -> Report {
     let mut findings = Findings::new();
-    let facts = read_object(object, None, expect, &mut findings);
-    let sha256 = Some(Digest::of(object));
-    let mut report =
-        Report { meta: None, sha256, object: facts, agreement: None, findings: findings.finish() };
-    second::ask(&mut report, object);
+    let objects = Objects::read(object, None, expect, &mut findings);
+    let facts = judge_objects(&objects, None, expect, &mut findings);
+    let mut report = Report { sha256: Some(Digest::of(object)), ..report(facts, findings) };
+    second::ask(&mut report, &[object]);
     report
 }
 
 /// What may be expected of a kernel of unknown origin: it is for the machine that its object says, and where that may
-/// be two things, for the one that its `.json` says.
+/// be two things, for the one that its `.json` says. Of a fat binary, the first object tells.
 pub fn expectations_of(json: Option<&[u8]>, object: &[u8]) -> Expectations {
-    let machine = Elf::read_header(object, &mut Findings::new()).map(|elf| elf.machine.0);
-    let magic = || KernelMeta::parse(json?).ok().as_ref().and_then(claims::magic);
-    let known = machine.and_then(|machine| Expectations::for_machine(machine, magic()));
+    let meta = json.and_then(|json| KernelMeta::parse(json).ok());
+    let first = match &meta {
+        Some(meta) if fat::is_fat(meta, object) => {
+            Fat::read(object).ok().and_then(|fat| fat.objects.first().copied()).unwrap_or(object)
+        }
+        _ => object,
+    };
+    let machine = Elf::read_header(first, &mut Findings::new()).map(|elf| elf.machine.0);
+    let magic = meta.as_ref().and_then(claims::magic);
+    let known = machine.and_then(|machine| Expectations::for_machine(machine, magic));
     known.unwrap_or_else(Expectations::any)
 }
 
@@ -176,12 +205,9 @@ pub fn fuzz(bytes: &[u8]) {
     }
 }
 
-fn read_json(json: &[u8], expect: Option<&Expectations>, findings: &mut Findings) -> Option<KernelMeta> {
+fn read_json(json: &[u8], findings: &mut Findings) -> Option<KernelMeta> {
     match KernelMeta::parse(json) {
-        Ok(meta) => {
-            description::judge(&meta, expect, findings);
-            Some(meta)
-        }
+        Ok(meta) => Some(meta),
         Err(error) => {
             let problem = Problem::from(error);
             findings.add(problem.code(), || problem);
@@ -190,20 +216,35 @@ fn read_json(json: &[u8], expect: Option<&Expectations>, findings: &mut Findings
     }
 }
 
-fn read_object(
-    object: &[u8],
+/// Judges what was read of a file, each object alone and all with the `.json`.
+fn judge_objects(
+    objects: &Objects<'_>,
     meta: Option<&KernelMeta>,
     expect: &Expectations,
     findings: &mut Findings,
-) -> Option<ElfFacts> {
-    let elf = Elf::read(object, findings)?;
-    let special = Special::find(&elf, findings);
-    let facts = sections::facts(&elf, &special, findings);
-    layout::judge(&elf, &facts, &special, expect, findings);
-    if let Some(meta) = meta {
-        pair::judge(meta, &elf, &facts, expect, findings);
+) -> Vec<ElfFacts> {
+    let facts = objects.judge(expect, findings);
+    let named = match meta {
+        Some(meta) => pair::judge(meta, objects, &facts, expect, findings),
+        None => pair::none_named(&facts),
+    };
+    for ((elf, facts), named) in objects.list.iter().zip(&facts).zip(&named) {
+        layout::check_ranges(elf, facts, named, findings);
     }
-    Some(facts)
+    facts
+}
+
+/// A report of what objects say and what was found, and nothing else yet.
+fn report(facts: Vec<ElfFacts>, findings: Findings) -> Report {
+    let mut facts = facts.into_iter();
+    Report {
+        meta: None,
+        sha256: None,
+        object: facts.next(),
+        others: facts.collect(),
+        agreement: None,
+        findings: findings.finish(),
+    }
 }
 
 /// What the vendors' own readers would make of the `.json`. If it is torn, that is all there is to say; and masters are

@@ -1,12 +1,14 @@
 //! Whether the object is the kernel that its `.json` describes.
 
+use std::collections::HashSet;
+
 use opbuild_artifact::{Deterministic, Expectations, KernelMeta, Loader, Magic, Word};
 
 use crate::claims::{self, Claim, Cores};
 use crate::code::Code;
 use crate::device::DeviceMeta;
-use crate::elf::Elf;
-use crate::facts::{Architecture, ElfFacts};
+use crate::facts::{Architecture, ElfFacts, Linkage};
+use crate::objects::{GETTER, Objects, Place};
 use crate::problem::Problem;
 use crate::report::Findings;
 use crate::shown::shown;
@@ -20,73 +22,163 @@ const NAMED: usize = 5;
 /// What the second byte of an entry of the metadata holds if there is a tiling key.
 const HAS_KEY: u8 = 0x80;
 
+/// Which kernels of an object the `.json` names; one such list an object.
+pub(crate) type Named = Vec<Vec<bool>>;
+
+/// What is compared: what the `.json` says with what the objects say.
+struct Pair<'a> {
+    meta: &'a KernelMeta,
+    objects: &'a Objects<'a>,
+    facts: &'a [ElfFacts],
+    loader: Loader,
+    named: Named,
+    /// Names of all that is defined in parts, once somebody asks.
+    defined: Option<HashSet<&'a [u8]>>,
+}
+
+/// No kernel is named.
+pub(crate) fn none_named(facts: &[ElfFacts]) -> Named {
+    facts.iter().map(|facts| vec![false; facts.kernels.len()]).collect()
+}
+
 /// Looks for the kernels that the `.json` names, and compares what both say of them.
 pub(crate) fn judge(
     meta: &KernelMeta,
-    elf: &Elf<'_>,
-    facts: &ElfFacts,
+    objects: &Objects<'_>,
+    facts: &[ElfFacts],
     expect: &Expectations,
     findings: &mut Findings,
-) {
+) -> Named {
+    let loader = expect.loader;
+    let mut pair = Pair { meta, objects, facts, loader, named: none_named(facts), defined: None };
+    if objects.list.is_empty() {
+        return pair.named;
+    }
+    if objects.is_container(meta, loader) {
+        findings.add(Code::CONTAINER, || Problem::Container);
+        pair.take(&Claim { name: GETTER, ..Claim::default() }, findings);
+        return pair.named;
+    }
     let claims = claims::claims(meta);
-    let mut listed = vec![false; facts.kernels.len()];
-    let mut symbol = String::new();
     for claim in &claims {
-        let mut found = false;
-        for at in find(elf, claim.name, expect.loader, &mut symbol).into_iter().flatten() {
-            (found, listed[at]) = (true, true);
-            if let Some(device) = &facts.kernels[at].meta {
-                compare(meta, claim, elf.symbols.kernels[at].name, device, findings);
-            }
-        }
+        let found = pair.take(claim, findings) || pair.take_by_key(claim, findings);
         // Of an object that cannot be read to its end, nobody knows what it defines.
-        if !found && !elf.torn {
-            findings.add(Code::KERNEL, || missing(meta, claim.name, elf));
+        if !found && !objects.torn() {
+            pair.tell_missing(claim.name, findings);
         }
         check_key_in_name(meta, claim, findings);
     }
-    if expect.loader == Loader::Ascend {
-        tell_unlisted(&claims, &listed, elf, findings);
-        check_architecture(meta, facts, findings);
+    if loader == Loader::Ascend {
+        pair.tell_unlisted(claims.len(), findings);
+        facts.iter().for_each(|facts| check_architecture(meta, facts, findings));
     }
+    pair.named
 }
 
-/// The kernels that go by a name: as it is, and with the suffixes of both sides.
-fn find(elf: &Elf<'_>, name: &str, loader: Loader, symbol: &mut String) -> [Option<usize>; 3] {
-    // Without a name there is no kernel, even if a symbol is called `_mix_aic`.
-    if name.is_empty() {
-        return [None; 3];
+impl<'a> Pair<'a> {
+    /// Looks for a kernel, as it is and with the suffixes of both sides; whether there is any.
+    fn take(&mut self, claim: &Claim<'_>, findings: &mut Findings) -> bool {
+        let mut found = false;
+        // Without a name there is no kernel, even if a symbol is called `_mix_aic`.
+        let sides = ["", MIX_SUFFIXES[0], MIX_SUFFIXES[1]].into_iter().filter(|_| !claim.name.is_empty());
+        let mut symbol = String::with_capacity(claim.name.len() + MIX_SUFFIXES[0].len());
+        for side in sides {
+            symbol.clear();
+            symbol.push_str(claim.name);
+            symbol.push_str(side);
+            let passed_over = self.loader == Loader::Ascend && symbol.len() >= NAME_BYTES;
+            if let Some(place) = self.objects.find(symbol.as_bytes(), claim.config_key)
+                && !passed_over
+            {
+                found = true;
+                self.take_at(place, claim, findings);
+            }
+        }
+        found
     }
-    ["", MIX_SUFFIXES[0], MIX_SUFFIXES[1]].map(|suffix| {
-        symbol.clear();
-        symbol.push_str(name);
-        symbol.push_str(suffix);
-        let passed_over = loader == Loader::Ascend && symbol.len() >= NAME_BYTES;
-        elf.symbols.find(symbol.as_bytes()).filter(|_| !passed_over)
-    })
-}
 
-fn missing(meta: &KernelMeta, name: &str, elf: &Elf<'_>) -> Problem {
-    let kernels = &elf.symbols.kernels;
-    Problem::Kernel {
-        field: if meta.kernel_list.is_some() { "kernelList" } else { "kernelName" },
-        expected: shown(name.as_bytes()),
-        kernels: kernels.len(),
-        found: kernels.iter().take(NAMED).map(|kernel| shown(kernel.name)).collect(),
+    fn take_at(&mut self, place: Place, claim: &Claim<'_>, findings: &mut Findings) {
+        let Place { object, kernel } = place;
+        self.named[object][kernel] = true;
+        if let Some(device) = &self.facts[object].kernels[kernel].meta {
+            compare(
+                self.meta,
+                claim,
+                self.objects.list[object].symbols.kernels[kernel].name,
+                device,
+                findings,
+            );
+        }
     }
-}
 
-fn tell_unlisted(claims: &[Claim<'_>], listed: &[bool], elf: &Elf<'_>, findings: &mut Findings) {
-    let others = || elf.symbols.kernels.iter().zip(listed).filter(|(_, listed)| !**listed);
-    let count = others().count();
-    // If none is listed, that is told for each name.
-    if count > 0 && count < listed.len() {
-        findings.add(Code::UNLISTED, || Problem::Unlisted {
-            named: claims.len(),
-            others: count,
-            found: others().take(NAMED).map(|(kernel, _)| shown(kernel.name)).collect(),
+    /// Where nothing is listed, `kernelName` may stand for kernels with a tiling key behind it.
+    fn take_by_key(&mut self, claim: &Claim<'_>, findings: &mut Findings) -> bool {
+        if self.loader != Loader::Ascend || self.meta.listed().is_some() || claim.name.is_empty() {
+            return false;
+        }
+        let objects = self.objects;
+        let mut found = Vec::new();
+        let mut kernels = 0;
+        for (place, symbol) in objects.kernels() {
+            let Some(name) = std::str::from_utf8(symbol).ok().map(without_side) else { continue };
+            let Some(digits) = claims::digits_in(name, claim.name) else { continue };
+            kernels += 1;
+            if found.len() < NAMED {
+                found.push(shown(symbol));
+            }
+            self.take_at(place, &Claim { tiling_key: digits.parse().ok(), ..*claim }, findings);
+        }
+        if kernels > 0 {
+            let kernel = shown(claim.name.as_bytes());
+            findings.add(Code::BY_KEY, || Problem::ByKey { kernel, kernels, found });
+        }
+        kernels > 0
+    }
+
+    fn tell_missing(&mut self, name: &str, findings: &mut Findings) {
+        let field = if self.meta.listed().is_some() { "kernelList" } else { "kernelName" };
+        if self.is_defined(name) {
+            let kernel = shown(name.as_bytes());
+            return findings.add(Code::NOT_VISIBLE, || Problem::NotVisible { field, kernel });
+        }
+        findings.add(Code::KERNEL, || Problem::Kernel {
+            field,
+            expected: shown(name.as_bytes()),
+            kernels: self.objects.kernels().count(),
+            found: self.objects.kernels().take(NAMED).map(|(_, symbol)| shown(symbol)).collect(),
         });
     }
+
+    /// Whether a part defines something of that name, which its linker may make visible.
+    fn is_defined(&mut self, name: &str) -> bool {
+        let (objects, facts, loader) = (self.objects, self.facts, self.loader);
+        let defined = self.defined.get_or_insert_with(|| {
+            let parts = objects.list.iter().zip(facts).filter(|(_, facts)| facts.linkage == Linkage::Part);
+            let parts = parts.filter(|_| loader == Loader::Ascend);
+            parts.flat_map(|(elf, _)| elf.defined_names()).collect()
+        });
+        let sides = ["", MIX_SUFFIXES[0], MIX_SUFFIXES[1]];
+        sides.into_iter().any(|side| defined.contains(format!("{name}{side}").as_bytes()))
+    }
+
+    fn tell_unlisted(&self, claims: usize, findings: &mut Findings) {
+        let named = |place: Place| self.named[place.object][place.kernel];
+        let others = || self.objects.kernels().filter(|(place, _)| !named(*place));
+        let (count, all) = (others().count(), self.objects.kernels().count());
+        // If none is listed, that is told for each name.
+        if count > 0 && count < all {
+            findings.add(Code::UNLISTED, || Problem::Unlisted {
+                named: claims,
+                others: count,
+                found: others().take(NAMED).map(|(_, symbol)| shown(symbol)).collect(),
+            });
+        }
+    }
+}
+
+/// A symbol without the suffix of its side.
+fn without_side(symbol: &str) -> &str {
+    MIX_SUFFIXES.iter().find_map(|suffix| symbol.strip_suffix(suffix)).unwrap_or(symbol)
 }
 
 /// What the `.json` and the metadata say of one kernel.

@@ -1,13 +1,14 @@
 //! What can be wrong with a kernel, or noteworthy.
 
+mod code;
+
 use opbuild_artifact::{Deterministic, Lint, Magic, MetaError};
 use opbuild_digest::Digest;
 use thiserror::Error;
 
-use crate::code::Code;
 use crate::device::{KernelType, TaskRatio};
 use crate::facts::{Architecture, ElfType, Machine};
-use crate::shown::{Bytes, Defined, list};
+use crate::shown::{Bytes, Count, Names, list};
 
 /// What was found, with what was expected. Text from files is cut short, and holds nothing that a terminal obeys.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -38,10 +39,26 @@ pub enum Problem {
         /// The field, such as `kernelList[0].tilingKey`.
         place: String,
     },
+    /// A field holds what says nothing.
+    #[error("field `{field}`: expected {expected}, found {found}; it was passed over")]
+    OddValue {
+        /// The field.
+        field: &'static str,
+        /// What may stand there.
+        expected: &'static str,
+        /// What stands there.
+        found: String,
+    },
+    /// Two items of `kernelList` have one name.
+    #[error("field `kernelList`: expected each kernel once, found `{kernel}` again")]
+    ListedTwice {
+        /// The kernel.
+        kernel: String,
+    },
     /// A name in the `.json` would leave its folder, or hide in it.
     #[error(
-        "field `{field}`: expected a file name of at most 200 characters out of letters, digits, `_`, `.` and `-`, \
-         found `{found}`"
+        "field `{field}`: expected a file name out of letters, digits, `_`, `.` and `-`, with its suffix of at most 255 \
+         characters, found `{found}`"
     )]
     UnsafeName {
         /// The field.
@@ -50,8 +67,10 @@ pub enum Problem {
         found: String,
     },
     /// The object is not the one that the `.json` describes.
-    #[error("field `sha256`: the `.json` says {expected}, the object has {found}")]
+    #[error("field `{field}`: the `.json` says {expected}, the object has {found}")]
     Sha256 {
+        /// The field: `sha256`, or `objSha256` for the relocatable object of AKG.
+        field: &'static str,
         /// The digest in the `.json`.
         expected: Digest,
         /// The object's digest.
@@ -252,6 +271,20 @@ pub enum Problem {
         /// The section's length.
         section_bytes: u64,
     },
+    /// A function that nobody names reaches out of its section.
+    #[error(
+        "function `{kernel}`: expected within the {section_bytes} bytes of its section, found {size} bytes at {offset:#x}"
+    )]
+    OtherRange {
+        /// The function.
+        kernel: String,
+        /// Where it begins, from the section's beginning.
+        offset: u64,
+        /// Its length.
+        size: u64,
+        /// The section's length.
+        section_bytes: u64,
+    },
     /// A kernel begins at an odd place.
     #[error("kernel `{kernel}`: expected at a multiple of 4, found at {offset:#x}")]
     KernelAlign {
@@ -276,8 +309,9 @@ pub enum Problem {
     },
     /// The object does not define a kernel that the `.json` names.
     #[error(
-        "field `{field}`: the object does not define the kernel `{expected}`, nor that with `_mix_aic` or `_mix_aiv`; {}",
-        Defined(*.kernels, .found)
+        "field `{field}`: the object does not define the kernel `{expected}`, nor that with `_mix_aic` or `_mix_aiv`; \
+         it defines {}",
+        Names(*.kernels, .found)
     )]
     Kernel {
         /// The field: `kernelName`, or `kernelList` if there is one.
@@ -296,7 +330,7 @@ pub enum Problem {
         functions: usize,
     },
     /// The object has kernels besides those that are named.
-    #[error("the `.json` names {named} kernels; {}", Defined(*.others, .found))]
+    #[error("the `.json` names {}; besides, the object defines {}", Count(*.named), Names(*.others, .found))]
     Unlisted {
         /// How many the `.json` names.
         named: usize,
@@ -304,6 +338,29 @@ pub enum Problem {
         others: usize,
         /// Their names, at most five.
         found: Vec<String>,
+    },
+    /// There are kernels by tiling key, and no list of them.
+    #[error("field `kernelList`: expected a list of `{kernel}` by tiling key; the object defines {}", Names(*.kernels, .found))]
+    ByKey {
+        /// `kernelName`.
+        kernel: String,
+        /// How many kernels there are.
+        kernels: usize,
+        /// Their names, at most five.
+        found: Vec<String>,
+    },
+    /// The object is a library for the host.
+    #[error("the object is a library with `GetKernelBin`; what that function gives was not checked")]
+    Container,
+    /// The name of a kernel is the name of something else.
+    #[error(
+        "field `{field}`: expected `{kernel}` as a function that is global or weak, and visible; it is another symbol"
+    )]
+    NotVisible {
+        /// The field: `kernelName`, or `kernelList` if there is one.
+        field: &'static str,
+        /// The name that stands there.
+        kernel: String,
     },
     /// Metadata that cannot be read.
     #[error("section `{section}`: {problem}")]
@@ -432,93 +489,5 @@ pub enum Problem {
     MindsporeLint(Lint),
 }
 
-impl Problem {
-    /// The problem's code.
-    pub const fn code(&self) -> Code {
-        match self {
-            Self::Json(MetaError::Json { .. } | MetaError::TooLarge { .. }) => Code::JSON,
-            Self::Json(_) | Self::Field { .. } => Code::FIELD,
-            Self::Missing { .. } => Code::MISSING,
-            Self::Repeated { .. } => Code::REPEATED,
-            Self::UnsafeName { .. } => Code::UNSAFE_NAME,
-            Self::Sha256 { .. } => Code::SHA256,
-            Self::Magic { .. } => Code::MAGIC,
-            Self::NoMagic => Code::NO_MAGIC,
-            Self::MagicMisfit { .. } => Code::MAGIC_MISFIT,
-            Self::CoreTypes { .. } => Code::CORE_TYPES,
-            Self::BinName { .. } => Code::BIN_NAME,
-            Self::FileName { .. } => Code::FILE_NAME,
-            Self::NoObject { .. } => Code::NO_OBJECT,
-            Self::Alone => Code::ALONE,
-            Self::Part { .. } => Code::PART,
-            Self::NotElf { .. } => Code::NOT_ELF,
-            Self::Class { .. } => Code::CLASS,
-            Self::Endianness { .. } => Code::ENDIANNESS,
-            Self::Machine { .. } => Code::MACHINE,
-            Self::Type { .. } => Code::TYPE,
-            Self::UnusualType { .. } => Code::UNUSUAL_TYPE,
-            Self::Malformed { .. } => Code::MALFORMED,
-            Self::NoSections => Code::NO_SECTIONS,
-            Self::NoFunction { .. } => Code::NO_FUNCTION,
-            Self::Link { .. } => Code::LINK,
-            Self::EntrySize { .. } => Code::ENTRY_SIZE,
-            Self::TextPlace { .. } => Code::TEXT_PLACE,
-            Self::Gap { .. } => Code::GAP,
-            Self::LoadedNobits { .. } => Code::LOADED_NOBITS,
-            Self::Undefined { .. } => Code::UNDEFINED,
-            Self::Dynamic { .. } => Code::DYNAMIC,
-            Self::KernelRange { .. } => Code::KERNEL_RANGE,
-            Self::KernelAlign { .. } => Code::KERNEL_ALIGN,
-            Self::KernelSection { .. } => Code::KERNEL_SECTION,
-            Self::Contested { .. } => Code::CONTESTED,
-            Self::Kernel { .. } => Code::KERNEL,
-            Self::NoKernel { .. } => Code::NO_KERNEL,
-            Self::Unlisted { .. } => Code::UNLISTED,
-            Self::Metadata { .. } => Code::METADATA,
-            Self::StrayMetadata { .. } => Code::STRAY_METADATA,
-            Self::NoMetadata { .. } => Code::NO_METADATA,
-            Self::StackRecord { .. } => Code::STACK_RECORD,
-            Self::ArgumentRecord { .. } => Code::ARGUMENT_RECORD,
-            Self::KernelType { .. } => Code::KERNEL_TYPE,
-            Self::TaskRatio { .. } => Code::TASK_RATIO,
-            Self::TilingKey { .. } => Code::TILING_KEY,
-            Self::CrossCoreSync { .. } => Code::CROSS_CORE_SYNC,
-            Self::Deterministic { .. } => Code::DETERMINISTIC,
-            Self::Architecture { .. } => Code::ARCHITECTURE,
-            Self::Disagree { .. } => Code::DISAGREE,
-            Self::SecondParser { .. } => Code::SECOND_PARSER,
-            Self::FeRefuses(_) => Code::FE_REFUSES,
-            Self::FeLint(_) => Code::FE_LINT,
-            Self::MindsporeLint(_) => Code::MINDSPORE_LINT,
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn kernel(kernels: usize, found: &[&str]) -> String {
-        let found = found.iter().map(|&name| name.to_owned()).collect();
-        Problem::Kernel { field: "kernelName", expected: "a".into(), kernels, found }.to_string()
-    }
-
-    #[test]
-    fn messages_say_what_and_where() {
-        assert!(kernel(0, &[]).ends_with("; it defines no kernel"));
-        assert!(kernel(1, &["b"]).ends_with("it defines 1 kernel: `b`"));
-        assert!(kernel(6, &["b", "c"]).ends_with("it defines 6 kernels: `b`, `c`, ..."));
-
-        let machine = Problem::Machine {
-            target: "Ascend910B1".into(),
-            expected: vec![Machine(0x1029)],
-            found: Machine(62),
-        };
-        assert_eq!(
-            machine.to_string(),
-            "`e_machine` of the object: Ascend910B1 expects 0x1029 Ascend (EM_HIIPU), found 0x3e x86-64"
-        );
-        assert!(Problem::NotElf { found: vec![] }.to_string().ends_with("found an empty file"));
-        assert!(Problem::NotElf { found: b"#!/b".to_vec() }.to_string().ends_with("found 23 21 2f 62"));
-    }
-}
+mod tests;

@@ -6,8 +6,9 @@ use std::fmt;
 use opbuild_artifact::KernelMeta;
 use opbuild_digest::Digest;
 
+use crate::claims::is_short_form;
 use crate::code::{Code, RULES, Rule, Severity};
-use crate::facts::ElfFacts;
+use crate::facts::{ElfFacts, ElfType};
 use crate::problem::Problem;
 use crate::second::Agreement;
 use crate::shown::shown;
@@ -20,8 +21,10 @@ pub struct Report {
     pub meta: Option<KernelMeta>,
     /// The SHA-256 of the object, if there is one.
     pub sha256: Option<Digest>,
-    /// The object, as far as it can be read.
+    /// The object, as far as it can be read; the first, if there are several.
     pub object: Option<ElfFacts>,
+    /// Of a fat binary, the other objects.
+    pub others: Vec<ElfFacts>,
     /// In what two ELF parsers agree, if both were asked and do.
     pub agreement: Option<Agreement>,
     /// What was found, the gravest first.
@@ -55,8 +58,15 @@ impl Report {
         self.findings.sort_by_key(|finding| Reverse(finding.severity()));
     }
 
-    /// Compares the object's own file name with the one in the `.json`. A difference is a note.
+    /// Compares the object's own file name with the one in the `.json`, of which a difference is a note; and in AKG's short
+    /// form, which has none, with what the object is: a `.so` that is no shared object cannot be loaded.
     pub fn compare_file_name(&mut self, name: &str) {
+        let is_relocatable =
+            self.object.as_ref().is_some_and(|object| object.elf_type == Some(ElfType::Relocatable));
+        if name.ends_with(".so") && is_relocatable && self.meta.as_ref().is_some_and(is_short_form) {
+            let expected = "3 (shared object), which a file that ends in `.so` is";
+            self.add(Problem::Type { expected, found: 1 });
+        }
         let Some(stem) = self.meta.as_ref().and_then(|meta| meta.bin_file_name.as_deref()) else { return };
         let suffix = self.meta.as_ref().and_then(|meta| meta.bin_file_suffix.as_deref()).unwrap_or(".o");
         let expected = format!("{stem}{suffix}");
@@ -140,6 +150,12 @@ impl Findings {
             debug_assert_eq!(problem.code(), code);
             self.list.push(Finding { problem, more: 0 });
         }
+    }
+
+    /// Adds what was found elsewhere, behind what is here. Both must not have findings of one code.
+    pub(crate) fn absorb(&mut self, others: Self) {
+        self.list.extend(others.list);
+        self.counts.iter_mut().zip(others.counts).for_each(|(count, other)| *count += other);
     }
 
     /// The findings, the gravest first, else as they were found.

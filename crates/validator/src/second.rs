@@ -20,7 +20,8 @@ use crate::shown::shown;
 /// The bits of `st_other` that are the visibility. goblin's own accessor takes a third one, which belongs to the machine.
 const VISIBILITY: u8 = 0b11;
 
-/// In what two independent ELF parsers, `object` and `goblin`, agree.
+/// In what two independent ELF parsers, `object` and `goblin`, agree. Of a fat binary: machine and type of the first
+/// object, and the sections and kernels of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Agreement {
@@ -43,18 +44,27 @@ impl fmt::Display for Agreement {
 
 /// Reads `object` with both parsers, compares class, machine, type, sections and kernels, and adds the outcome to the
 /// report. An object that the first cannot read to its end is not shown to the second: nothing here depends on goblin's
-/// own checks of bounds. Nor is one without sections, of which both have nothing to say.
-pub(crate) fn ask(report: &mut Report, object: &[u8]) {
-    let worth = |ours: &Elf<'_>| !ours.torn && !ours.sections.is_empty();
-    let Some(ours) = Elf::read(object, &mut Findings::new()).filter(worth) else { return };
-    let outcome = match Theirs::read(object) {
-        Ok(theirs) => compare(&ours, &theirs),
-        Err(error) => Err(Problem::SecondParser { problem: shown(error.to_string().as_bytes()) }),
-    };
-    match outcome {
-        Ok(agreement) => report.agreement = Some(agreement),
-        Err(problem) => report.add(problem),
+/// own checks of bounds. Nor is one without sections, of which both have nothing to say. Of the objects of a fat binary,
+/// none may be left out, and the first disagreement is told.
+pub(crate) fn ask(report: &mut Report, objects: &[&[u8]]) {
+    let mut agreement: Option<Agreement> = None;
+    for object in objects {
+        let worth = |ours: &Elf<'_>| !ours.torn && !ours.sections.is_empty();
+        let Some(ours) = Elf::read(object, &mut Findings::new()).filter(worth) else { return };
+        let outcome = match Theirs::read(object) {
+            Ok(theirs) => compare(&ours, &theirs),
+            Err(error) => Err(Problem::SecondParser { problem: shown(error.to_string().as_bytes()) }),
+        };
+        match (outcome, &mut agreement) {
+            (Ok(one), Some(all)) => {
+                all.sections += one.sections;
+                all.kernels += one.kernels;
+            }
+            (Ok(one), None) => agreement = Some(one),
+            (Err(problem), _) => return report.add(problem),
+        }
     }
+    report.agreement = agreement;
 }
 
 fn compare(ours: &Elf<'_>, theirs: &Theirs<'_>) -> Result<Agreement, Problem> {

@@ -134,7 +134,7 @@ impl crate::elf::Kernel<'_> {
 
 /// A relocatable object is a part if something is left to be done with it. Those of the first generation of chips are
 /// loaded as they are.
-fn linkage(elf: &Elf<'_>) -> Linkage {
+pub(crate) fn linkage(elf: &Elf<'_>) -> Linkage {
     let is_left = |section: &elf::SectionHeader64<LE>| match section.sh_type(LE) {
         elf::SHT_REL | elf::SHT_RELA => {
             let target = usize::try_from(section.sh_info(LE)).unwrap_or(usize::MAX);

@@ -26,17 +26,26 @@ impl fmt::Display for Bytes<'_> {
     }
 }
 
-/// Shows which kernels an object defines.
-pub(crate) struct Defined<'a>(pub(crate) usize, pub(crate) &'a [String]);
+/// Shows how many kernels.
+pub(crate) struct Count(pub(crate) usize);
 
-impl fmt::Display for Defined<'_> {
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("no kernel"),
+            1 => f.write_str("1 kernel"),
+            kernels => write!(f, "{kernels} kernels"),
+        }
+    }
+}
+
+/// Shows how many kernels, and the first names.
+pub(crate) struct Names<'a>(pub(crate) usize, pub(crate) &'a [String]);
+
+impl fmt::Display for Names<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(kernels, found) = self;
-        match kernels {
-            0 => return f.write_str("it defines no kernel"),
-            1 => f.write_str("it defines 1 kernel")?,
-            _ => write!(f, "it defines {kernels} kernels")?,
-        }
+        write!(f, "{}", Count(*kernels))?;
         for (at, name) in found.iter().enumerate() {
             write!(f, "{} `{name}`", if at == 0 { ":" } else { "," })?;
         }

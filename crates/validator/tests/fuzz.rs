@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_testkit::ascend::{split_mix, zoo};
+use opbuild_testkit::ascend::{container, fat_binary, split_mix, zoo};
 
 /// Folders of the corpus, and the fewest files that must be there.
 const SETS: [(&str, usize); 4] =
@@ -35,7 +35,8 @@ fn both(bytes: &[u8]) {
 
 fn made_kernels() -> Result<(), Failed> {
     let mut files = Vec::new();
-    for (_, pair) in zoo() {
+    let others = [fat_binary("f"), container("c")];
+    for pair in zoo().into_iter().map(|(_, pair)| pair).chain(others) {
         // A `.json`, a zero, and its object: so the target knows which is which.
         files.push([pair.json.as_slice(), b"\0", pair.object.as_slice()].concat());
         files.extend([pair.json, pair.object]);

@@ -26,7 +26,7 @@ pub fn mindspore_lints(json: &[u8]) -> Vec<Lint> {
     mindspore.list
 }
 
-const STEPS: [fn(&mut Lints, &Members<'_>); 11] = [
+const STEPS: [fn(&mut Lints, &Members<'_>); 12] = [
     magic,
     block_dim,
     kernel_name,
@@ -36,6 +36,7 @@ const STEPS: [fn(&mut Lints, &Members<'_>); 11] = [
     parameters,
     tiling_size,
     sha256,
+    knowledge_bank,
     attributes,
     later_fields,
 ];
@@ -145,6 +146,13 @@ fn sha256(mindspore: &mut Lints, members: &Members<'_>) {
             mindspore.add(Effect::Abort, "sha256", "a string", Some(raw), outcome);
         }
         Some(_) => {}
+    }
+}
+
+/// A switch that a later CANN writes as a boolean, which is a number of 32 bits here.
+fn knowledge_bank(mindspore: &mut Lints, members: &Members<'_>) {
+    if let Some(raw) = members.get("KBHit") {
+        narrow(mindspore, "KBHit", raw);
     }
 }
 

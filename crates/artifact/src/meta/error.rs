@@ -8,8 +8,7 @@ use thiserror::Error;
 pub enum MetaError {
     /// Not JSON at all: torn, empty, not UTF-8.
     #[error(
-        "not a kernel description: invalid JSON at line {line} column {column} of {bytes} bytes: {problem}; \
-         the writer was probably interrupted, build the kernel again"
+        "not a kernel description: invalid JSON at line {line} column {column} of {bytes} bytes: {problem}"
     )]
     Json {
         /// Bytes given.

@@ -19,7 +19,16 @@ use crate::{Json, Magic};
 use record::{Reader, Value, record, write_members};
 
 /// The largest `.json` that is read. Genuine ones, with hundreds of kernels, stay below 1 MiB.
-pub const MAX_BYTES: usize = 16 << 20;
+///
+/// What is read of it takes at most 96 bytes of memory for each byte of the file, and so much only in a list of kernels.
+pub const MAX_BYTES: usize = 4 << 20;
+
+/// The most items that a list may have: a kernel in the list takes many times the memory that it takes in the file.
+/// Genuine lists have some hundreds.
+pub(crate) const MAX_ITEMS: usize = 1 << 15;
+
+/// The mark that some editors put before a text. Both vendors' parsers skip it.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 record! {
     /// The `.json` that stands beside a kernel object.
@@ -31,17 +40,17 @@ record! {
         /// `binFileSuffix`: `.o`, or `.so`.
         exact bin_file_suffix: String = "binFileSuffix",
         /// `blockDim`.
-        exact block_dim: BlockDim = "blockDim",
+        strict block_dim: BlockDim = "blockDim",
         /// `kernelName`: the kernel's symbol, unless there is a `kernelList`.
         exact kernel_name: String = "kernelName",
         /// `kernelList`: the kernels of a binary that holds several.
-        exact kernel_list: Vec<KernelEntry> = "kernelList",
+        strict kernel_list: Vec<KernelEntry> = "kernelList",
         /// `magic`: the kind of binary.
         exact magic: Word<Magic> = "magic",
         /// `sha256`: of the whole object file, lower-case hexadecimal.
         exact sha256: String = "sha256",
         /// `objSha256`: of the object from which AKG linked the shared one.
-        exact obj_sha256: String = "objSha256",
+        strict obj_sha256: String = "objSha256",
 
         /// `coreType`: the kind of core.
         strict core_type: Word<CoreType> = "coreType",
@@ -54,7 +63,7 @@ record! {
         /// `jsonList`: the two sides of a mixed kernel of old, which has no object of its own.
         strict json_list: Vec<SubJson> = "jsonList",
         /// `opParaSize`: bytes of tiling data.
-        strict op_para_size: u64 = "opParaSize",
+        number op_para_size: u64 = "opParaSize",
         /// `parameters`: per argument, whether and how it must be cleared before the launch.
         strict parameters: Vec<Parameter> = "parameters",
         /// `workspace`: scratch memory.
@@ -189,9 +198,14 @@ impl KernelMeta {
         }
     }
 
-    /// The names that must be kernels of the object: those in `kernelList`, or `kernelName` where there is no list.
+    /// The kernels of a binary that holds several; none, if the list is empty.
+    pub fn listed(&self) -> Option<&[KernelEntry]> {
+        self.kernel_list.as_deref().filter(|list| !list.is_empty())
+    }
+
+    /// The names that must be kernels of the object: those in `kernelList`, or `kernelName` where nothing is listed.
     pub fn entry_names(&self) -> Vec<&str> {
-        match &self.kernel_list {
+        match self.listed() {
             Some(list) => list.iter().map(|entry| entry.kernel_name.as_str()).collect(),
             None => self.kernel_name.as_deref().into_iter().collect(),
         }
@@ -210,12 +224,16 @@ pub(crate) fn document(bytes: &[u8]) -> Result<(&str, Option<Members<'_>>), Meta
     if bytes.len() > MAX_BYTES {
         return Err(MetaError::TooLarge { bytes: bytes.len(), limit: MAX_BYTES });
     }
+    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     let raw = std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, error.valid_up_to()))?;
     let invalid = |error: serde_json::Error| MetaError::Json {
         bytes: bytes.len(),
         line: error.line(),
         column: error.column(),
-        problem: error.to_string(),
+        problem: match error.is_eof() {
+            true => format!("{error}; the writer was probably interrupted"),
+            false => error.to_string(),
+        },
     };
     if raw.trim_start_matches([' ', '\t', '\n', '\r']).starts_with('{') {
         return Ok((raw, Some(Members::read(raw).map_err(invalid)?)));

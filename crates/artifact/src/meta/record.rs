@@ -3,10 +3,13 @@
 use std::borrow::Cow;
 
 use crate::json::{MAX_DEPTH, quoted, short, short_name};
+use crate::meta::MAX_ITEMS;
 use crate::raw::{self, Members};
 use crate::{Json, MetaError};
 
 const _: () = assert!(MAX_DEPTH == 32, "the message below says 32");
+const _: () = assert!(MAX_ITEMS == 32_768, "the message below says 32768");
+const FEW: &str = "a list of at most 32768 items";
 const KEPT: &str = "a value that is nested at most 32 levels deep";
 
 /// A type that stands in a `.json`.
@@ -45,6 +48,9 @@ impl Reader {
     /// Reads the items of a list.
     pub(crate) fn items<T: Value>(&mut self, raw: &str) -> Result<Vec<T>, MetaError> {
         let items = raw::items(raw).ok_or_else(|| self.wrong("a list", raw))?;
+        if items.len() > MAX_ITEMS {
+            return Err(self.wrong(FEW, raw));
+        }
         let mut values = Vec::with_capacity(items.len());
         for (index, item) in items.into_iter().enumerate() {
             self.place.push(Step::Item(index));
@@ -169,6 +175,7 @@ impl<T: Value> Value for Vec<T> {
 /// - `needed`: refused, and so is an object without the field.
 /// - `exact`: refused.
 /// - `strict`: refused, but null is kept among the unknown fields.
+/// - `number`: refused, but null and other numbers are kept among the unknown fields.
 /// - `loose`: kept among the unknown fields.
 ///
 /// After the table may stand `beside`: fields of the type that are not in the file.
@@ -231,6 +238,9 @@ macro_rules! record {
     (@type $mode:ident $Type:ty) => { Option<$Type> };
     (@judge strict $value:ident $raw:ident) => {
         if $raw == "null" { Ok(None) } else { $value.map(Some) }
+    };
+    (@judge number $value:ident $raw:ident) => {
+        if $raw == "null" || ($value.is_err() && $crate::raw::is_number($raw)) { Ok(None) } else { $value.map(Some) }
     };
     (@judge loose $value:ident $raw:ident) => { Ok::<_, MetaError>($value.ok()) };
     (@judge $mode:ident $value:ident $raw:ident) => { $value.map(Some) };

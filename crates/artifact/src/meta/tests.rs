@@ -114,6 +114,7 @@ fn wrong_types_are_named() {
         (r#"{"blockDim": "1"}"#, "blockDim", "\"1\""),
         (r#"{"sha256": 1}"#, "sha256", "1"),
         (r#"{"sha256": null}"#, "sha256", "null"),
+        (r#"{"opParaSize": "64"}"#, "opParaSize", "\"64\""),
         (r#"{"binFileName": []}"#, "binFileName", "[]"),
         (r#"{"kernelName": "\ud800"}"#, "kernelName", r#""\ud800""#),
         (r#"{"kernelList": {}}"#, "kernelList", "{}"),
@@ -135,7 +136,6 @@ fn wrong_types_are_named() {
         (r#"{"workspace": {"size": [1, "x"]}}"#, "workspace.size[1]", "\"x\""),
         (r#"{"parameters": ["x"]}"#, "parameters[0]", "\"x\""),
         (r#"{"parameters": {}}"#, "parameters", "{}"),
-        (r#"{"opParaSize": -1}"#, "opParaSize", "-1"),
         (r#"{"coreType": 2}"#, "coreType", "2"),
         (r#"{"taskRation": [1]}"#, "taskRation", "[1]"),
         (r#"{"intercoreSync": "1"}"#, "intercoreSync", "\"1\""),
@@ -151,11 +151,14 @@ fn wrong_types_are_named() {
 
 #[test]
 fn null_is_no_reason_to_refuse_what_may_be_missing() {
-    const FIELDS: [&str; 8] = [
+    const FIELDS: [&str; 11] = [
+        "blockDim",
         "coreType",
         "core_type",
         "intercoreSync",
         "jsonList",
+        "kernelList",
+        "objSha256",
         "opParaSize",
         "parameters",
         "taskRation",
@@ -247,6 +250,46 @@ fn bytes_that_are_no_text_are_placed() {
     let error = KernelMeta::parse(b"{\n\"a\xff\": 1}").unwrap_err();
     assert!(matches!(error, MetaError::Json { line: 2, column: 3, .. }), "{error:?}");
     assert!(matches!(KernelMeta::parse(b"\xff\xfe{}"), Err(MetaError::Json { line: 1, column: 1, .. })));
+}
+
+#[test]
+fn sizes_of_no_memory_are_kept_as_they_stand() {
+    for size in ["-1", "18446744073709551616", "0.5"] {
+        let meta = parse(&format!(r#"{{"opParaSize": {size}}}"#));
+        assert_eq!((meta.op_para_size, meta.extra["opParaSize"].text()), (None, size));
+    }
+    assert_eq!(parse(r#"{"opParaSize": 64}"#).op_para_size, Some(64));
+}
+
+#[test]
+fn a_list_of_nothing_hides_no_name() {
+    let meta = parse(r#"{"kernelName": "a", "kernelList": []}"#);
+    assert_eq!((meta.entry_names(), meta.listed()), (vec!["a"], None));
+    let meta = parse(r#"{"kernelName": "a", "kernelList": [{"kernelName": "b"}]}"#);
+    assert_eq!((meta.entry_names(), meta.listed().map(<[_]>::len)), (vec!["b"], Some(1)));
+}
+
+#[test]
+fn a_byte_order_mark_is_skipped_once() {
+    let marked = |text: &str| KernelMeta::parse(format!("\u{feff}{text}").as_bytes());
+    assert_eq!(marked("{}"), Ok(KernelMeta::default()));
+    assert!(matches!(marked("\u{feff}{}"), Err(MetaError::Json { .. })));
+    assert!(matches!(marked(""), Err(MetaError::Json { .. })));
+}
+
+#[test]
+fn only_what_ends_early_was_interrupted() {
+    let said = |text: &str| KernelMeta::parse(text.as_bytes()).unwrap_err().to_string();
+    assert!(said("{\"a\": 1").ends_with("the writer was probably interrupted"));
+    assert!(!said("{\"a\" 1}").contains("interrupted"));
+    assert!(!said("{} {}").contains("interrupted"));
+}
+
+#[test]
+fn lists_are_bounded() {
+    let list = |items: usize| format!(r#"{{"parameters": [{}null]}}"#, "null,".repeat(items - 1));
+    assert_eq!(parse(&list(MAX_ITEMS)).parameters.unwrap().len(), MAX_ITEMS);
+    assert_eq!(refused(&list(MAX_ITEMS + 1)).0, "parameters");
 }
 
 #[test]

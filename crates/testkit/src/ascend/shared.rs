@@ -40,6 +40,18 @@ pub fn library(library: Library, name: &str, functions: &[&str]) -> Pair {
     Pair { stem: name.to_owned(), suffix: ".so", json: json.packed(), object }
 }
 
+/// A library for x86-64 hosts that holds a kernel for vector cores, as fused operators come: CANN asks its function
+/// `GetKernelBin` for the kernel. The names in the `.json` are those of the kernel.
+pub fn container(name: &str) -> Pair {
+    let pair = library(Library::Host(elf::EM_X86_64.0), name, &["GetKernelBin"]);
+    pair.with_fields(|fields| {
+        fields.insert("kernelName".into(), json!(format!("te_{name}")));
+        fields.insert("magic".into(), json!(Magic::ElfAivec.name()));
+        fields.insert("coreType".into(), json!("VectorCore"));
+        fields.insert("blockDim".into(), json!(-1));
+    })
+}
+
 /// Four loaded sections, then the code on a page of its own, then where they all are.
 fn write(machine: u16, name: &str, functions: &[&str]) -> Vec<u8> {
     let function = |(at, name): (u64, &&str)| {

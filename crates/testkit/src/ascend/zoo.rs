@@ -40,6 +40,8 @@ pub fn zoo() -> Vec<(&'static str, Pair)> {
         ("910B many mixed kernels", b("MatmulLeakyRelu_0a1b").cores(mix).keys(many).function_entries()),
         ("910B part, vector", b("ReshapeAndCache_69cf").relocatable()),
         ("910B part, cube", b("MoeGroupedMatmul_3461").cores(Cores::AiCore).relocatable()),
+        ("910B part, mix", b("MatmulLeakyRelu_0a1b").cores(mix).relocatable()),
+        ("910B vector, long name", b(&format!("te_fused_{}", "add_mul_".repeat(30)))),
         ("deterministic twin", b("ReduceSum_90c2").file_name("ReduceSum_0b1d")),
     ];
     let mut pairs: Vec<_> = kernels.into_iter().map(|(kind, kernel)| (kind, kernel.build())).collect();
@@ -50,6 +52,21 @@ pub fn zoo() -> Vec<(&'static str, Pair)> {
     let Split { parts: [cube, vector], .. } = split_mix("MatMulGelu_21d9");
     pairs.extend([("split mix, cube part", cube), ("split mix, vector part", vector)]);
     pairs
+}
+
+/// One vector kernel twice in one file, compiled for each of two keys.
+pub fn fat_binary(name: &str) -> Pair {
+    const KEYS: [u64; 2] = [7, LARGE_KEY];
+    let made = |bytes| Kernel::new(Chip::Ascend910B, name).code_bytes(bytes).build();
+    let (small, large) = (made(0x200), made(0x400));
+    let table = 8 + 16 * KEYS.len();
+    let offsets = [table, table + small.object.len()].map(|offset| offset as u64);
+    let words = [KEYS.len() as u64].into_iter().chain(KEYS).chain(offsets);
+    let object = words.flat_map(u64::to_le_bytes).chain(small.object.clone()).chain(large.object).collect();
+    let item = |key: u64| json!({"kernelName": format!("{name}_0"), "configKey": key, "blockDim": 8, "workspaceSize": 0});
+    small
+        .with_object(|file| *file = object)
+        .with_field("kernelList", KEYS.map(item).into_iter().collect::<serde_json::Value>())
 }
 
 /// A mixed kernel in two objects, as compilers made them before there were mixed objects.

@@ -56,10 +56,13 @@ fn a_flipped_bit_of_an_object_is_no_surprise() {
                 continue;
             }
             accepted += 1;
+            // In a part, something of that name may be left.
+            let is_hidden = report.find(Code::NOT_VISIBLE).is_some();
             let meta = report.meta.unwrap();
             let kernels = report.object.unwrap().kernels;
             for name in meta.entry_names() {
-                assert!(kernels.iter().any(|kernel| kernel.name == name), "{at}: {name}");
+                let is_there = kernels.iter().any(|kernel| kernel.name == name);
+                assert!(is_there || is_hidden, "{at}: {name}");
             }
         }
         // Both happen: in the code nothing can be noticed, in the tables much is.

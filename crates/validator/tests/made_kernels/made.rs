@@ -9,8 +9,7 @@ use opbuild_digest::Digest;
 pub(crate) const KERNEL: &str = "add_1__kernel0";
 
 /// The symbols of the object that are not kernels.
-pub(crate) const NOT_KERNELS: [&str; 6] =
-    ["hidden", "local", "weak", "undefined", "data", "function_in_data"];
+pub(crate) const NOT_KERNELS: [&str; 5] = ["hidden", "local", "undefined", "data", "function_in_data"];
 
 /// The object, with the kernel called `kernel`.
 pub(crate) fn object_with(kernels: &[&str]) -> Vec<u8> {
@@ -34,7 +33,6 @@ pub(crate) fn object_with(kernels: &[&str]) -> Vec<u8> {
     let dynamic = SymbolScope::Dynamic;
     object.add_symbol(symbol("hidden", code, SymbolKind::Text, SymbolScope::Linkage));
     object.add_symbol(symbol("local", code, SymbolKind::Text, SymbolScope::Compilation));
-    object.add_symbol(Symbol { weak: true, ..symbol("weak", code, SymbolKind::Text, dynamic) });
     // By default an undefined symbol has no type; this one is to be a function but for its section.
     let undefined = symbol("undefined", SymbolSection::Undefined, SymbolKind::Text, dynamic);
     object.add_symbol(Symbol {

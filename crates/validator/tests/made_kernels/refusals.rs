@@ -131,11 +131,10 @@ fn at_most_five_kernels_are_named() {
 #[test]
 fn fields_that_are_missing_are_named() {
     type Change = fn(&mut KernelMeta);
-    let changes: [(Change, &str); 4] = [
+    let changes: [(Change, &str); 3] = [
         (|meta| meta.sha256 = None, "sha256"),
         (|meta| meta.magic = None, "magic"),
         (|meta| meta.kernel_name = None, "kernelName"),
-        (|meta| meta.kernel_list = Some(vec![]), "kernelList[0]"),
     ];
     for (change, field) in changes {
         assert_eq!(only(&described(change)), &Problem::Missing { field });
@@ -157,7 +156,7 @@ fn the_digest_is_of_the_object_and_in_lower_case() {
     *other.last_mut().unwrap() ^= 1;
     let report = check(&meta, &other);
     let sha256 = report.errors().find(|finding| finding.code() == Code::SHA256).unwrap();
-    let Problem::Sha256 { expected, found } = &sha256.problem else { panic!("{sha256}") };
+    let Problem::Sha256 { field: "sha256", expected, found } = &sha256.problem else { panic!("{sha256}") };
     assert_eq!(Some(expected.to_string()), meta.sha256);
     assert_eq!(Some(*found), report.sha256);
 }
@@ -174,7 +173,8 @@ fn the_short_form_is_for_hosts_only() {
         );
         codes(&validate(json.as_bytes(), &object, &expect))
     };
-    assert_eq!(judge(digest, other, expect()), [Code::NO_MAGIC]);
+    // This object is relocatable, which the one of the two that is loaded is not.
+    assert_eq!(judge(digest, other, expect()), [Code::SHA256, Code::NO_MAGIC]);
     assert_eq!(judge(other, digest, expect()), [Code::NO_MAGIC]);
     assert_eq!(judge(other, other, expect()), [Code::SHA256, Code::NO_MAGIC]);
     let elsewhere =
@@ -187,6 +187,17 @@ fn the_short_form_is_for_hosts_only() {
     let json = device.json.to_string().replacen('{', &json, 1);
     let ascend = opbuild_artifact::Expectations::ascend("Ascend910A");
     assert_eq!(codes(&validate(json.as_bytes(), &device.object(), &ascend)), [Code::SHA256]);
+    // Neither is it what a file called `.so` should be.
+    let json = format!(
+        r#"{{"kernelName": "{KERNEL}", "objSha256": "{digest}", "sha256": "{other}", "threadNumber": "null"}}"#
+    );
+    let called = |name: &str| {
+        let mut report = validate(json.as_bytes(), &object, &expect());
+        report.compare_file_name(name);
+        codes(&report)
+    };
+    assert_eq!(called("add_1.o"), [Code::NO_MAGIC]);
+    assert_eq!(called("add_1.so"), [Code::TYPE, Code::NO_MAGIC]);
     // With names for files it is the long form, which has a magic.
     let long = described(|meta| meta.magic = None);
     assert_eq!(only(&long), &Problem::Missing { field: "magic" });
@@ -205,16 +216,23 @@ fn all_problems_are_told_the_gravest_first() {
 
 #[test]
 fn names_that_would_leave_the_folder_are_refused() {
-    for name in ["../add_1", "/etc/passwd", "", ".", "a b", "add_1\n", "..", "a\0", "a\\b"] {
+    for name in ["../add_1", "/etc/passwd", ".", "a b", "add_1\n", "..", "a\0", "a\\b"] {
         let report = described(|meta| meta.bin_file_name = Some(name.into()));
         let refusal = report.errors().next().unwrap();
         assert!(matches!(refusal.problem, Problem::UnsafeName { field: "binFileName", .. }), "{refusal}");
         assert!(!refusal.to_string().contains('\n'));
     }
+    // The suffix is a part of what may have 255 bytes.
+    let long = |bytes: usize| codes(&described(|meta| meta.bin_file_name = Some("a".repeat(bytes))));
+    assert_eq!(long(253), [Code::BIN_NAME]);
+    assert_eq!(long(254), [Code::UNSAFE_NAME, Code::BIN_NAME]);
+    assert_eq!(codes(&described(|meta| meta.bin_file_name = Some(String::new()))), [Code::ODD_VALUE]);
     // Another name than the kernel's is worth a note.
     assert_eq!(codes(&described(|meta| meta.bin_file_name = Some("other".into()))), [Code::BIN_NAME]);
     assert!(described(|meta| meta.bin_file_suffix = Some(".so".into())).findings.is_empty());
-    for (suffix, code) in [(".o/../x", Code::UNSAFE_NAME), ("..", Code::UNSAFE_NAME), (".om", Code::FIELD)] {
+    for (suffix, code) in
+        [(".o/../x", Code::UNSAFE_NAME), ("..", Code::UNSAFE_NAME), (".om", Code::FIELD), ("", Code::FIELD)]
+    {
         assert_eq!(codes(&described(|meta| meta.bin_file_suffix = Some(suffix.into()))), [code], "{suffix}");
     }
 }

@@ -52,6 +52,7 @@ pub(crate) const FIELDS: &[Mutation] = &[
     fields(VECTOR, "half a digest", &[Code::FIELD], |fields| set(fields, "sha256", "0".repeat(32))),
     fields(VECTOR, "an empty digest", &[Code::FIELD], |fields| set(fields, "sha256", "")),
     fields(VECTOR, "a digest that is a number", &[Code::FIELD], |fields| set(fields, "sha256", 7)),
+    fields(VECTOR, "another digest of null", &[], |fields| set(fields, "objSha256", Value::Null)),
     fields(VECTOR, "a digest of another object that AKG would have", &[Code::SHA256], |fields| {
         let digest = fields.insert("sha256".into(), "0".repeat(64).into()).unwrap();
         set(fields, "objSha256", digest);
@@ -105,7 +106,27 @@ pub(crate) const FIELDS: &[Mutation] = &[
     fields(STATIC, "a kernel of another file", &[Code::KERNEL, Code::BIN_NAME], |fields| {
         set(fields, "kernelName", "add_1__kernel0");
     }),
-    fields(VECTOR, "an empty list", &[Code::MISSING], |fields| list(fields).clear()),
+    fields(VECTOR, "an empty list", &[Code::ODD_VALUE, Code::BY_KEY], |fields| list(fields).clear()),
+    fields(STATIC, "an empty list", &[Code::ODD_VALUE], |fields| set(fields, "kernelList", json!([]))),
+    fields(VECTOR, "an empty list and no name", &[Code::ODD_VALUE, Code::MISSING], |fields| {
+        list(fields).clear();
+        fields.remove("kernelName");
+    }),
+    fields(VECTOR, "no list", &[Code::BY_KEY], |fields| drop(fields.remove("kernelList"))),
+    fields(VECTOR, "a list that is null", &[Code::BY_KEY], |fields| set(fields, "kernelList", Value::Null)),
+    fields("910B many mixed kernels", "no list", &[Code::BY_KEY], |fields| {
+        fields.remove("kernelList");
+    }),
+    fields("910B part, vector", "no list", &[Code::BY_KEY], |fields| drop(fields.remove("kernelList"))),
+    fields(VECTOR, "no list, and the name of nothing", &[Code::KERNEL, Code::BIN_NAME], |fields| {
+        fields.remove("kernelList");
+        set(fields, "kernelName", "ReshapeAndCache");
+    }),
+    fields("cpu", "the name without a key", &[Code::KERNEL], |fields| set(fields, "kernelName", "kernel")),
+    fields(CUBE, "a kernel twice", &[Code::LISTED_TWICE], |fields| {
+        let first = list(fields)[0].clone();
+        list(fields).push(first);
+    }),
     fields(VECTOR, "a list that is none", &[Code::FIELD], |fields| set(fields, "kernelList", json!({}))),
     fields(VECTOR, "a list of names", &[Code::FIELD], |fields| set(fields, "kernelList", json!(["k"]))),
     fields(VECTOR, "a kernel without a name", &[Code::FIELD], |fields| {
@@ -155,6 +176,26 @@ pub(crate) const FIELDS: &[Mutation] = &[
         set(fields, "binFileName", "/etc/passwd");
     }),
     fields(VECTOR, "another file", &[Code::BIN_NAME], |fields| set(fields, "binFileName", "Other")),
+    fields(VECTOR, "a file without name", &[Code::ODD_VALUE], |fields| set(fields, "binFileName", "")),
+    fields(VECTOR, "a long name", &[Code::BIN_NAME], |fields| set(fields, "binFileName", "k".repeat(253))),
+    fields(VECTOR, "a name too long for a file", &[Code::UNSAFE_NAME, Code::BIN_NAME], |fields| {
+        set(fields, "binFileName", "k".repeat(254));
+    }),
+    fields(VECTOR, "tiling data of no size", &[Code::ODD_VALUE], |fields| set(fields, "opParaSize", -1)),
+    fields(VECTOR, "tiling data of null", &[], |fields| set(fields, "opParaSize", Value::Null)),
+    fields(VECTOR, "blocks of null", &[], |fields| set(fields, "blockDim", Value::Null)),
+    fields(VECTOR, "a list of no parts", &[], |fields| set(fields, "jsonList", json!([]))),
+    // It has an object of its own, and so is no master.
+    fields(VECTOR, "parts without a digest", &[Code::MISSING], |fields| {
+        fields.remove("sha256");
+        set(fields, "jsonList", json!([{"coreType": "AIC", "jsonFileName": "k.json"}]));
+    }),
+    Mutation {
+        of: VECTOR,
+        name: "a byte order mark",
+        codes: &[],
+        change: Change::Text(|json| json.splice(..0, *b"\xef\xbb\xbf").for_each(drop)),
+    },
     fields(VECTOR, "no file", &[], |fields| drop(fields.remove("binFileName"))),
     fields(VECTOR, "a file that is a number", &[Code::FIELD], |fields| set(fields, "binFileName", 7)),
     fields(VECTOR, "another suffix", &[Code::FIELD], |fields| set(fields, "binFileSuffix", ".exe")),
@@ -171,7 +212,7 @@ pub(crate) const FIELDS: &[Mutation] = &[
     fields("AKG", "the digest of another object", &[Code::NO_MAGIC, Code::SHA256], |fields| {
         set(fields, "sha256", "0".repeat(64));
     }),
-    fields("AKG", "the digest of the object in the other field", &[Code::NO_MAGIC], |fields| {
+    fields("AKG", "the digest in the field of the other object", &[Code::NO_MAGIC, Code::SHA256], |fields| {
         let digest = fields.insert("sha256".into(), "0".repeat(64).into()).unwrap();
         set(fields, "objSha256", digest);
     }),

@@ -82,6 +82,9 @@ pub(crate) const LAYOUT: &[Mutation] = &[
     object("310P", "for another chip", &[Code::ARCHITECTURE], |object| {
         put(object, header::FLAGS, [0, 0, 0x95])
     }),
+    object("910A static", "for vector cores", &[Code::ARCHITECTURE], |object| {
+        put(object, header::FLAGS, [0, 0, 0x93]);
+    }),
     // A part is not loaded: how it lies is its linker's affair.
     object("910B part, vector", "memory that nobody defines", &[], |object| {
         let at = symbol_named(object, "g_vecTPipePtr");

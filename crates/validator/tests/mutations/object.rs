@@ -5,13 +5,16 @@ use opbuild_testkit::patch::{
 };
 use opbuild_validator::Code;
 
-use crate::table::{Mutation, object};
+use crate::table::{Change, Mutation, object};
 
 const VECTOR: &str = "910B vector";
 const VECTOR_KERNEL: &str = "ReshapeAndCache_69cf_0";
 /// Of two kernels.
 const CUBE: &str = "910B cube";
 const CUBE_KERNEL: &str = "MoeGroupedMatmul_3461_11";
+
+const PART: &str = "910B part, vector";
+const PART_KERNEL: &str = "ReshapeAndCache_69cf_relocatable_0";
 
 /// What is found when one of two kernels is none any more.
 const LOST: &[Code] = &[Code::KERNEL, Code::STRAY_METADATA, Code::ARGUMENT_RECORD];
@@ -44,6 +47,12 @@ pub(crate) const FILE: &[Mutation] = &[
     object(VECTOR, "no endianness", &[Code::ENDIANNESS], |object| put(object, header::DATA, [0])),
     object(VECTOR, "a later ELF", &[Code::MALFORMED], |object| put(object, header::IDENT_VERSION, [2])),
     object(VECTOR, "for x86-64", &[Code::MACHINE], |object| put(object, header::MACHINE, [62, 0])),
+    // Of another machine's layout nothing is known.
+    object(VECTOR, "for x86-64, with an odd layout", &[Code::MACHINE], |object| {
+        put(object, header::MACHINE, [62, 0]);
+        set(object, ".data", section::ADDRESS, [0xff; 8]);
+        set(object, ".comment", section::TYPE, [6]);
+    }),
     object(VECTOR, "for AI CPUs", &[Code::MACHINE], |object| put(object, header::MACHINE, [183, 0])),
     object(VECTOR, "for a machine without a name", &[Code::MACHINE], |object| {
         put(object, header::MACHINE, [0x29, 0x11])
@@ -154,6 +163,28 @@ pub(crate) const TABLES: &[Mutation] = &[
         },
     ),
     object(CUBE, "a weak kernel", LOST, |object| kernel(object, symbol::INFO, [0x22])),
+    // Whoever asks a dynamic loader for a weak function gets it, and a linker takes it.
+    object("cpu", "a weak kernel", &[], |object| {
+        let at = symbol_named(object, "kernel0");
+        put(object, at + symbol::INFO, [0x22]);
+    }),
+    object("AI CPU", "a weak kernel", &[], |object| {
+        let at = symbol_named(object, "RunCpuKernel");
+        put(object, at + symbol::INFO, [0x22]);
+    }),
+    object(PART, "a weak kernel", &[], |object| {
+        let at = symbol_named(object, PART_KERNEL);
+        put(object, at + symbol::INFO, [0x22]);
+    }),
+    object(PART, "a hidden kernel", &[Code::NOT_VISIBLE, Code::NO_KERNEL], |object| {
+        let at = symbol_named(object, PART_KERNEL);
+        put(object, at + symbol::OTHER, [2]);
+    }),
+    object(PART, "a kernel of another name", &[Code::KERNEL], |object| {
+        let at = symbol_named(object, PART_KERNEL) + symbol::NAME;
+        let name = bytes_of(object, section_named(object, ".strtab")).start + get(object, at, 4);
+        put(object, name, b"r");
+    }),
     object(CUBE, "a local kernel", LOST, |object| kernel(object, symbol::INFO, [0x02])),
     object(CUBE, "a kernel that is data", LOST, |object| kernel(object, symbol::INFO, [0x11])),
     object(CUBE, "a kernel that is nothing", LOST, |object| kernel(object, symbol::INFO, [0x10])),
@@ -197,6 +228,26 @@ pub(crate) const TABLES: &[Mutation] = &[
     object(CUBE, "a kernel at the end of all memory", &[Code::KERNEL_RANGE], |object| {
         kernel(object, symbol::VALUE, (u64::MAX - 3).to_le_bytes());
     }),
+    // A label at the end, as assemblers leave them.
+    object(CUBE, "a kernel of no length at the end", &[], |object| {
+        let bytes = bytes_of(object, section_named(object, ".text")).len() as u64;
+        kernel(object, symbol::VALUE, bytes.to_le_bytes());
+        kernel(object, symbol::SIZE, [0; 8]);
+    }),
+    object(CUBE, "a kernel of no length behind the end", &[Code::KERNEL_RANGE], |object| {
+        let bytes = bytes_of(object, section_named(object, ".text")).len() as u64 + 4;
+        kernel(object, symbol::VALUE, bytes.to_le_bytes());
+        kernel(object, symbol::SIZE, [0; 8]);
+    }),
+    Mutation {
+        of: CUBE,
+        name: "a function behind the code that nobody names",
+        codes: &[Code::OTHER_RANGE, Code::UNLISTED],
+        change: Change::Pair(|pair| {
+            let pair = pair.with_object(|object| kernel(object, symbol::SIZE, [0xff; 8]));
+            pair.with_fields(|fields| drop(fields["kernelList"].as_array_mut().unwrap().pop()))
+        }),
+    },
     object(CUBE, "a kernel as long as all memory", &[Code::KERNEL_RANGE], |object| {
         kernel(object, symbol::SIZE, [0xff; 8]);
     }),
@@ -227,6 +278,21 @@ pub(crate) const TABLES: &[Mutation] = &[
         &[Code::NO_KERNEL, Code::KERNEL, Code::STRAY_METADATA, Code::ARGUMENT_RECORD],
         |object| set(object, ".text", section::FLAGS, [2]),
     ),
+    object("cpu", "program headers beyond all files", &[Code::MALFORMED], |object| {
+        put(object, header::PHOFF, [0xff; 8]);
+    }),
+    object("cpu", "program headers behind the end", &[Code::MALFORMED], |object| {
+        let end = object.len() as u64;
+        put(object, header::PHOFF, end.to_le_bytes());
+    }),
+    object("cpu", "memory that is loaded from behind the end", &[Code::MALFORMED], |object| {
+        // `p_filesz` of the first, which stands right behind the file's header.
+        let end = object.len() as u64 + 1;
+        put(object, 64 + 32, end.to_le_bytes());
+    }),
+    object("AI CPU", "memory that is loaded from beyond all files", &[Code::MALFORMED], |object| {
+        put(object, 64 + 8, [0xff; 8]);
+    }),
     // What nothing depends on.
     object(VECTOR, "another system", &[], |object| put(object, 7, [3, 9, 9])),
     object(VECTOR, "the stack in the version", &[], |object| {

@@ -1,7 +1,7 @@
 //! What a row of the tables is.
 
 use opbuild_artifact::Expectations;
-use opbuild_testkit::ascend::{Chip, Kernel, Library, Pair, library, zoo};
+use opbuild_testkit::ascend::{Chip, Kernel, Library, Pair, container, fat_binary, library, zoo};
 use opbuild_validator::Code;
 use serde_json::{Map, Value};
 
@@ -34,6 +34,7 @@ pub(crate) fn notes_of(kind: &str) -> Option<Code> {
     match kind {
         "deterministic twin" | "AI CPU" | "cpu" => Some(Code::BIN_NAME),
         "AKG" => Some(Code::NO_MAGIC),
+        "container" => Some(Code::CONTAINER),
         _ => None,
     }
 }
@@ -74,7 +75,7 @@ pub(crate) const fn fields(
 
 /// Every kind of good kernel.
 pub(crate) fn kinds() -> impl Iterator<Item = &'static str> {
-    zoo().into_iter().map(|(kind, _)| kind).chain(["cpu", "AKG"])
+    zoo().into_iter().map(|(kind, _)| kind).chain(["cpu", "AKG", "container", "fat binary"])
 }
 
 /// The good kernel of a kind, and what its target expects.
@@ -82,10 +83,12 @@ pub(crate) fn base(kind: &str) -> (Pair, Expectations) {
     let pair = match kind {
         "cpu" => library(Library::Host(Expectations::X86_64), "add", &["kernel0"]),
         "AKG" => akg(),
+        "container" => container("libascbackend_1"),
+        "fat binary" => fat_binary("Tile_1"),
         _ => zoo().into_iter().find(|(name, _)| *name == kind).map(|(_, pair)| pair).unwrap(),
     };
     let expect = match kind {
-        "cpu" | "AKG" => Expectations::host("cpu-x86_64", Expectations::X86_64),
+        "cpu" | "AKG" | "container" => Expectations::host("cpu-x86_64", Expectations::X86_64),
         "AI CPU" => Expectations::aicpu("Ascend910B1"),
         "910A static" | "910A dynamic" => Expectations::ascend(Chip::Ascend910.soc()),
         "310B AscendC" => Expectations::ascend(Chip::Ascend310B.soc()),

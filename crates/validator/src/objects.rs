@@ -1,0 +1,122 @@
+//! The object that a `.json` describes, or the several of a fat binary.
+
+use std::collections::HashMap;
+
+use opbuild_artifact::{Expectations, KernelMeta, Loader};
+
+use crate::elf::{Elf, malformed};
+use crate::facts::{ElfFacts, Linkage};
+use crate::fat::{self, Fat};
+use crate::layout;
+use crate::report::Findings;
+use crate::sections::{self, Special};
+
+/// The function by which CANN gets the kernel out of a library for the host that holds one.
+pub(crate) const GETTER: &str = "GetKernelBin";
+
+/// What is read of a file, before it is judged.
+#[derive(Default)]
+pub(crate) struct Objects<'a> {
+    pub(crate) list: Vec<Elf<'a>>,
+    /// The objects of a fat binary by key,
+    by_key: HashMap<u64, usize>,
+    /// and where the first kernel of each name is.
+    by_name: HashMap<&'a [u8], Place>,
+    /// Some object cannot be read at all.
+    incomplete: bool,
+}
+
+/// A kernel: which object it is in, and which of that object's it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) object: usize,
+    pub(crate) kernel: usize,
+}
+
+impl<'a> Objects<'a> {
+    /// Reads each object as far as it can be read, with the functions that its loader finds.
+    pub(crate) fn read(
+        bytes: &'a [u8],
+        meta: Option<&KernelMeta>,
+        expect: &Expectations,
+        findings: &mut Findings,
+    ) -> Self {
+        let read = |bytes: &'a [u8], findings: &mut Findings| {
+            let mut elf = Elf::read(bytes, findings)?;
+            // Dynamic loaders find weak functions, and linkers take them, where no other has their name.
+            if expect.loader != Loader::Ascend || sections::linkage(&elf) == Linkage::Part {
+                elf.symbols.take_weak();
+            }
+            Some(elf)
+        };
+        if !meta.is_some_and(|meta| fat::is_fat(meta, bytes)) {
+            return Self { list: read(bytes, findings).into_iter().collect(), ..Self::default() };
+        }
+        match Fat::read(bytes) {
+            Ok(fat) => {
+                let count = fat.objects.len();
+                let list: Vec<_> =
+                    fat.objects.into_iter().filter_map(|bytes| read(bytes, findings)).collect();
+                // Behind one that cannot be read at all, the numbers are others; the whole is refused in any case.
+                let incomplete = list.len() < count;
+                let by_name = by_name(&list);
+                Self { list, by_key: fat.by_key, by_name, incomplete }
+            }
+            Err(problem) => {
+                malformed(bytes, findings, "table of the fat binary", problem);
+                Self::default()
+            }
+        }
+    }
+
+    /// A kernel by its name; in a fat binary rather that of the object with the key.
+    pub(crate) fn find(&self, name: &[u8], key: Option<u64>) -> Option<Place> {
+        let keyed = key.and_then(|key| self.by_key.get(&key)).copied();
+        let within = |object: usize| {
+            let kernel = self.list.get(object)?.symbols.find(name)?;
+            Some(Place { object, kernel })
+        };
+        within(keyed.unwrap_or_default()).or_else(|| self.by_name.get(name).copied())
+    }
+
+    /// All kernels, with their places.
+    pub(crate) fn kernels(&self) -> impl Iterator<Item = (Place, &'a [u8])> {
+        self.list.iter().enumerate().flat_map(|(object, elf)| {
+            let place = move |kernel| Place { object, kernel };
+            elf.symbols.kernels.iter().enumerate().map(move |(at, kernel)| (place(at), kernel.name))
+        })
+    }
+
+    /// Whether some object could not be read to its end.
+    pub(crate) fn torn(&self) -> bool {
+        self.incomplete || self.list.iter().any(|elf| elf.torn)
+    }
+
+    /// Whether this is a library for the host that holds a kernel for the device.
+    pub(crate) fn is_container(&self, meta: &KernelMeta, loader: Loader) -> bool {
+        loader == Loader::Host
+            && meta.bin_file_suffix.as_deref() == Some(".so")
+            && self.find(GETTER.as_bytes(), None).is_some()
+    }
+
+    /// What each says of itself, and what its loader would say.
+    pub(crate) fn judge(&self, expect: &Expectations, findings: &mut Findings) -> Vec<ElfFacts> {
+        let judge = |elf: &Elf<'_>| {
+            let special = Special::find(elf, findings);
+            let facts = sections::facts(elf, &special, findings);
+            layout::judge(elf, &facts, &special, expect, findings);
+            facts
+        };
+        self.list.iter().map(judge).collect()
+    }
+}
+
+fn by_name<'a>(list: &[Elf<'a>]) -> HashMap<&'a [u8], Place> {
+    let mut by_name = HashMap::new();
+    for (object, elf) in list.iter().enumerate() {
+        for (at, kernel) in elf.symbols.kernels.iter().enumerate() {
+            by_name.entry(kernel.name).or_insert(Place { object, kernel: at });
+        }
+    }
+    by_name
+}

@@ -1,0 +1,41 @@
+use super::*;
+
+fn kernel(kernels: usize, found: &[&str]) -> String {
+    let found = found.iter().map(|&name| name.to_owned()).collect();
+    Problem::Kernel { field: "kernelName", expected: "a".into(), kernels, found }.to_string()
+}
+
+#[test]
+fn kernels_that_nobody_names_are_counted() {
+    let unlisted = |named, others, found: &[&str]| {
+        let found = found.iter().map(|&name| name.to_owned()).collect();
+        Problem::Unlisted { named, others, found }.to_string()
+    };
+    assert_eq!(
+        unlisted(1, 1, &["b"]),
+        "the `.json` names 1 kernel; besides, the object defines 1 kernel: `b`"
+    );
+    assert_eq!(
+        unlisted(2, 3, &["b", "c"]),
+        "the `.json` names 2 kernels; besides, the object defines 3 kernels: `b`, `c`, ..."
+    );
+}
+
+#[test]
+fn messages_say_what_and_where() {
+    assert!(kernel(0, &[]).ends_with("; it defines no kernel"));
+    assert!(kernel(1, &["b"]).ends_with("it defines 1 kernel: `b`"));
+    assert!(kernel(6, &["b", "c"]).ends_with("it defines 6 kernels: `b`, `c`, ..."));
+
+    let machine = Problem::Machine {
+        target: "Ascend910B1".into(),
+        expected: vec![Machine(0x1029)],
+        found: Machine(62),
+    };
+    assert_eq!(
+        machine.to_string(),
+        "`e_machine` of the object: Ascend910B1 expects 0x1029 Ascend (EM_HIIPU), found 0x3e x86-64"
+    );
+    assert!(Problem::NotElf { found: vec![] }.to_string().ends_with("found an empty file"));
+    assert!(Problem::NotElf { found: b"#!/b".to_vec() }.to_string().ends_with("found 23 21 2f 62"));
+}
