@@ -2,13 +2,14 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests on files that the environment points to")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use opbuild_descriptor::{
     Descriptor, Generation, InfoError, KernelName, VendorName, fuzz, read_info, write_info,
 };
+use opbuild_testkit::corpus;
 use serde_json::{Value, json};
 
 /// Files whose names hash another text than they hold: someone changed them by hand.
@@ -24,17 +25,16 @@ const RENAMED: [&str; 1] = ["Fused_AddChain_more_split_9542740108961475159"];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let trials = match std::env::var_os("OPBUILD_CORPUS") {
-        None => vec![Trial::test("OPBUILD_CORPUS is not set", || Ok(())).with_ignored_flag(true)],
-        Some(corpus) => trials(&Path::new(&corpus).join("mindspore")),
+    let trials = match corpus::folder() {
+        None => vec![corpus::absent("descriptors")],
+        Some(corpus) => trials(&corpus.join("mindspore")),
     };
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 fn trials(folder: &Path) -> Vec<Trial> {
-    let mut files = Vec::new();
-    let found = collect(folder, &mut files).map_err(|error| format!("{}: {error}", folder.display()));
-    files.sort();
+    // Of a folder that cannot be listed there are none.
+    let files = corpus::files_ending(folder, &["info"]).unwrap_or_default();
     let count = files.len();
     let mut trials: Vec<Trial> = files
         .into_iter()
@@ -44,28 +44,15 @@ fn trials(folder: &Path) -> Vec<Trial> {
         })
         .collect();
     // A wrong folder is not a corpus in which everything passes.
-    trials.push(Trial::test("the corpus has descriptors", move || match found {
-        Ok(()) if count > 0 => Ok(()),
-        Ok(()) => Err("no .info file".into()),
-        Err(error) => Err(error.into()),
+    trials.push(Trial::test("the corpus has descriptors", move || match count {
+        0 => Err("no .info file".into()),
+        _ => Ok(()),
     }));
     let vectors = folder.join("hash-vectors.json");
     trials.push(Trial::test("hash-vectors.json", move || check_vectors(&vectors)));
     let older = folder.join("seeds-json/Square_2989580383048251395_7.info");
     trials.push(Trial::test("both names of the example of r1.2", move || check_both_names(&older)));
     trials
-}
-
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            collect(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "info") {
-            files.push(path);
-        }
-    }
-    Ok(())
 }
 
 fn check(file: &Path) -> Result<(), Failed> {

@@ -5,18 +5,19 @@ use std::path::{Path, PathBuf};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use opbuild_onnx::{fuzz, read_tensor};
+use opbuild_testkit::corpus;
 
 fn main() {
     let arguments = Arguments::from_args();
-    let trials = match std::env::var_os("OPBUILD_CORPUS") {
-        None => vec![Trial::test("OPBUILD_CORPUS is not set", || Ok(())).with_ignored_flag(true)],
-        Some(corpus) => trials(&Path::new(&corpus).join("onnx")),
+    let trials = match corpus::folder() {
+        None => vec![corpus::absent("models and tensors")],
+        Some(corpus) => trials(&corpus.join("onnx")),
     };
     libtest_mimic::run(&arguments, trials).exit();
 }
 
 fn trials(folder: &Path) -> Vec<Trial> {
-    let files = files(folder);
+    let files = corpus::files_ending(folder, &["onnx", "pb"]).unwrap_or_default();
     let mut trials = vec![Trial::test("there are models and tensors", {
         let (models, tensors) = (count(&files, "onnx"), count(&files, "pb"));
         move || if models > 0 && tensors > 0 { Ok(()) } else { Err("some are missing".into()) }
@@ -26,13 +27,6 @@ fn trials(folder: &Path) -> Vec<Trial> {
         Trial::test(name, move || check(&path))
     }));
     trials
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut files: Vec<PathBuf> = entries.filter(|path| is(path, "onnx") || is(path, "pb")).collect();
-    files.sort_unstable();
-    files
 }
 
 fn is(path: &Path, extension: &str) -> bool {

@@ -7,43 +7,32 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use opbuild_onnx::{Options, from_bytes};
+use opbuild_testkit::corpus;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let trials = match std::env::var_os("OPBUILD_CORPUS") {
-        None => vec![Trial::test("OPBUILD_CORPUS is not set", || Ok(())).with_ignored_flag(true)],
-        Some(corpus) => trials(&Path::new(&corpus).join("onnx")),
+    let trials = match corpus::folder() {
+        None => vec![corpus::absent("networks")],
+        Some(corpus) => trials(&corpus.join("onnx")),
     };
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 fn trials(folder: &Path) -> Vec<Trial> {
-    let models = models(folder).map_err(|error| format!("{}: {error}", folder.display()));
-    let names = models.as_deref().unwrap_or_default().iter();
-    let trial = |file: &PathBuf| {
-        let file = file.clone();
+    // Of a folder that cannot be listed there are none.
+    let models = corpus::files_ending(folder, &["onnx"]).unwrap_or_default();
+    let count = models.len();
+    let trial = |file: PathBuf| {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Trial::test(name, move || check(&file))
     };
-    let mut trials: Vec<Trial> = names.map(trial).collect();
+    let mut trials: Vec<Trial> = models.into_iter().map(trial).collect();
     // A wrong folder is not a corpus in which everything passes.
-    trials.push(Trial::test("the corpus has networks", move || match models {
-        Ok(models) if !models.is_empty() => Ok(()),
-        Ok(_) => Err("no .onnx file".into()),
-        Err(error) => Err(error.into()),
+    trials.push(Trial::test("the corpus has networks", move || match count {
+        0 => Err("no .onnx file".into()),
+        _ => Ok(()),
     }));
     trials
-}
-
-fn models(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        files.extend(
-            Some(entry?.path()).filter(|path| path.extension().is_some_and(|extension| extension == "onnx")),
-        );
-    }
-    files.sort();
-    Ok(files)
 }
 
 /// Such a network has one image as input, a thousand classes as output, and weights that its nodes make.

@@ -298,7 +298,8 @@ fn compile_with(
     let beside = std::fs::read_dir(folder.path()).map_or(0, |entries| entries.count());
     if beside != 1 {
         let problem = format!("{} things stand beside the work folder", beside - 1);
-        return Err(BackendError::Output { command: "compile".to_owned(), problem, log_tail: String::new() });
+        let (command, log_tail) = ("compile".to_owned(), String::new());
+        return Err(BackendError::Output { command, problem, log_tail, log: None });
     }
     Ok((name, artifact))
 }

@@ -6,20 +6,27 @@
 //! * [`elf`]: writes small, valid kernel objects for this host.
 //! * [`ascend`]: writes kernels for Ascend chips, as the vendor's compilers leave them; [`image`]: any ELF file;
 //!   [`patch`]: changes one field of it.
+//! * [`toolkit`]: a stand-in for the CANN toolkit, whose `opc` compiles without CANN.
 //! * [`fault`]: a disk that fails, dies or loses power at any call that is chosen; [`Folder`] keeps and puts back its
 //!   files.
+//! * [`corpus`]: where files are that we may not redistribute. [`Counting`], [`most_bytes`] and [`allocations`]: how
+//!   much memory is used.
 //! * [`interleave`]: runs threads one at a time, changing over at calls to the disk in an order that is given.
 
 pub mod ascend;
 pub mod conformance;
+pub mod corpus;
 pub mod elf;
 pub mod fault;
+mod ffi;
 mod folder;
 pub mod image;
 mod interleave;
 mod null;
 pub mod patch;
+pub mod toolkit;
 
+pub use ffi::{Counting, allocations, most_bytes};
 pub use folder::Folder;
 pub use interleave::{Body, interleave};
 pub use null::NullBackend;

@@ -15,6 +15,7 @@ type Hook = dyn Fn(&CompileRequest<'_>, Artifact) -> Result<Artifact, BackendErr
 /// Compiles any static job to a valid kernel that does nothing.
 pub struct NullBackend {
     version: Mutex<String>,
+    source: Mutex<String>,
     compiles: AtomicUsize,
     hook: Box<Hook>,
 }
@@ -30,7 +31,12 @@ impl NullBackend {
     pub fn new(
         hook: impl Fn(&CompileRequest<'_>, Artifact) -> Result<Artifact, BackendError> + Send + Sync + 'static,
     ) -> Self {
-        Self { version: Mutex::new("1".to_owned()), compiles: AtomicUsize::new(0), hook: Box::new(hook) }
+        Self {
+            version: Mutex::new("1".to_owned()),
+            source: Mutex::new("nothing".to_owned()),
+            compiles: AtomicUsize::new(0),
+            hook: Box::new(hook),
+        }
     }
 
     /// How many compiles were begun.
@@ -40,14 +46,23 @@ impl NullBackend {
 
     /// Upgrades the toolchain.
     pub fn upgrade(&self, version: &str) {
-        if let Ok(mut own) = self.version.lock() {
-            version.clone_into(&mut own);
-        }
+        set(&self.version, version);
     }
 
-    fn version(&self) -> String {
-        self.version.lock().map(|version| version.clone()).unwrap_or_default()
+    /// Edits the source of every operator.
+    pub fn edit(&self, source: &str) {
+        set(&self.source, source);
     }
+}
+
+fn set(text: &Mutex<String>, new: &str) {
+    if let Ok(mut text) = text.lock() {
+        new.clone_into(&mut text);
+    }
+}
+
+fn get(text: &Mutex<String>) -> String {
+    text.lock().map(|text| text.clone()).unwrap_or_default()
 }
 
 impl Backend for NullBackend {
@@ -57,7 +72,7 @@ impl Backend for NullBackend {
 
     fn toolchain(&self, _files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
         let mut fingerprint = Fingerprint::new();
-        fingerprint.text("version", self.version());
+        fingerprint.text("version", get(&self.version));
         Ok(fingerprint)
     }
 
@@ -69,7 +84,7 @@ impl Backend for NullBackend {
     ) -> Result<Fingerprint, BackendError> {
         let mut fingerprint = Fingerprint::new();
         for op in &job.ops {
-            fingerprint.text(format!("{}.c", op.func_name), "nothing");
+            fingerprint.text(format!("{}.c", op.func_name), get(&self.source));
         }
         Ok(fingerprint)
     }
@@ -94,7 +109,7 @@ impl Backend for NullBackend {
             return Err(BackendError::Cancelled);
         }
         let symbol = request.name.symbol();
-        let object = elf::host_object(&[&symbol], &self.version());
+        let object = elf::host_object(&[&symbol], &get(&self.version));
         let meta = KernelMeta {
             bin_file_name: Some(request.name.to_string()),
             bin_file_suffix: Some(".o".to_owned()),

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use goblin::elf::Elf;
 use libtest_mimic::{Arguments, Failed, Trial};
 use opbuild_testkit::ascend::{Chip, Cores, Era, Kernel};
+use opbuild_testkit::corpus;
 
 /// A genuine object, and the knobs that make one like it.
 struct Twin {
@@ -98,10 +99,9 @@ const TWINS: [Twin; 9] = [
 
 fn main() {
     let arguments = Arguments::from_args();
-    let corpus = std::env::var_os("OPBUILD_CORPUS");
-    let trial = |twin: Twin| match corpus.clone() {
-        Some(root) => Trial::test(twin.path, move || compare(&Path::new(&root).join(twin.path), &twin)),
-        None => Trial::test(twin.path, || Err("OPBUILD_CORPUS is not set".into())).with_ignored_flag(true),
+    let trial = |twin: Twin| match corpus::folder() {
+        Some(root) => Trial::test(twin.path, move || compare(&root.join(twin.path), &twin)),
+        None => corpus::absent(twin.path),
     };
     libtest_mimic::run(&arguments, TWINS.into_iter().map(trial).collect()).exit();
 }

@@ -22,8 +22,8 @@ pub(crate) struct Objects<'a> {
     by_key: HashMap<u64, usize>,
     /// and where the first kernel of each name is.
     by_name: HashMap<&'a [u8], Place>,
-    /// Some object cannot be read at all.
-    incomplete: bool,
+    /// Some object cannot be read to its end, or not at all: what was not seen may yet be there.
+    pub(crate) torn: bool,
 }
 
 /// A kernel: which object it is in, and which of that object's it is.
@@ -50,7 +50,8 @@ impl<'a> Objects<'a> {
             Some(elf)
         };
         if !meta.is_some_and(|meta| fat::is_fat(meta, bytes)) {
-            return Self { list: read(bytes, findings).into_iter().collect(), ..Self::default() };
+            let list: Vec<_> = read(bytes, findings).into_iter().collect();
+            return Self { torn: list.iter().any(|elf| elf.torn), list, ..Self::default() };
         }
         match Fat::read(bytes) {
             Ok(fat) => {
@@ -58,9 +59,9 @@ impl<'a> Objects<'a> {
                 let list: Vec<_> =
                     fat.objects.into_iter().filter_map(|bytes| read(bytes, findings)).collect();
                 // Behind one that cannot be read at all, the numbers are others; the whole is refused in any case.
-                let incomplete = list.len() < count;
+                let torn = list.len() < count || list.iter().any(|elf| elf.torn);
                 let by_name = by_name(&list);
-                Self { list, by_key: fat.by_key, by_name, incomplete }
+                Self { list, by_key: fat.by_key, by_name, torn }
             }
             Err(problem) => {
                 malformed(bytes, findings, "table of the fat binary", problem);
@@ -85,11 +86,6 @@ impl<'a> Objects<'a> {
             let place = move |kernel| Place { object, kernel };
             elf.symbols.kernels.iter().enumerate().map(move |(at, kernel)| (place(at), kernel.name))
         })
-    }
-
-    /// Whether some object could not be read to its end.
-    pub(crate) fn torn(&self) -> bool {
-        self.incomplete || self.list.iter().any(|elf| elf.torn)
     }
 
     /// Whether this is a library for the host that holds a kernel for the device.

@@ -63,7 +63,7 @@ pub(crate) fn judge(
     for claim in &claims {
         let found = pair.take(claim, findings) || pair.take_by_key(claim, findings);
         // Of an object that cannot be read to its end, nobody knows what it defines.
-        if !found && !objects.torn() {
+        if !found && !objects.torn {
             pair.tell_missing(claim.name, findings);
         }
         check_key_in_name(meta, claim, findings);

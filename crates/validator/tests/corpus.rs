@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use opbuild_artifact::{Expectations, KernelMeta};
+use opbuild_testkit::corpus;
 use opbuild_validator::{
     Architecture, Code, KernelType, Linkage, Report, Severity, examine, expectations_of, validate,
 };
@@ -38,23 +39,17 @@ struct Pair {
 
 fn main() {
     let arguments = Arguments::from_args();
-    let trials = match std::env::var_os("OPBUILD_CORPUS") {
-        Some(root) => SETS.into_iter().flat_map(|set| trials(Path::new(&root), set)).collect(),
-        None => SETS.into_iter().map(|(folder, ..)| absent(folder)).collect(),
+    let trials = match corpus::folder() {
+        Some(root) => SETS.into_iter().flat_map(|set| trials(&root, set)).collect(),
+        None => SETS.into_iter().map(|(folder, ..)| corpus::absent(folder)).collect(),
     };
     libtest_mimic::run(&arguments, trials).exit();
 }
 
-fn absent(folder: &str) -> Trial {
-    Trial::test(folder, || Err("OPBUILD_CORPUS is not set".into())).with_ignored_flag(true)
-}
-
 fn trials(root: &Path, (folder, set, fewest): (&'static str, Set, usize)) -> Vec<Trial> {
-    let mut pairs = Vec::new();
-    let found = find_pairs(&root.join(folder), &mut pairs);
+    let pairs = find_pairs(&root.join(folder));
     let count = pairs.len();
     let mut trials = vec![Trial::test(format!("{folder}: is complete"), move || {
-        found?;
         ensure(count >= fewest, || format!("expected at least {fewest} pairs, found {count}"))
     })];
     for (json, object) in pairs {
@@ -75,22 +70,11 @@ fn trials(root: &Path, (folder, set, fewest): (&'static str, Set, usize)) -> Vec
     trials
 }
 
-/// Every `.json` under `folder` with each object that stands beside it.
-fn find_pairs(folder: &Path, pairs: &mut Vec<(PathBuf, PathBuf)>) -> std::io::Result<()> {
-    let mut entries: Vec<PathBuf> =
-        std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
-    entries.sort();
-    for path in entries {
-        if path.is_dir() {
-            find_pairs(&path, pairs)?;
-        } else if path.extension().is_some_and(|extension| extension == "json") {
-            let objects = ["o", "so"].map(|suffix| path.with_extension(suffix));
-            pairs.extend(
-                objects.into_iter().filter(|object| object.is_file()).map(|object| (path.clone(), object)),
-            );
-        }
-    }
-    Ok(())
+/// Every object under `folder` with the `.json` beside it; in a folder that cannot be listed there are none.
+fn find_pairs(folder: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let objects = corpus::files_ending(folder, &["o", "so"]).unwrap_or_default();
+    let pairs = objects.into_iter().map(|object| (object.with_extension("json"), object));
+    pairs.filter(|(json, _)| json.is_file()).collect()
 }
 
 fn expect(set: Set) -> Expectations {

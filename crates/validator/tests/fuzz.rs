@@ -8,6 +8,7 @@ use std::path::Path;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use opbuild_testkit::ascend::{container, fat_binary, split_mix, zoo};
+use opbuild_testkit::corpus;
 
 /// Folders of the corpus, and the fewest files that must be there.
 const SETS: [(&str, usize); 4] =
@@ -19,10 +20,9 @@ const MIXES: usize = 200;
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = vec![Trial::test("made kernels", made_kernels)];
-    let corpus = std::env::var_os("OPBUILD_CORPUS");
-    trials.extend(SETS.map(|(folder, fewest)| match corpus.clone() {
-        Some(root) => Trial::test(folder, move || genuine_files(&Path::new(&root).join(folder), fewest)),
-        None => Trial::test(folder, || Err("OPBUILD_CORPUS is not set".into())).with_ignored_flag(true),
+    trials.extend(SETS.map(|(folder, fewest)| match corpus::folder() {
+        Some(root) => Trial::test(folder, move || genuine_files(&root.join(folder), fewest)),
+        None => corpus::absent(folder),
     }));
     libtest_mimic::run(&arguments, trials).exit();
 }
@@ -48,24 +48,12 @@ fn made_kernels() -> Result<(), Failed> {
 }
 
 fn genuine_files(folder: &Path, fewest: usize) -> Result<(), Failed> {
-    let mut files = Vec::new();
-    collect(folder, &mut files)?;
+    let files: Vec<Vec<u8>> =
+        corpus::files(folder)?.into_iter().map(std::fs::read).collect::<std::io::Result<_>>()?;
     if files.len() < fewest {
         return Err(format!("expected at least {fewest} files, found {}", files.len()).into());
     }
     mix_up(&files);
-    Ok(())
-}
-
-fn collect(folder: &Path, files: &mut Vec<Vec<u8>>) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            collect(&path, files)?;
-        } else {
-            files.push(std::fs::read(&path)?);
-        }
-    }
     Ok(())
 }
 

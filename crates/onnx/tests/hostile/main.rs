@@ -9,7 +9,6 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-mod ffi;
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +17,10 @@ use common::wire::Message;
 use common::{FLOAT, model, tensor};
 use opbuild_onnx::{OnnxError, Options, read, read_tensor};
 
-use ffi::most_bytes;
+use opbuild_testkit::{Counting, most_bytes};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 /// What any file may take, and what it may take besides for each of its bytes.
 const ALLOWANCE: usize = 64 << 20;

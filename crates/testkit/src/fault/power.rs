@@ -192,10 +192,11 @@ impl Change {
                 };
                 over.restore(to)
             }
-            Self::Removed { path, gone } => match folder::inode(path) {
-                None => gone.restore(path),
-                Some(_) => Ok(()),
-            },
+            Self::Removed { path, gone } => {
+                // Whatever was in a folder that is gone for good went with it.
+                let has_a_place = path.parent().is_none_or(|parent| folder::inode(parent).is_some());
+                if folder::inode(path).is_none() && has_a_place { gone.restore(path) } else { Ok(()) }
+            }
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use opbuild_digest::Digest;
 use opbuild_testkit::ascend::{Chip, Kernel, Pair};
+use opbuild_testkit::most_bytes;
 use opbuild_validator::{Code, Report, examine, validate};
 
-use crate::ffi::most_bytes;
 use crate::{Files, alone, beside_others, expect};
 
 fn pair() -> Pair {
@@ -254,4 +254,35 @@ fn a_digest_of_something_else_is_no_digest() {
         let pair = pair.clone().with_field("sha256", other.clone());
         assert!(!validate(&pair.json, &pair.object, &expect()).is_valid(), "{other:?} is accepted");
     }
+}
+
+/// Of each name that is missing it matters whether all objects could be read to their ends.
+#[test]
+fn many_names_are_missing_in_many_objects() {
+    let _alone = alone();
+    let header = pair().object[..64].to_vec();
+    let time = |count: usize| {
+        let mut bare = header.clone();
+        // Neither section headers nor program headers.
+        for field in [32..40, 40..48, 56..58, 60..62, 62..64] {
+            bare[field].fill(0);
+        }
+        let table = 8 + 16 * count;
+        let offsets = (0..count).map(|at| (table + at * bare.len()) as u64);
+        let words = std::iter::once(count as u64).chain(0..count as u64).chain(offsets);
+        let object: Vec<u8> = words.flat_map(u64::to_le_bytes).chain(bare.repeat(count)).collect();
+        let items: Vec<_> = (0..count)
+            .map(|at| serde_json::json!({"kernelName": format!("none{at}"), "configKey": at}))
+            .collect();
+        let pair = pair().with_object(|file| *file = object).with_field("kernelList", items);
+        let once = |_| {
+            let start = std::time::Instant::now();
+            let report = validate(&pair.json, &pair.object, &expect());
+            assert!(report.find(Code::KERNEL).is_some() && report.others.len() == count - 1);
+            start.elapsed()
+        };
+        (0..3).map(once).min().unwrap()
+    };
+    let (few, many) = (time(4000), time(32_000));
+    assert!(many < few * 24, "{few:?}, then {many:?}");
 }

@@ -8,7 +8,6 @@ mod attacks;
 mod bits;
 mod cuts;
 mod described;
-mod ffi;
 mod overlapping;
 mod scale;
 
@@ -16,8 +15,12 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use opbuild_artifact::{Expectations, Magic};
 use opbuild_digest::Digest;
+use opbuild_testkit::Counting;
 use opbuild_testkit::ascend::Pair;
 use opbuild_validator::{Report, examine, examine_object, validate};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 static MEASURING: RwLock<()> = RwLock::new(());
 

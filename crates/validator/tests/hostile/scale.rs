@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use opbuild_testkit::most_bytes;
 use opbuild_validator::{Code, Report};
 
 use crate::attacks::{ATTACKS, Attack, SIZE};
-use crate::ffi::most_bytes;
 use crate::overlapping::OVERLAPPING;
 use crate::{Files, alone, beside_others};
 

@@ -1,0 +1,49 @@
+//! Files that are not ours to redistribute: `OPBUILD_CORPUS` names the folder that holds them.
+//!
+//! Tests on them show as [`absent`] without it, never as passed.
+#![expect(clippy::disallowed_methods, reason = "a test may read its corpus, and where it is")]
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use libtest_mimic::Trial;
+
+/// The folder, if there is one.
+pub fn folder() -> Option<PathBuf> {
+    std::env::var_os("OPBUILD_CORPUS").map(PathBuf::from)
+}
+
+/// What stands for the tests called `name` where there is no corpus: an ignored one, which fails if it is run.
+pub fn absent(name: impl Into<String>) -> Trial {
+    Trial::test(name, || Err("OPBUILD_CORPUS is not set".into())).with_ignored_flag(true)
+}
+
+/// The files below `folder`, in order.
+///
+/// # Errors
+/// A folder that cannot be listed.
+pub fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+        for entry in std::fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() { collect(&path, files)? } else { files.push(path) }
+        }
+        Ok(())
+    }
+    let mut files = Vec::new();
+    collect(folder, &mut files)?;
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// [`files`] whose names end so.
+///
+/// # Errors
+/// A folder that cannot be listed.
+pub fn files_ending(folder: &Path, extensions: &[&str]) -> io::Result<Vec<PathBuf>> {
+    let mut files = files(folder)?;
+    files.retain(|path| {
+        extensions.iter().any(|extension| path.extension().is_some_and(|it| it == *extension))
+    });
+    Ok(files)
+}

@@ -1,0 +1,3 @@
+"""Tiling of products of matrices."""
+
+BLOCK = 16

@@ -1,0 +1,92 @@
+"""What a test wants of the stand-in: how long things take, and what goes wrong with which compile.
+
+The vendor has nothing like this. Rules stand in `opbuild_standin/control.json` below the root and are read at every
+compile; those in the variable OPBUILD_STANDIN_RULES go first.
+"""
+import json
+import os
+import time
+
+ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
+FOLDER = os.path.join(ROOT, "opbuild_standin")
+COMPILES = os.path.join(FOLDER, "compiles.log")
+
+CURRENT = []
+
+
+def settings():
+    with open(os.path.join(FOLDER, "control.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def start_up():
+    """Takes as long as importing the toolkit is to take."""
+    time.sleep(settings()["start_up_ms"] / 1000)
+
+
+class Compile:
+    """One compile, from its first line in the log to its last."""
+
+    def __init__(self, op_type, kernel, soc, deterministic):
+        self.begun = time.monotonic()
+        found = settings()
+        self.costs = found["compile_ms"] / 1000
+        self.faults = _take(_rules(found), op_type, kernel, soc)
+        self.line = {"id": "%d.%d" % (os.getpid(), time.monotonic_ns()), "op": op_type, "kernel": kernel, "soc": soc,
+                     "deterministic": deterministic, "pid": os.getpid(), "parent": os.getppid()}
+
+    def __enter__(self):
+        _log(dict(self.line, event="begin", at=time.monotonic_ns()))
+        CURRENT.append(self)
+        return self
+
+    def __exit__(self, kind, value, trace):
+        CURRENT.pop()
+        if kind is None:
+            time.sleep(max(0, self.begun + self.costs - time.monotonic()))
+        _log(dict(self.line, event="end", at=time.monotonic_ns(), failed=kind is not None))
+
+    def fault(self, kind):
+        """The fault of this kind, if there is one."""
+        return next((fault for fault in self.faults if fault["kind"] == kind), None)
+
+
+def fault(kind):
+    """The fault of this kind that the compile under way has, if there is one."""
+    return CURRENT[-1].fault(kind) if CURRENT else None
+
+
+def _rules(found):
+    extra = os.environ.get("OPBUILD_STANDIN_RULES")
+    return (json.loads(extra) if extra else []) + found["rules"]
+
+
+def _take(rules, op_type, kernel, soc):
+    """The faults of the rules that are about this compile and have not been used up."""
+    def concerns(rule):
+        return (rule.get("op") in (None, op_type) and (rule.get("kernel") or "") in kernel
+                and rule.get("soc") in (None, soc))
+    return [rule["fault"] for rule in rules if concerns(rule) and _use(rule)]
+
+
+def _use(rule):
+    times = rule.get("times")
+    if times is None:
+        return True
+    for count in range(times):
+        mark = os.path.join(FOLDER, "used", "%s.%d" % (rule["id"], count))
+        try:
+            os.close(os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            return True
+        except FileExistsError:
+            continue
+    return False
+
+
+def _log(line):
+    text = (json.dumps(line) + "\n").encode()
+    file = os.open(COMPILES, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(file, text)
+    finally:
+        os.close(file)

@@ -1,0 +1,197 @@
+//! What the toolkit does that one would not expect.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use opbuild_testkit::toolkit::{Part, Toolkit};
+use serde_json::{Value, json};
+
+use crate::Case;
+use crate::bench::{Bench, conv2d, good_conv2d, reduce_sum, report, run, square, tensor, unary};
+
+pub(crate) const CASES: &[Case] = &[
+    ("convolutions_of_nchw_are_refused", formats),
+    ("what_can_repeat_is_compiled_twice", twins),
+    ("folders_are_made_with_an_odd_mode", odd_mode),
+    ("a_lock_of_somebody_else_is_respected", locks),
+    ("debug_levels_keep_what_was_made", debug_levels),
+    ("a_newer_tool_tells_failures", asc_opc),
+    ("the_environment_has_to_be_set", environment),
+    ("a_python_that_lacks_something_cannot_start", pythons),
+    ("simplified_keys_are_made_when_asked_for", simplified_keys),
+    ("the_text_of_descriptions_differs_from_step_to_step", text),
+    ("without_a_compiler_it_is_looked_for_in_one_place", no_compiler),
+];
+
+fn formats() {
+    let bench = Bench::new();
+    let run = bench.compile("Ascend910B1", &conv2d("NCHW", &[1, 16, 8, 8]), &[]);
+    let expected = "the format of parameter[x] should be one of [NC1HWC0], but actually is [NCHW].";
+    assert!(run.stdout.contains("'errCode': 'E60004'") && run.stdout.contains(expected), "{}", run.stdout);
+    assert!(bench.pair("Conv2D_0123abcd").is_none());
+    // Five dimensions are what such a format has.
+    let run = bench.compile("Ascend910B1", &conv2d("NC1HWC0", &[1, 16, 8, 8]), &[]);
+    assert!(run.stdout.contains("'errCode': 'E80012'"), "{}", run.stdout);
+    bench.compiled("Ascend910B1", &good_conv2d(), &[]);
+    // Old chips do not compute in bfloat16.
+    let x = tensor("bfloat16", "ND", &[3]);
+    let square = unary("Square", &x, &[]);
+    bench.compiled("Ascend910B1", &square, &[]);
+    let run = bench.compile("Ascend910A", &square, &[]);
+    assert!(run.stdout.contains("E80008"), "{}", run.stdout);
+}
+
+fn twins() {
+    let bench = Bench::new();
+    let (object, json) = bench.compiled("Ascend910B1", &reduce_sum(), &["--deterministic=all"]);
+    let (twin_json, twin) = bench.pair("ReduceSum_0123abcd_deterministic").unwrap();
+    let twin_fields: Value = serde_json::from_slice(&twin_json).unwrap();
+    assert_ne!(object, twin);
+    assert_eq!(twin_fields["binFileName"], "ReduceSum_0123abcd_deterministic");
+    assert_eq!(twin_fields["kernelName"], json["kernelName"]);
+    assert_eq!([&twin_fields["deterministic"], &json["deterministic"]], ["true", "false"]);
+    let codes: Vec<_> =
+        report("Ascend910B1", &twin_json, &twin).findings.iter().map(|it| it.code().to_string()).collect();
+    assert_eq!(codes, ["OPV010"]);
+    let asked: Vec<_> = bench.installed.compiles().unwrap().into_iter().map(|it| it.deterministic).collect();
+    assert_eq!(asked, ["true", "false"]);
+    // Of others there is one.
+    bench.installed.forget().unwrap();
+    bench.compiled("Ascend910B1", &square(), &["--deterministic=all"]);
+    assert!(bench.pair("Square_0123abcd_deterministic").is_none());
+    assert_eq!(bench.installed.compiles().unwrap().len(), 1);
+}
+
+fn odd_mode() {
+    let bench = Bench::new();
+    bench.compile("Ascend910B1", &square(), &[]);
+    let mode = fs::metadata(bench.work().join("output")).unwrap().permissions().mode() & 0o7777;
+    // 750 in decimal, less what the process may not give.
+    assert_eq!(mode & 0o700, 0o300, "{mode:o}");
+}
+
+fn locks() {
+    let bench = Bench::new();
+    let folder = bench.work().join("kernel_meta_Square_0123abcd");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("kernel_meta.lock"), "1").unwrap();
+    let run = bench.compile("Ascend910B1", &square(), &[]);
+    assert_eq!(run.code, Some(0));
+    assert!(run.stdout.contains("Another process is using this dir"), "{}", run.stdout);
+    assert!(bench.pair("Square_0123abcd").is_none() && folder.join("kernel_meta.lock").exists());
+    fs::remove_dir_all(&folder).unwrap();
+    bench.compiled("Ascend910B1", &square(), &[]);
+    assert!(!folder.exists());
+}
+
+fn debug_levels() {
+    let bench = Bench::new();
+    let folder = bench.work().join("kernel_meta_Square_0123abcd/kernel_meta");
+    let kept = |options: &[&str]| {
+        let _ = fs::remove_dir_all(folder.parent().unwrap());
+        bench.compiled("Ascend910B1", &square(), options);
+        ["o", "json", "cce"].map(|suffix| folder.join(format!("Square_0123abcd.{suffix}")).exists())
+    };
+    assert_eq!(kept(&[]), [false; 3]);
+    assert_eq!(kept(&["--op_debug_level=3"]), [true, true, false]);
+    assert_eq!(kept(&["--op_debug_level=1"]), [true; 3]);
+    assert_eq!(kept(&["--op_debug_config=dump_cce"]), [true; 3]);
+    assert_eq!(kept(&["--op_debug_config=oom"]), [false; 3]);
+}
+
+fn asc_opc() {
+    let bench = Bench::of(&Toolkit::new().version("9.1.0", "9.1.0.1.300"));
+    let asc_opc = bench.installed.tool("asc_opc");
+    let compile = |params: &Value, option: &str| {
+        run(bench.command(&asc_opc).args(bench.arguments("Ascend910B1", params)).arg(option))
+    };
+    let failed = compile(&conv2d("NCHW", &[1, 16, 8, 8]), "--deterministic=false");
+    assert_eq!(failed.code, Some(1));
+    let compiled = compile(&square(), "--simplified_key_mode=0");
+    assert_eq!(compiled.code, Some(0), "{}", compiled.stdout);
+    assert!(bench.pair("Square_0123abcd").is_some());
+    let unknown = compile(&square(), "--op_bank_path=somewhere");
+    assert!(unknown.stdout.contains("option --op_bank_path not recognized"), "{}", unknown.stdout);
+    assert!(!Bench::new().installed.tool("asc_opc").exists());
+}
+
+fn environment() {
+    let bench = Bench::new();
+    let opc = bench.installed.tool("opc");
+    let without = |name: &str| {
+        run(bench.command(&opc).args(bench.arguments("Ascend910B1", &square())).env_remove(name))
+    };
+    let run_without_path = without("PYTHONPATH");
+    assert_eq!(run_without_path.code, Some(1));
+    assert!(run_without_path.stderr.contains("No module named 'tbe'"), "{}", run_without_path.stderr);
+    assert!(without("ASCEND_OPP_PATH").stdout.contains("op Square op_func_attr is None."));
+    // Where there is no Python, the shell says so.
+    let mut command = bench.command("/bin/sh".as_ref());
+    command.arg(&opc).env("HI_PYTHON", "no-such-python");
+    let run = run(&mut command);
+    assert_eq!(run.code, Some(127));
+    assert!(run.stderr.contains("not found"), "{}", run.stderr);
+}
+
+fn pythons() {
+    let ended = |toolkit: Toolkit, code| {
+        let bench = Bench::of(&toolkit);
+        let run = bench.compile("Ascend910B1", &square(), &[]);
+        assert_eq!(run.code, Some(code), "{}", run.stdout);
+        run.stderr
+    };
+    let said = |toolkit| ended(toolkit, 1);
+    assert!(said(Toolkit::new().without_module("numpy")).contains("No module named 'numpy'"));
+    assert!(said(Toolkit::new().without_module("google")).contains("No module named 'google"));
+    assert!(
+        said(Toolkit::new().protobuf("4.25.1"))
+            .contains("TypeError: Descriptors cannot be created directly.")
+    );
+    assert!(ended(Toolkit::new().without(Part::Python), 2).contains("can't open file"));
+    let bench = Bench::new();
+    let is_new = run(bench
+        .command("python3".as_ref())
+        .args(["-c", "import sys; sys.exit(sys.version_info < (3, 10))"]));
+    if is_new.code == Some(0) {
+        assert!(
+            said(Toolkit::new().for_old_python()).contains("cannot import name 'Mapping' from 'collections'")
+        );
+    }
+}
+
+fn simplified_keys() {
+    let bench = Bench::new();
+    let (_, json) = bench.compiled("Ascend910B1", &square(), &["--simplified_key_mode=0"]);
+    let keys = ["d=0,p=1", "d=0,p=0", "d=1,p=1", "d=1,p=0"].map(|key| json!(format!("Square/{key}/0,2/0,2")));
+    assert_eq!(json["supportInfo"]["simplifiedKey"], json!(keys));
+    assert_eq!(json["supportInfo"]["optionalInputMode"], "gen_placeholder");
+}
+
+fn text() {
+    let bench = Bench::new();
+    bench.compiled("Ascend910B1", &square(), &["--op_debug_level=3"]);
+    let made = bench.work().join("kernel_meta_Square_0123abcd/kernel_meta/Square_0123abcd.json");
+    let (made, given) = (fs::read_to_string(made).unwrap(), bench.pair("Square_0123abcd").unwrap().0);
+    assert_eq!(made.as_bytes(), given);
+    assert!(made.starts_with("{\n    \"KBHit\": false,\n    \"binFileName\": "), "{made}");
+    // A master is not completed, so it is as TBE wrote it.
+    bench
+        .installed
+        .rules(&[opbuild_testkit::toolkit::Rule::new(opbuild_testkit::toolkit::Fault::SplitMix)])
+        .unwrap();
+    bench.compile("Ascend910B1", &square(), &[]);
+    let master = fs::read_to_string(bench.output("Square_0123abcd.json")).unwrap();
+    assert!(master.starts_with("{\n    \"jsonList\":[\n"), "{master}");
+}
+
+fn no_compiler() {
+    let bench = Bench::of(&Toolkit::new().without(Part::Compiler));
+    let run = bench.compile("Ascend910B1", &square(), &[]);
+    assert_eq!(run.code, Some(0));
+    assert!(
+        run.stdout.contains("run cmd compile error: ") && run.stdout.contains("CANN-1.84"),
+        "{}",
+        run.stdout
+    );
+    assert!(run.stdout.contains("'errCode': 'E40021'"), "{}", run.stdout);
+}

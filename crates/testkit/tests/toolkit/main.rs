@@ -1,0 +1,43 @@
+//! The stand-in toolkit, run for real. Where there is no Python, every test is ignored, and none passes.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests are not themselves marked as tests")]
+#![expect(clippy::disallowed_methods, reason = "tests look at what programs left")]
+
+mod bench;
+mod faults;
+mod habits;
+mod layout;
+mod objects;
+mod options;
+mod sameness;
+mod worker;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use opbuild_testkit::toolkit;
+
+/// A test: its name, and what it does.
+type Case = (&'static str, fn());
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let has_python = toolkit::python().is_some();
+    let cases = [
+        layout::CASES,
+        objects::CASES,
+        options::CASES,
+        habits::CASES,
+        sameness::CASES,
+        worker::CASES,
+        faults::CASES,
+    ];
+    let trial = |(name, run): &Case| {
+        let run = *run;
+        Trial::test(*name, move || {
+            run();
+            Ok::<(), Failed>(())
+        })
+        .with_ignored_flag(!has_python)
+    };
+    let trials = cases.into_iter().flatten().map(trial).collect();
+    libtest_mimic::run(&arguments, trials).exit();
+}
