@@ -1,50 +1,197 @@
-//! Question: what does a store hit with all its checks cost, beside reading and hashing the same bytes?
+//! Question: what does a store hit with all its checks cost, beside reading the same file and hashing what is returned?
 //!
-//! An entry is 8 KiB of object, 1 KiB of description, 6 KiB of descriptor; a hit returns the first two. Each iteration
-//! is one hit, over 1 000 entries in turn.
+//! A hit returns the object and 1 KiB of description, checked by SHA-256; 6 KiB of descriptor lie behind them in the
+//! same file, checked by a checksum. The floor is one open, one stat and one read of the entry's own file, and SHA-256
+//! of the object and the description. `bare` is the same of a file that holds no more than what is returned.
+//!
+//! Budget: 1.25 times the floor with an object of 8 KiB. The other sizes have none.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot be set up has no figures")]
+#![expect(clippy::print_stdout, reason = "the table is what this is for")]
 
+mod common;
+
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{AMPLE, Calls, config, draft, key, open};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use opbuild_benches::{folder, info, json, object, read, write};
+use opbuild_benches::{Budgets, Kernel, Turns, folder, has_room, is_measured, read, thousands, time, write};
 use opbuild_digest::Digest;
-use opbuild_store::{Config, Draft, Lookup, Store};
+use opbuild_store::{Config, Lookup, TargetStore};
+use tempfile::TempDir;
 
-const ENTRIES: u32 = 1000;
+const BUDGET: f64 = 1.25;
 
-fn store_hit(c: &mut Criterion) {
-    let folder = folder().unwrap();
-    let shelf = Store::open(Config::new(folder.path().join("store"))).unwrap().target("bench").unwrap();
-    let (object, json, info) = (object(), json(), info());
-    let keys: Vec<Digest> = (0..ENTRIES).map(|i| Digest::of(&i.to_le_bytes())).collect();
-    let draft = Draft::new(1).eager("json", &json).eager("object", &object).lazy("info", &info);
-    for key in &keys {
-        shelf.put(key, &draft).unwrap();
+/// A store, and beside it files of what a hit returns.
+struct Setting {
+    folder: TempDir,
+    store: TargetStore,
+    kernel: Kernel,
+    keys: Vec<Digest>,
+    bare: Vec<PathBuf>,
+}
+
+impl Setting {
+    fn new(object_bytes: usize) -> Self {
+        let folder = folder().unwrap();
+        let store = open(config(&folder.path().join("store"), AMPLE));
+        Self { folder, store, kernel: Kernel::new(object_bytes), keys: Vec::new(), bare: Vec::new() }
     }
-    // The floor's files hold just the bytes that a hit returns, and stand in one folder as long as the store's names.
-    let needed = [&object[..], &json[..]].concat();
-    let floor: Vec<_> = keys.iter().map(|key| folder.path().join(key.to_string())).collect();
-    floor.iter().for_each(|path| write(path, &needed).unwrap());
 
-    let mut group = c.benchmark_group("store_hit");
-    group.throughput(Throughput::Bytes(needed.len() as u64));
-    let mut at = 0;
-    let mut next = move || {
-        at = (at + 1) % ENTRIES as usize;
-        at
-    };
-    group.bench_function("floor: open, read, SHA-256", |b| {
-        b.iter(|| Digest::of(&read(&floor[next()]).unwrap()));
-    });
-    group.bench_function("hit", |b| {
-        b.iter(|| match shelf.get(&keys[next()]) {
-            Lookup::Hit(entry) => entry,
+    /// Puts entries until there are so many.
+    fn grow(&mut self, entries: usize) {
+        let needed = self.kernel.needed();
+        for number in self.keys.len()..entries {
+            let key = key(number as u64);
+            self.store.put(&key, &draft(&self.kernel)).unwrap();
+            let bare = self.folder.path().join(key.to_string());
+            write(&bare, &needed).unwrap();
+            self.keys.push(key);
+            self.bare.push(bare);
+        }
+    }
+
+    fn hit(&self, at: usize) {
+        match self.store.get(&self.keys[at]) {
+            Lookup::Hit(entry) => drop(black_box(entry)),
             Lookup::Miss(miss) => panic!("{miss}"),
-        });
-    });
+        }
+    }
+
+    /// Reads the entry's file, and hashes what a hit returns: it ends before the descriptor.
+    fn packed(&self, paths: &[PathBuf], at: usize) {
+        let file = read(&paths[at]).unwrap();
+        let end = file.len() - self.kernel.info.len();
+        let needed = self.kernel.json.len() + self.kernel.object.len();
+        black_box(Digest::of(&file[end - needed..end]));
+    }
+
+    fn bare(&self, at: usize) {
+        black_box(Digest::of(&read(&self.bare[at]).unwrap()));
+    }
+
+    fn file_bytes(&self) -> usize {
+        match self.store.get(&self.keys[0]) {
+            Lookup::Hit(entry) => entry.file_bytes(),
+            Lookup::Miss(miss) => panic!("{miss}"),
+        }
+    }
+
+    fn paths(&self) -> Vec<PathBuf> {
+        self.keys.iter().map(|key| self.store.path(key)).collect()
+    }
+}
+
+/// Entries in no order, another one for each seed: so nobody regularly finds in the processor's caches what another way
+/// read a moment ago.
+fn shuffled(entries: usize, mut seed: u64) -> impl FnMut() -> usize {
+    move || {
+        seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        ((u128::from(seed) * entries as u128) >> 64) as usize
+    }
+}
+
+fn rows(c: &mut Criterion) {
+    let mut setting = Setting::new(Kernel::USUAL);
+    setting.grow(1000);
+    let paths = setting.paths();
+    let mut group = c.benchmark_group("store_hit");
+    group.throughput(Throughput::Bytes(setting.kernel.needed().len() as u64));
+    group.sample_size(30).warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(1));
+    let mut next = shuffled(1000, 1);
+    group.bench_function("floor", |b| b.iter(|| setting.packed(&paths, next())));
+    group.bench_function("hit", |b| b.iter(|| setting.hit(next())));
     let absent = Digest::of(b"absent");
-    group.bench_function("miss", |b| b.iter(|| shelf.get(&absent)));
+    group.bench_function("miss", |b| b.iter(|| setting.store.get(&absent)));
     group.finish();
 }
 
-criterion_group!(benches, store_hit);
+fn table(_: &mut Criterion) {
+    let mut budgets = Budgets::default();
+    println!("one hit, warm; ratios are to the floor: lower quartile, median, upper quartile of the turns");
+    println!(
+        "{:>7} {:>9} {:>9} {:>9} {:>9} {:>10} {:>10} {:>10} {:>17}  {:<12} {:>8}",
+        "entries",
+        "object",
+        "read",
+        "SHA-256",
+        "checksum",
+        "bare",
+        "floor",
+        "hit",
+        "ratio",
+        "budget",
+        "to bare"
+    );
+    let mut usual = Setting::new(Kernel::USUAL);
+    for entries in [1000, 10_000, 100_000] {
+        let bytes = entries * (32 << 10);
+        if !is_measured() && entries > 1000 {
+            continue;
+        }
+        if entries > 10_000 && !has_room(bytes as u64) {
+            println!("{:>7} are left out: there is no room for them in memory", thousands(entries));
+            continue;
+        }
+        usual.grow(entries);
+        row(&usual, &mut budgets);
+    }
+    calls(&usual);
+    for bytes in [2 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20] {
+        let mut setting = Setting::new(bytes);
+        setting.grow(((64 << 20) / bytes).min(1000));
+        row(&setting, &mut budgets);
+    }
+    budgets.settle();
+}
+
+fn row(setting: &Setting, budgets: &mut Budgets) {
+    let Setting { kernel, keys, .. } = setting;
+    let (needed, read_bytes) = (kernel.needed().len(), setting.file_bytes());
+    let paths = setting.paths();
+    let [mut one, mut two, mut three] = [1, 2, 3].map(|seed| shuffled(keys.len(), seed));
+    let each = ((256 << 10) / needed).clamp(1, 32);
+    let turns = Turns::take(
+        Duration::from_millis(1500),
+        [
+            &mut || time(|| (0..each).for_each(|_| setting.bare(one()))) / each as u32,
+            &mut || time(|| (0..each).for_each(|_| setting.packed(&paths, two()))) / each as u32,
+            &mut || time(|| (0..each).for_each(|_| setting.hit(three()))) / each as u32,
+        ],
+    );
+    let ratios @ [low, ratio, high] = turns.ratio(2, 1);
+    let verdict = match kernel.object.len() == Kernel::USUAL {
+        true => format!("{BUDGET} {}", budgets.judge(ratios, BUDGET)),
+        false => "-".to_owned(),
+    };
+    println!(
+        "{:>7} {:>9} {:>9} {:>9} {:>9} {:>10.1?} {:>10.1?} {:>10.1?} {low:>5.2} {ratio:>5.2} {high:>5.2}  {verdict:<12} {:>8.2}",
+        thousands(keys.len()),
+        thousands(kernel.object.len()),
+        thousands(read_bytes),
+        thousands(needed),
+        thousands(kernel.info.len()),
+        turns.median(0),
+        turns.median(1),
+        turns.median(2),
+        turns.ratio(2, 0)[1],
+    );
+}
+
+/// What a hit and a miss do on the disk, besides closing what they opened.
+fn calls(setting: &Setting) {
+    let heard = Arc::new(Calls::default());
+    let root = setting.folder.path().join("store");
+    let store = open(Config { watcher: Some(heard.clone()), ..config(&root, AMPLE) });
+    // Folders are looked at once each.
+    setting.keys.iter().take(5000).for_each(|key| drop(store.get(key)));
+    let mut next = shuffled(setting.keys.len().min(5000), 1);
+    println!("        a hit: {}", heard.of(1000, || store.get(&setting.keys[next()])));
+    let absent = Digest::of(b"absent");
+    println!("        a miss: {}", heard.of(1000, || store.get(&absent)));
+}
+
+criterion_group!(benches, rows, table);
 criterion_main!(benches);

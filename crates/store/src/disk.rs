@@ -2,99 +2,27 @@
 //!
 //! A [`Watcher`] hears of each call before it is made, and may refuse it: that is how a test fails, counts, or ends a
 //! process at every single one.
-#![expect(clippy::disallowed_methods, reason = "this is the crate's I/O module")]
+//!
+//! Once the root is [entered](Disk::enter), no path may lead through a symbolic link, neither its last part nor any
+//! other: the kernel sees to it (`openat2`, Linux 5.6). Where it cannot, each path is walked part by part, which costs a few calls.
 
 use std::fmt;
-use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions, TryLockError};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::fs::{File, Metadata, Permissions, TryLockError};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps};
+use rustix::buffer::spare_capacity;
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps,
+};
 use rustix::io::Errno;
 
-use crate::Clock;
 use crate::clock::unix;
-
-/// A kind of access to the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Op {
-    /// Open a file to read it.
-    Open,
-    /// Open a folder.
-    OpenFolder,
-    /// Open a lock file, made if need be.
-    OpenLock,
-    /// Create a file that must not be there.
-    Create,
-    /// Create a folder.
-    CreateFolder,
-    /// Look at an open file.
-    Stat,
-    /// Look at a path.
-    Look,
-    /// List a folder.
-    List,
-    /// Read.
-    Read,
-    /// Write.
-    Write,
-    /// Cut a file to a length.
-    SetLength,
-    /// Set who may do what.
-    SetMode,
-    /// Set when a file was last used.
-    SetTime,
-    /// Sync a file's data.
-    SyncData,
-    /// Sync a folder.
-    SyncFolder,
-    /// Rename.
-    Rename,
-    /// Give a file a second name.
-    Link,
-    /// Remove a file.
-    Remove,
-    /// Remove an empty folder.
-    RemoveFolder,
-    /// Try to lock.
-    Lock,
-    /// Unlock.
-    Unlock,
-}
-
-/// An access to the disk that is about to be made.
-#[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
-    /// What is done.
-    pub op: Op,
-    /// To what.
-    pub path: &'a Path,
-    /// The new name, for [`Op::Rename`] and [`Op::Link`].
-    pub to: Option<&'a Path>,
-    /// How many bytes, for [`Op::Write`] and [`Op::Read`].
-    pub bytes: usize,
-}
-
-/// What becomes of a [`Call`].
-#[derive(Debug)]
-pub enum Permit {
-    /// It is made.
-    Go,
-    /// It is not made, and fails so.
-    Fail(io::Error),
-    /// Only so many bytes are read or written; a write then fails for want of space.
-    Short(usize),
-}
-
-/// Hears of every access to the disk before it is made. For tests.
-pub trait Watcher: Send + Sync {
-    /// Says what becomes of `call`.
-    fn before(&self, call: &Call<'_>) -> Permit;
-}
+use crate::{Call, Clock, Op, Permit, Watcher};
 
 /// The disk.
 #[derive(Clone, Default)]
@@ -102,6 +30,10 @@ pub(crate) struct Disk {
     watcher: Option<Arc<dyn Watcher>>,
     /// In place of the file system's clock.
     clock: Option<Arc<dyn Clock>>,
+    /// No path may lead through a link.
+    without_links: bool,
+    /// The root, once it is entered.
+    root: Option<Arc<Path>>,
 }
 
 /// What an attempt to lock came to.
@@ -114,7 +46,7 @@ pub(crate) enum TryLock {
 
 impl Disk {
     pub(crate) fn new(watcher: Option<Arc<dyn Watcher>>, clock: Option<Arc<dyn Clock>>) -> Self {
-        Self { watcher, clock }
+        Self { watcher, clock, without_links: false, root: None }
     }
 
     fn may(&self, op: Op, path: &Path) -> io::Result<()> {
@@ -130,46 +62,99 @@ impl Disk {
         }
     }
 
-    /// Opens a file to read it, never through a link.
+    /// The path without links that leads where `path` does.
+    pub(crate) fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
+        self.may(Op::Look, path)?;
+        std::fs::canonicalize(path)
+    }
+
+    /// Opens the root at its real path. From now on nothing is reached through a link.
+    pub(crate) fn enter(&mut self, root: &Path) -> io::Result<File> {
+        self.without_links = true;
+        self.root = Some(root.into());
+        let opened = self.open_folder(root);
+        match opened.as_ref().err().and_then(Errno::from_io_error) {
+            // An older kernel, or a container that does not let the call through.
+            Some(Errno::NOSYS | Errno::PERM) => {
+                self.without_links = false;
+                self.open_folder(root)
+            }
+            _ => opened,
+        }
+    }
+
+    /// Opens what `path` names, unless that is a link, or a link leads there.
+    fn open_path(&self, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        if self.without_links {
+            let resolve = ResolveFlags::NO_SYMLINKS;
+            return Ok(rustix::io::retry_on_intr(|| rustix::fs::openat2(CWD, path, flags, mode, resolve))?);
+        }
+        let below = self.root.as_deref().and_then(|root| Some((root, path.strip_prefix(root).ok()?)));
+        let Some((root, (folders, name))) =
+            below.and_then(|(root, below)| Some((root, (below.parent()?, below.file_name()?))))
+        else {
+            return Ok(rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, mode))?);
+        };
+        // What the kernel does not do at once is done part by part.
+        let walking = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut at = rustix::io::retry_on_intr(|| rustix::fs::open(root, walking, Mode::empty()))?;
+        for part in folders {
+            at = rustix::io::retry_on_intr(|| rustix::fs::openat(&at, part, walking, Mode::empty()))?;
+        }
+        Ok(rustix::io::retry_on_intr(|| rustix::fs::openat(&at, name, flags, mode))?)
+    }
+
+    /// Where to do something to the name `path`, and not to what it leads to.
+    fn place<'p>(&self, path: &'p Path) -> io::Result<Place<'p>> {
+        match path.parent().zip(path.file_name()).filter(|_| self.root.is_some()) {
+            Some((folder, name)) => {
+                let folder = self.open_path(folder, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
+                Ok(Place { folder: Some(folder), name: Path::new(name) })
+            }
+            None => Ok(Place { folder: None, name: path }),
+        }
+    }
+
+    /// Opens a file to read it.
     pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
         self.may(Op::Open, path)?;
         // Without NONBLOCK a pipe would hold us up until somebody writes to it.
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
+        self.open_path(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).map(File::from)
     }
 
-    /// Opens a file in an open folder to read it, never through a link.
+    /// Opens a file in an open folder to read it.
     pub(crate) fn open_in(&self, folder: &File, name: &str, path: &Path) -> io::Result<File> {
         self.may(Op::Open, path)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         Ok(File::from(rustix::fs::openat(folder, name, flags, Mode::empty())?))
     }
 
-    /// Opens a folder, so that what is looked at is what is used. Links are followed only if `follow`.
-    pub(crate) fn open_folder(&self, path: &Path, follow: bool) -> io::Result<File> {
+    /// Opens a folder, so that what is looked at is what is used.
+    pub(crate) fn open_folder(&self, path: &Path) -> io::Result<File> {
         self.may(Op::OpenFolder, path)?;
-        let flags = OFlags::DIRECTORY | if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
-        OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
+        self.open_path(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).map(File::from)
     }
 
-    /// Opens a lock file, made if need be and if `create`. Never shared with children: std opens everything
-    /// close-on-exec.
-    pub(crate) fn open_lock(&self, path: &Path, create: bool) -> io::Result<File> {
+    /// Opens a file to lock or to change it; made with the mode `create`, if there is one, where it is not there. Never
+    /// shared with children: everything is opened close-on-exec.
+    pub(crate) fn open_lock(&self, path: &Path, create: Option<u32>) -> io::Result<File> {
         self.may(Op::OpenLock, path)?;
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(create).truncate(false).mode(0o600);
-        options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)
+        let made = if create.is_some() { OFlags::CREATE } else { OFlags::empty() };
+        self.open_path(path, OFlags::RDWR | made, mode(create.unwrap_or(0))).map(File::from)
     }
 
     /// Creates a file that must not be there.
     pub(crate) fn create(&self, path: &Path) -> io::Result<File> {
         self.may(Op::Create, path)?;
-        OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        self.open_path(path, flags, mode(0o600)).map(File::from)
     }
 
-    pub(crate) fn create_folder(&self, path: &Path, mode: u32) -> io::Result<()> {
+    pub(crate) fn create_folder(&self, path: &Path, bits: u32) -> io::Result<()> {
         self.may(Op::CreateFolder, path)?;
-        DirBuilder::new().mode(mode).create(path)
+        let place = self.place(path)?;
+        Ok(rustix::fs::mkdirat(place.folder(), place.name, mode(bits))?)
     }
 
     pub(crate) fn stat(&self, file: &File, path: &Path) -> io::Result<Metadata> {
@@ -178,58 +163,56 @@ impl Disk {
     }
 
     /// What a path names, itself and not where a link points.
-    pub(crate) fn look(&self, path: &Path) -> io::Result<Metadata> {
+    pub(crate) fn look(&self, path: &Path) -> io::Result<Seen> {
         self.may(Op::Look, path)?;
-        std::fs::symlink_metadata(path)
+        let place = self.place(path)?;
+        Seen::at(place.folder(), place.name)
+    }
+
+    /// Which file a path names, if it names one that can be looked at.
+    pub(crate) fn inode_at(&self, path: &Path) -> Option<Inode> {
+        self.look(path).map(|seen| seen.inode).ok()
     }
 
     /// What a name in an open folder names, itself and not where a link points.
     pub(crate) fn look_in(&self, folder: &File, name: &str, path: &Path) -> io::Result<Seen> {
         self.may(Op::Look, path)?;
-        let there = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let kind = FileType::from_raw_mode(there.st_mode);
-        Ok(Seen {
-            inode: Inode { dev: there.st_dev, ino: there.st_ino },
-            is_file: kind == FileType::RegularFile,
-            is_folder: kind == FileType::Directory,
-            bytes: u64::try_from(there.st_size).unwrap_or_default(),
-            modified: time(there.st_mtime, there.st_mtime_nsec),
-            changed: time(there.st_ctime, there.st_ctime_nsec),
-        })
-    }
-
-    /// The names of what is in a folder, those that are text.
-    pub(crate) fn list(&self, path: &Path) -> io::Result<Vec<String>> {
-        self.may(Op::List, path)?;
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(path)? {
-            names.extend(entry?.file_name().into_string().ok());
-        }
-        Ok(names)
+        Seen::at(folder.as_fd(), Path::new(name))
     }
 
     /// The names of what is in an open folder, those that are text.
     pub(crate) fn list_in(&self, folder: &File, path: &Path) -> io::Result<Vec<String>> {
-        self.may(Op::List, path)?;
-        let mut names = Vec::new();
-        for entry in Dir::read_from(folder)? {
-            let entry = entry?;
-            names.extend(
-                entry
-                    .file_name()
-                    .to_str()
-                    .ok()
-                    .filter(|name| !matches!(*name, "." | ".."))
-                    .map(str::to_owned),
-            );
-        }
-        Ok(names)
+        self.list_all_in(folder, path).map(|(names, _)| names)
     }
 
-    /// Reads up to `limit` bytes to the end of `bytes`, whose room is there.
+    /// The same, and whether there is anything else.
+    pub(crate) fn list_all_in(&self, folder: &File, path: &Path) -> io::Result<(Vec<String>, bool)> {
+        self.may(Op::List, path)?;
+        let (mut names, mut odd) = (Vec::new(), false);
+        for entry in Dir::read_from(folder)? {
+            match entry?.file_name().to_str() {
+                Ok("." | "..") => {}
+                Ok(name) => names.push(name.to_owned()),
+                Err(_) => odd = true,
+            }
+        }
+        Ok((names, odd))
+    }
+
+    /// Reads up to `limit` bytes into `bytes`, which are empty and whose room is there: by one call, but for a file
+    /// system that gives less at a time.
     pub(crate) fn read(&self, file: &File, path: &Path, limit: usize, bytes: &mut Vec<u8>) -> io::Result<()> {
         let limit = self.permit(Op::Read, path, None, limit)?.unwrap_or(limit);
-        file.take(limit as u64).read_to_end(bytes).map(drop)
+        // `read_to_end` would begin with 8 KiB, and ask for more and more.
+        while bytes.len() < limit {
+            match rustix::io::read(file, spare_capacity(bytes)) {
+                Ok(0) => break,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        bytes.truncate(limit);
+        Ok(())
     }
 
     /// Up to `limit` bytes from the start of an open file.
@@ -309,39 +292,46 @@ impl Disk {
 
     pub(crate) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.permit(Op::Rename, from, Some(to), 0)?;
-        std::fs::rename(from, to)
+        let (from, to) = (self.place(from)?, self.place(to)?);
+        Ok(rustix::fs::renameat(from.folder(), from.name, to.folder(), to.name)?)
     }
 
     /// Renames to `name` in an open folder, which is at `to`'s.
     pub(crate) fn rename_into(&self, from: &Path, folder: &File, name: &str, to: &Path) -> io::Result<()> {
         self.permit(Op::Rename, from, Some(to), 0)?;
-        Ok(rustix::fs::renameat(CWD, from, folder, name)?)
+        let from = self.place(from)?;
+        Ok(rustix::fs::renameat(from.folder(), from.name, folder, name)?)
     }
 
     /// Renames `name` in an open folder, which is at `from`'s, to `to`.
     pub(crate) fn rename_out(&self, folder: &File, name: &str, from: &Path, to: &Path) -> io::Result<()> {
         self.permit(Op::Rename, from, Some(to), 0)?;
-        Ok(rustix::fs::renameat(folder, name, CWD, to)?)
+        let to = self.place(to)?;
+        Ok(rustix::fs::renameat(folder, name, to.folder(), to.name)?)
     }
 
     /// Renames, unless something is there already.
     pub(crate) fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.permit(Op::Rename, from, Some(to), 0)?;
-        Ok(rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
+        let (from, to) = (self.place(from)?, self.place(to)?);
+        let flags = RenameFlags::NOREPLACE;
+        Ok(rustix::fs::renameat_with(from.folder(), from.name, to.folder(), to.name, flags)?)
     }
 
     /// Gives a file a second name, which must be free.
     pub(crate) fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.permit(Op::Link, from, Some(to), 0)?;
-        std::fs::hard_link(from, to)
+        let (from, to) = (self.place(from)?, self.place(to)?);
+        Ok(rustix::fs::linkat(from.folder(), from.name, to.folder(), to.name, AtFlags::empty())?)
     }
 
     /// Removes a file, or a link, never what it points to. One that is not there is fine.
     pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
         self.may(Op::Remove, path)?;
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+        let place = self.place(path)?;
+        match rustix::fs::unlinkat(place.folder(), place.name, AtFlags::empty()) {
+            Err(Errno::NOENT) => Ok(()),
+            other => Ok(other?),
         }
     }
 
@@ -360,7 +350,8 @@ impl Disk {
     /// Removes a folder, if it is empty.
     pub(crate) fn remove_folder(&self, path: &Path) -> io::Result<()> {
         self.may(Op::RemoveFolder, path)?;
-        std::fs::remove_dir(path)
+        let place = self.place(path)?;
+        Ok(rustix::fs::unlinkat(place.folder(), place.name, AtFlags::REMOVEDIR)?)
     }
 
     /// Tries to lock, at once.
@@ -410,17 +401,51 @@ impl fmt::Debug for Disk {
     }
 }
 
+/// A name in a folder.
+struct Place<'p> {
+    /// Open, so that no link is on the way to it. `None`: the name is a whole path.
+    folder: Option<OwnedFd>,
+    name: &'p Path,
+}
+
+impl Place<'_> {
+    fn folder(&self) -> BorrowedFd<'_> {
+        self.folder.as_ref().map_or(CWD, AsFd::as_fd)
+    }
+}
+
+fn mode(bits: u32) -> Mode {
+    Mode::from_raw_mode(bits)
+}
+
 /// What a look at a path saw.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) inode: Inode,
     pub(crate) is_file: bool,
     pub(crate) is_folder: bool,
+    pub(crate) is_link: bool,
     pub(crate) bytes: u64,
     /// When its bytes were last written, or it was last touched.
     pub(crate) modified: SystemTime,
     /// When anything of it last changed, its name included.
     pub(crate) changed: SystemTime,
+}
+
+impl Seen {
+    fn at(folder: BorrowedFd<'_>, name: &Path) -> io::Result<Self> {
+        let there = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let kind = FileType::from_raw_mode(there.st_mode);
+        Ok(Self {
+            inode: Inode { dev: there.st_dev, ino: there.st_ino },
+            is_file: kind == FileType::RegularFile,
+            is_folder: kind == FileType::Directory,
+            is_link: kind == FileType::Symlink,
+            bytes: u64::try_from(there.st_size).unwrap_or_default(),
+            modified: time(there.st_mtime, there.st_mtime_nsec),
+            changed: time(there.st_ctime, there.st_ctime_nsec),
+        })
+    }
 }
 
 fn time(seconds: i64, nanos: impl TryInto<u32>) -> SystemTime {

@@ -79,13 +79,12 @@ impl<'a> Draft<'a> {
         let body: usize = self.members.iter().map(|(_, bytes, _)| bytes.len()).sum();
         let length = prefix.checked_add(body).filter(|length| *length as u64 <= MAX_ENTRY_BYTES)?;
 
-        let rest: Vec<u8> = self
-            .members
-            .iter()
-            .filter(|(.., eager)| !eager)
-            .flat_map(|(_, b, _)| b.iter().copied())
-            .collect();
+        // What the prefix says of the members is known once they stand behind it.
         let mut file = Vec::with_capacity(length);
+        file.resize(prefix, 0);
+        ordered().for_each(|(_, bytes, _)| file.extend_from_slice(bytes));
+        let eager = self.members.iter().filter(|(.., eager)| *eager);
+        let rest = prefix + eager.map(|(_, bytes, _)| bytes.len()).sum::<usize>();
         let fixed = Prefix {
             prefix_bytes: prefix,
             key: *key,
@@ -94,19 +93,20 @@ impl<'a> Draft<'a> {
             cost: self.cost,
             validation: self.validation,
             members: self.members.len(),
-            rest_sum: checksum(&rest),
+            rest_sum: checksum(&file[rest..]),
         };
-        fixed.encode(&mut file);
+        let mut head = Vec::with_capacity(prefix);
+        fixed.encode(&mut head);
         for (name, bytes, eager) in ordered() {
-            file.push(if *eager { EAGER } else { 0 });
-            file.push(name.len() as u8);
-            file.extend((bytes.len() as u64).to_le_bytes());
-            file.extend(Digest::of(bytes).as_bytes());
-            file.extend(name.as_bytes());
+            head.push(if *eager { EAGER } else { 0 });
+            head.push(name.len() as u8);
+            head.extend((bytes.len() as u64).to_le_bytes());
+            head.extend(Digest::of(bytes).as_bytes());
+            head.extend(name.as_bytes());
         }
-        let digest = Digest::of(&file);
-        file.extend(digest.as_bytes());
-        ordered().for_each(|(_, bytes, _)| file.extend(*bytes));
+        let digest = Digest::of(&head);
+        head.extend(digest.as_bytes());
+        file[..prefix].copy_from_slice(&head);
         Some(file)
     }
 }
@@ -169,6 +169,11 @@ impl Entry {
     /// [`Damage::MemberDigest`].
     pub fn lazy_member(&self, name: &str) -> Result<Option<&[u8]>, Damage> {
         self.find(name).map(|member| self.checked(member)).transpose()
+    }
+
+    /// Whether `other` is this very entry, byte for byte.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.file == other.file
     }
 
     /// Names of all members, in file order.

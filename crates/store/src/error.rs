@@ -25,6 +25,16 @@ impl StoreError {
             | Self::TooLarge { .. } => false,
         }
     }
+
+    /// Whether a symbolic link was met.
+    pub(crate) fn is_link(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if is_link(source))
+    }
+}
+
+/// Whether an access met a symbolic link.
+pub(crate) fn is_link(error: &std::io::Error) -> bool {
+    rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::LOOP)
 }
 
 /// Why the store could not do what it was asked. No entry is harmed by any of these.
@@ -41,9 +51,10 @@ pub enum StoreError {
         /// Why not.
         source: std::io::Error,
     },
-    /// Something other than a folder stands where the store should be.
+    /// Something other than a folder stands where the store should be, or below its root a link is on the way.
     #[error(
-        "the cache folder `{path}` is not a folder; choose another with --op_compiler_cache_dir or OPBUILD_CACHE_DIR"
+        "the cache folder `{path}` is not a folder, or a link leads there; choose another with --op_compiler_cache_dir \
+         or OPBUILD_CACHE_DIR"
     )]
     NotAFolder {
         /// Where.

@@ -4,13 +4,12 @@
 //! what must go. Of those the ones go first that are cheapest to make again for their size, the more so the longer they
 //! were idle.
 
-use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use crate::clock::idle;
 use crate::disk::Inode;
 use crate::files::{self, EVICT};
-use crate::lock::{self, LockOutcome, Patience};
+use crate::lock::LockOutcome;
 use crate::prefix::Prefix;
 use crate::walk::{Amount, Idle};
 use crate::{StoreError, TargetStore};
@@ -52,12 +51,15 @@ pub(crate) struct Eviction<'a> {
 }
 
 impl Eviction<'_> {
-    /// Deletes every entry that was not used for `age`. Returns the others, as they were.
-    pub(crate) fn older_than(&mut self, age: Duration, idles: Vec<Idle>) -> Vec<Idle> {
-        let (old, others): (Vec<_>, Vec<_>) =
-            idles.into_iter().partition(|entry| idle(entry.used, self.now) >= age);
-        old.iter().for_each(|entry| self.evict(entry));
-        others
+    /// Deletes every entry that was not used for `age`, and leaves the others in `idles`, as they were.
+    pub(crate) fn older_than(&mut self, age: Duration, idles: &mut Vec<Idle>) {
+        idles.retain(|entry| {
+            let is_old = idle(entry.used, self.now) >= age;
+            if is_old {
+                self.evict(entry);
+            }
+            !is_old
+        });
     }
 
     /// Deletes entries until `goal` is reached, or none is left.
@@ -69,23 +71,24 @@ impl Eviction<'_> {
             gained
         };
         // The key makes the order the same for everybody, should times be equal.
-        idles.sort_by_key(|entry| (entry.used, entry.key));
-        let mut idles = idles.into_iter().peekable();
-        while !goal.is_reached_by(&gained(self.gone)) && idles.peek().is_some() {
+        idles.sort_unstable_by_key(|entry| (entry.used, entry.key));
+        let mut idles = idles.as_slice();
+        while !goal.is_reached_by(&gained(self.gone)) && !idles.is_empty() {
             let (wanted, mut worth) = (goal.left_after(&gained(self.gone)).twice(), Amount::default());
             let mut pool = Vec::new();
             while !wanted.is_reached_by(&worth)
-                && let Some(entry) = idles.next()
+                && let Some((entry, others)) = idles.split_first()
             {
                 worth.add(entry.bytes);
-                pool.push((self.worth(&entry), entry));
+                pool.push((self.worth(entry), entry));
+                idles = others;
             }
             pool.sort_by(|(one, _), (other, _)| one.total_cmp(other));
             for (_, entry) in pool {
                 if goal.is_reached_by(&gained(self.gone)) {
                     break;
                 }
-                self.evict(&entry);
+                self.evict(entry);
             }
         }
     }
@@ -122,9 +125,7 @@ impl Eviction<'_> {
         let (store, path) = (self.shelf.store(), self.shelf.path(&entry.key));
         let disk = store.disk();
         let trouble = |source| StoreError::Io { action: "remove", path: path.clone(), source };
-        let patience = Patience { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
-        let lock_path = self.shelf.lock_path(&entry.key)?;
-        let _held = match lock::acquire(disk, &lock_path, store.trust().is_shared(), patience)? {
+        let _held = match self.shelf.lock_if_free(&entry.key)? {
             LockOutcome::Acquired(lock) => Some(lock),
             // Then nobody locks here, and the looks below are all there is.
             LockOutcome::Unsupported => None,
@@ -153,15 +154,11 @@ impl Eviction<'_> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             other => other.map_err(trouble)?,
         }
-        if inode_at(disk, &place) != Some(entry.inode) || !is_as_judged().unwrap_or(false) {
+        if disk.inode_at(&place) != Some(entry.inode) || !is_as_judged().unwrap_or(false) {
             let _ = files::put_back(disk, &place, &path);
             return Ok(false);
         }
         disk.remove(&place).map_err(trouble)?;
         Ok(true)
     }
-}
-
-fn inode_at(disk: &crate::disk::Disk, path: &Path) -> Option<Inode> {
-    disk.look(path).map(|seen| Inode::of(&seen)).ok()
 }

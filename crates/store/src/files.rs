@@ -179,7 +179,7 @@ pub(crate) fn create_folder(disk: &Disk, path: &Path, shared: bool) -> io::Resul
     if disk.look(path).is_ok() {
         return Ok(());
     }
-    let open_up = |path: &Path| disk.set_mode(&disk.open_folder(path, false)?, path, 0o2775);
+    let open_up = |path: &Path| disk.set_mode(&disk.open_folder(path)?, path, 0o2775);
     let parent = path.parent().ok_or_else(|| io::Error::other("no folder"))?;
     let temp = parent.join(unique(NEW));
     disk.create_folder(&temp, 0o755)?;
@@ -205,20 +205,31 @@ fn exists_is_fine(made: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Opens a lock file, made if need be.
-pub(crate) fn open_lock(disk: &Disk, path: &Path, shared: bool) -> io::Result<File> {
+/// Who may open a file that several processes share: without and with a group.
+pub(crate) struct Modes {
+    own: u32,
+    shared: u32,
+}
+
+/// Whoever can open a lock can hold it.
+pub(crate) const FOR_LOCKS: Modes = Modes { own: 0o600, shared: 0o660 };
+/// Whoever may read entries may read how many there are.
+pub(crate) const FOR_NUMBERS: Modes = Modes { own: 0o644, shared: 0o664 };
+
+/// Opens a file to lock or to change it, made if need be.
+pub(crate) fn open_lock(disk: &Disk, path: &Path, shared: bool, modes: &Modes) -> io::Result<File> {
     if !shared {
-        return disk.open_lock(path, true);
+        return disk.open_lock(path, Some(modes.own));
     }
     // The umask closes a new file to the group, so it is opened up before it gets its name.
     let folder = path.parent().unwrap_or(path);
     loop {
-        match disk.open_lock(path, false) {
+        match disk.open_lock(path, None) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             other => return other,
         }
         let temp = Temp::new(disk, folder, LOCK)?;
-        temp.fill(b"", 0o660, false)?;
+        temp.fill(b"", modes.shared, false)?;
         temp.name_new(path)?;
     }
 }
@@ -243,8 +254,8 @@ pub(crate) fn overwrite(disk: &Disk, file: &File, path: &Path, text: &str) -> io
     disk.write_start(file, path, text.as_bytes())
 }
 
-/// Whether everything in a folder is called one of `names`, but for temps that somebody left who died.
-pub(crate) fn holds_only(disk: &Disk, path: &Path, names: &[&str]) -> bool {
+/// Whether everything in the open folder at `path` is called one of `names`, but for temps that somebody left who died.
+pub(crate) fn holds_only(disk: &Disk, (folder, path): (&File, &Path), names: &[&str]) -> bool {
     let is_one = |found: &String| names.contains(&found.as_str()) || found.starts_with(NEW);
-    disk.list(path).is_ok_and(|found| found.iter().all(is_one))
+    disk.list_in(folder, path).is_ok_and(|found| found.iter().all(is_one))
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use crate::clock::idle;
 use crate::disk::{Locked, TryLock};
 use crate::evict::{Eviction, Goal};
+use crate::files::FOR_LOCKS;
 use crate::size::{Estimate, Known};
 use crate::stats::Count;
 use crate::sweep::Sweep;
@@ -123,11 +124,12 @@ impl TargetStore {
 
     /// The lock of those who make room, and the time. `None` if another holds it. Without locks several may do it at
     /// once, and delete more than they must.
-    fn lock_gc(&self) -> Result<Option<(Locked, SystemTime)>, StoreError> {
+    pub(crate) fn lock_gc(&self) -> Result<Option<(Locked, SystemTime)>, StoreError> {
         let path = self.dir().join(GC_LOCK);
         let trouble = |source| StoreError::Io { action: "lock", path: path.clone(), source };
         let disk = self.store().disk();
-        let lock = files::open_lock(disk, &path, self.store().trust().is_shared()).map_err(trouble)?;
+        let shared = self.store().trust().is_shared();
+        let lock = files::open_lock(disk, &path, shared, &FOR_LOCKS).map_err(trouble)?;
         if disk.try_lock(&lock, &path).map_err(trouble)? == TryLock::Busy {
             return Ok(None);
         }
@@ -180,7 +182,7 @@ impl TargetStore {
         let mut idles = walked.idle;
         if let Some(age) = options.older_than {
             // What is left was idle for half an hour, or everything that was listed is gone.
-            idles = eviction.older_than(age, idles);
+            eviction.older_than(age, &mut idles);
         }
         removed.entries = eviction.gone;
         let bounds = Bounds::of(&self.tally().limits, options);

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! <root>/                     CACHEDIR.TAG  .gitignore  op_cache.ini (limits, for people to set)
-//!   v1/                       the format's version; folders of other versions are left alone
+//!   v1/                       the format's version
 //!     <target>/               one folder a chip: Ascend910B1, cpu-x86_64, ... Limits are for each by itself
 //!       entries/ab/abcd….kern one file an entry: published by one rename, read with one open;
 //!                             last modified = last used
@@ -16,7 +16,9 @@
 //!       quarantine/           damaged entries, each with the reason beside it
 //!       size                  about how much all that is; nobody counts files to know it
 //!       stats                 hits, misses, compiles, ...
+//!       numbers.lock          held by whoever writes these two
 //!       gc.lock               held by whoever makes room
+//!   v2/                       another version's, if one ran here: never opened, never counted, never deleted
 //! ```
 //!
 //! # An entry
@@ -53,10 +55,19 @@
 //! * A look-up writes nothing but when the entry was last used, every ten minutes, and failing to write that loses no
 //!   hit. What is counted ([`Statistics`]) is written once, when the last user is done.
 //! * Only what the store itself would call so is ever deleted.
-//! * Nothing follows a symbolic link below the root: a folder is checked when it is first used, an entry's own folder
-//!   again by each put, and no file is opened through a link.
+//! * A whole target can be checked beside those who build ([`TargetStore::verify`]): every byte, every digest, and by its
+//!   caller every content; that writes nothing. [`TargetStore::repair`] sets aside what is not whole, each entry under
+//!   its key's lock and only if it still is the file that was judged.
+//! * Whose a folder is, and who can write to it, is asked when it is used: of the root, `v1`, a target's folder and those
+//!   in it when the target is opened; of one of the 256 folders of entries by the first look-up in it, and by each put,
+//!   quarantine, eviction and listing; of `tmp`, `locks` and `quarantine` by each write. Of an entry's file it is asked by
+//!   each look-up.
+//! * Nothing follows a symbolic link below the root, whatever became one, and whenever: no path with a link in any of its
+//!   parts is opened, written, renamed or deleted. The kernel sees to it with each call (`openat2`, Linux 5.6 and later),
+//!   so it costs a look-up nothing. Where the kernel or a container does not know that call, each path is walked part by
+//!   part, which costs a look-up a few microseconds.
 //!
-//! Which test keeps which promise about limits is listed in the crate's `PROMISES.md`.
+//! All promises are listed in the crate's `PROMISES.md`, each with the tests that fail without it.
 //!
 //! ```
 //! use opbuild_digest::Digest;
@@ -73,6 +84,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod aside;
+mod check;
 mod checksum;
 mod clock;
 mod damage;
@@ -87,27 +100,36 @@ mod limits;
 mod lock;
 mod mode;
 mod numbers;
+mod parallel;
 mod prefix;
+mod repair;
 mod size;
 mod stats;
 mod store;
+mod survey;
 mod sweep;
 mod tally;
 mod target;
+mod tidy;
 mod trust;
+mod unnamed;
+mod verify;
 mod walk;
+mod watch;
 
 pub use clock::Clock;
 pub use damage::Damage;
-pub use disk::{Call, Op, Permit, Watcher};
 pub use entry::{Draft, Entry, MAX_ENTRY_BYTES};
 pub use error::StoreError;
 pub use gc::{GcOptions, GcReport};
 pub use limits::{LimitNotice, LimitTexts, Limits};
-pub use lock::{KeyLock, LockOutcome, Patience};
+pub use lock::{KeyLock, KeyWait, LockAttempt, LockOutcome, Patience};
 pub use mode::{Mode, ParseModeError};
+pub use repair::{Deed, Left, RepairOptions, RepairReport, What, Why};
 pub use size::Estimate;
 pub use stats::Statistics;
 pub use store::{Access, Config, Store};
 pub use target::{Judged, Lookup, Miss, Put, Replace, TargetStore};
+pub use verify::{Beside, BesideKind, Flaw, Flawed, Progress, VerifyOptions, VerifyReport};
 pub use walk::{Amount, Usage};
+pub use watch::{Call, Op, Permit, Watcher};

@@ -1,6 +1,9 @@
 //! Small files of numbers that several processes add to: read, changed and written under a lock, by one write of always
 //! the same length. Whoever dies in between leaves the old numbers; what is torn all the same does not check, and counts
 //! as not there.
+//!
+//! Whoever may read the folder may read the numbers. The lock is another file, since whoever can open a file can lock it
+//! and never let go.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +11,7 @@ use std::time::Duration;
 
 use crate::checksum::checksum;
 use crate::disk::{Disk, Locked, TryLock};
-use crate::files;
+use crate::files::{self, FOR_LOCKS, FOR_NUMBERS};
 
 /// The form of a file of `N` numbers.
 pub(crate) struct Numbers<const N: usize> {
@@ -28,6 +31,9 @@ pub(crate) enum Changed<const N: usize> {
     /// Another process holds the file for too long.
     Busy,
 }
+
+/// The lock, one for all files of numbers in a folder; its file stays.
+pub(crate) const LOCK: &str = "numbers.lock";
 
 /// How often a lock is tried, a millisecond apart; it is held for one read and one write.
 const ATTEMPTS: u32 = 25;
@@ -66,28 +72,43 @@ impl<const N: usize> Numbers<N> {
         shared: bool,
         change: impl FnOnce(Option<[u64; N]>) -> Option<[u64; N]>,
     ) -> io::Result<Changed<N>> {
-        let file = files::open_lock(disk, path, shared)?;
+        let lock_path = path.with_file_name(LOCK);
+        let lock = files::open_lock(disk, &lock_path, shared, &FOR_LOCKS)?;
         let mut attempts = 1;
         // A file system without locks may lose numbers when two add at once. Nothing rests on them.
-        while disk.try_lock(&file, path)? == TryLock::Busy {
+        while disk.try_lock(&lock, &lock_path)? == TryLock::Busy {
             if attempts == ATTEMPTS {
                 return Ok(Changed::Busy);
             }
             attempts += 1;
             std::thread::sleep(Duration::from_millis(1));
         }
-        let locked = Locked::new(file);
-        let file = locked.file();
-        let before = disk.read_start(file, path, self.limit())?;
+        let _locked = Locked::new(lock);
+        let file = files::open_lock(disk, path, shared, &FOR_NUMBERS)?;
+        let before = disk.read_start(&file, path, self.limit())?;
         let Some(values) = change(self.decode(&before)) else { return Ok(Changed::Not) };
         let text = self.encode(&values);
         if before.len() > text.len() {
-            disk.set_length(file, path, 0)?;
+            disk.set_length(&file, path, 0)?;
         }
         if before != text.as_bytes() {
-            disk.write_start(file, path, text.as_bytes())?;
+            disk.write_start(&file, path, text.as_bytes())?;
         }
         Ok(Changed::To(values))
+    }
+
+    /// Whether a file has something in it and no numbers. Reads it without its lock, and writes nothing.
+    pub(crate) fn is_torn(&self, disk: &Disk, path: &Path) -> io::Result<bool> {
+        for _ in 0..ATTEMPTS {
+            let file = disk.open(path)?;
+            let bytes = disk.read_start(&file, path, self.limit())?;
+            if bytes.is_empty() || self.decode(&bytes).is_some() {
+                return Ok(false);
+            }
+            // Another's write may come between.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(true)
     }
 
     /// The numbers in a file, without its lock and without writing anything.
@@ -137,7 +158,11 @@ mod tests {
             assert_eq!(TWO.change(&disk, &path, false, add).unwrap(), Changed::To([2, 2]));
             assert_eq!(TWO.look(&disk, &path), Some([2, 2]));
         }
-        let held = fs::File::open(&path).unwrap();
+        // Whoever can only read the numbers holds nobody up.
+        let reader = fs::File::open(&path).unwrap();
+        reader.lock().unwrap();
+        assert_eq!(TWO.change(&disk, &path, false, add).unwrap(), Changed::To([3, 3]));
+        let held = fs::File::open(folder.path().join(LOCK)).unwrap();
         held.lock().unwrap();
         assert_eq!(TWO.change(&disk, &path, false, add).unwrap(), Changed::Busy);
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::clock::unix;
 use crate::disk::Disk;
-use crate::files;
+use crate::files::{self, FOR_NUMBERS};
 use crate::numbers::{Changed, Numbers};
 
 /// Growth after which it is added to the total.
@@ -101,7 +101,7 @@ impl Size {
     /// Reads the total, and the time by the file system's clock: the file is touched for that. In a folder that was just
     /// made the total is nothing.
     pub(crate) fn open(&self, disk: &Disk, fresh: bool) -> io::Result<(Known, SystemTime)> {
-        let file = files::open_lock(disk, &self.path, self.shared)?;
+        let file = files::open_lock(disk, &self.path, self.shared, &FOR_NUMBERS)?;
         let now = files::touch(disk, &file, &self.path)?;
         let found = SIZE.decode(&disk.read_start(&file, &self.path, SIZE.limit())?);
         drop(file);
@@ -158,6 +158,10 @@ impl Size {
         not_before: Option<SystemTime>,
         now: SystemTime,
     ) -> Known {
+        if matches!(before, Known::Busy) {
+            // What was not said yet was counted, and will be said.
+            return Known::Busy;
+        }
         let not_before = not_before.map_or(0, |time| unix(time).as_secs());
         self.unknown.store(false, Ordering::Relaxed);
         self.change(disk, |old| {
@@ -171,6 +175,16 @@ impl Size {
             let entries = counted.entries.saturating_add(entries);
             Some([bytes, entries, not_before, unix(now).as_secs()])
         })
+    }
+
+    /// Where the total is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether what is there is no total.
+    pub(crate) fn is_torn(&self, disk: &Disk) -> io::Result<bool> {
+        SIZE.is_torn(disk, &self.path)
     }
 
     /// Notes that somebody looked for what the dead left, and removed `bytes` bytes of what counts.
@@ -263,7 +277,7 @@ mod tests {
         let disk = Disk::default();
         let size = Size::new(folder.path(), false);
         size.open(&disk, true).unwrap();
-        let held = std::fs::File::open(folder.path().join(Size::NAME)).unwrap();
+        let held = std::fs::File::open(folder.path().join(crate::numbers::LOCK)).unwrap();
         held.lock().unwrap();
         size.put(10, None);
         assert_eq!(size.flush(&disk), Known::Busy);

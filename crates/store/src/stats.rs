@@ -152,6 +152,19 @@ impl Counters {
         }
     }
 
+    /// Whether what is in the file are no statistics.
+    pub(crate) fn is_torn(&self, disk: &Disk) -> io::Result<bool> {
+        STATS.is_torn(disk, &self.path)
+    }
+
+    /// Begins anew, if what is in the file are no statistics.
+    pub(crate) fn mend(&self, disk: &Disk, now: SystemTime) -> io::Result<()> {
+        match STATS.change(disk, &self.path, self.shared, |old| old.or_else(|| Some(nothing(now))))? {
+            Changed::To(_) => Ok(()),
+            Changed::Not | Changed::Busy => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
     /// Everything on the disk and in this process.
     pub(crate) fn all(&self, disk: &Disk) -> Statistics {
         let old = STATS.look(disk, &self.path).unwrap_or_default();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::Disk;
+use crate::error::is_link;
 use crate::trust::Trust;
 use crate::{Clock, LimitNotice, LimitTexts, Limits, StoreError, TargetStore, Watcher, files, ini};
 
@@ -34,6 +35,9 @@ pub enum Access {
     /// They may not; nothing at all is written below the root.
     ReadOnly,
 }
+
+/// What is in a root that has nothing else in it.
+const OWN: [&str; 4] = ["CACHEDIR.TAG", ".gitignore", ini::NAME, "v1"];
 
 impl Config {
     /// A store at `root`, to be read and written by this user.
@@ -67,15 +71,15 @@ impl Store {
     pub fn open(config: Config) -> Result<Self, StoreError> {
         let root = &config.root;
         let writable = config.access == Access::ReadWrite;
-        let disk = Disk::new(config.watcher.clone(), config.clock.clone());
-        let mut is_ours = false;
+        let mut disk = Disk::new(config.watcher.clone(), config.clock.clone());
         if writable {
             files::create_folders(&disk, root, 0o700)
                 .map_err(|source| folder_trouble("create", root, source))?;
-            is_ours = files::holds_only(&disk, root, &["CACHEDIR.TAG", ".gitignore", ini::NAME, "v1"]);
         }
-        let opened = disk.open_folder(root, true).and_then(|folder| disk.stat(&folder, root));
-        let metadata = match opened {
+        // The root may be a link; nothing below it may.
+        let entered = disk.real_path(root).and_then(|real| Ok((disk.enter(&real)?, real)));
+        let entered = entered.and_then(|(folder, real)| Ok((disk.stat(&folder, &real)?, folder, real)));
+        let (metadata, folder, real) = match entered {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let path = root.clone();
                 // It could not be made and is not there: it is a link that leads nowhere.
@@ -88,10 +92,12 @@ impl Store {
             other => other.map_err(|source| folder_trouble("open", root, source))?,
         };
         let trust = Trust::below(root, &metadata, &config.trusted_owners)?;
-        let (limits, notices) = Limits::find(&disk, root, writable, &config.limits);
-        let store = Self { trust, disk, limits: Arc::new(limits), notices: notices.into(), config };
         // A folder with other things in it is somebody's: marks there would speak of those too.
-        if is_ours {
+        let marks = writable && files::holds_only(&disk, (&folder, &real), &OWN);
+        let (limits, notices) = Limits::find(&disk, &real, writable, &config.limits);
+        let config = Config { root: real, ..config };
+        let store = Self { trust, disk, limits: Arc::new(limits), notices: notices.into(), config };
+        if marks {
             store.mark()?;
         }
         store.folder(&store.version_dir(), writable)?;
@@ -141,7 +147,7 @@ impl Store {
         &self.notices
     }
 
-    /// The root folder.
+    /// The root folder, by its real path.
     pub fn root(&self) -> &Path {
         &self.config.root
     }
@@ -169,13 +175,11 @@ impl Store {
     /// Opens a folder, made if need be and if `make`, and checks whose it is. `None` if it is not there.
     pub(crate) fn folder(&self, path: &Path, make: bool) -> Result<Option<File>, StoreError> {
         let disk = &self.disk;
-        // The root may be a link; nothing below it may.
-        let follow = path == self.root();
-        let mut opened = disk.open_folder(path, follow);
+        let mut opened = disk.open_folder(path);
         if make && opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             let made = files::create_folder(disk, path, self.trust.is_shared());
             made.map_err(|source| folder_trouble("create", path, source))?;
-            opened = disk.open_folder(path, follow);
+            opened = disk.open_folder(path);
         }
         match opened.and_then(|folder| Ok((disk.stat(&folder, path)?, folder))) {
             Ok((metadata, folder)) => self.trust.check(path, &metadata).map(|()| Some(folder)),
@@ -222,10 +226,7 @@ fn folder_trouble(action: &'static str, path: &Path, source: io::Error) -> Store
     use io::ErrorKind::{AlreadyExists, NotADirectory};
     match source.kind() {
         NotADirectory | AlreadyExists => StoreError::NotAFolder { path: path.to_owned() },
-        // O_NOFOLLOW met a symbolic link.
-        _ if rustix::io::Errno::from_io_error(&source) == Some(rustix::io::Errno::LOOP) => {
-            StoreError::NotAFolder { path: path.to_owned() }
-        }
+        _ if is_link(&source) => StoreError::NotAFolder { path: path.to_owned() },
         _ => StoreError::Io { action, path: path.to_owned(), source },
     }
 }

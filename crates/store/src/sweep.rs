@@ -6,8 +6,9 @@ use std::time::{Duration, SystemTime};
 use rustix::process::{Pid, test_kill_process};
 
 use crate::clock::idle;
+use crate::disk::Seen;
 use crate::walk::{Kind, Other, Usage};
-use crate::{Store, StoreError, lock};
+use crate::{Store, StoreError, lock, unnamed};
 
 /// No write takes this long; locks are held for longer, but then somebody holds them.
 const STRAY_AFTER: Duration = Duration::from_secs(3600);
@@ -30,19 +31,23 @@ impl Sweep<'_> {
     pub(crate) fn strays(&self, others: Vec<Other>, removed: &mut Usage) -> Vec<Other> {
         let mut left = Vec::new();
         for other in others {
-            let is_nobodys = match other.kind {
-                Kind::Temporary(process) => {
-                    let idle = idle(other.seen.modified, self.now);
-                    idle >= STRAY_AFTER && (idle >= NOBODYS_AFTER || !is_alive(process))
-                }
-                Kind::Lock => idle(other.seen.modified, self.now) >= STRAY_AFTER,
-                Kind::Quarantined => self.age(&other) >= KEPT_FOR,
-            };
-            if !is_nobodys || !self.remove(&other, removed) {
+            if !self.is_nobodys(&other) || !self.remove(&other, removed) {
                 left.push(other);
             }
         }
         left
+    }
+
+    /// Whether nobody alive can have any use for it.
+    pub(crate) fn is_nobodys(&self, other: &Other) -> bool {
+        match other.kind {
+            Kind::Temporary(process) => {
+                let idle = idle(other.seen.modified, self.now);
+                idle >= STRAY_AFTER && (idle >= NOBODYS_AFTER || !is_alive(process))
+            }
+            Kind::Lock => idle(other.seen.modified, self.now) >= STRAY_AFTER,
+            Kind::Quarantined => self.age(other) >= KEPT_FOR,
+        }
     }
 
     /// Removes damage that was set aside, oldest first, until `bytes` bytes are gained. An entry and its reason go
@@ -72,7 +77,8 @@ impl Sweep<'_> {
         idle(other.seen.changed, self.now)
     }
 
-    fn remove(&self, other: &Other, removed: &mut Usage) -> bool {
+    /// Removes it, and counts it in `removed`. False if it is not what was seen any more, or could not be removed.
+    pub(crate) fn remove(&self, other: &Other, removed: &mut Usage) -> bool {
         if !self.dry && !self.really_remove(other).unwrap_or(false) {
             return false;
         }
@@ -97,11 +103,11 @@ impl Sweep<'_> {
         if (seen.inode, seen.modified) != (other.seen.inode, other.seen.modified) {
             return Ok(false);
         }
-        let gone = match seen.is_folder {
-            true => disk.remove_folder_in(&folder, &other.name, &path),
-            false => disk.remove_in(&folder, &other.name, &path),
-        };
-        gone.map(|()| true).map_err(trouble)
+        if seen.is_folder {
+            let old = |seen: &Seen| idle(seen.modified, self.now) >= STRAY_AFTER;
+            return unnamed::remove(self.store, &folder, &other.name, &path, &old);
+        }
+        disk.remove_in(&folder, &other.name, &path).map(|()| true).map_err(trouble)
     }
 }
 

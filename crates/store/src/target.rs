@@ -10,9 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 use opbuild_digest::Digest;
 
 use crate::damage::Damage;
-use crate::disk::{Disk, Inode};
 use crate::entry::{Draft, Entry, MAX_ENTRY_BYTES};
-use crate::lock::{self, KeyLock, LockOutcome, Patience};
+use crate::lock::{self, KeyLock, KeyWait, LockAttempt, LockOutcome, Patience};
 use crate::size::Known;
 use crate::stats::Count;
 use crate::tally::Tally;
@@ -71,21 +70,13 @@ pub struct Judged {
     /// What is wrong.
     pub damage: Damage,
     /// Kept open, so that no other file gets its inode number.
-    file: File,
-}
-
-impl Judged {
-    /// Whether `path` names this file.
-    fn is_at(&self, disk: &Disk, path: &Path) -> bool {
-        let own = disk.stat(&self.file, path).map(|metadata| Inode::of(&metadata)).ok();
-        own.is_some() && disk.look(path).map(|metadata| Inode::of(&metadata)).ok() == own
-    }
+    pub(crate) file: File,
 }
 
 /// An entry that was found, and where.
-struct Found {
-    entry: Box<Entry>,
-    file: File,
+pub(crate) struct Found {
+    pub(crate) entry: Box<Entry>,
+    pub(crate) file: File,
     path: PathBuf,
     last_used: SystemTime,
 }
@@ -164,6 +155,8 @@ impl TargetStore {
 
     /// Looks up `key` again, under its lock. That it is still missing is not counted once more.
     pub fn get_again(&self, key: &Digest) -> Lookup {
+        // A network file system may have in mind that it is not there, until its folder is opened anew.
+        let _ = self.store.folder(&self.shard_dir(key.as_bytes()[0]), false);
         self.find(key, false)
     }
 
@@ -191,14 +184,18 @@ impl TargetStore {
     }
 
     fn read(&self, key: &Digest) -> Result<Found, Miss> {
-        if !self.exists {
-            return Err(Miss::Absent);
+        match self.exists {
+            true => self.read_at(self.path(key), key),
+            false => Err(Miss::Absent),
         }
-        let path = self.path(key);
+    }
+
+    /// Reads the file at `path`, which is called as the entry for `key`.
+    pub(crate) fn read_at(&self, path: PathBuf, key: &Digest) -> Result<Found, Miss> {
         let file = match files::read_whole(self.store.disk(), &path, MAX_ENTRY_BYTES) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Miss::Absent),
-            Err(source) => return Err(Miss::Trouble(StoreError::Io { action: "read", path, source })),
+            Err(source) => return Err(self.unreadable(key, StoreError::Io { action: "read", path, source })),
         };
         let trusted =
             self.shard_is_trusted(key).and_then(|()| self.store.trust().check(&path, &file.metadata));
@@ -219,13 +216,31 @@ impl TargetStore {
         }
     }
 
+    /// Why an entry cannot be read: a link leads to its folder, or something else is wrong.
+    fn unreadable(&self, key: &Digest, error: StoreError) -> Miss {
+        if error.is_link()
+            && let Err(link) = self.store.folder(&self.shard_dir(key.as_bytes()[0]), false)
+        {
+            return Miss::Untrusted(link);
+        }
+        Miss::Trouble(error)
+    }
+
     /// The keys of up to `limit` entries, in order. Whether they are valid is seen by [`get`](Self::get).
     pub fn keys(&self, limit: usize) -> Vec<Digest> {
-        let in_shard = |shard| self.store.disk().list(&self.shard_dir(shard)).unwrap_or_default();
-        let key = |name: String| name.strip_suffix(".kern")?.parse().ok();
-        let mut keys: Vec<Digest> = (0..=u8::MAX).flat_map(in_shard).filter_map(key).take(limit).collect();
+        let mut keys: Vec<Digest> =
+            (0..=u8::MAX).flat_map(|first| self.keys_from(first)).take(limit).collect();
         keys.sort_unstable();
         keys
+    }
+
+    /// The keys of the entries whose first byte is `first`, in no order: for those who go through all and may stop.
+    pub fn keys_from(&self, first: u8) -> Vec<Digest> {
+        let dir = self.shard_dir(first);
+        let folder = self.store.folder(&dir, false).ok().flatten();
+        let names = folder.and_then(|folder| self.store.disk().list_in(&folder, &dir).ok());
+        let key = |name: String| name.strip_suffix(".kern")?.parse().ok();
+        names.unwrap_or_default().into_iter().filter_map(key).collect()
     }
 
     /// Puts an entry, unless a valid one is there.
@@ -272,11 +287,29 @@ impl TargetStore {
         Ok(Put::Published)
     }
 
-    /// Marks `entry` as validated by the caller's rules `validation`, and changes nothing else of it.
+    /// Marks `entry` as validated by the caller's rules `validation`, and changes nothing else of it. Where somebody
+    /// makes the entry, or another stands in its place by now, nothing is done. Only of what is put in that very moment
+    /// without the lock the older one may stay: both are valid, and under one key they are the same.
     ///
     /// # Errors
-    /// As [`put`](Self::put); the entry is there still, as it was.
+    /// As [`put`](Self::put), or it cannot be read now; the entry is there still, as it was.
     pub fn restamp(&self, entry: &Entry, validation: u32) -> Result<(), StoreError> {
+        self.must_be_writable()?;
+        let _held = match self.lock_if_free(entry.key())? {
+            LockOutcome::Acquired(lock) => Some(lock),
+            LockOutcome::Unsupported => None,
+            _ => return Ok(()),
+        };
+        match self.read(entry.key()) {
+            Ok(found) if found.entry.is_same(entry) => {}
+            // It may stand there still.
+            Err(Miss::Trouble(error) | Miss::Untrusted(error)) => return Err(error),
+            _ => return Ok(()),
+        }
+        // A stamp must not make digests for bytes that do not have theirs.
+        if entry.names().any(|name| entry.member(name).is_none() && entry.lazy_member(name).is_err()) {
+            return Ok(());
+        }
         let members: Vec<_> = entry.members().collect();
         let mut draft = Draft::new(validation).created(entry.created()).cost(entry.cost());
         for (name, bytes, eager) in members {
@@ -292,31 +325,8 @@ impl TargetStore {
     /// It could not be moved; it is still there, and still not a hit.
     pub fn quarantine(&self, key: &Digest, judged: &Judged, lock: &KeyLock) -> Result<bool, StoreError> {
         let _held = lock;
-        self.must_be_writable()?;
-        let (disk, path) = (self.store.disk(), self.path(key));
-        // Nothing is moved out of what a link leads to.
-        let shard = self.store.folder(&self.shard_dir(key.as_bytes()[0]), false)?;
-        if shard.is_none() || !judged.is_at(disk, &path) {
-            return Ok(false);
-        }
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let place = self.own_folder("quarantine")?.join(format!("{key}-{now}.kern"));
-        match disk.rename(&path, &place) {
-            Ok(()) => {}
-            // Whoever puts without a lock, or clears the store, may have been faster.
-            Err(_) if !judged.is_at(disk, &path) => return Ok(false),
-            Err(source) => return Err(StoreError::Io { action: "move to quarantine", path, source }),
-        }
-        if !judged.is_at(disk, &place) {
-            // A put, which needs no lock, came between the look and the move. If yet another came since, that one stays.
-            let _ = files::put_back(disk, &place, &path);
-            return Ok(false);
-        }
-        // The reason is for people; without it the quarantine is still in order.
-        let _ = files::write_new(disk, &place.with_extension("reason"), &format!("{}\n", judged.damage));
-        self.tally.size.set_aside();
-        self.tally.counters.add(Count::Quarantines, 1);
-        Ok(true)
+        let reason = judged.damage.to_string();
+        self.set_aside(key, &self.path(key), &judged.file, &reason).map(|place| place.is_some())
     }
 
     /// Takes the lock on `key`, waiting as long as `patience` has it. A store that is only read has no locks: nobody
@@ -338,10 +348,52 @@ impl TargetStore {
         let shared = self.store.trust().is_shared();
         let outcome = lock::acquire(self.store.disk(), &self.lock_path(key)?, shared, patience);
         if waits.load(Ordering::Relaxed) {
-            self.tally.counters.add(Count::Waits, 1);
-            self.tally.counters.add_time(Count::WaitMicros, began.elapsed());
+            self.count_wait(began.elapsed());
         }
         outcome
+    }
+
+    /// Asks for the lock on `key`, without waiting: for those who have other work meanwhile.
+    ///
+    /// # Errors
+    /// The lock file cannot be made.
+    pub fn try_lock(&self, key: &Digest) -> Result<LockAttempt, StoreError> {
+        if !self.is_writable() {
+            return Ok(LockAttempt::Unsupported);
+        }
+        lock::attempt(self.store.disk(), &self.lock_path(key)?, self.store.trust().is_shared())
+    }
+
+    /// Asks again for a lock that another held. Between two times, 1 to 20 ms are well spent elsewhere.
+    ///
+    /// # Errors
+    /// The lock file cannot be made.
+    pub fn poll(&self, wait: KeyWait) -> Result<LockAttempt, StoreError> {
+        let waited = wait.waited();
+        // Whoever waits may outlive the folder.
+        self.own_folder("locks")?;
+        let attempt = wait.poll()?;
+        if !matches!(attempt, LockAttempt::Held(_)) {
+            self.count_wait(waited);
+        }
+        Ok(attempt)
+    }
+
+    /// Waits no more for a lock that another holds.
+    pub fn give_up(&self, wait: KeyWait) {
+        self.count_wait(wait.waited());
+    }
+
+    fn count_wait(&self, waited: Duration) {
+        self.tally.counters.add(Count::Waits, 1);
+        self.tally.counters.add_time(Count::WaitMicros, waited);
+    }
+
+    /// Takes the lock on `key`, if nobody holds it.
+    pub(crate) fn lock_if_free(&self, key: &Digest) -> Result<LockOutcome, StoreError> {
+        let patience = Patience { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
+        let shared = self.store.trust().is_shared();
+        lock::acquire(self.store.disk(), &self.lock_path(key)?, shared, patience)
     }
 
     /// Notes that an entry's content was compiled, which took so long.
@@ -393,7 +445,7 @@ impl TargetStore {
         shards.dedup();
         for shard in shards {
             let (disk, dir) = (self.store.disk(), self.shard_dir(shard));
-            let _ = disk.open_folder(&dir, false).and_then(|folder| disk.sync_folder(&folder, &dir));
+            let _ = disk.open_folder(&dir).and_then(|folder| disk.sync_folder(&folder, &dir));
         }
     }
 
@@ -405,7 +457,7 @@ impl TargetStore {
         &self.tally
     }
 
-    pub(crate) fn lock_path(&self, key: &Digest) -> Result<PathBuf, StoreError> {
+    fn lock_path(&self, key: &Digest) -> Result<PathBuf, StoreError> {
         Ok(self.own_folder("locks")?.join(key.to_string()))
     }
 
@@ -423,7 +475,7 @@ impl TargetStore {
         }
     }
 
-    fn shard_dir(&self, shard: u8) -> PathBuf {
+    pub(crate) fn shard_dir(&self, shard: u8) -> PathBuf {
         self.dir.join(format!("entries/{shard:02x}"))
     }
 

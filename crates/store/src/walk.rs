@@ -16,7 +16,7 @@ use crate::files::{self, EVICT, LOCK, NEW, PUT};
 use crate::gc::GC_LOCK;
 use crate::size::Size;
 use crate::stats::Counters;
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, numbers};
 
 /// So many files, of so many bytes together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,7 +123,7 @@ pub(crate) struct Walked {
 }
 
 /// Files that every target's folder has.
-const OWN: [&str; 3] = [Size::NAME, Counters::NAME, GC_LOCK];
+pub(crate) const OWN: [&str; 4] = [Size::NAME, Counters::NAME, numbers::LOCK, GC_LOCK];
 
 /// How far ahead of the clock an entry's last use may be before it is taken for a mistake.
 const AHEAD: Duration = Duration::from_secs(600);
@@ -239,12 +239,18 @@ impl Walk<'_> {
     }
 }
 
-fn is_shard(name: &str) -> bool {
+pub(crate) fn is_shard(name: &str) -> bool {
     name.len() == 2 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// What a file that is no entry is, by its name; the usage is counted by the way.
-fn other(dir: &Path, name: &str, seen: &Seen, prefixes: &[&str], usage: &mut Usage) -> Option<Other> {
+pub(crate) fn other(
+    dir: &Path,
+    name: &str,
+    seen: &Seen,
+    prefixes: &[&str],
+    usage: &mut Usage,
+) -> Option<Other> {
     let below = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let kind = match files::maker(name, prefixes) {
         Some(process) if seen.is_file || seen.is_folder && name.starts_with(NEW) => Kind::Temporary(process),
@@ -264,7 +270,7 @@ fn other(dir: &Path, name: &str, seen: &Seen, prefixes: &[&str], usage: &mut Usa
 }
 
 /// `<key>-<when>.kern` or `.reason`.
-fn is_quarantined(name: &str) -> bool {
+pub(crate) fn is_quarantined(name: &str) -> bool {
     let stem = name.strip_suffix(".kern").or_else(|| name.strip_suffix(".reason"));
     stem.and_then(|stem| stem.split_once('-')).is_some_and(|(key, when)| {
         key.parse::<Digest>().is_ok() && when.len() <= 20 && when.bytes().all(|byte| byte.is_ascii_digit())

@@ -1,5 +1,5 @@
-//! Threads that put, replace, read, damage, set aside, lock and make the same few entries, changing over at every
-//! access to the disk in an order that proptest makes up and, when something fails, makes smaller.
+//! Threads that put, replace, read, damage, set aside, stamp, collect, lock and make the same few entries, changing over
+//! at every access to the disk in an order that proptest makes up and, when something fails, makes smaller.
 //!
 //! After each access a model looks at the files. It knows who ran and at what, so each change has one author, and must
 //! be one that the author's operation may make. What operations returned is judged by what there was to be seen while
@@ -14,13 +14,13 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use common::{Made, TARGET, key, names};
 use opbuild_digest::Digest;
 use opbuild_store::{
-    Call, Config, Entry, KeyLock, LockOutcome, Lookup, Miss, Op, Patience, Permit, Put, Replace, Store,
-    TargetStore, Watcher,
+    Call, Config, Entry, GcOptions, KeyLock, LockOutcome, Lookup, Miss, Op, Patience, Permit, Put, Replace,
+    Store, TargetStore, Watcher,
 };
 use opbuild_testkit::{Body, interleave};
 use proptest::collection::vec;
@@ -44,6 +44,10 @@ enum Step {
     Unlock,
     /// Look, and set aside what is damaged, if the lock can be had.
     SetAside,
+    /// Look, and mark what is there as validated.
+    Restamp,
+    /// Age what is there, and delete what is old.
+    Collect,
     /// Look; if it is missing, lock, look again, set aside what is damaged, put: as a build does.
     Make,
 }
@@ -97,8 +101,10 @@ struct Doing {
     step: Step,
     which: usize,
     puts: usize,
-    /// A healthy entry that this quarantine moved away by mistake, and has to bring back.
+    /// A healthy entry that was moved away by mistake, and has to be brought back.
     owes: Option<usize>,
+    /// What a stamp or a collection has in hand, and may put back where it was.
+    in_hand: Option<State>,
     /// Since this step began somebody without a lock put something.
     raced: bool,
 }
@@ -108,6 +114,8 @@ struct Model {
     states: Vec<[State; KEYS]>,
     doing: Vec<Option<Doing>>,
     holders: [Option<usize>; KEYS],
+    /// What was there when somebody aged it.
+    aged: Vec<State>,
     seen: Vec<Seen>,
 }
 
@@ -131,7 +139,11 @@ impl Model {
     /// Fails unless what `who` does may make this change.
     fn allow(&mut self, who: usize, which: usize, before: State, after: State) {
         let told = format!("thread {who}: {before:?} -> {after:?} by {:?}", self.doing[who]);
-        let doing = self.doing[who].as_mut().filter(|doing| doing.which == which);
+        let (is_old, is_held) =
+            (self.aged.contains(&before), self.holders[which].is_some_and(|it| it != who));
+        // A collection is about all keys.
+        let is_its = |doing: &&mut Doing| doing.which == which || doing.step == Step::Collect;
+        let doing = self.doing[who].as_mut().filter(is_its);
         let doing = doing.unwrap_or_else(|| panic!("{told}: it has nothing to do with key {which}"));
         use State::{Absent, Damaged, Valid};
         let allowed = match (doing.step, before, after) {
@@ -142,11 +154,26 @@ impl Model {
             (Step::SetAside | Step::Make, Damaged, Absent) => true,
             (Step::SetAside | Step::Make, Valid(healthy), Absent) => doing.owes.replace(healthy).is_none(),
             (Step::SetAside | Step::Make, Absent, Valid(healthy)) => doing.owes.take() == Some(healthy),
+            // An older one only in place of damage, or of what somebody put without a lock in that moment.
+            (Step::Restamp, _, Valid(_)) => {
+                (doing.raced || before == Damaged) && doing.in_hand == Some(after)
+            }
+            // Never while somebody makes it; and what is not old comes back.
+            (Step::Collect, found, Absent) => {
+                doing.in_hand = Some(found);
+                doing.owes = if let (Valid(put), false) = (found, is_old) { Some(put) } else { None };
+                !is_held
+            }
+            (Step::Collect, Absent, found) => {
+                doing.owes = None;
+                doing.in_hand.take() == Some(found)
+            }
             _ => false,
         };
         assert!(allowed, "{told}");
         let lockless = matches!(doing.step, Step::Put | Step::Replace);
-        for doing in self.doing.iter_mut().flatten().filter(|doing| lockless && doing.which == which) {
+        let is_theirs = |doing: &&mut Doing| doing.which == which || doing.step == Step::Collect;
+        for doing in self.doing.iter_mut().flatten().filter(|doing| lockless && is_theirs(doing)) {
             doing.raced = true;
             // What was put since stays, and what was moved away goes.
             doing.owes = None;
@@ -199,7 +226,8 @@ impl Player<'_> {
         // A turn of its own, so that no access of the step before counts as this one's.
         self.gate.before(&Call { op: Op::Look, path: Path::new(""), to: None, bytes: 0 });
         let puts = self.me * 100 + at;
-        self.model().doing[self.me] = Some(Doing { step, which, puts, owes: None, raced: false });
+        self.model().doing[self.me] =
+            Some(Doing { step, which, puts, owes: None, in_hand: None, raced: false });
         match step {
             Step::Get => drop(self.get(which)),
             Step::Put => self.put(which, puts, Replace::Never),
@@ -219,6 +247,15 @@ impl Player<'_> {
                     self.set_aside(which, &judged);
                 }
             }
+            Step::Restamp => {
+                if let Lookup::Hit(entry) = self.get(which) {
+                    let valid = State::Valid(writer(&entry));
+                    self.model().doing[self.me].iter_mut().for_each(|doing| doing.in_hand = Some(valid));
+                    // What was cut meanwhile cannot be read.
+                    let _ = self.store.restamp(&entry, entry.validation() + 1);
+                }
+            }
+            Step::Collect => self.collect(which),
             Step::Make => self.make(which, puts),
         }
         self.gate.before(&Call { op: Op::Look, path: Path::new(""), to: None, bytes: 0 });
@@ -288,6 +325,18 @@ impl Player<'_> {
         drop(held);
     }
 
+    /// No access of the store's, so nobody comes between the look and the change.
+    fn collect(&self, which: usize) {
+        if let Ok(file) = fs::File::open(self.store.path(&key(&name(which)))) {
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30)).unwrap();
+            let mut model = self.model();
+            let now = State::of(&self.store, which);
+            model.aged.push(now);
+        }
+        let older_than = Some(Duration::from_secs(24 * 3600));
+        self.store.gc(&GcOptions { older_than, ..GcOptions::default() }).unwrap();
+    }
+
     fn make(&self, which: usize, puts: usize) {
         if matches!(self.get(which), Lookup::Hit(_)) || !self.lock(which) {
             return;
@@ -302,7 +351,8 @@ impl Player<'_> {
     }
 }
 
-fn steps() -> impl Strategy<Value = Vec<(Step, usize)>> {
+/// A collection has hundreds of accesses, so there are few.
+fn steps(collections: u32) -> impl Strategy<Value = Vec<(Step, usize)>> {
     let step = prop_oneof![
         2 => Just(Step::Get),
         2 => Just(Step::Put),
@@ -311,20 +361,34 @@ fn steps() -> impl Strategy<Value = Vec<(Step, usize)>> {
         1 => Just(Step::Lock),
         1 => Just(Step::Unlock),
         3 => Just(Step::SetAside),
+        2 => Just(Step::Restamp),
+        collections => Just(Step::Collect),
         4 => Just(Step::Make),
     ];
     vec((step, 0..KEYS), 1..5)
+}
+
+/// Makes the two folders of the entries all that there are, but for the last, which says that all were made.
+fn without_empty_folders(store: &TargetStore) {
+    let used = [0, 1].map(|which| key(&name(which)).to_string()[..2].to_owned());
+    for folder in names(&store.dir().join("entries")) {
+        if folder != "ff" && !used.contains(&folder) {
+            fs::remove_dir(store.dir().join("entries").join(folder)).unwrap();
+        }
+    }
 }
 
 fn play(programs: &[Vec<(Step, usize)>], order: &[u8]) {
     let memory = Path::new("/dev/shm");
     let folder = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap();
     let looks = common::open(folder.path());
+    without_empty_folders(&looks);
     let none = [State::Absent; KEYS];
     let model = Mutex::new(Model {
         states: vec![none],
         doing: vec![None; programs.len()],
         holders: [None; KEYS],
+        aged: Vec::new(),
         seen: Vec::new(),
     });
     let bodies = programs.iter().enumerate().map(|(me, program)| -> Body<'_> {
@@ -354,11 +418,27 @@ fn play(programs: &[Vec<(Step, usize)>], order: &[u8]) {
     }
 }
 
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(300))]
 
     #[test]
-    fn whatever_the_order(programs in vec(steps(), 2..5), order in vec(any::<u8>(), 1..200)) {
+    fn whatever_the_order(programs in vec(steps(0), 2..5), order in vec(any::<u8>(), 1..200)) {
+        play(&programs, &order);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(60))]
+
+    #[test]
+    fn whatever_the_order_with_collections(
+        programs in vec(steps(3), 2..5),
+        order in vec(any::<u8>(), 1..200),
+    ) {
         play(&programs, &order);
     }
 }
@@ -378,6 +458,18 @@ fn a_quarantine_among_puts() {
     use Step::{Damage, Get, Make, Replace, SetAside};
     let sets_aside = vec![(Replace, 0), (Damage, 0), (SetAside, 0)];
     in_many_orders(&[sets_aside, vec![(Replace, 0), (Replace, 0)], vec![(Make, 0), (Get, 0)]]);
+}
+
+/// Healthy entries come while an old one is collected, and others use it.
+#[test]
+fn a_collection_among_puts_and_hits() {
+    use Step::{Collect, Get, Make, Replace, Restamp};
+    for seed in 0..20u32 {
+        let number = |at: u32| Digest::of(&[seed.to_le_bytes(), at.to_le_bytes()].concat()).as_bytes()[0];
+        let order: Vec<u8> = (0..900).map(number).collect();
+        let collects = vec![(Replace, 0), (Collect, 0), (Collect, 0)];
+        play(&[collects, vec![(Get, 0), (Restamp, 0), (Replace, 0)], vec![(Make, 0), (Get, 0)]], &order);
+    }
 }
 
 /// And locks that come and go: whoever locks a file that its last holder removed holds nothing.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use common::room::Watch;
 use common::{Made, TARGET, fresh, hit, key, lock, miss, names, open, snapshot, within};
 use opbuild_digest::Digest;
 use opbuild_store::{
@@ -23,6 +24,7 @@ use opbuild_store::{
     Replace, Store, StoreError, TargetStore, Watcher,
 };
 use opbuild_testkit::Folder;
+use rustix::io::Errno;
 
 /// The file of an entry, taken apart as the crate's documentation has it.
 #[derive(Clone)]
@@ -290,6 +292,117 @@ fn a_folder_that_becomes_a_link_is_not_followed() {
         assert_eq!(opened.is_err(), below != "entries/shard");
         assert_eq!(snapshot(&elsewhere), before, "{below}");
         drop(held);
+    }
+}
+
+/// The same further up: what is used all the time is not looked at each time, and all the same no link is followed.
+#[test]
+fn a_link_further_up_is_not_followed() {
+    for below in ["v1", "v1/cpu-x86_64", "v1/cpu-x86_64/entries"] {
+        let (folder, store) = fresh();
+        let outside = tempfile::tempdir().unwrap();
+        let (there, gone) = (key("there"), key("gone"));
+        store.put(&there, &Made::new("there", 1).draft()).unwrap();
+        hit(&store, &there);
+        fs::write(store.path(&gone), "damaged").unwrap();
+        let Miss::Damaged(judged) = miss(&store, &gone) else { panic!("it is damaged") };
+        let held = lock(&store, &gone);
+        let (path, elsewhere) = (folder.path().join(below), outside.path().join("elsewhere"));
+        fs::rename(&path, &elsewhere).unwrap();
+        symlink(&elsewhere, &path).unwrap();
+        let before = snapshot(&elsewhere);
+
+        for key in [there, key("never asked for")] {
+            let found = miss(&store, &key);
+            assert!(matches!(found, Miss::Untrusted(StoreError::NotAFolder { .. })), "{below}: {found:?}");
+            for replace in [Replace::Never, Replace::Always] {
+                let error = store.put_replacing(&key, &Made::new("x", 2).draft(), replace).unwrap_err();
+                assert!(matches!(error, StoreError::NotAFolder { .. }), "{below}: {error:?}");
+            }
+        }
+        let moved = store.quarantine(&gone, &judged, &held);
+        assert!(matches!(moved, Err(StoreError::NotAFolder { .. })), "{below}: {moved:?}");
+        if below != "v1/cpu-x86_64/entries" {
+            let patience = Patience { deadline: None, cancelled: &|| false, on_wait: None };
+            let locked = store.lock(&key("precious"), patience).map(drop);
+            assert!(matches!(locked, Err(StoreError::NotAFolder { .. })), "{below}: {locked:?}");
+            assert_eq!(snapshot(&elsewhere), before, "{below}");
+        }
+        assert_eq!(store.keys(100), [], "{below}");
+        store.sync(&[there, gone]);
+        let everything = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
+        assert!(store.gc(&everything).map_or(0, |report| report.removed.total().files) == 0, "{below}");
+        assert_eq!(snapshot(&elsewhere), before, "{below}");
+        drop(held);
+    }
+}
+
+/// Kernels before 5.6, and some containers: links above an entry's folder go unseen by look-ups, the others do not.
+#[test]
+fn without_the_kernels_help_no_write_follows_a_link() {
+    for refusal in [Errno::NOSYS, Errno::PERM] {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let asked = AtomicUsize::new(0);
+        let refuse = move |call: &Call<'_>| match call.op {
+            Op::OpenFolder if asked.fetch_add(1, Ordering::Relaxed) == 0 => Permit::Fail(refusal.into()),
+            _ => Permit::Go,
+        };
+        let config = Config { watcher: Some(Arc::new(Watch(refuse))), ..Config::new(folder.path()) };
+        let store = Store::open(config).unwrap().target(TARGET).unwrap();
+        let (key, made) = (key("relu"), Made::new("relu", 1));
+        store.put(&key, &made.draft()).unwrap();
+        drop(lock(&store, &key));
+        made.assert_is(&hit(&store, &key));
+        let shard = store.path(&key).parent().unwrap().to_owned();
+        for place in shard.ancestors().take(4) {
+            let elsewhere = outside.path().join("elsewhere");
+            fs::rename(place, &elsewhere).unwrap();
+            symlink(&elsewhere, place).unwrap();
+            let before = snapshot(&elsewhere);
+            let error = store.put_replacing(&key, &made.draft(), Replace::Always).unwrap_err();
+            assert!(matches!(error, StoreError::NotAFolder { .. }), "{error:?}");
+            let everything = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
+            let removed = store.gc(&everything).map_or(0, |report| report.removed.entries.files);
+            assert!((removed, snapshot(&elsewhere)) == (0, before), "{}", place.display());
+            fs::remove_file(place).unwrap();
+            fs::rename(&elsewhere, place).unwrap();
+        }
+    }
+}
+
+/// Between the look at a folder and what is done in it somebody may put a link in its place.
+#[test]
+fn a_link_that_comes_in_that_very_moment_is_not_followed() {
+    for op in [Op::Rename, Op::Remove, Op::Create, Op::Look] {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (root, elsewhere) = (folder.path().to_owned(), outside.path().to_owned());
+        let armed = Arc::new(AtomicUsize::new(0));
+        let (arm, swapped) = (Arc::clone(&armed), root.join("swapped"));
+        let swap = move |call: &Call<'_>| {
+            let place = call.path.parent().filter(|parent| parent.ends_with("tmp"));
+            if let Some(place) = place.filter(|_| call.op == op)
+                && arm.compare_exchange(1, 2, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+            {
+                // What is about to be touched is outside, too.
+                let name = call.path.file_name().unwrap();
+                fs::write(elsewhere.join(name), "somebody's").unwrap();
+                fs::rename(place, &swapped).unwrap();
+                symlink(&elsewhere, place).unwrap();
+            }
+            Permit::Go
+        };
+        let config = Config { watcher: Some(Arc::new(Watch(swap))), ..Config::new(&root) };
+        let store = Store::open(config).unwrap().target(TARGET).unwrap();
+        let (key, made) = (key("relu"), Made::new("relu", 1));
+        store.put(&key, &made.draft()).unwrap();
+        armed.store(1, Ordering::SeqCst);
+        let everything = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
+        let _ = store.gc(&everything);
+        let _ = store.put_replacing(&key, &Made::new("relu", 2).draft(), Replace::Always);
+        assert_eq!(armed.load(Ordering::SeqCst), 2, "{op:?} never came");
+        let left: Vec<_> = fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(left.len(), 1, "{op:?}: {left:?}");
+        assert_eq!(fs::read_to_string(&left[0]).unwrap(), "somebody's", "{op:?}");
     }
 }
 

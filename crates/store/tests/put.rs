@@ -67,6 +67,30 @@ fn a_restamped_entry_keeps_everything_else() {
     assert_eq!((after.cost(), after.created()), (Duration::from_millis(1234), before.created()));
 }
 
+/// Whoever validates an entry anew has read it a while ago.
+#[test]
+fn a_stamp_never_brings_an_older_entry_back() {
+    let (_folder, store) = fresh();
+    let (key, old, new) = (key("relu"), Made::new("relu", 1), Made::new("relu", 2));
+    store.put(&key, &old.draft()).unwrap();
+    let read = hit(&store, &key);
+    store.put_replacing(&key, &new.draft(), Replace::Always).unwrap();
+    store.restamp(&read, 9).unwrap();
+    new.assert_is(&hit(&store, &key));
+
+    // While somebody makes the entry, it is theirs.
+    let read = hit(&store, &key);
+    let patience = Patience { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
+    let LockOutcome::Acquired(lock) = store.lock(&key, patience).unwrap() else { panic!("nobody holds it") };
+    let before = snapshot(&store.path(&key));
+    store.restamp(&read, 9).unwrap();
+    assert_eq!(snapshot(&store.path(&key)), before);
+    drop(lock);
+    store.restamp(&read, 9).unwrap();
+    assert_eq!(hit(&store, &key).validation(), 9);
+    new.assert_is(&hit(&store, &key));
+}
+
 #[test]
 fn a_damaged_entry_is_replaced() {
     let (_folder, store) = fresh();

@@ -24,8 +24,8 @@ use common::{
 use libtest_mimic::Arguments;
 use opbuild_digest::Digest;
 use opbuild_store::{
-    Call, Config, GcOptions, Judged, LockOutcome, Lookup, Miss, Op, Patience, Permit, Put, Replace, Store,
-    TargetStore, Watcher,
+    Call, Config, GcOptions, Judged, LockAttempt, LockOutcome, Lookup, Miss, Op, Patience, Permit, Put,
+    Replace, Store, TargetStore, Watcher,
 };
 use opbuild_testkit::fault::{Fault, FaultyDisk};
 use rustix::io::Errno;
@@ -42,6 +42,8 @@ fn main() {
         trial("a_child_that_was_left_running_holds_no_lock", a_child_that_was_left_running),
         trial("a_forked_child_does_not_keep_a_lock", a_forked_child).with_ignored_flag(!can_inherit()),
         trial("a_crowd_is_told_of_a_failure_at_once", a_crowd_is_told),
+        trial("a_holder_that_gives_signs_is_not_silent", a_holder_that_gives_signs),
+        trial("who_waits_outlives_the_folder", who_waits_outlives_the_folder),
         trial("a_file_system_without_locks", a_file_system_without_locks),
         trial("an_entry_put_while_another_is_set_aside", an_entry_put_meanwhile),
         trial("an_entry_that_is_gone_before_it_is_set_aside", an_entry_gone_meanwhile),
@@ -54,6 +56,35 @@ fn main() {
         trial("whoever_comes_between_finds_and_leaves_whole_entries", whoever_comes_between),
     ];
     libtest_mimic::run(&Arguments::from_args(), tests).exit();
+}
+
+/// Who waits for its turn to compile holds the lock for long, and lives.
+fn a_holder_that_gives_signs() {
+    let (_folder, store) = fresh();
+    let held = lock(&store, &key("relu"));
+    let LockAttempt::Held(mut wait) = store.try_lock(&key("relu")).unwrap() else { panic!("it is held") };
+    let patience = Duration::from_millis(100);
+    for _ in 0..3 {
+        assert!(!wait.is_silent(patience));
+        sleep(Duration::from_millis(150));
+        held.sign_of_life();
+        assert!(!wait.is_silent(patience), "it has just given a sign");
+    }
+    sleep(Duration::from_millis(150));
+    assert!(wait.is_silent(patience));
+    let waits = store.statistics().waits;
+    store.give_up(wait);
+    assert_eq!(store.statistics().waits, waits + 1);
+}
+
+/// Somebody clears the locks by hand.
+fn who_waits_outlives_the_folder() {
+    let (_folder, store) = fresh();
+    let held = lock(&store, &key("relu"));
+    let LockAttempt::Held(wait) = store.try_lock(&key("relu")).unwrap() else { panic!("it is held") };
+    fs::remove_dir_all(store.dir().join("locks")).unwrap();
+    drop(held);
+    assert!(matches!(store.poll(wait).unwrap(), LockAttempt::Acquired(_)));
 }
 
 /// A store without anything, and another handle on it, on which things happen.

@@ -185,7 +185,7 @@ fn it_is_written_when_the_last_user_is_done() {
     assert_eq!(elsewhere(), (1, 1));
     // Once is once; and what cannot be written now is written later.
     clone.flush().unwrap();
-    let held = fs::File::open(clone.dir().join("stats")).unwrap();
+    let held = fs::File::open(clone.dir().join("numbers.lock")).unwrap();
     held.lock().unwrap();
     hit(&clone, &key("a"));
     assert!(clone.flush().is_err());

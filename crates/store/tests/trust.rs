@@ -33,6 +33,8 @@ fn main() {
         trial("an_entry_of_another_user", an_entry_of_another_user).with_ignored_flag(!root),
         trial("a_shared_root_brings_its_group", a_shared_root_brings_its_group).with_ignored_flag(!root),
         trial("two_users_share_a_store", two_users_share_a_store).with_ignored_flag(!other),
+        trial("another_users_numbers_can_be_read_and_not_locked", another_users_numbers)
+            .with_ignored_flag(!other),
         trial("an_unreadable_entry_is_trouble", an_unreadable_entry).with_ignored_flag(root),
         trial("a_root_that_others_can_write_to", a_root_that_others_can_write_to),
         trial("a_folder_that_others_can_write_to", a_folder_that_others_can_write_to),
@@ -227,6 +229,18 @@ fn can_be_another() -> bool {
 
 /// What the other user does.
 fn other_user(arguments: &[String]) {
+    if let [how, path] = arguments {
+        assert_eq!(how, "read");
+        let config = Config { trusted_owners: vec![0], access: Access::ReadOnly, ..Config::new(path) };
+        let store = Store::open(config).unwrap().target(TARGET).unwrap();
+        assert_eq!((store.statistics().puts, store.statistics().hits), (1, 2));
+        assert_eq!(store.estimate().unwrap().entries, 1);
+        // Whoever can open a file can lock it, and keep others waiting.
+        for lock in ["numbers.lock", "gc.lock"] {
+            let opened = fs::File::open(store.dir().join(lock)).map(drop);
+            assert_eq!(opened.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied, "{lock}");
+        }
+    }
     if let [how, path, held] = arguments {
         assert_eq!(how, "share");
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
@@ -265,6 +279,18 @@ fn two_users_share_a_store() {
     fs::remove_file(&held).unwrap();
     assert!(other.0[0].wait().unwrap().success());
     assert!(matches!(within(&store, &key("theirs"), Duration::from_secs(5)), LockOutcome::Acquired(_)));
+}
+
+/// Of a store that others may read, and whose owner they trust.
+fn another_users_numbers() {
+    let (_folder, root) = root(0o755);
+    let store = open(&root);
+    store.put(&key("ours"), &Made::new("ours", 0).draft()).unwrap();
+    hit(&store, &key("ours"));
+    hit(&store, &key("ours"));
+    store.gc(&opbuild_store::GcOptions::default()).unwrap();
+    drop(store);
+    assert!(another(&["read", root.to_str().unwrap()]).status().unwrap().success());
 }
 
 /// Nobody may read it, its owner included.

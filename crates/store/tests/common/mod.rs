@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests look at what was written")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are not themselves marked as tests")]
 
+pub(crate) mod harm;
 pub(crate) mod room;
 
 use std::collections::BTreeMap;

@@ -3,11 +3,13 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use opbuild_digest::Digest;
 use opbuild_store::{
-    Access, Config, GcOptions, KeyLock, LockOutcome, Lookup, Miss, Patience, Replace, Store, TargetStore,
+    Access, Clock, Config, GcOptions, KeyLock, LimitTexts, LockOutcome, Lookup, Miss, Patience, Replace,
+    Store, TargetStore,
 };
 
 use crate::common::{self, Made, TARGET, key, names};
@@ -30,8 +32,22 @@ pub(crate) struct Row {
     pub(crate) bystanders: usize,
     /// What it did survives a power cut, if nothing went wrong.
     pub(crate) lasts: bool,
+    /// The limit of entries, if there is one.
+    pub(crate) max_entries: Option<&'static str>,
+    /// What else must be so when nothing went wrong.
+    pub(crate) well: fn(&Path),
     /// How many tests share its calls.
     pub(crate) parts: usize,
+    /// What it leaves is the same, whichever of the folders for entries are there that hold none.
+    pub(crate) alike: bool,
+}
+
+impl Row {
+    /// The store as the operation opens it.
+    pub(crate) fn config(&self, root: &Path) -> Config {
+        let max_entries = self.max_entries.map(str::to_owned);
+        Config { limits: LimitTexts { max_entries, ..LimitTexts::default() }, ..Config::new(root) }
+    }
 }
 
 /// Says whether it is done. What it says otherwise it checks itself.
@@ -102,9 +118,9 @@ fn put_new(store: &TargetStore, replace: Replace) -> bool {
     store.put_replacing(&key(SUBJECT), &new.draft().created(created), replace).is_ok()
 }
 
-fn nothing(_: &Path) {}
+pub(crate) fn nothing(_: &Path) {}
 
-fn to_be_shared(root: &Path) {
+pub(crate) fn to_be_shared(root: &Path) {
     fs::set_permissions(root, Permissions::from_mode(0o2775)).unwrap();
 }
 
@@ -142,17 +158,34 @@ fn lost_shared(root: &Path) {
     lost(root);
 }
 
-fn valid(root: &Path) {
+pub(crate) fn valid(root: &Path) {
     absent(root);
     common::open(root).put(&key(SUBJECT), &old().draft()).unwrap();
 }
 
-fn damaged(root: &Path) {
+pub(crate) fn damaged(root: &Path) {
     valid(root);
     let path = common::open(root).path(&key(SUBJECT));
     let mut bytes = fs::read(&path).unwrap();
     bytes[300] ^= 1;
     fs::write(path, bytes).unwrap();
+}
+
+/// Nothing but the subject.
+fn alone(root: &Path) {
+    valid(root);
+    let store = common::open(root);
+    bystanders().iter().for_each(|name| fs::remove_file(store.path(&key(name))).unwrap());
+}
+
+fn valid_shared(root: &Path) {
+    to_be_shared(root);
+    valid(root);
+}
+
+fn damaged_shared(root: &Path) {
+    to_be_shared(root);
+    damaged(root);
 }
 
 /// Nobody used the subject for years.
@@ -161,7 +194,30 @@ fn idle(root: &Path) {
     age(&common::open(root).path(&key(SUBJECT)));
 }
 
-fn age(path: &Path) {
+fn idle_shared(root: &Path) {
+    to_be_shared(root);
+    idle(root);
+}
+
+/// An entry that makes room for the subject.
+const IDLER: &str = "idler";
+
+/// Three entries, one of which nobody used for years; and nobody knows how many there are.
+fn full_and_uncounted(root: &Path) {
+    absent(root);
+    let store = common::open(root);
+    store.put(&key(IDLER), &Made::new(IDLER, 1).draft()).unwrap();
+    age(&store.path(&key(IDLER)));
+    let size = store.dir().join("size");
+    drop(store);
+    fs::remove_file(size).unwrap();
+}
+
+fn idler_is_gone(root: &Path) {
+    assert!(!common::open(root).path(&key(IDLER)).exists(), "nobody made room");
+}
+
+pub(crate) fn age(path: &Path) {
     fs::File::open(path)
         .unwrap()
         .set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30))
@@ -174,7 +230,11 @@ pub(crate) const DEAD: &str = "-4000000-";
 /// Processes died in the middle of whatever they can die in the middle of, years ago.
 fn littered(root: &Path) {
     valid(root);
-    let dir = common::open(root).dir().to_owned();
+    litter(root);
+}
+
+fn litter(root: &Path) {
+    let dir = root.join("v1").join(TARGET);
     for litter in ["tmp/put-4000000-1", ".new-4000000-2"] {
         fs::write(dir.join(litter), "half an en").unwrap();
         age(&dir.join(litter));
@@ -184,11 +244,49 @@ fn littered(root: &Path) {
     age(&lock);
 }
 
+struct ThreeDaysAgo;
+
+impl Clock for ThreeDaysAgo {
+    fn now(&self) -> SystemTime {
+        SystemTime::now() - Duration::from_secs(3 * 24 * 3600)
+    }
+}
+
+/// The same, and nobody looked for that since.
+fn littered_for_days(root: &Path) {
+    valid(root);
+    let config = Config { clock: Some(Arc::new(ThreeDaysAgo)), ..Config::new(root) };
+    Store::open(config).unwrap().target(TARGET).unwrap().gc(&GcOptions::default()).unwrap();
+    litter(root);
+}
+
+fn litter_is_gone(root: &Path) {
+    let dir = common::open(root).dir().to_owned();
+    assert!(
+        names(&dir.join("tmp")).is_empty() && names(&dir.join("locks")).is_empty(),
+        "nobody looked for it"
+    );
+}
+
+/// Somebody died who made the folders of a target.
+fn half_a_target(root: &Path) {
+    to_be_shared(root);
+    let store = common::open(root);
+    for name in ["fc", "fd", "ff"] {
+        fs::remove_dir(store.dir().join("entries").join(name)).unwrap();
+    }
+}
+
 /// A holder died when it had written why it failed.
 fn with_a_dead_lock(root: &Path) {
     absent(root);
     let path = common::open(root).dir().join("locks").join(key(SUBJECT).to_string());
     fs::write(path, "failed: long ago").unwrap();
+}
+
+fn with_a_dead_lock_shared(root: &Path) {
+    to_be_shared(root);
+    with_a_dead_lock(root);
 }
 
 pub(crate) fn all() -> Vec<Row> {
@@ -201,7 +299,19 @@ pub(crate) fn all() -> Vec<Row> {
         done,
         bystanders: 2,
         lasts: false,
+        max_entries: None,
+        well: nothing,
         parts: 1,
+        alike: false,
+    };
+    let too_full = |name, prepare| Row {
+        max_entries: Some("2"),
+        ..row(name, prepare, Open(open_too_full), &[Old, Absent], &[Absent])
+    };
+    let full = |name, prepare| Row {
+        max_entries: Some("3"),
+        well: idler_is_gone,
+        ..row(name, prepare, On(put), &[Absent, New], &[New])
     };
     vec![
         row("put a new entry", absent, On(put), &[Absent, New], &[New]),
@@ -215,6 +325,7 @@ pub(crate) fn all() -> Vec<Row> {
         // One that cannot be read now is as good as none.
         row("put over a valid entry", valid, On(put), &[Old, New], &[Old, New]),
         row("replace a valid entry", valid, On(replace), &[Old, New], &[New]),
+        row("replace a valid entry, shared", valid_shared, On(replace), &[Old, New], &[New]),
         Row { lasts: true, ..row("put and sync", absent, On(put_and_sync), &[Absent, New], &[New]) },
         Row { lasts: true, ..row("replace and sync", valid, On(replace_and_sync), &[Old, New], &[New]) },
         row("restamp", valid, On(restamp), &[Old, Stamped], &[Stamped]),
@@ -225,20 +336,42 @@ pub(crate) fn all() -> Vec<Row> {
         row("lock and unlock", absent, On(lock), &[Absent], &[Absent]),
         row("lock and unlock, shared", absent_shared, On(lock), &[Absent], &[Absent]),
         row("lock after the dead", with_a_dead_lock, On(lock), &[Absent], &[Absent]),
+        row("lock after the dead, shared", with_a_dead_lock_shared, On(lock), &[Absent], &[Absent]),
         row("lock and leave a reason", absent, On(lock_and_fail), &[Absent], &[Absent]),
         row("set a damaged entry aside", damaged, On(quarantine), &[Damaged, Absent], &[Absent]),
+        row(
+            "set a damaged entry aside, shared",
+            damaged_shared,
+            On(quarantine),
+            &[Damaged, Absent],
+            &[Absent],
+        ),
         row("build a damaged entry again", damaged, On(build), &[Damaged, Absent, New], &[New]),
         row("evict an entry", idle, On(evict), &[Old, Absent], &[Absent]),
+        row("evict an entry, shared", idle_shared, On(evict), &[Old, Absent], &[Absent]),
+        too_full("make room while a store is opened", idle),
+        too_full("make room while a store is opened, shared", idle_shared),
+        full("make room while an entry is put", full_and_uncounted),
+        Row { bystanders: 0, ..row("clear a store", alone, Open(clear), &[Old, Absent], &[Absent]) },
         row("say what would be evicted", idle, On(evict_dry), &[Old], &[Old]),
         row("collect what the dead left", littered, On(collect), &[Old], &[Old]),
+        Row {
+            well: litter_is_gone,
+            ..row("collect while a store is opened", littered_for_days, Open(open), &[Old], &[Old])
+        },
         row("write statistics down", valid, On(count), &[Old], &[Old]),
         row("begin to count anew", valid, On(count_anew), &[Old], &[Old]),
         row("open a store", valid, Open(open), &[Old], &[Old]),
+        row("open a store, shared", valid_shared, Open(open), &[Old], &[Old]),
         row("open a store to read", valid, Open(open_to_read), &[Old], &[Old]),
         Row {
             bystanders: 0,
             parts: 4,
             ..row("make a target", without_target, Open(open), &[Absent], &[Absent])
+        },
+        Row {
+            bystanders: 0,
+            ..row("make the rest of a shared target", half_a_target, Open(open), &[Absent], &[Absent])
         },
         Row { bystanders: 0, ..row("make a root", nothing, Open(open_root), &[Absent], &[Absent]) },
         Row {
@@ -375,6 +508,24 @@ fn count_anew(store: &TargetStore) -> bool {
 
 fn open(config: Config) -> bool {
     Store::open(config).and_then(|store| store.target(TARGET)).is_ok()
+}
+
+/// Whether there is room then: to open a store is no promise that somebody makes some.
+fn open_too_full(config: Config) -> bool {
+    let Ok(store) = Store::open(config).and_then(|store| store.target(TARGET)) else { return false };
+    !store.path(&key(SUBJECT)).exists()
+}
+
+/// Every target, as the command does it.
+fn clear(config: Config) -> bool {
+    let options = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
+    let Ok(store) = Store::open(config) else { return false };
+    let Ok(targets) = store.targets() else { return false };
+    targets.len() == 1
+        && targets.iter().all(|target| {
+            let report = store.target(target).and_then(|target| target.gc(&options));
+            report.is_ok_and(|report| !report.busy && report.failed == 0 && report.removed.entries.files == 1)
+        })
 }
 
 fn open_root(config: Config) -> bool {

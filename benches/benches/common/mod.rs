@@ -1,0 +1,96 @@
+//! Stores to measure, and an ear at their calls to the disk.
+#![allow(dead_code, reason = "each benchmark uses its own part of this")]
+#![allow(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use opbuild_benches::{Kernel, write};
+use opbuild_digest::Digest;
+use opbuild_store::{Call, Clock, Config, Draft, LimitTexts, Op, Permit, Store, TargetStore, Watcher};
+
+/// The key of entry `number`.
+pub(crate) fn key(number: u64) -> Digest {
+    Digest::of(&number.to_le_bytes())
+}
+
+/// What is put of a kernel.
+pub(crate) fn draft(kernel: &Kernel) -> Draft<'_> {
+    Draft::new(1).eager("json", &kernel.json).eager("object", &kernel.object).lazy("info", &kernel.info)
+}
+
+/// A configuration with a limit of so many MB.
+pub(crate) fn config(root: &Path, megabytes: u64) -> Config {
+    let limits = LimitTexts { max_op_cache_size: Some(megabytes.to_string()), ..LimitTexts::default() };
+    Config { limits, ..Config::new(root) }
+}
+
+/// More than any benchmark puts, so that there is a limit and nothing goes.
+pub(crate) const AMPLE: u64 = 1 << 20;
+
+pub(crate) fn open(config: Config) -> TargetStore {
+    Store::open(config).unwrap().target("bench").unwrap()
+}
+
+/// Makes files by the names of entries `from..to`: one byte each, for those who look at no entry's content.
+pub(crate) fn fill(store: &TargetStore, from: u64, to: u64) {
+    (from..to).for_each(|number| write(&store.path(&key(number)), b"-").unwrap());
+}
+
+/// A clock that is fast: what was put a moment ago looks as if nobody had used it for so long.
+pub(crate) struct Fast(pub(crate) Duration);
+
+impl Clock for Fast {
+    fn now(&self) -> SystemTime {
+        SystemTime::now() + self.0
+    }
+}
+
+/// A store in which nothing was used for half an hour.
+pub(crate) fn idle(config: Config) -> Config {
+    Config { clock: Some(Arc::new(Fast(Duration::from_secs(31 * 60)))), ..config }
+}
+
+/// Counts calls to the disk.
+#[derive(Default)]
+pub(crate) struct Calls(Mutex<BTreeMap<Op, u64>>);
+
+impl Watcher for Calls {
+    fn before(&self, call: &Call<'_>) -> Permit {
+        *self.0.lock().unwrap().entry(call.op).or_default() += 1;
+        Permit::Go
+    }
+}
+
+impl Calls {
+    /// What is done on an average of `times` runs.
+    pub(crate) fn of<T>(&self, times: u64, mut run: impl FnMut() -> T) -> String {
+        self.0.lock().unwrap().clear();
+        (0..times).for_each(|_| drop(run()));
+        let each = |count: u64| count as f64 / times as f64;
+        let calls = self.0.lock().unwrap();
+        let list = calls.iter().map(|(op, count)| (op, format!("{:.2}", each(*count))));
+        let list = list.filter(|(_, count)| count != "0.00").map(|(op, count)| format!("{op:?} {count}"));
+        let all = format!("{:.2} calls to the disk", each(calls.values().sum()));
+        format!("{all}: {}", list.collect::<Vec<_>>().join(", ")).replace(".00", "")
+    }
+}
+
+/// The first argument of a benchmark that is run as another process.
+const CHILD: &str = "--child";
+
+/// The arguments behind [`CHILD`], if this process is the other one.
+pub(crate) fn child_arguments() -> Option<Vec<String>> {
+    let mut arguments = std::env::args().skip(1);
+    (arguments.next().as_deref() == Some(CHILD)).then(|| arguments.collect())
+}
+
+/// This program, to be run as the other process.
+pub(crate) fn child(arguments: &[String]) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg(CHILD).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+    command
+}

@@ -1,0 +1,135 @@
+//! Question: what does making room cost, beside looking at every file once, and by how much is a limit exceeded until
+//! somebody does?
+//!
+//! The walk is a whole `gc` that finds nothing to do, in a store where all entries are idle, so that each is listed. Its
+//! floor lists the same folders and looks at each file, and keeps nothing. Then `gc` deletes half of the entries; its
+//! floor walks and deletes as many files by their names, with no lock and no second look. Last, processes put entries
+//! where there is a limit; see [`overshoot`].
+//!
+//! Budgets: the walk of 100 000 entries 3 times the bare one; the limit is exceeded by no more than what every process
+//! may keep to itself.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot be set up has no figures")]
+#![expect(clippy::print_stdout, reason = "the tables are what this is for")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod overshoot;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use common::{AMPLE, config, draft, fill, idle, key, open};
+use criterion::{Criterion, Throughput, criterion_group};
+use opbuild_benches::{Budgets, Kernel, Turns, bare_walk, folder, is_measured, remove, thousands, time};
+use opbuild_store::{GcOptions, GcReport, TargetStore};
+
+const BUDGET: f64 = 3.0;
+
+fn main() {
+    match common::child_arguments() {
+        Some(arguments) => overshoot::other_process(&arguments),
+        None => {
+            benches();
+            Criterion::default().configure_from_args().final_summary();
+        }
+    }
+}
+
+fn gc(store: &TargetStore) -> GcReport {
+    store.gc(&GcOptions::default()).unwrap()
+}
+
+fn rows(c: &mut Criterion) {
+    let folder = folder().unwrap();
+    let store = open(idle(config(folder.path(), AMPLE)));
+    let (entries, of) = (1000, store.dir().join("entries"));
+    fill(&store, 0, entries);
+    let mut group = c.benchmark_group("store_gc");
+    group.throughput(Throughput::Elements(entries));
+    group.sample_size(30).warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(1));
+    group.bench_function("floor: a bare walk", |b| b.iter(|| bare_walk(&of).unwrap()));
+    group.bench_function("walk", |b| b.iter(|| gc(&store)));
+    group.finish();
+}
+
+fn tables(_: &mut Criterion) {
+    let mut budgets = Budgets::default();
+    walks(&mut budgets);
+    evictions();
+    overshoot::table(&mut budgets);
+    budgets.settle();
+}
+
+fn walks(budgets: &mut Budgets) {
+    let folder = folder().unwrap();
+    let store = open(idle(config(folder.path(), AMPLE)));
+    let entries_folder = store.dir().join("entries");
+    println!("a walk; ratios are to the bare one: lower quartile, median, upper quartile of the turns");
+    println!("{:>8} {:>10} {:>10} {:>17} {:>6}  budget", "entries", "bare", "walk", "ratio", "turns");
+    let mut there = 0;
+    for entries in if is_measured() { [1000, 10_000, 100_000] } else { [10, 20, 30] } {
+        fill(&store, there, entries);
+        there = entries;
+        assert_eq!(
+            (bare_walk(&entries_folder).unwrap().0, gc(&store).before.entries.files),
+            (entries, entries)
+        );
+        let turns = Turns::take(
+            Duration::from_secs(3),
+            [&mut || time(|| bare_walk(&entries_folder).unwrap()), &mut || time(|| gc(&store))],
+        );
+        let ratios @ [low, ratio, high] = turns.ratio(1, 0);
+        println!(
+            "{:>8} {:>10.1?} {:>10.1?} {low:>5.2} {ratio:>5.2} {high:>5.2} {:>6}  {BUDGET} {}",
+            thousands(entries),
+            turns.median(0),
+            turns.median(1),
+            turns.count(),
+            budgets.judge(ratios, BUDGET),
+        );
+    }
+    println!();
+}
+
+fn evictions() {
+    let entries = if is_measured() { 10_000 } else { 20 };
+    let (folder, kernel) = (folder().unwrap(), Kernel::new(Kernel::USUAL));
+    let store = open(idle(config(&folder.path().join("store"), AMPLE)));
+    let bare = open(config(&folder.path().join("bare"), AMPLE));
+    let put_all = |store: &TargetStore, to| {
+        for number in 0..to {
+            store.put(&key(number), &draft(&kernel)).unwrap();
+        }
+    };
+    put_all(&bare, entries);
+    let bytes = bare.estimate().unwrap().bytes;
+    let half = GcOptions { max_bytes: Some(bytes / 2), ..GcOptions::default() };
+    let gone: Vec<PathBuf> = (0..entries / 2).map(|number| bare.path(&key(number))).collect();
+    let mut floor = || {
+        put_all(&bare, entries / 2);
+        time(|| {
+            bare_walk(&bare.dir().join("entries")).unwrap();
+            gone.iter().for_each(|path| remove(path).unwrap());
+        })
+    };
+    let mut evict = || {
+        put_all(&store, entries);
+        let mut report = GcReport::default();
+        let took = time(|| report = store.gc(&half).unwrap());
+        assert!(report.removed.entries.files.abs_diff(entries / 2) <= 1 + entries / 1000, "{report:?}");
+        took
+    };
+    let turns = Turns::take(Duration::from_secs(5), [&mut floor, &mut evict]);
+    let each = |way| turns.median(way) / u32::try_from(entries / 2).unwrap();
+    println!(
+        "{} entries of {} bytes, half of which go; {} turns",
+        thousands(entries),
+        bytes / entries,
+        turns.count()
+    );
+    println!("   bare: {:>8.1?}, {:.1?} for each that goes", turns.median(0), each(0));
+    println!("     gc: {:>8.1?}, {:.1?} for each that goes", turns.median(1), each(1));
+    println!("  ratio: {:>8.2}\n", turns.ratio(1, 0)[1]);
+}
+
+criterion_group!(benches, rows, tables);

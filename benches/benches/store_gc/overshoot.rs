@@ -1,0 +1,123 @@
+//! By how much a limit is exceeded.
+//!
+//! Each process hears its own calls to the disk, and writes down when it writes how many bytes and when it deletes them.
+//! What all of them wrote down, put in order, says how much there was at any time: nothing escapes between two samples.
+//! Everything that is put is idle at once, so only those who put stand between the store and its limit.
+//!
+//! Nobody waits for whoever makes room. A process tells the others what it put after 64 puts or 16 MiB, so that is what
+//! each may exceed the limit by; a put every 10 ms, ten times as often as a compiler has something to put, leaves
+//! whoever makes room ahead of all others. In the rows without a pause they put faster than anybody can delete, until
+//! they are done: those show the worst, and have no budget.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use opbuild_benches::{Budgets, Kernel, folder, is_measured, thousands};
+use opbuild_store::{Call, Config, Op, Permit, Watcher};
+
+use crate::common::{child, config, draft, idle, key, open};
+
+/// Objects of so many bytes, a limit of so many MB, of which half is left, and the time between two puts.
+const CASES: [(usize, u64, Duration); 3] =
+    [(8 << 10, 2, PAUSE), (256 << 10, 16, PAUSE), (8 << 10, 2, Duration::ZERO)];
+const UNSAID_PUTS: u64 = 64;
+const UNSAID_BYTES: u64 = 16 << 20;
+const PAUSE: Duration = Duration::from_millis(10);
+/// By each process.
+const PUTS: u64 = 200;
+
+/// When how many bytes came, or went.
+#[derive(Default)]
+struct Log(Mutex<Vec<(u128, i64)>>);
+
+impl Watcher for Log {
+    fn before(&self, call: &Call<'_>) -> Permit {
+        let name = call.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let bytes = match call.op {
+            Op::Write if name.starts_with("put-") => call.bytes as i64,
+            // All are of one size.
+            Op::Remove if name.starts_with("evict-") => -1,
+            _ => return Permit::Go,
+        };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos();
+        self.0.lock().unwrap().push((now, bytes));
+        Permit::Go
+    }
+}
+
+/// Puts entries, and prints what it wrote down.
+pub(crate) fn other_process(arguments: &[String]) {
+    let [root, process, megabytes, puts, object_bytes, pause] = arguments else { panic!("{arguments:?}") };
+    let number = |text: &String| text.parse::<u64>().unwrap();
+    let kernel = Kernel::new(number(object_bytes) as usize);
+    let log = Arc::new(Log::default());
+    let config = idle(config(Path::new(root), number(megabytes)));
+    let store = open(Config { watcher: Some(log.clone()), ..config });
+    for put in 0..number(puts) {
+        store.put(&key(number(process) << 32 | put), &draft(&kernel)).unwrap();
+        thread::sleep(Duration::from_micros(number(pause)));
+    }
+    drop(store);
+    let log = log.0.lock().unwrap();
+    log.iter().for_each(|(when, bytes)| println!("{when} {bytes}"));
+}
+
+/// The most bytes that there were, how many were put, and how many are left.
+fn run(processes: u64, puts: u64, (object_bytes, megabytes, pause): (usize, u64, Duration)) -> [u64; 3] {
+    let folder = folder().unwrap();
+    let argument = |process: u64| {
+        let root = folder.path().to_str().unwrap().to_owned();
+        let numbers = [process, megabytes, puts, object_bytes as u64, pause.as_micros() as u64];
+        [root].into_iter().chain(numbers.map(|number| number.to_string())).collect::<Vec<_>>()
+    };
+    let children: Vec<_> = (0..processes).map(|process| child(&argument(process)).spawn().unwrap()).collect();
+    let mut events: Vec<(u128, i64)> = Vec::new();
+    for mut child in children {
+        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+            let line = line.unwrap();
+            let (when, bytes) = line.split_once(' ').unwrap();
+            events.push((when.parse().unwrap(), bytes.parse().unwrap()));
+        }
+        assert!(child.wait().unwrap().success());
+    }
+    events.sort_unstable();
+    let entry = events.iter().map(|(_, bytes)| *bytes).max().unwrap();
+    let (mut now, mut most, mut put) = (0, 0, 0);
+    for (_, bytes) in events {
+        now += if bytes < 0 { -entry } else { bytes };
+        put += bytes.max(0);
+        most = most.max(now);
+    }
+    [most, put, now].map(|bytes| u64::try_from(bytes).unwrap())
+}
+
+pub(crate) fn table(budgets: &mut Budgets) {
+    println!("processes that put {PUTS} entries each");
+    println!(
+        "{:>9} {:>9} {:>7} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}  budget",
+        "processes", "object", "pause", "limit", "put", "left", "most", "over by", "allowed"
+    );
+    for case @ (object_bytes, megabytes, pause) in CASES {
+        for processes in if is_measured() { vec![1, 2, 4, 8] } else { vec![2] } {
+            let puts = if is_measured() { PUTS } else { 10 };
+            let [most, put, left] = run(processes, puts, case);
+            let (limit, entry) = (megabytes << 20, put / (processes * puts));
+            let unsaid = (UNSAID_PUTS * entry).min(UNSAID_BYTES + entry);
+            let (over, allowed) = (most.saturating_sub(limit), processes * unsaid);
+            let verdict = if pause.is_zero() { "-" } else { budgets.judge_count(over, allowed) };
+            println!(
+                "{processes:>9} {:>9} {pause:>7.0?} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}  {verdict}",
+                thousands(object_bytes),
+                thousands(limit),
+                thousands(put),
+                thousands(left),
+                thousands(most),
+                thousands(over),
+                thousands(allowed),
+            );
+        }
+    }
+}

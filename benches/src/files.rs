@@ -1,0 +1,125 @@
+//! Folders to measure in, and the least that has to be done to files: what the store is measured beside.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "floors are measured with plain file calls, and compilers are where the environment says"
+)]
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use rustix::buffer::spare_capacity;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use tempfile::TempDir;
+
+const MEMORY: &str = "/dev/shm";
+
+/// A folder in memory where there is such a place, so that a disk's mood is not measured.
+///
+/// # Errors
+/// No folder can be made.
+pub fn folder() -> io::Result<TempDir> {
+    let memory = Path::new(MEMORY);
+    if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }
+}
+
+/// Whether [`folder`]s are in memory, and there is room for `bytes` bytes twice over.
+pub fn has_room(bytes: u64) -> bool {
+    rustix::fs::statvfs(MEMORY).is_ok_and(|room| room.f_bavail.saturating_mul(room.f_frsize) / 2 >= bytes)
+}
+
+/// Writes `bytes` to a new file.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    std::fs::write(path, bytes)
+}
+
+/// Reads a whole file: one open, one stat, one read.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+    let mut bytes = Vec::with_capacity(length);
+    while bytes.len() < length && rustix::io::read(&file, spare_capacity(&mut bytes))? > 0 {}
+    Ok(bytes)
+}
+
+/// Writes `bytes` beside `target`, syncs the data and renames: the least that a safe put does.
+///
+/// # Errors
+/// It cannot be written.
+pub fn publish(folder: &Path, target: &Path, bytes: &[u8]) -> io::Result<()> {
+    use std::io::Write;
+    let temp = folder.join("floor-temp");
+    let mut file = File::create(&temp)?;
+    file.write_all(bytes)?;
+    file.sync_data()?;
+    std::fs::rename(&temp, target)
+}
+
+/// Removes a file.
+///
+/// # Errors
+/// It cannot be removed.
+pub fn remove(path: &Path) -> io::Result<()> {
+    std::fs::remove_file(path)
+}
+
+/// Lists each folder in `folder` and looks at each file in those, and at nothing else. How many there are, and their
+/// bytes.
+///
+/// # Errors
+/// A folder cannot be listed.
+pub fn bare_walk(folder: &Path) -> io::Result<(u64, u64)> {
+    let (mut files, mut bytes) = (0, 0);
+    let open = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let top = rustix::fs::openat(CWD, folder, open, Mode::empty())?;
+    for below in Dir::read_from(&top)? {
+        let below = below?;
+        if below.file_name().to_bytes().starts_with(b".") {
+            continue;
+        }
+        let below = rustix::fs::openat(&top, below.file_name(), open, Mode::empty())?;
+        for file in Dir::read_from(&below)? {
+            let seen = rustix::fs::statat(&below, file?.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
+            if FileType::from_raw_mode(seen.st_mode) == FileType::RegularFile {
+                (files, bytes) = (files + 1, bytes + u64::try_from(seen.st_size).unwrap_or_default());
+            }
+        }
+    }
+    Ok((files, bytes))
+}
+
+/// How often this thread has read and written so far, as the kernel counts.
+///
+/// # Errors
+/// The kernel does not count.
+pub fn reads_and_writes() -> io::Result<[u64; 2]> {
+    let text = std::fs::read_to_string("/proc/thread-self/io")?;
+    Ok([number(&text, "syscr:")?, number(&text, "syscw:")?])
+}
+
+/// The most memory that this process has had so far, in bytes.
+///
+/// # Errors
+/// The kernel does not say.
+pub fn most_resident() -> io::Result<u64> {
+    Ok(number(&std::fs::read_to_string("/proc/self/status")?, "VmHWM:")? * 1024)
+}
+
+/// The number behind a name, at the beginning of a line.
+fn number(text: &str, name: &str) -> io::Result<u64> {
+    let found =
+        text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok());
+    found.ok_or_else(|| io::Error::other(format!("no `{name}` where the kernel should say it")))
+}
+
+/// Where programs are, as the caller's environment says.
+pub fn search_path() -> OsString {
+    std::env::var_os("PATH").unwrap_or_default()
+}

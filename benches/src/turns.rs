@@ -1,0 +1,116 @@
+//! Ways to do a thing, measured side by side.
+#![expect(
+    clippy::print_stdout,
+    clippy::panic,
+    reason = "figures are printed, and a broken budget is a failure"
+)]
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// Whether figures are asked for, by `cargo bench`. Under `cargo test` everything runs once and no budget counts.
+pub fn is_measured() -> bool {
+    let given = |wanted: &str| std::env::args().any(|argument| argument == wanted);
+    given("--bench") && !given("--test")
+}
+
+/// How long `run` takes, with the time to forget what it gives.
+pub fn time<T>(run: impl FnOnce() -> T) -> Duration {
+    let start = Instant::now();
+    let _ = black_box(run());
+    start.elapsed()
+}
+
+/// How long each of `N` ways took, turn by turn. All of them have one go in each turn, so that a machine that slows down
+/// slows all.
+#[derive(Debug)]
+pub struct Turns<const N: usize>(Vec<[Duration; N]>);
+
+impl<const N: usize> Turns<N> {
+    /// Takes turns for about `total`, and at least 5; without [`is_measured`] just one. Each way says itself how long it
+    /// took, so that what it has to prepare or tidy up does not count.
+    pub fn take(total: Duration, mut ways: [&mut dyn FnMut() -> Duration; N]) -> Self {
+        let (start, mut turns) = (Instant::now(), Vec::new());
+        if is_measured() {
+            // The first time of all is another matter.
+            ways.iter_mut().for_each(|way| _ = way());
+        }
+        while turns.is_empty() || is_measured() && (turns.len() < 5 || start.elapsed() < total) {
+            let mut times = [Duration::ZERO; N];
+            for at in 0..N {
+                // Whoever was first is last in the next turn.
+                let way = if turns.len() % 2 == 0 { at } else { N - 1 - at };
+                times[way] = ways[way]();
+            }
+            turns.push(times);
+        }
+        Self(turns)
+    }
+
+    /// How many turns there were.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The middle of the times that `way` took.
+    pub fn median(&self, way: usize) -> Duration {
+        let mut times: Vec<Duration> = self.0.iter().map(|times| times[way]).collect();
+        times.sort_unstable();
+        times[times.len() / 2]
+    }
+
+    /// How many times as long as `floor` `way` took: the lower quartile, the middle and the upper quartile of the turns'
+    /// ratios.
+    pub fn ratio(&self, way: usize, floor: usize) -> [f64; 3] {
+        let ratio = |times: &[Duration; N]| times[way].as_secs_f64() / times[floor].as_secs_f64();
+        let mut ratios: Vec<f64> = self.0.iter().map(ratio).collect();
+        ratios.sort_unstable_by(f64::total_cmp);
+        [1, 2, 3].map(|quarter| ratios[(ratios.len() * quarter / 4).min(ratios.len() - 1)])
+    }
+}
+
+/// What has to be kept.
+#[derive(Debug, Default)]
+pub struct Budgets {
+    broken: usize,
+}
+
+impl Budgets {
+    /// Says whether a [`ratio`](Turns::ratio) is within `budget`. It is broken if it is in three quarters of the turns:
+    /// one that is met by a hair must not fail on a busy machine.
+    pub fn judge(&mut self, [low, median, _]: [f64; 3], budget: f64) -> &'static str {
+        if !is_measured() {
+            return "not measured";
+        }
+        self.broken += usize::from(low > budget);
+        match (low > budget, median > budget) {
+            (true, _) => "BROKEN",
+            (false, true) => "just about",
+            (false, false) => "kept",
+        }
+    }
+
+    /// Says whether what was counted is within `budget`.
+    pub fn judge_count(&mut self, count: u64, budget: u64) -> &'static str {
+        self.judge([count as f64; 3], budget as f64)
+    }
+
+    /// Ends the program in a failure if a budget was broken.
+    ///
+    /// # Panics
+    /// One was.
+    pub fn settle(self) {
+        println!();
+        if self.broken > 0 {
+            panic!("{} budgets are broken, as marked above", self.broken);
+        }
+    }
+}
+
+/// `number` with its thousands apart.
+pub fn thousands(number: impl TryInto<u64>) -> String {
+    let digits = number.try_into().unwrap_or(u64::MAX).to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
+    groups.join(" ")
+}

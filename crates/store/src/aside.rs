@@ -1,0 +1,64 @@
+//! Taking files away, into `quarantine/`: never another file than the one that was judged.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use opbuild_digest::Digest;
+
+use crate::disk::{Disk, Inode};
+use crate::stats::Count;
+use crate::{StoreError, TargetStore, files};
+
+impl TargetStore {
+    /// Moves the file at `path`, called as the entry for `key`, into `quarantine/`, with the reason beside it; where to.
+    /// None if `path` does not name `judged` any more: what stands there now was not judged, and stays. The caller holds
+    /// the key's lock, where there are locks.
+    ///
+    /// # Errors
+    /// It could not be moved; it is still there.
+    pub(crate) fn set_aside(
+        &self,
+        key: &Digest,
+        path: &Path,
+        judged: &File,
+        reason: &str,
+    ) -> Result<Option<PathBuf>, StoreError> {
+        self.must_be_writable()?;
+        let disk = self.store().disk();
+        // Nothing is moved out of what a link leads to.
+        let folder = self.store().folder(path.parent().unwrap_or(path), false)?;
+        if folder.is_none() || !is_at(disk, judged, path) {
+            return Ok(None);
+        }
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let place = self.own_folder("quarantine")?.join(format!("{key}-{now}.kern"));
+        match disk.rename(path, &place) {
+            Ok(()) => {}
+            // Whoever puts without a lock, or clears the store, may have been faster.
+            Err(_) if !is_at(disk, judged, path) => return Ok(None),
+            Err(source) => {
+                let path = path.to_owned();
+                return Err(StoreError::Io { action: "move to quarantine", path, source });
+            }
+        }
+        if !is_at(disk, judged, &place) {
+            // A put, which needs no lock, came between the look and the move. If yet another came since, that one stays.
+            let _ = files::put_back(disk, &place, path);
+            return Ok(None);
+        }
+        // The reason is for people; without it the quarantine is still in order.
+        let _ = files::write_new(disk, &place.with_extension("reason"), &format!("{reason}\n"));
+        if path == self.path(key) {
+            self.tally().size.set_aside();
+        }
+        self.tally().counters.add(Count::Quarantines, 1);
+        Ok(Some(place))
+    }
+}
+
+/// Whether `path` names this file.
+fn is_at(disk: &Disk, file: &File, path: &Path) -> bool {
+    let own = disk.stat(file, path).map(|metadata| Inode::of(&metadata)).ok();
+    own.is_some() && disk.inode_at(path) == own
+}

@@ -1,0 +1,191 @@
+//! One file that is called an entry: is it one, all of it?
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::clock::idle;
+use crate::damage::Damage;
+use crate::disk::Inode;
+use crate::survey::Candidate;
+use crate::target::Found;
+use crate::verify::Flaw;
+use crate::{Entry, Miss, StoreError, TargetStore};
+
+/// How often a file is looked at that changes each time.
+const LOOKS: usize = 5;
+/// A file that was changed more recently than this may be being written to.
+const RECENT: Duration = Duration::from_secs(2);
+/// The times of files go by a clock that does not tick as often as bytes are written; in such a pause it does.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Says what is wrong with the content of an entry.
+pub(crate) type Judge<'a> = dyn Fn(&Entry) -> Result<(), String> + Sync + 'a;
+
+/// What a file is that is called an entry.
+pub(crate) enum Checked {
+    Whole {
+        bytes: u64,
+    },
+    Flawed {
+        bytes: u64,
+        flaw: Flaw,
+        /// Kept open, so that no other file gets its inode number. None if it could not be read.
+        file: Option<File>,
+    },
+    /// Neither where entries are nor one.
+    Foreign {
+        bytes: u64,
+    },
+}
+
+/// Which bytes a file had: if this is the same later, they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    inode: Inode,
+    bytes: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            inode: Inode::of(metadata),
+            bytes: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    fn is_recent(&self, now: SystemTime) -> bool {
+        let since_epoch = Duration::from_secs(u64::try_from(self.changed.0).unwrap_or_default());
+        idle(SystemTime::UNIX_EPOCH + since_epoch, now) < RECENT
+    }
+}
+
+/// One look at a file.
+enum Look {
+    Gone,
+    Is(Checked),
+    /// It is not in order, and this was its stamp afterwards; none if it ended while it was read.
+    Doubtful(Checked, Option<Stamp>),
+}
+
+impl TargetStore {
+    /// Reads a candidate in full and judges it. None if it is not there any more.
+    ///
+    /// That it is not in order counts only if two looks agree, between which it did not change.
+    pub(crate) fn check(&self, candidate: &Candidate, judge: &Judge<'_>) -> Option<Checked> {
+        let path = candidate.path(self);
+        let (mut before, mut last) = (None, None);
+        for _ in 0..LOOKS {
+            let (checked, stamp) = match self.look(candidate, &path, judge) {
+                Look::Gone => return None,
+                Look::Is(checked) => return Some(checked),
+                Look::Doubtful(checked, stamp) => (checked, stamp),
+            };
+            if stamp.is_some() && stamp == before {
+                return Some(checked);
+            }
+            if stamp.is_none_or(|stamp| stamp.is_recent(self.tally().clock.now())) {
+                std::thread::sleep(PAUSE);
+            }
+            (before, last) = (stamp, Some(checked));
+        }
+        match (last, before) {
+            (Some(Checked::Flawed { bytes, .. }), Some(_)) => {
+                Some(Checked::Flawed { bytes, flaw: Flaw::Changing, file: None })
+            }
+            (last, _) => last,
+        }
+    }
+
+    fn look(&self, candidate: &Candidate, path: &Path, judge: &Judge<'_>) -> Look {
+        let (flaw, file) = match self.read_at(path.to_owned(), &candidate.key) {
+            Ok(Found { entry, file, .. }) => match (flaw_of(&entry, judge), candidate.is_misplaced()) {
+                (Some(flaw), _) => (flaw, file),
+                (None, true) => (Flaw::Misplaced, file),
+                (None, false) => return Look::Is(Checked::Whole { bytes: entry.file_bytes() as u64 }),
+            },
+            Err(Miss::Absent) => return Look::Gone,
+            Err(Miss::Damaged(judged)) => (Flaw::Damaged(judged.damage), judged.file),
+            Err(Miss::Untrusted(error)) => return Look::Is(unreadable(Flaw::Untrusted(error))),
+            Err(Miss::Trouble(error)) => {
+                let ended = is_cut_short(&error);
+                let checked = unreadable(Flaw::Trouble(error));
+                return if ended { Look::Doubtful(checked, None) } else { Look::Is(checked) };
+            }
+        };
+        let stamp = match self.store().disk().stat(&file, path) {
+            Ok(metadata) => Stamp::of(&metadata),
+            Err(source) => {
+                let error = StoreError::Io { action: "look at", path: path.to_owned(), source };
+                return Look::Is(unreadable(Flaw::Trouble(error)));
+            }
+        };
+        let bytes = stamp.bytes;
+        match flaw {
+            Flaw::Damaged(damage) if candidate.is_misplaced() && is_no_entry(&damage) => {
+                Look::Is(Checked::Foreign { bytes })
+            }
+            flaw => Look::Doubtful(Checked::Flawed { bytes, flaw, file: Some(file) }, Some(stamp)),
+        }
+    }
+}
+
+impl Candidate {
+    /// Where it is.
+    pub(crate) fn path(&self, shelf: &TargetStore) -> PathBuf {
+        match &self.misplaced {
+            Some(path) => path.clone(),
+            None => shelf.path(&self.key),
+        }
+    }
+
+    fn is_misplaced(&self) -> bool {
+        self.misplaced.is_some()
+    }
+}
+
+/// What is wrong with an entry whose eager members and checksum are right.
+fn flaw_of(entry: &Entry, judge: &Judge<'_>) -> Option<Flaw> {
+    let damage = entry.names().find_map(|name| entry.lazy_member(name).err());
+    damage.map(Flaw::Damaged).or_else(|| judge(entry).err().map(Flaw::Refused))
+}
+
+fn unreadable(flaw: Flaw) -> Checked {
+    Checked::Flawed { bytes: 0, flaw, file: None }
+}
+
+/// Whether a file does not even begin like an entry.
+fn is_no_entry(damage: &Damage) -> bool {
+    matches!(damage, Damage::Magic { .. } | Damage::Truncated { what: "magic", .. })
+}
+
+/// Whether a file ended sooner than it had said.
+fn is_cut_short(error: &StoreError) -> bool {
+    matches!(error, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::UnexpectedEof)
+}
+
+#[cfg(test)]
+mod tests {
+    // What needs a store is in `tests/verify.rs`.
+    use opbuild_digest::Digest;
+
+    use super::*;
+
+    #[test]
+    fn what_does_not_begin_like_an_entry_is_none() {
+        let damage = |bytes: &[u8], key: &Digest| Entry::decode(bytes.to_vec(), Some(key)).unwrap_err();
+        let key = Digest::of(b"");
+        for other in [&b""[..], b"OPBKER", b"notes of somebody else"] {
+            assert!(is_no_entry(&damage(other, &key)), "{other:?}");
+        }
+        for torn in [&b"OPBKERN\0"[..], b"OPBKERN\0\x02\0\0\0"] {
+            assert!(!is_no_entry(&damage(torn, &key)), "{torn:?}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The part of a repair that is about no entry: missing folders, what the dead left, numbers, the size.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use crate::gc::GC_LOCK;
+use crate::repair::{Deed, RepairReport, What, Why};
+use crate::size::{Estimate, Known};
+use crate::sweep::Sweep;
+use crate::verify::{Beside, BesideKind, Flaw, Flawed};
+use crate::walk::{Kind, Other, Usage, Walk};
+use crate::{StoreError, TargetStore, files};
+
+impl TargetStore {
+    /// Unless somebody else makes room: sweeps, begins torn numbers anew, and counts.
+    pub(crate) fn tidy(&self, report: &mut RepairReport, torn: Vec<Flawed>, others: &[Other]) {
+        let (_held, now) = match self.lock_gc() {
+            Ok(Some(held)) => held,
+            Ok(None) => {
+                report.busy = true;
+                return report.leave(torn, || Why::InTheMaking);
+            }
+            Err(error) => {
+                report.leave(torn, || Why::NotOurs);
+                return report.failed(self.dir().join(GC_LOCK), error);
+            }
+        };
+        self.sweep_others(report, others, now);
+        let (is_size, before) = (self.tally().size.path(), self.estimate());
+        let recounted = self.recount(now);
+        if let Ok(counted) = &recounted {
+            report.counted = Some((before, *counted));
+        }
+        let mut recounted = recounted.map(drop);
+        for flawed in torn {
+            let mended = match flawed.path == is_size {
+                // Counting put it right, or could not; then it is told once.
+                true => std::mem::replace(&mut recounted, Ok(())),
+                false => self.begin_anew(&flawed),
+            };
+            match mended {
+                Ok(()) => report.done.push(Deed { path: flawed.path, what: What::BegunAnew }),
+                Err(error) => report.leave_one(flawed, Why::Failed(error)),
+            }
+        }
+        if let Err(error) = recounted {
+            report.failed(is_size.to_owned(), error);
+        }
+    }
+
+    /// Makes the target's folder, and that of the version, if they are gone; never the root: opening does that.
+    pub(crate) fn make_target(&self, report: &mut RepairReport) -> Result<(), StoreError> {
+        let store = self.store();
+        for path in [store.version_dir(), self.dir().to_owned()] {
+            if matches!(store.folder(&path, false), Ok(None)) {
+                store.folder(&path, true)?;
+                report.done.push(Deed { path, what: What::Made });
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn make_folders(&self, report: &mut RepairReport, missing: Vec<PathBuf>) {
+        let (disk, shared) = (self.store().disk(), self.store().trust().is_shared());
+        for path in missing {
+            match files::create_folder(disk, &path, shared) {
+                Ok(()) => report.done.push(Deed { path, what: What::Made }),
+                Err(source) => {
+                    let error = StoreError::Io { action: "create", path: path.clone(), source };
+                    report.failed(path, error);
+                }
+            }
+        }
+    }
+
+    /// Damage that was set aside is for people: `gc` knows when it has been there for long enough.
+    fn sweep_others(&self, report: &mut RepairReport, others: &[Other], now: SystemTime) {
+        let sweep = Sweep { store: self.store(), now, dry: false };
+        for other in others.iter().filter(|other| other.kind != Kind::Quarantined && sweep.is_nobodys(other))
+        {
+            if sweep.remove(other, &mut Usage::default()) {
+                report.swept(other.dir.join(&other.name));
+            }
+        }
+    }
+
+    /// Counts what there is, and puts the estimate right. The caller makes room, so nobody else does.
+    fn recount(&self, now: SystemTime) -> Result<Estimate, StoreError> {
+        let (store, size) = (self.store(), &self.tally().size);
+        let before = size.flush(store.disk());
+        let walk = Walk { store, dir: self.dir(), now, idle_for: Duration::MAX, dry: true };
+        let usage = walk.walk()?.usage;
+        let counted = Estimate { bytes: usage.total().bytes, entries: usage.entries.files };
+        match size.correct(store.disk(), before, counted, None, now) {
+            Known::Totals(_) => Ok(counted),
+            Known::Unknown | Known::Busy => {
+                let source = std::io::ErrorKind::WouldBlock.into();
+                Err(StoreError::Io { action: "write", path: size.path().to_owned(), source })
+            }
+        }
+    }
+
+    fn begin_anew(&self, flawed: &Flawed) -> Result<(), StoreError> {
+        let (disk, tally) = (self.store().disk(), self.tally());
+        let begun = tally.counters.mend(disk, tally.clock.now());
+        begun.map_err(|source| StoreError::Io { action: "write", path: flawed.path.clone(), source })
+    }
+}
+
+impl RepairReport {
+    pub(crate) fn would_tidy(&mut self, torn: Vec<Flawed>, missing: Vec<PathBuf>) {
+        self.done.extend(missing.into_iter().map(|path| Deed { path, what: What::Made }));
+        self.done.extend(torn.into_iter().map(|flawed| Deed { path: flawed.path, what: What::BegunAnew }));
+        let left = |beside: &&Beside| matches!(beside.kind, BesideKind::LeftTemporary | BesideKind::LeftLock);
+        let swept = |beside: &Beside| Deed { path: beside.path.clone(), what: What::Swept(beside.kind) };
+        self.done.extend(self.besides.iter().filter(left).map(swept));
+    }
+
+    fn swept(&mut self, path: PathBuf) {
+        let at = self.besides.iter().position(|beside| beside.path == path);
+        let kind = at.map_or(BesideKind::LeftTemporary, |at| self.besides.remove(at).kind);
+        self.done.push(Deed { path, what: What::Swept(kind) });
+    }
+
+    fn failed(&mut self, path: PathBuf, error: StoreError) {
+        self.leave_one(Flawed { path, key: None, flaw: Flaw::Trouble(error) }, Why::NotOurs);
+    }
+}

@@ -1,0 +1,116 @@
+//! Folders that never got their name, with what was put into them meanwhile.
+//!
+//! In a shared store a folder is opened up to the group before it gets its name. A power cut may take that name back and
+//! leave what was written into the folder since: entries that nobody finds any more. They are deleted, not moved to where
+//! they belong: they can be made again, while to move one would take its key's lock, a look at all of it, and an answer
+//! to who is right if another is there by now. What is old enough to be swept has outlived by far everybody who had the
+//! folder open.
+//!
+//! Only what the store itself would have put there goes. If there is anything else, all of it is left for people.
+
+use std::fs::File;
+use std::path::Path;
+
+use opbuild_digest::Digest;
+
+use crate::disk::Seen;
+use crate::files::{self, EVICT, LOCK, NEW, PUT};
+use crate::walk::{OWN, is_quarantined, is_shard};
+use crate::{Store, StoreError};
+
+/// A target's folder without its name has folders in it, and those have folders of entries.
+const DEEPEST: usize = 4;
+
+/// Removes the folder `name` of the open folder `parent`, which is at `path`, with what the store put into it. False if
+/// there is anything else in it, or something that is not `old`: then all of it stays.
+pub(crate) fn remove(
+    store: &Store,
+    parent: &File,
+    name: &str,
+    path: &Path,
+    old: &dyn Fn(&Seen) -> bool,
+) -> Result<bool, StoreError> {
+    let disk = store.disk();
+    match disk.remove_folder_in(parent, name, path) {
+        Err(error) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty => {}
+        gone => return gone.map(|()| true).map_err(|source| trouble("remove", path, source)),
+    }
+    if !is_ours(store, path, old, DEEPEST)? {
+        return Ok(false);
+    }
+    empty(store, path, DEEPEST)?;
+    disk.remove_folder_in(parent, name, path).map_err(|source| trouble("remove", path, source))?;
+    Ok(true)
+}
+
+/// Whether everything in a folder is what the store would put there, and old.
+fn is_ours(store: &Store, dir: &Path, old: &dyn Fn(&Seen) -> bool, depth: usize) -> Result<bool, StoreError> {
+    let Some((_, found, odd)) = found(store, dir)? else { return Ok(true) };
+    if odd {
+        return Ok(false);
+    }
+    for (name, seen) in found {
+        let below = seen.is_folder && depth > 0;
+        if !old(&seen) || !is_own_name(&name, &seen) || !(seen.is_file || below) {
+            return Ok(false);
+        }
+        if below && !is_ours(store, &dir.join(&name), old, depth - 1)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Removes what the store would put into a folder.
+fn empty(store: &Store, dir: &Path, depth: usize) -> Result<(), StoreError> {
+    let disk = store.disk();
+    let Some((folder, found, _)) = found(store, dir)? else { return Ok(()) };
+    for (name, seen) in found.into_iter().filter(|(name, seen)| is_own_name(name, seen)) {
+        let path = dir.join(&name);
+        let gone = if seen.is_folder && depth > 0 {
+            empty(store, &path, depth - 1)?;
+            disk.remove_folder_in(&folder, &name, &path)
+        } else {
+            disk.remove_in(&folder, &name, &path)
+        };
+        gone.map_err(|source| trouble("remove", &path, source))?;
+    }
+    Ok(())
+}
+
+/// A folder, open, the names in it, and whether there are some that are no text.
+type Found = (File, Vec<(String, Seen)>, bool);
+
+/// What is in a folder. None if it is not there.
+fn found(store: &Store, dir: &Path) -> Result<Option<Found>, StoreError> {
+    let disk = store.disk();
+    let Some(folder) = store.folder(dir, false)? else { return Ok(None) };
+    let (names, odd) = disk.list_all_in(&folder, dir).map_err(|source| trouble("list", dir, source))?;
+    let look = |name: String| {
+        let path = dir.join(&name);
+        let seen = disk.look_in(&folder, &name, &path).map_err(|source| trouble("look at", &path, source))?;
+        Ok((name, seen))
+    };
+    let seen = names.into_iter().map(look).collect::<Result<_, StoreError>>()?;
+    Ok(Some((folder, seen, odd)))
+}
+
+/// Whether the store calls something so that is somewhere below its root.
+fn is_own_name(name: &str, seen: &Seen) -> bool {
+    if seen.is_folder {
+        return is_shard(name)
+            || ["entries", "locks", "tmp", "quarantine"].contains(&name)
+            || files::maker(name, &[NEW]).is_some();
+    }
+    let is_key = |name: &str| name.parse::<Digest>().is_ok();
+    seen.is_file
+        && (name.strip_suffix(".kern").is_some_and(is_key)
+            || is_key(name)
+            || is_quarantined(name)
+            || OWN.contains(&name)
+            || files::maker(name, &[PUT, NEW, LOCK, EVICT]).is_some())
+}
+
+fn trouble(action: &'static str, path: &Path, source: std::io::Error) -> StoreError {
+    StoreError::Io { action, path: path.to_owned(), source }
+}

@@ -1,0 +1,144 @@
+//! Verifying and repairing.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, SystemTime};
+
+use opbuild_store::{
+    Access, Clock, Config, Flaw, GcOptions, RepairOptions, RepairReport, Store, TargetStore, VerifyOptions,
+    What,
+};
+
+use crate::common::{self, Made, TARGET, key, names};
+use crate::rows::{self, Act, Row, SUBJECT, State};
+
+use State::{Absent, Damaged, Old};
+
+pub(crate) fn rows() -> Vec<Row> {
+    let row = |name, prepare, act, may_be, done| Row {
+        name,
+        prepare,
+        act: Act::Open(act),
+        may_be,
+        done,
+        bystanders: 2,
+        lasts: false,
+        parts: 1,
+        max_entries: None,
+        well: rows::nothing,
+        alike: true,
+    };
+    vec![
+        row("verify", rows::valid, verify, &[Old], &[Old]),
+        row("verify a damaged entry", rows::damaged, verify_damaged, &[Damaged], &[Damaged]),
+        row("repair a damaged entry", rows::damaged, repair_damaged, &[Damaged, Absent], &[Absent]),
+        row("say what would be repaired", rows::damaged, repair_dry, &[Damaged], &[Damaged]),
+        Row {
+            bystanders: 1,
+            ..row("collect a folder that lost its name", unnamed, collect, &[Absent], &[Absent])
+        },
+    ]
+}
+
+/// Late enough for nothing to have been written just now, which would be looked at twice, with a pause; and for
+/// folders, whose times are not put back, to have been left by the dead. Always the same time, which is written down.
+struct Later;
+
+impl Clock for Later {
+    fn now(&self) -> SystemTime {
+        static BEGAN: LazyLock<SystemTime> = LazyLock::new(SystemTime::now);
+        *BEGAN + Duration::from_secs(2 * 3600)
+    }
+}
+
+fn open(config: Config) -> Option<TargetStore> {
+    let config = Config { clock: Some(Arc::new(Later)), ..config };
+    Store::open(config).and_then(|store| store.target(TARGET)).ok()
+}
+
+fn reader(config: Config) -> Option<TargetStore> {
+    open(Config { access: Access::ReadOnly, ..config })
+}
+
+/// Whatever a disk answers, what is in order is not called damaged.
+fn verify(config: Config) -> bool {
+    let Some(store) = reader(config) else { return false };
+    let report = store.verify(&VerifyOptions::default());
+    for flawed in &report.flaws {
+        assert!(matches!(flawed.flaw, Flaw::Trouble(_)), "{flawed:?}");
+    }
+    assert!(!report.is_whole() || report.whole.files == 3, "{report:?}");
+    report.is_whole()
+}
+
+/// And what is damaged is never passed over in silence.
+fn verify_damaged(config: Config) -> bool {
+    let Some(store) = reader(config) else { return false };
+    let report = store.verify(&VerifyOptions::default());
+    assert!(!report.is_whole(), "{report:?}");
+    for flawed in &report.flaws {
+        let damaged = matches!(flawed.flaw, Flaw::Damaged(_)) && flawed.key == Some(key(SUBJECT));
+        assert!(damaged || matches!(flawed.flaw, Flaw::Trouble(_)), "{flawed:?}");
+    }
+    matches!(report.flaws[..], [ref one] if matches!(one.flaw, Flaw::Damaged(_)))
+}
+
+fn set_aside(report: &RepairReport) -> usize {
+    report.done.iter().filter(|deed| matches!(deed.what, What::SetAside { .. })).count()
+}
+
+fn repair_damaged(config: Config) -> bool {
+    let Some(store) = open(config) else { return false };
+    let report = store.repair(&RepairOptions::default()).unwrap();
+    assert!(report.whole.files <= 2, "{report:?}");
+    report.is_whole() && set_aside(&report) == 1
+}
+
+#[expect(dead_code, reason = "its row takes minutes, and is to come back quicker")]
+fn torn(root: &Path) {
+    rows::valid(root);
+    for name in ["size", "stats"] {
+        fs::write(common::open(root).dir().join(name), "opbuild").unwrap();
+    }
+}
+
+#[expect(dead_code, reason = "its row takes minutes, and is to come back quicker")]
+fn repair_torn(config: Config) -> bool {
+    let Some(store) = open(config) else { return false };
+    let report = store.repair(&RepairOptions::default()).unwrap();
+    assert_eq!(set_aside(&report), 0, "{report:?}");
+    report.is_whole() && report.counted.is_some()
+}
+
+fn repair_dry(config: Config) -> bool {
+    let Some(store) = reader(config) else { return false };
+    let report = store.repair(&RepairOptions { dry_run: true, ..RepairOptions::default() }).unwrap();
+    report.is_whole() && set_aside(&report) == 1
+}
+
+/// A power cut took the name of the subject's folder back, years ago, when there was an entry in it.
+fn unnamed(root: &Path) {
+    rows::to_be_shared(root);
+    let store = common::open(root);
+    let [other, _] = rows::bystanders();
+    for name in [SUBJECT, &other] {
+        store.put(&key(name), &Made::new(name, 1).draft()).unwrap();
+    }
+    let entries = store.dir().join("entries");
+    let shard = key(SUBJECT).to_string()[..2].to_owned();
+    let unnamed = entries.join(format!(".new{}3", rows::DEAD));
+    fs::rename(entries.join(&shard), &unnamed).unwrap();
+    for name in names(&entries) {
+        if name != "ff" && !name.starts_with(".new") && name != key(&other).to_string()[..2] {
+            fs::remove_dir(entries.join(name)).unwrap();
+        }
+    }
+    names(&unnamed).iter().for_each(|name| rows::age(&unnamed.join(name)));
+    rows::age(&unnamed);
+}
+
+fn collect(config: Config) -> bool {
+    let Some(store) = open(config) else { return false };
+    store.gc(&GcOptions::default()).is_ok_and(|report| report.removed.temporary.files == 1)
+}

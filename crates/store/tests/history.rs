@@ -1,0 +1,338 @@
+//! Processes of several threads each, doing what proptest makes up to the same few entries; some are killed. Each writes
+//! down what it is about to do and what came of it, in one file to which all append, so the order of its lines is the
+//! order of events: what ended before another began stands before it. A model then says whether it can have been so.
+//!
+//! `interleave.rs` plays every access by turns and so meets each order; here nothing is arranged.
+
+#![expect(clippy::disallowed_methods, reason = "these processes damage files, and run themselves")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
+#![expect(clippy::print_stdout, reason = "how much was judged is worth seeing")]
+
+mod common;
+mod model;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use common::{Children, Made, child, key, names, open, trial, until, within};
+use libtest_mimic::Arguments;
+use model::{Deed, History, Saw};
+use opbuild_store::{Entry, GcOptions, LockOutcome, Lookup, Miss, Put, Replace, TargetStore};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{TestError, TestRunner};
+
+const KEYS: usize = 2;
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+fn main() {
+    if let Some(arguments) = common::child_arguments() {
+        return other_process(&arguments);
+    }
+    let tests = vec![trial("no_history_contradicts_the_model", no_history_contradicts_the_model)];
+    libtest_mimic::run(&Arguments::from_args(), tests).exit();
+}
+
+fn name(which: usize) -> String {
+    format!("op_{which}")
+}
+
+/// What a process does: for each of its threads, deeds and on which key.
+type Program = Vec<Vec<(Deed, usize)>>;
+
+/// As an argument: `make0 get1,clear0`.
+fn written(program: &Program) -> String {
+    let thread = |deeds: &Vec<(Deed, usize)>| {
+        deeds.iter().map(|(deed, which)| format!("{}{which}", deed.name())).collect::<Vec<_>>().join(" ")
+    };
+    program.iter().map(thread).collect::<Vec<_>>().join(",")
+}
+
+fn read(text: &str) -> Program {
+    let deed = |word: &str| {
+        let (name, which) = word.split_at(word.len() - 1);
+        (Deed::named(name), which.parse().unwrap())
+    };
+    text.split(',').map(|thread| thread.split_whitespace().map(deed).collect()).collect()
+}
+
+/// Waits to be told to begin, then does it.
+fn other_process(arguments: &[String]) {
+    let [root, number, program] = arguments else { panic!("{arguments:?}") };
+    let (root, number): (_, usize) = (Path::new(root), number.parse().unwrap());
+    let store = open(&root.join("store"));
+    fs::write(root.join(format!("ready{number}")), "").unwrap();
+    until("the beginning", || root.join("go").exists());
+    thread::scope(|scope| {
+        for (at, deeds) in read(program).into_iter().enumerate() {
+            let log = OpenOptions::new().append(true).open(root.join("log")).unwrap();
+            let mut actor = Actor { me: number * 10 + at, store: store.clone(), log, puts: 0 };
+            scope.spawn(move || {
+                let deeds = std::panic::AssertUnwindSafe(|| {
+                    deeds.into_iter().for_each(|(deed, which)| actor.act(deed, which));
+                });
+                if std::panic::catch_unwind(deeds).is_err() {
+                    std::process::abort();
+                }
+            });
+        }
+    });
+}
+
+/// One thread.
+struct Actor {
+    me: usize,
+    store: TargetStore,
+    log: File,
+    puts: usize,
+}
+
+impl Actor {
+    /// One line, by one write: all of it or nothing, in the order of events.
+    fn note(&mut self, line: &str) {
+        self.log.write_all(format!("{} {line}\n", self.me).as_bytes()).unwrap();
+    }
+
+    /// Writes down that something begins, does it, and writes down what came of it.
+    fn does(&mut self, deed: Deed, which: usize, act: impl FnOnce(&mut Self) -> Saw) -> Saw {
+        self.note(&format!("begins {} {which}", deed.name()));
+        let saw = act(self);
+        self.note(&format!("ends {saw}"));
+        saw
+    }
+
+    fn act(&mut self, deed: Deed, which: usize) {
+        match deed {
+            Deed::Get => drop(self.get(Deed::Get, which)),
+            Deed::Put => drop(self.put(Deed::Put, which, Replace::Never)),
+            Deed::Make => self.make(which),
+            Deed::Force => self.force(which),
+            Deed::Damage => drop(self.does(deed, which, |own| own.damage(which))),
+            Deed::SetAside => self.set_aside(which),
+            Deed::Restamp => self.restamp(which),
+            Deed::Evict => drop(self.does(deed, which, |own| own.evict(which))),
+            Deed::Clear => drop(self.does(deed, which, |own| own.gc(Duration::ZERO))),
+            Deed::GetHeld | Deed::Compile => panic!("part of another"),
+        }
+    }
+
+    fn get(&mut self, deed: Deed, which: usize) -> (Saw, Option<Lookup>) {
+        let mut found = None;
+        let saw = self.does(deed, which, |own| {
+            let lookup = own.store.get(&key(&name(which)));
+            let saw = match &lookup {
+                Lookup::Hit(entry) => Saw::Hit(writer(which, entry)),
+                Lookup::Miss(Miss::Absent) => Saw::Absent,
+                // Or it was cut between the look at its length and the read.
+                Lookup::Miss(Miss::Damaged(_) | Miss::Trouble(_)) => Saw::Damaged,
+                Lookup::Miss(Miss::Untrusted(error)) => panic!("{error}"),
+            };
+            found = Some(lookup);
+            saw
+        });
+        (saw, found)
+    }
+
+    fn put(&mut self, deed: Deed, which: usize, replace: Replace) -> Saw {
+        self.puts += 1;
+        let number = self.me * 100 + self.puts;
+        self.note(&format!("writes {number}"));
+        self.does(deed, which, |own| {
+            let made = Made::sized(&name(which), number, 600 + number);
+            match own.store.put_replacing(&key(&name(which)), &made.draft(), replace).unwrap() {
+                Put::Published => Saw::Published(number),
+                Put::AlreadyThere => Saw::AlreadyThere,
+            }
+        })
+    }
+
+    /// Does something under the lock, and looks at what is there then.
+    fn locked(&mut self, which: usize, act: impl FnOnce(&mut Self, &opbuild_store::KeyLock)) {
+        let outcome = within(&self.store, &key(&name(which)), Duration::from_secs(20));
+        let LockOutcome::Acquired(lock) = outcome else { panic!("a deadlock: {outcome:?}") };
+        self.note(&format!("locks {which}"));
+        act(self, &lock);
+        self.note(&format!("unlocks {which}"));
+    }
+
+    /// As a build does it.
+    fn make(&mut self, which: usize) {
+        if matches!(self.get(Deed::Get, which).0, Saw::Hit(_)) {
+            return;
+        }
+        self.locked(which, |own, lock| {
+            let (saw, found) = own.get(Deed::Get, which);
+            if let Some(Lookup::Miss(Miss::Damaged(judged))) = found {
+                own.does(Deed::SetAside, which, |own| {
+                    Saw::SetAside(own.store.quarantine(&key(&name(which)), &judged, lock).unwrap())
+                });
+            }
+            if !matches!(saw, Saw::Hit(_)) {
+                own.put(Deed::Compile, which, Replace::Never);
+                own.get(Deed::GetHeld, which);
+            }
+        });
+    }
+
+    fn force(&mut self, which: usize) {
+        self.locked(which, |own, _| {
+            own.put(Deed::Force, which, Replace::Always);
+            own.get(Deed::GetHeld, which);
+        });
+    }
+
+    fn set_aside(&mut self, which: usize) {
+        if let (_, Some(Lookup::Miss(Miss::Damaged(judged)))) = self.get(Deed::Get, which) {
+            self.locked(which, |own, lock| {
+                own.does(Deed::SetAside, which, |own| {
+                    Saw::SetAside(own.store.quarantine(&key(&name(which)), &judged, lock).unwrap())
+                });
+            });
+        }
+    }
+
+    fn restamp(&mut self, which: usize) {
+        if let (Saw::Hit(number), Some(Lookup::Hit(entry))) = self.get(Deed::Get, which) {
+            self.does(Deed::Restamp, which, |own| {
+                match own.store.restamp(&entry, entry.validation() + 1) {
+                    Ok(()) => Saw::Published(number),
+                    // Cut between the look at its length and the read.
+                    Err(error) if error.to_string().contains("ended early") => Saw::Done,
+                    Err(error) => panic!("{error}"),
+                }
+            });
+        }
+    }
+
+    /// In place, as a failing disk does it.
+    fn damage(&self, which: usize) -> Saw {
+        let path = self.store.path(&key(&name(which)));
+        if let Ok(file) = OpenOptions::new().write(true).open(path) {
+            file.set_len(200).unwrap();
+        }
+        Saw::Done
+    }
+
+    /// As years without use would.
+    fn evict(&self, which: usize) -> Saw {
+        if let Ok(file) = File::open(self.store.path(&key(&name(which)))) {
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30)).unwrap();
+        }
+        self.gc(DAY)
+    }
+
+    fn gc(&self, older_than: Duration) -> Saw {
+        let report = self.store.gc(&GcOptions { older_than: Some(older_than), ..GcOptions::default() });
+        assert_eq!(report.unwrap().failed, 0);
+        Saw::Done
+    }
+}
+
+/// Whose entry it is; fails unless it is that one in every byte.
+fn writer(which: usize, entry: &Entry) -> usize {
+    let json = std::str::from_utf8(entry.member("json").unwrap()).unwrap();
+    let number = json.rsplit_once(": ").unwrap().1.trim_end_matches('}').parse().unwrap();
+    Made::sized(&name(which), number, 600 + number).assert_is(entry);
+    number
+}
+
+fn programs() -> impl Strategy<Value = Vec<Program>> {
+    let deed = prop_oneof![
+        3 => Just(Deed::Get),
+        2 => Just(Deed::Put),
+        5 => Just(Deed::Make),
+        3 => Just(Deed::Force),
+        2 => Just(Deed::Damage),
+        1 => Just(Deed::SetAside),
+        2 => Just(Deed::Restamp),
+        2 => Just(Deed::Evict),
+        1 => Just(Deed::Clear),
+    ];
+    vec(vec(vec((deed, 0..KEYS), 3..14), 2), 2..5)
+}
+
+/// Plays the programs, one a process, and gives the history. The first process is killed when so many events have been.
+fn play(programs: &[Program], kill_at: Option<usize>) -> History {
+    let memory = Path::new("/dev/shm");
+    let folder = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap();
+    let (root, log) = (folder.path(), folder.path().join("log"));
+    let store = open(&root.join("store"));
+    File::create(&log).unwrap();
+    let spawn = |(number, program): (usize, &Program)| {
+        let arguments = [root.to_str().unwrap(), &number.to_string(), &written(program)];
+        child(&arguments).spawn().unwrap()
+    };
+    let mut others = Children(programs.iter().enumerate().map(spawn).collect());
+    until("all processes", || (0..programs.len()).all(|at| root.join(format!("ready{at}")).exists()));
+    File::create(root.join("go")).unwrap();
+    let began = Instant::now();
+    let mut killed = false;
+    while others.0.iter_mut().any(|other| other.try_wait().unwrap().is_none()) {
+        assert!(began.elapsed() < Duration::from_secs(60), "a deadlock");
+        if let Some(at) = kill_at.filter(|_| !killed)
+            && fs::read(&log).unwrap().iter().filter(|byte| **byte == b'\n').count() >= at
+        {
+            others.0[0].kill().unwrap();
+            killed = true;
+        }
+        thread::sleep(Duration::from_micros(200));
+    }
+    for (at, other) in others.0.iter_mut().enumerate() {
+        let status = other.wait().unwrap();
+        assert!(status.success() || (killed && at == 0), "process {at} ended with {status}");
+    }
+    in_order(&store, killed);
+    History::read(&fs::read_to_string(log).unwrap())
+}
+
+/// The next run works, with no manual step; and who was not killed left nothing behind.
+fn in_order(store: &TargetStore, killed: bool) {
+    for aside in names(&store.dir().join("quarantine")).iter().filter(|name| name.ends_with(".kern")) {
+        let entry = Entry::decode(fs::read(store.dir().join("quarantine").join(aside)).unwrap(), None);
+        assert!(entry.is_err(), "a healthy entry was set aside");
+    }
+    for which in 0..KEYS {
+        let (key, made) = (key(&name(which)), Made::new(&name(which), 7));
+        let LockOutcome::Acquired(lock) = within(store, &key, Duration::ZERO) else { panic!("it is locked") };
+        if let Lookup::Miss(Miss::Damaged(judged)) = store.get(&key) {
+            assert!(store.quarantine(&key, &judged, &lock).unwrap());
+        }
+        store.put_replacing(&key, &made.draft(), Replace::Always).unwrap();
+        made.assert_is(&common::hit(store, &key));
+    }
+    assert!(killed || names(&store.dir().join("tmp")).is_empty());
+    assert!(killed || names(&store.dir().join("locks")).is_empty());
+}
+
+fn no_history_contradicts_the_model() {
+    let seconds = std::env::var("OPBUILD_SOAK_SECONDS").map_or(5, |seconds| seconds.parse().unwrap());
+    let (began, mut histories, mut events) = (Instant::now(), 0, 0);
+    let config = ProptestConfig {
+        cases: 1,
+        failure_persistence: None,
+        // A history does not come again; what is left of it is as good as the first.
+        max_shrink_iters: 0,
+        ..ProptestConfig::default()
+    };
+    while began.elapsed() < Duration::from_secs(seconds) || histories < 20 {
+        let (seen, judged) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
+        let result = TestRunner::new(config.clone()).run(
+            &(programs(), proptest::option::weighted(0.4, 5..150usize)),
+            |(programs, kill_at)| {
+                let history = play(&programs, kill_at);
+                seen.set(seen.get() + 1);
+                judged.set(judged.get() + history.len());
+                history.judge().map_err(TestCaseError::fail)
+            },
+        );
+        if let Err(TestError::Fail(reason, (programs, kill_at))) = result {
+            let programs: Vec<_> = programs.iter().map(written).collect();
+            panic!("{reason}\nprograms: {programs:#?}, killed at {kill_at:?}");
+        }
+        (histories, events) = (histories + seen.get(), events + judged.get());
+    }
+    println!("{events} events in {histories} histories, and none that cannot be");
+}
