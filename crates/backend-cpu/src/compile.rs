@@ -33,23 +33,23 @@ pub(crate) fn compile(
     if calls_libm(&source.text) {
         args.push("-lm".to_owned());
     }
-    let how = Run { path: &config.path, dir: work_dir, deadline: *deadline, cancel };
+    let log = work_dir.join("compile.log");
+    let how = Run { path: &config.path, dir: work_dir, log: Some(&log), deadline: *deadline, cancel };
     let ended = run(&toolchain.driver, &args, &how)?;
     let command = || shown(&toolchain.driver, &args);
     if !ended.status.success() {
-        let log = work_dir.join("compile.log");
-        let kept = disk::write(&log, ended.output.as_bytes()).is_ok();
         return Err(BackendError::Compile {
             command: command(),
             status: ended.status.to_string(),
             log_tail: tail(&ended.output),
-            log: kept.then_some(log),
+            log: disk::keep_log(&log, &ended.output),
         });
     }
-    let object = disk::read(&work_dir.join("kernel.o")).map_err(|error| BackendError::Output {
+    let object = disk::read_made(&work_dir.join("kernel.o")).map_err(|error| BackendError::Output {
         command: command(),
         problem: format!("its object `kernel.o` cannot be read: {error}"),
         log_tail: tail(&ended.output),
+        log: disk::keep_log(&log, &ended.output),
     })?;
     let outputs = job.ops.iter().flat_map(|op| &op.outputs);
     let arguments = job.data.iter().flat_map(|data| &data.outputs).chain(outputs).flat_map(Arg::iter).count();

@@ -2,7 +2,9 @@
 #![expect(clippy::disallowed_methods, reason = "this is the crate's I/O module")]
 
 use std::ffi::OsStr;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use opbuild_backend::BackendError;
@@ -15,8 +17,39 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), BackendError> {
     })
 }
 
-pub(crate) fn read(path: &Path) -> std::io::Result<Vec<u8>> {
-    std::fs::read(path)
+/// No kernel is longer: a compiler that made one went wrong.
+const MAX_OBJECT: u64 = 1 << 30;
+
+/// Reads what a compiler made, whatever that is: nothing is waited for, and no memory taken for what cannot be a kernel.
+pub(crate) fn read_made(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    if metadata.len() > MAX_OBJECT {
+        return Err(io::Error::other(format!(
+            "it has {} bytes, at most {MAX_OBJECT} can be",
+            metadata.len()
+        )));
+    }
+    let mut bytes = Vec::with_capacity(metadata.len() as usize);
+    file.take(MAX_OBJECT).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Keeps the output of a compiler that failed. If there is no room for it, what that compiler made goes: it is of no use.
+pub(crate) fn keep_log(path: &Path, output: &str) -> Option<PathBuf> {
+    let keep = || write(path, output.as_bytes()).is_ok();
+    let make_room = || {
+        let made = std::fs::read_dir(path.parent()?).ok()?.flatten().map(|entry| entry.path());
+        for file in made.filter(|file| file.extension().is_none_or(|extension| extension != "c")) {
+            let _ = std::fs::remove_file(&file).or_else(|_| std::fs::remove_dir_all(&file));
+        }
+        Some(())
+    };
+    (keep() || (make_room().is_some() && keep())).then(|| path.to_owned())
 }
 
 /// The program `name` as a shell would find it: a path as it stands, else the first executable in `path`.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use opbuild_backend::{BackendError, Cancel};
 
-use crate::ffi;
+use crate::{disk, ffi};
 
 /// Output is kept up to this much from its beginning and as much from its end; a flood in between is read and dropped.
 const KEPT: usize = 32 * 1024;
@@ -29,6 +29,8 @@ pub(crate) struct Ended {
 pub(crate) struct Run<'a> {
     pub(crate) path: &'a OsStr,
     pub(crate) dir: &'a Path,
+    /// Where its output is kept if it does not end in time.
+    pub(crate) log: Option<&'a Path>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) cancel: &'a Cancel,
 }
@@ -71,6 +73,7 @@ pub(crate) fn run(program: &Path, args: &[String], how: &Run<'_>) -> Result<Ende
             command: shown(program, args),
             seconds: began.elapsed().as_secs_f64(),
             log_tail: tail(&output),
+            log: how.log.and_then(|log| disk::keep_log(log, &output)),
         }),
     }
 }

@@ -210,7 +210,7 @@ fn ask(config: &CpuConfig, driver: &Path, args: &[String]) -> Result<String, Bac
     let deadline = std::time::Instant::now().checked_add(config.probe_deadline);
     // A question needs no folder; a machine whose temporary folder is gone can still reuse what it has.
     let dir = if config.scratch.is_dir() { &config.scratch } else { Path::new("/") };
-    let how = Run { path: &config.path, dir, deadline, cancel: &cancel };
+    let how = Run { path: &config.path, dir, log: None, deadline, cancel: &cancel };
     let ended = run(driver, args, &how).map_err(|error| unusable(error.to_string()))?;
     if !ended.status.success() {
         let (command, tail) = (crate::process::shown(driver, args), crate::process::tail(&ended.output));

@@ -108,9 +108,10 @@ fn a_compiler_that_never_ends_is_ended_with_its_children() {
     let case = Case::new("sleep MARK & echo started; sleep MARK");
     let began = Instant::now();
     match case.compile(Some(Duration::from_millis(400)), &Cancel::new()) {
-        Err(BackendError::Deadline { seconds, log_tail, command }) => {
+        Err(BackendError::Deadline { seconds, log_tail, command, log }) => {
             assert!((0.3..3.0).contains(&seconds), "{seconds}");
             assert_eq!(log_tail, "started");
+            assert_eq!(std::fs::read_to_string(log.unwrap()).unwrap(), "started\n");
             assert!(command.contains("kernel.c"), "{command}");
         }
         other => panic!("{other:?}"),

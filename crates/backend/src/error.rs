@@ -51,7 +51,11 @@ pub enum BackendError {
         log: Option<PathBuf>,
     },
     /// The compiler did not end in time, and was ended with all its children.
-    #[error("`{command}` did not end within its deadline of {seconds:.1} s and was killed{}", tail(log_tail))]
+    #[error(
+        "`{command}` did not end within its deadline of {seconds:.1} s and was killed{}{}",
+        tail(log_tail),
+        kept(log)
+    )]
     Deadline {
         /// The program and its arguments.
         command: String,
@@ -59,12 +63,14 @@ pub enum BackendError {
         seconds: f64,
         /// The end of its output.
         log_tail: String,
+        /// A file with all of its output that was kept.
+        log: Option<PathBuf>,
     },
     /// Nobody waits any more.
     #[error("cancelled")]
     Cancelled,
     /// The compiler reported success but did not leave what it should.
-    #[error("`{command}` ended without an error, but {problem}{}", tail(log_tail))]
+    #[error("`{command}` ended without an error, but {problem}{}{}", tail(log_tail), kept(log))]
     Output {
         /// The program and its arguments.
         command: String,
@@ -72,6 +78,8 @@ pub enum BackendError {
         problem: String,
         /// The end of its output.
         log_tail: String,
+        /// A file with all of its output that was kept.
+        log: Option<PathBuf>,
     },
     /// A file or process operation failed.
     #[error("cannot {action} `{path}`: {source}")]

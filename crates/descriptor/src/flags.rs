@@ -2,7 +2,7 @@
 
 /// How an operator is compiled. A field that is absent from a file is `None`, and means what `Default` says, which is
 /// what a framework writes for a plain static operator. Of fused operators it writes but some of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OpFlags {
     /// `accurately_build` or `fuzzily_build`.
     pub build_type: Option<String>,

@@ -11,7 +11,7 @@ use crate::flags::OpFlags;
 pub type Extra = BTreeMap<String, Value>;
 
 /// What a kernel computes: one operator, or several fused, with the data that feeds them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Job {
     /// The inputs of the kernel, in the kernel's argument order.
     pub data: Vec<Data>,
@@ -25,7 +25,7 @@ pub struct Job {
 }
 
 /// An input of the kernel; a variadic input is one `Data` with several tensors.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Data {
     /// Its tensors.
     pub outputs: Vec<Arg<Tensor>>,
@@ -34,7 +34,7 @@ pub struct Data {
 }
 
 /// An operator.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Op {
     /// The Ascend IR type, such as `Square`.
     pub op_type: String,
@@ -58,7 +58,7 @@ pub struct Op {
 }
 
 /// A position in an operator's inputs or outputs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Arg<T> {
     /// One tensor.
     One(T),
@@ -94,7 +94,7 @@ impl<T> Arg<T> {
 }
 
 /// What a descriptor says of an optional tensor that is not given.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Absent {
     /// `optional`, as a rule; not said, which means the same, in fused jobs.
     pub param_type: Option<String>,
@@ -110,7 +110,7 @@ impl Absent {
 }
 
 /// An operator's input.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Input {
     /// The tensor.
     pub tensor: Tensor,
@@ -119,7 +119,7 @@ pub struct Input {
 }
 
 /// Where an operator's input comes from. Indices count tensors one by one, variadic groups opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// Tensor `tensor` of `Job::data[data]`.
     Data {
@@ -140,7 +140,7 @@ pub enum Source {
 }
 
 /// A tensor's description.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tensor {
     /// Element type, such as `float32`.
     pub dtype: String,
@@ -193,7 +193,7 @@ pub(crate) fn ranges<'a>(range: Option<&'a [[i64; 2]]>, shape: &[i64]) -> Cow<'a
 }
 
 /// A value that the compiler needs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ConstValue {
     /// The value: numbers, possibly nested.
     pub value: Value,
@@ -221,7 +221,7 @@ impl ConstValue {
 }
 
 /// L1 fusion and slice fields of a tensor; an absent field means the default that frameworks write.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SliceFields {
     /// `L1_addr_offset`, 0.
     pub l1_addr_offset: Option<i64>,
@@ -293,7 +293,7 @@ impl SliceFields {
 }
 
 /// An attribute.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attr {
     /// Its name.
     pub name: String,
@@ -315,7 +315,7 @@ impl Attr {
 }
 
 /// The value of an attribute.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum AttrValue {
     /// No value.
     Null,
@@ -382,5 +382,13 @@ impl Float {
 impl PartialEq for Float {
     fn eq(&self, other: &Self) -> bool {
         self.value.to_bits() == other.value.to_bits()
+    }
+}
+
+impl Eq for Float {}
+
+impl std::hash::Hash for Float {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.value.to_bits().hash(state);
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::info::Generation;
 
 /// For what a job is built, as asked: a target and options in the vendor's words.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BuildSpec {
     /// The SoC version, such as `Ascend910A`, or another backend's target, such as `cpu`.
     pub target: String,

@@ -1,21 +1,18 @@
 //! The builder: what a framework sets up once and calls.
 
+use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use opbuild_backend::{Backend, Cancel};
 use opbuild_descriptor::{BuildSpec, Descriptor};
-use opbuild_store::{Access, Config, Mode, Store};
+use opbuild_store::{Config, Mode};
 
 use crate::event::{Event, Observer};
-use crate::make::Maker;
-use crate::plan::Plan;
-use crate::report::{BuildReport, KernelReport};
-use crate::warnings::{Cause, Warnings};
-use crate::work::WorkRoot;
-use crate::{BuildError, DigestMemo, Outcome, parallel, view};
+use crate::memory::Memory;
+use crate::one::Opened;
 
 /// An operator to be built.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,11 +60,20 @@ pub struct Builder {
     pub(crate) store: Option<Config>,
     pub(crate) mode: Mode,
     jobs: Option<NonZeroUsize>,
+    machine_jobs: Option<NonZeroUsize>,
+    pub(crate) niceness: u8,
+    pub(crate) fail_fast: bool,
+    pub(crate) keep_artifacts: bool,
     pub(crate) deadline: Option<Duration>,
-    observer: Option<Arc<Observer>>,
+    pub(crate) observer: Option<Arc<Observer>>,
     pub(crate) cancel: Cancel,
-    view: Option<ViewConfig>,
+    pub(crate) view: Option<ViewConfig>,
     pub(crate) work_base: PathBuf,
+    /// Kernels that were asked for one at a time.
+    pub(crate) memory: Memory,
+    pub(crate) opened: Opened,
+    /// Which operators' kernels are in the view by that.
+    pub(crate) placed: Mutex<HashSet<(String, String)>>,
 }
 
 impl Builder {
@@ -78,11 +84,18 @@ impl Builder {
             store: None,
             mode: Mode::Enable,
             jobs: None,
+            machine_jobs: None,
+            niceness: 0,
+            fail_fast: false,
+            keep_artifacts: true,
             deadline: Some(Duration::from_secs(600)),
             observer: None,
             cancel: Cancel::new(),
             view: None,
             work_base: std::env::temp_dir(),
+            memory: Memory::default(),
+            opened: Opened::default(),
+            placed: Mutex::default(),
         }
     }
 
@@ -90,6 +103,14 @@ impl Builder {
     #[must_use]
     pub fn store(mut self, config: Config) -> Self {
         self.store = Some(config);
+        self.anew()
+    }
+
+    /// Sets how many bytes of kernels [`get_or_build`](Self::get_or_build) remembers; 256 MiB otherwise. Those that were
+    /// used last stay.
+    #[must_use]
+    pub fn memory(mut self, bytes: usize) -> Self {
+        self.memory = Memory::new(bytes);
         self
     }
 
@@ -97,13 +118,47 @@ impl Builder {
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
-        self
+        self.anew()
     }
 
-    /// Sets how many compilers run at once; otherwise the backend says.
+    /// Sets how many compilers this process runs at once; otherwise the backend says.
     #[must_use]
     pub fn jobs(mut self, jobs: NonZeroUsize) -> Self {
         self.jobs = Some(jobs);
+        self.anew()
+    }
+
+    /// Sets how many compilers all builds of this user run at once on this machine, if they have one
+    /// [`work_base`](Self::work_base); otherwise as many as the backend says, or as [`jobs`](Self::jobs) if that is more.
+    #[must_use]
+    pub fn machine_jobs(mut self, jobs: NonZeroUsize) -> Self {
+        self.machine_jobs = Some(jobs);
+        self.anew()
+    }
+
+    /// Lets the compilers of [`build`](Self::build) ask for less of the processor than others, as `nice` does: 0, as it is
+    /// without, to 19. It then compiles on threads of its own only. [`get_or_build`](Self::get_or_build) compiles on the
+    /// caller's thread, whose niceness is the caller's affair.
+    #[must_use]
+    pub fn niceness(mut self, niceness: u8) -> Self {
+        self.niceness = niceness.min(19);
+        self
+    }
+
+    /// Ends a build with the first kernel that fails: what is being compiled is finished and kept, and nothing more is
+    /// begun. Otherwise everything else is built.
+    #[must_use]
+    pub fn fail_fast(mut self, fail_fast: bool) -> Self {
+        self.fail_fast = fail_fast;
+        self
+    }
+
+    /// Sets whether [`BuildReport`](crate::BuildReport) holds the kernels themselves; it does otherwise. Without, a build
+    /// of any number of kernels needs no more memory than a few of them: take them from the observer as they come, or
+    /// from the view.
+    #[must_use]
+    pub fn keep_artifacts(mut self, keep: bool) -> Self {
+        self.keep_artifacts = keep;
         self
     }
 
@@ -111,7 +166,7 @@ impl Builder {
     #[must_use]
     pub fn deadline(mut self, deadline: Option<Duration>) -> Self {
         self.deadline = deadline;
-        self
+        self.anew()
     }
 
     /// Has `observer` told what happens, from whichever thread it happens on.
@@ -132,124 +187,38 @@ impl Builder {
     #[must_use]
     pub fn view(mut self, view: ViewConfig) -> Self {
         self.view = Some(view);
-        self
+        self.anew()
     }
 
     /// Sets where compilers work; the system's temporary folder otherwise.
     #[must_use]
     pub fn work_base(mut self, base: impl Into<PathBuf>) -> Self {
         self.work_base = base.into();
+        self.anew()
+    }
+
+    /// Nothing that was opened or remembered under other settings is used.
+    fn anew(mut self) -> Self {
+        self.opened = Opened::default();
+        self.placed = Mutex::default();
+        self.memory.clear();
         self
     }
 
-    /// Builds `requests`. Equal ones are one kernel.
-    ///
-    /// # Errors
-    /// Nothing could be built at all. A kernel that fails is in the report.
-    pub fn build(&self, requests: &[Request]) -> Result<BuildReport, BuildError> {
-        let (began, clock) = (Instant::now(), SystemTime::now());
-        let warnings = Warnings::new(self.observer.clone());
-        let store = self.open_store(&warnings)?;
-        for notice in store.iter().flat_map(Store::limit_notices) {
-            warnings.tell(Cause::Limits, &notice.to_string());
-        }
-        // Without a work folder nothing can be compiled, but what is in the store can be taken.
-        let work = WorkRoot::open(&self.work_base);
-        let memo = work.as_ref().map(|work| DigestMemo::open(work.memo())).unwrap_or_default();
-
-        let plan = Plan::new(self, requests, &memo)?;
-        self.tell(Event::Planned { operators: requests.len(), kernels: plan.kernels.len() });
-        let threads = self.jobs.unwrap_or_else(|| self.backend.concurrency());
-        let maker = Maker::new(self, store.as_ref(), &plan, &work, &memo, &warnings, clock)?;
-        let kernels = self.make_all(&maker, &plan, threads);
-        maker.finish(&kernels);
-        memo.save();
-
-        let mut report = BuildReport {
-            backend: self.backend.name(),
-            targets: plan.targets(),
-            operators: requests.len(),
-            kernel_of: plan.kernel_of,
-            kernels,
-            warnings: Vec::new(),
-            view: None,
-            elapsed: Duration::ZERO,
-        };
-        report.view = self.view.as_ref().map(|config| view::materialise(config, requests, &report));
-        report.warnings = warnings.take();
-        report.elapsed = began.elapsed();
-        Ok(report)
+    /// How many threads build.
+    pub(crate) fn threads(&self) -> NonZeroUsize {
+        self.jobs.unwrap_or_else(|| self.backend.concurrency())
     }
 
-    /// Looks up every kernel, then makes those that are missing.
-    fn make_all(&self, maker: &Maker<'_>, plan: &Plan<'_>, threads: NonZeroUsize) -> Vec<KernelReport> {
-        let readers = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        // A few look-ups are done sooner than a thread is started.
-        let readers = if plan.kernels.len() < 64 { NonZeroUsize::MIN } else { readers };
-        let looked_up = parallel::map(plan.kernels.len(), readers, |at| maker.look_up(&plan.kernels[at]));
-        let mut reports: Vec<Option<KernelReport>> = Vec::new();
-        let mut missing = Vec::new();
-        for (at, looked_up) in looked_up.into_iter().enumerate() {
-            match looked_up {
-                Ok(report) => reports.push(Some(report)),
-                Err(miss) => {
-                    missing.push((at, miss));
-                    reports.push(None);
-                }
-            }
-        }
-        let made = parallel::map(missing.len(), threads, |index| {
-            let (at, miss) = &missing[index];
-            maker.make(&plan.kernels[*at], miss)
-        });
-        for ((at, _), report) in missing.into_iter().zip(made) {
-            reports[at] = Some(report);
-        }
-        reports.into_iter().flatten().collect()
-    }
-
-    /// The store, as the mode wants it. One that cannot be used is a warning, unless the mode insists on it.
-    fn open_store(&self, warnings: &Warnings) -> Result<Option<Store>, BuildError> {
-        let mode = self.mode;
-        if mode == Mode::Disable {
-            return Ok(None);
-        }
-        let Some(config) = &self.store else {
-            return if mode.insists() { Err(BuildError::NoStore { mode }) } else { Ok(None) };
-        };
-        let open = |access| Store::open(Config { access, ..config.clone() });
-        if !mode.keeps() {
-            let opened = open(Access::ReadOnly).map(Some);
-            return match opened {
-                Err(source) if mode.insists() => Err(BuildError::Store { mode, source }),
-                other => Ok(other.unwrap_or_default()),
-            };
-        }
-        let error = match open(Access::ReadWrite) {
-            Ok(store) => return Ok(Some(store)),
-            Err(error) => error,
-        };
-        // What cannot be written may still be read: a hit is never lost for that.
-        match open(Access::ReadOnly) {
-            Ok(store) if mode.takes() => {
-                warnings.tell(Cause::Keeping, &format!("kernels are built and not kept: {error}"));
-                Ok(Some(store))
-            }
-            _ => {
-                warnings.tell(Cause::Store, &format!("building without the store: {error}"));
-                Ok(None)
-            }
-        }
+    /// How many compilers may run on this machine. Who asks for more in one process means it.
+    pub(crate) fn compilers(&self) -> NonZeroUsize {
+        self.machine_jobs.unwrap_or_else(|| self.backend.concurrency().max(self.threads()))
     }
 
     pub(crate) fn tell(&self, event: Event<'_>) {
         if let Some(observer) = &self.observer {
             observer(event);
         }
-    }
-
-    pub(crate) fn finished(&self, kernel: &str, outcome: Outcome, began: Instant) {
-        self.tell(Event::Finished { kernel, outcome, elapsed: began.elapsed() });
     }
 }
 

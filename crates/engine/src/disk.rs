@@ -2,12 +2,13 @@
 #![expect(clippy::disallowed_methods, reason = "this is the crate's I/O module")]
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 /// A file to be digested, and what it was when it was opened.
 pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
@@ -21,7 +22,6 @@ pub(crate) fn metadata(path: &Path) -> io::Result<Metadata> {
 }
 
 pub(crate) fn read_own(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    use std::io::Read;
     let file = OpenOptions::new().read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)?;
     let metadata = file.metadata()?;
     if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.len() > limit {
@@ -61,11 +61,88 @@ pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Makes a new file and locks it.
+/// Makes a new file and locks it. Where there are no locks it goes without: nobody takes it for abandoned there.
 pub(crate) fn create_locked(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
-    file.lock()?;
-    Ok(file)
+    match file.lock() {
+        Err(error) if !has_no_locks(&error) => Err(error),
+        _ => Ok(file),
+    }
+}
+
+fn has_no_locks(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOLCK | Errno::NOTSUP | Errno::NOSYS))
+}
+
+/// What asking for a lock came to.
+#[derive(Debug)]
+pub(crate) enum TryLock {
+    Locked(File),
+    /// Another holds it.
+    Busy,
+    /// There is none to be had.
+    Unsupported,
+}
+
+/// Locks a file, made if need be, if nobody else does.
+pub(crate) fn try_lock(path: &Path) -> TryLock {
+    let flags = OFlags::NOFOLLOW.bits() as i32;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
+    let Ok(file) = options.open(path) else { return TryLock::Unsupported };
+    match file.try_lock() {
+        Ok(()) => TryLock::Locked(file),
+        Err(std::fs::TryLockError::WouldBlock) => TryLock::Busy,
+        Err(std::fs::TryLockError::Error(_)) => TryLock::Unsupported,
+    }
+}
+
+/// Opens a file that is there, to be locked together with others.
+pub(crate) fn open_shared(path: &Path) -> Option<File> {
+    let flags = OFlags::NOFOLLOW.bits() as i32;
+    OpenOptions::new().read(true).write(true).custom_flags(flags).open(path).ok()
+}
+
+/// Locks a file together with others, in place of a lock that is held alone.
+pub(crate) fn share(file: &File) -> Option<()> {
+    file.try_lock_shared().ok()
+}
+
+/// Writes a time into an open file, in place of what is there.
+pub(crate) fn write_time(mut file: &File, time: SystemTime) -> Option<()> {
+    let nanos = time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_nanos();
+    file.set_len(0).ok()?;
+    file.seek(SeekFrom::Start(0)).ok()?;
+    writeln!(file, "{nanos}").ok()
+}
+
+/// The time that [`write_time`] wrote.
+pub(crate) fn read_time(mut file: &File) -> Option<SystemTime> {
+    let mut text = String::new();
+    file.seek(SeekFrom::Start(0)).ok()?;
+    file.take(64).read_to_string(&mut text).ok()?;
+    let nanos = text.strip_suffix('\n')?.parse().ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(nanos))
+}
+
+/// A path without links and detours, as far as it is there.
+pub(crate) fn resolve(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    std::fs::canonicalize(&absolute).unwrap_or(absolute)
+}
+
+/// What tells that a file was taken, and by another than before: its number, and its time.
+pub(crate) type Sign = (u64, SystemTime);
+
+/// Writes into the time of a file that somebody has just taken it. Best effort.
+pub(crate) fn sign(file: &File) {
+    let _ = file.set_modified(SystemTime::now());
+}
+
+/// What was signed last at `path`.
+pub(crate) fn sign_at(path: &Path) -> Option<Sign> {
+    let metadata = std::fs::symlink_metadata(path).ok()?;
+    Some((metadata.ino(), metadata.modified().ok()?))
 }
 
 /// The lock of a work folder whose owner is gone; held, so that nobody else takes the folder meanwhile.
@@ -85,6 +162,32 @@ pub(crate) fn remove_file(path: &Path) {
 /// Removes a folder and what is in it; links in it are removed, not followed.
 pub(crate) fn remove_folder(path: &Path) {
     let _ = std::fs::remove_dir_all(path);
+}
+
+/// Removes the largest files of a folder and of those in it, until no more than `bytes` are left.
+pub(crate) fn shrink(folder: &Path, bytes: u64) {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for (path, _) in list(&folder) {
+            match std::fs::symlink_metadata(&path) {
+                Ok(found) if found.is_dir() => folders.push(path),
+                Ok(found) => files.push((found.len(), path)),
+                Err(_) => {}
+            }
+        }
+    }
+    files.sort_unstable();
+    let mut room = bytes;
+    for (length, path) in files {
+        match room.checked_sub(length) {
+            Some(left) => room = left,
+            None => {
+                room = 0;
+                remove_file(&path);
+            }
+        }
+    }
 }
 
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {

@@ -1,5 +1,7 @@
 //! What can go wrong in a build.
 
+use std::path::PathBuf;
+
 use opbuild_backend::BackendError;
 use opbuild_store::StoreError;
 use opbuild_validator::Finding;
@@ -37,22 +39,26 @@ pub enum JobError {
     Backend(#[from] BackendError),
     /// The compiler made something that is not the kernel its `.json` says.
     #[error(
-        "the compiled kernel `{kernel}` is not valid and was not kept: {}; is the compiler the one it should be?",
-        list(.errors)
+        "the compiled kernel `{kernel}` is not valid and was not kept: {}; is the compiler the one it should be?{}",
+        list(.errors), what_is(.left)
     )]
     Invalid {
         /// The kernel's name.
         kernel: String,
         /// All that is wrong.
         errors: Vec<Finding>,
+        /// A folder with what the compiler worked on, where it can be looked at.
+        left: Option<PathBuf>,
     },
     /// The compiler made a valid kernel, but not the one it was asked for.
-    #[error("the compiler was asked for the kernel `{kernel}` and made `{found}`; it was not kept")]
+    #[error("the compiler was asked for the kernel `{kernel}` and made `{found}`; it was not kept{}", what_is(.left))]
     AnotherKernel {
         /// The name asked for.
         kernel: String,
         /// The name in the `.json`.
         found: String,
+        /// A folder with what the compiler worked on, where it can be looked at.
+        left: Option<PathBuf>,
     },
     /// The stored entry lacks what a kernel has.
     #[error("the stored kernel `{kernel}` has no member `{member}`")]
@@ -79,13 +85,30 @@ pub enum JobError {
         /// What it left.
         reason: String,
     },
+    /// The backend has a bug.
+    #[error("the backend panicked while it compiled `{kernel}`: {message}; this is a bug of the backend")]
+    Panicked {
+        /// The kernel's name.
+        kernel: String,
+        /// What the panic says.
+        message: String,
+    },
+    /// The build was to end with the first failure, and this kernel had not been begun.
+    #[error("not built, since `{first}` failed")]
+    Stopped {
+        /// The kernel, or the operator, that failed first.
+        first: String,
+    },
+    /// Nothing could be built at all.
+    #[error(transparent)]
+    Build(#[from] BuildError),
     /// No work folder could be made for the compiler.
     #[error(
         "cannot make a work folder in `{path}`: {source}; free some space, or set TMPDIR to another folder"
     )]
     WorkFolder {
         /// Where.
-        path: std::path::PathBuf,
+        path: PathBuf,
         /// Why not.
         source: std::io::Error,
     },
@@ -99,25 +122,20 @@ impl JobError {
         match self {
             Self::Invalid { .. } | Self::AnotherKernel { .. } => true,
             Self::Backend(BackendError::Compile { status, log_tail, .. }) => {
-                let starved = [
-                    "No space left",
-                    "Disk quota",
-                    "Cannot allocate memory",
-                    "out of memory",
-                    "Killed",
-                    "Resource temporarily unavailable",
-                    "Too many open files",
-                    "Input/output error",
-                ];
-                !status.contains("signal") && !starved.iter().any(|sign| log_tail.contains(sign))
+                !status.contains("signal") && !is_starved(log_tail)
             }
-            Self::Backend(error) => matches!(
-                error,
-                BackendError::Unsupported(_) | BackendError::Output { .. } | BackendError::Deadline { .. }
-            ),
+            Self::Backend(BackendError::Output { problem, log_tail, .. }) => {
+                !is_starved(problem) && !is_starved(log_tail)
+            }
+            Self::Backend(error) => {
+                matches!(error, BackendError::Unsupported(_) | BackendError::Deadline { .. })
+            }
             Self::Incomplete { .. }
             | Self::Required { .. }
             | Self::Elsewhere { .. }
+            | Self::Panicked { .. }
+            | Self::Stopped { .. }
+            | Self::Build(_)
             | Self::WorkFolder { .. } => false,
         }
     }
@@ -126,6 +144,71 @@ impl JobError {
     pub(crate) fn is_deadline(&self) -> bool {
         matches!(self, Self::Backend(BackendError::Deadline { .. }))
     }
+}
+
+/// Whether a text says that something ran out that may be there again.
+fn is_starved(text: &str) -> bool {
+    let signs = [
+        "No space left",
+        "Disk quota",
+        "Cannot allocate memory",
+        "out of memory",
+        "Killed",
+        "Resource temporarily unavailable",
+        "Too many open files",
+        "Input/output error",
+    ];
+    signs.iter().any(|sign| text.contains(sign))
+}
+
+/// Why a stored entry is not the kernel that its key stands for, although its bytes are what was written.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StoredError {
+    /// It lacks what a kernel has.
+    #[error("it has no member `{member}`, so it is no kernel")]
+    Incomplete {
+        /// The member.
+        member: &'static str,
+    },
+    /// It holds something that is not the kernel its `.json` says.
+    #[error("its kernel is not valid: {}", list(.errors))]
+    Invalid {
+        /// All that is wrong.
+        errors: Vec<Finding>,
+    },
+    /// It holds a valid kernel, of another key.
+    #[error("it holds the kernel `{found}`, which is another key's: expected a name with `_{expected}`")]
+    AnotherKernel {
+        /// The number in the names of kernels that have its key.
+        expected: u64,
+        /// The name of the kernel.
+        found: String,
+    },
+    /// What it says of itself is another entry's.
+    #[error("what it says of itself is another entry's: its {what} is `{found}`, expected `{expected}`")]
+    AnotherHeader {
+        /// Which part of it.
+        what: &'static str,
+        /// What belongs there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// It says from what it was compiled, and that has another key.
+    #[error("what it was compiled from has the key {found}, expected {expected}")]
+    AnotherJob {
+        /// The entry's key.
+        expected: opbuild_descriptor::Key,
+        /// The key of the job that is in it.
+        found: opbuild_descriptor::Key,
+    },
+}
+
+fn what_is(left: &Option<PathBuf>) -> String {
+    left.as_ref()
+        .map(|path| format!("\nwhat the compiler left is in `{}`", path.display()))
+        .unwrap_or_default()
 }
 
 fn list(findings: &[Finding]) -> String {

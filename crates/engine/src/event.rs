@@ -1,13 +1,21 @@
 //! What a build tells while it runs.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Outcome;
+use opbuild_artifact::Artifact;
+
+use crate::{JobError, Outcome};
 
 /// Who is told what happens.
 pub(crate) type Observer = dyn Fn(Event<'_>) + Send + Sync;
 
-/// Something that happened in a build. Sent from the build's threads, in no particular order between kernels.
+/// Something that happened in a build.
+///
+/// Sent from the build's threads, in no particular order between kernels. Each kernel ends with exactly one of
+/// [`Hit`](Self::Hit), [`Finished`](Self::Finished) and [`Failed`](Self::Failed). All of it can be shown as it is: names,
+/// counts and times are plain data, and [`Display`](fmt::Display) is one line for people.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -18,23 +26,41 @@ pub enum Event<'a> {
         /// How many kernels they come to.
         kernels: usize,
     },
+    /// A kernel was in the store.
+    Hit {
+        /// Its name.
+        kernel: &'a str,
+        /// The kernel.
+        artifact: &'a Arc<Artifact>,
+    },
     /// A kernel is about to be compiled.
     Started {
         /// Its name.
         kernel: &'a str,
     },
-    /// Another process is compiling a kernel that we need.
+    /// Another process is compiling a kernel that we need. Told once a kernel.
     Waiting {
         /// Its name.
         kernel: &'a str,
     },
-    /// A kernel is there, or failed.
+    /// A kernel that was missing is there.
     Finished {
         /// Its name.
         kernel: &'a str,
-        /// How it came out.
+        /// Who made it.
         outcome: Outcome,
-        /// How long it took since it was started.
+        /// How long it took since it was begun, waiting for others included.
+        elapsed: Duration,
+        /// The kernel.
+        artifact: &'a Arc<Artifact>,
+    },
+    /// A kernel could not be built.
+    Failed {
+        /// Its name; that of an operator that asked for it, if the backend refused the job before there was one.
+        kernel: &'a str,
+        /// Why.
+        error: &'a JobError,
+        /// How long it took since it was begun.
         elapsed: Duration,
     },
     /// Something that does not stop the build and should be known. Each is told once.
@@ -42,4 +68,35 @@ pub enum Event<'a> {
         /// What.
         text: &'a str,
     },
+}
+
+impl Event<'_> {
+    /// The event's name, for programs.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Planned { .. } => "planned",
+            Self::Hit { .. } => "hit",
+            Self::Started { .. } => "started",
+            Self::Waiting { .. } => "waiting-for",
+            Self::Finished { .. } => "finished",
+            Self::Failed { .. } => "failed",
+            Self::Warning { .. } => "warning",
+        }
+    }
+}
+
+impl fmt::Display for Event<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Planned { operators, kernels } => write!(f, "{operators} operators, {kernels} kernels"),
+            Self::Hit { kernel, .. } => write!(f, "reused {kernel}"),
+            Self::Started { kernel } => write!(f, "compiling {kernel}"),
+            Self::Waiting { kernel } => write!(f, "another process is compiling {kernel}"),
+            Self::Finished { kernel, outcome, elapsed, .. } => {
+                write!(f, "{outcome} {kernel} in {:.2} s", elapsed.as_secs_f64())
+            }
+            Self::Failed { kernel, error, .. } => write!(f, "failed {kernel}: {error}"),
+            Self::Warning { text } => write!(f, "warning: {text}"),
+        }
+    }
 }

@@ -7,7 +7,7 @@ use opbuild_descriptor::Key;
 use opbuild_store::{Access, Config, Lookup, Miss, Store, TargetStore};
 
 use crate::builder::Builder;
-use crate::nearest::{Nearest, Neighbours};
+use crate::nearest::{Hunt, Nearest};
 use crate::plan::{Keyed, Plan, Planned, State};
 use crate::{BuildError, DigestMemo, JobError, Request};
 
@@ -55,14 +55,17 @@ impl Builder {
         let memo = DigestMemo::default();
         let plan = Plan::new(self, requests, &memo)?;
         let shelves = Shelves::of(self, &plan);
-        Ok(plan.kernels.iter().map(|planned| shelves.explanation(planned)).collect())
+        let mut explanations: Vec<Explanation> =
+            plan.kernels.iter().map(|planned| shelves.explanation(planned)).collect();
+        shelves.add_nearest(&plan, &mut explanations);
+        Ok(explanations)
     }
 }
 
 /// The stored kernels of each target of a plan, or why there are none.
 struct Shelves<'a> {
     builder: &'a Builder,
-    targets: BTreeMap<String, Result<(TargetStore, Neighbours), String>>,
+    targets: BTreeMap<String, Result<TargetStore, String>>,
 }
 
 impl<'a> Shelves<'a> {
@@ -74,8 +77,7 @@ impl<'a> Shelves<'a> {
         };
         let shelf = |target: &String| {
             let shelf = store.as_ref().map_err(Clone::clone)?.target(target);
-            let shelf = shelf.map_err(|error| error.to_string())?;
-            Ok((shelf, Neighbours::default()))
+            shelf.map_err(|error| error.to_string())
         };
         let targets = plan.targets().into_iter().map(|target| (target.clone(), shelf(&target))).collect();
         Self { builder, targets }
@@ -86,13 +88,13 @@ impl<'a> Shelves<'a> {
         let asked_by = planned.asked_by.iter().map(|name| (*name).to_owned()).collect();
         let key = planned.keyed().map(|keyed| Key::from(*keyed.key.digest()));
         let fate = match &planned.state {
-            State::Keyed(keyed) => self.fate(planned, keyed, &op_type),
+            State::Keyed(keyed) => self.fate(keyed),
             State::Refused(error) => Fate::Refused(Arc::clone(error)),
         };
         Explanation { name, key, op_type, asked_by, fate }
     }
 
-    fn fate(&self, planned: &Planned<'_>, keyed: &Keyed, op_type: &str) -> Fate {
+    fn fate(&self, keyed: &Keyed) -> Fate {
         let missed = |why: String| Fate::Miss { why, nearest: None };
         if keyed.spec.debug {
             return Fate::Bypassed;
@@ -100,18 +102,38 @@ impl<'a> Shelves<'a> {
         if !self.builder.mode.takes() {
             return missed(format!("cache mode is {}", self.builder.mode));
         }
-        let (shelf, neighbours) = match self.targets.get(&keyed.spec.target) {
-            Some(Ok(found)) => found,
-            Some(Err(why)) => return missed(why.clone()),
-            None => return missed("there is no store".to_owned()),
-        };
-        match shelf.peek(keyed.key.digest()) {
-            Lookup::Hit(_) => Fate::Hit,
-            Lookup::Miss(miss @ Miss::Absent) => Fate::Miss {
-                why: miss.to_string(),
-                nearest: neighbours.nearest(shelf, planned.job, op_type, keyed).map(Box::new),
+        match self.targets.get(&keyed.spec.target) {
+            Some(Ok(shelf)) => match shelf.peek(keyed.key.digest()) {
+                Lookup::Hit(_) => Fate::Hit,
+                Lookup::Miss(miss) => missed(miss.to_string()),
             },
-            Lookup::Miss(miss) => missed(miss.to_string()),
+            Some(Err(why)) => missed(why.clone()),
+            None => missed("there is no store".to_owned()),
+        }
+    }
+
+    /// Finds the nearest of those that are simply not there, in one pass over each shelf.
+    fn add_nearest(&self, plan: &Plan<'_>, explanations: &mut [Explanation]) {
+        for (target, shelf) in &self.targets {
+            let Ok(shelf) = shelf else { continue };
+            let mut hunt = Hunt::new(shelf);
+            for (at, planned) in plan.kernels.iter().enumerate() {
+                if let Some(keyed) = planned.keyed().filter(|keyed| keyed.spec.target == *target)
+                    && matches!(&explanations[at].fate, Fate::Miss { .. })
+                    && matches!(shelf.peek(keyed.key.digest()), Lookup::Miss(Miss::Absent))
+                {
+                    hunt.add(at, planned, keyed);
+                }
+            }
+            if hunt.is_empty() {
+                continue;
+            }
+            hunt.run(|| true);
+            for (at, found) in hunt.found() {
+                if let Fate::Miss { nearest, .. } = &mut explanations[at].fate {
+                    *nearest = Some(Box::new(found));
+                }
+            }
         }
     }
 }

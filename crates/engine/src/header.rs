@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use opbuild_artifact::Member;
-use opbuild_descriptor::{BuildSpec, Descriptor, EffectiveSpec, Envelope, Job, write_info};
+use opbuild_descriptor::{BuildSpec, Descriptor, EffectiveSpec, Envelope, Job, KEY_SCHEMA, write_info};
 use opbuild_digest::{Digest, Fingerprint};
 use opbuild_store::Entry;
 use serde_json::{Value, json};
@@ -26,6 +26,7 @@ pub(crate) fn render(keyed: &Keyed, op_type: &str, compile_time: Option<Duration
     let header = json!({
         "name": name.as_str(),
         "key": key.to_string(),
+        "key_schema": KEY_SCHEMA,
         "op_type": op_type,
         "target": spec.target,
         "options": spec.options,
@@ -56,6 +57,9 @@ fn fingerprint(fingerprint: &Fingerprint) -> Value {
 #[derive(Debug)]
 pub(crate) struct Header {
     pub(crate) name: String,
+    pub(crate) key: Option<String>,
+    /// By which rules the key was made; the first headers do not say, and are of the first.
+    pub(crate) key_schema: u64,
     pub(crate) op_type: String,
     pub(crate) target: String,
     pub(crate) options: BTreeMap<String, String>,
@@ -72,6 +76,8 @@ impl Header {
         let option = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
         Some(Self {
             name: text("name")?,
+            key: text("key"),
+            key_schema: json["key_schema"].as_u64().unwrap_or(1),
             op_type: text("op_type")?,
             target: text("target")?,
             options: json["options"].as_object()?.iter().map(option).collect::<Option<_>>()?,
@@ -131,6 +137,7 @@ mod tests {
         assert_eq!((header.name.as_str(), header.op_type.as_str()), (keyed.name.as_str(), "Square"));
         assert_eq!((&header.target, &header.options), (&keyed.spec.target, &keyed.spec.options));
         assert_eq!(header.backend, "cpu");
+        assert_eq!((header.key, header.key_schema), (Some(key.to_string()), KEY_SCHEMA));
         assert_eq!((header.toolchain, header.op_sources), (toolchain, op_sources));
         assert!(Header::parse(br#"{"name": "x"}"#).is_none());
     }

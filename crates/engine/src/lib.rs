@@ -12,10 +12,13 @@
 //! * Nothing enters the store that the validator refuses, or whose toolchain changed while it compiled.
 //! * A store that cannot be used costs one warning; the build goes on without it. Only the modes that insist on the
 //!   store ([`Mode::ReadOnly`], [`Mode::Require`]) fail.
-//! * A job that fails does not stop the others; the report has one outcome for each kernel.
+//! * A job that fails does not stop the others, unless [`Builder::fail_fast`] says so; the report has one outcome for each
+//!   kernel. Failures are remembered in the process at most, never on disk. What a failed compiler worked on and said is
+//!   kept in the work folder, and the error says where.
+//! * A backend that panics, hangs or is cancelled loses its kernel, and frees those who wait for it.
 //!
 //! No global state and no printing; of the environment only the system's temporary folder is used, unless
-//! [`Builder::work_base`] names another. Everything is `Send + Sync`.
+//! [`Builder::work_base`] names another. Everything is `Send + Sync`: two backends at once are two builders.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -39,38 +42,140 @@
 //! assert_eq!(report.kernels[0].outcome, Outcome::Reused);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # One by one
+//!
+//! A framework that comes upon its operators while it runs asks for each with [`Builder::get_or_build`], from any number of
+//! threads. What was asked for before comes from memory, up to [`Builder::memory`] bytes of kernels; of several threads that
+//! ask for the same kernel one makes it.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use opbuild::{Builder, requests};
+//! # use opbuild_backend_cpu::{CpuBackend, CpuConfig};
+//! # use opbuild_descriptor::BuildSpec;
+//! # use opbuild_ops::Graph;
+//! # use opbuild_store::Config;
+//! # let folder = tempfile::tempdir()?;
+//! # let backend = CpuBackend::new(CpuConfig::new("/usr/local/bin:/usr/bin:/bin"));
+//! # let builder = Builder::new(Arc::new(backend)).store(Config::new(folder.path().join("cache")));
+//! # let mut graph = Graph::new("example");
+//! # let x = graph.input("x", "float32", [8]);
+//! # graph.node("act", "Relu", &[x], [])?;
+//! # let request = requests(&graph, &BuildSpec::new("cpu")).remove(0);
+//! let kernels = std::thread::scope(|scope| {
+//!     let threads = [(); 4].map(|()| scope.spawn(|| builder.get_or_build(&request)));
+//!     threads.map(|thread| thread.join().unwrap())
+//! });
+//! let first = kernels[0].as_ref().unwrap();
+//! assert!(kernels.iter().flatten().all(|kernel| Arc::ptr_eq(kernel, first)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What happens meanwhile
+//!
+//! [`Builder::observer`] is told as it happens, by [`Event`]s with names and numbers in them. They carry the kernels, too: a
+//! build of any number of kernels needs little memory if they are taken from there, or from the view, and
+//! [`Builder::keep_artifacts`] is off.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! use std::sync::atomic::{AtomicUsize, Ordering};
+//!
+//! # use opbuild::{Builder, requests};
+//! # use opbuild_backend_cpu::{CpuBackend, CpuConfig};
+//! # use opbuild_descriptor::BuildSpec;
+//! # use opbuild_ops::Graph;
+//! use opbuild::{Event, Outcome};
+//!
+//! # let mut graph = Graph::new("example");
+//! # let x = graph.input("x", "float32", [8]);
+//! # graph.node("act", "Relu", &[x], [])?;
+//! # let requests = requests(&graph, &BuildSpec::new("cpu"));
+//! # let backend = Arc::new(CpuBackend::new(CpuConfig::new("/usr/local/bin:/usr/bin:/bin")));
+//! let bytes = Arc::new(AtomicUsize::new(0));
+//! let sum = Arc::clone(&bytes);
+//! let builder = Builder::new(backend).keep_artifacts(false).observer(move |event| {
+//!     if let Event::Hit { artifact, .. } | Event::Finished { artifact, .. } = event {
+//!         sum.fetch_add(artifact.object.len(), Ordering::Relaxed);
+//!     }
+//! });
+//! let report = builder.build(&requests)?;
+//! assert_eq!(report.count(Outcome::Compiled), 1);
+//! assert!(report.kernels[0].artifact.is_none() && bytes.load(Ordering::Relaxed) > 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Many processes
+//!
+//! The ranks of a machine start together and want the same kernels. Nobody directs them: each goes through what it misses,
+//! the longest first, and makes what nobody else is making.
+//!
+//! ```text
+//! rank 0   missing: A B C D     lock A ─> look again ─> token ─> compile A ─> publish ─> unlock
+//! rank 1   missing: A B C D     lock B ─> look again ─> token ─> compile B ─> publish ─> unlock
+//! rank 2   missing: A B C D     lock A: held, put back; lock B: held, put back; lock C ─> look again ─> token: wait ...
+//!                               ... and when nothing else is left, ask for A and B again, every 1 to 20 ms:
+//!                               lock A ─> look again: it is there ─> shared
+//! ```
+//!
+//! * The lock of a kernel is a `flock` beside the store's entries. Who dies releases it, and one of those who wait goes on.
+//!   Who fails leaves the reason to those who wait, if it would meet them as well. Who is stopped, and so gives no sign of
+//!   life for longer than a compile may take, is waited for no longer.
+//! * A token is a `flock` on one of as many files as compilers may run on this machine ([`Builder::machine_jobs`]), in this
+//!   user's work folder. It is asked for with the kernel's lock held, and never the other way round, so there is no ring of
+//!   processes that wait for each other. [`Builder::niceness`] leaves more of the processor to others.
+//! * What compiles took is remembered beside the tokens, by backend, target and operator types, for the order of the next
+//!   build.
+//!
+//! # Examples
+//!
+//! `cargo run -p opbuild --example framework` composes the crates as a framework would, for a target that is one word;
+//! `--example custom_backend` is a backend of its own in under a hundred lines, and two backends at once on one store.
 
+mod build;
 mod builder;
+mod compile;
+mod costs;
 mod debug;
 mod disk;
 mod error;
 mod event;
 mod explain;
+mod group;
 mod handover;
 mod header;
 mod make;
 mod memo;
+mod memory;
 mod nearest;
 mod network;
+mod one;
 mod parallel;
 mod plan;
+mod queue;
 mod report;
 mod session;
+mod stored;
+mod tokens;
 mod view;
 mod warnings;
 mod work;
+mod workshop;
 
 pub use builder::{Builder, Request, ViewConfig};
 pub use debug::{DebugConfig, DebugConfigError};
-pub use error::{BuildError, JobError};
+pub use error::{BuildError, JobError, StoredError};
 pub use event::Event;
 pub use explain::{Explanation, Fate};
 pub use memo::DigestMemo;
+pub use memory::Built;
 pub use nearest::Nearest;
 pub use network::{NetworkBuild, requests};
 pub use opbuild_store::Mode;
 pub use report::{BuildReport, KernelReport, Outcome, Placed};
 pub use session::{RunError, Session, Step};
+pub use stored::judge_stored;
 
 /// The README's example, compiled and run.
 #[cfg(doctest)]

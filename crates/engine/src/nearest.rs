@@ -1,7 +1,9 @@
 //! The stored kernel that is nearest to one that is missing: what is different between them is why it is missing.
 
-use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use opbuild_descriptor::{Diff, EffectiveSpec, Job, read_info};
 use opbuild_digest::PartChange;
@@ -9,10 +11,10 @@ use opbuild_store::{Entry, Lookup, TargetStore};
 
 use crate::header::Header;
 use crate::make::{HEADER, INFO};
-use crate::plan::Keyed;
+use crate::plan::{Keyed, Planned};
 
-/// More entries than these are not looked into.
-const MAX_ENTRIES: usize = 4096;
+/// A difference is not told at greater length.
+const TOLD_BYTES: usize = 160;
 
 /// A stored kernel, and what is different in one that is missing.
 #[derive(Debug)]
@@ -38,60 +40,133 @@ impl Nearest {
     }
 }
 
-/// A target's entries, read when the first kernel is missing.
-#[derive(Default)]
-pub(crate) struct Neighbours(OnceCell<BTreeMap<String, Vec<Neighbour>>>);
-
-struct Neighbour {
-    header: Header,
-    job: Job,
-}
-
-impl Neighbours {
-    /// Of the kernels of the same operators by the same backend, the one with the fewest differences.
-    pub(crate) fn nearest(
-        &self,
-        shelf: &TargetStore,
-        job: &Job,
-        op_type: &str,
-        keyed: &Keyed,
-    ) -> Option<Nearest> {
-        let by_op_type = self.0.get_or_init(|| read(shelf));
-        let near = by_op_type.get(op_type)?.iter();
-        let near = near.filter(|neighbour| neighbour.header.backend == keyed.parts.backend);
-        near.map(|neighbour| neighbour.beside(job, keyed)).min_by_key(Nearest::distance)
-    }
-}
-
-/// Entries by the types of their operators; what cannot be read is left out.
-fn read(shelf: &TargetStore) -> BTreeMap<String, Vec<Neighbour>> {
-    let mut by_op_type: BTreeMap<String, Vec<Neighbour>> = BTreeMap::new();
-    for key in shelf.keys(MAX_ENTRIES) {
-        if let Lookup::Hit(entry) = shelf.peek(&key)
-            && let Some(neighbour) = Neighbour::of(&entry)
-        {
-            by_op_type.entry(neighbour.header.op_type.clone()).or_default().push(neighbour);
+impl fmt::Display for Nearest {
+    /// The first difference, and how many more there are.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, job, spec, toolchain, op_sources } = self;
+        let fields = job.changes.iter().chain(&spec.changes).map(ToString::to_string);
+        let toolchain = toolchain.iter().map(|change| format!("toolchain part {change}"));
+        let sources = op_sources.iter().map(|change| format!("source {change}"));
+        let Some(first) = fields.chain(toolchain).chain(sources).next() else {
+            return write!(f, "nearest is `{name}`");
+        };
+        let end = first.floor_char_boundary(TOLD_BYTES);
+        let cut = if end < first.len() { "..." } else { "" };
+        write!(f, "nearest is `{name}`, which differs in {}{cut}", &first[..end])?;
+        match self.distance() - 1 {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
         }
     }
-    by_op_type
 }
 
-impl Neighbour {
-    fn of(entry: &Entry) -> Option<Self> {
+/// Kernels that are missing on one shelf, and for each the nearest of those that were looked at.
+pub(crate) struct Hunt<'a> {
+    shelf: &'a TargetStore,
+    wanted: Vec<Wanted<'a>>,
+    by_op_type: HashMap<String, Vec<usize>>,
+}
+
+struct Wanted<'a> {
+    /// What the caller calls it.
+    id: usize,
+    job: &'a Job,
+    keyed: &'a Keyed,
+    nearest: Option<Nearest>,
+}
+
+impl<'a> Hunt<'a> {
+    pub(crate) fn new(shelf: &'a TargetStore) -> Self {
+        Self { shelf, wanted: Vec::new(), by_op_type: HashMap::new() }
+    }
+
+    /// Looks for the nearest of `planned`, too.
+    pub(crate) fn add(&mut self, id: usize, planned: &'a Planned<'_>, keyed: &'a Keyed) {
+        self.by_op_type.entry(planned.op_type()).or_default().push(self.wanted.len());
+        self.wanted.push(Wanted { id, job: planned.job, keyed, nearest: None });
+    }
+
+    /// Whether it looks for nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.wanted.is_empty()
+    }
+
+    /// Looks at every kernel on the shelf, until `go_on` says no. What cannot be read is left out.
+    pub(crate) fn run(&mut self, go_on: impl Fn() -> bool) {
+        let shelf = self.shelf;
+        for first in 0..=u8::MAX {
+            // Each folder is listed when it comes to it: there may be very many.
+            for key in if go_on() { shelf.keys_from(first) } else { return } {
+                if !go_on() {
+                    return;
+                }
+                if let Lookup::Hit(entry) = shelf.peek(&key) {
+                    self.look_at(&entry);
+                }
+            }
+        }
+    }
+
+    /// Compares a stored kernel with the missing ones of the same operators.
+    fn look_at(&mut self, entry: &Entry) -> Option<()> {
         let header = Header::parse(entry.lazy_member(HEADER).ok()??)?;
-        let stored = read_info(entry.lazy_member(INFO).ok()??).ok()?;
-        Some(Self { header, job: stored.job })
+        let alike = self.by_op_type.get(&header.op_type)?;
+        let stored = read_info(entry.lazy_member(INFO).ok()??).ok()?.job;
+        for at in alike {
+            let wanted = &mut self.wanted[*at];
+            if header.backend != wanted.keyed.parts.backend {
+                continue;
+            }
+            let found = beside(&header, &stored, wanted);
+            if wanted.nearest.as_ref().is_none_or(|nearest| found.distance() < nearest.distance()) {
+                wanted.nearest = Some(found);
+            }
+        }
+        Some(())
     }
 
-    fn beside(&self, job: &Job, keyed: &Keyed) -> Nearest {
-        let Header { name, target, options, toolchain, op_sources, .. } = &self.header;
-        let spec = EffectiveSpec { target: target.clone(), options: options.clone(), debug: false };
-        Nearest {
-            name: name.clone(),
-            job: Diff::of_jobs(&self.job, job),
-            spec: Diff::of_specs(&spec, &keyed.spec),
-            toolchain: toolchain.diff(&keyed.parts.toolchain),
-            op_sources: op_sources.diff(&keyed.parts.op_sources),
-        }
+    /// What was found.
+    pub(crate) fn found(self) -> impl Iterator<Item = (usize, Nearest)> + use<'a> {
+        self.wanted.into_iter().filter_map(|wanted| Some((wanted.id, wanted.nearest?)))
     }
+}
+
+/// What is different in a kernel that is missing from one that is stored.
+fn beside(header: &Header, stored: &Job, wanted: &Wanted<'_>) -> Nearest {
+    let Header { name, target, options, toolchain, op_sources, .. } = header;
+    let spec = EffectiveSpec { target: target.clone(), options: options.clone(), debug: false };
+    let keyed = wanted.keyed;
+    Nearest {
+        name: name.clone(),
+        job: Diff::of_jobs(stored, wanted.job),
+        spec: Diff::of_specs(&spec, &keyed.spec),
+        toolchain: toolchain.diff(&keyed.parts.toolchain),
+        op_sources: op_sources.diff(&keyed.parts.op_sources),
+    }
+}
+
+/// Hunts while `work` is done, no longer than that takes, and no longer than `limit`.
+pub(crate) fn hunt_beside<T>(
+    mut hunts: Vec<Hunt<'_>>,
+    limit: Duration,
+    work: impl FnOnce() -> T,
+) -> (T, HashMap<usize, Nearest>) {
+    if hunts.is_empty() {
+        return (work(), HashMap::new());
+    }
+    let (began, done) = (Instant::now(), AtomicBool::new(false));
+    let go_on = || !done.load(Ordering::Relaxed) && began.elapsed() < limit;
+    let hunts = &mut hunts;
+    let (result, found) = std::thread::scope(|scope| {
+        let hunt = move || {
+            hunts.iter_mut().for_each(|hunt| hunt.run(go_on));
+            std::mem::take(hunts)
+        };
+        // Without a thread for it, nothing is said of the nearest.
+        let hunter = std::thread::Builder::new().spawn_scoped(scope, hunt);
+        let result = work();
+        done.store(true, Ordering::Relaxed);
+        (result, hunter.ok().and_then(|hunter| hunter.join().ok()).unwrap_or_default())
+    });
+    (result, found.into_iter().flat_map(Hunt::found).collect())
 }

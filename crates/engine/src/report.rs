@@ -12,6 +12,8 @@ use opbuild_digest::Digest;
 use opbuild_kernel_meta::ViewError;
 
 use crate::JobError;
+use crate::make::Made;
+use crate::plan::Planned;
 
 /// What came of one kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -121,8 +123,43 @@ pub struct KernelReport {
     pub error: Option<Arc<JobError>>,
     /// How long its compile took, if this build compiled it.
     pub compile_time: Option<Duration>,
-    /// The kernel, unless it failed.
+    /// The bytes of its `.o` and its `.json` together, unless it failed.
+    pub bytes: Option<usize>,
+    /// The kernel, unless it failed, or [`Builder::keep_artifacts`](crate::Builder::keep_artifacts) says not to keep it.
     pub artifact: Option<Arc<Artifact>>,
     /// The SHA-256 of its `.o` and of its `.json`, as they were checked.
     pub(crate) digests: Option<(Digest, Digest)>,
+}
+
+impl KernelReport {
+    pub(crate) fn new(planned: &Planned<'_>, made: Result<Made, Arc<JobError>>) -> Self {
+        let mut report = Self {
+            name: planned.name().to_owned(),
+            key: planned.keyed().map(|keyed| Key::from(*keyed.key.digest())),
+            op_type: planned.op_type(),
+            asked_by: planned.asked_by.iter().map(|name| (*name).to_owned()).collect(),
+            outcome: Outcome::Failed,
+            reason: None,
+            error: None,
+            compile_time: None,
+            bytes: None,
+            artifact: None,
+            digests: None,
+        };
+        match made {
+            Ok(Made { artifact, digests, outcome, reason, compile_time }) => {
+                report.digests = Some(digests);
+                report.outcome = outcome;
+                report.reason = reason;
+                report.compile_time = compile_time;
+                report.bytes = Some(artifact.object.len() + artifact.json.len());
+                report.artifact = Some(artifact);
+            }
+            Err(error) => {
+                report.reason = Some(error.to_string());
+                report.error = Some(error);
+            }
+        }
+        report
+    }
 }

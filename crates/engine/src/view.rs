@@ -1,105 +1,203 @@
 //! The `kernel_meta` view: kernels where a framework looks for them.
+//!
+//! Kernels are put there in batches while others are still built, so that a network of any size needs no more memory
+//! than a batch.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use opbuild_artifact::is_safe_file_name;
+use opbuild_artifact::{Artifact, is_safe_file_name};
 use opbuild_descriptor::{Descriptor, VendorName, write_info};
+use opbuild_digest::Digest;
 use opbuild_kernel_meta::{Content, KernelFiles, View, ViewError, Withdrawn};
 
 use crate::builder::{Request, ViewConfig};
-use crate::report::{BuildReport, KernelReport, Placed};
+use crate::plan::Plan;
+use crate::report::{KernelReport, Placed};
 
-/// Puts every kernel of `report` into the view.
-pub(crate) fn materialise(
-    config: &ViewConfig,
-    requests: &[Request],
-    report: &BuildReport,
-) -> Result<Placed, ViewError> {
-    let view = View::open(&config.base, &config.rank)?;
-    let names = names(requests, report);
-    let mut placed = Placed { folder: view.dir().to_owned(), ..Placed::default() };
-    let mut withdrawn = Vec::new();
-    let mut files = Vec::new();
-    for (stem, name) in &names {
-        match name.kernel {
-            Claim::Built(kernel) => {
-                files.extend(name.files(stem, &report.kernels[kernel]));
-                placed.names.push((stem.clone(), kernel));
-            }
-            // The same kernel may be there from an earlier build; another one must not be taken for it.
-            Claim::Failed(kernel) => {
-                withdrawn.push(Withdrawn { stem, unless: Some(&report.kernels[kernel].name) });
-            }
-            Claim::Contested => {
-                placed.contested.push(stem.clone());
-                withdrawn.push(Withdrawn { stem, unless: None });
-            }
-        }
-    }
-    let looked_for = requests.iter().map(|request| frameworks_name(&request.descriptor));
-    placed.unusable = looked_for.filter(|name| !name.is_empty() && !is_usable(name)).collect();
-    view.replace(&files, &withdrawn)?;
-    Ok(placed)
+/// So many bytes of kernels wait to be put there together.
+const BATCH: usize = 16 << 20;
+
+/// Puts the kernels of a build into the view.
+pub(crate) struct Placer<'a> {
+    config: &'a ViewConfig,
+    /// Under which names frameworks look for kernels.
+    names: BTreeMap<String, Name<'a>>,
+    /// The names of each kernel.
+    names_of: Vec<Vec<String>>,
+    /// Names that cannot be those of files.
+    unusable: Vec<String>,
+    state: Mutex<Progress>,
 }
 
 /// A name under which frameworks look for a kernel.
 struct Name<'a> {
-    kernel: Claim,
+    /// Which, by its place in the plan; none, if different ones have this name.
+    kernel: Option<usize>,
     /// The operators that look for it.
     slots: Vec<&'a str>,
-    /// The `.info` of the first of them.
-    info: String,
+    /// What the first of them says.
+    descriptor: &'a Descriptor,
 }
 
-/// Which kernel a name is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Claim {
-    /// This one, by its place in the report.
-    Built(usize),
-    /// This one, which could not be built.
-    Failed(usize),
-    /// Two different ones.
-    Contested,
+#[derive(Default)]
+struct Progress {
+    batch: Batch,
+    /// Names that are there now.
+    placed: Vec<(String, usize)>,
+    /// What went wrong first.
+    error: Option<ViewError>,
 }
 
-impl Name<'_> {
-    fn files<'b>(&'b self, stem: &'b str, kernel: &'b KernelReport) -> Vec<KernelFiles<'b>> {
-        let Some((artifact, (object, json))) = kernel.artifact.as_ref().zip(kernel.digests) else {
-            return Vec::new();
+/// Kernels that wait.
+#[derive(Default)]
+struct Batch {
+    built: Vec<Waiting>,
+    /// Kernels that failed, and what we call them.
+    failed: Vec<(usize, String)>,
+    bytes: usize,
+}
+
+struct Waiting {
+    kernel: usize,
+    artifact: Arc<Artifact>,
+    /// Of the object and of the `.json`.
+    digests: (Digest, Digest),
+}
+
+impl<'a> Placer<'a> {
+    pub(crate) fn new(config: &'a ViewConfig, requests: &'a [Request], plan: &Plan<'a>) -> Self {
+        let mut placer = Self {
+            config,
+            names: BTreeMap::new(),
+            names_of: plan.kernels.iter().map(|_| Vec::new()).collect(),
+            unusable: Vec::new(),
+            state: Mutex::default(),
         };
-        let object = Content::known(object, &artifact.object);
-        let json = Content::known(json, &artifact.json);
-        let info = Content::of(self.info.as_bytes());
-        self.slots.iter().map(|slot| KernelFiles { slot, stem, object, json, info }).collect()
-    }
-}
-
-/// Who looks for what under which name.
-fn names<'a>(requests: &'a [Request], report: &BuildReport) -> BTreeMap<String, Name<'a>> {
-    let mut names: BTreeMap<String, Name<'a>> = BTreeMap::new();
-    for (request, kernel) in requests.iter().zip(&report.kernel_of) {
-        let built = report.kernels[*kernel].artifact.is_some();
-        let claim = if built { Claim::Built(*kernel) } else { Claim::Failed(*kernel) };
-        let stem = stem(&request.descriptor, &report.kernels[*kernel].name);
-        let Some(stem) = stem else { continue };
-        let name = names.entry(stem).or_insert_with_key(|stem| Name {
-            kernel: claim,
-            slots: Vec::new(),
-            info: info(&request.descriptor, stem),
-        });
-        if name.kernel != claim {
-            name.kernel = Claim::Contested;
+        for (request, kernel) in requests.iter().zip(&plan.kernel_of) {
+            placer.add(request, *kernel, plan.kernels[*kernel].name());
         }
-        name.slots.push(request.name());
+        for (stem, name) in &placer.names {
+            if let Some(kernel) = name.kernel {
+                placer.names_of[kernel].push(stem.clone());
+            }
+        }
+        placer
     }
-    names
-}
 
-/// What the kernel's files are called: as its framework looks for them, else as we do. A job that was refused before it
-/// had a key may have no name.
-fn stem(descriptor: &Descriptor, own: &str) -> Option<String> {
-    let names = [frameworks_name(descriptor), own.to_owned()];
-    names.into_iter().find(|name| is_usable(name))
+    /// Notes that `request` looks for a kernel that we call `own`.
+    fn add(&mut self, request: &'a Request, kernel: usize, own: &str) {
+        let looked_for = frameworks_name(&request.descriptor);
+        // As its framework looks for it, else as we call it. A job that was refused before it had a key may have no name.
+        if let Some(stem) = [looked_for.as_str(), own].into_iter().find(|name| is_usable(name)) {
+            let name = self.names.entry(stem.to_owned()).or_insert_with(|| Name {
+                kernel: Some(kernel),
+                slots: Vec::new(),
+                descriptor: &request.descriptor,
+            });
+            name.slots.push(request.name());
+            // A framework would run one for the other.
+            name.kernel = name.kernel.filter(|known| *known == kernel);
+        }
+        if !looked_for.is_empty() && !is_usable(&looked_for) {
+            self.unusable.push(looked_for);
+        }
+    }
+
+    /// Puts a kernel there, or takes away what stands in the place of one that failed; soon.
+    pub(crate) fn place(&self, kernel: usize, report: &KernelReport) {
+        if self.names_of[kernel].is_empty() {
+            return;
+        }
+        let mut progress = self.progress();
+        if progress.error.is_some() {
+            return;
+        }
+        let batch = &mut progress.batch;
+        match report.artifact.as_ref().zip(report.digests) {
+            Some((artifact, digests)) => {
+                batch.bytes += artifact.json.len() + artifact.object.len();
+                batch.built.push(Waiting { kernel, artifact: Arc::clone(artifact), digests });
+            }
+            None => batch.failed.push((kernel, report.name.clone())),
+        }
+        if batch.bytes < BATCH {
+            return;
+        }
+        let batch = std::mem::take(&mut progress.batch);
+        drop(progress);
+        self.write(&batch, &[]);
+    }
+
+    /// Puts the rest there, and tells what is there now.
+    pub(crate) fn finish(self) -> Result<Placed, ViewError> {
+        let batch = std::mem::take(&mut self.progress().batch);
+        let contested: Vec<&String> =
+            self.names.iter().filter(|(_, name)| name.kernel.is_none()).map(|(stem, _)| stem).collect();
+        self.write(&batch, &contested);
+        let contested = contested.into_iter().cloned().collect();
+        let Progress { placed: mut names, error, .. } =
+            self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = error {
+            return Err(error);
+        }
+        names.sort_unstable();
+        let folder = View::open(&self.config.base, &self.config.rank)?.dir().to_owned();
+        Ok(Placed { folder, names, contested, unusable: self.unusable })
+    }
+
+    /// Writes a batch. Nothing is tried after a failure: the folder is what is wrong, as a rule.
+    fn write(&self, batch: &Batch, contested: &[&String]) {
+        if self.progress().error.is_some() {
+            return;
+        }
+        let mut placed = Vec::new();
+        let written = self.try_write(batch, contested, &mut placed);
+        let mut progress = self.progress();
+        match written {
+            Ok(()) => progress.placed.extend(placed),
+            Err(error) => progress.error = Some(error),
+        }
+    }
+
+    fn try_write(
+        &self,
+        batch: &Batch,
+        contested: &[&String],
+        placed: &mut Vec<(String, usize)>,
+    ) -> Result<(), ViewError> {
+        let mut infos = Vec::new();
+        for Waiting { kernel, .. } in &batch.built {
+            for stem in &self.names_of[*kernel] {
+                infos.push(info(self.names[stem].descriptor, stem));
+                placed.push((stem.clone(), *kernel));
+            }
+        }
+        let mut files = Vec::new();
+        let mut infos = infos.iter();
+        for Waiting { kernel, artifact, digests: (object, json) } in &batch.built {
+            let object = Content::known(*object, &artifact.object);
+            let json = Content::known(*json, &artifact.json);
+            for (stem, info) in self.names_of[*kernel].iter().zip(&mut infos) {
+                let info = Content::of(info.as_bytes());
+                let slots = self.names[stem].slots.iter();
+                files.extend(slots.map(|slot| KernelFiles { slot, stem, object, json, info }));
+            }
+        }
+        // The same kernel may be there from an earlier build; another one must not be taken for it.
+        let failed = batch.failed.iter().flat_map(|(kernel, name)| {
+            self.names_of[*kernel].iter().map(|stem| Withdrawn { stem, unless: Some(name) })
+        });
+        let contested = contested.iter().map(|stem| Withdrawn { stem, unless: None });
+        let withdrawn: Vec<Withdrawn<'_>> = failed.chain(contested).collect();
+        View::open(&self.config.base, &self.config.rank)?.replace(&files, &withdrawn)?;
+        Ok(())
+    }
+
+    /// The progress, also after a panic elsewhere: each change to it is whole.
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The name under which the framework that wrote a descriptor looks for the kernel; empty if there is none.

@@ -33,6 +33,8 @@ pub(crate) enum Cause {
     Limits,
     /// Locks that cannot be had.
     Locks,
+    /// Kernels that cannot be put where a framework looks.
+    View,
     /// The toolchain changed during the build.
     Moved,
 }
@@ -57,12 +59,12 @@ impl Warnings {
     }
 
     /// Everything that was told.
-    pub(crate) fn take(self) -> Vec<String> {
-        let told = self.told.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let line = |warning: Warning| match warning.more {
-            0 => warning.first,
+    pub(crate) fn texts(&self) -> Vec<String> {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = |warning: &Warning| match warning.more {
+            0 => warning.first.clone(),
             more => format!("{} (and {more} more like it)", warning.first),
         };
-        told.into_iter().map(line).collect()
+        told.iter().map(line).collect()
     }
 }

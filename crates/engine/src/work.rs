@@ -3,6 +3,9 @@
 //! ```text
 //! <base>/opbuild-<uid>/       this user's, and nobody else can write to it
 //!   digests                   what files had which digest, see `memo`
+//!   costs                     what compiles took, see `costs`
+//!   slots/                    who compiles, see `tokens`
+//!   groups/                   who replaces what is in a store, see `group`
 //!   work-<pid>-<n>/           one compile's folder, empty when it begins
 //!   work-<pid>-<n>.lock       locked while its owner lives; else both are removed by whoever comes next
 //!   failed/<kernel>-<pid>/    source and output of compiles that failed, the latest 32
@@ -19,6 +22,8 @@ use crate::disk;
 /// A folder younger than this may be between its making and its locking.
 const SETTLED: Duration = Duration::from_secs(60);
 const KEPT_FAILURES: usize = 32;
+/// Of each, the smallest files up to so many bytes: the source and the log, and not what filled a disk.
+const KEPT_BYTES: u64 = 4 << 20;
 
 /// Where compilers work.
 #[derive(Debug)]
@@ -46,9 +51,30 @@ impl WorkRoot {
         self.dir.join("digests")
     }
 
+    /// Where compile times are remembered.
+    pub(crate) fn costs(&self) -> PathBuf {
+        self.dir.join("costs")
+    }
+
+    /// Where this user's processes agree on how many compilers run.
+    pub(crate) fn slots(&self) -> Option<PathBuf> {
+        self.common("slots")
+    }
+
+    /// Where builds find each other that replace what is in the same store.
+    pub(crate) fn groups(&self) -> Option<PathBuf> {
+        self.common("groups")
+    }
+
+    fn common(&self, name: &str) -> Option<PathBuf> {
+        let dir = self.dir.join(name);
+        disk::private_folder(&dir).ok().map(|()| dir)
+    }
+
     /// A new, empty folder.
     pub(crate) fn folder(&self) -> io::Result<WorkFolder> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
+        let mut made_anew = false;
         loop {
             let name = format!("work-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
             let lock = self.dir.join(format!("{name}.lock"));
@@ -61,6 +87,11 @@ impl WorkRoot {
                 }
                 // A process of the same number, long gone, left it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                // Somebody tidied up; a process may live for long.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !made_anew => {
+                    disk::private_folder(&self.dir)?;
+                    made_anew = true;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -68,17 +99,25 @@ impl WorkRoot {
 
     /// Keeps what a failed compile left, and says where; a folder that goes with this process keeps nothing.
     pub(crate) fn keep_failed(&self, folder: &WorkFolder, kernel: &str) -> Option<PathBuf> {
-        if self.temporary.is_some() {
+        if self.temporary.is_some() || disk::list(&folder.dir).is_empty() {
             return None;
         }
+        disk::shrink(&folder.dir, KEPT_BYTES);
         let failed = self.dir.join("failed");
         disk::private_folder(&failed).ok()?;
+        let own = format!("-{}", std::process::id());
         let mut kept = disk::list(&failed);
         kept.sort_by_key(|(_, changed)| *changed);
-        for (old, _) in kept.iter().take((kept.len() + 1).saturating_sub(KEPT_FAILURES)) {
+        let (ours, others): (Vec<_>, Vec<_>) =
+            kept.into_iter().partition(|(path, _)| path.to_string_lossy().ends_with(&own));
+        // What we said is there stays there.
+        if ours.len() >= KEPT_FAILURES {
+            return None;
+        }
+        for (old, _) in others.iter().take((ours.len() + others.len() + 1).saturating_sub(KEPT_FAILURES)) {
             disk::remove_folder(old);
         }
-        let place = failed.join(format!("{kernel}-{}", std::process::id()));
+        let place = failed.join(format!("{kernel}{own}"));
         disk::remove_folder(&place);
         disk::rename(&folder.dir, &place).ok()?;
         Some(place)

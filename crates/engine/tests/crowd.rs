@@ -131,7 +131,7 @@ fn after_a_failure(
 }
 
 fn out_of_time() -> BackendError {
-    BackendError::Deadline { command: "cc".into(), seconds: 5.0, log_tail: String::new() }
+    BackendError::Deadline { command: "cc".into(), seconds: 5.0, log_tail: String::new(), log: None }
 }
 
 /// Who has as little time takes the failure; who has more tries for itself.
@@ -153,4 +153,32 @@ fn a_killed_or_starved_compiler_is_nobody_elses_verdict() {
     assert_eq!(after_a_failure(killed, 5.0, 5.0), (Outcome::Compiled, 2));
     assert_eq!(after_a_failure(|| failure("cc1: No space left on device"), 5.0, 5.0), (Outcome::Compiled, 2));
     assert_eq!(after_a_failure(|| failure("error: no"), 5.0, 5.0), (Outcome::Failed, 1));
+}
+
+/// Ranks do not begin at the same instant: what the first has made is new enough for those that come a little later.
+#[test]
+fn forcing_builds_that_overlap_compile_once() {
+    let bench = Bench::new();
+    let backend = Arc::new(NullBackend::new(|_, artifact| {
+        std::thread::sleep(Duration::from_millis(150));
+        Ok(artifact)
+    }));
+    let requests: Vec<_> = (1..=4).map(|length| request("Square", &[length])).collect();
+    build(&bench.builder(&backend), &requests);
+    let force = || {
+        let one = std::num::NonZeroUsize::MIN;
+        build(&bench.builder(&backend).mode(Mode::Force).jobs(one).machine_jobs(one), &requests)
+    };
+    let late = std::thread::scope(|scope| {
+        scope.spawn(force);
+        while backend.compiles() < 4 + 3 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        force()
+    });
+    // The one that was left it may have made itself.
+    assert_eq!(late[..2], ["shared", "shared"], "{late:?}");
+    assert_eq!(backend.compiles(), 4 + 4);
+    // Once they are done, force means force.
+    assert_eq!(force(), ["compiled"; 4]);
 }

@@ -84,3 +84,18 @@ fn what_is_not_looked_up_says_why() {
     let debug = explained(&bench.builder(&backend), square().with_spec(debug));
     assert!(matches!(debug.fate, Fate::Bypassed), "{debug:?}");
 }
+
+/// However many kernels there are, and wherever the nearest is among them.
+#[test]
+fn the_nearest_of_thousands_is_found() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let requests: Vec<Request> = (1..=4200).map(|length| request("Square", &[length, 3])).collect();
+    let report = bench.builder(&backend).keep_artifacts(false).build(&requests).unwrap();
+    // The one that is looked at last differs in nothing but an option.
+    let last = (0..requests.len()).max_by_key(|at| report.kernels[*at].key.map(|key| *key.digest())).unwrap();
+    let mut twin = requests[last].clone();
+    twin.spec.options.insert("precision".to_owned(), "high".into());
+    let near = nearest(&bench.builder(&backend), twin).unwrap();
+    assert_eq!((&near.name, near.distance()), (&report.kernels[last].name, 1));
+    assert!(near.job.is_empty() && near.spec.changes.len() == 1);
+}

@@ -2,6 +2,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests change what is on the disk")]
 
 use std::fs::FileTimes;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use opbuild::DigestMemo;
@@ -55,6 +57,33 @@ fn a_settled_file_is_remembered_until_it_changes() {
         .set_times(FileTimes::new().set_modified(modified))
         .unwrap();
     assert_eq!(DigestMemo::open(&memo_file).digest(&file).unwrap(), Digest::of(b"two"));
+}
+
+/// Two versions side by side, and a link that is switched over: the same path, size and dates, and another file.
+#[test]
+fn another_file_of_the_same_size_and_dates_is_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two, link) = (folder.path().join("one"), folder.path().join("two"), folder.path().join("cc1"));
+    let times = |path: &Path| {
+        let found = std::fs::metadata(path).unwrap();
+        (found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec())
+    };
+    // A file system's clock goes by ticks of milliseconds.
+    for attempt in 0.. {
+        assert!(attempt < 10_000, "no two files of one tick");
+        std::fs::write(&one, "one").unwrap();
+        std::fs::write(&two, "two").unwrap();
+        if times(&one) == times(&two) {
+            break;
+        }
+    }
+    std::thread::sleep(Duration::from_millis(2300));
+    symlink(&one, &link).unwrap();
+    let memo = DigestMemo::open(folder.path().join("digests"));
+    assert_eq!(memo.digest(&link).unwrap(), Digest::of(b"one"));
+    std::fs::remove_file(&link).unwrap();
+    symlink(&two, &link).unwrap();
+    assert_eq!(memo.digest(&link).unwrap(), Digest::of(b"two"));
 }
 
 /// A date in the future does not make a file settled.

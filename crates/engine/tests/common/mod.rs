@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use opbuild::{BuildReport, Builder, Mode, Request};
+use opbuild_artifact::{Artifact, KernelMeta};
 use opbuild_backend::{Backend, BackendError};
+use opbuild_digest::Digest;
 use opbuild_store::Config;
 use opbuild_testkit::{NullBackend, descriptor};
 use tempfile::TempDir;
@@ -84,4 +86,13 @@ pub(crate) fn failure(log_tail: &str) -> BackendError {
         log_tail: log_tail.into(),
         log: None,
     }
+}
+
+/// The same kernel with so many bytes behind it that nobody reads.
+pub(crate) fn padded(artifact: Artifact, bytes: usize) -> Artifact {
+    let mut object = artifact.object;
+    object.resize(object.len() + bytes, 0);
+    let mut meta = KernelMeta::parse(&artifact.json).unwrap();
+    meta.sha256 = Some(Digest::of(&object).to_string());
+    Artifact { json: meta.to_json().into_bytes(), object, extra: Vec::new() }
 }

@@ -1,0 +1,27 @@
+//! What a registry has to know of the backend in `tiny.rs`.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+
+use opbuild_backend::{BackendError, Entry};
+
+use crate::tiny::Tiny;
+
+pub(crate) fn entry() -> Entry {
+    let serves = |target: &str| target == "tiny";
+    Entry::new("tiny", "three operators, by cc", "tiny", serves, |_| Ok(Arc::new(Tiny(programs()?))))
+}
+
+/// The compiler, and what it runs.
+fn programs() -> Result<Vec<PathBuf>, BackendError> {
+    let script = "command -v cc && cc -print-prog-name=cc1 && cc -print-prog-name=as && command -v as";
+    let output = Command::new("sh").args(["-c", script]).output();
+    let found = output.ok().filter(|output| output.status.success()).ok_or(BackendError::Toolchain {
+        problem: "there is no cc".to_owned(),
+        way_out: "install a C compiler and binutils".to_owned(),
+    })?;
+    let text = String::from_utf8_lossy(&found.stdout);
+    // clang has no cc1 of its own, and gcc says `as` if that is to be looked for.
+    Ok(text.lines().map(PathBuf::from).filter(|path| path.is_absolute()).collect())
+}

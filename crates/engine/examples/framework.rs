@@ -1,0 +1,95 @@
+//! What a framework does with these crates: it builds what it knows in one go, and the rest as it comes upon it.
+//!
+//! ```sh
+//! cargo run -p opbuild --example framework -- cpu
+//! ```
+//!
+//! `cpu` is the one value that says what is built for. `cpu-native` makes use of all that this processor has, and `tiny` is
+//! the backend of the example `custom_backend`.
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "an example is a program, not a library"
+)]
+
+#[path = "custom_backend/entry.rs"]
+mod entry;
+#[path = "custom_backend/tiny.rs"]
+mod tiny;
+
+use std::error::Error;
+
+use opbuild::{Builder, Request, ViewConfig};
+use opbuild_backend::Registry;
+use opbuild_backend_cpu::{CpuBackend, CpuConfig};
+use opbuild_descriptor::{BuildSpec, read_info};
+use opbuild_ops::Graph;
+use opbuild_store::Config;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let target = std::env::args().nth(1).unwrap_or_else(|| "cpu".to_owned());
+    let spec = BuildSpec::new(target.as_str());
+
+    // Which backends there are is the framework's choice.
+    let mut registry = Registry::new();
+    registry.add(CpuBackend::entry(CpuConfig::new("/usr/local/bin:/usr/bin:/bin")));
+    registry.add(entry::entry());
+
+    let folder = tempfile::tempdir()?;
+    let builder = Builder::new(registry.open(&target)?)
+        .store(Config::new(folder.path().join("store")))
+        .view(ViewConfig { base: folder.path().to_owned(), rank: "0".to_owned() })
+        .observer(|event| println!("  {event}"));
+
+    println!("at once, what is known beforehand:");
+    let requests = descriptors(&spec)?;
+    let report = builder.build(&requests)?;
+    for kernel in &report.kernels {
+        println!("{} is {}, for {}", kernel.name, kernel.outcome, kernel.asked_by.join(", "));
+    }
+    if let Some(placed) = report.view {
+        println!("{} kernels are where the framework looks for them", placed?.names.len());
+    }
+
+    println!("one by one, from three threads:");
+    let network = network(&spec)?;
+    std::thread::scope(|scope| {
+        for name in ["one", "two", "three"] {
+            let (builder, network) = (&builder, &network);
+            scope.spawn(move || {
+                for operator in network {
+                    match builder.get_or_build(operator) {
+                        Ok(kernel) => {
+                            println!("{name}: {} has {} bytes", kernel.name, kernel.artifact.object.len())
+                        }
+                        Err(error) => println!("{name}: no kernel for {}: {error}", operator.name()),
+                    }
+                }
+            });
+        }
+    });
+    Ok(())
+}
+
+/// What other programs left: descriptors, here of MindSpore, and for another chip.
+fn descriptors(spec: &BuildSpec) -> Result<Vec<Request>, Box<dyn Error>> {
+    let mut requests = Vec::new();
+    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/mindspore"))? {
+        let path = file?.path();
+        if path.extension().is_some_and(|extension| extension == "info") {
+            let descriptor = read_info(&std::fs::read(&path)?)?;
+            requests.push(Request::new(descriptor).with_spec(spec.clone()));
+        }
+    }
+    Ok(requests)
+}
+
+/// What the framework makes itself. Two of the three operators are equal, so they are one kernel.
+fn network(spec: &BuildSpec) -> Result<Vec<Request>, Box<dyn Error>> {
+    let mut graph = Graph::new("example");
+    let x = graph.input("x", "float32", [8, 16]);
+    let first = graph.node("first", "Neg", &[x], [])?;
+    let square = graph.node("square", "Square", &[first], [])?;
+    graph.node("second", "Neg", &[square], [])?;
+    Ok(opbuild::requests(&graph, spec))
+}

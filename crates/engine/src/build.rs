@@ -1,0 +1,178 @@
+//! One build: plan, look up, make what is missing, put it where it is looked for.
+
+use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
+
+use crate::costs::Costs;
+use crate::event::Event;
+use crate::make::{Maker, Missing};
+use crate::nearest::{self, Hunt};
+use crate::plan::Plan;
+use crate::queue::{self, Crew, Step};
+use crate::report::{BuildReport, KernelReport};
+use crate::view::Placer;
+use crate::workshop::Workshop;
+use crate::{BuildError, Builder, Outcome, Request, parallel};
+
+impl Builder {
+    /// Builds `requests`. Equal ones are one kernel.
+    ///
+    /// # Errors
+    /// Nothing could be built at all. A kernel that fails is in the report.
+    pub fn build(&self, requests: &[Request]) -> Result<BuildReport, BuildError> {
+        let began = Instant::now();
+        let shop = Workshop::open(self)?;
+        let plan = Plan::new(self, requests, &shop.memo)?;
+        self.tell(Event::Planned { operators: requests.len(), kernels: plan.kernels.len() });
+        let maker = Maker::new(self, &shop, plan.targets())?;
+        let placer = self.view.as_ref().map(|config| Placer::new(config, requests, &plan));
+        let run = Run { builder: self, shop: &shop, plan: &plan, maker, placer };
+        let (kernels, view) = run.run();
+        shop.save();
+        Ok(BuildReport {
+            backend: self.backend.name(),
+            targets: plan.targets(),
+            operators: requests.len(),
+            kernel_of: plan.kernel_of,
+            kernels,
+            warnings: shop.warnings.texts(),
+            view,
+            elapsed: began.elapsed(),
+        })
+    }
+}
+
+/// How long it may take to say why kernels are missing; a store may be large, and this is no reason to wait.
+const HUNT: Duration = Duration::from_millis(200);
+
+/// A build that is planned.
+struct Run<'a> {
+    builder: &'a Builder,
+    shop: &'a Workshop,
+    plan: &'a Plan<'a>,
+    maker: Maker<'a>,
+    placer: Option<Placer<'a>>,
+}
+
+type View = Option<Result<crate::Placed, opbuild_kernel_meta::ViewError>>;
+
+impl Run<'_> {
+    fn run(self) -> (Vec<KernelReport>, View) {
+        let mut reports: Vec<Option<KernelReport>> = Vec::new();
+        let mut missing = Vec::new();
+        for (at, looked_up) in self.look_up().into_iter().enumerate() {
+            reports.push(match looked_up {
+                Ok(report) => Some(report),
+                Err(miss) => {
+                    missing.push((at, miss));
+                    None
+                }
+            });
+        }
+        for (at, report) in self.make(&missing) {
+            reports[at] = Some(report);
+        }
+        let kernels: Vec<KernelReport> = reports.into_iter().flatten().collect();
+        self.maker.finish(&kernels);
+        (kernels, self.placer.map(Placer::finish))
+    }
+
+    /// Looks up every kernel.
+    fn look_up(&self) -> Vec<Result<KernelReport, Missing>> {
+        let kernels = &self.plan.kernels;
+        let readers = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        // A few look-ups are done sooner than a thread is started.
+        let readers = if kernels.len() < 64 { NonZeroUsize::MIN } else { readers };
+        parallel::map(kernels.len(), readers, |at| {
+            let report = self.maker.look_up(&kernels[at])?;
+            Ok(self.done(at, report))
+        })
+    }
+
+    /// Makes the kernels that are missing, and meanwhile looks for what is different from those that are there.
+    fn make(&self, missing: &[(usize, Missing)]) -> Vec<(usize, KernelReport)> {
+        if missing.is_empty() {
+            return Vec::new();
+        }
+        let crew = Crew { threads: self.builder.threads(), niceness: self.builder.niceness };
+        let (made, mut nearest) = nearest::hunt_beside(self.hunts(missing), HUNT, || {
+            queue::drain(self.order(missing), crew, |index, wait| {
+                let (at, miss) = &missing[index];
+                match self.maker.make(&self.plan.kernels[*at], miss, wait) {
+                    Step::Done(report) => Step::Done(self.done(*at, report)),
+                    Step::Busy(wait) => Step::Busy(wait),
+                }
+            })
+        });
+        let with_reason = |(index, mut report): (usize, KernelReport)| {
+            if let Some(nearest) = nearest.remove(&index)
+                && report.outcome == Outcome::Compiled
+                && let Some(reason) = &mut report.reason
+            {
+                reason.push_str(&format!("; {nearest}"));
+            }
+            (missing[index].0, report)
+        };
+        made.into_iter().map(with_reason).collect()
+    }
+
+    /// The missing kernels that are simply not in the store.
+    fn hunts(&self, missing: &[(usize, Missing)]) -> Vec<Hunt<'_>> {
+        let mut hunts: Vec<(&str, Hunt<'_>)> = Vec::new();
+        for (index, (at, _)) in missing.iter().enumerate().filter(|(_, (_, miss))| miss.absent) {
+            let planned = &self.plan.kernels[*at];
+            let Some(keyed) = planned.keyed() else { continue };
+            let Some(shelf) = self.maker.shelf(keyed) else { continue };
+            let target = keyed.spec.target.as_str();
+            match hunts.iter_mut().find(|(known, _)| *known == target) {
+                Some((_, hunt)) => hunt.add(index, planned, keyed),
+                None => {
+                    let mut hunt = Hunt::new(shelf);
+                    hunt.add(index, planned, keyed);
+                    hunts.push((target, hunt));
+                }
+            }
+        }
+        hunts.into_iter().map(|(_, hunt)| hunt).collect()
+    }
+
+    /// In which order the missing kernels are begun: the longest first, so that none is left alone at the end.
+    ///
+    /// Of several processes that begin at once each begins at another one of those that can run at once, which delays
+    /// none of them.
+    fn order(&self, missing: &[(usize, Missing)]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..missing.len()).collect();
+        if order.len() < 2 {
+            return order;
+        }
+        let kind = |(at, _): &(usize, Missing)| {
+            let planned = &self.plan.kernels[*at];
+            let keyed = planned.keyed()?;
+            Costs::kind(self.builder.backend.name(), &keyed.spec.target, &planned.op_type())
+        };
+        let kinds: Vec<_> = missing.iter().map(kind).collect();
+        let costs = self.shop.costs.expected(kinds.iter().map(Option::as_ref));
+        order.sort_by_key(|index| std::cmp::Reverse(costs[*index]));
+        let at_once = self.shop.tokens.count().get().min(order.len());
+        order[..at_once].rotate_left(std::process::id() as usize % at_once);
+        order
+    }
+
+    /// Puts a kernel where it is looked for; it is kept in memory only if that is wanted.
+    fn done(&self, at: usize, mut report: KernelReport) -> KernelReport {
+        if let Some(placer) = &self.placer {
+            placer.place(at, &report);
+        }
+        if let Some(time) = report.compile_time {
+            let keyed = self.plan.kernels[at].keyed();
+            let kind = keyed.and_then(|keyed| {
+                Costs::kind(self.builder.backend.name(), &keyed.spec.target, &report.op_type)
+            });
+            self.shop.costs.note(kind, time);
+        }
+        if !self.builder.keep_artifacts {
+            report.artifact = None;
+        }
+        report
+    }
+}

@@ -1,0 +1,190 @@
+//! Compiling one kernel: in a folder of its own, checked, and kept.
+
+use std::any::Any;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use opbuild_artifact::Artifact;
+use opbuild_backend::{BackendError, CompileRequest};
+use opbuild_descriptor::Job;
+use opbuild_digest::Digest;
+use opbuild_store::{Draft, Mode, Replace, TargetStore};
+use opbuild_validator::{RULES_VERSION, Severity, validate};
+
+use crate::event::Event;
+use crate::make::{HEADER, INFO, JSON, Made, Maker, Missing, OBJECT};
+use crate::plan::{Keyed, Planned};
+use crate::warnings::Cause;
+use crate::{JobError, Outcome, header};
+
+impl Maker<'_> {
+    /// Compiles a kernel and checks it.
+    pub(crate) fn compile(
+        &self,
+        planned: &Planned<'_>,
+        keyed: &Keyed,
+        missing: &Missing,
+        outcome: Outcome,
+    ) -> Result<Made, JobError> {
+        self.builder.tell(Event::Started { kernel: planned.name() });
+        let began = Instant::now();
+        let no_folder = |source: &io::Error| JobError::WorkFolder {
+            path: self.builder.work_base.clone(),
+            source: io::Error::new(source.kind(), source.to_string()),
+        };
+        let work = self.shop.work.as_ref().map_err(no_folder)?;
+        let folder = work.folder().map_err(|source| no_folder(&source))?;
+        let request = CompileRequest {
+            job: planned.job,
+            spec: &keyed.spec,
+            name: &keyed.name,
+            work_dir: folder.dir(),
+            deadline: self.builder.deadline.and_then(|deadline| began.checked_add(deadline)),
+            cancel: &self.builder.cancel,
+        };
+        // A backend that panics loses this kernel, not the build: nothing that it could have left half done is used.
+        let compiled = catch_unwind(AssertUnwindSafe(|| self.builder.backend.compile(&request)));
+        let compiled = compiled.map_err(|panic| JobError::Panicked {
+            kernel: keyed.name.to_string(),
+            message: message(&*panic),
+        })?;
+        let artifact = compiled.map_err(|mut error| {
+            if let BackendError::Compile { log, .. }
+            | BackendError::Deadline { log, .. }
+            | BackendError::Output { log, .. } = &mut error
+                && let Some(written) = log.take()
+            {
+                let name = written.file_name().map(PathBuf::from).unwrap_or_default();
+                *log = work.keep_failed(&folder, keyed.name.as_str()).map(|kept| kept.join(name));
+            }
+            error
+        })?;
+        let object_digest = self.validate(keyed, &artifact).map_err(|mut error| {
+            if let JobError::Invalid { left, .. } | JobError::AnotherKernel { left, .. } = &mut error {
+                *left = work.keep_failed(&folder, keyed.name.as_str());
+            }
+            error
+        })?;
+        let compile_time = Some(began.elapsed());
+        let digests = (object_digest, Digest::of(&artifact.json));
+        let artifact = Arc::new(artifact);
+        Ok(Made { digests, artifact, outcome, reason: Some(missing.reason.clone()), compile_time })
+    }
+
+    /// Whether the artifact is a kernel as its `.json` says, and the one that was asked for. Gives the digest of its
+    /// object, which validation takes anyway.
+    pub(crate) fn validate(&self, keyed: &Keyed, artifact: &Artifact) -> Result<Digest, JobError> {
+        let kernel = || keyed.name.to_string();
+        let expectations = self.builder.backend.expectations(&keyed.spec);
+        let report = validate(&artifact.json, &artifact.object, &expectations);
+        let Some(meta) = report.meta.as_ref().filter(|_| report.is_valid()) else {
+            let errors = report.errors().cloned().collect();
+            return Err(JobError::Invalid { kernel: kernel(), errors, left: None });
+        };
+        if let Some(doubt) = report.findings.iter().find(|finding| finding.severity() == Severity::Warning) {
+            self.shop
+                .warnings
+                .tell(Cause::Doubt, &format!("the kernel `{}` is valid, but odd: {doubt}", kernel()));
+        }
+        let names = meta.entry_names();
+        match names.iter().find(|name| !is_of(name, keyed.name.as_str())) {
+            Some(other) => {
+                Err(JobError::AnotherKernel { kernel: kernel(), found: (*other).to_owned(), left: None })
+            }
+            None => Ok(report.sha256.unwrap_or_else(|| Digest::of(&artifact.object))),
+        }
+    }
+
+    /// Puts a compiled kernel into the store. If that fails the kernel is still good: one warning, no more.
+    pub(crate) fn publish(
+        &self,
+        planned: &Planned<'_>,
+        keyed: &Keyed,
+        shelf: &TargetStore,
+        made: &Made,
+        missing: &Missing,
+    ) {
+        if !self.shop.shelves.keep_in(shelf) {
+            return;
+        }
+        if let Some(moved) = self.moved(planned.job, keyed) {
+            self.shop.warnings.tell(Cause::Moved, &format!("kernels are not kept: {moved} while compiling"));
+            return;
+        }
+        let info = header::canonical_info(planned.job, &keyed.spec);
+        let text = header::render(keyed, &planned.op_type(), made.compile_time, RULES_VERSION);
+        let names: Vec<String> =
+            made.artifact.extra.iter().map(|member| format!("x/{}", member.name)).collect();
+        let mut draft = Draft::new(RULES_VERSION)
+            .cost(made.compile_time.unwrap_or_default())
+            .eager(JSON, &made.artifact.json)
+            .eager(OBJECT, &made.artifact.object);
+        for (name, member) in names.iter().zip(&made.artifact.extra) {
+            draft = draft.eager(name, &member.bytes);
+        }
+        draft = draft.lazy(INFO, info.as_bytes()).lazy(HEADER, text.as_bytes());
+        let replace = if self.builder.mode == Mode::Force || missing.damaged {
+            Replace::Always
+        } else {
+            Replace::Never
+        };
+        if let Err(error) = shelf.put_replacing(keyed.key.digest(), &draft, replace) {
+            match error.stops_every_write() {
+                true => self.shop.shelves.cannot_keep(&error, &self.shop.warnings),
+                false => self.shop.warnings.tell(Cause::Keeping, &format!("a kernel is not kept: {error}")),
+            }
+        }
+    }
+
+    /// What changed since the key was made, if anything did: then nobody knows what the kernel was made from.
+    fn moved(&self, job: &Job, keyed: &Keyed) -> Option<String> {
+        let backend = &self.builder.backend;
+        let now = backend
+            .toolchain(&self.shop.memo)
+            .and_then(|toolchain| Ok((toolchain, backend.op_sources(job, &keyed.spec, &self.shop.memo)?)));
+        match now {
+            Err(error) => Some(format!("the toolchain can no longer be read ({error})")),
+            Ok((toolchain, op_sources)) => {
+                let (old_toolchain, old_sources) = (&keyed.parts.toolchain, &keyed.parts.op_sources);
+                let same = old_toolchain.digest() == toolchain.digest()
+                    && old_sources.digest() == op_sources.digest();
+                if same {
+                    return None;
+                }
+                let mut changes = old_toolchain.diff(&toolchain);
+                changes.extend(old_sources.diff(&op_sources));
+                let first = changes.first().map(ToString::to_string);
+                Some(format!("toolchain part {}", first.unwrap_or_else(|| "order changed".to_owned())))
+            }
+        }
+    }
+}
+
+/// What a panic says.
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}
+
+/// Whether a kernel goes by the name that was asked for: as it is, or with something behind an underscore.
+pub(crate) fn is_of(kernel: &str, name: &str) -> bool {
+    kernel.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_only_begins_alike_is_another() {
+        for own in ["add_1", "add_1__kernel0", "add_1_0_mix_aic"] {
+            assert!(is_of(own, "add_1"), "{own}");
+        }
+        for other in ["add_12__kernel0", "add_10", "add_", "sub_1", ""] {
+            assert!(!is_of(other, "add_1"), "{other}");
+        }
+    }
+}

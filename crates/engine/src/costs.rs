@@ -1,0 +1,140 @@
+//! What compiles took on this machine, so that the longest can begin first.
+//!
+//! The file is a hint: a lost or torn line costs a worse order, and nothing else.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::disk;
+
+const HEAD: &str = "opbuild costs 1";
+const MAX_KINDS: usize = 4096;
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Which kernels cost alike: backend, target and types of the operators.
+pub(crate) type Kind = String;
+
+/// Compile times by kind of kernel.
+#[derive(Debug, Default)]
+pub(crate) struct Costs {
+    file: Option<PathBuf>,
+    /// What was measured since, in microseconds.
+    measured: Mutex<BTreeMap<Kind, u64>>,
+}
+
+impl Costs {
+    /// Costs that are kept in `file`.
+    pub(crate) fn new(file: Option<PathBuf>) -> Self {
+        Self { file, measured: Mutex::default() }
+    }
+
+    /// The kind of a kernel; none, if it cannot be a line's.
+    pub(crate) fn kind(backend: &str, target: &str, op_type: &str) -> Option<Kind> {
+        let kind = format!("{backend} {target} {op_type}");
+        (kind.len() <= 256 && !kind.contains(char::is_control)).then_some(kind)
+    }
+
+    /// What each of `kinds` is expected to take. Of those never seen nothing is known but the others: they are taken
+    /// for average.
+    pub(crate) fn expected<'k>(&self, kinds: impl Iterator<Item = Option<&'k Kind>>) -> Vec<Duration> {
+        let known = self.read();
+        let found: Vec<Option<u64>> = kinds.map(|kind| known.get(kind?).copied()).collect();
+        let seen = found.iter().flatten();
+        let average = seen.clone().sum::<u64>().checked_div(seen.count() as u64).unwrap_or_default();
+        found.into_iter().map(|found| Duration::from_micros(found.unwrap_or(average))).collect()
+    }
+
+    /// Notes what a compile took.
+    pub(crate) fn note(&self, kind: Option<Kind>, took: Duration) {
+        let Some(kind) = kind else { return };
+        let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        measured.entry(kind).and_modify(|known| *known = mean(*known, took)).or_insert(took);
+    }
+
+    /// Writes down what was measured, beside what others wrote.
+    pub(crate) fn save(&self) {
+        let Some(file) = &self.file else { return };
+        let measured = std::mem::take(&mut *self.measured.lock().unwrap_or_else(PoisonError::into_inner));
+        if measured.is_empty() {
+            return;
+        }
+        let mut known = self.read();
+        for (kind, took) in measured {
+            known.entry(kind).and_modify(|before| *before = mean(*before, took)).or_insert(took);
+        }
+        let lines = known.iter().take(MAX_KINDS).map(|(kind, took)| format!("{took} {kind}\n"));
+        let _ = disk::replace(file, format!("{HEAD}\n{}", lines.collect::<String>()).as_bytes());
+    }
+
+    fn read(&self) -> BTreeMap<Kind, u64> {
+        let text = self.file.as_ref().and_then(|file| disk::read_own(file, MAX_BYTES).ok());
+        text.map(|text| parse(&String::from_utf8_lossy(&text))).unwrap_or_default()
+    }
+}
+
+fn parse(text: &str) -> BTreeMap<Kind, u64> {
+    let mut lines = text.lines();
+    if lines.next() != Some(HEAD) {
+        return BTreeMap::new();
+    }
+    let line = |line: &str| {
+        let (took, kind) = line.split_once(' ')?;
+        Some((kind.to_owned(), took.parse().ok()?))
+    };
+    lines.filter_map(line).collect()
+}
+
+/// Half of what is known, half of what is new: machines change.
+fn mean(known: u64, new: u64) -> u64 {
+    known.midpoint(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(op_type: &str) -> Option<Kind> {
+        Costs::kind("cpu", "cpu-x86_64", op_type)
+    }
+
+    #[test]
+    fn what_was_measured_is_expected_and_the_unknown_are_average() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || Costs::new(Some(folder.path().join("costs")));
+        let millis = Duration::from_millis;
+        let expected = |costs: &Costs, op_types: [&str; 3]| {
+            let kinds = op_types.map(kind);
+            costs.expected(kinds.iter().map(Option::as_ref))
+        };
+
+        let costs = open();
+        assert_eq!(expected(&costs, ["a", "b", "c"]), [Duration::ZERO; 3]);
+        costs.note(kind("a"), millis(100));
+        costs.note(kind("b"), millis(20));
+        costs.note(kind("b"), millis(40));
+        costs.save();
+        assert_eq!(expected(&open(), ["a", "b", "c"]), [millis(100), millis(30), millis(65)]);
+
+        // What another wrote meanwhile stays.
+        let other = open();
+        other.note(kind("c"), millis(7));
+        other.save();
+        costs.note(kind("a"), millis(300));
+        costs.save();
+        assert_eq!(expected(&open(), ["a", "b", "c"]), [millis(200), millis(30), millis(7)]);
+    }
+
+    #[test]
+    fn what_is_no_line_is_passed_over() {
+        let known = parse("opbuild costs 1\n12 cpu t Add\nx cpu t Mul\n\n7\n99 cpu t Sub");
+        assert_eq!(
+            known.into_iter().collect::<Vec<_>>(),
+            [("cpu t Add".into(), 12), ("cpu t Sub".into(), 99)]
+        );
+        assert!(parse("something else\n12 cpu t Add\n").is_empty());
+        assert_eq!(kind("two\nlines"), None);
+    }
+}

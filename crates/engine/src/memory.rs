@@ -1,0 +1,308 @@
+//! What a process has built or taken, remembered for those who ask for it again.
+//!
+//! Two maps: what was asked for leads to a key, and the key to a kernel, or to why there is none. The first is what makes
+//! a second request cheap: neither a key is computed nor a file looked at. It is believed for a moment only
+//! ([`FRESH`]): then the key is computed anew, so that a compiler that was replaced is noticed.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
+use opbuild_artifact::Artifact;
+use opbuild_descriptor::{BuildSpec, Job, Key};
+use opbuild_digest::Digest;
+
+use crate::{JobError, Outcome, Request};
+
+/// For how long nobody looks whether the toolchain is still the same.
+const FRESH: Duration = Duration::from_secs(2);
+/// How many bytes of kernels are remembered, unless [`Builder::memory`](crate::Builder::memory) says otherwise.
+const DEFAULT_LIMIT: usize = 256 << 20;
+/// What remembering costs beside the kernel's own bytes, about.
+const OVERHEAD: usize = 2048;
+
+/// A kernel that is there.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Built {
+    /// Its name.
+    pub name: String,
+    /// Its key.
+    pub key: Key,
+    /// The kernel.
+    pub artifact: Arc<Artifact>,
+    /// How it came to be there when it was first asked for.
+    pub outcome: Outcome,
+    /// The SHA-256 of its `.o` and of its `.json`.
+    pub(crate) digests: (Digest, Digest),
+}
+
+/// What asking for a kernel comes to.
+pub(crate) type Answer = Result<Arc<Built>, Arc<JobError>>;
+
+/// Kernels by what was asked for, up to a number of bytes; those that were used last stay.
+pub(crate) struct Memory {
+    limit: usize,
+    hasher: RandomState,
+    began: Instant,
+    /// Counts uses; what was used later has a higher number.
+    uses: AtomicU64,
+    known: RwLock<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// By the hash of what was asked for; different ones may share it.
+    asked: HashMap<u64, Vec<Asked>, RandomState>,
+    kernels: HashMap<Key, Slot, RandomState>,
+    /// The bytes of all kernels that are remembered.
+    bytes: usize,
+}
+
+/// Something that was asked for, and its key.
+struct Asked {
+    job: Job,
+    spec: BuildSpec,
+    key: Key,
+    /// When the key was computed, in milliseconds since the memory began.
+    at: AtomicU64,
+}
+
+enum Slot {
+    There {
+        answer: Answer,
+        bytes: usize,
+        used: AtomicU64,
+    },
+    /// Somebody makes it.
+    Making(Arc<Flight>),
+}
+
+/// A kernel that a thread is making, and where others wait for it.
+#[derive(Default)]
+struct Flight {
+    /// None while it is being made.
+    landed: Mutex<Option<Landed>>,
+    changed: Condvar,
+}
+
+#[derive(Clone)]
+enum Landed {
+    Answer(Answer),
+    /// Whoever made it gave up, or came to something that says nothing of the next attempt.
+    Nothing,
+}
+
+/// What is to be done for a key.
+pub(crate) enum Entered<'a> {
+    Known(Answer),
+    /// Nobody makes it: the caller does.
+    Make(Making<'a>),
+    /// Somebody made it while we waited, to no avail; or nobody waits any more.
+    Again,
+}
+
+/// The duty to make a kernel. If it is dropped, with or without a panic, those who wait make it themselves.
+pub(crate) struct Making<'a> {
+    memory: &'a Memory,
+    key: Key,
+    flight: Arc<Flight>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new(DEFAULT_LIMIT)
+    }
+}
+
+impl Memory {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            hasher: RandomState::default(),
+            began: Instant::now(),
+            uses: AtomicU64::new(0),
+            known: RwLock::default(),
+        }
+    }
+
+    /// The answer to a request that was made before and whose key was computed a moment ago.
+    pub(crate) fn recall(&self, request: &Request) -> Option<Answer> {
+        let hash = self.hash(request);
+        let known = self.read();
+        let asked = known.asked.get(&hash)?.iter().find(|asked| asked.is(request))?;
+        if self.now().saturating_sub(asked.at.load(Ordering::Relaxed)) > FRESH.as_millis() as u64 {
+            return None;
+        }
+        self.answer(&known, &asked.key)
+    }
+
+    /// Remembers that `request` has the key `key`.
+    pub(crate) fn note(&self, request: &Request, key: Key) {
+        let (hash, now) = (self.hash(request), self.now());
+        let mut known = self.write();
+        if !known.kernels.contains_key(&key) {
+            return;
+        }
+        let alike = known.asked.entry(hash).or_default();
+        match alike.iter_mut().find(|asked| asked.is(request)) {
+            Some(asked) => {
+                asked.key = key;
+                asked.at = now.into();
+            }
+            None => {
+                let (job, spec) = (request.descriptor.job.clone(), request.spec.clone());
+                alike.push(Asked { job, spec, key, at: now.into() });
+            }
+        }
+    }
+
+    /// The answer for `key`; or the duty to make it; or, if somebody else makes it, what that comes to.
+    pub(crate) fn enter(&self, key: Key, cancelled: &dyn Fn() -> bool) -> Entered<'_> {
+        if let Some(answer) = self.answer(&self.read(), &key) {
+            return Entered::Known(answer);
+        }
+        let flight = {
+            let mut known = self.write();
+            if let Some(answer) = self.answer(&known, &key) {
+                return Entered::Known(answer);
+            }
+            match known.kernels.get(&key) {
+                Some(Slot::Making(flight)) => Arc::clone(flight),
+                _ => {
+                    let flight = Arc::<Flight>::default();
+                    known.kernels.insert(key, Slot::Making(Arc::clone(&flight)));
+                    return Entered::Make(Making { memory: self, key, flight });
+                }
+            }
+        };
+        match flight.wait(cancelled) {
+            Some(Landed::Answer(answer)) => Entered::Known(answer),
+            Some(Landed::Nothing) | None => Entered::Again,
+        }
+    }
+
+    /// Forgets everything that is not being made.
+    pub(crate) fn clear(&self) {
+        let mut known = self.write();
+        known.asked.clear();
+        known.kernels.retain(|_, slot| matches!(slot, Slot::Making(_)));
+        known.bytes = 0;
+    }
+
+    fn answer(&self, known: &Known, key: &Key) -> Option<Answer> {
+        let Slot::There { answer, used, .. } = known.kernels.get(key)? else { return None };
+        used.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        Some(answer.clone())
+    }
+
+    fn hash(&self, request: &Request) -> u64 {
+        self.hasher.hash_one((&request.descriptor.job, &request.spec))
+    }
+
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    /// What is known, also after a panic elsewhere: each change to it is whole.
+    fn read(&self) -> RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Asked {
+    fn is(&self, request: &Request) -> bool {
+        self.job == request.descriptor.job && self.spec == request.spec
+    }
+}
+
+impl Known {
+    /// Lets those go that were used longest ago, until an eighth of `limit` is free: so that not every new kernel
+    /// costs a search.
+    fn make_room(&mut self, limit: usize) {
+        if self.bytes <= limit {
+            return;
+        }
+        let mut by_use: Vec<(u64, Key, usize)> = Vec::new();
+        for (key, slot) in &self.kernels {
+            if let Slot::There { bytes, used, .. } = slot {
+                by_use.push((used.load(Ordering::Relaxed), *key, *bytes));
+            }
+        }
+        by_use.sort_unstable_by_key(|(used, ..)| *used);
+        for (_, key, bytes) in by_use {
+            if self.bytes <= limit - limit / 8 {
+                break;
+            }
+            self.kernels.remove(&key);
+            self.bytes -= bytes;
+        }
+        let Self { asked, kernels, .. } = self;
+        asked.retain(|_, alike| {
+            alike.retain(|asked| kernels.contains_key(&asked.key));
+            !alike.is_empty()
+        });
+    }
+}
+
+impl Making<'_> {
+    /// It is made, or cannot be made: those who wait have the same answer, and those who ask later.
+    pub(crate) fn land(self, answer: Answer) {
+        let bytes = OVERHEAD + answer.as_ref().map(|built| bytes(&built.artifact)).unwrap_or_default();
+        let used = self.memory.uses.fetch_add(1, Ordering::Relaxed).into();
+        let mut known = self.memory.write();
+        known.bytes += bytes;
+        known.kernels.insert(self.key, Slot::There { answer: answer.clone(), bytes, used });
+        known.make_room(self.memory.limit);
+        drop(known);
+        self.flight.land(Landed::Answer(answer));
+    }
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        let mut known = self.memory.write();
+        if matches!(known.kernels.get(&self.key), Some(Slot::Making(flight)) if Arc::ptr_eq(flight, &self.flight))
+        {
+            known.kernels.remove(&self.key);
+        }
+        drop(known);
+        self.flight.land(Landed::Nothing);
+    }
+}
+
+impl Flight {
+    /// Only the first landing counts.
+    fn land(&self, landed: Landed) {
+        self.landed().get_or_insert(landed);
+        self.changed.notify_all();
+    }
+
+    /// What it comes to; none if the caller no longer waits.
+    fn wait(&self, cancelled: &dyn Fn() -> bool) -> Option<Landed> {
+        let mut landed = self.landed();
+        while landed.is_none() && !cancelled() {
+            let pause = Duration::from_millis(20);
+            let woken = self.changed.wait_timeout(landed, pause);
+            landed = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        landed.clone()
+    }
+
+    fn landed(&self) -> MutexGuard<'_, Option<Landed>> {
+        self.landed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The bytes of a kernel in memory.
+fn bytes(artifact: &Artifact) -> usize {
+    let Artifact { json, object, extra } = artifact;
+    json.len() + object.len() + extra.iter().map(|member| member.bytes.len()).sum::<usize>()
+}

@@ -1,0 +1,177 @@
+//! Kernels that are asked for one at a time, from any number of threads.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use opbuild_backend::BackendError;
+
+use crate::costs::Costs;
+use crate::make::{Made, Maker};
+use crate::memory::{Answer, Built, Entered};
+use crate::plan::{Plan, State};
+use crate::queue::Step;
+use crate::report::KernelReport;
+use crate::view::Placer;
+use crate::warnings::Cause;
+use crate::workshop::Workshop;
+use crate::{Builder, JobError, Outcome, Request};
+
+/// How long to wait before another process is asked again.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A workshop that stays open from the first kernel on.
+#[derive(Default)]
+pub(crate) struct Opened(Mutex<Option<Arc<Workshop>>>);
+
+impl Builder {
+    /// The kernel of `request`: from memory, else from the store, else compiled, as [`build`](Self::build) does it. For
+    /// frameworks that come upon their operators one by one.
+    ///
+    /// May be called from many threads; of those that ask for the same kernel one makes it. What was asked for before is
+    /// answered from memory, failures that would repeat included, until there is no more room for it
+    /// ([`memory`](Self::memory)) or [`forget`](Self::forget) is called. A toolchain that changes is noticed within two
+    /// seconds. The observer hears of kernels that are not in memory. The store's limits and the view hold as for
+    /// [`build`](Self::build). Kernels with debug options are compiled each time.
+    ///
+    /// # Errors
+    /// The kernel cannot be built.
+    pub fn get_or_build(&self, request: &Request) -> Result<Arc<Built>, Arc<JobError>> {
+        if let Some(answer) = self.memory.recall(request) {
+            self.place_known(request, &answer)?;
+            return answer;
+        }
+        let shop = self.workshop()?;
+        let requests = std::slice::from_ref(request);
+        let plan = Plan::new(self, requests, &shop.memo).map_err(JobError::from)?;
+        shop.memo.save();
+        let keyed = match &plan.kernels[0].state {
+            State::Refused(error) => return Err(Arc::clone(error)),
+            State::Keyed(keyed) => keyed,
+        };
+        if keyed.spec.debug {
+            return self.make_one(&shop, requests, &plan).0;
+        }
+        loop {
+            let answer = match self.memory.enter(keyed.key, &|| self.cancel.is_cancelled()) {
+                Entered::Known(answer) => answer,
+                Entered::Make(making) => {
+                    let (answer, remembered) = self.make_one(&shop, requests, &plan);
+                    if remembered {
+                        making.land(answer.clone());
+                    }
+                    answer
+                }
+                Entered::Again if self.cancel.is_cancelled() => {
+                    return Err(Arc::new(BackendError::Cancelled.into()));
+                }
+                Entered::Again => continue,
+            };
+            self.memory.note(request, keyed.key);
+            self.place_known(request, &answer)?;
+            return answer;
+        }
+    }
+
+    /// Forgets what [`get_or_build`](Self::get_or_build) remembers: it opens the store anew and looks into it again, and
+    /// tries again what failed; with [`Mode::Force`](crate::Mode::Force) everything is compiled once more.
+    pub fn forget(&self) {
+        self.memory.clear();
+        *self.opened.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.placed.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Takes the kernel from the store, or makes it. Says whether the answer holds for those who ask later.
+    fn make_one(&self, shop: &Arc<Workshop>, requests: &[Request], plan: &Plan<'_>) -> (Answer, bool) {
+        let maker = match Maker::new(self, shop, plan.targets()) {
+            Ok(maker) => maker,
+            Err(error) => return (Err(Arc::new(error.into())), false),
+        };
+        let planned = &plan.kernels[0];
+        let report = maker.look_up(planned).unwrap_or_else(|missing| {
+            let mut wait = None;
+            loop {
+                match maker.make(planned, &missing, wait.take()) {
+                    Step::Done(report) => break report,
+                    Step::Busy(busy) => wait = Some(busy),
+                }
+                std::thread::sleep(PAUSE);
+            }
+        });
+        maker.settle(&report);
+        let kind = plan.kernels[0]
+            .keyed()
+            .and_then(|keyed| Costs::kind(self.backend.name(), &keyed.spec.target, &report.op_type));
+        if let Some(time) = report.compile_time {
+            shop.costs.note(kind, time);
+            shop.costs.save();
+        }
+        self.place(shop, requests, plan, &report);
+        answer(report)
+    }
+
+    /// Puts a kernel that is remembered where the operator of `request` looks for it, if it is not there by our doing.
+    fn place_known(&self, request: &Request, answer: &Answer) -> Result<(), Arc<JobError>> {
+        let (Some(_), Ok(built)) = (&self.view, answer) else { return Ok(()) };
+        if self.placed().contains(&place_of(request)) {
+            return Ok(());
+        }
+        let shop = self.workshop()?;
+        let requests = std::slice::from_ref(request);
+        let plan = Plan::new(self, requests, &shop.memo).map_err(JobError::from)?;
+        let made = Made {
+            artifact: Arc::clone(&built.artifact),
+            digests: built.digests,
+            outcome: built.outcome,
+            reason: None,
+            compile_time: None,
+        };
+        self.place(&shop, requests, &plan, &KernelReport::new(&plan.kernels[0], Ok(made)));
+        Ok(())
+    }
+
+    fn place(&self, shop: &Workshop, requests: &[Request], plan: &Plan<'_>, report: &KernelReport) {
+        let Some(config) = &self.view else { return };
+        let placer = Placer::new(config, requests, plan);
+        placer.place(0, report);
+        match placer.finish() {
+            Ok(_) => _ = self.placed().insert(place_of(&requests[0])),
+            Err(error) => shop.warnings.tell(Cause::View, &error.to_string()),
+        }
+    }
+
+    /// Who was given a kernel in the view, also after a panic elsewhere: each change to it is whole.
+    fn placed(&self) -> MutexGuard<'_, HashSet<(String, String)>> {
+        self.placed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn workshop(&self) -> Result<Arc<Workshop>, Arc<JobError>> {
+        let mut opened = self.opened.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shop) = &*opened {
+            return Ok(Arc::clone(shop));
+        }
+        let shop = Arc::new(Workshop::open(self).map_err(JobError::from)?);
+        Ok(Arc::clone(opened.insert(shop)))
+    }
+}
+
+/// What decides where a kernel is looked for: the node's name, and the framework's for the kernel.
+fn place_of(request: &Request) -> (String, String) {
+    (request.name().to_owned(), request.descriptor.envelope.fusion_op_name.clone())
+}
+
+fn answer(report: KernelReport) -> (Answer, bool) {
+    let KernelReport { name, key, outcome, error, artifact, digests, .. } = report;
+    match (key.zip(artifact).zip(digests), error) {
+        (Some(((key, artifact), digests)), _) => {
+            let kept = outcome != Outcome::Bypassed;
+            (Ok(Arc::new(Built { name, key, artifact, outcome, digests })), kept)
+        }
+        (None, Some(error)) => {
+            let repeats = error.would_repeat();
+            (Err(error), repeats)
+        }
+        // A report has one of the two.
+        (None, None) => (Err(Arc::new(BackendError::Cancelled.into())), false),
+    }
+}

@@ -1,0 +1,157 @@
+//! How many compilers run at once on this machine, however many processes build.
+//!
+//! ```text
+//! <base>/opbuild-<uid>/slots/0 1 2 ...    one file for each; whoever holds its lock runs a compiler
+//! ```
+//!
+//! A token is asked for while a kernel's lock is held, and no kernel's lock is waited for by whoever holds a token: so
+//! processes that wait for each other never form a ring. Whoever takes a token writes that into the file's time; one that
+//! is held for longer than a compile may take is held by a process that was stopped, and those who wait make another in
+//! its place. Tokens save time, and nothing else rests on them: where they cannot be had, each process keeps to its own
+//! number of compilers.
+
+use std::fs::File;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::disk::{self, Sign, TryLock};
+
+/// Who waits asks at least so often.
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+/// Who waits looks so often whether those who hold tokens live.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// The machine's tokens, as one process counts them: those that allow more have the others' and some of their own.
+#[derive(Debug)]
+pub(crate) struct Tokens {
+    /// None where there is no folder for them: then there is no limit.
+    dir: Option<PathBuf>,
+    count: NonZeroUsize,
+    /// Held by the one thread that asks for all that wait: asking costs a few calls for each slot.
+    asking: Mutex<()>,
+}
+
+/// Leave to run one compiler, until dropped.
+#[derive(Debug)]
+pub(crate) struct Token {
+    /// The locked slot; none where there is no limit.
+    file: Option<File>,
+}
+
+impl Tokens {
+    pub(crate) fn new(dir: Option<PathBuf>, count: NonZeroUsize) -> Self {
+        Self { dir, count, asking: Mutex::new(()) }
+    }
+
+    /// How many compilers may run.
+    pub(crate) fn count(&self) -> NonZeroUsize {
+        self.count
+    }
+
+    /// Takes a token, asking until there is one, as long as `go_on` says so. Nobody holds one for longer than
+    /// `patience`.
+    pub(crate) fn take(&self, patience: Option<Duration>, mut go_on: impl FnMut() -> bool) -> Option<Token> {
+        let mut pause = Duration::from_millis(1);
+        let (mut seen, mut looked) = (Vec::new(), Instant::now());
+        let mut asking = None;
+        loop {
+            asking = asking.or_else(|| self.asking.try_lock().ok());
+            if let Some(token) = asking.as_ref().and_then(|_| self.try_take()) {
+                return Some(token);
+            }
+            if !go_on() {
+                return None;
+            }
+            if let Some(patience) = patience.filter(|_| asking.is_some())
+                && (seen.is_empty() || looked.elapsed() >= LOOK)
+            {
+                self.replace_silent(&mut seen, patience);
+                looked = Instant::now();
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn try_take(&self) -> Option<Token> {
+        let Some(dir) = &self.dir else { return Some(Token { file: None }) };
+        // Processes begin at different ones.
+        let (count, first) = (self.count.get(), std::process::id() as usize);
+        for at in (0..count).map(|step| (first + step) % count) {
+            match disk::try_lock(&dir.join(at.to_string())) {
+                TryLock::Locked(file) => {
+                    disk::sign(&file);
+                    return Some(Token { file: Some(file) });
+                }
+                TryLock::Busy => {}
+                TryLock::Unsupported => return Some(Token { file: None }),
+            }
+        }
+        None
+    }
+
+    /// Removes the slots that nobody took for as long as `patience`, going by when each was first `seen` as it is: the
+    /// next who asks makes them anew.
+    fn replace_silent(&self, seen: &mut Vec<(Option<Sign>, Instant)>, patience: Duration) {
+        let Some(dir) = &self.dir else { return };
+        seen.resize(self.count.get(), (None, Instant::now()));
+        for (at, (known, since)) in seen.iter_mut().enumerate() {
+            let path = dir.join(at.to_string());
+            let now = disk::sign_at(&path);
+            if now != *known {
+                (*known, *since) = (now, Instant::now());
+            } else if since.elapsed() >= patience {
+                // Another who waits may just have replaced it: then that one's goes, and one compiler more runs for once.
+                disk::remove_file(&path);
+            }
+        }
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            // Closing is not enough: a child that was forked meanwhile has the file open for a moment, too.
+            let _ = file.unlock();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_whose_holder_is_silent_is_replaced_and_the_limit_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = Tokens::new(Some(folder.path().to_owned()), NonZeroUsize::MIN);
+        let is_free = || tokens.take(None, || false).is_some();
+        let silent = tokens.take(None, || true).unwrap();
+        assert!(!is_free());
+        let second = tokens.take(Some(Duration::ZERO), || true).unwrap();
+        assert!(!is_free());
+        // Who was silent has nothing to give back any more.
+        drop(silent);
+        assert!(!is_free());
+        drop(second);
+        assert!(is_free());
+    }
+
+    #[test]
+    fn a_token_that_goes_from_hand_to_hand_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = Tokens::new(Some(folder.path().to_owned()), NonZeroUsize::MIN);
+        let slot = folder.path().join("0");
+        let held = tokens.take(None, || true).unwrap();
+        let (mut seen, began) = (Vec::new(), Instant::now());
+        // Longer than anybody's patience, and each time another took it.
+        while began.elapsed() < Duration::from_millis(300) {
+            held.file.iter().for_each(disk::sign);
+            tokens.replace_silent(&mut seen, Duration::from_millis(200));
+            std::thread::sleep(Duration::from_millis(10));
+            assert!(disk::sign_at(&slot).is_some());
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The example's backend is one: it passes the suite that every backend must pass.
+#![expect(clippy::panic, clippy::disallowed_methods, reason = "a test, and an example")]
+
+#[path = "../examples/custom_backend/entry.rs"]
+mod entry;
+#[path = "../examples/custom_backend/tiny.rs"]
+mod tiny;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use opbuild_backend::Registry;
+use opbuild_descriptor::BuildSpec;
+use opbuild_testkit::conformance::{Case, Subject, main as run};
+use opbuild_testkit::job;
+
+fn main() -> ExitCode {
+    let case = |name, op_type, expected: [f32; 3]| Case {
+        name,
+        job: job(op_type, &[&[3]]),
+        inputs: vec![vec![1.0, 4.0, -9.0]],
+        expected: expected.to_vec(),
+    };
+    let mut registry = Registry::new();
+    registry.add(entry::entry());
+    match registry.open("tiny") {
+        Ok(backend) => run(&Subject {
+            backend: Arc::new(move || Arc::clone(&backend)),
+            spec: BuildSpec::new("tiny"),
+            cases: vec![case("square", "Square", [1.0, 16.0, 81.0]), case("neg", "Neg", [-1.0, -4.0, 9.0])],
+        }),
+        Err(error) => panic!("{error}"),
+    }
+}

@@ -1,0 +1,291 @@
+//! In which order missing kernels are made, by how many compilers, and what is told meanwhile.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{Bench, build, failure, outcomes, request};
+use opbuild::{Builder, Event, JobError, Mode, Outcome, Request, ViewConfig};
+use opbuild_testkit::NullBackend;
+
+fn threads(count: usize) -> NonZeroUsize {
+    NonZeroUsize::new(count).unwrap()
+}
+
+/// One operator of each of these types; of the second one two shapes.
+const OP_TYPES: [&str; 4] = ["Square", "Abs", "Neg", "Exp"];
+
+#[test]
+fn the_longest_is_begun_first() {
+    let bench = Bench::new();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&order);
+    let backend = Arc::new(NullBackend::new(move |request, artifact| {
+        let op_type = request.job.ops[0].op_type.clone();
+        let millis = match op_type.as_str() {
+            "Neg" => 300,
+            "Exp" => 160,
+            "Square" => 60,
+            _ => 10,
+        };
+        log.lock().unwrap().push(op_type);
+        std::thread::sleep(Duration::from_millis(millis));
+        Ok(artifact)
+    }));
+    let one_by_one = || bench.builder(&backend).jobs(threads(1)).machine_jobs(threads(1));
+    let all = |length| OP_TYPES.map(|op_type| request(op_type, &[length]));
+    // Nothing is known yet: as asked for.
+    build(&one_by_one(), &all(1));
+    assert_eq!(std::mem::take(&mut *order.lock().unwrap()), OP_TYPES);
+    // Kernels of other shapes are other kernels, and cost alike. What was never seen is taken for average.
+    let mut requests = all(2).to_vec();
+    requests.push(request("Sqrt", &[2]));
+    build(&one_by_one(), &requests);
+    assert_eq!(*order.lock().unwrap(), ["Neg", "Exp", "Sqrt", "Square", "Abs"]);
+}
+
+/// Counts how many compiles run at once.
+#[derive(Default)]
+struct AtOnce {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl AtOnce {
+    fn backend(self: &Arc<Self>, millis: u64) -> Arc<NullBackend> {
+        let counts = Arc::clone(self);
+        Arc::new(NullBackend::new(move |_, artifact| {
+            let now = counts.now.fetch_add(1, Ordering::SeqCst) + 1;
+            counts.most.fetch_max(now, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(millis));
+            counts.now.fetch_sub(1, Ordering::SeqCst);
+            Ok(artifact)
+        }))
+    }
+}
+
+/// Builders that know nothing of each other but the folder: as processes do.
+#[test]
+fn all_builds_together_run_so_many_compilers() {
+    let bench = Bench::new();
+    let counts = Arc::<AtOnce>::default();
+    let backend = counts.backend(10);
+    std::thread::scope(|scope| {
+        for rank in 0..6 {
+            let (bench, backend) = (&bench, &backend);
+            scope.spawn(move || {
+                // Half of the kernels are everybody's.
+                let requests: Vec<Request> = (0..10)
+                    .map(|at| request("Square", &[if at % 2 == 0 { at } else { 100 * rank + at } + 1]))
+                    .collect();
+                let builder = bench.builder(backend).jobs(threads(4)).machine_jobs(threads(3));
+                let found = build(&builder, &requests);
+                assert!(!found.contains(&"failed"), "{found:?}");
+            });
+        }
+    });
+    assert_eq!(backend.compiles(), 5 + 6 * 5);
+    assert_eq!(counts.most.load(Ordering::SeqCst), 3);
+}
+
+/// Who may run one compiler shares it, in whatever order kernels and tokens are asked for.
+#[test]
+fn one_compiler_for_many_builds_of_the_same_network_is_no_deadlock() {
+    let bench = Bench::new();
+    let counts = Arc::<AtOnce>::default();
+    let backend = counts.backend(3);
+    let found: Vec<Vec<&str>> = std::thread::scope(|scope| {
+        let run = |rank: usize| {
+            let (bench, backend) = (&bench, &backend);
+            scope.spawn(move || {
+                let mut requests: Vec<Request> =
+                    (1..=20).map(|length| request("Square", &[length])).collect();
+                requests.rotate_left(rank * 3);
+                build(&bench.builder(backend).jobs(threads(3)).machine_jobs(threads(1)), &requests)
+            })
+        };
+        let threads: Vec<_> = (0..6).map(run).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!((backend.compiles(), counts.most.load(Ordering::SeqCst)), (20, 1));
+    let compiled = found.iter().flatten().filter(|outcome| **outcome == "compiled").count();
+    assert_eq!(compiled, 20);
+    assert!(found.iter().flatten().all(|outcome| matches!(*outcome, "compiled" | "shared" | "reused")));
+}
+
+/// While others compile what we need, we compile what they need.
+#[test]
+fn nobody_waits_while_there_is_work() {
+    let bench = Bench::new();
+    let counts = Arc::<AtOnce>::default();
+    let backend = counts.backend(60);
+    let requests: Vec<Request> = (1..=12).map(|length| request("Square", &[length])).collect();
+    let found: Vec<Vec<&str>> = std::thread::scope(|scope| {
+        let run = || build(&bench.builder(&backend).jobs(threads(1)).machine_jobs(threads(4)), &requests);
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(backend.compiles(), 12);
+    // Of twelve kernels each of the four made about three; one after the other would be one that made all.
+    for own in found {
+        let compiled = own.iter().filter(|outcome| **outcome == "compiled").count();
+        assert!((1..=6).contains(&compiled), "{own:?}");
+    }
+    assert!(counts.most.load(Ordering::SeqCst) >= 3);
+}
+
+#[test]
+fn the_first_failure_ends_the_build_if_that_is_wanted() {
+    let bench = Bench::new();
+    let backend = Arc::new(NullBackend::new(|request, artifact| match request.job.ops[0].op_type.as_str() {
+        "Abs" => Err(failure("it is broken")),
+        _ => Ok(artifact),
+    }));
+    let requests: Vec<Request> = OP_TYPES.map(|op_type| request(op_type, &[3])).into();
+    let builder = || bench.builder(&backend).jobs(threads(1)).machine_jobs(threads(1));
+    let report = builder().fail_fast(true).build(&requests).unwrap();
+    assert_eq!(outcomes(&report), ["compiled", "failed", "failed", "failed"]);
+    assert_eq!(backend.compiles(), 2);
+    for stopped in &report.kernels[2..] {
+        let error = stopped.error.as_deref().unwrap();
+        assert!(matches!(error, JobError::Stopped { first } if *first == report.kernels[1].name), "{error}");
+    }
+    // What was finished is kept; without the wish everything else is built.
+    assert_eq!(build(&builder(), &requests), ["reused", "failed", "compiled", "compiled"]);
+    // What is in the store is taken all the same.
+    assert_eq!(build(&builder().fail_fast(true), &requests), ["reused", "failed", "reused", "reused"]);
+}
+
+#[test]
+fn a_backend_that_panics_loses_one_kernel() {
+    let bench = Bench::new();
+    let backend = Arc::new(NullBackend::new(|request, artifact| {
+        assert_ne!(request.job.ops[0].op_type, "Abs", "on purpose");
+        Ok(artifact)
+    }));
+    let requests: Vec<Request> = OP_TYPES.map(|op_type| request(op_type, &[3])).into();
+    let report = bench.builder(&backend).build(&requests).unwrap();
+    assert_eq!(outcomes(&report), ["compiled", "failed", "compiled", "compiled"]);
+    assert!(report.kernels[1].reason.as_ref().unwrap().contains("on purpose"));
+    // Its work folder is gone, and its lock is free.
+    let again = bench.builder(&Arc::default()).build(&requests).unwrap();
+    assert_eq!(outcomes(&again), ["reused", "compiled", "reused", "reused"]);
+    assert!(common::files(bench.folder.path()).iter().all(|path| !path.to_string_lossy().contains("/work-")));
+}
+
+/// Each kernel ends with one event, and the kernel itself comes with it.
+#[test]
+fn every_kernel_ends_with_one_event() {
+    let bench = Bench::new();
+    let backend = Arc::new(NullBackend::new(|request, artifact| match request.job.ops[0].op_type.as_str() {
+        "Abs" => Err(failure("it is broken")),
+        _ => Ok(artifact),
+    }));
+    let requests: Vec<Request> = OP_TYPES.map(|op_type| request(op_type, &[3])).into();
+    build(&bench.builder(&backend), &requests[..1]);
+
+    let events = Arc::new(Mutex::new(Vec::<(String, String, usize)>::new()));
+    let log = Arc::clone(&events);
+    let observer = move |event: Event<'_>| {
+        let of = |kernel: &str, bytes| (event.name().to_owned(), kernel.to_owned(), bytes);
+        log.lock().unwrap().push(match &event {
+            Event::Planned { operators, kernels } => of("", operators * 10 + kernels),
+            Event::Hit { kernel, artifact } | Event::Finished { kernel, artifact, .. } => {
+                of(kernel, artifact.object.len() + artifact.json.len())
+            }
+            Event::Started { kernel } | Event::Waiting { kernel } | Event::Failed { kernel, .. } => {
+                of(kernel, 0)
+            }
+            other => of(&other.to_string(), 0),
+        });
+    };
+    let report = bench
+        .builder(&backend)
+        .jobs(threads(1))
+        .keep_artifacts(false)
+        .observer(observer)
+        .build(&requests)
+        .unwrap();
+    let events = std::mem::take(&mut *events.lock().unwrap());
+    assert_eq!(events[0], ("planned".to_owned(), String::new(), 44));
+    for kernel in &report.kernels {
+        let own: Vec<(&str, usize)> = events
+            .iter()
+            .filter(|event| event.1 == kernel.name)
+            .map(|event| (event.0.as_str(), event.2))
+            .collect();
+        let expected = match kernel.outcome {
+            Outcome::Reused => vec![("hit", kernel.bytes.unwrap())],
+            Outcome::Failed => vec![("started", 0), ("failed", 0)],
+            _ => vec![("started", 0), ("finished", kernel.bytes.unwrap())],
+        };
+        assert_eq!(own, expected, "{}", kernel.name);
+        // Nobody keeps what nobody wants.
+        assert!(kernel.artifact.is_none());
+    }
+    assert_eq!(events.len(), 1 + 1 + 3 * 2);
+}
+
+/// Kernels are put where they are looked for as they come, not when all are there.
+#[test]
+fn a_large_build_needs_no_more_memory_than_a_few_kernels() {
+    let bench = Bench::new();
+    // Each is larger than it need be: 40 of them are 40 MiB.
+    let backend = Arc::new(NullBackend::new(|_, artifact| Ok(common::padded(artifact, 1 << 20))));
+    let requests: Vec<Request> = (1..=40).map(|length| request("Square", &[length])).collect();
+    let view = ViewConfig { base: bench.folder.path().to_owned(), rank: "0".to_owned() };
+    let alive = Arc::new(Mutex::new(Vec::new()));
+    let most = Arc::new(AtomicUsize::new(0));
+    let (log, peak) = (Arc::clone(&alive), Arc::clone(&most));
+    let observer = move |event: Event<'_>| {
+        if let Event::Finished { artifact, .. } = event {
+            let mut alive = log.lock().unwrap();
+            alive.push(Arc::downgrade(artifact));
+            alive.retain(|artifact: &std::sync::Weak<_>| artifact.strong_count() > 0);
+            peak.fetch_max(alive.len(), Ordering::SeqCst);
+        }
+    };
+    let report =
+        bench.builder(&backend).keep_artifacts(false).view(view).observer(observer).build(&requests).unwrap();
+    assert_eq!(report.count(Outcome::Compiled), 40);
+    let placed = report.view.unwrap().unwrap();
+    assert_eq!(placed.names.len(), 40);
+    assert_eq!(
+        common::files(&placed.folder)
+            .iter()
+            .filter(|path| path.extension().is_some_and(|e| e == "o"))
+            .count(),
+        40
+    );
+    // 16 MiB wait to be written together, and each thread has one.
+    assert!(most.load(Ordering::SeqCst) <= 24, "{most:?}");
+}
+
+/// The nearest kernel is told with the reason, and only of what is simply not there.
+#[test]
+fn a_miss_is_explained_by_what_is_nearest() {
+    let bench = Bench::new();
+    let backend = Arc::new(NullBackend::new(|_, artifact| {
+        std::thread::sleep(Duration::from_millis(150));
+        Ok(artifact)
+    }));
+    build(&bench.builder(&backend), &[request("Square", &[3]), request("Abs", &[5])]);
+    let reason = |builder: Builder, wanted: &Request| {
+        builder.build(std::slice::from_ref(wanted)).unwrap().kernels[0].reason.clone().unwrap()
+    };
+    let told = reason(bench.builder(&backend), &request("Square", &[4]));
+    assert!(told.starts_with("not in the store; nearest is `square_"), "{told}");
+    assert!(told.contains("shape") && told.contains("[3] -> [4]"), "{told}");
+    // Other operators are no neighbours.
+    assert_eq!(reason(bench.builder(&backend), &request("Neg", &[3])), "not in the store");
+    backend.upgrade("2");
+    let told = reason(bench.builder(&backend), &request("Square", &[3]));
+    assert!(told.contains("toolchain part `version` changed: 1 -> 2"), "{told}");
+    let told = reason(bench.builder(&backend).mode(Mode::Force), &request("Square", &[3]));
+    assert_eq!(told, "cache mode is force");
+}
