@@ -13,16 +13,32 @@ Environment:
   CC                      the C compiler of the target cpu, with arguments if need be
   OPBUILD_CACHE_DIR       the store's folder; else ASCEND_CACHE_PATH/opbuild, else XDG_CACHE_HOME/opbuild,
                           else ~/.cache/opbuild
+  ASCEND_MAX_OP_CACHE_SIZE, ASCEND_REMAIN_CACHE_SIZE_RATIO, OPBUILD_MAX_CACHE_ENTRIES
+                          how large the store may become; see opbuild help gc
   MS_COMPILER_CACHE_PATH  the folder that holds rank_N/kernel_meta [default: .]
   RANK_ID                 the N of rank_N [default: 0]
-  TMPDIR                  where compilers work [default: /tmp]";
+  NPU_COLLECT_PATH        if set, everything is compiled for debugging and nothing kept, as CANN does it,
+                          unless --op_debug_config says what is
+  TMPDIR                  where compilers work, and what failed ones left is kept [default: /tmp]";
 
 /// What verify prints.
 const FINDINGS: &str = "\
 Each kernel is valid or refused. Findings have codes (OPV001, ...): errors refuse a kernel, warnings
 and notes do not. A .json is checked with the object of its name, or of its binFileName (.o, .so,
 lib*.so); one that only lists parts, with its parts.
-Exit code 1: a kernel was refused; 2: a file could not be checked at all.";
+Of a store every entry is read in full, beside builds that use it: each byte, the kernel in it, and
+whether it is the kernel of its key. What else is there is told. `opbuild repair` mends a store.
+Exit code 1: a kernel was refused, or a store is not in order; 2: a file could not be checked.";
+
+/// What repair does.
+const REPAIRS: &str = "\
+An entry that is damaged, or holds another kernel than its key stands for, goes into the folder
+quarantine/ of its target, with the reason beside it; the next build compiles it anew. What dead
+processes left is deleted, missing folders are made, and the store's size is counted. What cannot be
+read, is not trusted, or is not the store's own is left alone and told, with the way out. Builds may
+use the store meanwhile. Kernels in rank_N/kernel_meta are made whole by a build.
+Exit code 0: all is in order now, or would be without --dry-run; 1: something is left; 2: there is
+no store that can be repaired.";
 
 /// What decides how large a store may become.
 const LIMITS: &str = "\
@@ -68,9 +84,12 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Say what a .info, .json, .o or .kern file is, field by field, and whether it is valid
     Inspect(InspectArgs),
-    /// Check kernels: a .json with its object beside it, an object alone, or all that are in a folder. Changes nothing
+    /// Check the store, or kernels: a .json with its object, an object alone, all in a folder. Changes nothing
     #[command(after_help = FINDINGS)]
     Verify(VerifyArgs),
+    /// Put the store in order: set aside what verify refuses, delete what dead processes left
+    #[command(after_help = REPAIRS)]
+    Repair(RepairArgs),
     /// Delete stored kernels that nobody used for a while, as far as the limits call for it, and what dead processes left
     #[command(after_help = LIMITS)]
     Gc(GcArgs),
@@ -158,11 +177,17 @@ pub(crate) struct InspectArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct VerifyArgs {
-    /// Descriptions of kernels (.json), objects (.o, .so), or folders of them
-    #[arg(required = true, value_name = "PATH")]
+    /// Descriptions of kernels (.json), objects (.o, .so), entries of a store (.kern), folders of them; a store, or its
+    /// folder for one target [default: the store that builds use]
+    #[arg(value_name = "PATH", conflicts_with = "cache_dir")]
     pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// How many entries of a store are read at once [default: one a processor]
+    #[arg(long, short, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
     /// What the kernels are to run on: cpu (this host), aicpu, or a chip such as Ascend910B1 [default: what the object
-    /// says, or any target if it says nothing]
+    /// says, or any target if it says nothing; for what is in a store, what its folder is called]
     #[arg(long, visible_alias = "soc_version", value_name = "TARGET")]
     pub(crate) target: Option<String>,
 }
@@ -176,6 +201,21 @@ pub(crate) struct StoreArgs {
     /// Another user, by number, whose stored kernels may be used
     #[arg(long = "trusted-owner", value_name = "UID")]
     pub(crate) trusted_owners: Vec<u32>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RepairArgs {
+    /// A store, or its folder for one target [default: the store that builds use]
+    #[arg(value_name = "ROOT", conflicts_with = "cache_dir")]
+    pub(crate) root: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// How many entries are read at once [default: one a processor]
+    #[arg(long, short, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -208,10 +248,18 @@ pub(crate) struct Common {
     /// The target to build for, whatever the descriptors name; see `opbuild targets`
     #[arg(long, visible_alias = "soc_version", default_value = "cpu", value_name = "TARGET")]
     pub(crate) target: String,
-    /// How many compilers run at once, and threads when a model is run [default: one a processor]
+    /// How many compilers run at once, and threads when a model is run [default: one a processor]. All builds of a user
+    /// together run one a processor, or as many as the one that asks for most
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// How long one compile may take before it is killed
+    /// Begin nothing more once a kernel failed; what is being compiled is finished
+    #[arg(long)]
+    pub(crate) fail_fast: bool,
+    /// How much less of the processor compilers ask for than other programs
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=19), value_name = "0-19")]
+    pub(crate) nice: u8,
+    /// How long one compile may take before it is killed; who is seen to do nothing for a little longer than that is no
+    /// longer waited for
     #[arg(long, default_value_t = 600.0, value_parser = seconds, value_name = "SECONDS")]
     pub(crate) deadline: f64,
     /// What to do with the store: enable (take and keep), force (compile all, replace), disable (neither), read-only

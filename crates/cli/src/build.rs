@@ -32,6 +32,7 @@ pub(crate) fn builder(common: &Common, cancel: &Cancel, output: &Output) -> anyh
     if let Some(jobs) = common.jobs {
         builder = builder.jobs(jobs);
     }
+    builder = builder.niceness(common.nice).fail_fast(common.fail_fast);
     match store(common) {
         Some(config) => builder = builder.store(config),
         None if matches!(common.cache_mode, Mode::Enable | Mode::Force) => {
@@ -73,7 +74,7 @@ pub(crate) fn note_targets(requests: &[Request], common: &Common, output: &Outpu
 
 pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict> {
     let cancel = interrupt::cancel();
-    let mut builder = builder(&args.common, &cancel, output)?;
+    let mut builder = builder(&args.common, &cancel, output)?.keep_artifacts(false);
     if !args.no_kernel_meta {
         builder = builder.view(env::kernel_meta()?);
     }
@@ -179,7 +180,9 @@ pub(crate) fn report_text(report: &BuildReport) -> String {
     // What was reused needs no line of its own, unless it is all there is to say.
     let few = report.kernels.len() <= 8;
     let interrupted = |kernel: &KernelReport| {
-        matches!(kernel.error.as_deref(), Some(JobError::Backend(BackendError::Cancelled)))
+        // Of those that were not begun the first failure tells enough.
+        let error = kernel.error.as_deref();
+        matches!(error, Some(JobError::Backend(BackendError::Cancelled) | JobError::Stopped { .. }))
     };
     let worth_a_line =
         |kernel: &&KernelReport| (few || kernel.outcome != Outcome::Reused) && !interrupted(kernel);
@@ -266,7 +269,7 @@ fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
                 "outcome": kernel.outcome.name(),
                 "reason": kernel.reason,
                 "compile_ms": kernel.compile_time.map(milliseconds),
-                "bytes": kernel.artifact.as_ref().map(|artifact| artifact.object.len() + artifact.json.len()),
+                "bytes": kernel.bytes,
             })
         })
         .collect();

@@ -40,6 +40,11 @@ pub(crate) fn limits() -> LimitTexts {
     }
 }
 
+/// Whether CANN is told to collect information for its maintainers; its own operator cache is off then.
+pub(crate) fn collects() -> bool {
+    var("NPU_COLLECT_PATH").is_some()
+}
+
 /// Where the framework reads kernels: `MS_COMPILER_CACHE_PATH`, else here; rank `RANK_ID`, else 0.
 pub(crate) fn kernel_meta() -> anyhow::Result<ViewConfig> {
     let base = var("MS_COMPILER_CACHE_PATH").map_or_else(|| PathBuf::from("."), PathBuf::from);

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use opbuild_descriptor::{MAX_INFO_BYTES, read_info};
 use opbuild_digest::Digest;
-use opbuild_store::{Entry, MAX_ENTRY_BYTES};
 use opbuild_validator::{Code, Report};
 use serde_json::{Value, json};
 
 use crate::args::InspectArgs;
+use crate::entry::{self, Stored};
 use crate::input::read_file;
 use crate::inspect_info;
 use crate::inspect_kernel;
 use crate::output::{Output, Verdict, chain, one_line};
-use crate::pairs::{Judged, Looked, judge, judge_alone, judge_bytes};
+use crate::pairs::{Judged, Looked, judge, judge_alone};
 use crate::verify::{findings_json, findings_text};
 
 /// What was found in a file: lines of (field, value), and what is wrong with it.
@@ -92,7 +92,7 @@ fn look(path: &Path) -> anyhow::Result<Vec<(PathBuf, Found)>> {
             let judged = judge_alone(path, None)?;
             Ok(one(Found::new("kernel object").judged(judged)))
         }
-        "kern" => Ok(one(entry(path, read_file(path, MAX_ENTRY_BYTES)?))),
+        "kern" => Ok(one(entry(path, entry::judge(path, None)?))),
         _ => bail!(
             "`{}` is none of the files that inspect knows: .info, .json, .o, .so or .kern",
             path.display()
@@ -107,42 +107,31 @@ fn description(mut judged: Judged) -> (PathBuf, Found) {
 }
 
 /// A store entry, checked against the key that its name says.
-fn entry(path: &Path, bytes: Vec<u8>) -> Found {
+fn entry(path: &Path, stored: Stored) -> Found {
     let mut found = Found::new("store entry");
-    found.field("entry bytes", bytes.len());
-    let key = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse::<Digest>().ok());
-    let entry = match Entry::decode(bytes, key.as_ref()) {
-        Ok(entry) => entry,
-        Err(damage) => {
-            found.problems.push(damage.to_string());
-            return found;
-        }
-    };
+    found.field("entry bytes", stored.bytes);
+    let header = stored.header();
+    let Stored { entry, target, problems, report, .. } = stored;
+    found.problems.extend(problems);
+    let Some(entry) = entry else { return found };
     found.field("key", entry.key());
     found.field("validated by rules", entry.validation());
     for name in entry.names() {
         let digest = entry.member_digest(name).map(Digest::to_string).unwrap_or_default();
         found.field(format!("member {name}"), format!("sha256 {digest}"));
     }
-    match entry.lazy_member("header").map(|header| header.and_then(|text| serde_json::from_slice(text).ok()))
+    describe_header(&mut found, header);
+    if let Ok(Some(text)) = entry.lazy_member("info")
+        && let Ok(descriptor) = read_info(text)
     {
-        Err(damage) => found.problems.push(damage.to_string()),
-        Ok(header) => describe_header(&mut found, header.unwrap_or(Value::Null)),
+        inspect_info::describe(&mut found, &descriptor);
     }
-    match entry.lazy_member("info") {
-        Err(damage) => found.problems.push(damage.to_string()),
-        Ok(Some(text)) => {
-            if let Ok(descriptor) = read_info(text) {
-                inspect_info::describe(&mut found, &descriptor);
-            }
+    match report {
+        Some(report) => {
+            found.judged(Judged { file: path.to_owned(), object: Some(path.to_owned()), target, report })
         }
-        Ok(None) => {}
+        None => found,
     }
-    if let (Some(json), Some(object)) = (entry.member("json"), entry.member("object")) {
-        let (report, target) = judge_bytes(json, object, None);
-        return found.judged(Judged { file: path.to_owned(), object: Some(path.to_owned()), target, report });
-    }
-    found
 }
 
 fn describe_header(found: &mut Found, header: Value) {

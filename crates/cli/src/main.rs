@@ -3,6 +3,7 @@
 mod args;
 mod build;
 mod compare;
+mod entry;
 mod env;
 mod explain;
 mod feed;
@@ -16,12 +17,14 @@ mod output;
 mod pairs;
 mod profile;
 mod progress;
+mod repair;
 mod run;
 mod show;
 mod store;
 mod targets;
 mod values;
 mod verify;
+mod verify_store;
 
 use std::process::ExitCode;
 
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args, &output),
         Command::Inspect(args) => inspect::inspect(args, &output),
         Command::Verify(args) => verify::verify(args, &output),
+        Command::Repair(args) => repair::repair(args, &output),
         Command::Gc(args) => store::gc(args, &output),
         Command::Stats(args) => store::stats(args, &output),
         Command::Clear(args) => store::clear(args, &output),

@@ -7,6 +7,7 @@ use opbuild_descriptor::{Arg, BuildSpec, Descriptor, Tensor};
 use opbuild_onnx::{ModelError, Network, OnnxError, ValueInfo};
 
 use crate::args::Common;
+use crate::env;
 use crate::input::{self, Found};
 use crate::output::{Output, one_line};
 
@@ -92,9 +93,22 @@ pub(crate) fn requests(
     (requests, unreadable)
 }
 
-/// Has the operators that `--op_debug_config` means compiled for debugging.
+/// What CANN compiles everything with while it collects information for its maintainers, unless told otherwise.
+const COLLECTING: [&str; 4] = ["dump_bin", "dump_cce", "dump_loc", "ccec_g"];
+
+/// Has the operators that `--op_debug_config` means compiled for debugging; all of them while information is collected.
 pub(crate) fn debug(requests: &mut [Request], common: &Common, output: &Output) -> anyhow::Result<()> {
-    let Some(path) = &common.op_debug_config else { return Ok(()) };
+    let Some(path) = &common.op_debug_config else {
+        if env::collects() {
+            output.note(&format!(
+                "NPU_COLLECT_PATH is set: everything is compiled anew for debugging ({}), and nothing is kept",
+                COLLECTING.join(",")
+            ));
+            let options = COLLECTING.map(str::to_owned).into();
+            DebugConfig { options, operators: None }.set_on(requests);
+        }
+        return Ok(());
+    };
     let text = input::read_file(path, MAX_DEBUG_CONFIG)?;
     let config: DebugConfig =
         String::from_utf8_lossy(&text).parse().map_err(|error| input::named(path, error))?;

@@ -29,9 +29,9 @@ pub(crate) enum Looked {
     Other(String),
 }
 
-/// Whether a file's name is that of a kernel's description or object.
+/// Whether a file's name is that of a kernel's description or object, or of a stored one.
 pub(crate) fn is_kernel_file(path: &Path) -> bool {
-    matches!(path.extension().and_then(|extension| extension.to_str()), Some("json" | "o" | "so"))
+    matches!(path.extension().and_then(|extension| extension.to_str()), Some("json" | "o" | "so" | "kern"))
 }
 
 /// Judges the kernels that the file at `path` belongs to. By what `expect` says, else by what the object says it is for.

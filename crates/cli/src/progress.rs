@@ -3,11 +3,11 @@
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use opbuild::{Event, Outcome};
+use opbuild::Event;
 
 use crate::output::one_line;
 
-/// Shows the progress of a build or a run on stderr, if that is a terminal.
+/// Shows the progress of a command on stderr, if that is a terminal.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
@@ -28,6 +28,19 @@ impl Progress {
         self.0.set_length(nodes as u64);
     }
 
+    /// So many of so many are done.
+    pub(crate) fn at(&self, done: u64, of: u64) {
+        self.0.set_length(of);
+        // Several threads tell, in no order.
+        self.0.update(|state| state.set_pos(state.pos().max(done)));
+    }
+
+    /// What it is about from now on.
+    pub(crate) fn about(&self, what: &str) {
+        self.0.set_position(0);
+        self.0.set_message(one_line(what));
+    }
+
     /// A node has run.
     pub(crate) fn ran(&self, node: &str) {
         self.0.set_message(one_line(node));
@@ -37,14 +50,10 @@ impl Progress {
     pub(crate) fn observe(&self, event: Event<'_>) {
         match event {
             Event::Planned { kernels, .. } => self.0.set_length(kernels as u64),
-            Event::Started { kernel } => self.0.set_message(format!("compiling {kernel}")),
-            Event::Waiting { kernel } => {
-                self.0.set_message(format!("another process is compiling {kernel}"));
-            }
-            Event::Finished { kernel, outcome, .. } => {
-                if outcome != Outcome::Reused {
-                    self.0.set_message(format!("{outcome} {kernel}"));
-                }
+            Event::Hit { .. } => self.0.inc(1),
+            Event::Started { .. } | Event::Waiting { .. } => self.0.set_message(one_line(&event.to_string())),
+            Event::Finished { .. } | Event::Failed { .. } => {
+                self.0.set_message(one_line(&event.to_string()));
                 self.0.inc(1);
             }
             // Warnings are in the report, and printed from there.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use opbuild_store::{Access, Config, GcOptions, GcReport, Statistics, Store, TargetStore, Usage};
+use opbuild_store::{Access, Config, GcOptions, GcReport, Statistics, Store, StoreError, TargetStore, Usage};
 use serde_json::{Value, json};
 
 use crate::args::{GcArgs, StatsArgs, StoreArgs};
@@ -46,15 +46,16 @@ fn open(args: &StoreArgs, access: Access, output: &Output) -> anyhow::Result<Opt
         "there is no place for a store: set OPBUILD_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
     )?;
     // To look whether there is a store must not make one.
-    if let Err(opbuild_store::StoreError::NoStore { path }) =
-        Store::open(Config { access: Access::ReadOnly, ..config.clone() })
-    {
-        let root = path.to_string_lossy();
-        let text = format!("there is no store at {}\n", one_line(&root));
-        output.result(&text, &json!({ "root": root, "targets": [] }))?;
-        return Ok(None);
-    }
-    let store = Store::open(Config { access, ..config })?;
+    let store = match Store::open(Config { access: Access::ReadOnly, ..config.clone() }) {
+        Err(StoreError::NoStore { path }) => {
+            let root = path.to_string_lossy();
+            let text = format!("there is no store at {}\n", one_line(&root));
+            output.result(&text, &json!({ "root": root, "targets": [] }))?;
+            return Ok(None);
+        }
+        Ok(_) if access == Access::ReadWrite => Store::open(config)?,
+        opened => opened?,
+    };
     store.limit_notices().iter().for_each(|notice| output.warning(&notice.to_string()));
     Ok(Some(store))
 }
@@ -163,7 +164,7 @@ fn stats_text(name: &str, statistics: &Statistics, there: &Usage) -> String {
 }
 
 /// Bytes for people.
-fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     match bytes {
         0..=1023 => format!("{bytes} bytes"),
         1024..=1_048_575 => format!("{:.1} KiB", bytes as f64 / 1024.0),

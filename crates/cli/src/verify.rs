@@ -9,9 +9,12 @@ use opbuild_validator::{Code, Finding, Report};
 use serde_json::{Value, json};
 
 use crate::args::VerifyArgs;
+use crate::entry::{self, Stored};
 use crate::input::{self, Found};
+use crate::interrupt;
 use crate::output::{Output, Verdict, chain, counted, one_line};
 use crate::pairs::{Judged, Looked, is_kernel_file, judge};
+use crate::verify_store::{Place, Verified, threads};
 
 /// What was judged so far.
 #[derive(Default)]
@@ -25,18 +28,51 @@ struct Tally {
     others: Vec<String>,
     /// Remarks about MindSpore 2.0, which nearly every kernel of today gets.
     remarks: usize,
+    stores: Verified,
 }
 
 pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdict> {
     let expect = args.target.as_deref().map(named).transpose()?;
     let mut tally = Tally::default();
-    let Found { mut files, unreadable } = input::files(&args.files, "kernel", is_kernel_file);
+    let mut paths = Vec::new();
+    let mut places = Vec::new();
+    for path in &args.files {
+        match Place::of(path) {
+            Some(place) => places.push(place),
+            None => paths.push(path.clone()),
+        }
+    }
+    if args.files.is_empty() {
+        places.push(Place::usual(&args.store)?);
+    }
+    anyhow::ensure!(
+        places.is_empty() || expect.is_none(),
+        "--target is for kernels by themselves: what a store's are for is what their folder is called"
+    );
+    let (cancel, jobs) = (interrupt::cancel(), threads(args.jobs));
+    for place in &places {
+        if let Err(error) = tally.stores.add(place, &args.store, jobs, &cancel, output) {
+            tally.fail(&place.root, &error, output);
+        }
+    }
+    let Found { mut files, unreadable } = input::files(&paths, "kernel", is_kernel_file);
     unreadable.iter().for_each(|(path, error)| tally.fail(path, error, output));
     // A pattern such as `*` names both files of a pair, and the `.json` knows which those are.
     files.sort_by_key(|path| path.extension().is_none_or(|extension| extension != "json"));
     let (mut seen, mut objects) = (HashSet::new(), HashSet::new());
     for path in &files {
+        if cancel.is_cancelled() {
+            tally.stores.cancelled = true;
+            break;
+        }
         if objects.contains(path) {
+            continue;
+        }
+        if path.extension().is_some_and(|extension| extension == "kern") {
+            match entry::judge(path, expect.as_ref()) {
+                Ok(stored) => tally.add_entry(path, &stored),
+                Err(error) => tally.fail(path, &error, output),
+            }
             continue;
         }
         match judge(path, expect.as_ref()) {
@@ -69,35 +105,63 @@ impl Tally {
 
     fn add(&mut self, judged: &Judged) {
         let Judged { file, object, target, report } = judged;
-        let valid = report.is_valid();
+        let beside = object.as_ref().map(|object| {
+            format!(" and {}", one_line(&object.file_name().unwrap_or_default().to_string_lossy()))
+        });
+        self.line(file, &beside.unwrap_or_default(), target, report.is_valid());
+        self.findings(report);
+        self.files.push(json!({
+            "file": file.to_string_lossy(),
+            "object": object.as_ref().map(|object| object.to_string_lossy()),
+            "target": target,
+            "valid": report.is_valid(),
+            "findings": findings_json(report),
+        }));
+    }
+
+    /// An entry of a store, named by itself.
+    fn add_entry(&mut self, file: &Path, stored: &Stored) {
+        self.line(file, "", &stored.target, stored.is_valid());
+        for problem in &stored.problems {
+            self.text.push_str(&format!("  {:<8} {}\n", "error", one_line(problem)));
+        }
+        if let Some(report) = &stored.report {
+            self.findings(report);
+        }
+        self.files.push(json!({
+            "file": file.to_string_lossy(),
+            "object": null,
+            "target": stored.target,
+            "valid": stored.is_valid(),
+            "problems": stored.problems,
+            "findings": stored.report.as_ref().map(findings_json).unwrap_or_else(|| json!([])),
+        }));
+    }
+
+    fn line(&mut self, file: &Path, beside: &str, target: &str, valid: bool) {
         let (verdict, count) = match valid {
             true => ("valid", &mut self.valid),
             false => ("refused", &mut self.refused),
         };
         *count += 1;
-        let name = |path: &std::path::Path| one_line(&path.to_string_lossy());
-        let beside = object.as_ref().map(|object| {
-            format!(" and {}", one_line(&object.file_name().unwrap_or_default().to_string_lossy()))
-        });
-        let beside = beside.unwrap_or_default();
-        self.text.push_str(&format!("{verdict:<8} {}{beside} for {}\n", name(file), one_line(target)));
+        let file = one_line(&file.to_string_lossy());
+        self.text.push_str(&format!("{verdict:<8} {file}{beside} for {}\n", one_line(target)));
+    }
+
+    fn findings(&mut self, report: &Report) {
         let remark = |finding: &&Finding| finding.code() == Code::MINDSPORE_LINT;
         self.remarks += report.findings.iter().filter(remark).count();
         self.text.extend(report.findings.iter().filter(|finding| !remark(finding)).map(line));
-        self.files.push(json!({
-            "file": file.to_string_lossy(),
-            "object": object.as_ref().map(|object| object.to_string_lossy()),
-            "target": target,
-            "valid": valid,
-            "findings": findings_json(report),
-        }));
     }
 
     fn tell(self, output: &Output) -> anyhow::Result<Verdict> {
-        let Self { mut text, files, valid, refused, unusable, others, remarks } = self;
-        let checked = valid + refused;
+        let Self { text, files, valid, refused, unusable, others, remarks, stores } = self;
+        let (valid, refused) = (valid + stores.valid, refused + stores.refused);
+        let unusable = unusable + stores.unusable;
+        let (checked, mut text) = (valid + refused, stores.text + &text);
+        let looked = !stores.stores.is_empty();
         // Folders hold other files too; but somebody who named nothing else wants to know.
-        if checked == 0 {
+        if checked == 0 && !looked {
             others.iter().for_each(|why| output.error(&anyhow::anyhow!("{}", one_line(why))));
         }
         let passed_over = match others.len() {
@@ -115,15 +179,23 @@ impl Tally {
                 counted(remarks, "note")
             ));
         }
+        let in_order = unusable == 0 && refused == 0 && stores.faults == 0;
+        if looked && !in_order {
+            text.push_str("`opbuild repair` puts a store in order\n");
+        }
+        if stores.cancelled {
+            text.push_str("interrupted before everything was checked\n");
+        }
         let json = json!({
             "checked": checked, "valid": valid, "refused": refused, "unusable": unusable,
-            "passed_over": others, "files": files,
+            "passed_over": others, "files": files, "stores": stores.stores,
         });
         output.result(&text, &json)?;
-        Ok(match (unusable, refused, checked) {
-            (1.., ..) | (0, 0, 0) => Verdict::Unusable,
-            (0, 1.., _) => Verdict::Problems,
-            (0, 0, 1..) => Verdict::Good,
+        Ok(match () {
+            () if stores.cancelled => Verdict::Interrupted,
+            () if unusable > 0 || (checked == 0 && !looked) => Verdict::Unusable,
+            () if !in_order => Verdict::Problems,
+            () => Verdict::Good,
         })
     }
 }

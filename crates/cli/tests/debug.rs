@@ -61,6 +61,28 @@ fn the_listed_operators_are_compiled_each_time_with_the_flags_asked_for() {
     assert!(refused.stdout.contains("faster") && refused.stdout.contains("ccec_g"), "{refused:?}");
 }
 
+/// While CANN collects information for its maintainers, its own cache is off, too.
+#[test]
+fn while_information_is_collected_nothing_comes_from_the_store() {
+    let place = Place::new();
+    let collect = [("NPU_COLLECT_PATH", "/collected")];
+    let build = |flags: &[&str], variables: &[(&str, &str)]| {
+        place.run_with(&[&["build", SQUARE, "--format", "json"], flags].concat(), variables).ended_with(0)
+    };
+    assert_eq!(build(&[], &[("NPU_COLLECT_PATH", "")]).count("compiled"), 1, "empty is as good as unset");
+    for _ in 0..2 {
+        let ran = build(&[], &collect).says("NPU_COLLECT_PATH");
+        assert_eq!(ran.count("bypassed"), 1);
+    }
+    assert_eq!(place.entries().len(), 1);
+    // Whoever says what to debug is heard.
+    let config = place.write("debug.cfg", "op_debug_config=oom\nop_debug_list=Default/other\n");
+    let flag = format!("--op_debug_config={}", config.display());
+    assert_eq!(build(&[&flag], &collect).count("reused"), 1);
+    let explained = place.run_with(&["explain", SQUARE], &collect).ended_with(0);
+    assert!(explained.stdout.contains("0 hit, 0 miss, 1 bypassed"), "{explained:?}");
+}
+
 #[test]
 fn a_network_compiled_for_debugging_computes_the_same() {
     let place = Place::new();

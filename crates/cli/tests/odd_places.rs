@@ -69,6 +69,32 @@ fn without_a_home_the_store_is_where_the_system_says_or_nowhere_and_said_so() {
     assert!(place.path("ascend/opbuild/v1").is_dir());
 }
 
+/// Whoever says it more exactly is heard: the flag, then our variable, the vendor's, the user's.
+#[test]
+fn the_store_is_where_the_first_of_them_says() {
+    let place = Place::new();
+    let said: [(&str, &str, &str); 4] = [
+        ("OPBUILD_CACHE_DIR", "ours", "ours"),
+        ("ASCEND_CACHE_PATH", "vendors", "vendors/opbuild"),
+        ("XDG_CACHE_HOME", "users", "users/opbuild"),
+        ("HOME", "home", "home/.cache/opbuild"),
+    ];
+    let mut command = place.command(&["build", SQUARE, "--op_compiler_cache_dir", "flag"]);
+    command.envs(said.map(|(name, folder, _)| (name, place.path(folder))));
+    assert!(command.output().unwrap().status.success());
+    assert!(place.path("flag/v1").is_dir());
+    assert!(said.iter().all(|(.., root)| !place.path(root).exists()));
+    for first in 0..said.len() {
+        let mut command = place.command(&["build", SQUARE]);
+        command.env_remove("OPBUILD_CACHE_DIR");
+        command.envs(said[first..].iter().map(|(name, folder, _)| (name, place.path(folder))));
+        assert!(command.output().unwrap().status.success());
+        let there = said.map(|(.., root)| place.path(root).join("v1").is_dir());
+        let expected: Vec<bool> = (0..said.len()).map(|at| at <= first).collect();
+        assert_eq!(there.as_slice(), expected, "{}", said[first].0);
+    }
+}
+
 #[test]
 fn a_warm_build_needs_no_temporary_folder() {
     let place = Place::new();

@@ -7,6 +7,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use common::crowd::{Build, Teller, network};
 use common::{Place, SQUARE, square_of};
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -15,11 +16,12 @@ type Test = fn() -> Result<(), Failed>;
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
     let mounts = root && Mounted::new(&Place::new().path("probe"), "size=64k").is_some();
-    let tests: [(&str, bool, Test); 6] = [
+    let tests: [(&str, bool, Test); 7] = [
         ("a_store_on_a_full_disk_costs_one_warning", mounts, full_store),
         ("a_store_on_a_read_only_disk_costs_one_warning", mounts, read_only_store),
         ("a_full_temporary_folder_fails_the_kernel_and_says_so", mounts, full_temporary),
         ("a_view_on_a_full_disk_is_a_problem", mounts, full_view),
+        ("a_compiler_that_fills_the_disk_fails_alone", mounts, filling_compiler),
         ("another_users_store_is_not_trusted_unless_listed", root, foreign_store),
         ("another_users_temporary_folder_is_not_used", root, foreign_temporary),
     ];
@@ -128,6 +130,27 @@ fn full_view() -> Result<(), Failed> {
     assert_eq!(place.entries().len(), 1);
     std::fs::remove_file(place.path("view/filler")).unwrap();
     assert_eq!(build().ended_with(0).count("reused"), 1);
+    Ok(())
+}
+
+/// What filled the disk is gone with the kernel that failed, but for a log that says so.
+fn filling_compiler() -> Result<(), Failed> {
+    let place = Place::new();
+    let _disk = Mounted::new(&place.path("tmp"), "size=4m").ok_or("mount")?;
+    network(&place, 5);
+    let cc = Teller::new(&place, "[ $begun = 2 ] && { cat /dev/zero > junk; exit 1; }");
+    let build = || Build::start(&place, 0, &cc, &["--jobs", "1"]).end();
+    let ran = build().ended_with(1);
+    assert_eq!((ran.count("compiled"), ran.count("failed")), (4, 1), "{ran:?}");
+    let told = ran.json()["results"].to_string();
+    assert!(told.contains("No space left"), "{told}");
+    let log = told.split('`').find(|part| part.ends_with("compile.log")).ok_or("no kept log")?;
+    assert!(std::fs::read_to_string(log).unwrap().contains("No space left"));
+    let left = common::files(&place.path("tmp"));
+    assert!(left.iter().all(|path| !path.ends_with("junk")), "{left:?}");
+    cc.does("");
+    let ran = build().ended_with(0);
+    assert_eq!((ran.count("reused"), ran.count("compiled")), (4, 1), "{ran:?}");
     Ok(())
 }
 

@@ -1,0 +1,86 @@
+//! An entry of the store, judged as a file by itself.
+
+use std::path::Path;
+
+use opbuild::judge_stored;
+use opbuild_artifact::Expectations;
+use opbuild_digest::Digest;
+use opbuild_store::{Entry, MAX_ENTRY_BYTES};
+use opbuild_validator::Report;
+use serde_json::Value;
+
+use crate::input::read_file;
+use crate::pairs::judge_bytes;
+
+/// A file of the store, and what is to be said of it.
+pub(crate) struct Stored {
+    pub(crate) bytes: usize,
+    /// None if it is damaged.
+    pub(crate) entry: Option<Entry>,
+    /// What it was judged for.
+    pub(crate) target: String,
+    /// What is wrong beside what the validator says of the kernel.
+    pub(crate) problems: Vec<String>,
+    /// What the validator says of the kernel, if there is one.
+    pub(crate) report: Option<Report>,
+}
+
+impl Stored {
+    pub(crate) fn is_valid(&self) -> bool {
+        self.problems.is_empty() && self.report.as_ref().is_none_or(Report::is_valid)
+    }
+
+    /// What the entry says of itself; null if it says nothing.
+    pub(crate) fn header(&self) -> Value {
+        let header = self.entry.as_ref().and_then(|entry| entry.lazy_member("header").ok().flatten());
+        header.and_then(|text| serde_json::from_slice(text).ok()).unwrap_or(Value::Null)
+    }
+}
+
+/// Reads and judges the entry at `path`, in full: every byte of it, the kernel in it, and whether that is the kernel of
+/// the key that the file is called by.
+pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Stored> {
+    let file = read_file(path, MAX_ENTRY_BYTES)?;
+    let target = expect.map_or("any target", |expect| &expect.target).to_owned();
+    let mut stored = Stored { bytes: file.len(), entry: None, target, problems: Vec::new(), report: None };
+    let entry = match Entry::decode(file, key_in_name(path).as_ref()) {
+        Ok(entry) => entry,
+        Err(damage) => {
+            stored.problems.push(damage.to_string());
+            return Ok(stored);
+        }
+    };
+    let damage = entry.names().filter_map(|name| entry.lazy_member(name).err());
+    stored.problems.extend(damage.map(|damage| damage.to_string()));
+    stored.entry = Some(entry);
+    let header = stored.header();
+    let Some(entry) = &stored.entry else { return Ok(stored) };
+    // Where it stands says what it is for; else what it says itself.
+    let named = shelf(path).or_else(|| header["target"].as_str().map(str::to_owned));
+    let own = named.as_deref().and_then(Expectations::named);
+    if let (Some(json), Some(object)) = (entry.member("json"), entry.member("object")) {
+        let (report, target) = judge_bytes(json, object, expect.or(own.as_ref()));
+        (stored.target, stored.report) = (target, Some(report));
+    }
+    let whole = stored.is_valid();
+    if let Some(error) =
+        judge_stored(entry, named.as_deref().unwrap_or(&stored.target)).err().filter(|_| whole)
+    {
+        stored.problems.push(error.to_string());
+    }
+    Ok(stored)
+}
+
+/// The key that a file is called by: `<key>.kern`, or in a quarantine `<key>-<when>.kern`.
+fn key_in_name(path: &Path) -> Option<Digest> {
+    path.file_stem()?.to_str()?.split('-').next()?.parse().ok()
+}
+
+/// The target of a file in a store: `<target>/entries/<two digits>/<key>.kern`.
+fn shelf(path: &Path) -> Option<String> {
+    let path = std::path::absolute(path).ok()?;
+    let mut above = path.ancestors().skip(2);
+    let is_entries = above.next()?.file_name()? == "entries";
+    let target = above.next()?.file_name()?.to_str()?;
+    is_entries.then(|| target.to_owned())
+}

@@ -1,0 +1,181 @@
+//! `opbuild repair`.
+
+use anyhow::bail;
+use opbuild_store::{Access, Deed, Estimate, Left, RepairOptions, RepairReport, What, Why};
+use serde_json::{Value, json};
+
+use crate::args::RepairArgs;
+use crate::interrupt;
+use crate::output::{Output, Verdict, chain, counted, one_line};
+use crate::progress::Progress;
+use crate::store::bytes;
+use crate::verify_store::{Place, beside_json, flaw_json, flaw_text, judged_as, threads};
+
+pub(crate) fn repair(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdict> {
+    let place = place(args)?;
+    let access = if args.dry_run { Access::ReadOnly } else { Access::ReadWrite };
+    let root = place.root.to_string_lossy();
+    let Some(store) = place.open(access, &args.store, output)? else {
+        let text = format!("there is no store at {}\n", one_line(&root));
+        output.result(&text, &json!({ "root": root, "dry_run": args.dry_run, "left": 0, "targets": [] }))?;
+        return Ok(Verdict::Good);
+    };
+    let (cancel, progress) = (interrupt::cancel(), Progress::new(output.is_text()));
+    let (mut text, mut targets, mut left) = (format!("store {}\n", one_line(&root)), Vec::new(), 0);
+    for (name, shelf) in place.shelves(&store)? {
+        let repaired = shelf.and_then(|shelf| {
+            judged_as(&name, threads(args.jobs), &progress, &cancel, |verify| {
+                shelf.repair(&RepairOptions { verify, dry_run: args.dry_run })
+            })
+        });
+        match repaired {
+            Ok(report) => {
+                left += report.left.len();
+                text.push_str(&report_text(&name, &report, args.dry_run));
+                targets.push(report_json(&name, &report));
+            }
+            Err(error) => {
+                left += 1;
+                let error = error.into();
+                output.error(&error);
+                targets.push(json!({ "target": name, "error": chain(&error) }));
+            }
+        }
+    }
+    progress.done();
+    text.push_str(&match (left, args.dry_run) {
+        (0, false) => "all is in order\n".to_owned(),
+        (0, true) => "all would be in order; nothing was changed\n".to_owned(),
+        (left, _) => format!("not all is in order: {left} left\n"),
+    });
+    output
+        .result(&text, &json!({ "root": root, "dry_run": args.dry_run, "left": left, "targets": targets }))?;
+    Ok(match left {
+        _ if cancel.is_cancelled() => Verdict::Interrupted,
+        0 => Verdict::Good,
+        _ => Verdict::Problems,
+    })
+}
+
+fn place(args: &RepairArgs) -> anyhow::Result<Place> {
+    let Some(path) = &args.root else { return Place::usual(&args.store) };
+    match Place::of(path) {
+        Some(place) => Ok(place),
+        None => bail!(
+            "`{}` is no store: expected a folder with v1/ in it, or one target's folder in there; kernels in kernel_meta \
+             are made whole by `opbuild build`",
+            path.display()
+        ),
+    }
+}
+
+fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> String {
+    let number = |files: u64| usize::try_from(files).unwrap_or(usize::MAX);
+    let mut text = format!(
+        "{}: {} checked, {} whole\n",
+        one_line(target),
+        counted(number(report.checked.files), "kernel"),
+        report.whole.files
+    );
+    let made = report.done.iter().filter(|deed| matches!(deed.what, What::Made)).count();
+    let would = if dry_run { "would be " } else { "" };
+    for deed in &report.done {
+        text.push_str(&deed_text(deed, would));
+    }
+    if made > 0 {
+        text.push_str(&format!("  {would}made: {}\n", counted(made, "missing folder")));
+    }
+    for left in &report.left {
+        let what = flaw_text(&left.flawed.path, &left.flawed.flaw);
+        text.push_str(&format!("  left: {what}{}\n", one_line(&why_text(left))));
+    }
+    if let Some((before, now)) = &report.counted {
+        let before = before.as_ref().map_or("unknown".to_owned(), size_text);
+        text.push_str(&format!("  size: {}; it was taken for {before}\n", size_text(now)));
+    }
+    if report.busy {
+        text.push_str("  another process makes room: it counts, and deletes what the dead left\n");
+    }
+    if report.cancelled {
+        text.push_str("  interrupted; run it again to go on\n");
+    }
+    text
+}
+
+fn deed_text(deed: &Deed, would: &str) -> String {
+    let path = one_line(&deed.path.to_string_lossy());
+    match &deed.what {
+        What::SetAside { flaw, place, .. } => {
+            let place =
+                place.as_ref().map(|place| format!("    now {}\n", one_line(&place.to_string_lossy())));
+            let what = flaw_text(&deed.path, flaw);
+            format!("  {would}set aside, {}: {what}\n{}", flaw.name(), place.unwrap_or_default())
+        }
+        What::Swept(kind) => format!("  {would}deleted, {}: {path}\n", kind.name()),
+        What::BegunAnew => format!("  {would}begun anew: {path}: its numbers did not check\n"),
+        // Told together: there are hundreds.
+        What::Made => String::new(),
+        _ => format!("  {would}mended: {path}\n"),
+    }
+}
+
+fn why_text(left: &Left) -> String {
+    match &left.why {
+        Why::NotOurs => String::new(),
+        Why::InTheMaking => " (a build is making it; run repair again when it is done)".to_owned(),
+        Why::Failed(error) => format!(" (it could not be changed: {error})"),
+        _ => String::new(),
+    }
+}
+
+fn size_text(size: &Estimate) -> String {
+    let kernels = usize::try_from(size.entries).unwrap_or(usize::MAX);
+    format!("{}, {}", counted(kernels, "kernel"), bytes(size.bytes))
+}
+
+fn report_json(target: &str, report: &RepairReport) -> Value {
+    let size = |size: &Estimate| json!({ "kernels": size.entries, "bytes": size.bytes });
+    let left = |left: &Left| {
+        let mut json = flaw_json(&left.flawed);
+        json["why"] = match &left.why {
+            Why::InTheMaking => "in-the-making".into(),
+            Why::Failed(error) => error.to_string().into(),
+            _ => "not-ours".into(),
+        };
+        json
+    };
+    json!({
+        "target": target,
+        "kernels": report.checked.files,
+        "whole": report.whole.files,
+        "done": report.done.iter().map(deed_json).collect::<Vec<_>>(),
+        "left": report.left.iter().map(left).collect::<Vec<_>>(),
+        "besides": report.besides.iter().map(beside_json).collect::<Vec<_>>(),
+        "size_before": report.counted.and_then(|(before, _)| before).as_ref().map(size),
+        "size": report.counted.map(|(_, now)| now).as_ref().map(size),
+        "busy": report.busy,
+        "interrupted": report.cancelled,
+    })
+}
+
+fn deed_json(deed: &Deed) -> Value {
+    let mut json = json!({ "file": deed.path.to_string_lossy() });
+    let what = match &deed.what {
+        What::SetAside { key, flaw, place } => {
+            json["key"] = key.to_string().into();
+            json["kind"] = flaw.name().into();
+            json["problem"] = flaw.to_string().into();
+            json["place"] = place.as_ref().map(|place| place.to_string_lossy().into_owned()).into();
+            "set-aside"
+        }
+        What::Swept(kind) => {
+            json["kind"] = kind.name().into();
+            "deleted"
+        }
+        What::Made => "made",
+        What::BegunAnew => "begun-anew",
+        _ => "mended",
+    };
+    json["what"] = what.into();
+    json
+}

@@ -1,0 +1,283 @@
+//! A store, or its folder for one target: which one is meant, and whether it is in order.
+
+use std::collections::{BTreeMap, HashSet};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use opbuild::judge_stored;
+use opbuild_backend::Cancel;
+use opbuild_store::{
+    Access, Beside, BesideKind, Config, Entry, Flaw, Flawed, Store, StoreError, TargetStore, VerifyOptions,
+    VerifyReport,
+};
+use serde_json::{Value, json};
+
+use crate::args::StoreArgs;
+use crate::build;
+use crate::input;
+use crate::output::{Output, counted, one_line};
+use crate::progress::Progress;
+use crate::store::bytes;
+
+/// Which store, and which of its targets if not all.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) root: PathBuf,
+    pub(crate) target: Option<String>,
+}
+
+impl Place {
+    /// The store at `path`, or of which the folder for one target is there. None if it is neither.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        if input::is_store(path) {
+            return Some(Self { root: path.to_owned(), target: None });
+        }
+        // What `.` is called only its full path tells.
+        let full = path.canonicalize().ok()?;
+        let (target, version) = (full.file_name()?.to_str()?, full.parent()?);
+        let is_one = full.join("entries").is_dir() && version.file_name()? == "v1";
+        is_one.then_some(())?;
+        Some(Self { root: version.parent()?.to_owned(), target: Some(target.to_owned()) })
+    }
+
+    /// The store that builds use.
+    pub(crate) fn usual(args: &StoreArgs) -> anyhow::Result<Self> {
+        let config = build::config(args.cache_dir.as_deref(), &args.trusted_owners).context(
+            "there is no place for a store: set OPBUILD_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
+        )?;
+        Ok(Self { root: config.root, target: None })
+    }
+
+    /// The store. None if it is not there: to look whether it is must not make it.
+    pub(crate) fn open(
+        &self,
+        access: Access,
+        args: &StoreArgs,
+        output: &Output,
+    ) -> anyhow::Result<Option<Store>> {
+        let config = build::config(Some(&self.root), &args.trusted_owners).context("a store has a root")?;
+        let store = match Store::open(Config { access: Access::ReadOnly, ..config.clone() }) {
+            Err(StoreError::NoStore { .. }) => return Ok(None),
+            Ok(_) if access == Access::ReadWrite => Store::open(config)?,
+            opened => opened?,
+        };
+        store.limit_notices().iter().for_each(|notice| output.warning(&notice.to_string()));
+        Ok(Some(store))
+    }
+
+    /// The targets that are meant, each as far as it can be opened.
+    pub(crate) fn shelves(
+        &self,
+        store: &Store,
+    ) -> anyhow::Result<Vec<(String, Result<TargetStore, StoreError>)>> {
+        let mut names = store.targets()?;
+        names.retain(|name| self.target.as_ref().is_none_or(|target| target == name));
+        let open = |name: String| {
+            let opened = store.target(&name);
+            (name, opened)
+        };
+        Ok(names.into_iter().map(open).collect())
+    }
+}
+
+/// How many threads, unless somebody says.
+pub(crate) fn threads(jobs: Option<NonZeroUsize>) -> NonZeroUsize {
+    jobs.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
+}
+
+/// Has `work` done with entries judged as kernels of `target`, while `progress` is shown.
+pub(crate) fn judged_as<T>(
+    target: &str,
+    threads: NonZeroUsize,
+    progress: &Progress,
+    cancel: &Cancel,
+    work: impl FnOnce(VerifyOptions<'_>) -> T,
+) -> T {
+    let judge = |entry: &Entry| judge_stored(entry, target).map_err(|error| error.to_string());
+    progress.about(target);
+    work(VerifyOptions {
+        threads,
+        judge: &judge,
+        progress: &|now| progress.at(now.checked, now.total),
+        cancelled: &|| cancel.is_cancelled(),
+    })
+}
+
+/// What came of checking stores.
+#[derive(Default)]
+pub(crate) struct Verified {
+    pub(crate) text: String,
+    pub(crate) stores: Vec<Value>,
+    pub(crate) valid: usize,
+    /// Entries that are not the kernels they should be.
+    pub(crate) refused: usize,
+    /// What is wrong with a store, and no entry.
+    pub(crate) faults: usize,
+    pub(crate) unusable: usize,
+    pub(crate) cancelled: bool,
+    /// Some are of several targets.
+    seen: HashSet<PathBuf>,
+}
+
+impl Verified {
+    /// Checks the store at `place`, and changes nothing.
+    pub(crate) fn add(
+        &mut self,
+        place: &Place,
+        args: &StoreArgs,
+        threads: NonZeroUsize,
+        cancel: &Cancel,
+        output: &Output,
+    ) -> anyhow::Result<()> {
+        let root = one_line(&place.root.to_string_lossy());
+        let Some(store) = place.open(Access::ReadOnly, args, output)? else {
+            self.text.push_str(&format!("there is no store at {root}\n"));
+            self.stores.push(json!({ "root": place.root.to_string_lossy(), "targets": [] }));
+            return Ok(());
+        };
+        let progress = Progress::new(output.is_text());
+        let (mut rows, mut details, mut targets) = (Vec::new(), String::new(), Vec::new());
+        for (name, shelf) in place.shelves(&store)? {
+            let shelf = match shelf {
+                Ok(shelf) => shelf,
+                Err(error) => {
+                    output.error(&error.into());
+                    self.unusable += 1;
+                    continue;
+                }
+            };
+            let report = judged_as(&name, threads, &progress, cancel, |options| shelf.verify(&options));
+            let counts = Counts::of(&report);
+            self.valid += counts.valid;
+            self.refused += counts.refused;
+            self.faults += counts.faults;
+            self.unusable += counts.unreadable;
+            self.cancelled |= report.cancelled;
+            let besides: Vec<&Beside> =
+                report.besides.iter().filter(|beside| self.seen.insert(beside.path.clone())).collect();
+            details.extend(report.flaws.iter().map(flaw_line));
+            details.push_str(&besides_text(&name, &besides));
+            rows.push(counts.row(&name, &report));
+            targets.push(target_json(&name, &report, &besides));
+        }
+        progress.done();
+        self.text.push_str(&format!("store {root}\n"));
+        self.text.push_str(&if rows.is_empty() { "  it is empty\n".to_owned() } else { table(&rows) });
+        self.text.push_str(&details);
+        self.stores.push(json!({ "root": place.root.to_string_lossy(), "targets": targets }));
+        Ok(())
+    }
+}
+
+/// Flaws, counted by what they are about.
+#[derive(Default)]
+struct Counts {
+    valid: usize,
+    refused: usize,
+    faults: usize,
+    unreadable: usize,
+}
+
+impl Counts {
+    fn of(report: &VerifyReport) -> Self {
+        let valid = usize::try_from(report.whole.files).unwrap_or(usize::MAX);
+        let mut counts = Self { valid, ..Self::default() };
+        for flawed in &report.flaws {
+            *match (&flawed.flaw, flawed.key) {
+                (Flaw::Trouble(_) | Flaw::Changing, _) => &mut counts.unreadable,
+                (_, Some(_)) => &mut counts.refused,
+                (_, None) => &mut counts.faults,
+            } += 1;
+        }
+        counts
+    }
+
+    fn row(&self, target: &str, report: &VerifyReport) -> [String; 6] {
+        let Self { valid, refused, faults, unreadable } = self;
+        let size = bytes(report.checked.bytes);
+        let numbers = [*valid, *refused, *unreadable, *faults].map(|number| number.to_string());
+        let [valid, refused, unreadable, faults] = numbers;
+        [one_line(target), size, valid, refused, unreadable, faults]
+    }
+}
+
+/// A line for each target, under a line that says what the numbers are.
+fn table(rows: &[[String; 6]]) -> String {
+    let head = ["target", "read", "valid", "refused", "unreadable", "faults"].map(str::to_owned);
+    let lines = || std::iter::once(&head).chain(rows);
+    let width = |at: usize| lines().map(|line| line[at].chars().count()).max().unwrap_or_default();
+    let widths: [usize; 6] = std::array::from_fn(width);
+    let line = |line: &[String; 6]| {
+        let mut text = format!("  {:1$}", line[0], widths[0]);
+        for (cell, width) in line.iter().zip(widths).skip(1) {
+            text.push_str(&format!("  {cell:>width$}"));
+        }
+        text.push('\n');
+        text
+    };
+    lines().map(line).collect()
+}
+
+/// What is wrong, and where.
+pub(crate) fn flaw_line(flawed: &Flawed) -> String {
+    format!("{:<9} {}\n", flawed.flaw.name(), flaw_text(&flawed.path, &flawed.flaw))
+}
+
+/// What is wrong with what; an error may say what it is about.
+pub(crate) fn flaw_text(path: &Path, flaw: &Flaw) -> String {
+    let (path, flaw) = (path.to_string_lossy(), flaw.to_string());
+    if flaw.contains(&*path) { one_line(&flaw) } else { one_line(&format!("{path}: {flaw}")) }
+}
+
+/// What is there besides: how much of each kind, and where what is not ours is.
+fn besides_text(target: &str, besides: &[&Beside]) -> String {
+    /// So many are named.
+    const NAMED: usize = 20;
+    let mut kinds: BTreeMap<BesideKind, usize> = BTreeMap::new();
+    besides.iter().for_each(|beside| *kinds.entry(beside.kind).or_default() += 1);
+    if kinds.is_empty() {
+        return String::new();
+    }
+    let kinds: Vec<String> = kinds.iter().map(|(kind, number)| format!("{number} {}", kind.name())).collect();
+    let mut text = format!("besides in {}: {}\n", one_line(target), kinds.join(", "));
+    let foreign = || besides.iter().filter(|beside| beside.kind.is_foreign());
+    for beside in foreign().take(NAMED) {
+        text.push_str(&format!(
+            "  {:<14} {}\n",
+            beside.kind.name(),
+            one_line(&beside.path.to_string_lossy())
+        ));
+    }
+    match foreign().count().saturating_sub(NAMED) {
+        0 => {}
+        more => text.push_str(&format!("  and {} more\n", counted(more, "other"))),
+    }
+    text
+}
+
+fn target_json(target: &str, report: &VerifyReport, besides: &[&Beside]) -> Value {
+    json!({
+        "target": target,
+        "kernels": report.checked.files,
+        "bytes": report.checked.bytes,
+        "valid": report.whole.files,
+        "flaws": report.flaws.iter().map(flaw_json).collect::<Vec<_>>(),
+        "besides": besides.iter().map(|beside| beside_json(beside)).collect::<Vec<_>>(),
+        "missing_folders": report.missing.len(),
+        "interrupted": report.cancelled,
+    })
+}
+
+pub(crate) fn flaw_json(flawed: &Flawed) -> Value {
+    json!({
+        "file": flawed.path.to_string_lossy(),
+        "key": flawed.key.map(|key| key.to_string()),
+        "kind": flawed.flaw.name(),
+        "problem": flawed.flaw.to_string(),
+    })
+}
+
+pub(crate) fn beside_json(beside: &Beside) -> Value {
+    json!({ "file": beside.path.to_string_lossy(), "kind": beside.kind.name(), "bytes": beside.bytes })
+}
