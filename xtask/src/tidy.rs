@@ -2,6 +2,7 @@
 
 mod arrows;
 mod manifest;
+mod promises;
 mod rust;
 mod source;
 mod tree;
@@ -54,12 +55,19 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
         let readme = disk::text_if_there(root, &format!("{folder}/README.md"))?;
         findings.extend(tree::fixture(&folder, readme.as_deref()));
     }
+    let mut sources = promises::Sources::new();
     for path in &files {
         let bytes = disk::bytes(root, path)?;
         findings.extend(tree::home_paths(path, &bytes));
         if source::concerns(path) {
-            findings.extend(source::check(path, &String::from_utf8_lossy(&bytes)));
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            findings.extend(source::check(path, &text));
+            sources.insert(path.clone(), text);
         }
+    }
+    for path in files.iter().filter(|path| promises::concerns(path)) {
+        let text = disk::text_if_there(root, path)?.unwrap_or_default();
+        findings.extend(promises::check(path, &text, &sources));
     }
 
     findings.sort();
