@@ -150,7 +150,13 @@ impl FaultyDisk {
         self.state().trap.is_none()
     }
 
-    /// What can be left if the power fails now, that all is well included.
+    /// What was changed and not synced, in the order of time, in words: from equal files with equal words here, the
+    /// same can be left.
+    pub fn at_risk(&self) -> Vec<String> {
+        self.state().journal.at_risk()
+    }
+
+    /// What can be left if the power fails now, that all is well included; nothing if nothing is at risk.
     pub fn losses(&self) -> Vec<Loss> {
         self.state().journal.losses()
     }

@@ -381,11 +381,12 @@ fn a_sync_that_failed_makes_nothing_safe() {
     bench.files.disk.arm(3, Fault::Error(Errno::IO));
     publish(&bench.files).unwrap_err();
     assert_eq!(bench.files.disk.losses().len(), 2 * 4, "the new name or not, its bytes in four ways");
+    assert_eq!(bench.files.disk.at_risk().len(), 2);
     // What happens elsewhere is not this disk's.
     let elsewhere = tempfile::tempdir().unwrap();
     bench.files.disk.disarm();
     let path = elsewhere.path().join("file");
     bench.files.disk.before(&Call { op: Op::Create, path: &path, to: None, bytes: 0 });
     fs::write(&path, "").unwrap();
-    assert_eq!(bench.files.disk.losses().len(), 1);
+    assert!(bench.files.disk.losses().is_empty() && bench.files.disk.at_risk().is_empty());
 }

@@ -27,13 +27,13 @@ pub(crate) fn rows() -> Vec<Row> {
         parts: 1,
         max_entries: None,
         well: rows::nothing,
-        alike: true,
     };
     vec![
-        row("verify", rows::valid, verify, &[Old], &[Old]),
-        row("verify a damaged entry", rows::damaged, verify_damaged, &[Damaged], &[Damaged]),
-        row("repair a damaged entry", rows::damaged, repair_damaged, &[Damaged, Absent], &[Absent]),
-        row("say what would be repaired", rows::damaged, repair_dry, &[Damaged], &[Damaged]),
+        row("verify", rows::valid_among_folders, verify, &[Old], &[Old]),
+        row("verify a damaged entry", damaged, verify_damaged, &[Damaged], &[Damaged]),
+        row("repair a damaged entry", damaged, repair_damaged, &[Damaged, Absent], &[Absent]),
+        row("repair torn numbers", torn, repair_torn, &[Old], &[Old]),
+        row("say what would be repaired", damaged, repair_dry, &[Damaged], &[Damaged]),
         Row {
             bystanders: 1,
             ..row("collect a folder that lost its name", unnamed, collect, &[Absent], &[Absent])
@@ -95,15 +95,18 @@ fn repair_damaged(config: Config) -> bool {
     report.is_whole() && set_aside(&report) == 1
 }
 
-#[expect(dead_code, reason = "its row takes minutes, and is to come back quicker")]
+fn damaged(root: &Path) {
+    rows::valid_among_folders(root);
+    rows::damage(root);
+}
+
 fn torn(root: &Path) {
-    rows::valid(root);
+    rows::valid_among_folders(root);
     for name in ["size", "stats"] {
         fs::write(common::open(root).dir().join(name), "opbuild").unwrap();
     }
 }
 
-#[expect(dead_code, reason = "its row takes minutes, and is to come back quicker")]
 fn repair_torn(config: Config) -> bool {
     let Some(store) = open(config) else { return false };
     let report = store.repair(&RepairOptions::default()).unwrap();

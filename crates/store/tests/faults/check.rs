@@ -1,6 +1,5 @@
 //! What must hold after any fault.
 
-use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,26 +46,17 @@ impl Check<'_> {
     /// The files, without what is nothing to a store that is opened next: when they were made or set aside, and how
     /// many temps the same process had made before.
     pub(crate) fn files(&self) -> Folder {
-        let in_use: HashSet<&Path> = self.found.files().filter_map(Path::parent).collect();
         let number_of_temp = |path: PathBuf| {
-            if self.row.alike
-                && let ["v1", TARGET, "entries", shard] = parts(&path)[..]
-                && shard != "ff"
-                && !in_use.contains(path.as_path())
-            {
-                // One that is empty is as good as none.
-                return path.with_file_name("empty");
-            }
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if let [.., "quarantine", _] = parts(&path)[..] {
-                // Called by the time it was set aside.
-                return path
-                    .with_file_name(name.get(..64).unwrap_or(&name))
-                    .with_extension(path.extension().unwrap_or_default());
+            if let Some(start) = TEMPS.iter().find(|start| name.starts_with(**start)) {
+                return path.with_file_name(start);
             }
-            match TEMPS.iter().find(|start| name.starts_with(**start)) {
-                Some(start) => path.with_file_name(start),
-                None => path,
+            match parts(&path)[..] {
+                // Called by the time it was set aside.
+                [.., "quarantine", _] => path
+                    .with_file_name(name.get(..64).unwrap_or(&name))
+                    .with_extension(path.extension().unwrap_or_default()),
+                _ => path,
             }
         };
         self.found.clone().alike(number_of_temp)

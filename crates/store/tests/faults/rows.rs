@@ -38,8 +38,6 @@ pub(crate) struct Row {
     pub(crate) well: fn(&Path),
     /// How many tests share its calls.
     pub(crate) parts: usize,
-    /// What it leaves is the same, whichever of the folders for entries are there that hold none.
-    pub(crate) alike: bool,
 }
 
 impl Row {
@@ -129,16 +127,31 @@ fn without_target(root: &Path) {
 }
 
 fn absent(root: &Path) {
-    let store = common::open(root);
-    for name in bystanders() {
-        store.put(&key(&name), &Made::new(&name, 1).draft()).unwrap();
-    }
+    let store = among_bystanders(root);
     // To restore 256 folders each time would take most of the time. The last says that all were made.
     let used = bystanders().map(|name| key(&name).to_string()[..2].to_owned());
     for name in names(&store.dir().join("entries")) {
         if name != "ff" && !used.contains(&name) {
             fs::remove_dir(store.dir().join("entries").join(name)).unwrap();
         }
+    }
+}
+
+/// A store with all its folders, and the bystanders.
+fn among_bystanders(root: &Path) -> TargetStore {
+    let store = common::open(root);
+    for name in bystanders() {
+        store.put(&key(&name), &Made::new(&name, 1).draft()).unwrap();
+    }
+    store
+}
+
+/// All folders but two, and the subject.
+pub(crate) fn valid_among_folders(root: &Path) {
+    let store = among_bystanders(root);
+    store.put(&key(SUBJECT), &old().draft()).unwrap();
+    for name in ["b0", "b1"] {
+        fs::remove_dir(store.dir().join("entries").join(name)).unwrap();
     }
 }
 
@@ -158,13 +171,17 @@ fn lost_shared(root: &Path) {
     lost(root);
 }
 
-pub(crate) fn valid(root: &Path) {
+fn valid(root: &Path) {
     absent(root);
     common::open(root).put(&key(SUBJECT), &old().draft()).unwrap();
 }
 
-pub(crate) fn damaged(root: &Path) {
+fn damaged(root: &Path) {
     valid(root);
+    damage(root);
+}
+
+pub(crate) fn damage(root: &Path) {
     let path = common::open(root).path(&key(SUBJECT));
     let mut bytes = fs::read(&path).unwrap();
     bytes[300] ^= 1;
@@ -302,7 +319,6 @@ pub(crate) fn all() -> Vec<Row> {
         max_entries: None,
         well: nothing,
         parts: 1,
-        alike: false,
     };
     let too_full = |name, prepare| Row {
         max_entries: Some("2"),

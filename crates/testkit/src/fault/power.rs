@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -120,8 +121,19 @@ impl Journal {
         })
     }
 
+    /// What is at risk, a line each.
+    pub(super) fn at_risk(&mut self) -> Vec<String> {
+        self.settle();
+        let names = self.names.iter().filter(|(_, id)| self.unsynced.contains(id));
+        let bytes = names.map(|(path, _)| format!("bytes of `{}`", path.display()));
+        self.changes.iter().map(|change| format!("{change}{}", change.hidden())).chain(bytes).collect()
+    }
+
     pub(super) fn losses(&mut self) -> Vec<Loss> {
         self.settle();
+        if self.changes.is_empty() && self.unsynced.is_empty() {
+            return Vec::new();
+        }
         let tears: &[_] = if self.unsynced.is_empty() { &[Tear::None] } else { &Tear::ALL };
         let choices = choices(self.changes.len());
         let undone = |choice: &[bool]| -> Vec<Arc<Change>> {
@@ -164,6 +176,17 @@ impl Change {
             }
             Self::Removed { path, gone } => *gone != Folder::default() && folder::inode(path).is_none(),
         }
+    }
+
+    /// What undoing it brings back that nobody can see now, in short.
+    fn hidden(&self) -> String {
+        let gone = match self {
+            Self::Added { .. } => return String::new(),
+            Self::Renamed { over: gone, .. } | Self::Removed { gone, .. } => gone,
+        };
+        let mut hasher = DefaultHasher::new();
+        gone.clone().alike(|path| path).hash(&mut hasher);
+        format!(" {:016x}", hasher.finish())
     }
 
     /// The folder whose sync makes it last.
