@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use opbuild::ViewConfig;
 use opbuild_artifact::is_safe_file_name;
+use opbuild_backend_ascend::{Search, VARIABLES};
 use opbuild_backend_cpu::CpuConfig;
 use opbuild_store::LimitTexts;
 
@@ -70,4 +71,10 @@ pub(crate) fn cpu_config(patience: Duration) -> anyhow::Result<CpuConfig> {
             Some(compiler.into_string().ok().context("CC is not UTF-8; name the compiler by another path")?);
     }
     Ok(config)
+}
+
+/// Where to look for CANN.
+pub(crate) fn ascend_search() -> Search {
+    let set = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), var(name)?)));
+    Search::new(set.collect(), std::env::home_dir().filter(|home| home.is_absolute()))
 }

@@ -22,6 +22,7 @@ mod run;
 mod show;
 mod store;
 mod targets;
+mod targets_ascend;
 mod values;
 mod verify;
 mod verify_store;

@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::build::registry;
 use crate::env;
 use crate::output::{Output, Verdict};
+use crate::targets_ascend::ascend;
 
 /// How long a compiler may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -35,6 +36,8 @@ pub(crate) fn targets(output: &Output) -> anyhow::Result<Verdict> {
             "operators": operators,
         }));
     }
+    let ascend = ascend(&env::ascend_search());
+    text.push_str(&ascend.text);
     let mut onnx: Vec<&str> =
         opbuild_onnx::operators().filter(|row| row.domain.is_empty()).map(|row| row.op_type).collect();
     onnx.sort_unstable();
@@ -44,8 +47,9 @@ pub(crate) fn targets(output: &Output) -> anyhow::Result<Verdict> {
         onnx.len(),
         wrapped(&onnx)
     ));
-    output.result(&text, &json!({ "backends": json_backends, "onnx_operators": onnx }))?;
-    Ok(if compiler.is_ok() { Verdict::Good } else { Verdict::Problems })
+    let json = json!({ "backends": json_backends, "ascend": ascend.json, "onnx_operators": onnx });
+    output.result(&text, &json)?;
+    Ok(if compiler.is_ok() && ascend.is_good { Verdict::Good } else { Verdict::Problems })
 }
 
 /// Words in lines of about a hundred characters, behind an indent.

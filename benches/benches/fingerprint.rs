@@ -1,0 +1,129 @@
+//! Question: what does it cost to know that nothing changed in a CANN toolkit, with a thousand operators' files?
+//!
+//! Budget: 50 ms for all of it, the toolchain and the widest operator, when every digest is remembered. The floor is one
+//! stat a file. `a new process` begins with the memo as it is in its file. It ends in a failure if the budget is broken.
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
+#![expect(clippy::print_stdout, reason = "the table is what this is for")]
+#![expect(clippy::disallowed_methods, reason = "the floor is plain file calls")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use opbuild::DigestMemo;
+use opbuild_backend::FileDigests;
+use opbuild_backend_ascend::{OpsInfo, Search, Sources, Toolkit, toolchain};
+use opbuild_benches::{Budgets, Turns, folder, is_measured, time};
+use opbuild_descriptor::{EffectiveSpec, Job};
+use opbuild_digest::{Digest, Fingerprint};
+use opbuild_testkit::toolkit;
+
+const SOC: &str = "Ascend910B1";
+const MORE_OPS: usize = 1000;
+const BUDGET: Duration = Duration::from_millis(50);
+
+/// Whose name is put together when it runs: all of `impl` counts.
+const WIDE: &str = "BatchMatMulV2";
+
+/// Notes which files are asked for.
+struct Asked<'a>(&'a DigestMemo, Mutex<Vec<PathBuf>>);
+
+impl FileDigests for Asked<'_> {
+    fn digest(&self, path: &Path) -> std::io::Result<Digest> {
+        self.1.lock().unwrap().push(path.to_owned());
+        self.0.digest(path)
+    }
+}
+
+struct Setting {
+    toolkit: Toolkit,
+    sources: Sources,
+    ops: OpsInfo,
+    spec: EffectiveSpec,
+}
+
+impl Setting {
+    fn new(system: &Path) -> Self {
+        let search =
+            Search { explicit: None, environment: BTreeMap::new(), home: None, system: system.to_owned() };
+        let toolkit = search.find().unwrap();
+        let ops = OpsInfo::read(&toolkit, &toolkit.platforms.soc(SOC).unwrap()).unwrap();
+        let spec = EffectiveSpec { target: SOC.to_owned(), ..EffectiveSpec::default() };
+        Self { sources: Sources::new(&toolkit), toolkit, ops, spec }
+    }
+
+    fn toolchain(&self, files: &dyn FileDigests) -> Fingerprint {
+        toolchain(&self.toolkit, files).unwrap()
+    }
+
+    fn sources(&self, op_type: &str, files: &dyn FileDigests) -> Fingerprint {
+        self.sources.fingerprint(&job(op_type), &self.spec, &self.ops, files).unwrap()
+    }
+}
+
+fn job(op_type: &str) -> Job {
+    let mut job = opbuild_testkit::job("Square", &[&[8]]);
+    job.ops[0].op_type = op_type.to_owned();
+    job.ops[0].module_name = String::new();
+    job
+}
+
+fn main() {
+    let place = folder().unwrap();
+    let system = place.path().join("Ascend");
+    let _installed = toolkit::Toolkit::new().more_ops(MORE_OPS).write(&system).unwrap();
+    if is_measured() {
+        // What has just been written is not remembered.
+        std::thread::sleep(Duration::from_millis(2100));
+    }
+    let file = place.path().join("digests");
+    let memo = DigestMemo::open(&file);
+    let asked = Asked(&memo, Mutex::default());
+    let setting = Setting::new(&system);
+    let cold = time(|| (setting.toolchain(&asked), setting.sources(WIDE, &asked)));
+    memo.save();
+    let mut files = asked.1.into_inner().unwrap();
+    files.sort_unstable();
+    files.dedup();
+    assert!(files.len() > MORE_OPS, "{} files", files.len());
+
+    let all = |setting: &Setting, memo: &DigestMemo| (setting.toolchain(memo), setting.sources(WIDE, memo));
+    let turns = Turns::take(
+        Duration::from_secs(2),
+        [
+            &mut || time(|| files.iter().filter(|path| std::fs::metadata(path).is_ok()).count()),
+            &mut || time(|| setting.toolchain(&memo)),
+            &mut || time(|| setting.sources("Square", &memo)),
+            &mut || time(|| setting.sources(WIDE, &memo)),
+            &mut || time(|| all(&setting, &memo)),
+            &mut || {
+                let start = Instant::now();
+                let (memo, setting) = (DigestMemo::open(&file), Setting::new(&system));
+                let found = all(&setting, &memo);
+                let took = start.elapsed();
+                assert_eq!(found, all(&setting, &memo));
+                took
+            },
+        ],
+    );
+    let names = [
+        "floor: one stat a file",
+        "toolchain",
+        "sources of Square",
+        "sources of an operator that all of impl counts for",
+        "toolchain and the widest operator",
+        "the same in a new process, finding the toolkit too",
+    ];
+    let mut budgets = Budgets::default();
+    println!("{} files; cold {cold:.1?}", files.len());
+    for (way, name) in names.iter().enumerate() {
+        let median = turns.median(way);
+        let verdict = match way {
+            4 | 5 => budgets.judge([median.as_secs_f64(); 3], BUDGET.as_secs_f64()),
+            _ => "",
+        };
+        println!("{median:>10.1?}  {verdict:<6} {name}");
+    }
+    budgets.settle();
+}

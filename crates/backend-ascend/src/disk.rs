@@ -1,0 +1,150 @@
+//! Every access to the disk: the only module of this crate that may touch `std::fs`.
+#![expect(clippy::disallowed_methods, reason = "this is the crate's I/O module")]
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::AscendError;
+
+/// No text that this crate reads is longer: operator information has a few megabytes.
+const MAX_TEXT: u64 = 256 << 20;
+
+/// More files than any toolkit has in one folder: a bank that is named `/` is a mistake.
+const MAX_FILES: usize = 200_000;
+
+/// What is at a path, links followed.
+pub(crate) fn is_file(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
+}
+
+/// Whether there is a folder, links followed.
+pub(crate) fn is_folder(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}
+
+/// Whether there is a program that can be run.
+pub(crate) fn is_program(path: &Path) -> bool {
+    let metadata = std::fs::metadata(path);
+    metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// The path without links; as it is, if nothing is there.
+pub(crate) fn real(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// All bytes of a file.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, AscendError> {
+    let read = || {
+        let file = std::fs::File::open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::other("it is not a file"));
+        }
+        if metadata.len() > MAX_TEXT {
+            return Err(io::Error::other(format!(
+                "it has {} bytes, at most {MAX_TEXT} are read",
+                metadata.len()
+            )));
+        }
+        let mut bytes = Vec::with_capacity(metadata.len() as usize);
+        file.take(MAX_TEXT).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().map_err(|source| AscendError::io("read", path, source))
+}
+
+/// A file as text; bytes that are no UTF-8 are replaced, since comments may be in any encoding.
+pub(crate) fn read_text(path: &Path) -> Result<String, AscendError> {
+    let bytes = read(path)?;
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+/// The names in a folder, in order, and whether each is a folder, links followed; only files and folders. None if there
+/// is no such folder.
+pub(crate) fn names(folder: &Path) -> Result<Option<Vec<(OsString, bool)>>, AscendError> {
+    let list = || -> io::Result<Vec<(OsString, bool)>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            let mut kind = entry.file_type()?;
+            if kind.is_symlink() {
+                // One that leads nowhere is nothing.
+                let Ok(metadata) = std::fs::metadata(entry.path()) else { continue };
+                kind = metadata.file_type();
+            }
+            if kind.is_dir() || kind.is_file() {
+                names.push((entry.file_name(), kind.is_dir()));
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    };
+    match list() {
+        Ok(names) => Ok(Some(names)),
+        Err(error) if is_absence(&error) => Ok(None),
+        Err(source) => Err(AscendError::io("list", folder, source)),
+    }
+}
+
+/// Whether an error says that there is nothing at a path.
+pub(crate) fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// All files below `folder` that `counts` (a name, and whether it is a folder's) lets through, as paths relative to it,
+/// in order. Links are followed, except back to a folder that is being walked. None if there is no such folder.
+pub(crate) fn files_below(
+    folder: &Path,
+    counts: impl Fn(&std::ffi::OsStr, bool) -> bool,
+) -> Result<Option<Vec<PathBuf>>, AscendError> {
+    let mut walk = Walk { root: folder, counts: &counts, within: Vec::new(), found: Vec::new() };
+    if !walk.enter(Path::new(""))? {
+        return Ok(None);
+    }
+    let mut found = walk.found;
+    found.sort_unstable();
+    Ok(Some(found))
+}
+
+/// A walk through a tree.
+struct Walk<'a> {
+    root: &'a Path,
+    counts: &'a dyn Fn(&std::ffi::OsStr, bool) -> bool,
+    /// The folders that lead to where the walk is, by device and inode.
+    within: Vec<(u64, u64)>,
+    found: Vec<PathBuf>,
+}
+
+impl Walk<'_> {
+    /// Goes through `folder`; false if there is none.
+    fn enter(&mut self, folder: &Path) -> Result<bool, AscendError> {
+        let path = if folder.as_os_str().is_empty() { self.root.to_owned() } else { self.root.join(folder) };
+        let Some(names) = names(&path)? else { return Ok(false) };
+        let metadata =
+            std::fs::metadata(&path).map_err(|source| AscendError::io("look at", &path, source))?;
+        let here = (metadata.dev(), metadata.ino());
+        if self.within.contains(&here) {
+            return Ok(true);
+        }
+        self.within.push(here);
+        for (name, is_folder) in names {
+            if !(self.counts)(&name, is_folder) {
+                continue;
+            }
+            if is_folder {
+                self.enter(&folder.join(name))?;
+            } else if self.found.len() < MAX_FILES {
+                self.found.push(folder.join(name));
+            } else {
+                let source = io::Error::other(format!("there are more than {MAX_FILES} files in it"));
+                return Err(AscendError::io("list", self.root, source));
+            }
+        }
+        self.within.pop();
+        Ok(true)
+    }
+}
