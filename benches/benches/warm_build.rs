@@ -1,44 +1,174 @@
 //! Question: what does a build cost in which nothing is new, beside the sum of its store hits?
 //!
-//! Each iteration builds 400 different operators, all of them in the store, without a view. The floor is a hit for
-//! each.
+//! Networks are built for this machine by the CPU backend, and then again and again, in process: keys are made from
+//! scratch, every kernel is looked up and checked, and a report is written. The floor is a hit for each kernel, one after
+//! the other, of a store that was just opened: so is a build's, and each of its folders is checked once. With a view, the
+//! files that a framework reads are there and intact; that floor has one look at each of them as well. `again` is the
+//! sum of the same hits of a store that knows its folders, and `keys` what backend and descriptors need for the keys
+//! alone, one after the other.
+//!
+//! `resnet50` is the one of the ONNX project, and needs `OPBUILD_CORPUS`. `made` is as large, and every one of its nodes is
+//! another kernel, of the null backend: that is a floor of as many small hits, and keys that cost nothing but hashing.
+//!
+//! Budgets: 3 times the floor, with and without a view, for networks of this size. In small ones it shows what a build
+//! costs in which there is nothing to do: half a millisecond, to look at the compiler, the store and the work folder.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot be set up has no figures")]
+#![expect(clippy::print_stdout, reason = "the table is what this is for")]
 
+#[path = "common/networks.rs"]
+mod networks;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use criterion::{Criterion, criterion_group, criterion_main};
-use opbuild::{Builder, Outcome, Request};
-use opbuild_benches::folder;
-use opbuild_store::{Config, Lookup, Store};
-use opbuild_testkit::{NullBackend, descriptor};
+use opbuild::{Builder, DigestMemo, Outcome, Request, ViewConfig};
+use opbuild_backend::Backend;
+use opbuild_benches::{Budgets, Turns, files_in, folder, is_measured, look, time};
+use opbuild_descriptor::{KernelName, Key, KeyParts};
+use opbuild_store::{Config, Lookup, Store, TargetStore};
+use opbuild_testkit::NullBackend;
+use tempfile::TempDir;
 
-fn warm_build(c: &mut Criterion) {
-    let folder = folder().unwrap();
-    let config = Config::new(folder.path().join("store"));
-    let requests: Vec<Request> =
-        (1..=400).map(|length| Request::new(descriptor("node", "Square", &[&[length]]))).collect();
-    let builder =
-        Builder::new(Arc::new(NullBackend::default())).store(config.clone()).work_base(folder.path());
-    let report = builder.build(&requests).unwrap();
-    let keys: Vec<_> = report.kernels.iter().map(|kernel| *kernel.key.unwrap().digest()).collect();
-    let shelf = Store::open(config).unwrap().target(&report.targets[0]).unwrap();
+const BUDGET: f64 = 3.0;
 
-    let mut group = c.benchmark_group("warm_build");
-    group.bench_function("floor: 400 store hits", |b| {
-        b.iter(|| {
-            for key in &keys {
-                let Lookup::Hit(_) = shelf.get(key) else { panic!("a miss") };
-            }
-        });
-    });
-    group.bench_function("build of 400 operators", |b| {
-        b.iter(|| {
-            let report = builder.build(&requests).unwrap();
-            assert_eq!(report.count(Outcome::Reused), 400);
-        });
-    });
-    group.finish();
+fn main() {
+    let mut budgets = Budgets::default();
+    println!("one warm build; ratios are to the floor: lower quartile, median, upper quartile of the turns");
+    println!(
+        "{:<12} {:>5} {:>7} {:<6} {:>9} {:>9} {:>9} {:>9} {:>17} {:>6}  budget",
+        "network", "nodes", "kernels", "view", "keys", "again", "floor", "build", "ratio", "turns"
+    );
+    let nodes = if is_measured() { 415 } else { 20 };
+    rows("made", Arc::new(NullBackend::default()), networks::alike(nodes), &mut budgets);
+    let ours = if is_measured() { ["squeezenet", "resnet18"] } else { ["lenet"; 2] };
+    for name in ours {
+        rows(name, Arc::new(networks::cpu()), networks::of(&networks::ours(name)), &mut budgets);
+    }
+    match networks::theirs("light_resnet50.onnx") {
+        Some(graph) => rows("resnet50", Arc::new(networks::cpu()), networks::of(&graph), &mut budgets),
+        None => println!("{:<12} is left out: OPBUILD_CORPUS does not name a folder that has it", "resnet50"),
+    }
+    budgets.settle();
 }
 
-criterion_group!(benches, warm_build);
-criterion_main!(benches);
+/// A network that was built.
+struct Setting {
+    folder: TempDir,
+    backend: Arc<dyn Backend>,
+    requests: Vec<Request>,
+    config: Config,
+    target: String,
+    keys: Vec<Key>,
+}
+
+impl Setting {
+    fn new(backend: Arc<dyn Backend>, requests: Vec<Request>) -> Self {
+        let folder = folder().unwrap();
+        let config = Config::new(folder.path().join("store"));
+        let builder = Builder::new(backend.clone()).store(config.clone()).work_base(folder.path());
+        let report = builder.build(&requests).unwrap();
+        assert_eq!(report.count(Outcome::Failed), 0, "{:?}", report.kernels);
+        let keys = report.kernels.iter().map(|kernel| kernel.key.unwrap()).collect();
+        let target = report.targets[0].clone();
+        Self { folder, backend, requests, config, target, keys }
+    }
+
+    fn builder(&self) -> Builder {
+        Builder::new(self.backend.clone()).store(self.config.clone()).work_base(self.folder.path())
+    }
+
+    fn build(&self, builder: &Builder) {
+        let report = builder.build(&self.requests).unwrap();
+        assert_eq!(report.count(Outcome::Reused), self.keys.len());
+        assert!(!matches!(&report.view, Some(Err(_))), "{:?}", report.view);
+    }
+
+    /// Its part of the store, which knows nothing yet.
+    fn open(&self) -> TargetStore {
+        Store::open(self.config.clone()).unwrap().target(&self.target).unwrap()
+    }
+
+    fn hits(&self, shelf: &TargetStore) {
+        for key in &self.keys {
+            match shelf.get(key.digest()) {
+                Lookup::Hit(entry) => drop(entry),
+                Lookup::Miss(miss) => panic!("{miss}"),
+            }
+        }
+    }
+
+    /// What the keys of all jobs need.
+    fn make_keys(&self) -> usize {
+        let (backend, files) = (&self.backend, DigestMemo::open(self.folder.path().join("digests")));
+        let toolchain = Arc::new(backend.toolchain(&files).unwrap());
+        let mut known = BTreeSet::new();
+        for request in &self.requests {
+            let job = &request.descriptor.job;
+            let digest = job.digest();
+            if !known.insert(digest) {
+                continue;
+            }
+            let spec = backend.resolve(&request.spec).unwrap();
+            let sources = backend.op_sources(job, &spec, &files).unwrap();
+            let key = KeyParts::of_digest(backend.name(), digest, &spec, toolchain.clone(), sources).key();
+            let _ = std::hint::black_box(KernelName::new(job, &key));
+        }
+        files.save();
+        files.save();
+        known.len()
+    }
+}
+
+fn rows(name: &str, backend: Arc<dyn Backend>, requests: Vec<Request>, budgets: &mut Budgets) {
+    let setting = Setting::new(backend, requests);
+    let without = setting.builder();
+    let view = ViewConfig { base: setting.folder.path().to_owned(), rank: "0".to_owned() };
+    let with = setting.builder().view(view);
+    setting.build(&with);
+    if is_measured() {
+        // Files that changed a moment ago are read again.
+        std::thread::sleep(Duration::from_millis(2200));
+        setting.build(&with);
+    }
+    let files: Vec<PathBuf> = files_in(&setting.folder.path().join("rank_0/kernel_meta")).unwrap();
+    let known = setting.open();
+    let turns = Turns::take(
+        Duration::from_secs(4),
+        [
+            &mut || time(|| setting.make_keys()),
+            &mut || time(|| setting.hits(&known)),
+            &mut || {
+                let shelf = setting.open();
+                time(|| setting.hits(&shelf))
+            },
+            &mut || time(|| setting.build(&without)),
+            &mut || {
+                let shelf = setting.open();
+                time(|| {
+                    setting.hits(&shelf);
+                    files.iter().for_each(|file| look(file).unwrap());
+                })
+            },
+            &mut || time(|| setting.build(&with)),
+        ],
+    );
+    for (title, floor, way) in [("-", 2, 3), ("intact", 4, 5)] {
+        let ratios @ [low, ratio, high] = turns.ratio(way, floor);
+        let verdict = match ["made", "resnet50"].contains(&name) {
+            true => format!("{BUDGET} {}", budgets.judge(ratios, BUDGET)),
+            false => "-".to_owned(),
+        };
+        println!(
+            "{name:<12} {:>5} {:>7} {title:<6} {:>9.1?} {:>9.1?} {:>9.1?} {:>9.1?} {low:>5.2} {ratio:>5.2} {high:>5.2} {:>6}  {verdict}",
+            setting.requests.len(),
+            setting.keys.len(),
+            turns.median(0),
+            turns.median(1),
+            turns.median(floor),
+            turns.median(way),
+            turns.count(),
+        );
+    }
+}

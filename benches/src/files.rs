@@ -5,9 +5,10 @@
 )]
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
@@ -70,6 +71,60 @@ pub fn remove(path: &Path) -> io::Result<()> {
     std::fs::remove_file(path)
 }
 
+/// Looks at a file: one stat.
+///
+/// # Errors
+/// It is not there.
+pub fn look(path: &Path) -> io::Result<()> {
+    std::fs::symlink_metadata(path).map(drop)
+}
+
+/// The files of a framework's kernels in a folder, without those of ours.
+///
+/// # Errors
+/// The folder cannot be listed.
+pub fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if !entry.file_name().as_encoded_bytes().starts_with(b".") {
+            files.push(entry.path());
+        }
+    }
+    Ok(files)
+}
+
+/// Removes a folder and everything in it.
+///
+/// # Errors
+/// It cannot be removed.
+pub fn remove_folder(path: &Path) -> io::Result<()> {
+    std::fs::remove_dir_all(path)
+}
+
+/// The lines of a text.
+///
+/// # Errors
+/// It cannot be read.
+pub fn lines(path: &Path) -> io::Result<Vec<String>> {
+    Ok(std::fs::read_to_string(path)?.lines().map(str::to_owned).collect())
+}
+
+/// Makes a compiler at `path` that is the system's, and adds a line to the file beside it that ends in `.log` for each
+/// kernel that it compiles.
+///
+/// # Errors
+/// It cannot be written.
+pub fn make_compiler(path: &Path) -> io::Result<()> {
+    let log = path.with_extension("log");
+    let text = format!(
+        "#!/bin/sh\ncase \"$*\" in *' kernel.c'*) echo \"$PWD\" >>'{}';; esac\nexec cc \"$@\"\n",
+        log.display()
+    );
+    std::fs::write(path, text)?;
+    std::fs::set_permissions(path, Permissions::from_mode(0o755))
+}
+
 /// Lists each folder in `folder` and looks at each file in those, and at nothing else. How many there are, and their
 /// bytes.
 ///
@@ -102,6 +157,11 @@ pub fn bare_walk(folder: &Path) -> io::Result<(u64, u64)> {
 pub fn reads_and_writes() -> io::Result<[u64; 2]> {
     let text = std::fs::read_to_string("/proc/thread-self/io")?;
     Ok([number(&text, "syscr:")?, number(&text, "syscw:")?])
+}
+
+/// What the kernel says of this process in one line.
+pub(crate) fn read_stat() -> io::Result<String> {
+    std::fs::read_to_string("/proc/self/stat")
 }
 
 /// The most memory that this process has had so far, in bytes.

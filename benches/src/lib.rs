@@ -5,12 +5,15 @@
 //! asks one question. What has a budget is measured in [`Turns`], and a broken budget ends the program in a failure.
 //! Compare figures of one run only: machines differ, and so do days.
 
+mod cpu;
 mod files;
 mod kernel;
 mod turns;
 
+pub use cpu::{children_cpu, own_cpu};
 pub use files::{
-    bare_walk, folder, has_room, most_resident, publish, read, reads_and_writes, remove, search_path, write,
+    bare_walk, files_in, folder, has_room, lines, look, make_compiler, most_resident, publish, read,
+    reads_and_writes, remove, remove_folder, search_path, write,
 };
 pub use kernel::Kernel;
 pub use turns::{Budgets, Turns, is_measured, thousands, time};

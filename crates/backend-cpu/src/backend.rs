@@ -4,21 +4,26 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use opbuild_artifact::{Artifact, Expectations};
 use opbuild_backend::{
-    Backend, BackendError, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported, asks_for_debug,
+    Backend, BackendError, Cancel, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported,
+    asks_for_debug,
 };
 use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, Op};
-use opbuild_digest::{Digest, Fingerprint};
+use opbuild_digest::Fingerprint;
 
+use crate::answer::Answer;
 use crate::compile;
-use crate::expression::calls_libm;
 use crate::generate::{Generated, generate};
+use crate::known::{Known, Source};
 use crate::loader::CpuLoader;
 use crate::toolchain::Toolchain;
+
+/// What a kernel is called while nobody knows its name.
+const STAND_IN: &str = "KERNEL";
 
 /// How the backend finds its compiler. The caller says what `PATH` and `CC` are; this crate does not look.
 #[derive(Clone, Debug)]
@@ -83,7 +88,7 @@ impl CpuConfig {
             path: path.into(),
             features: Features::Portable,
             scratch: std::env::temp_dir(),
-            probe_deadline: Duration::from_secs(10),
+            probe_deadline: Duration::from_secs(30),
             expressions: BTreeMap::new(),
             rewrite: None,
         }
@@ -103,9 +108,9 @@ pub enum Features {
 /// The CPU reference backend.
 pub struct CpuBackend {
     config: CpuConfig,
-    // Errors are kept too: a machine without a compiler is asked once.
-    toolchain: OnceLock<Result<Toolchain, (String, String)>>,
-    libm: OnceLock<Result<PathBuf, (String, String)>>,
+    toolchain: Answer<Toolchain>,
+    libm: Answer<PathBuf>,
+    known: Known,
     loader: CpuLoader,
 }
 
@@ -115,7 +120,13 @@ impl CpuBackend {
 
     /// A backend. The compiler is looked for when it is first needed.
     pub fn new(config: CpuConfig) -> Self {
-        Self { config, toolchain: OnceLock::new(), libm: OnceLock::new(), loader: CpuLoader }
+        Self {
+            config,
+            toolchain: Answer::default(),
+            libm: Answer::default(),
+            known: Known::default(),
+            loader: CpuLoader,
+        }
     }
 
     /// An entry for a registry: serves `cpu` and `cpu-native`.
@@ -142,11 +153,11 @@ impl CpuBackend {
     /// # Errors
     /// [`BackendError::Toolchain`], if there is none.
     pub fn compiler(&self) -> Result<String, BackendError> {
-        self.toolchain_in_use().map(Toolchain::summary)
+        self.toolchain_in_use(&Cancel::new()).map(Toolchain::summary)
     }
 
-    fn toolchain_in_use(&self) -> Result<&Toolchain, BackendError> {
-        once(&self.toolchain, || Toolchain::probe(&self.config))
+    fn toolchain_in_use(&self, cancel: &Cancel) -> Result<&Toolchain, BackendError> {
+        self.toolchain.get(cancel, || Toolchain::probe(&self.config, cancel))
     }
 
     fn generate(&self, job: &Job, symbol: &str) -> Result<Generated, BackendError> {
@@ -158,30 +169,13 @@ impl CpuBackend {
     }
 }
 
-/// The value of `cell`, made once; a failure to make it is kept as well.
-fn once<T>(
-    cell: &OnceLock<Result<T, (String, String)>>,
-    make: impl FnOnce() -> Result<T, BackendError>,
-) -> Result<&T, BackendError> {
-    let kept = cell.get_or_init(|| {
-        make().map_err(|error| match error {
-            BackendError::Toolchain { problem, way_out } => (problem, way_out),
-            other => (other.to_string(), "check the compiler's installation".to_owned()),
-        })
-    });
-    kept.as_ref().map_err(|(problem, way_out)| BackendError::Toolchain {
-        problem: problem.clone(),
-        way_out: way_out.clone(),
-    })
-}
-
 impl Backend for CpuBackend {
     fn name(&self) -> &'static str {
         "cpu"
     }
 
     fn toolchain(&self, files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
-        self.toolchain_in_use()?.fingerprint(files)
+        self.toolchain_in_use(&files.cancel())?.fingerprint(files)
     }
 
     /// The C that would be compiled, under a stand-in for its name; and the math library, if it calls that.
@@ -191,33 +185,36 @@ impl Backend for CpuBackend {
         _spec: &EffectiveSpec,
         files: &dyn FileDigests,
     ) -> Result<Fingerprint, BackendError> {
-        let source = self.generate(job, "KERNEL")?;
-        let mut fingerprint = Fingerprint::new();
-        let lines = source.text.lines().count();
-        fingerprint.add("generated C", Digest::of(source.text.as_bytes()), format!("{lines} lines"));
-        if calls_libm(&source.text) {
-            let toolchain = self.toolchain_in_use()?;
-            let path = once(&self.libm, || toolchain.libm(&self.config))?;
-            let digest = files.digest(path).map_err(|source| BackendError::Io {
-                action: "read the math library",
-                path: path.clone(),
-                source,
-            })?;
-            fingerprint.add("libm", digest, format!("{:.12}", digest.to_string()));
-        }
-        Ok(fingerprint)
+        self.sources(Source::of(&self.generate(job, STAND_IN)?), files)
     }
 
     fn supports(&self, job: &Job, _spec: &EffectiveSpec) -> Support {
-        if host_machine() == 0 {
-            let op_type = job.ops.first().map(|op| op.op_type.clone()).unwrap_or_default();
-            let problem = format!("kernels for {} are not known here", std::env::consts::ARCH);
-            return Support::No(Unsupported::Other { backend: "cpu", op_type, problem });
+        match self.stand_in(job) {
+            Ok(_) => Support::Yes,
+            Err(reason) => Support::No(reason),
         }
-        match self.refusal(job) {
-            None => Support::Yes,
-            Some(reason) => Support::No(reason),
+    }
+
+    /// Both come of the same C.
+    fn admit(
+        &self,
+        job: &Job,
+        _spec: &EffectiveSpec,
+        files: &dyn FileDigests,
+    ) -> Result<Fingerprint, BackendError> {
+        // A change to C may be another one each time.
+        if self.config.rewrite.is_some() {
+            return self.sources(Source::of(&self.stand_in(job)?), files);
         }
+        let source = match self.known.get(job) {
+            Some(source) => source,
+            None => {
+                let source = Source::of(&self.stand_in(job)?);
+                self.known.note(job, source);
+                source
+            }
+        };
+        self.sources(source, files)
     }
 
     fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
@@ -226,7 +223,7 @@ impl Backend for CpuBackend {
 
     fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
         let source = self.generate(request.job, &request.name.symbol())?;
-        compile::compile(&self.config, self.toolchain_in_use()?, &source, request)
+        compile::compile(&self.config, self.toolchain_in_use(request.cancel)?, &source, request)
     }
 
     /// Of the vendor's options only those for debugging mean anything here.
@@ -268,16 +265,38 @@ impl Backend for CpuBackend {
 }
 
 impl CpuBackend {
-    /// Why `job` cannot be compiled, if it cannot.
-    fn refusal(&self, job: &Job) -> Option<Unsupported> {
-        match self.generate(job, "KERNEL") {
-            Ok(_) => None,
-            Err(BackendError::Unsupported(reason)) => Some(reason),
-            Err(other) => {
-                let op_type = job.ops.first().map(|op| op.op_type.clone()).unwrap_or_default();
-                Some(Unsupported::Other { backend: "cpu", op_type, problem: other.to_string() })
-            }
+    /// The C of `job` under a stand-in for its name; or why it cannot be compiled.
+    fn stand_in(&self, job: &Job) -> Result<Generated, Unsupported> {
+        let other = |problem| {
+            let op_type = job.ops.first().map(|op| op.op_type.clone()).unwrap_or_default();
+            Unsupported::Other { backend: "cpu", op_type, problem }
+        };
+        if host_machine() == 0 {
+            return Err(other(format!("kernels for {} are not known here", std::env::consts::ARCH)));
         }
+        self.generate(job, STAND_IN).map_err(|error| match error {
+            BackendError::Unsupported(reason) => reason,
+            error => other(error.to_string()),
+        })
+    }
+
+    /// What `source` depends on: itself, and the math library, if it calls that.
+    fn sources(&self, source: Source, files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
+        let Source { digest, lines, calls_libm } = source;
+        let mut fingerprint = Fingerprint::new();
+        fingerprint.add("generated C", digest, format!("{lines} lines"));
+        if calls_libm {
+            let cancel = files.cancel();
+            let toolchain = self.toolchain_in_use(&cancel)?;
+            let path = self.libm.get(&cancel, || toolchain.libm(&self.config, &cancel))?;
+            let digest = files.digest(path).map_err(|source| BackendError::Io {
+                action: "read the math library",
+                path: path.clone(),
+                source,
+            })?;
+            fingerprint.add("libm", digest, format!("{:.12}", digest.to_string()));
+        }
+        Ok(fingerprint)
     }
 }
 

@@ -53,6 +53,7 @@
 //! The default feature level is the architecture's baseline, so that kernels can be shared between machines;
 //! [`Features::Native`] is this machine's, and then the resolved features are part of the fingerprint.
 
+mod answer;
 mod backend;
 mod cast;
 mod code;
@@ -67,6 +68,7 @@ mod gather;
 mod gemm;
 mod generate;
 mod integer;
+mod known;
 mod layer_norm;
 mod libraries;
 mod loader;

@@ -18,6 +18,10 @@ const KEPT: usize = 32 * 1024;
 const TAIL_LINES: usize = 20;
 const TAIL_BYTES: usize = 4 * 1024;
 
+/// How long a program is left alone that has not closed its outputs; and one that has, at first.
+const SELDOM: Duration = Duration::from_millis(20);
+const SOONEST: Duration = Duration::from_micros(100);
+
 /// A program that ended by itself.
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
@@ -57,12 +61,13 @@ pub(crate) fn run(program: &Path, args: &[String], how: &Run<'_>) -> Result<Ende
     // Closes our ends of the pipe; the reader would wait for them.
     drop(command);
 
-    let ended = wait(&child, how);
+    let mut output = None;
+    let ended = wait(&child, how, &receive, &mut output);
     // While the program is not reaped its number cannot be another's, so this meets its own children only.
     end_group(&child);
     let status = child.wait();
     // A child that left the group could hold the pipe open: it does not hold us.
-    let output = receive.recv_timeout(Duration::from_secs(2)).unwrap_or_default();
+    let output = output.or_else(|| receive.recv_timeout(Duration::from_secs(2)).ok()).unwrap_or_default();
     match (ended, status) {
         (Some(Ok(())), Ok(status)) => Ok(Ended { status, output }),
         (Some(Err(source)), _) | (Some(Ok(())), Err(source)) => {
@@ -79,22 +84,39 @@ pub(crate) fn run(program: &Path, args: &[String], how: &Run<'_>) -> Result<Ende
 }
 
 /// Waits for the end without reaping; `None` if the deadline passes or nobody waits any more.
-fn wait(child: &Child, how: &Run<'_>) -> Option<std::io::Result<()>> {
+///
+/// A program that ends closes its outputs, and so do its children: until they are closed it is looked after now and then
+/// only.
+fn wait(
+    child: &Child,
+    how: &Run<'_>,
+    outputs: &mpsc::Receiver<String>,
+    output: &mut Option<String>,
+) -> Option<std::io::Result<()>> {
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw)?;
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    let mut pause = Duration::from_micros(500);
+    let mut pause = SOONEST;
     loop {
         match waitid(WaitId::Pid(pid), look) {
             Ok(Some(_)) => return Some(Ok(())),
             Ok(None) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Some(Err(error.into())),
         }
-        if how.cancel.is_cancelled() || how.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        let now = Instant::now();
+        if how.cancel.is_cancelled() || how.deadline.is_some_and(|deadline| now >= deadline) {
             return None;
         }
-        std::thread::sleep(pause);
-        pause = (pause * 5 / 4).min(Duration::from_millis(4));
+        let left = how.deadline.map_or(SELDOM, |deadline| deadline - now);
+        match outputs.recv_timeout(SELDOM.min(left)) {
+            Ok(closed) => *output = Some(closed),
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            // They were closed before.
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                std::thread::sleep(pause.min(left));
+                pause = (pause * 5 / 4).min(Duration::from_millis(4));
+            }
+        }
     }
 }
 

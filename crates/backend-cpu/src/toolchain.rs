@@ -40,12 +40,12 @@ fn unusable(problem: String) -> BackendError {
 
 impl Toolchain {
     /// Finds the compiler and asks it what it would do.
-    pub(crate) fn probe(config: &CpuConfig) -> Result<Self, BackendError> {
+    pub(crate) fn probe(config: &CpuConfig, cancel: &Cancel) -> Result<Self, BackendError> {
         let (driver, leading) = find(config)?;
         let ask = |args: &[&str]| {
             let args: Vec<String> =
                 leading.iter().cloned().chain(args.iter().map(|arg| (*arg).to_owned())).collect();
-            ask(config, &driver, &args)
+            ask(config, cancel, &driver, &args)
         };
         let about = ask(&["-v"])?;
         let triple = line_after(&about, "Target: ").unwrap_or_default();
@@ -129,11 +129,11 @@ impl Toolchain {
     }
 
     /// The math library that the compiler links against.
-    pub(crate) fn libm(&self, config: &CpuConfig) -> Result<PathBuf, BackendError> {
+    pub(crate) fn libm(&self, config: &CpuConfig, cancel: &Cancel) -> Result<PathBuf, BackendError> {
         for name in ["libm.so.6", "libm.so", "libc.so"] {
             let mut args = self.leading.clone();
             args.push(format!("-print-file-name={name}"));
-            let answer = ask(config, &self.driver, &args)?;
+            let answer = ask(config, cancel, &self.driver, &args)?;
             // A name that comes back as it was is not found.
             let path = PathBuf::from(answer.trim());
             if path.is_absolute() {
@@ -205,13 +205,19 @@ fn flags(triple: &str, clang: bool, features: Features) -> Vec<String> {
 }
 
 /// Asks the compiler something that takes no time; its answer is what it wrote.
-fn ask(config: &CpuConfig, driver: &Path, args: &[String]) -> Result<String, BackendError> {
-    let cancel = Cancel::new();
+fn ask(config: &CpuConfig, cancel: &Cancel, driver: &Path, args: &[String]) -> Result<String, BackendError> {
     let deadline = std::time::Instant::now().checked_add(config.probe_deadline);
     // A question needs no folder; a machine whose temporary folder is gone can still reuse what it has.
     let dir = if config.scratch.is_dir() { &config.scratch } else { Path::new("/") };
-    let how = Run { path: &config.path, dir, log: None, deadline, cancel: &cancel };
-    let ended = run(driver, args, &how).map_err(|error| unusable(error.to_string()))?;
+    let how = Run { path: &config.path, dir, log: None, deadline, cancel };
+    let ended = run(driver, args, &how).map_err(|error| match error {
+        BackendError::Cancelled => BackendError::Cancelled,
+        // Not the deadline of a compile, and no setting of the command line: a compiler answers at once.
+        BackendError::Deadline { command, seconds, log_tail, .. } => unusable(format!(
+            "`{command}` only had to say what it is, and did not end within a deadline of {seconds:.1} s: {log_tail}"
+        )),
+        other => unusable(other.to_string()),
+    })?;
     if !ended.status.success() {
         let (command, tail) = (crate::process::shown(driver, args), crate::process::tail(&ended.output));
         return Err(unusable(format!("`{command}` failed: {}\n{tail}\n", ended.status)));

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use common::{
     Files, attr, backend, backend_with, compile, float, job, kernel, launch, real_compiler, script,
 };
-use opbuild_backend::{Backend, BackendError};
+use opbuild_backend::{Backend, BackendError, Cancel, FileDigests};
 use opbuild_backend_cpu::{CpuBackend, CpuConfig, Features};
 use opbuild_descriptor::AttrValue;
-use opbuild_digest::Fingerprint;
+use opbuild_digest::{Digest, Fingerprint};
 
 fn fingerprint(backend: &CpuBackend) -> Fingerprint {
     backend.toolchain(&Files).unwrap_or_else(|error| panic!("{error}"))
@@ -286,6 +286,48 @@ fn programs_that_are_no_compilers_are_refused_in_time() {
     no_toolchain(&with(answers), "shows no steps");
     let steps = "if [ \"$1\" = '-###' ]; then echo ' /no/such/cc1 -quiet -'; fi\n";
     no_toolchain(&with(&format!("{answers}{steps}")), "which is not there");
+}
+
+/// Files of somebody who may stop waiting.
+struct Impatient(Cancel);
+
+impl FileDigests for Impatient {
+    fn digest(&self, path: &Path) -> std::io::Result<Digest> {
+        Files.digest(path)
+    }
+
+    fn cancel(&self) -> Cancel {
+        self.0.clone()
+    }
+}
+
+/// Several want to know what a compiler is that does not answer, and stop waiting: that is no verdict on the compiler.
+#[test]
+fn nobody_has_to_wait_for_a_compiler_that_does_not_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cc, asked) = (folder.path().join("cc"), folder.path().join("asked"));
+    script(&cc, &format!("#!/bin/sh\necho once >> '{}'\nexec sleep 1000\n", asked.display()));
+    let backend = backend_with(cc.to_str());
+    let began = Instant::now();
+    let cancel = Cancel::new();
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let told = backend.toolchain(&Impatient(cancel.clone()));
+                assert!(matches!(told, Err(BackendError::Cancelled)), "{told:?}");
+            });
+        }
+        while !asked.is_file() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        cancel.cancel();
+    });
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert_eq!(std::fs::read_to_string(&asked).unwrap(), "once\n");
+    let real = real_compiler();
+    script(&cc, &format!("#!/bin/sh\nexec '{}' \"$@\"\n", real.display()));
+    assert!(!fingerprint(&backend).parts().is_empty());
 }
 
 #[test]

@@ -70,6 +70,23 @@ pub trait Backend: Send + Sync {
     /// Whether `job` can be compiled for `spec`.
     fn supports(&self, job: &Job, spec: &EffectiveSpec) -> Support;
 
+    /// [`op_sources`](Self::op_sources) of a job, unless [`supports`](Self::supports) says no: as provided, one is asked
+    /// after the other. For backends that come by both in one go.
+    ///
+    /// # Errors
+    /// [`BackendError::Unsupported`], if it does; else those of `op_sources`.
+    fn admit(
+        &self,
+        job: &Job,
+        spec: &EffectiveSpec,
+        files: &dyn FileDigests,
+    ) -> Result<Fingerprint, BackendError> {
+        match self.supports(job, spec) {
+            Support::No(reason) => Err(reason.into()),
+            Support::Yes | Support::Maybe => self.op_sources(job, spec, files),
+        }
+    }
+
     /// What every kernel for `spec` must look like.
     fn expectations(&self, spec: &EffectiveSpec) -> Expectations;
 
@@ -147,11 +164,18 @@ pub struct CompileRequest<'a> {
     pub cancel: &'a Cancel,
 }
 
-/// Digests of files, remembered for as long as the files do not change.
+/// What is lent to a backend that is asked for a fingerprint: digests of files, remembered for as long as the files do
+/// not change.
 pub trait FileDigests: Send + Sync {
     /// The SHA-256 of the file at `path`.
     ///
     /// # Errors
     /// The file cannot be read.
     fn digest(&self, path: &Path) -> std::io::Result<Digest>;
+
+    /// Says when nobody waits for the answer any more: who has to run a program to give it ends that program then, and
+    /// answers [`BackendError::Cancelled`]. As provided, somebody always waits.
+    fn cancel(&self) -> Cancel {
+        Cancel::new()
+    }
 }

@@ -121,9 +121,19 @@ pub(crate) fn with_progress(
 
 /// What came of a build that was interrupted.
 pub(crate) fn interrupted(report: &BuildReport) -> String {
-    let left = report.count(Outcome::Failed);
-    let kept = report.kernels.len() - left;
+    let left = not_built(report);
+    let kept = report.kernels.len() - report.count(Outcome::Failed);
     format!("interrupted: {} kept, {left} not built; run it again to go on", counted(kept, "kernel"))
+}
+
+/// How many kernels nobody tried to the end, since the build was interrupted or ended with its first failure.
+fn not_built(report: &BuildReport) -> usize {
+    report.kernels.iter().filter(|kernel| was_left(kernel)).count()
+}
+
+fn was_left(kernel: &KernelReport) -> bool {
+    let error = kernel.error.as_deref();
+    matches!(error, Some(JobError::Backend(BackendError::Cancelled) | JobError::Stopped { .. }))
 }
 
 pub(crate) fn unreadable_json(unreadable: &[(PathBuf, anyhow::Error)]) -> Value {
@@ -179,13 +189,9 @@ pub(crate) fn report_text(report: &BuildReport) -> String {
     let mut text = String::new();
     // What was reused needs no line of its own, unless it is all there is to say.
     let few = report.kernels.len() <= 8;
-    let interrupted = |kernel: &KernelReport| {
-        // Of those that were not begun the first failure tells enough.
-        let error = kernel.error.as_deref();
-        matches!(error, Some(JobError::Backend(BackendError::Cancelled) | JobError::Stopped { .. }))
-    };
+    // Of those that were left the first failure tells enough, or the interrupt.
     let worth_a_line =
-        |kernel: &&KernelReport| (few || kernel.outcome != Outcome::Reused) && !interrupted(kernel);
+        |kernel: &&KernelReport| (few || kernel.outcome != Outcome::Reused) && !was_left(kernel);
     for (at, kernel) in report.kernels.iter().enumerate().filter(|(_, kernel)| worth_a_line(kernel)) {
         let time = kernel.compile_time.map(|time| format!("{} ms", time.as_millis())).unwrap_or_default();
         let why = match (&kernel.reason, kernel.outcome) {
@@ -240,8 +246,14 @@ fn shortened(folder: &Path) -> String {
 
 /// `1 operator, 1 kernel for cpu-x86_64: 0 reused, 1 compiled, 0 shared, 0 failed, 0 bypassed in 0.04 s`
 pub(crate) fn summary(report: &BuildReport) -> String {
-    let counts: Vec<String> =
-        report.counts().iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
+    let (mut counts, left) = (report.counts(), not_built(report));
+    // People are told what failed, and what was not tried; to programs both are kernels that are not there.
+    counts.entry(Outcome::Failed).and_modify(|failed| *failed -= left);
+    let mut counts: Vec<String> =
+        counts.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
+    if left > 0 {
+        counts.push(format!("{left} not built"));
+    }
     let target = match report.targets.as_slice() {
         [] => String::new(),
         targets => format!(" for {}", targets.join(", ")),

@@ -1,6 +1,7 @@
 //! Ctrl-C: the build ends in order, its compilers with it, and what is finished is kept.
 
-use opbuild_backend::Cancel;
+use opbuild::BuildError;
+use opbuild_backend::{BackendError, Cancel};
 
 /// What a shell expects of a program that was interrupted: 128 and the number of SIGINT.
 pub(crate) const EXIT_CODE: u8 = 130;
@@ -23,4 +24,9 @@ pub(crate) fn cancel() -> Cancel {
     // Without a handler an interrupt ends us as it ends any program, and the compilers with us.
     let _ = ctrlc::set_handler(handler);
     cancel
+}
+
+/// Whether this is no error, but what an interrupt came to before anything was built.
+pub(crate) fn is_behind(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(BuildError::Backend(BackendError::Cancelled)))
 }

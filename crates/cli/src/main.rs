@@ -54,6 +54,10 @@ fn main() -> ExitCode {
         Ok(Verdict::Problems) => ExitCode::from(1),
         Ok(Verdict::Unusable) => ExitCode::from(2),
         Ok(Verdict::Interrupted) => ExitCode::from(interrupt::EXIT_CODE),
+        Err(error) if interrupt::is_behind(&error) => {
+            output.interrupted();
+            ExitCode::from(interrupt::EXIT_CODE)
+        }
         Err(error) => {
             output.failure(&error);
             ExitCode::from(2)

@@ -72,6 +72,14 @@ impl Output {
         say("error", &chain(error));
     }
 
+    /// Nothing came of it, since somebody did not want to wait.
+    pub(crate) fn interrupted(&self) {
+        self.note("interrupted before anything was built; run it again");
+        if !self.is_text() {
+            let _ = self.result("", &json!({ "interrupted": true }));
+        }
+    }
+
     /// The error that ended a command: told to people, and in JSON in place of the result.
     pub(crate) fn failure(&self, error: &anyhow::Error) {
         self.error(error);

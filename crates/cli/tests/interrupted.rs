@@ -131,6 +131,35 @@ fn an_interrupt_ends_the_build_in_order() {
     );
 }
 
+/// Also a compiler that was only asked what it is, and does not say.
+#[test]
+fn an_interrupt_ends_the_question_what_the_compiler_is() {
+    use rustix::process::Signal;
+    let place = Place::new();
+    place.write("net/1.info", square_of(1));
+    let marker = format!("{}.8643", 50_000 + std::process::id() % 10_000);
+    let cc = place.script("cc-mute", &format!("sleep {marker} & sleep {marker}"));
+    let running = || common::command_lines().iter().filter(|line| line.contains(&marker)).count();
+    let until = |what: &str, done: &dyn Fn() -> bool| {
+        let wait = |_| std::thread::sleep(Duration::from_millis(10));
+        assert!((0..800).inspect(|_| wait(())).any(|_| done()), "waited in vain: {what}");
+    };
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut build = place.command(&["build", "net", "--format", "json"]);
+        build.env("CC", &cc).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        let build = build.spawn().unwrap();
+        until("it is asked", &|| running() >= 2);
+        let pid = rustix::process::Pid::from_raw(build.id() as i32).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+        until("it is gone", &|| running() == 0);
+        let output = build.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{output:?}");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json["interrupted"], true, "{json}");
+        assert!(place.entries().is_empty());
+    }
+}
+
 trait SpawnQuietly {
     fn spawn_quietly(&mut self) -> std::process::Child;
 }

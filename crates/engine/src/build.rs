@@ -12,7 +12,7 @@ use crate::queue::{self, Crew, Step};
 use crate::report::{BuildReport, KernelReport};
 use crate::view::Placer;
 use crate::workshop::Workshop;
-use crate::{BuildError, Builder, Outcome, Request, parallel};
+use crate::{BuildError, Builder, Outcome, Request, disk, parallel};
 
 impl Builder {
     /// Builds `requests`. Equal ones are one kernel.
@@ -25,7 +25,7 @@ impl Builder {
         let plan = Plan::new(self, requests, &shop.memo)?;
         self.tell(Event::Planned { operators: requests.len(), kernels: plan.kernels.len() });
         let maker = Maker::new(self, &shop, plan.targets())?;
-        let placer = self.view.as_ref().map(|config| Placer::new(config, requests, &plan));
+        let placer = self.view.as_ref().map(|config| Placer::new(config, &self.infos, requests, &plan));
         let run = Run { builder: self, shop: &shop, plan: &plan, maker, placer };
         let (kernels, view) = run.run();
         shop.save();
@@ -44,6 +44,10 @@ impl Builder {
 
 /// How long it may take to say why kernels are missing; a store may be large, and this is no reason to wait.
 const HUNT: Duration = Duration::from_millis(200);
+
+/// Files that a compile has open, but for a moment: locks, a token, a pipe, the store; and those that the process has besides.
+const FILES_EACH: usize = 7;
+const FILES_BESIDE: usize = 16;
 
 /// A build that is planned.
 struct Run<'a> {
@@ -80,10 +84,7 @@ impl Run<'_> {
     /// Looks up every kernel.
     fn look_up(&self) -> Vec<Result<KernelReport, Missing>> {
         let kernels = &self.plan.kernels;
-        let readers = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        // A few look-ups are done sooner than a thread is started.
-        let readers = if kernels.len() < 64 { NonZeroUsize::MIN } else { readers };
-        parallel::map(kernels.len(), readers, |at| {
+        parallel::map(kernels.len(), self.builder.readers(kernels.len()), |at| {
             let report = self.maker.look_up(&kernels[at])?;
             Ok(self.done(at, report))
         })
@@ -94,7 +95,7 @@ impl Run<'_> {
         if missing.is_empty() {
             return Vec::new();
         }
-        let crew = Crew { threads: self.builder.threads(), niceness: self.builder.niceness };
+        let crew = Crew { threads: self.threads(), niceness: self.builder.niceness };
         let (made, mut nearest) = nearest::hunt_beside(self.hunts(missing), HUNT, || {
             queue::drain(self.order(missing), crew, |index, wait| {
                 let (at, miss) = &missing[index];
@@ -114,6 +115,13 @@ impl Run<'_> {
             (missing[index].0, report)
         };
         made.into_iter().map(with_reason).collect()
+    }
+
+    /// How many threads make kernels: no more than the process may open files for, or all of them would hold some and
+    /// wait for others.
+    fn threads(&self) -> NonZeroUsize {
+        let most = disk::most_files().saturating_sub(FILES_BESIDE) / FILES_EACH;
+        self.builder.threads().min(NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN))
     }
 
     /// The missing kernels that are simply not in the store.

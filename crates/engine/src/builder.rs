@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use opbuild_backend::{Backend, Cancel};
@@ -11,8 +11,12 @@ use opbuild_descriptor::{BuildSpec, Descriptor};
 use opbuild_store::{Config, Mode};
 
 use crate::event::{Event, Observer};
+use crate::infos::Infos;
 use crate::memory::Memory;
 use crate::one::Opened;
+
+/// So many look-ups are worth a thread: about two milliseconds.
+const EACH_READS: usize = 256;
 
 /// An operator to be built.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +78,10 @@ pub struct Builder {
     pub(crate) opened: Opened,
     /// Which operators' kernels are in the view by that.
     pub(crate) placed: Mutex<HashSet<(String, String)>>,
+    /// What is put where a framework looks for it.
+    pub(crate) infos: Infos,
+    concurrency: OnceLock<NonZeroUsize>,
+    processors: OnceLock<NonZeroUsize>,
 }
 
 impl Builder {
@@ -96,6 +104,9 @@ impl Builder {
             memory: Memory::default(),
             opened: Opened::default(),
             placed: Mutex::default(),
+            infos: Infos::default(),
+            concurrency: OnceLock::new(),
+            processors: OnceLock::new(),
         }
     }
 
@@ -176,10 +187,13 @@ impl Builder {
         self
     }
 
-    /// Lets `cancel` end the build: running compilers are killed, finished kernels are kept.
+    /// Lets `cancel` end the build: running compilers are killed, also those that are only asked what they are, and
+    /// finished kernels are kept.
     #[must_use]
     pub fn cancel(mut self, cancel: Cancel) -> Self {
         self.cancel = cancel;
+        // What is open obeys the one before.
+        self.opened = Opened::default();
         self
     }
 
@@ -207,12 +221,31 @@ impl Builder {
 
     /// How many threads build.
     pub(crate) fn threads(&self) -> NonZeroUsize {
-        self.jobs.unwrap_or_else(|| self.backend.concurrency())
+        self.jobs.unwrap_or_else(|| self.concurrency())
     }
 
     /// How many compilers may run on this machine. Who asks for more in one process means it.
     pub(crate) fn compilers(&self) -> NonZeroUsize {
-        self.machine_jobs.unwrap_or_else(|| self.backend.concurrency().max(self.threads()))
+        self.machine_jobs.unwrap_or_else(|| self.concurrency().max(self.threads()))
+    }
+
+    /// What the backend says, asked once: it asks the system, which takes as long as a few hits.
+    fn concurrency(&self) -> NonZeroUsize {
+        *self.concurrency.get_or_init(|| self.backend.concurrency())
+    }
+
+    /// How many threads make the keys of so many kernels, or look them up. A few are done sooner than a thread is
+    /// started, and on a busy machine a thread that has little to do is waited for in vain.
+    pub(crate) fn readers(&self, kernels: usize) -> NonZeroUsize {
+        match NonZeroUsize::new(kernels / EACH_READS) {
+            Some(wanted) if wanted > NonZeroUsize::MIN => wanted.min(self.processors()),
+            _ => NonZeroUsize::MIN,
+        }
+    }
+
+    fn processors(&self) -> NonZeroUsize {
+        let ask = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        *self.processors.get_or_init(ask)
     }
 
     pub(crate) fn tell(&self, event: Event<'_>) {

@@ -5,7 +5,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use opbuild_artifact::Artifact;
 use opbuild_backend::{BackendError, CompileRequest};
@@ -18,7 +18,12 @@ use crate::event::Event;
 use crate::make::{HEADER, INFO, JSON, Made, Maker, Missing, OBJECT};
 use crate::plan::{Keyed, Planned};
 use crate::warnings::Cause;
+use crate::work::{WorkFolder, WorkRoot};
 use crate::{JobError, Outcome, header};
+
+/// For so long a compile is tried again while the process has as many files open as it may.
+const STARVED: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(20);
 
 impl Maker<'_> {
     /// Compiles a kernel and checks it.
@@ -33,16 +38,49 @@ impl Maker<'_> {
         let began = Instant::now();
         let no_folder = |source: &io::Error| JobError::WorkFolder {
             path: self.builder.work_base.clone(),
-            source: io::Error::new(source.kind(), source.to_string()),
+            source: match source.raw_os_error() {
+                Some(code) => io::Error::from_raw_os_error(code),
+                None => io::Error::new(source.kind(), source.to_string()),
+            },
         };
         let work = self.shop.work.as_ref().map_err(no_folder)?;
-        let folder = work.folder().map_err(|source| no_folder(&source))?;
+        let deadline = self.builder.deadline.and_then(|deadline| began.checked_add(deadline));
+        let attempt = || {
+            let folder = work.folder().map_err(|source| no_folder(&source))?;
+            self.compile_in(work, &folder, planned, keyed, deadline)
+        };
+        let made = loop {
+            match attempt() {
+                // Those who compile or wait beside give back what they have open.
+                Err(error) if error.is_for_want_of_files() && began.elapsed() < STARVED => {
+                    self.go_on()?;
+                    std::thread::sleep(PAUSE);
+                }
+                made => break made?,
+            }
+        };
+        let (artifact, object_digest) = made;
+        let compile_time = Some(began.elapsed());
+        let digests = (object_digest, Digest::of(&artifact.json));
+        let artifact = Arc::new(artifact);
+        Ok(Made { digests, artifact, outcome, reason: Some(missing.reason.clone()), compile_time })
+    }
+
+    /// Compiles a kernel in `folder` and checks it; with the digest of its object.
+    fn compile_in(
+        &self,
+        work: &WorkRoot,
+        folder: &WorkFolder,
+        planned: &Planned<'_>,
+        keyed: &Keyed,
+        deadline: Option<Instant>,
+    ) -> Result<(Artifact, Digest), JobError> {
         let request = CompileRequest {
             job: planned.job,
             spec: &keyed.spec,
             name: &keyed.name,
             work_dir: folder.dir(),
-            deadline: self.builder.deadline.and_then(|deadline| began.checked_add(deadline)),
+            deadline,
             cancel: &self.builder.cancel,
         };
         // A backend that panics loses this kernel, not the build: nothing that it could have left half done is used.
@@ -58,20 +96,17 @@ impl Maker<'_> {
                 && let Some(written) = log.take()
             {
                 let name = written.file_name().map(PathBuf::from).unwrap_or_default();
-                *log = work.keep_failed(&folder, keyed.name.as_str()).map(|kept| kept.join(name));
+                *log = work.keep_failed(folder, keyed.name.as_str()).map(|kept| kept.join(name));
             }
             error
         })?;
         let object_digest = self.validate(keyed, &artifact).map_err(|mut error| {
             if let JobError::Invalid { left, .. } | JobError::AnotherKernel { left, .. } = &mut error {
-                *left = work.keep_failed(&folder, keyed.name.as_str());
+                *left = work.keep_failed(folder, keyed.name.as_str());
             }
             error
         })?;
-        let compile_time = Some(began.elapsed());
-        let digests = (object_digest, Digest::of(&artifact.json));
-        let artifact = Arc::new(artifact);
-        Ok(Made { digests, artifact, outcome, reason: Some(missing.reason.clone()), compile_time })
+        Ok((artifact, object_digest))
     }
 
     /// Whether the artifact is a kernel as its `.json` says, and the one that was asked for. Gives the digest of its

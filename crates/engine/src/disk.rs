@@ -1,9 +1,9 @@
 //! Every access to the disk: the only module of this crate that may touch `std::fs`.
 #![expect(clippy::disallowed_methods, reason = "this is the crate's I/O module")]
 
-use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -70,6 +70,17 @@ pub(crate) fn create_locked(path: &Path) -> io::Result<File> {
     }
 }
 
+/// How many files this process may have open.
+pub(crate) fn most_files() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+/// Whether a file cannot be opened since there are as many open as may be, in the process or on the machine.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
 fn has_no_locks(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOLCK | Errno::NOTSUP | Errno::NOSYS))
 }
@@ -80,6 +91,10 @@ pub(crate) enum TryLock {
     Locked(File),
     /// Another holds it.
     Busy,
+    /// There is none to be had at the moment: too many files are open.
+    Full,
+    /// Its folder is not there.
+    NoFolder,
     /// There is none to be had.
     Unsupported,
 }
@@ -89,7 +104,12 @@ pub(crate) fn try_lock(path: &Path) -> TryLock {
     let flags = OFlags::NOFOLLOW.bits() as i32;
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
-    let Ok(file) = options.open(path) else { return TryLock::Unsupported };
+    let file = match options.open(path) {
+        Ok(file) => file,
+        Err(error) if is_full(&error) => return TryLock::Full,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return TryLock::NoFolder,
+        Err(_) => return TryLock::Unsupported,
+    };
     match file.try_lock() {
         Ok(()) => TryLock::Locked(file),
         Err(std::fs::TryLockError::WouldBlock) => TryLock::Busy,
@@ -159,9 +179,25 @@ pub(crate) fn remove_file(path: &Path) {
     let _ = std::fs::remove_file(path);
 }
 
-/// Removes a folder and what is in it; links in it are removed, not followed.
+/// Removes a folder and what is in it; links in it are removed, not followed. Folders that are closed to us, as a compiler
+/// may have left them, are opened first.
 pub(crate) fn remove_folder(path: &Path) {
-    let _ = std::fs::remove_dir_all(path);
+    let removed = std::fs::remove_dir_all(path);
+    if removed.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+        open_up(path);
+        let _ = std::fs::remove_dir_all(path);
+    }
+}
+
+/// Opens a folder of ours, and those in it, to us.
+fn open_up(folder: &Path) {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        if std::fs::symlink_metadata(&folder).is_ok_and(|found| found.is_dir()) {
+            let _ = std::fs::set_permissions(&folder, Permissions::from_mode(0o700));
+            folders.extend(list(&folder).into_iter().map(|(path, _)| path));
+        }
+    }
 }
 
 /// Removes the largest files of a folder and of those in it, until no more than `bytes` are left.
@@ -201,4 +237,53 @@ pub(crate) fn list(folder: &Path) -> Vec<(PathBuf, SystemTime)> {
         .flatten()
         .filter_map(|entry| Some((entry.path(), entry.metadata().ok()?.modified().ok()?)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::chown;
+
+    use rustix::process::{Uid, geteuid};
+
+    use super::*;
+
+    /// Does something as a user whom permissions stop. Only this thread becomes one.
+    fn as_a_user(act: impl FnOnce() + Send) {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                if geteuid().is_root() {
+                    let nobody = Uid::from_raw(65534);
+                    rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+                }
+                act();
+            });
+            thread.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_folder_goes_whatever_was_closed_in_it() {
+        let base = tempfile::tempdir().unwrap();
+        let (work, others) = (base.path().join("work"), base.path().join("others"));
+        if geteuid().is_root() {
+            chown(base.path(), Some(65534), None).unwrap();
+        }
+        as_a_user(|| {
+            std::fs::create_dir(&others).unwrap();
+            std::fs::write(others.join("file"), "").unwrap();
+            for (name, mode) in [("a/b", 0o500), ("a", 0o500), ("c", 0), ("d", 0o600)] {
+                std::fs::create_dir_all(work.join(name)).unwrap();
+                std::fs::write(work.join(name).join("file"), "").unwrap();
+                std::os::unix::fs::symlink(&others, work.join(name).join("link")).unwrap();
+                std::fs::set_permissions(work.join(name), Permissions::from_mode(mode)).unwrap();
+            }
+            std::fs::set_permissions(&others, Permissions::from_mode(0o500)).unwrap();
+            assert!(std::fs::remove_dir_all(&work).is_err());
+            remove_folder(&work);
+        });
+        assert!(!work.exists(), "{:?}", list(&work));
+        // What a link leads to is left as it was.
+        assert!(others.join("file").exists());
+        assert_eq!(metadata(&others).unwrap().mode() & 0o777, 0o500);
+    }
 }

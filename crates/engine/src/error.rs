@@ -7,6 +7,8 @@ use opbuild_store::StoreError;
 use opbuild_validator::Finding;
 use thiserror::Error;
 
+use crate::disk;
+
 /// Why nothing could be built at all.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -140,11 +142,26 @@ impl JobError {
         }
     }
 
+    /// Whether it failed since as many files were open as may be, in the process or on the machine.
+    pub(crate) fn is_for_want_of_files(&self) -> bool {
+        match self {
+            Self::WorkFolder { source, .. } | Self::Backend(BackendError::Io { source, .. }) => {
+                disk::is_full(source)
+            }
+            Self::Backend(BackendError::Output { problem, .. }) => problem.contains(TOO_MANY_FILES),
+            Self::Backend(BackendError::Compile { log_tail, .. }) => log_tail.contains(TOO_MANY_FILES),
+            _ => false,
+        }
+    }
+
     /// Whether it failed for want of time.
     pub(crate) fn is_deadline(&self) -> bool {
         matches!(self, Self::Backend(BackendError::Deadline { .. }))
     }
 }
+
+/// What the system calls it.
+const TOO_MANY_FILES: &str = "Too many open files";
 
 /// Whether a text says that something ran out that may be there again.
 fn is_starved(text: &str) -> bool {
@@ -155,7 +172,7 @@ fn is_starved(text: &str) -> bool {
         "out of memory",
         "Killed",
         "Resource temporarily unavailable",
-        "Too many open files",
+        TOO_MANY_FILES,
         "Input/output error",
     ];
     signs.iter().any(|sign| text.contains(sign))

@@ -88,7 +88,10 @@ impl Event<'_> {
 impl fmt::Display for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Planned { operators, kernels } => write!(f, "{operators} operators, {kernels} kernels"),
+            Self::Planned { operators, kernels } => {
+                let s = |count: usize| if count == 1 { "" } else { "s" };
+                write!(f, "{operators} operator{}, {kernels} kernel{}", s(*operators), s(*kernels))
+            }
             Self::Hit { kernel, .. } => write!(f, "reused {kernel}"),
             Self::Started { kernel } => write!(f, "compiling {kernel}"),
             Self::Waiting { kernel } => write!(f, "another process is compiling {kernel}"),
@@ -98,5 +101,17 @@ impl fmt::Display for Event<'_> {
             Self::Failed { kernel, error, .. } => write!(f, "failed {kernel}: {error}"),
             Self::Warning { text } => write!(f, "warning: {text}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_not_called_many() {
+        let planned = |operators, kernels| Event::Planned { operators, kernels }.to_string();
+        assert_eq!(planned(1, 1), "1 operator, 1 kernel");
+        assert_eq!(planned(2, 0), "2 operators, 0 kernels");
     }
 }

@@ -61,7 +61,7 @@ impl Group {
                 }
                 (file, if is_open { first } else { began })
             }
-            TryLock::Unsupported => return None,
+            TryLock::Full | TryLock::NoFolder | TryLock::Unsupported => return None,
         };
         disk::share(&member)?;
         Some(Self { began, _member: Some(member) })

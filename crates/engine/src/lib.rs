@@ -133,6 +133,7 @@
 //! `cargo run -p opbuild --example framework` composes the crates as a framework would, for a target that is one word;
 //! `--example custom_backend` is a backend of its own in under a hundred lines, and two backends at once on one store.
 
+mod alike;
 mod build;
 mod builder;
 mod compile;
@@ -142,9 +143,11 @@ mod disk;
 mod error;
 mod event;
 mod explain;
+mod footprint;
 mod group;
 mod handover;
 mod header;
+mod infos;
 mod make;
 mod memo;
 mod memory;

@@ -166,6 +166,12 @@ impl<'a> Maker<'a> {
         let Some(shelf) = self.shelf(keyed).filter(|shelf| self.shop.shelves.keep_in(shelf)) else {
             return Ok(Step::Done(self.compile_alone(planned, keyed, missing, Outcome::Compiled)?));
         };
+        // Others may have made most of them while this process made its share: those need no lock.
+        if wait.is_none()
+            && let Ok(Some(made)) = self.made_by_another(keyed, shelf)
+        {
+            return Ok(Step::Done(made));
+        }
         match self.turn(planned, keyed, shelf, wait)? {
             Turn::Theirs(wait) => Ok(Step::Busy(wait)),
             Turn::Ours(lock) => Ok(Step::Done(self.make_once(planned, keyed, shelf, missing, lock)?)),
@@ -173,7 +179,7 @@ impl<'a> Maker<'a> {
     }
 
     /// Whether anybody still waits for kernels that are not begun.
-    fn go_on(&self) -> Result<(), JobError> {
+    pub(crate) fn go_on(&self) -> Result<(), JobError> {
         if self.builder.cancel.is_cancelled() {
             return Err(BackendError::Cancelled.into());
         }
@@ -321,35 +327,38 @@ impl<'a> Maker<'a> {
 
     /// Looks again, now that nobody else makes the kernel; and takes a damaged entry away.
     fn look_again(&self, keyed: &Keyed, shelf: &TargetStore, lock: Option<&KeyLock>) -> Option<Made> {
+        let judged = match self.made_by_another(keyed, shelf) {
+            Ok(made) => return made,
+            Err(Miss::Damaged(judged)) => judged,
+            Err(_) => return None,
+        };
+        let path = shelf.path(keyed.key.digest());
+        let text =
+            format!("a damaged entry is set aside and built again: `{}`: {}", path.display(), judged.damage);
+        self.shop.warnings.tell(Cause::Damage, &text);
+        if let Some(lock) = lock
+            && let Err(error) = shelf.quarantine(keyed.key.digest(), &judged, lock)
+        {
+            self.shop.warnings.tell(Cause::Keeping, &error.to_string());
+        }
+        None
+    }
+
+    /// What another process has made since this one looked; none if what is there will not do.
+    fn made_by_another(&self, keyed: &Keyed, shelf: &TargetStore) -> Result<Option<Made>, Miss> {
         let found = match self.builder.mode.takes() {
             true => shelf.get_again(keyed.key.digest()),
             false => shelf.peek(keyed.key.digest()),
         };
-        match found {
-            Lookup::Hit(entry) => {
-                // With `force`, only what was made since this build began is new enough, or one that it overlaps.
-                // One that claims to be from the future was made by another clock and says nothing.
-                let since = self.shop.group.began()..=SystemTime::now();
-                let new_enough = self.builder.mode.takes() || since.contains(&entry.created());
-                new_enough.then(|| self.take_entry(keyed, &entry, Outcome::Shared).ok()).flatten()
-            }
-            Lookup::Miss(Miss::Damaged(judged)) => {
-                let path = shelf.path(keyed.key.digest());
-                let text = format!(
-                    "a damaged entry is set aside and built again: `{}`: {}",
-                    path.display(),
-                    judged.damage
-                );
-                self.shop.warnings.tell(Cause::Damage, &text);
-                if let Some(lock) = lock
-                    && let Err(error) = shelf.quarantine(keyed.key.digest(), &judged, lock)
-                {
-                    self.shop.warnings.tell(Cause::Keeping, &error.to_string());
-                }
-                None
-            }
-            Lookup::Miss(_) => None,
-        }
+        let entry = match found {
+            Lookup::Hit(entry) => entry,
+            Lookup::Miss(miss) => return Err(miss),
+        };
+        // With `force`, only what was made since this build began is new enough, or one that it overlaps.
+        // One that claims to be from the future was made by another clock and says nothing.
+        let since = self.shop.group.began()..=SystemTime::now();
+        let new_enough = self.builder.mode.takes() || since.contains(&entry.created());
+        Ok(new_enough.then(|| self.take_entry(keyed, &entry, Outcome::Shared).ok()).flatten())
     }
 
     /// The kernel in an entry. Its bytes are checked; one that older rules let in is validated again.

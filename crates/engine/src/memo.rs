@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
-use opbuild_backend::FileDigests;
+use opbuild_backend::{Cancel, FileDigests};
 use opbuild_digest::Digest;
 
 use crate::disk;
@@ -26,6 +26,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub struct DigestMemo {
     file: Option<PathBuf>,
+    cancel: Cancel,
     state: Mutex<State>,
 }
 
@@ -71,7 +72,15 @@ impl DigestMemo {
         let file = file.into();
         let text = disk::read_own(&file, MAX_BYTES).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let known = text.as_deref().and_then(parse).unwrap_or_default();
-        Self { file: Some(file), state: Mutex::new(State { known, changed: false }) }
+        let state = Mutex::new(State { known, changed: false });
+        Self { file: Some(file), cancel: Cancel::new(), state }
+    }
+
+    /// Lets `cancel` end programs that backends run to answer what they are asked with this memo.
+    #[must_use]
+    pub fn cancelled_by(mut self, cancel: Cancel) -> Self {
+        self.cancel = cancel;
+        self
     }
 
     /// Writes the memo back, if it learned anything. Best effort: without it the next build digests again.
@@ -118,6 +127,10 @@ impl FileDigests for DigestMemo {
             return Ok(digest);
         }
         Err(io::Error::other("the file keeps changing while it is read"))
+    }
+
+    fn cancel(&self) -> Cancel {
+        self.cancel.clone()
     }
 }
 

@@ -15,7 +15,7 @@ use opbuild_artifact::Artifact;
 use opbuild_descriptor::{BuildSpec, Job, Key};
 use opbuild_digest::Digest;
 
-use crate::{JobError, Outcome, Request};
+use crate::{JobError, Outcome, Request, footprint};
 
 /// For how long nobody looks whether the toolchain is still the same.
 const FRESH: Duration = Duration::from_secs(2);
@@ -58,7 +58,7 @@ struct Known {
     /// By the hash of what was asked for; different ones may share it.
     asked: HashMap<u64, Vec<Asked>, RandomState>,
     kernels: HashMap<Key, Slot, RandomState>,
-    /// The bytes of all kernels that are remembered.
+    /// The bytes of all kernels that are remembered, and of what was asked for.
     bytes: usize,
 }
 
@@ -67,6 +67,8 @@ struct Asked {
     job: Job,
     spec: BuildSpec,
     key: Key,
+    /// What remembering this takes.
+    bytes: usize,
     /// When the key was computed, in milliseconds since the memory began.
     at: AtomicU64,
 }
@@ -74,6 +76,7 @@ struct Asked {
 enum Slot {
     There {
         answer: Answer,
+        /// Of the kernel, and of all that was asked for and led to it.
         bytes: usize,
         used: AtomicU64,
     },
@@ -144,19 +147,26 @@ impl Memory {
     pub(crate) fn note(&self, request: &Request, key: Key) {
         let (hash, now) = (self.hash(request), self.now());
         let mut known = self.write();
-        if !known.kernels.contains_key(&key) {
+        if !matches!(known.kernels.get(&key), Some(Slot::There { .. })) {
             return;
         }
         let alike = known.asked.entry(hash).or_default();
-        match alike.iter_mut().find(|asked| asked.is(request)) {
+        let (costs, before) = match alike.iter_mut().find(|asked| asked.is(request)) {
             Some(asked) => {
-                asked.key = key;
                 asked.at = now.into();
+                (asked.bytes, Some(std::mem::replace(&mut asked.key, key)))
             }
             None => {
                 let (job, spec) = (request.descriptor.job.clone(), request.spec.clone());
-                alike.push(Asked { job, spec, key, at: now.into() });
+                let bytes = footprint::of(&job, &spec) + size_of::<Asked>();
+                alike.push(Asked { job, spec, key, bytes, at: now.into() });
+                (bytes, None)
             }
+        };
+        if before != Some(key) {
+            before.inspect(|before| known.count(before, |bytes| bytes - costs));
+            known.count(&key, |bytes| bytes + costs);
+            known.make_room(self.limit);
         }
     }
 
@@ -224,6 +234,14 @@ impl Asked {
 }
 
 impl Known {
+    /// Counts what a kernel takes anew.
+    fn count(&mut self, key: &Key, anew: impl Fn(usize) -> usize) {
+        if let Some(Slot::There { bytes, .. }) = self.kernels.get_mut(key) {
+            let before = std::mem::replace(bytes, anew(*bytes));
+            self.bytes = self.bytes - before + *bytes;
+        }
+    }
+
     /// Lets those go that were used longest ago, until an eighth of `limit` is free: so that not every new kernel
     /// costs a search.
     fn make_room(&mut self, limit: usize) {
@@ -246,7 +264,7 @@ impl Known {
         }
         let Self { asked, kernels, .. } = self;
         asked.retain(|_, alike| {
-            alike.retain(|asked| kernels.contains_key(&asked.key));
+            alike.retain(|asked| matches!(kernels.get(&asked.key), Some(Slot::There { .. })));
             !alike.is_empty()
         });
     }

@@ -132,7 +132,7 @@ impl Builder {
 
     fn place(&self, shop: &Workshop, requests: &[Request], plan: &Plan<'_>, report: &KernelReport) {
         let Some(config) = &self.view else { return };
-        let placer = Placer::new(config, requests, plan);
+        let placer = Placer::new(config, &self.infos, requests, plan);
         placer.place(0, report);
         match placer.finish() {
             Ok(_) => _ = self.placed().insert(place_of(&requests[0])),

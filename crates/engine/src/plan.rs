@@ -1,22 +1,22 @@
 //! From requests to kernels: effective specs, keys, equal jobs merged.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use opbuild_backend::{BackendError, FileDigests, Support};
+use foldhash::fast::RandomState;
+use opbuild_backend::{BackendError, FileDigests};
 use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, Key, KeyParts};
 use opbuild_digest::{Digest, Fingerprint};
 
+use crate::alike::Alike;
 use crate::builder::Builder;
-use crate::{BuildError, JobError, Request};
+use crate::{BuildError, JobError, Request, parallel};
 
 /// What is to be built.
 pub(crate) struct Plan<'a> {
     pub(crate) kernels: Vec<Planned<'a>>,
     /// The kernel of each request.
     pub(crate) kernel_of: Vec<usize>,
-    /// What all kernels share; none until a job is to have a key.
-    toolchain: Option<Arc<Fingerprint>>,
 }
 
 /// A kernel to be built.
@@ -45,17 +45,21 @@ pub(crate) struct Keyed {
 /// What makes two requests one kernel: the job, the spec, and where the operators' sources are looked for.
 type Identity<'a> = (Digest, usize, Vec<Option<&'a str>>);
 
-/// Specs, each once: a network's operators all have the same.
+/// Requests that differ in their jobs or specs, in the order in which they came.
 #[derive(Default)]
-struct Specs<'a>(Vec<&'a BuildSpec>);
+struct Distinct<'a> {
+    /// The first of each, and the number of its spec.
+    requests: Vec<(&'a Request, usize)>,
+    /// Which of them each request is.
+    of: Vec<usize>,
+}
 
-impl<'a> Specs<'a> {
-    fn number(&mut self, spec: &'a BuildSpec) -> usize {
-        self.0.iter().position(|known| *known == spec).unwrap_or_else(|| {
-            self.0.push(spec);
-            self.0.len() - 1
-        })
-    }
+/// Finds out what follows from jobs.
+struct Planner<'a> {
+    builder: &'a Builder,
+    files: &'a dyn FileDigests,
+    /// What all kernels share; none until a job is to have a key.
+    toolchain: OnceLock<Arc<Fingerprint>>,
 }
 
 impl<'a> Plan<'a> {
@@ -68,26 +72,24 @@ impl<'a> Plan<'a> {
         requests: &'a [Request],
         files: &dyn FileDigests,
     ) -> Result<Self, BuildError> {
-        let mut plan =
-            Self { kernels: Vec::new(), kernel_of: Vec::with_capacity(requests.len()), toolchain: None };
+        let distinct = Distinct::of(requests);
+        let states = Planner { builder, files, toolchain: OnceLock::new() }.states(&distinct.requests)?;
+        let mut plan = Self { kernels: Vec::new(), kernel_of: Vec::with_capacity(requests.len()) };
         let mut known: HashMap<Identity<'a>, usize> = HashMap::new();
         let mut by_key: HashMap<Key, usize> = HashMap::new();
-        let mut specs = Specs::default();
-        for request in requests {
+        let mut places = Vec::with_capacity(states.len());
+        for ((request, spec), (digest, state)) in distinct.requests.into_iter().zip(states) {
             let job = &request.descriptor.job;
-            let digest = job.digest();
-            let places = job.ops.iter().map(|op| op.module_path.as_deref()).collect();
-            let identity: Identity<'a> = (digest, specs.number(&request.spec), places);
-            let at = match known.get(&identity) {
-                Some(at) => *at,
-                None => {
-                    let state = plan.state(builder, request, digest, files)?;
-                    // Requests that differ in what does not matter to this backend have one key after all.
-                    let same = state.as_ref().ok().and_then(|keyed| by_key.get(&keyed.key)).copied();
-                    same.unwrap_or_else(|| plan.add(request, state, &mut by_key))
-                }
-            };
-            known.insert(identity, at);
+            let paths = job.ops.iter().map(|op| op.module_path.as_deref()).collect();
+            let at = *known.entry((digest, spec, paths)).or_insert_with(|| {
+                // Requests that differ in what does not matter to this backend have one key after all.
+                let same = state.as_ref().ok().and_then(|keyed| by_key.get(&keyed.key)).copied();
+                same.unwrap_or_else(|| plan.add(job, state, &mut by_key))
+            });
+            places.push(at);
+        }
+        for (request, distinct) in requests.iter().zip(distinct.of) {
+            let at = places[distinct];
             plan.kernels[at].asked_by.push(request.name());
             plan.kernel_of.push(at);
         }
@@ -96,7 +98,7 @@ impl<'a> Plan<'a> {
 
     fn add(
         &mut self,
-        request: &'a Request,
+        job: &'a Job,
         state: Result<Keyed, BackendError>,
         by_key: &mut HashMap<Key, usize>,
     ) -> usize {
@@ -108,7 +110,7 @@ impl<'a> Plan<'a> {
             }
             Err(error) => State::Refused(Arc::new(error.into())),
         };
-        self.kernels.push(Planned { job: &request.descriptor.job, asked_by: Vec::new(), state });
+        self.kernels.push(Planned { job, asked_by: Vec::new(), state });
         at
     }
 
@@ -120,28 +122,81 @@ impl<'a> Plan<'a> {
         targets.dedup();
         targets
     }
+}
 
-    fn state(
-        &mut self,
-        builder: &Builder,
-        request: &Request,
-        digest: Digest,
-        files: &dyn FileDigests,
-    ) -> Result<Result<Keyed, BackendError>, BuildError> {
-        let backend = &builder.backend;
+impl<'a> Distinct<'a> {
+    /// Most nodes of a network are like another one: those are found without a digest.
+    fn of(requests: &'a [Request]) -> Self {
+        let mut distinct = Self { requests: Vec::new(), of: Vec::with_capacity(requests.len()) };
+        let mut known: HashMap<(Alike<'_>, usize), usize, RandomState> = HashMap::default();
+        // Each once: a network's operators all have the same.
+        let mut specs: Vec<&BuildSpec> = Vec::new();
+        for request in requests {
+            let spec = specs.iter().position(|known| **known == request.spec).unwrap_or_else(|| {
+                specs.push(&request.spec);
+                specs.len() - 1
+            });
+            let at = *known.entry((Alike(&request.descriptor.job), spec)).or_insert_with(|| {
+                distinct.requests.push((request, spec));
+                distinct.requests.len() - 1
+            });
+            distinct.of.push(at);
+        }
+        distinct
+    }
+}
+
+/// What a job's digest is, and what follows from it once the backend takes it.
+type Found = (Digest, Result<Keyed, BackendError>);
+
+impl Planner<'_> {
+    fn states(&self, requests: &[(&Request, usize)]) -> Result<Vec<Found>, BuildError> {
+        let mut states = Vec::with_capacity(requests.len());
+        let mut requests = requests.iter().map(|(request, _)| *request);
+        // If there is no toolchain, nobody asks for it twice.
+        while self.toolchain.get().is_none()
+            && let Some(request) = requests.next()
+        {
+            states.push(self.state(request)?);
+        }
+        let rest: Vec<&Request> = requests.collect();
+        let found = parallel::map(rest.len(), self.builder.readers(rest.len()), |at| self.state(rest[at]));
+        for found in found {
+            states.push(found?);
+        }
+        Ok(states)
+    }
+
+    fn state(&self, request: &Request) -> Result<Found, BuildError> {
         let job = &request.descriptor.job;
-        let spec = match backend.resolve(&request.spec) {
+        let digest = job.digest();
+        Ok((digest, self.keyed(job, &request.spec, digest)?))
+    }
+
+    fn keyed(
+        &self,
+        job: &Job,
+        spec: &BuildSpec,
+        digest: Digest,
+    ) -> Result<Result<Keyed, BackendError>, BuildError> {
+        let Self { builder: Builder { backend, .. }, files, .. } = *self;
+        let spec = match backend.resolve(spec) {
             Ok(spec) => spec,
             Err(error) => return Ok(Err(error)),
         };
-        if let Support::No(reason) = backend.supports(job, &spec) {
-            return Ok(Err(reason.into()));
-        }
-        let toolchain = match &self.toolchain {
-            Some(toolchain) => Arc::clone(toolchain),
-            None => Arc::clone(self.toolchain.insert(Arc::new(backend.toolchain(files)?))),
+        let op_sources = match backend.admit(job, &spec, files) {
+            Err(error @ BackendError::Unsupported(_)) => return Ok(Err(error)),
+            other => other,
         };
-        let op_sources = match backend.op_sources(job, &spec, files) {
+        // What nobody can compile needs no toolchain, and says so first.
+        let toolchain = Arc::clone(match self.toolchain.get() {
+            Some(toolchain) => toolchain,
+            None => {
+                let toolchain = Arc::new(backend.toolchain(files)?);
+                self.toolchain.get_or_init(|| toolchain)
+            }
+        });
+        let op_sources = match op_sources {
             Ok(op_sources) => op_sources,
             Err(error) => return Ok(Err(error)),
         };

@@ -6,8 +6,12 @@ use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The first pause between two times of asking, and the longest.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+/// The first pause between two times of asking, and the longest: so much for each thing that somebody else is at, between
+/// these bounds. So asking takes a hundredth of a processor, however many there are, and the last ones are not waited
+/// for in vain.
+const FIRST: Duration = Duration::from_millis(1);
+const LONGEST_EACH: Duration = Duration::from_micros(100);
+const LONGEST: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(20));
 
 /// What came of working on something.
 pub(crate) enum Step<T, W> {
@@ -73,6 +77,8 @@ struct State<W> {
     running: usize,
     /// What others were at was asked for last; then it is the turn of something fresh.
     asked: bool,
+    /// Somebody panicked: nothing more is begun, and the caller hears of it now and not when all else is done.
+    stopped: bool,
 }
 
 /// Something that somebody else is at.
@@ -97,7 +103,7 @@ enum Next<W> {
 
 impl<W> Queue<W> {
     fn new(items: Vec<usize>) -> Self {
-        let state = State { fresh: items.into(), busy: Vec::new(), running: 0, asked: false };
+        let state = State { fresh: items.into(), busy: Vec::new(), running: 0, asked: false, stopped: false };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -133,9 +139,11 @@ impl<W> Queue<W> {
     }
 
     fn put_back(&self, item: usize, wait: W, pause: Duration) {
-        let (first, longest) = PAUSES;
-        let pause = (pause * 2).clamp(first, longest);
-        self.locked().busy.push(Busy { item, wait, pause, due: Instant::now() + pause });
+        let mut state = self.locked();
+        let others = u32::try_from(state.busy.len()).unwrap_or(u32::MAX);
+        let longest = LONGEST_EACH.saturating_mul(others).clamp(LONGEST.0, LONGEST.1);
+        let pause = (pause * 2).clamp(FIRST, longest);
+        state.busy.push(Busy { item, wait, pause, due: Instant::now() + pause });
     }
 
     /// The state, also after a panic elsewhere: each change to it is whole.
@@ -146,6 +154,9 @@ impl<W> Queue<W> {
 
 impl<W> State<W> {
     fn next(&mut self, now: Instant) -> Next<W> {
+        if self.stopped {
+            return Next::End;
+        }
         // What others were at may be done by now: that costs little to know, but there may be much of it.
         let due = self.busy.iter().position(|busy| busy.due <= now);
         let is_its_turn = self.fresh.is_empty() || !self.asked;
@@ -174,7 +185,10 @@ struct Running<'a, W> {
 
 impl<W> Drop for Running<'_, W> {
     fn drop(&mut self) {
-        self.queue.locked().running -= 1;
+        let mut state = self.queue.locked();
+        state.running -= 1;
+        state.stopped |= std::thread::panicking();
+        drop(state);
         self.queue.changed.notify_all();
     }
 }
@@ -217,6 +231,23 @@ mod tests {
         let order = order.into_inner().unwrap();
         assert_eq!((&order[..2], order.last()), (&[3, 1][..], Some(&3)));
         assert!(done.contains(&(3, Some(3))) && done.len() == 3, "{done:?}");
+    }
+
+    #[test]
+    fn after_a_panic_nothing_more_is_begun() {
+        let begun = AtomicUsize::new(0);
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            drain((0..400).collect(), crew(2), |item, wait: Option<()>| {
+                begun.fetch_add(1, Ordering::Relaxed);
+                assert_ne!(item, 0, "on purpose");
+                // What is begun is brought to its end; and then the other thread has come to its own.
+                std::thread::sleep(Duration::from_millis(20));
+                // Those that somebody else is at are left as well.
+                if item % 2 == 0 || wait.is_some() { Step::Done(()) } else { Step::Busy(()) }
+            })
+        }));
+        assert!(caught.is_err());
+        assert!(begun.into_inner() < 100);
     }
 
     #[test]

@@ -12,14 +12,16 @@
 
 use std::fs::File;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::disk::{self, Sign, TryLock};
 
-/// Who waits asks at least so often.
-const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+/// The longest pause between two times of asking: so much for each slot, between these bounds. A slot is nobody's for that
+/// long, and asking costs a few calls for each: so it takes a hundredth of a processor, however many there are.
+const LONGEST_EACH: Duration = Duration::from_micros(200);
+const LONGEST: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(20));
 /// Who waits looks so often whether those who hold tokens live.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -53,6 +55,8 @@ impl Tokens {
     /// Takes a token, asking until there is one, as long as `go_on` says so. Nobody holds one for longer than
     /// `patience`.
     pub(crate) fn take(&self, patience: Option<Duration>, mut go_on: impl FnMut() -> bool) -> Option<Token> {
+        let slots = u32::try_from(self.count.get()).unwrap_or(u32::MAX);
+        let longest = LONGEST_EACH.saturating_mul(slots).clamp(LONGEST.0, LONGEST.1);
         let mut pause = Duration::from_millis(1);
         let (mut seen, mut looked) = (Vec::new(), Instant::now());
         let mut asking = None;
@@ -71,7 +75,7 @@ impl Tokens {
                 looked = Instant::now();
             }
             std::thread::sleep(pause);
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(longest);
         }
     }
 
@@ -80,16 +84,33 @@ impl Tokens {
         // Processes begin at different ones.
         let (count, first) = (self.count.get(), std::process::id() as usize);
         for at in (0..count).map(|step| (first + step) % count) {
-            match disk::try_lock(&dir.join(at.to_string())) {
+            match self.try_slot(dir, &dir.join(at.to_string())) {
                 TryLock::Locked(file) => {
                     disk::sign(&file);
                     return Some(Token { file: Some(file) });
                 }
                 TryLock::Busy => {}
-                TryLock::Unsupported => return Some(Token { file: None }),
+                // Those who compile give back theirs.
+                TryLock::Full => return None,
+                TryLock::NoFolder | TryLock::Unsupported => return Some(Token { file: None }),
             }
         }
         None
+    }
+
+    /// Asks for one slot. Somebody may have tidied up where it was, and a process may live for long: then the folder is
+    /// made anew. Those who hold slots that are gone are not counted until they are done.
+    fn try_slot(&self, dir: &Path, slot: &Path) -> TryLock {
+        match disk::try_lock(slot) {
+            TryLock::NoFolder => {
+                let made = dir.parent().and_then(|own| disk::private_folder(own).ok());
+                match made.and_then(|()| disk::private_folder(dir).ok()) {
+                    Some(()) => disk::try_lock(slot),
+                    None => TryLock::NoFolder,
+                }
+            }
+            asked => asked,
+        }
     }
 
     /// Removes the slots that nobody took for as long as `patience`, going by when each was first `seen` as it is: the
@@ -137,6 +158,27 @@ mod tests {
         assert!(!is_free());
         drop(second);
         assert!(is_free());
+    }
+
+    #[test]
+    fn a_folder_that_was_removed_is_made_anew_and_the_limit_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("opbuild");
+        let dir = own.join("slots");
+        disk::private_folder(&own).unwrap();
+        disk::private_folder(&dir).unwrap();
+        let tokens = Tokens::new(Some(dir.clone()), NonZeroUsize::new(2).unwrap());
+        let take = || tokens.take(None, || false);
+        for lost in [&dir, &own] {
+            disk::remove_folder(lost);
+            let held = [take(), take()];
+            assert!(held.iter().all(Option::is_some) && take().is_none(), "{held:?}");
+            assert_eq!(disk::list(&dir).len(), 2);
+        }
+        // Where it cannot be made there is no limit, as where there never was a folder.
+        let nowhere = Tokens::new(Some(folder.path().join("no/such/slots")), NonZeroUsize::MIN);
+        let held = [nowhere.take(None, || false), nowhere.take(None, || false)];
+        assert!(held.iter().all(Option::is_some));
     }
 
     #[test]

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use opbuild_artifact::{Artifact, is_safe_file_name};
-use opbuild_descriptor::{Descriptor, VendorName, write_info};
+use opbuild_descriptor::{Descriptor, VendorName};
 use opbuild_digest::Digest;
 use opbuild_kernel_meta::{Content, KernelFiles, View, ViewError, Withdrawn};
 
 use crate::builder::{Request, ViewConfig};
+use crate::infos::{self, Info, Infos};
 use crate::plan::Plan;
 use crate::report::{KernelReport, Placed};
 
@@ -21,6 +22,7 @@ const BATCH: usize = 16 << 20;
 /// Puts the kernels of a build into the view.
 pub(crate) struct Placer<'a> {
     config: &'a ViewConfig,
+    infos: &'a Infos,
     /// Under which names frameworks look for kernels.
     names: BTreeMap<String, Name<'a>>,
     /// The names of each kernel.
@@ -63,12 +65,20 @@ struct Waiting {
     artifact: Arc<Artifact>,
     /// Of the object and of the `.json`.
     digests: (Digest, Digest),
+    /// The `.info` under each of its names.
+    infos: Vec<Info>,
 }
 
 impl<'a> Placer<'a> {
-    pub(crate) fn new(config: &'a ViewConfig, requests: &'a [Request], plan: &Plan<'a>) -> Self {
+    pub(crate) fn new(
+        config: &'a ViewConfig,
+        infos: &'a Infos,
+        requests: &'a [Request],
+        plan: &Plan<'a>,
+    ) -> Self {
         let mut placer = Self {
             config,
+            infos,
             names: BTreeMap::new(),
             names_of: plan.kernels.iter().map(|_| Vec::new()).collect(),
             unusable: Vec::new(),
@@ -109,15 +119,21 @@ impl<'a> Placer<'a> {
         if self.names_of[kernel].is_empty() {
             return;
         }
+        let built = report.artifact.as_ref().zip(report.digests).map(|(artifact, digests)| {
+            // By whichever thread comes with the kernel, and not in a row by the last one.
+            let infos = self.names_of[kernel].iter();
+            let infos = infos.map(|stem| self.infos.of(stem, self.names[stem].descriptor)).collect();
+            Waiting { kernel, artifact: Arc::clone(artifact), digests, infos }
+        });
         let mut progress = self.progress();
         if progress.error.is_some() {
             return;
         }
         let batch = &mut progress.batch;
-        match report.artifact.as_ref().zip(report.digests) {
-            Some((artifact, digests)) => {
-                batch.bytes += artifact.json.len() + artifact.object.len();
-                batch.built.push(Waiting { kernel, artifact: Arc::clone(artifact), digests });
+        match built {
+            Some(built) => {
+                batch.bytes += built.artifact.json.len() + built.artifact.object.len();
+                batch.built.push(built);
             }
             None => batch.failed.push((kernel, report.name.clone())),
         }
@@ -166,22 +182,22 @@ impl<'a> Placer<'a> {
         contested: &[&String],
         placed: &mut Vec<(String, usize)>,
     ) -> Result<(), ViewError> {
-        let mut infos = Vec::new();
-        for Waiting { kernel, .. } in &batch.built {
-            for stem in &self.names_of[*kernel] {
-                infos.push(info(self.names[stem].descriptor, stem));
-                placed.push((stem.clone(), *kernel));
-            }
-        }
+        let stems = |kernel: &usize| self.names_of[*kernel].iter();
+        let text_of = |stem: &'_ String| {
+            let name = (self.names[stem].descriptor, stem.clone());
+            move || Ok(infos::text(name.0, &name.1).into_bytes())
+        };
+        let texts: Vec<_> = batch.built.iter().flat_map(|built| stems(&built.kernel)).map(text_of).collect();
+        let mut texts = texts.iter();
         let mut files = Vec::new();
-        let mut infos = infos.iter();
-        for Waiting { kernel, artifact, digests: (object, json) } in &batch.built {
+        for Waiting { kernel, artifact, digests: (object, json), infos } in &batch.built {
             let object = Content::known(*object, &artifact.object);
             let json = Content::known(*json, &artifact.json);
-            for (stem, info) in self.names_of[*kernel].iter().zip(&mut infos) {
-                let info = Content::of(info.as_bytes());
+            for ((stem, info), text) in stems(kernel).zip(infos).zip(&mut texts) {
+                let info = Content::lazy(info.digest, info.bytes, text);
                 let slots = self.names[stem].slots.iter();
                 files.extend(slots.map(|slot| KernelFiles { slot, stem, object, json, info }));
+                placed.push((stem.clone(), *kernel));
             }
         }
         // The same kernel may be there from an earlier build; another one must not be taken for it.
@@ -216,14 +232,4 @@ fn frameworks_name(descriptor: &Descriptor) -> String {
 /// Whether a name can be that of files. A framework's own mostly are.
 fn is_usable(name: &str) -> bool {
     is_safe_file_name(name) && !name.starts_with('.')
-}
-
-/// The `.info` as the framework that asked writes it.
-fn info(descriptor: &Descriptor, stem: &str) -> String {
-    if descriptor.envelope.fusion_op_name == stem {
-        return write_info(descriptor);
-    }
-    let mut named = descriptor.clone();
-    named.envelope.rename(stem);
-    write_info(&named)
 }

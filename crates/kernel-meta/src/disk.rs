@@ -275,6 +275,12 @@ impl Folder {
     }
 }
 
+/// How many files this process may have open.
+pub(crate) fn most_files() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
 /// Whether locking failed because the file system has no locks.
 fn without_locks(error: &io::Error) -> bool {
     let code = error.raw_os_error();

@@ -7,7 +7,7 @@ use opbuild_artifact::KernelMeta;
 use opbuild_digest::Digest;
 
 use crate::compare::{describes, same_json};
-use crate::disk::{Folder, Identity, Temp};
+use crate::disk::{self, Folder, Identity, Temp};
 use crate::manifest::{self, Known, Manifest, Record};
 use crate::{KernelFiles, Part, ViewError, Withdrawn, check_stem};
 
@@ -182,7 +182,9 @@ impl<'a> Work<'a> {
     }
 
     fn write(&mut self, wanting: &[Wanting<'a>]) -> Result<(), ViewError> {
-        for batch in wanting.chunks(BATCH) {
+        // A kernel's three files are open until they have their names; a fourth of what the process may have is ours.
+        let at_once = BATCH.min(disk::most_files() / 12).max(1);
+        for batch in wanting.chunks(at_once) {
             let staged = batch.iter().map(|wanting| self.stage(wanting)).collect::<Result<Vec<_>, _>>()?;
             for temp in staged.iter().flat_map(|s| [&s.object, &s.info, &s.json]).flatten() {
                 temp.sync()?;

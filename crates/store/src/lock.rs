@@ -1,7 +1,9 @@
 //! The lock on one key: whoever holds it makes the entry, others wait for that.
 
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::disk::{Disk, Inode, TryLock};
@@ -11,6 +13,8 @@ use crate::{StoreError, files};
 /// What a failed maker leaves for those who waited, behind this word.
 const FAILED: &str = "failed: ";
 const MAX_REASON: usize = 64 * 1024;
+/// For so long it is waited for a file to be had, where the process has as many as it may.
+const STARVED: Duration = Duration::from_secs(10);
 /// Who waits asks at least so often.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
@@ -104,10 +108,16 @@ pub enum LockAttempt {
 /// A place among those who wait for a lock.
 ///
 /// It keeps the lock's file open, so that what a holder leaves there who fails reaches those who waited, and nobody else.
+/// Where that would take more than a fourth of the files that a process may have, it does not, and opens the file each time
+/// it asks: then it does not learn why a holder failed.
 #[derive(Debug)]
 pub struct KeyWait {
     disk: Disk,
-    file: File,
+    file: Option<File>,
+    /// The leave to keep the file open.
+    place: Option<Place>,
+    /// Since when no file is to be had.
+    starved: Option<Instant>,
     path: PathBuf,
     shared: bool,
     /// When we began to wait; none, if we did not have to yet.
@@ -138,57 +148,108 @@ impl KeyWait {
 
     /// Asks again.
     pub(crate) fn poll(mut self) -> Result<LockAttempt, StoreError> {
+        let path = self.path.clone();
+        let trouble = |action| {
+            let path = path.clone();
+            move |source| StoreError::Io { action, path, source }
+        };
         loop {
-            let trouble = |action| {
-                let path = self.path.clone();
-                move |source| StoreError::Io { action, path, source }
+            let opened = match self.file.take() {
+                Some(file) => Ok(file),
+                None => files::open_lock(&self.disk, &self.path, self.shared, &FOR_LOCKS),
             };
-            match self.disk.try_lock(&self.file, &self.path).map_err(trouble("lock"))? {
+            let file = match opened {
+                // Others give theirs back.
+                Err(error) if is_full(&error) && !self.is_starved() => {
+                    self.begin();
+                    return Ok(LockAttempt::Held(self));
+                }
+                opened => opened.map_err(trouble("open the lock"))?,
+            };
+            self.starved = None;
+            match self.disk.try_lock(&file, &self.path).map_err(trouble("lock"))? {
                 TryLock::Locked => {}
                 TryLock::Unsupported => return Ok(LockAttempt::Unsupported),
                 TryLock::Busy => {
-                    if self.began.is_none() {
-                        self.began = Some(Instant::now());
-                        self.sign = (self.time(), Instant::now());
-                    }
+                    self.place = self.place.take().or_else(Place::take);
+                    self.file = self.place.is_some().then_some(file);
+                    self.begin();
                     return Ok(LockAttempt::Held(self));
                 }
             }
             // The holder unlinks before it releases, so what we locked may no longer be what the path names; others lock
             // the new file. Then this one is a message, not a lock.
-            let locked = self.disk.stat(&self.file, &self.path).map_err(trouble("look at the lock"))?;
+            let locked = self.disk.stat(&file, &self.path).map_err(trouble("look at the lock"))?;
             if self.disk.inode_at(&self.path) == Some(Inode::of(&locked)) {
                 if locked.len() > 0 {
                     // A holder wrote its reason and died before it could unlink. That is not ours to pass on.
-                    files::overwrite(&self.disk, &self.file, &self.path, "")
-                        .map_err(trouble("clear the lock"))?;
+                    files::overwrite(&self.disk, &file, &self.path, "").map_err(trouble("clear the lock"))?;
                 }
-                let Self { disk, file, path, began, .. } = self;
+                let Self { disk, began, .. } = self;
                 return Ok(LockAttempt::Acquired(KeyLock { disk, file, path, waited: began.is_some() }));
             }
-            let left = self.disk.read_start(&self.file, &self.path, MAX_REASON).unwrap_or_default();
+            let left = self.disk.read_start(&file, &self.path, MAX_REASON).unwrap_or_default();
             if self.began.is_some()
                 && let Some(reason) = left.strip_prefix(FAILED.as_bytes())
             {
                 return Ok(LockAttempt::HolderFailed(String::from_utf8_lossy(reason).into_owned()));
             }
-            self.file = files::open_lock(&self.disk, &self.path, self.shared, &FOR_LOCKS)
-                .map_err(trouble("open the lock"))?;
         }
     }
 
+    /// From now on it waits, if it did not yet.
+    fn begin(&mut self) {
+        if self.began.is_none() {
+            self.began = Some(Instant::now());
+            self.sign = (self.time(), Instant::now());
+        }
+    }
+
+    /// Whether no file is to be had for too long.
+    fn is_starved(&mut self) -> bool {
+        self.starved.get_or_insert_with(Instant::now).elapsed() >= STARVED
+    }
+
     fn time(&self) -> Option<SystemTime> {
-        self.disk.stat(&self.file, &self.path).ok()?.modified().ok()
+        match &self.file {
+            Some(file) => self.disk.stat(file, &self.path).ok()?.modified().ok(),
+            None => self.disk.look(&self.path).ok().map(|seen| seen.modified),
+        }
+    }
+}
+
+/// Whether a file cannot be opened since there are as many open as may be, in the process or on the machine.
+fn is_full(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
+/// How many files are kept open by those who wait, in all stores: there are only so many for the whole process.
+static PLACES: AtomicUsize = AtomicUsize::new(0);
+
+/// Leave to keep a file open while waiting, until dropped.
+#[derive(Debug)]
+struct Place(());
+
+impl Place {
+    fn take() -> Option<Self> {
+        let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let most = most.map_or(usize::MAX, |most| usize::try_from(most / 4).unwrap_or(usize::MAX));
+        let one_more = |taken| (taken < most).then_some(taken + 1);
+        PLACES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok().map(|_| Self(()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        PLACES.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Asks once for the lock at `path`.
 pub(crate) fn attempt(disk: &Disk, path: &Path, shared: bool) -> Result<LockAttempt, StoreError> {
-    let opened = files::open_lock(disk, path, shared, &FOR_LOCKS);
-    let file =
-        opened.map_err(|source| StoreError::Io { action: "open the lock", path: path.to_owned(), source })?;
-    let (disk, path) = (disk.clone(), path.to_owned());
-    KeyWait { disk, file, path, shared, began: None, sign: (None, Instant::now()) }.poll()
+    let (disk, path, sign) = (disk.clone(), path.to_owned(), (None, Instant::now()));
+    KeyWait { disk, file: None, place: None, starved: None, path, shared, began: None, sign }.poll()
 }
 
 /// Takes the lock at `path`, polling every 1 to 20 ms while another holds it.

@@ -2,7 +2,7 @@
 //!
 //! * [`conformance`]: one suite that every backend must pass.
 //! * [`NullBackend`]: a backend that compiles anything to a kernel that does nothing, at once, without a compiler; it
-//!   can be told to fail, to lie or to take its time.
+//!   can be told to fail, to lie or to take its time. [`CompileLog`]: what it compiled, in whichever process.
 //! * [`elf`]: writes small, valid kernel objects for this host.
 //! * [`ascend`]: writes kernels for Ascend chips, as the vendor's compilers leave them; [`image`]: any ELF file;
 //!   [`patch`]: changes one field of it.
@@ -14,6 +14,7 @@
 //! * [`interleave`]: runs threads one at a time, changing over at calls to the disk in an order that is given.
 
 pub mod ascend;
+mod compile_log;
 pub mod conformance;
 pub mod corpus;
 pub mod elf;
@@ -26,6 +27,7 @@ mod null;
 pub mod patch;
 pub mod toolkit;
 
+pub use compile_log::{CompileLog, LoggedCompile, since_1970};
 pub use ffi::{Counting, allocations, most_bytes};
 pub use folder::Folder;
 pub use interleave::{Body, interleave};

@@ -2,13 +2,14 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use opbuild_artifact::{Artifact, BlockDim, Expectations, KernelMeta, Magic};
 use opbuild_backend::{Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported};
 use opbuild_descriptor::{EffectiveSpec, Job};
 use opbuild_digest::{Digest, Fingerprint};
 
-use crate::elf;
+use crate::{CompileLog, elf};
 
 type Hook = dyn Fn(&CompileRequest<'_>, Artifact) -> Result<Artifact, BackendError> + Send + Sync;
 
@@ -17,6 +18,7 @@ pub struct NullBackend {
     version: Mutex<String>,
     source: Mutex<String>,
     compiles: AtomicUsize,
+    log: Option<CompileLog>,
     hook: Box<Hook>,
 }
 
@@ -35,8 +37,25 @@ impl NullBackend {
             version: Mutex::new("1".to_owned()),
             source: Mutex::new("nothing".to_owned()),
             compiles: AtomicUsize::new(0),
+            log: None,
             hook: Box::new(hook),
         }
+    }
+
+    /// A backend whose compiles take as long as `time` says of their job, and use no processor meanwhile: any number of
+    /// them run at once on any machine.
+    pub fn sleeping(time: impl Fn(&Job) -> Duration + Send + Sync + 'static) -> Self {
+        Self::new(move |request, artifact| {
+            std::thread::sleep(time(request.job));
+            Ok(artifact)
+        })
+    }
+
+    /// Has `log` say of each compile when it begins.
+    #[must_use]
+    pub fn logging(mut self, log: CompileLog) -> Self {
+        self.log = Some(log);
+        self
     }
 
     /// How many compiles were begun.
@@ -102,6 +121,14 @@ impl Backend for NullBackend {
 
     fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
         self.compiles.fetch_add(1, Ordering::SeqCst);
+        if let Some(log) = &self.log {
+            let no_log = |source| BackendError::Io {
+                action: "log the compile",
+                path: request.work_dir.to_owned(),
+                source,
+            };
+            log.add(request.name.as_str()).map_err(no_log)?;
+        }
         if let Support::No(reason) = self.supports(request.job, request.spec) {
             return Err(reason.into());
         }

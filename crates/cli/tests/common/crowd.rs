@@ -1,7 +1,7 @@
 //! Several builds at once, and compilers that tell what they do: what was compiled is counted by the compiler itself.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -114,6 +114,26 @@ impl Build {
     pub(crate) fn start(place: &Place, rank: usize, cc: &Teller, args: &[&str]) -> Self {
         let mut command = place.command(&[&["build", "net", "--format", "json"], args].concat());
         command.env("CC", &cc.path).env("RANK_ID", rank.to_string());
+        Self::spawn(&mut command)
+    }
+
+    /// Starts it as a process that may have no more than so many files open.
+    pub(crate) fn start_with_files(
+        files: usize,
+        place: &Place,
+        rank: usize,
+        cc: &Teller,
+        args: &[&str],
+    ) -> Self {
+        let plain = place.command(&[&["build", "net", "--format", "json"], args].concat());
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -n {files}; exec \"$0\" \"$@\"")]);
+        command.arg(plain.get_program()).args(plain.get_args()).current_dir(place.folder.path());
+        command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Self::spawn(command.env("CC", &cc.path).env("RANK_ID", rank.to_string()).stdin(Stdio::null()))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
         Self(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
     }
 

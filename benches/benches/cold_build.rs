@@ -1,0 +1,117 @@
+//! Question: how long does this process work in a build in which everything is new, beside the compilers?
+//!
+//! Networks of ours are built for this machine by the CPU backend, each time with a new store. What our own threads used
+//! of the processor, as the kernel counts it, is put beside what the compilers used that they started: so it matters less
+//! who else wants the processor. Starting a process is in what we used; finding the compiler and digesting it is not,
+//! since that is remembered.
+//!
+//! In the rows of `sleep` the compiler of the null backend sleeps for so long instead: what we need for a kernel, without
+//! processes to start and with as many at once as on a large machine; what it slept stands for what a compiler uses.
+//!
+//! Budget: 3 % of what the compilers used.
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
+#![expect(clippy::print_stdout, reason = "the table is what this is for")]
+
+#[path = "common/networks.rs"]
+mod networks;
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use opbuild::{Builder, Outcome};
+use opbuild_benches::{Budgets, children_cpu, folder, is_measured, own_cpu};
+use opbuild_store::Config;
+use opbuild_testkit::NullBackend;
+
+const BUDGET: f64 = 0.03;
+
+fn main() {
+    let mut budgets = Budgets::default();
+    println!("one cold build; all are means");
+    println!(
+        "{:<12} {:>7} {:>6} {:>10} {:>10} {:>10} {:>7} {:>12}  budget",
+        "network", "kernels", "builds", "wall", "compilers", "ours", "share", "ours, each"
+    );
+    for name in if is_measured() { &["squeezenet", "resnet18", "bert"][..] } else { &["lenet"] } {
+        row(name, &mut budgets);
+    }
+    for millis in [20, 100] {
+        sleeping(millis, &mut budgets);
+    }
+    budgets.settle();
+}
+
+/// Builds with a compiler that sleeps, 16 at a time.
+fn sleeping(millis: u64, budgets: &mut Budgets) {
+    let requests = networks::alike(if is_measured() { 256 } else { 8 });
+    let time = Duration::from_millis(millis);
+    let theirs = time * u32::try_from(requests.len()).unwrap();
+    let (mut wall, mut ours, mut shares) = (Duration::ZERO, Duration::ZERO, Vec::new());
+    let rounds = if is_measured() { 5 } else { 1 };
+    for _ in 0..rounds {
+        let folder = folder().unwrap();
+        let jobs = NonZeroUsize::new(16).unwrap();
+        let builder = Builder::new(Arc::new(NullBackend::sleeping(move |_| time)))
+            .store(Config::new(folder.path().join("store")))
+            .jobs(jobs)
+            .work_base(folder.path());
+        let (began, own) = (Instant::now(), own_cpu());
+        let report = builder.build(&requests).unwrap();
+        let own = own_cpu() - own;
+        assert_eq!(report.count(Outcome::Compiled), requests.len(), "{:?}", report.kernels);
+        (wall, ours) = (wall + began.elapsed(), ours + own);
+        shares.push(own.as_secs_f64() / theirs.as_secs_f64());
+    }
+    print(&format!("sleep {millis} ms"), requests.len(), shares, [wall, theirs * rounds, ours], budgets);
+}
+
+fn row(name: &str, budgets: &mut Budgets) {
+    let requests = networks::of(&networks::ours(name));
+    let backend = Arc::new(networks::cpu());
+    let (mut wall, mut ours, mut theirs) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+    let (mut builds, mut kernels) = (0, 0);
+    let mut shares = Vec::new();
+    // The first build also finds the compiler and digests it, and is not counted.
+    let rounds = if is_measured() { 5 } else { 1 };
+    let folder = folder().unwrap();
+    for round in 0..=rounds {
+        let config = Config::new(folder.path().join(round.to_string()));
+        let builder = Builder::new(backend.clone()).store(config).work_base(folder.path());
+        let (began, own, children) = (Instant::now(), own_cpu(), children_cpu().unwrap());
+        let report = builder.build(&requests).unwrap();
+        let (own, children) = (own_cpu() - own, children_cpu().unwrap() - children);
+        kernels = report.kernels.len();
+        assert_eq!(report.count(Outcome::Compiled), kernels, "{:?}", report.kernels);
+        if round > 0 {
+            (wall, ours, theirs, builds) =
+                (wall + began.elapsed(), ours + own, theirs + children, builds + 1);
+            shares.push(own.as_secs_f64() / children.as_secs_f64());
+        }
+    }
+    assert_eq!(builds, rounds);
+    print(name, kernels, shares, [wall, theirs, ours], budgets);
+}
+
+/// Shows the means of what was measured in so many builds as there are shares.
+fn print(
+    name: &str,
+    kernels: usize,
+    mut shares: Vec<f64>,
+    [wall, theirs, ours]: [Duration; 3],
+    budgets: &mut Budgets,
+) {
+    let builds = u32::try_from(shares.len()).unwrap();
+    shares.sort_unstable_by(f64::total_cmp);
+    let quartiles = [1, 2, 3].map(|quarter| shares[shares.len() * quarter / 4]);
+    println!(
+        "{name:<12} {kernels:>7} {builds:>6} {:>10.1?} {:>10.1?} {:>10.1?} {:>6.2}% {:>12.1?}  {:.0}% {}",
+        wall / builds,
+        theirs / builds,
+        ours / builds,
+        quartiles[1] * 100.0,
+        ours / builds / u32::try_from(kernels).unwrap(),
+        BUDGET * 100.0,
+        budgets.judge(quartiles, BUDGET),
+    );
+}

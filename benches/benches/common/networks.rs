@@ -1,0 +1,61 @@
+//! Operators to build: of networks, and made ones.
+#![allow(dead_code, reason = "each benchmark uses its own part of this")]
+#![allow(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
+
+use std::path::Path;
+
+use opbuild::{Request, requests};
+use opbuild_backend_cpu::{CpuBackend, CpuConfig};
+use opbuild_benches::search_path;
+use opbuild_descriptor::{Arg, BuildSpec, Source};
+use opbuild_ops::Graph;
+use opbuild_testkit::{corpus, descriptor};
+
+/// The backend of this machine, with the caller's compiler.
+pub(crate) fn cpu() -> CpuBackend {
+    CpuBackend::new(CpuConfig::new(search_path()))
+}
+
+/// Networks that are ours.
+const OURS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/networks");
+
+/// The network called `name` of ours.
+pub(crate) fn ours(name: &str) -> Graph {
+    read(&Path::new(OURS).join(name).join("model.onnx"))
+}
+
+/// The network of the ONNX project called `name`, if there is a folder of files that are not ours.
+pub(crate) fn theirs(name: &str) -> Option<Graph> {
+    let path = corpus::folder()?.join("onnx").join(name);
+    path.is_file().then(|| read(&path))
+}
+
+fn read(path: &Path) -> Graph {
+    opbuild_onnx::read(path, &opbuild_onnx::Options::default()).unwrap().graph
+}
+
+/// What a framework asks for that runs `graph` on this machine.
+pub(crate) fn of(graph: &Graph) -> Vec<Request> {
+    requests(graph, &BuildSpec::new("cpu"))
+}
+
+/// So many different operators of one type.
+pub(crate) fn alike(kernels: usize) -> Vec<Request> {
+    (1..=kernels as i64).map(|length| Request::new(descriptor("node", "Square", &[&[length]]))).collect()
+}
+
+/// One job of so many operators, each of which takes what the one before it gives.
+pub(crate) fn fused(operators: usize) -> Request {
+    let mut request = alike(1).remove(0);
+    let job = &mut request.descriptor.job;
+    for before in 0..operators - 1 {
+        let mut op = job.ops[0].clone();
+        for input in &mut op.inputs {
+            if let Arg::One(input) = input {
+                input.source = Source::Op { op: before, output: 0 };
+            }
+        }
+        job.ops.push(op);
+    }
+    request
+}

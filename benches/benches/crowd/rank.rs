@@ -1,0 +1,179 @@
+//! One process of a crowd: it says when it is ready, builds when it is told to, and says what came of it.
+
+use std::fmt;
+use std::io::{BufRead, BufReader, Write};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use opbuild::{Builder, Event, Outcome, Request};
+use opbuild_backend::Backend;
+use opbuild_backend_cpu::{CpuBackend, CpuConfig};
+use opbuild_benches::search_path;
+use opbuild_descriptor::Job;
+use opbuild_store::Config;
+use opbuild_testkit::{CompileLog, NullBackend, descriptor};
+
+use crate::common::child;
+use crate::networks;
+
+/// What is built.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    /// So many kernels, each of which takes so many milliseconds.
+    Equal(usize, u64),
+    /// So many kernels of [`MIXED`].
+    Mixed(usize),
+    /// A network's kernels, compiled by this compiler, which says itself what it compiles.
+    Network(String, PathBuf),
+}
+
+/// Operators whose kernels take from 5 to 100 ms, those of one type all the same.
+const MIXED: [&str; 8] = ["Abs", "Exp", "Neg", "Relu", "Sigmoid", "Sqrt", "Square", "Tanh"];
+
+fn mixed_cost(job: &Job) -> Duration {
+    let at = MIXED.iter().position(|op_type| job.ops[0].op_type == **op_type).unwrap();
+    Duration::from_millis(5 + at as u64 * 95 / (MIXED.len() as u64 - 1))
+}
+
+impl Work {
+    fn parse(text: &str) -> Option<Self> {
+        let words: Vec<&str> = text.split(' ').collect();
+        Some(match words[..] {
+            ["equal", kernels, millis] => Self::Equal(kernels.parse().ok()?, millis.parse().ok()?),
+            ["mixed", kernels] => Self::Mixed(kernels.parse().ok()?),
+            ["network", name, compiler] => Self::Network(name.to_owned(), compiler.into()),
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        match self {
+            Self::Equal(kernels, _) => networks::alike(*kernels),
+            Self::Mixed(kernels) => {
+                let types = MIXED.iter().cycle().take(*kernels).enumerate();
+                let shapes = types.map(|(at, op_type)| (at as i64 + 1, op_type));
+                shapes.map(|(length, op)| Request::new(descriptor("node", op, &[&[length]]))).collect()
+            }
+            Self::Network(name, _) => networks::of(&networks::ours(name)),
+        }
+    }
+
+    fn backend(&self, log: &Path) -> Arc<dyn Backend> {
+        let log = |backend: NullBackend| backend.logging(CompileLog::open(log).unwrap());
+        match self {
+            Self::Equal(_, millis) => {
+                let time = Duration::from_millis(*millis);
+                Arc::new(log(NullBackend::sleeping(move |_| time)))
+            }
+            Self::Mixed(_) => Arc::new(log(NullBackend::sleeping(mixed_cost))),
+            Self::Network(_, compiler) => {
+                let compiler = Some(compiler.to_str().unwrap().to_owned());
+                Arc::new(CpuBackend::new(CpuConfig { compiler, ..CpuConfig::new(search_path()) }))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Equal(kernels, millis) => write!(f, "equal {kernels} {millis}"),
+            Self::Mixed(kernels) => write!(f, "mixed {kernels}"),
+            Self::Network(name, compiler) => write!(f, "network {name} {}", compiler.display()),
+        }
+    }
+}
+
+/// Where and how a rank builds.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub(crate) store: PathBuf,
+    /// Where processes agree on how many compilers run, and remember what compiles take.
+    pub(crate) base: PathBuf,
+    pub(crate) log: PathBuf,
+    pub(crate) work: Work,
+    pub(crate) jobs: usize,
+    pub(crate) machine_jobs: usize,
+}
+
+/// A rank that runs.
+pub(crate) struct Rank {
+    child: Child,
+    stdin: ChildStdin,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Rank {
+    /// Starts a rank, and has it read what it is to build.
+    pub(crate) fn start(order: &Order) -> Self {
+        let Order { store, base, log, work, jobs, machine_jobs } = order;
+        let paths = [store, base, log].map(|path| path.to_str().unwrap().to_owned());
+        let numbers = [work.to_string(), jobs.to_string(), machine_jobs.to_string()];
+        let arguments: Vec<String> = paths.into_iter().chain(numbers).collect();
+        let mut child = child(&arguments).stdin(Stdio::piped()).spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self { child, stdin, lines: BufReader::new(stdout) }
+    }
+
+    /// Waits until it says so.
+    pub(crate) fn await_line(&mut self, expected: &str) {
+        assert_eq!(self.line(), expected);
+    }
+
+    /// Has it build.
+    pub(crate) fn go(&mut self) {
+        self.stdin.write_all(b"\n").unwrap();
+    }
+
+    /// How many kernels had each outcome, by [`Outcome::ALL`].
+    pub(crate) fn outcomes(&mut self) -> Vec<usize> {
+        loop {
+            let line = self.line();
+            if let Some(counts) = line.strip_prefix("done") {
+                return counts.split_whitespace().map(|count| count.parse().unwrap()).collect();
+            }
+        }
+    }
+
+    pub(crate) fn end(mut self) {
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    /// Ends it by a signal that it cannot hear.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert_ne!(self.lines.read_line(&mut line).unwrap(), 0, "a process ended early");
+        line.trim_end().to_owned()
+    }
+}
+
+/// What a rank does.
+pub(crate) fn run(arguments: &[String]) {
+    let [store, base, log, work, jobs, machine_jobs] = arguments else { panic!("{arguments:?}") };
+    let number = |text: &String| text.parse::<NonZeroUsize>().unwrap();
+    let work = Work::parse(work).unwrap();
+    let requests = work.requests();
+    let builder = Builder::new(work.backend(Path::new(log)))
+        .store(Config::new(store))
+        .work_base(base)
+        .jobs(number(jobs))
+        .machine_jobs(number(machine_jobs))
+        .observer(|event| {
+            if let Event::Waiting { .. } = event {
+                println!("waiting");
+            }
+        });
+    println!("ready");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    let report = builder.build(&requests).unwrap();
+    let counts = Outcome::ALL.map(|outcome| report.count(outcome).to_string());
+    println!("done {}", counts.join(" "));
+}

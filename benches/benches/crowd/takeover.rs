@@ -1,0 +1,63 @@
+//! How long a kernel is nobody's when the process dies that compiles it.
+
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use opbuild_benches::{Budgets, folder, is_measured};
+use opbuild_testkit::{CompileLog, since_1970};
+
+use crate::rank::{Order, Rank, Work};
+
+const BUDGET_MILLIS: f64 = 50.0;
+
+/// The time from the death of the holder to the next compile, in milliseconds.
+fn take_over(waiters: usize, round: u64) -> f64 {
+    let folder = folder().unwrap();
+    let order = |millis| Order {
+        store: folder.path().join("store"),
+        base: folder.path().to_owned(),
+        log: folder.path().join("log"),
+        work: Work::Equal(1, millis),
+        jobs: 1,
+        machine_jobs: 8,
+    };
+    let mut holder = Rank::start(&order(600_000));
+    holder.await_line("ready");
+    holder.go();
+    while CompileLog::read(&order(0).log).unwrap().is_empty() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let mut ranks: Vec<Rank> = (0..waiters).map(|_| Rank::start(&order(1))).collect();
+    for rank in &mut ranks {
+        rank.await_line("ready");
+        rank.go();
+        rank.await_line("waiting");
+    }
+    // By then they ask as seldom as they ever do; and not always at the same point between two times of asking.
+    thread::sleep(Duration::from_millis(100 + round * 7 % 40));
+    let died = since_1970(SystemTime::now());
+    holder.kill();
+    let outcomes: Vec<Vec<usize>> = ranks.iter_mut().map(Rank::outcomes).collect();
+    ranks.into_iter().for_each(Rank::end);
+    let compiled: usize = outcomes.iter().map(|counts| counts[1]).sum();
+    let compiles = CompileLog::read(&order(0).log).unwrap();
+    assert_eq!((compiled, compiles.len()), (1, 2), "exactly one takes over: {outcomes:?} {compiles:?}");
+    (compiles[1].began - died).as_secs_f64() * 1e3
+}
+
+pub(crate) fn table(budgets: &mut Budgets) {
+    println!("a process dies that compiles a kernel, and others wait for it; until one of them compiles it");
+    println!("{:>9} {:>9} {:>9} {:>9} {:>9}  budget", "waiting", "quartile", "median", "quartile", "longest");
+    for waiters in [1, 7] {
+        let rounds = if is_measured() { 15 } else { 1 };
+        let mut times: Vec<f64> = (0..rounds).map(|round| take_over(waiters, round)).collect();
+        times.sort_unstable_by(f64::total_cmp);
+        let quartiles @ [low, median, high] = [1, 2, 3].map(|quarter| times[times.len() * quarter / 4]);
+        let [low, median, high, longest] =
+            [low, median, high, times[times.len() - 1]].map(|millis| format!("{millis:.1} ms"));
+        println!(
+            "{waiters:>9} {low:>9} {median:>9} {high:>9} {longest:>9}  {BUDGET_MILLIS} ms {}",
+            budgets.judge(quartiles, BUDGET_MILLIS),
+        );
+    }
+}

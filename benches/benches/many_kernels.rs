@@ -1,0 +1,129 @@
+//! Question: how much memory does a build of many kernels need, that keeps none of them?
+//!
+//! The compiler makes kernels of 64 KiB at once. Each row is a process of its own; `heap` is the most that was allocated
+//! at a time, counted by the allocator, besides the requests; `resident` is by how much the process grew (`VmHWM`).
+//!
+//! * `kept`: the report holds every kernel.
+//! * `streamed`: it holds none (`keep_artifacts(false)`).
+//! * `streamed, view`: and they are put where a framework looks for them.
+//! * `one by one`: each is asked for with `get_or_build`, which may remember 16 MiB of them.
+//!
+//! Budgets: 10 000 kernels that are not kept take no more than 4 KiB each, for their names, keys and reports; with a view
+//! twice that, and two batches of kernels besides. Those that are asked for one by one, twice what may be remembered.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot be set up has no figures")]
+#![expect(clippy::print_stdout, reason = "the table is what this is for")]
+
+#[path = "common/mod.rs"]
+mod common;
+#[path = "common/networks.rs"]
+mod networks;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use common::child;
+use opbuild::{Builder, Outcome, Request, ViewConfig};
+use opbuild_artifact::{Artifact, KernelMeta};
+use opbuild_benches::{Budgets, folder, has_room, is_measured, most_resident, thousands};
+use opbuild_digest::Digest;
+use opbuild_store::{Config, LimitTexts};
+use opbuild_testkit::{Counting, NullBackend, most_bytes};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const KERNEL_BYTES: usize = 64 << 10;
+const EACH: u64 = 4 << 10;
+/// What waits to be put where a framework looks for it, and what `get_or_build` may remember.
+const BATCH: u64 = 16 << 20;
+
+fn main() {
+    if let Some(arguments) = common::child_arguments() {
+        return other_process(&arguments);
+    }
+    let mut budgets = Budgets::default();
+    println!(
+        "{:>8} {:<16} {:>13} {:>13} {:>13} {:>9}  budget",
+        "kernels", "", "their bytes", "heap", "resident", "heap each"
+    );
+    for kernels in if is_measured() { [1000, 10_000] } else { [10, 20] } {
+        for what in ["kept", "streamed", "streamed, view", "one by one"] {
+            // The store, the view, and memory of as many.
+            if has_room(kernels * KERNEL_BYTES as u64 * 2) {
+                row(kernels, what, &mut budgets);
+            } else {
+                println!("{:>8} {what:<16} left out: there is no room in memory", thousands(kernels));
+            }
+        }
+    }
+    budgets.settle();
+}
+
+fn row(kernels: u64, what: &str, budgets: &mut Budgets) {
+    let folder = folder().unwrap();
+    let arguments = [folder.path().to_str().unwrap().to_owned(), what.to_owned(), kernels.to_string()];
+    let output = child(&arguments).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    let numbers: Vec<u64> = text.split_whitespace().map(|number| number.parse().unwrap()).collect();
+    let [heap, resident] = numbers[..] else { panic!("{text}") };
+    let allowed = match what {
+        "kept" => None,
+        "streamed" => Some(kernels * EACH),
+        "streamed, view" => Some(kernels * EACH * 2 + BATCH * 2),
+        _ => Some(BATCH * 2),
+    };
+    // A few kernels say nothing of many: there the machine's processors count, each of which has one in hand.
+    let verdict = match allowed.filter(|_| kernels == 10_000) {
+        Some(allowed) => format!("{} {}", thousands(allowed), budgets.judge_count(heap, allowed)),
+        None => "-".to_owned(),
+    };
+    println!(
+        "{:>8} {what:<16} {:>13} {:>13} {:>13} {:>9}  {verdict}",
+        thousands(kernels),
+        thousands(kernels * KERNEL_BYTES as u64),
+        thousands(heap),
+        thousands(resident),
+        thousands(heap / kernels),
+    );
+}
+
+/// Builds, and prints what that took.
+fn other_process(arguments: &[String]) {
+    let [root, what, kernels] = arguments else { panic!("{arguments:?}") };
+    let root = Path::new(root);
+    let requests = networks::alike(kernels.parse().unwrap());
+    let limits = LimitTexts { max_op_cache_size: Some(common::AMPLE.to_string()), ..LimitTexts::default() };
+    let builder = Builder::new(Arc::new(NullBackend::new(|_, artifact| Ok(padded(artifact)))))
+        .store(Config { limits, ..Config::new(root.join("store")) })
+        .work_base(root)
+        .memory(BATCH as usize)
+        .keep_artifacts(what == "kept");
+    let builder = match what.as_str() {
+        "streamed, view" => builder.view(ViewConfig { base: root.to_owned(), rank: "0".to_owned() }),
+        _ => builder,
+    };
+    let resident = most_resident().unwrap();
+    let ((), heap) = most_bytes(|| match what.as_str() {
+        "one by one" => requests.iter().for_each(|request| drop(builder.get_or_build(request).unwrap())),
+        _ => build(&builder, &requests, what),
+    });
+    println!("{heap} {}", most_resident().unwrap() - resident);
+}
+
+fn build(builder: &Builder, requests: &[Request], what: &str) {
+    let report = builder.build(requests).unwrap();
+    assert_eq!(report.count(Outcome::Compiled), requests.len());
+    let kept = report.kernels.iter().filter(|kernel| kernel.artifact.is_some()).count();
+    assert_eq!(kept, if what == "kept" { requests.len() } else { 0 });
+    assert!(!matches!(&report.view, Some(Err(_))), "{:?}", report.view);
+}
+
+/// The same kernel with so many bytes behind it that nobody reads.
+fn padded(artifact: Artifact) -> Artifact {
+    let mut object = artifact.object;
+    object.resize(KERNEL_BYTES, 0);
+    let mut meta = KernelMeta::parse(&artifact.json).unwrap();
+    meta.sha256 = Some(Digest::of(&object).to_string());
+    Artifact { json: meta.to_json().into_bytes(), object, extra: Vec::new() }
+}

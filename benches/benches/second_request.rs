@@ -1,0 +1,94 @@
+//! Question: what does it cost to ask for a kernel that is in memory, beside comparing what was asked for?
+//!
+//! A framework that compiles as it goes asks with `get_or_build` each time it comes upon an operator: nearly always for
+//! one that it has asked for before. What is asked for is one operator, or a job of 40 fused ones. The floor compares the
+//! request with an equal one, which no map can spare itself. With two threads, each of them asks as often, and the time
+//! is that of one call.
+//!
+//! Every two seconds a key is computed anew: `longest` is what that request took.
+//!
+//! Budget: a microsecond, for one operator.
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
+#![expect(clippy::print_stdout, reason = "the table is what this is for")]
+
+#[path = "common/networks.rs"]
+mod networks;
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use opbuild::{Builder, Request};
+use opbuild_benches::{Budgets, Turns, folder, is_measured, time};
+use opbuild_store::Config;
+use opbuild_testkit::NullBackend;
+
+const BUDGET_NANOS: u64 = 1000;
+/// Requests that are timed together.
+const CALLS: u32 = 1000;
+
+fn main() {
+    let mut budgets = Budgets::default();
+    println!("one request that was made before, the median of the turns; in nanoseconds");
+    println!(
+        "{:<14} {:>7} {:>8} {:>10} {:>10} {:>11} {:>6}  budget",
+        "job", "kernels", "compare", "1 thread", "2 threads", "longest", "turns"
+    );
+    let several = networks::alike(if is_measured() { 1000 } else { 10 });
+    row("one operator", &several[..1], &mut budgets);
+    row("one operator", &several, &mut budgets);
+    row("40 operators", &[networks::fused(40)], &mut Budgets::default());
+    budgets.settle();
+}
+
+fn row(title: &str, requests: &[Request], budgets: &mut Budgets) {
+    let folder = folder().unwrap();
+    let builder = Builder::new(Arc::new(NullBackend::default()))
+        .store(Config::new(folder.path().join("store")))
+        .work_base(folder.path());
+    requests.iter().for_each(|request| drop(builder.get_or_build(request).unwrap()));
+    let equal = requests.to_vec();
+    let mut longest = Duration::ZERO;
+    let ask = |first: usize| {
+        for at in 0..CALLS as usize {
+            black_box(builder.get_or_build(&requests[(first + at) % requests.len()]).unwrap());
+        }
+    };
+    let each = |took: Duration| u64::try_from(took.as_nanos()).unwrap() / u64::from(CALLS);
+    let turns = Turns::take(
+        Duration::from_secs(5),
+        [
+            &mut || {
+                time(|| {
+                    (0..CALLS as usize).for_each(|at| {
+                        let at = at % requests.len();
+                        let (job, other) = (&requests[at].descriptor.job, &equal[at].descriptor.job);
+                        assert!(black_box(job == other && requests[at].spec == equal[at].spec));
+                    });
+                })
+            },
+            &mut || {
+                let began = Instant::now();
+                builder.get_or_build(&requests[0]).unwrap();
+                longest = longest.max(began.elapsed());
+                time(|| ask(0))
+            },
+            &mut || {
+                std::thread::scope(|scope| {
+                    let other = scope.spawn(|| time(|| ask(requests.len() / 2)));
+                    time(|| ask(0)).max(other.join().unwrap())
+                })
+            },
+        ],
+    );
+    let [floor, one, two] = [0, 1, 2].map(|way| each(turns.median(way)));
+    let verdict = match title {
+        "one operator" => format!("{BUDGET_NANOS} {}", budgets.judge_count(one, BUDGET_NANOS)),
+        _ => "-".to_owned(),
+    };
+    println!(
+        "{title:<14} {:>7} {floor:>8} {one:>10} {two:>10} {longest:>11.1?} {:>6}  {verdict}",
+        requests.len(),
+        turns.count(),
+    );
+}

@@ -1,0 +1,109 @@
+//! What the C of jobs came to, remembered: frameworks ask for the same jobs again and again, and writing C to see that it
+//! is the same C takes as long as a look into the store.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use opbuild_descriptor::{Arg, Job};
+use opbuild_digest::Digest;
+
+use crate::expression::calls_libm;
+use crate::generate::Generated;
+
+/// So many jobs are remembered.
+const MAX_KNOWN: usize = 1024;
+
+/// What a kernel's key needs of its C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) digest: Digest,
+    pub(crate) lines: usize,
+    pub(crate) calls_libm: bool,
+}
+
+impl Source {
+    pub(crate) fn of(generated: &Generated) -> Self {
+        let text = &generated.text;
+        Self {
+            digest: Digest::of(text.as_bytes()),
+            lines: text.lines().count(),
+            calls_libm: calls_libm(text),
+        }
+    }
+}
+
+/// Sources by their jobs.
+#[derive(Default)]
+pub(crate) struct Known {
+    hasher: RandomState,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By the hash of what jobs differ in, as a rule. They are compared as a whole.
+    by_hash: HashMap<u64, Vec<(Job, Source)>>,
+    jobs: usize,
+}
+
+impl Known {
+    pub(crate) fn get(&self, job: &Job) -> Option<Source> {
+        let hash = self.hash(job);
+        let state = self.locked();
+        let (_, source) = state.by_hash.get(&hash)?.iter().find(|(known, _)| known == job)?;
+        Some(*source)
+    }
+
+    pub(crate) fn note(&self, job: &Job, source: Source) {
+        let hash = self.hash(job);
+        let mut state = self.locked();
+        if state.jobs >= MAX_KNOWN {
+            *state = State::default();
+        }
+        state.jobs += 1;
+        state.by_hash.entry(hash).or_default().push((job.clone(), source));
+    }
+
+    fn hash(&self, job: &Job) -> u64 {
+        let tensors = job.data.iter().flat_map(|data| &data.outputs).flat_map(Arg::iter);
+        let shapes: Vec<&[i64]> = tensors.map(|tensor| tensor.shape.as_slice()).collect();
+        let op = job.ops.first().map(|op| (&op.op_type, &op.attrs));
+        self.hasher.hash_one((op, shapes))
+    }
+
+    /// What is remembered, also after a panic elsewhere: each change to it is whole.
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use opbuild_testkit::job;
+
+    use super::*;
+
+    #[test]
+    fn a_source_is_that_of_its_own_job_only() {
+        let source = |lines| Source { digest: Digest::of(b"c"), lines, calls_libm: false };
+        let known = Known::default();
+        let one = job("Square", &[&[3]]);
+        // One that has the same hash, and is another.
+        let mut alike = one.clone();
+        alike.ops[0].module_path = Some("elsewhere".to_owned());
+        assert_eq!(known.hash(&one), known.hash(&alike));
+        known.note(&one, source(1));
+        assert_eq!((known.get(&one), known.get(&alike)), (Some(source(1)), None));
+        known.note(&alike, source(2));
+        assert_eq!((known.get(&one), known.get(&alike)), (Some(source(1)), Some(source(2))));
+        for length in 1..=2 * MAX_KNOWN {
+            known.note(&job("Abs", &[&[length as i64]]), source(length));
+            assert!(known.locked().jobs <= MAX_KNOWN);
+        }
+        assert_eq!(
+            (known.get(&one), known.get(&job("Abs", &[&[2 * MAX_KNOWN as i64]])).map(|s| s.lines)),
+            (None, Some(2 * MAX_KNOWN))
+        );
+    }
+}

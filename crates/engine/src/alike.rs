@@ -1,0 +1,55 @@
+//! Jobs as keys of maps that are asked often: hashed by a part of them, compared as a whole.
+
+use std::hash::{Hash, Hasher};
+
+use opbuild_descriptor::{Arg, Job, Tensor};
+
+/// A job that is hashed by what jobs differ in, as a rule: operators, element types, shapes, values, attributes. Hashing
+/// all of it would take longer than the rest of a look-up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Alike<'a>(pub(crate) &'a Job);
+
+impl Hash for Alike<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_usize(self.0.ops.len());
+        for op in &self.0.ops {
+            op.op_type.hash(state);
+            op.inputs.iter().flat_map(Arg::iter).for_each(|input| hash(&input.tensor, state));
+            op.outputs.iter().flat_map(Arg::iter).for_each(|output| hash(output, state));
+            op.attrs.hash(state);
+        }
+    }
+}
+
+fn hash(tensor: &Tensor, state: &mut impl Hasher) {
+    let Tensor { dtype, shape, const_value, .. } = tensor;
+    dtype.hash(state);
+    shape.hash(state);
+    const_value.hash(state);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hash::BuildHasher;
+
+    use foldhash::fast::RandomState;
+    use opbuild_testkit::job;
+
+    use super::*;
+
+    #[test]
+    fn equal_jobs_have_one_hash_and_others_another() {
+        let hasher = RandomState::default();
+        let hash = |job: &Job| hasher.hash_one(Alike(job));
+        let one = job("Square", &[&[3]]);
+        assert_eq!(hash(&one), hash(&one.clone()));
+        for other in [job("Square", &[&[4]]), job("Abs", &[&[3]]), job("Add", &[&[3], &[3]])] {
+            assert_ne!(hash(&one), hash(&other));
+        }
+        // What is not hashed is compared.
+        let mut alike = one.clone();
+        alike.ops[0].module_path = Some("elsewhere".to_owned());
+        assert_eq!(hash(&one), hash(&alike));
+        assert!(Alike(&one) != Alike(&alike));
+    }
+}

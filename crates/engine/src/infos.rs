@@ -1,0 +1,87 @@
+//! What the `.info` files of a view hold, remembered by what they are written from.
+//!
+//! A file that is there and intact is not written, but to know that it is one has to know what it should hold; and to
+//! write that anew for each kernel would take longer than to look it up. So its digest and length are kept as long as
+//! the descriptor is the same.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use opbuild_descriptor::{Descriptor, write_info};
+use opbuild_digest::Digest;
+
+/// So many descriptors are remembered.
+const MAX_KNOWN: usize = 1024;
+
+/// Digests of `.info` files by their names.
+#[derive(Default)]
+pub(crate) struct Infos(Mutex<HashMap<String, (Descriptor, Info)>>);
+
+/// What a file should hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Info {
+    pub(crate) digest: Digest,
+    pub(crate) bytes: u64,
+}
+
+impl Infos {
+    /// What the `.info` of `descriptor` should hold under the name `stem`.
+    pub(crate) fn of(&self, stem: &str, descriptor: &Descriptor) -> Info {
+        if let Some((known, info)) = self.locked().get(stem)
+            && known == descriptor
+        {
+            return *info;
+        }
+        let text = text(descriptor, stem);
+        let info = Info { digest: Digest::of(text.as_bytes()), bytes: text.len() as u64 };
+        let mut known = self.locked();
+        if known.len() >= MAX_KNOWN {
+            known.clear();
+        }
+        known.insert(stem.to_owned(), (descriptor.clone(), info));
+        info
+    }
+
+    /// What is remembered, also after a panic elsewhere: each change to it is whole.
+    fn locked(&self) -> MutexGuard<'_, HashMap<String, (Descriptor, Info)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The `.info` as the framework that asked writes it.
+pub(crate) fn text(descriptor: &Descriptor, stem: &str) -> String {
+    if descriptor.envelope.fusion_op_name == stem {
+        return write_info(descriptor);
+    }
+    let mut named = descriptor.clone();
+    named.envelope.rename(stem);
+    write_info(&named)
+}
+
+#[cfg(test)]
+mod tests {
+    use opbuild_testkit::descriptor;
+
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_is_what_would_be_written() {
+        let infos = Infos::default();
+        let written = |stem: &str, descriptor: &Descriptor| {
+            let text = text(descriptor, stem);
+            Info { digest: Digest::of(text.as_bytes()), bytes: text.len() as u64 }
+        };
+        let one = descriptor("net/a", "Square", &[&[3]]);
+        let mut other = one.clone();
+        other.envelope.full_name = "net/b".to_owned();
+        // The same name again for something else, and something else under the same name.
+        for (stem, descriptor) in [("s", &one), ("s", &one), ("s", &other), ("t", &other), ("s", &one)] {
+            assert_eq!(infos.of(stem, descriptor), written(stem, descriptor));
+        }
+        assert_ne!(infos.of("s", &one), infos.of("s", &other));
+        for at in 0..2 * MAX_KNOWN {
+            infos.of(&at.to_string(), &one);
+            assert!(infos.locked().len() <= MAX_KNOWN);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! How much memory is used, as the allocator counts it.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+
+use common::{Bench, request};
+use opbuild_backend::Backend;
+use opbuild_testkit::{Counting, NullBackend, most_bytes};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// One at a time: memory is the process's.
+static ALONE: Mutex<()> = Mutex::new(());
+
+const MB: usize = 1 << 20;
+
+/// What was asked for counts, too: requests that come to one kernel, and differ in what does not matter to it.
+#[test]
+fn what_is_remembered_of_requests_is_bounded_as_kernels_are() {
+    let _alone = ALONE.lock();
+    let bench = Bench::new();
+    let backend = Arc::<NullBackend>::default();
+    let builder = bench.builder(&backend).memory(MB);
+    let ask = |at: usize| {
+        let mut request = request("Square", &[3]);
+        request.descriptor.job.ops[0].module_path = Some(format!("/somewhere/{at}/{}", "x".repeat(200)));
+        builder.get_or_build(&request).unwrap();
+    };
+    ask(0);
+    let ((), most) = most_bytes(|| (1..8000).for_each(ask));
+    println!("{most} bytes at most for a limit of {MB}");
+    assert!(most < 2 * MB, "{most}");
+    assert_eq!((backend.compiles(), backend.name()), (1, "null"));
+}
+
+/// A build holds what was asked for; and without keeping kernels hardly more than their plan.
+#[test]
+fn a_build_of_ten_thousand_kernels_holds_no_more_of_them_than_was_asked_for() {
+    let _alone = ALONE.lock();
+    const KERNELS: i64 = 10_000;
+    const EACH: usize = 16 << 10;
+    let bench = Bench::new();
+    let backend = Arc::new(NullBackend::new(|_, artifact| Ok(common::padded(artifact, EACH))));
+    let requests: Vec<_> = (1..=KERNELS).map(|length| request("Square", &[length])).collect();
+    let kernels = requests.len() * EACH;
+    // Cold, then warm.
+    for _ in 0..2 {
+        let builder = bench.builder(&backend).keep_artifacts(false);
+        let (report, most) = most_bytes(|| builder.build(&requests).unwrap());
+        println!("{most} bytes at most, {} a kernel; the kernels have {kernels}", most / requests.len());
+        assert_eq!(report.kernels.len(), requests.len());
+        // A plan and a report of each, and none of the kernels but those in hand.
+        assert!(most < requests.len() * 8 * 1024 && most < kernels / 2, "{most}");
+    }
+    assert_eq!(backend.compiles(), requests.len());
+}
