@@ -26,12 +26,14 @@ mod interleave;
 mod null;
 pub mod patch;
 pub mod toolkit;
+mod work;
 
 pub use compile_log::{CompileLog, LoggedCompile, since_1970};
 pub use ffi::{Counting, allocations, most_bytes};
 pub use folder::Folder;
 pub use interleave::{Body, interleave};
 pub use null::NullBackend;
+pub use work::Work;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! What attacks cost.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use opbuild_testkit::most_bytes;
 use opbuild_validator::{Code, Report};
@@ -65,9 +65,9 @@ fn memory_is_bounded_by_the_files_size() {
 /// The least of some times: others use the machine too.
 fn least(mut run: impl FnMut()) -> Duration {
     let time = |_| {
-        let start = Instant::now();
+        let start = opbuild_testkit::Work::begin();
         run();
-        start.elapsed()
+        start.spent()
     };
     (0..4).map(time).min().unwrap()
 }
