@@ -40,6 +40,16 @@ pub(crate) fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
+/// Whether there is a file or folder at `path`, and a folder is open to us.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn can_read(path: &Path) -> anyhow::Result<()> {
+    let is_folder = path.metadata().map(|found| found.is_dir());
+    let opened = is_folder.and_then(|is_folder| if is_folder { path.read_dir().map(drop) } else { Ok(()) });
+    opened.with_context(|| format!("cannot read `{}`", path.display()))
+}
+
 /// Whether a folder is a store. That it has a folder `v1` is not enough: kernels may be in one.
 pub(crate) fn is_store(folder: &Path) -> bool {
     let version = folder.join("v1");

@@ -5,6 +5,7 @@ use opbuild_store::{Access, Deed, Estimate, Left, RepairOptions, RepairReport, W
 use serde_json::{Value, json};
 
 use crate::args::RepairArgs;
+use crate::input;
 use crate::interrupt;
 use crate::output::{Output, Verdict, chain, counted, one_line};
 use crate::progress::Progress;
@@ -59,14 +60,16 @@ pub(crate) fn repair(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdi
 
 fn place(args: &RepairArgs) -> anyhow::Result<Place> {
     let Some(path) = &args.root else { return Place::usual(&args.store) };
-    match Place::of(path) {
-        Some(place) => Ok(place),
-        None => bail!(
-            "`{}` is no store: expected a folder with v1/ in it, or one target's folder in there; kernels in kernel_meta \
-             are made whole by `opbuild build`",
-            path.display()
-        ),
+    if let Some(place) = Place::of(path) {
+        return Ok(place);
     }
+    // What a closed folder is nobody can tell, and another user's store is closed.
+    input::can_read(path)?;
+    bail!(
+        "`{}` is no store: expected a folder with v1/ in it, or one target's folder in there; kernels in kernel_meta \
+         are made whole by `opbuild build`",
+        path.display()
+    )
 }
 
 fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> String {

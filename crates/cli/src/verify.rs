@@ -37,9 +37,10 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
     let mut paths = Vec::new();
     let mut places = Vec::new();
     for path in &args.files {
-        match Place::of(path) {
-            Some(place) => places.push(place),
-            None => paths.push(path.clone()),
+        match (Place::of(path), input::can_read(path)) {
+            (Some(place), _) => places.push(place),
+            (None, Ok(())) => paths.push(path.clone()),
+            (None, Err(error)) => tally.fail(path, &error, output),
         }
     }
     if args.files.is_empty() {
@@ -180,8 +181,8 @@ impl Tally {
             ));
         }
         let in_order = unusable == 0 && refused == 0 && stores.faults == 0;
-        if looked && !in_order {
-            text.push_str("`opbuild repair` puts a store in order\n");
+        for root in &stores.mendable {
+            text.push_str(&format!("`opbuild repair {root}` sets aside what is damaged there\n"));
         }
         if stores.cancelled {
             text.push_str("interrupted before everything was checked\n");

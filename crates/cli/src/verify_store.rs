@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::args::StoreArgs;
 use crate::build;
 use crate::input;
-use crate::output::{Output, counted, one_line};
+use crate::output::{Output, chain, counted, one_line};
 use crate::progress::Progress;
 use crate::store::bytes;
 
@@ -36,6 +36,9 @@ impl Place {
         // What `.` is called only its full path tells.
         let full = path.canonicalize().ok()?;
         let (target, version) = (full.file_name()?.to_str()?, full.parent()?);
+        if target == "v1" && input::is_store(version) {
+            return Some(Self { root: version.to_owned(), target: None });
+        }
         let is_one = full.join("entries").is_dir() && version.file_name()? == "v1";
         is_one.then_some(())?;
         Some(Self { root: version.parent()?.to_owned(), target: Some(target.to_owned()) })
@@ -116,6 +119,8 @@ pub(crate) struct Verified {
     pub(crate) faults: usize,
     pub(crate) unusable: usize,
     pub(crate) cancelled: bool,
+    /// Stores in which there is something that repair mends.
+    pub(crate) mendable: Vec<String>,
     /// Some are of several targets.
     seen: HashSet<PathBuf>,
 }
@@ -138,12 +143,15 @@ impl Verified {
         };
         let progress = Progress::new(output.is_text());
         let (mut rows, mut details, mut targets) = (Vec::new(), String::new(), Vec::new());
+        let mut mendable = false;
         for (name, shelf) in place.shelves(&store)? {
             let shelf = match shelf {
                 Ok(shelf) => shelf,
                 Err(error) => {
-                    output.error(&error.into());
+                    let error = error.into();
+                    output.error(&error);
                     self.unusable += 1;
+                    targets.push(json!({ "target": name, "error": chain(&error) }));
                     continue;
                 }
             };
@@ -154,6 +162,7 @@ impl Verified {
             self.faults += counts.faults;
             self.unusable += counts.unreadable;
             self.cancelled |= report.cancelled;
+            mendable |= report.flaws.iter().any(|flawed| is_mended(&flawed.flaw));
             let besides: Vec<&Beside> =
                 report.besides.iter().filter(|beside| self.seen.insert(beside.path.clone())).collect();
             details.extend(report.flaws.iter().map(flaw_line));
@@ -162,12 +171,20 @@ impl Verified {
             targets.push(target_json(&name, &report, &besides));
         }
         progress.done();
+        if mendable {
+            self.mendable.push(root.clone());
+        }
         self.text.push_str(&format!("store {root}\n"));
         self.text.push_str(&if rows.is_empty() { "  it is empty\n".to_owned() } else { table(&rows) });
         self.text.push_str(&details);
         self.stores.push(json!({ "root": place.root.to_string_lossy(), "targets": targets }));
         Ok(())
     }
+}
+
+/// Whether repair does something about it. Anything else is for its owner, and says what.
+fn is_mended(flaw: &Flaw) -> bool {
+    flaw.calls_for_quarantine() || matches!(flaw, Flaw::Torn)
 }
 
 /// Flaws, counted by what they are about.
@@ -221,7 +238,7 @@ fn table(rows: &[[String; 6]]) -> String {
 
 /// What is wrong, and where.
 pub(crate) fn flaw_line(flawed: &Flawed) -> String {
-    format!("{:<9} {}\n", flawed.flaw.name(), flaw_text(&flawed.path, &flawed.flaw))
+    format!("{:<10} {}\n", flawed.flaw.name(), flaw_text(&flawed.path, &flawed.flaw))
 }
 
 /// What is wrong with what; an error may say what it is about.

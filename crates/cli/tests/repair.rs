@@ -226,13 +226,41 @@ fn where_there_is_no_store_none_is_made() {
     }
     place.run(&["build", SQUARE]).ended_with(0);
     place.run(&["repair", "rank_0"]).ended_with(2).says("is no store").says("opbuild build");
-    place.run(&["repair", "nowhere"]).ended_with(2).says("is no store");
+    place.run(&["repair", SQUARE]).ended_with(2).says("is no store");
+    for command in ["verify", "repair"] {
+        place.run(&[command, "nowhere"]).ended_with(2).says("cannot read `nowhere`: No such file");
+    }
     // A folder `v1` does not make a store of what it is in.
     std::fs::create_dir_all(place.path("kernels")).unwrap();
     std::fs::rename(place.path("rank_0"), place.path("kernels/v1")).unwrap();
     let found = place.run(&["verify", "kernels", "--format", "json"]).ended_with(0).json();
     assert_eq!((&found["checked"], &found["stores"]), (&1.into(), &Value::Array(Vec::new())));
     place.run(&["repair", "kernels"]).ended_with(2);
+}
+
+/// What is printed can be typed: it is about the store that was checked, and does something about what was found.
+#[test]
+fn the_advice_names_the_store_and_is_given_where_it_helps() {
+    let place = stocked();
+    std::fs::rename(place.path("cache"), place.path("other")).unwrap();
+    let store = place.path("other");
+    let root = store.to_str().unwrap();
+    let entries: Vec<PathBuf> =
+        files(&store).into_iter().filter(|path| path.extension().is_some_and(|e| e == "kern")).collect();
+    let mode = |mode| std::fs::set_permissions(&entries[0], std::fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o666);
+    let ran = place.run(&["verify", root]).ended_with(1);
+    assert!(ran.stdout.contains("chmod o-w") && !ran.stdout.contains("opbuild repair"), "{ran:?}");
+    mode(0o644);
+    flip(&entries[1]);
+    // The folder of this version is a part of the store, and not one of kernels.
+    for path in [root, &format!("{root}/v1"), &format!("{root}/v1/{}", target())] {
+        let ran = place.run(&["verify", path]).ended_with(1);
+        assert!(ran.stdout.contains(&format!("`opbuild repair {root}`")), "{ran:?}");
+    }
+    place.run(&["repair", &format!("{root}/v1")]).ended_with(0);
+    let ran = place.run(&["verify", &format!("{root}/v1")]).ended_with(0);
+    assert!(ran.stdout.contains("2 set aside") && !ran.stdout.contains("opbuild repair"), "{ran:?}");
 }
 
 /// Other processes compile everything anew, again and again.

@@ -1,9 +1,8 @@
 //! The builder: what a framework sets up once and calls.
 
-use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use opbuild_backend::{Backend, Cancel};
@@ -11,6 +10,7 @@ use opbuild_descriptor::{BuildSpec, Descriptor};
 use opbuild_store::{Config, Mode};
 
 use crate::event::{Event, Observer};
+use crate::in_view::InView;
 use crate::infos::Infos;
 use crate::memory::Memory;
 use crate::one::Opened;
@@ -77,7 +77,7 @@ pub struct Builder {
     pub(crate) memory: Memory,
     pub(crate) opened: Opened,
     /// Which operators' kernels are in the view by that.
-    pub(crate) placed: Mutex<HashSet<(String, String)>>,
+    pub(crate) in_view: InView,
     /// What is put where a framework looks for it.
     pub(crate) infos: Infos,
     concurrency: OnceLock<NonZeroUsize>,
@@ -103,7 +103,7 @@ impl Builder {
             work_base: std::env::temp_dir(),
             memory: Memory::default(),
             opened: Opened::default(),
-            placed: Mutex::default(),
+            in_view: InView::default(),
             infos: Infos::default(),
             concurrency: OnceLock::new(),
             processors: OnceLock::new(),
@@ -214,7 +214,7 @@ impl Builder {
     /// Nothing that was opened or remembered under other settings is used.
     fn anew(mut self) -> Self {
         self.opened = Opened::default();
-        self.placed = Mutex::default();
+        self.in_view = InView::default();
         self.memory.clear();
         self
     }

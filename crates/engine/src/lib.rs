@@ -147,6 +147,7 @@ mod footprint;
 mod group;
 mod handover;
 mod header;
+mod in_view;
 mod infos;
 mod make;
 mod memo;

@@ -1,7 +1,6 @@
 //! Kernels that are asked for one at a time, from any number of threads.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use opbuild_backend::BackendError;
@@ -78,7 +77,7 @@ impl Builder {
     pub fn forget(&self) {
         self.memory.clear();
         *self.opened.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.placed.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.in_view.clear();
     }
 
     /// Takes the kernel from the store, or makes it. Says whether the answer holds for those who ask later.
@@ -113,7 +112,7 @@ impl Builder {
     /// Puts a kernel that is remembered where the operator of `request` looks for it, if it is not there by our doing.
     fn place_known(&self, request: &Request, answer: &Answer) -> Result<(), Arc<JobError>> {
         let (Some(_), Ok(built)) = (&self.view, answer) else { return Ok(()) };
-        if self.placed().contains(&place_of(request)) {
+        if self.in_view.has(request, built.key) {
             return Ok(());
         }
         let shop = self.workshop()?;
@@ -132,17 +131,14 @@ impl Builder {
 
     fn place(&self, shop: &Workshop, requests: &[Request], plan: &Plan<'_>, report: &KernelReport) {
         let Some(config) = &self.view else { return };
-        let placer = Placer::new(config, &self.infos, requests, plan);
-        placer.place(0, report);
-        match placer.finish() {
-            Ok(_) => _ = self.placed().insert(place_of(&requests[0])),
-            Err(error) => shop.warnings.tell(Cause::View, &error.to_string()),
+        let placed = self.in_view.place(&requests[0], report.key, || {
+            let placer = Placer::new(config, &self.infos, requests, plan);
+            placer.place(0, report);
+            placer.finish().map(drop)
+        });
+        if let Err(error) = placed {
+            shop.warnings.tell(Cause::View, &error.to_string());
         }
-    }
-
-    /// Who was given a kernel in the view, also after a panic elsewhere: each change to it is whole.
-    fn placed(&self) -> MutexGuard<'_, HashSet<(String, String)>> {
-        self.placed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn workshop(&self) -> Result<Arc<Workshop>, Arc<JobError>> {
@@ -153,11 +149,6 @@ impl Builder {
         let shop = Arc::new(Workshop::open(self).map_err(JobError::from)?);
         Ok(Arc::clone(opened.insert(shop)))
     }
-}
-
-/// What decides where a kernel is looked for: the node's name, and the framework's for the kernel.
-fn place_of(request: &Request) -> (String, String) {
-    (request.name().to_owned(), request.descriptor.envelope.fusion_op_name.clone())
 }
 
 fn answer(report: KernelReport) -> (Answer, bool) {

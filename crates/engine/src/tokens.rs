@@ -13,7 +13,7 @@
 use std::fs::File;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use crate::disk::{self, Sign, TryLock};
@@ -61,7 +61,7 @@ impl Tokens {
         let (mut seen, mut looked) = (Vec::new(), Instant::now());
         let mut asking = None;
         loop {
-            asking = asking.or_else(|| self.asking.try_lock().ok());
+            asking = asking.or_else(|| self.try_ask());
             if let Some(token) = asking.as_ref().and_then(|_| self.try_take()) {
                 return Some(token);
             }
@@ -76,6 +76,15 @@ impl Tokens {
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(longest);
+        }
+    }
+
+    /// The leave to ask, if nobody has it; also after a panic of whoever had it, or all others would wait for ever.
+    fn try_ask(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.asking.try_lock() {
+            Ok(asking) => Some(asking),
+            Err(TryLockError::Poisoned(asking)) => Some(asking.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 
@@ -179,6 +188,17 @@ mod tests {
         let nowhere = Tokens::new(Some(folder.path().join("no/such/slots")), NonZeroUsize::MIN);
         let held = [nowhere.take(None, || false), nowhere.take(None, || false)];
         assert!(held.iter().all(Option::is_some));
+    }
+
+    #[test]
+    fn who_panics_while_it_asks_leaves_asking_to_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = Tokens::new(Some(folder.path().to_owned()), NonZeroUsize::MIN);
+        let held = tokens.take(None, || true);
+        let asking = || drop(tokens.take(None, || panic!("on purpose")));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(asking)).is_err());
+        drop(held);
+        assert!(tokens.take(None, || false).is_some());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! than a batch.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use opbuild_artifact::{Artifact, is_safe_file_name};
@@ -47,6 +48,8 @@ struct Progress {
     batch: Batch,
     /// Names that are there now.
     placed: Vec<(String, usize)>,
+    /// Where, once something was written there.
+    folder: PathBuf,
     /// What went wrong first.
     error: Option<ViewError>,
 }
@@ -152,13 +155,12 @@ impl<'a> Placer<'a> {
             self.names.iter().filter(|(_, name)| name.kernel.is_none()).map(|(stem, _)| stem).collect();
         self.write(&batch, &contested);
         let contested = contested.into_iter().cloned().collect();
-        let Progress { placed: mut names, error, .. } =
+        let Progress { placed: mut names, folder, error, .. } =
             self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = error {
             return Err(error);
         }
         names.sort_unstable();
-        let folder = View::open(&self.config.base, &self.config.rank)?.dir().to_owned();
         Ok(Placed { folder, names, contested, unusable: self.unusable })
     }
 
@@ -171,17 +173,21 @@ impl<'a> Placer<'a> {
         let written = self.try_write(batch, contested, &mut placed);
         let mut progress = self.progress();
         match written {
-            Ok(()) => progress.placed.extend(placed),
+            Ok(folder) => {
+                progress.placed.extend(placed);
+                progress.folder = folder;
+            }
             Err(error) => progress.error = Some(error),
         }
     }
 
+    /// Writes a batch, and says where.
     fn try_write(
         &self,
         batch: &Batch,
         contested: &[&String],
         placed: &mut Vec<(String, usize)>,
-    ) -> Result<(), ViewError> {
+    ) -> Result<PathBuf, ViewError> {
         let stems = |kernel: &usize| self.names_of[*kernel].iter();
         let text_of = |stem: &'_ String| {
             let name = (self.names[stem].descriptor, stem.clone());
@@ -206,8 +212,9 @@ impl<'a> Placer<'a> {
         });
         let contested = contested.iter().map(|stem| Withdrawn { stem, unless: None });
         let withdrawn: Vec<Withdrawn<'_>> = failed.chain(contested).collect();
-        View::open(&self.config.base, &self.config.rank)?.replace(&files, &withdrawn)?;
-        Ok(())
+        let view = View::open(&self.config.base, &self.config.rank)?;
+        view.replace(&files, &withdrawn)?;
+        Ok(view.dir().to_owned())
     }
 
     /// The progress, also after a panic elsewhere: each change to it is whole.

@@ -1,5 +1,4 @@
 //! How much memory is used, as the allocator counts it.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 

@@ -304,6 +304,27 @@ fn every_operator_finds_its_kernel_also_when_it_is_remembered() {
     assert_eq!(backend.compiles(), 1);
 }
 
+/// A framework that looks under one name runs what it finds there: it must be what it was told last.
+#[test]
+fn a_name_leads_to_the_kernel_that_was_asked_for_last() {
+    let bench = Bench::new();
+    let backend = Arc::<NullBackend>::default();
+    let view = ViewConfig { base: bench.folder.path().to_owned(), rank: "0".to_owned() };
+    let builder = bench.builder(&backend).view(view);
+    let named = |node: &str, length: i64| {
+        let mut request = request("Square", &[length]);
+        request.descriptor.envelope.full_name = node.to_owned();
+        request.descriptor.envelope.fusion_op_name = "square_1_0".to_owned();
+        request
+    };
+    let object = bench.folder.path().join("rank_0/kernel_meta/square_1_0.o");
+    for (node, length) in [("a", 3), ("a", 4), ("a", 3), ("b", 4), ("a", 3), ("a", 3), ("b", 4)] {
+        let built = builder.get_or_build(&named(node, length)).unwrap();
+        assert!(std::fs::read(&object).unwrap() == built.artifact.object, "{node} {length}");
+    }
+    assert_eq!(backend.compiles(), 2);
+}
+
 /// Folders for temporary files are tidied, and a process may live for long.
 #[test]
 fn a_work_folder_that_is_gone_is_made_again() {

@@ -3,12 +3,13 @@
 
 mod common;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use common::{Bench, build, failure, outcomes, request, with_mode};
 use opbuild::{JobError, Mode};
 use opbuild_artifact::KernelMeta;
-use opbuild_store::{Config, Draft, Store};
+use opbuild_store::{Call, Config, Draft, Op, Permit, Store, Watcher};
 use opbuild_testkit::NullBackend;
 
 /// Whichever byte of an entry changes: it is never served, and built again each time.
@@ -236,6 +237,34 @@ fn one_bad_lock_concerns_one_kernel() {
     let report = bench.builder(&backend).build(&requests).unwrap();
     assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
     assert_eq!(bench.entries().len(), 5);
+}
+
+/// One that another user left there, who was killed, does no more harm.
+#[test]
+fn a_lock_that_is_closed_to_us_concerns_one_kernel() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let requests: Vec<_> = (1..=5).map(|length| request("Square", &[length])).collect();
+    build(&bench.builder(&backend), &requests);
+    let closed = bench.root().join("v1/cpu/locks").join(bench.entries()[0].file_stem().unwrap());
+    std::fs::write(&closed, "").unwrap();
+    bench.entries().iter().for_each(|entry| std::fs::remove_file(entry).unwrap());
+    let watcher = Some(Arc::new(Closed(closed.clone())) as Arc<dyn Watcher>);
+    let config = Config { watcher, ..Config::new(bench.root()) };
+    let report = bench.builder(&backend).store(config).build(&requests).unwrap();
+    assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
+    let said = format!("the lock `{}` is another user's", closed.display());
+    assert!(report.warnings[0].contains(&said), "{:?}", report.warnings);
+    assert_eq!(bench.entries().len(), 5);
+}
+
+/// A disk on which one file is another user's.
+struct Closed(PathBuf);
+
+impl Watcher for Closed {
+    fn before(&self, call: &Call<'_>) -> Permit {
+        let is_closed = call.op == Op::OpenLock && call.path == self.0;
+        if is_closed { Permit::Fail(std::io::ErrorKind::PermissionDenied.into()) } else { Permit::Go }
+    }
 }
 
 /// Four hundred operators on a store that cannot be read have one problem.

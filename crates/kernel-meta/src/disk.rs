@@ -259,11 +259,13 @@ impl Folder {
     /// Removes the temporary files of writers that died. Best effort: they take space, but nobody reads them.
     pub(crate) fn remove_stale_temps(&self, now: SystemTime, alive: Duration) {
         let Ok(entries) = Dir::read_from(&self.dir) else { return };
-        for entry in entries.flatten() {
+        let temps =
+            entries.flatten().filter(|entry| entry.file_name().to_bytes().starts_with(TEMP.as_bytes()));
+        for entry in temps {
             let Ok(name) = entry.file_name().to_str() else { continue };
             // Under the lock there is no other writer. Without one, a young file may have a living writer.
             let dead = || self.locked || self.identity(name).is_none_or(|file| file.rested(now, alive));
-            if name.starts_with(TEMP) && dead() {
+            if dead() {
                 let _ = self.unlink(name);
             }
         }

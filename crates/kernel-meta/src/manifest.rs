@@ -8,7 +8,8 @@
 //! An object, json or info is the digest it was written with and, once it was read back at rest, its identity: five
 //! numbers. Slots are escaped, and only ever compared. A kernel without a slot is superseded.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use opbuild_digest::Digest;
@@ -93,18 +94,29 @@ impl Manifest {
 
     /// Gives each kernel its slot, and takes the slot from every other kernel.
     pub(crate) fn assign(&mut self, kernels: &[KernelFiles<'_>]) {
-        let mut taken: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-        for kernel in kernels {
-            taken.entry(slot(kernel)).or_default().insert(kernel.stem);
+        let slots: Vec<Cow<'_, str>> = kernels.iter().map(slot).collect();
+        let mut taken: HashMap<&str, BTreeSet<&str>> = HashMap::with_capacity(kernels.len());
+        for (kernel, slot) in kernels.iter().zip(&slots) {
+            taken.entry(slot).or_default().insert(kernel.stem);
         }
         for (stem, record) in &mut self.kernels {
-            record.slots.retain(|slot| taken.get(slot).is_none_or(|stems| stems.contains(stem.as_str())));
+            record
+                .slots
+                .retain(|slot| taken.get(slot.as_str()).is_none_or(|stems| stems.contains(stem.as_str())));
         }
-        for kernel in kernels {
-            let files = Part::ALL.map(|part| Known { digest: kernel.content(part).digest(), seen: None });
-            let new = || Record { files, slots: BTreeSet::new() };
-            let record = self.kernels.entry(kernel.stem.to_owned()).or_insert_with(new);
-            record.slots.insert(slot(kernel));
+        // As a rule all of it is known, and nothing is copied.
+        for (kernel, slot) in kernels.iter().zip(&slots) {
+            let record = match self.kernels.get_mut(kernel.stem) {
+                Some(record) => record,
+                None => {
+                    let known = |part| Known { digest: kernel.content(part).digest(), seen: None };
+                    let new = Record { files: Part::ALL.map(known), slots: BTreeSet::new() };
+                    self.kernels.entry(kernel.stem.to_owned()).or_insert(new)
+                }
+            };
+            if !record.slots.contains(&**slot) {
+                record.slots.insert(slot.to_string());
+            }
         }
     }
 
@@ -117,9 +129,10 @@ impl Manifest {
 }
 
 /// The kernel's slot as it stands in the manifest. Escaping is one to one, and leaves no tab and no newline.
-fn slot(kernel: &KernelFiles<'_>) -> String {
+fn slot<'a>(kernel: &KernelFiles<'a>) -> Cow<'a, str> {
     let slot = if kernel.slot.is_empty() { kernel.stem } else { kernel.slot };
-    slot.escape_default().to_string()
+    let stays = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'\'' | b'"' | b'\\');
+    if slot.bytes().all(stays) { Cow::Borrowed(slot) } else { Cow::Owned(slot.escape_default().to_string()) }
 }
 
 fn parse_kernel(line: &str) -> Option<(String, Record)> {
@@ -190,6 +203,15 @@ mod tests {
             let mut flipped = text.clone();
             flipped[at] ^= 4;
             assert_eq!(Manifest::parse(&flipped), Manifest::default(), "flipped at {at}");
+        }
+    }
+
+    /// Or a manifest that was written before would know other slots.
+    #[test]
+    fn what_is_not_escaped_is_what_escaping_leaves() {
+        for character in (0..=0x2ff).filter_map(char::from_u32) {
+            let name = character.to_string();
+            assert_eq!(slot(&kernel(&name, "stem")), name.escape_default().to_string(), "{character:?}");
         }
     }
 

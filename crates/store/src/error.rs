@@ -21,6 +21,7 @@ impl StoreError {
             Self::ReadOnly { .. } | Self::NoStore { .. } => true,
             Self::NotAFolder { .. }
             | Self::Untrusted { .. }
+            | Self::ClosedLock { .. }
             | Self::TargetName { .. }
             | Self::TooLarge { .. } => false,
         }
@@ -53,8 +54,8 @@ pub enum StoreError {
     },
     /// Something other than a folder stands where the store should be, or below its root a link is on the way.
     #[error(
-        "the cache folder `{path}` is not a folder, or a link leads there; choose another with --op_compiler_cache_dir \
-         or OPBUILD_CACHE_DIR"
+        "the cache folder `{path}` is not a folder, or a link leads there; move away what is there, or choose another \
+         with --op_compiler_cache_dir or OPBUILD_CACHE_DIR"
     )]
     NotAFolder {
         /// Where.
@@ -78,6 +79,15 @@ pub enum StoreError {
         problem: String,
         /// What to do.
         way_out: String,
+    },
+    /// A lock that another user made, for that user alone. It concerns one kernel.
+    #[error(
+        "the lock `{path}` is another user's and closed to this one; delete it if no build of that user runs, or have the \
+         users share the store: a common group, and chmod g+ws on its root"
+    )]
+    ClosedLock {
+        /// The lock's file.
+        path: PathBuf,
     },
     /// A target whose name cannot be a folder's.
     #[error(

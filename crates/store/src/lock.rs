@@ -164,6 +164,13 @@ impl KeyWait {
                     self.begin();
                     return Ok(LockAttempt::Held(self));
                 }
+                // It is there, and closed to us: of all locks this one only.
+                Err(error)
+                    if error.kind() == io::ErrorKind::PermissionDenied
+                        && self.disk.look(&self.path).is_ok() =>
+                {
+                    return Err(StoreError::ClosedLock { path });
+                }
                 opened => opened.map_err(trouble("open the lock"))?,
             };
             self.starved = None;
@@ -277,7 +284,14 @@ pub(crate) fn acquire(
             return Ok(LockOutcome::Cancelled);
         }
         if patience.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return Ok(LockOutcome::TimedOut);
+            // Nobody need hold it: there was no file to be had to see that.
+            return match wait.starved {
+                None => Ok(LockOutcome::TimedOut),
+                Some(_) => {
+                    let source = rustix::io::Errno::MFILE.into();
+                    Err(StoreError::Io { action: "open the lock", path: wait.path, source })
+                }
+            };
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(LONGEST_PAUSE);

@@ -1,0 +1,175 @@
+//! Which kernels are in the view by our doing, so that one that is remembered is not put there each time it is asked for.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use opbuild_descriptor::Key;
+
+use crate::Request;
+
+/// So many operators, and so many frameworks' names, are remembered.
+const MAX_KNOWN: usize = 16 * 1024;
+
+/// The kernel that each operator was given last, and the one that was put under each framework's name last: another one
+/// may have been built for the same operator, or under the same name, since.
+#[derive(Default)]
+pub(crate) struct InView(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    operators: Spots,
+    names: Spots,
+}
+
+type Spots = HashMap<String, Spot>;
+
+/// What is known of a place where kernels are put.
+#[derive(Default)]
+struct Spot {
+    /// None while somebody puts one there, and if nobody can tell who was last.
+    key: Option<Key>,
+    /// How many put one there now.
+    busy: usize,
+    /// Several did at once.
+    mixed: bool,
+}
+
+impl InView {
+    /// Whether `request` finds the kernel of `key`.
+    pub(crate) fn has(&self, request: &Request, key: Key) -> bool {
+        let known = self.locked();
+        let is_at = |spots: &Spots, place: &str| spots.get(place).is_some_and(|spot| spot.key == Some(key));
+        let [operator, name] = places_of(request);
+        is_at(&known.operators, operator) && (name.is_empty() || is_at(&known.names, name))
+    }
+
+    /// Has `place` put the kernel of `key` there for `request`.
+    pub(crate) fn place<E>(
+        &self,
+        request: &Request,
+        key: Option<Key>,
+        place: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.locked().begin(request);
+        let placed = place();
+        let key = key.filter(|_| placed.is_ok());
+        self.locked().each(request, |spot| spot.end(key));
+        placed
+    }
+
+    /// Nothing is known to be there.
+    pub(crate) fn clear(&self) {
+        self.locked().clear();
+    }
+
+    /// What is known, also after a panic elsewhere: each change to it is whole.
+    fn locked(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn begin(&mut self, request: &Request) {
+        if self.operators.len().max(self.names.len()) >= MAX_KNOWN {
+            self.clear();
+        }
+        self.each(request, Spot::begin);
+    }
+
+    fn each(&mut self, request: &Request, change: impl Fn(&mut Spot)) {
+        let [operator, name] = places_of(request);
+        change(self.operators.entry(operator.to_owned()).or_default());
+        if !name.is_empty() {
+            change(self.names.entry(name.to_owned()).or_default());
+        }
+    }
+
+    fn clear(&mut self) {
+        for spots in [&mut self.operators, &mut self.names] {
+            spots.retain(|_, spot| spot.busy > 0);
+            // What is put there now counts as little as what was there before.
+            spots.values_mut().for_each(|spot| spot.mixed = true);
+        }
+    }
+}
+
+impl Spot {
+    fn begin(&mut self) {
+        self.key = None;
+        self.mixed |= self.busy > 0;
+        self.busy += 1;
+    }
+
+    fn end(&mut self, key: Option<Key>) {
+        self.busy -= 1;
+        if self.busy == 0 {
+            self.key = key.filter(|_| !self.mixed);
+            self.mixed = false;
+        }
+    }
+}
+
+/// Where a kernel is looked for: the operator, and the framework's name for the kernel, which may be empty.
+fn places_of(request: &Request) -> [&str; 2] {
+    [request.name(), &request.descriptor.envelope.fusion_op_name]
+}
+
+#[cfg(test)]
+mod tests {
+    use opbuild_digest::Digest;
+    use opbuild_testkit::descriptor;
+
+    use super::*;
+
+    fn key(of: &str) -> Key {
+        Key::from(Digest::of(of.as_bytes()))
+    }
+
+    fn request(name: &str) -> Request {
+        let mut request = Request::new(descriptor(name, "Square", &[&[3]]));
+        request.descriptor.envelope.fusion_op_name = name.to_owned();
+        request
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let view = InView::default();
+        let mut request = request("");
+        for at in 0..=2 * MAX_KNOWN {
+            request.descriptor.envelope.full_name = at.to_string();
+            request.descriptor.envelope.fusion_op_name = at.to_string();
+            view.place(&request, Some(key("one")), || Ok::<_, ()>(())).unwrap();
+            assert!(view.has(&request, key("one")));
+            let known = view.locked();
+            assert!(known.operators.len() <= MAX_KNOWN && known.names.len() <= MAX_KNOWN);
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_placed_is_not_there() {
+        let (view, request) = (InView::default(), request("net/a"));
+        view.place(&request, Some(key("one")), || Ok::<_, ()>(())).unwrap();
+        view.place(&request, Some(key("one")), || Err(())).unwrap_err();
+        assert!(!view.has(&request, key("one")));
+    }
+
+    /// Of two that are put there at once nobody knows which was last.
+    #[test]
+    fn what_is_put_there_at_once_is_put_there_again() {
+        let (view, request) = (InView::default(), request("net/a"));
+        let within = |inner: &dyn Fn()| {
+            let placed = view.place(&request, Some(key("one")), || {
+                assert!(!view.has(&request, key("one")));
+                inner();
+                Ok::<_, ()>(())
+            });
+            placed.unwrap();
+            view.has(&request, key("one")) || view.has(&request, key("two"))
+        };
+        let another = || view.place(&request, Some(key("two")), || Ok::<_, ()>(())).unwrap();
+        assert!(!within(&another));
+        assert!(within(&|| ()));
+        assert!(!within(&|| view.clear()));
+        assert!(within(&|| ()));
+    }
+}
