@@ -1,15 +1,17 @@
 //! One compile: C and object in the work folder, then the artifact.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use opbuild_artifact::{Artifact, BlockDim, Flag, KernelMeta, Magic, Parameter};
 use opbuild_backend::{BackendError, CompileRequest};
 use opbuild_descriptor::{Arg, EffectiveSpec};
 use opbuild_digest::Digest;
+use opbuild_process::Run;
 
 use crate::expression::calls_libm;
 use crate::generate::Generated;
-use crate::process::{Run, run, shown, tail};
 use crate::toolchain::Toolchain;
 use crate::{CpuConfig, disk};
 
@@ -34,23 +36,23 @@ pub(crate) fn compile(
         args.push("-lm".to_owned());
     }
     let log = work_dir.join("compile.log");
-    let how = Run { path: &config.path, dir: work_dir, log: Some(&log), deadline: *deadline, cancel };
-    let ended = run(&toolchain.driver, &args, &how)?;
-    let command = || shown(&toolchain.driver, &args);
+    let args: Vec<OsString> = args.into_iter().map(OsString::from).collect();
+    let environment = environment(&config.path, work_dir);
+    let run = Run {
+        program: &toolchain.driver,
+        args: &args,
+        environment: &environment,
+        dir: work_dir,
+        log: Some(&log),
+        deadline: *deadline,
+        cancel,
+    };
+    let ended = run.to_end()?;
     if !ended.status.success() {
-        return Err(BackendError::Compile {
-            command: command(),
-            status: ended.status.to_string(),
-            log_tail: tail(&ended.output),
-            log: disk::keep_log(&log, &ended.output),
-        });
+        return Err(run.failed(&ended));
     }
-    let object = disk::read_made(&work_dir.join("kernel.o")).map_err(|error| BackendError::Output {
-        command: command(),
-        problem: format!("its object `kernel.o` cannot be read: {error}"),
-        log_tail: tail(&ended.output),
-        log: disk::keep_log(&log, &ended.output),
-    })?;
+    let object = disk::read_made(&work_dir.join("kernel.o"))
+        .map_err(|error| run.lied(&ended, format!("its object `kernel.o` cannot be read: {error}")))?;
     let outputs = job.ops.iter().flat_map(|op| &op.outputs);
     let arguments = job.data.iter().flat_map(|data| &data.outputs).chain(outputs).flat_map(Arg::iter).count();
     let meta = KernelMeta {
@@ -68,6 +70,12 @@ pub(crate) fn compile(
         ..KernelMeta::default()
     };
     Ok(Artifact { json: meta.to_json().into_bytes(), object, extra: Vec::new() })
+}
+
+/// All of the compiler's environment when it runs in `dir`: what else is set must not change what it does.
+pub(crate) fn environment<'a>(path: &'a OsStr, dir: &'a Path) -> [(&'a OsStr, &'a OsStr); 3] {
+    let named = |name, value| (OsStr::new(name), value);
+    [named("PATH", path), named("TMPDIR", dir.as_os_str()), named("LC_ALL", OsStr::new("C"))]
 }
 
 /// What the debug options make of the flags: level 2 is "not optimised, with symbols", as in the vendor's compiler.

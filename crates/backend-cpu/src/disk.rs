@@ -39,19 +39,6 @@ pub(crate) fn read_made(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Keeps the output of a compiler that failed. If there is no room for it, what that compiler made goes: it is of no use.
-pub(crate) fn keep_log(path: &Path, output: &str) -> Option<PathBuf> {
-    let keep = || write(path, output.as_bytes()).is_ok();
-    let make_room = || {
-        let made = std::fs::read_dir(path.parent()?).ok()?.flatten().map(|entry| entry.path());
-        for file in made.filter(|file| file.extension().is_none_or(|extension| extension != "c")) {
-            let _ = std::fs::remove_file(&file).or_else(|_| std::fs::remove_dir_all(&file));
-        }
-        Some(())
-    };
-    (keep() || (make_room().is_some() && keep())).then(|| path.to_owned())
-}
-
 /// The program `name` as a shell would find it: a path as it stands, else the first executable in `path`.
 pub(crate) fn find_program(name: &OsStr, path: &OsStr) -> Option<PathBuf> {
     let is_program = |candidate: &Path| {

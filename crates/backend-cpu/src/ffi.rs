@@ -1,11 +1,9 @@
-//! The only `unsafe` code of this crate: loading and calling kernels, and what a child does before it starts.
+//! The only `unsafe` code of this crate: loading and calling kernels.
 #![expect(unsafe_code, reason = "loading and calling compiled kernels is what this module is for")]
 
 use std::ffi::c_void;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -94,17 +92,3 @@ struct Pointers(Vec<*mut c_void>);
 
 // SAFETY: these are addresses; who may read or write behind them is settled by `LoadedKernel::launch`.
 unsafe impl Sync for Pointers {}
-
-/// Has the kernel end the child when the thread that starts it ends, however that happens.
-pub(crate) fn die_with_us(command: &mut Command) {
-    use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
-    let parent = getpid();
-    let ask = move || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // A parent that was gone before the call sends no signal.
-        if getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
-    };
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed; these are two system calls (prctl,
-    // getppid), and nothing is allocated.
-    unsafe { command.pre_exec(ask) };
-}

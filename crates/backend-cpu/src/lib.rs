@@ -79,7 +79,6 @@ mod nest;
 mod pad;
 mod pieces;
 mod pool;
-mod process;
 mod reduce;
 mod slice;
 mod softmax;

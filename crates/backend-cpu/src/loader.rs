@@ -4,10 +4,9 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 
 use opbuild_artifact::{Artifact, BlockDim, Json, KernelMeta};
-use opbuild_backend::{BackendError, Kernel, Loader, Unsupported};
-use opbuild_descriptor::{Arg, Job, Tensor};
+use opbuild_backend::{BackendError, Kernel, Loader, Slot};
+use opbuild_descriptor::{Arg, Job};
 use opbuild_digest::Digest;
-use opbuild_ops::dtype_bytes;
 use rustix::fs::{MemfdFlags, SealFlags};
 
 use crate::compile::JOB_FIELD;
@@ -45,9 +44,19 @@ impl Loader for CpuLoader {
                 format!("it asks for workspace {:?}, ABI 1 has none", workspace.size),
             ));
         }
-        let inputs = job.data.iter().flat_map(|data| &data.outputs).flat_map(Arg::iter).map(Buffer::of);
+        let inputs = job
+            .data
+            .iter()
+            .flat_map(|data| &data.outputs)
+            .flat_map(Arg::iter)
+            .map(|tensor| Slot::of(tensor, "cpu"));
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-        let outputs = job.ops.iter().flat_map(|op| &op.outputs).flat_map(Arg::iter).map(Buffer::of);
+        let outputs = job
+            .ops
+            .iter()
+            .flat_map(|op| &op.outputs)
+            .flat_map(Arg::iter)
+            .map(|tensor| Slot::of(tensor, "cpu"));
         let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
         let file = sealed(&artifact.object).map_err(|source| BackendError::Io {
             action: "hold in memory",
@@ -55,7 +64,7 @@ impl Loader for CpuLoader {
             source,
         })?;
         let loaded = LoadedKernel::open(file, &symbol).map_err(|error| refuse(&symbol, error.to_string()))?;
-        let bytes = |buffers: &[Buffer]| buffers.iter().map(|buffer| buffer.bytes).collect();
+        let bytes = |slots: &[Slot]| slots.iter().map(|slot| slot.bytes).collect();
         Ok(Box::new(CpuKernel {
             input_bytes: bytes(&inputs),
             output_bytes: bytes(&outputs),
@@ -80,66 +89,14 @@ fn sealed(bytes: &[u8]) -> std::io::Result<std::os::fd::OwnedFd> {
     Ok(file.into())
 }
 
-/// What a buffer must be like.
-struct Buffer {
-    bytes: usize,
-    align: usize,
-}
-
-impl Buffer {
-    fn of(tensor: &Tensor) -> Result<Self, BackendError> {
-        let align = dtype_bytes(&tensor.dtype).ok_or_else(|| Unsupported::Dtype {
-            backend: "cpu",
-            op_type: "launch".to_owned(),
-            dtype: tensor.dtype.clone(),
-            known: "the element types of the IR",
-        })?;
-        let bytes =
-            tensor.shape.iter().try_fold(align, |bytes, dim| bytes.checked_mul(usize::try_from(*dim).ok()?));
-        let bytes = bytes.ok_or_else(|| Unsupported::DynamicShape {
-            backend: "cpu",
-            op_type: "launch".to_owned(),
-            shape: tensor.shape.clone(),
-        })?;
-        Ok(Self { bytes, align })
-    }
-}
-
 struct CpuKernel {
     symbol: String,
     blocks: u32,
-    inputs: Vec<Buffer>,
-    outputs: Vec<Buffer>,
+    inputs: Vec<Slot>,
+    outputs: Vec<Slot>,
     input_bytes: Vec<usize>,
     output_bytes: Vec<usize>,
     loaded: LoadedKernel,
-}
-
-impl CpuKernel {
-    fn check<'a>(
-        &self,
-        what: &str,
-        expected: &[Buffer],
-        found: impl ExactSizeIterator<Item = &'a [u8]>,
-    ) -> Result<(), BackendError> {
-        let refuse = |what: String, expected: String, found: String| {
-            Err(BackendError::Launch { kernel: self.symbol.clone(), what, expected, found })
-        };
-        if found.len() != expected.len() {
-            return refuse(format!("number of {what}s"), expected.len().to_string(), found.len().to_string());
-        }
-        for (at, (expected, found)) in expected.iter().zip(found).enumerate() {
-            if found.len() != expected.bytes {
-                let (expected, found) = (expected.bytes.to_string(), found.len().to_string());
-                return refuse(format!("bytes of {what} {at}"), expected, found);
-            }
-            if !found.as_ptr().addr().is_multiple_of(expected.align) {
-                let (expected, found) = (expected.align.to_string(), format!("address {:p}", found.as_ptr()));
-                return refuse(format!("alignment of {what} {at}"), expected, found);
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Kernel for CpuKernel {
@@ -157,8 +114,8 @@ impl Kernel for CpuKernel {
         outputs: &mut [&mut [u8]],
         threads: NonZeroUsize,
     ) -> Result<(), BackendError> {
-        self.check("input", &self.inputs, inputs.iter().copied())?;
-        self.check("output", &self.outputs, outputs.iter().map(|output| &**output))?;
+        Slot::check(&self.inputs, inputs.iter().copied(), &self.symbol, "input")?;
+        Slot::check(&self.outputs, outputs.iter().map(|output| &**output), &self.symbol, "output")?;
         // Counts, lengths and alignments were checked just above; exclusive borrows do not overlap.
         self.loaded.launch(self.blocks, threads, inputs, outputs);
         Ok(())

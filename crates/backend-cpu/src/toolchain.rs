@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use opbuild_backend::{BackendError, Cancel, FileDigests};
 use opbuild_digest::Fingerprint;
+use opbuild_process::{Run, tail};
 
+use crate::compile::environment;
 use crate::pieces::Pieces;
-use crate::process::{Run, run};
 use crate::{CpuConfig, Features, LAUNCH_ABI, disk};
 
 /// A C compiler, as the dry run shows it.
@@ -209,8 +210,11 @@ fn ask(config: &CpuConfig, cancel: &Cancel, driver: &Path, args: &[String]) -> R
     let deadline = std::time::Instant::now().checked_add(config.probe_deadline);
     // A question needs no folder; a machine whose temporary folder is gone can still reuse what it has.
     let dir = if config.scratch.is_dir() { &config.scratch } else { Path::new("/") };
-    let how = Run { path: &config.path, dir, log: None, deadline, cancel };
-    let ended = run(driver, args, &how).map_err(|error| match error {
+    let (environment, args) =
+        (environment(&config.path, dir), args.iter().map(OsString::from).collect::<Vec<_>>());
+    let run =
+        Run { program: driver, args: &args, environment: &environment, dir, log: None, deadline, cancel };
+    let ended = run.to_end().map_err(|error| match error {
         BackendError::Cancelled => BackendError::Cancelled,
         // Not the deadline of a compile, and no setting of the command line: a compiler answers at once.
         BackendError::Deadline { command, seconds, log_tail, .. } => unusable(format!(
@@ -219,8 +223,7 @@ fn ask(config: &CpuConfig, cancel: &Cancel, driver: &Path, args: &[String]) -> R
         other => unusable(other.to_string()),
     })?;
     if !ended.status.success() {
-        let (command, tail) = (crate::process::shown(driver, args), crate::process::tail(&ended.output));
-        return Err(unusable(format!("`{command}` failed: {}\n{tail}\n", ended.status)));
+        return Err(unusable(format!("`{run}` failed: {}\n{}\n", ended.status, tail(&ended.output))));
     }
     Ok(ended.output)
 }

@@ -17,11 +17,13 @@ mod cancel;
 mod error;
 mod loader;
 mod registry;
+mod slot;
 
 pub use cancel::Cancel;
 pub use error::{BackendError, Unsupported};
 pub use loader::{Buffer, Kernel, Loader};
 pub use registry::{Entry, Registry};
+pub use slot::Slot;
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -117,6 +119,12 @@ pub trait Backend: Send + Sync {
     /// A network that the target cannot run.
     fn prepare(&self, graph: Graph, _spec: &EffectiveSpec) -> Result<Graph, BackendError> {
         Ok(graph)
+    }
+
+    /// What its user should know, and was not told yet: something odd about the toolchain, or what `prepare` did that is
+    /// not exact. As provided, nothing.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// How many compiles at once make sense on this machine. As provided, one a processor.

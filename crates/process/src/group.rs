@@ -1,0 +1,86 @@
+//! A program in a process group of its own, so that it ends with all its children.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use crate::ffi;
+
+/// What becomes of a program whose parent dies before it, however that happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Orphan {
+    /// It is killed; what it had started may run to its own end.
+    Dies,
+    /// It is told by SIGTERM, and sees to the rest of its group itself.
+    IsTold,
+}
+
+/// A running program and whatever it starts. When this is dropped, all of them are killed.
+#[derive(Debug)]
+pub struct Group {
+    child: Child,
+    reaped: bool,
+}
+
+impl Group {
+    /// Starts a program in a group of its own. The parent that its fate hangs on is the thread that calls this.
+    ///
+    /// # Errors
+    /// It could not be started.
+    pub fn start(command: &mut Command, orphan: Orphan) -> io::Result<Self> {
+        command.process_group(0);
+        let signal = match orphan {
+            Orphan::Dies => Signal::KILL,
+            Orphan::IsTold => Signal::TERM,
+        };
+        ffi::signal_when_orphaned(command, signal);
+        Ok(Self { child: command.spawn()?, reaped: false })
+    }
+
+    /// The program, for its pipes.
+    pub fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Whether the program itself has ended. It is not reaped, so that its number stays its own.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn has_ended(&self) -> io::Result<bool> {
+        let Some(pid) = self.id() else { return Ok(true) };
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        match waitid(WaitId::Pid(pid), look) {
+            Ok(status) => Ok(status.is_some()),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Kills whatever of the group still runs, and says how the program itself ended.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn end(&mut self) -> io::Result<ExitStatus> {
+        // While the program is not reaped its number cannot be another's, so this meets its own children only.
+        if let Some(group) = self.id().filter(|_| !self.reaped) {
+            // The group is gone already, as a rule.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let status = self.child.wait()?;
+        self.reaped = true;
+        Ok(status)
+    }
+
+    fn id(&self) -> Option<Pid> {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Nobody waits for how it ended.
+        let _ = self.end();
+    }
+}

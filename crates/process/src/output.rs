@@ -1,0 +1,128 @@
+//! What a program writes: all of it is read, and the beginning and the end are kept.
+
+use std::collections::VecDeque;
+use std::io::Read;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Output is kept up to this much from its beginning and as much from its end; a flood in between is read and dropped.
+const KEPT: usize = 32 * 1024;
+/// The end of the output that an error message shows.
+const TAIL_LINES: usize = 20;
+const TAIL_BYTES: usize = 4 * 1024;
+
+/// Output so far.
+#[derive(Default)]
+struct Bounded {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    dropped: usize,
+}
+
+impl Bounded {
+    fn add(&mut self, bytes: &[u8]) {
+        let (first, rest) = bytes.split_at(bytes.len().min(KEPT - self.head.len()));
+        self.head.extend_from_slice(first);
+        self.tail.extend(rest);
+        let over = self.tail.len().saturating_sub(KEPT);
+        self.tail.drain(..over);
+        self.dropped += over;
+    }
+
+    fn text(mut self) -> String {
+        let mut bytes = self.head;
+        if self.dropped > 0 {
+            bytes.extend(format!("\n[... {} bytes of output dropped ...]\n", self.dropped).bytes());
+        }
+        bytes.extend(self.tail.make_contiguous().iter());
+        String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    }
+}
+
+/// Output that is being read, to be taken at any time by whoever wants it.
+#[derive(Clone, Default)]
+pub struct Output(Arc<Mutex<Bounded>>);
+
+impl Output {
+    /// What came since it was last taken.
+    pub fn take(&self) -> String {
+        std::mem::take(&mut *self.bounded()).text()
+    }
+
+    /// Has a thread of its own read `from` to its end.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn follow(&self, from: impl Read + Send + 'static) -> std::io::Result<()> {
+        let output = self.clone();
+        std::thread::Builder::new().spawn(move || output.drain(from)).map(drop)
+    }
+
+    /// Reads to the end.
+    pub(crate) fn drain(&self, mut from: impl Read) {
+        let mut buffer = [0; 8192];
+        loop {
+            match from.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(count) => self.bounded().add(&buffer[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn bounded(&self) -> MutexGuard<'_, Bounded> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The end of the output, for a message.
+pub fn tail(output: &str) -> String {
+    let output = output.trim_end();
+    let from = output.ceil_char_boundary(output.len().saturating_sub(TAIL_BYTES));
+    let lines: Vec<&str> = output[from..].lines().collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drained(bytes: &[u8]) -> String {
+        let output = Output::default();
+        output.drain(bytes);
+        output.take()
+    }
+
+    #[test]
+    fn floods_are_bounded_and_keep_both_ends() {
+        let flood: Vec<u8> =
+            [b"first line\n".to_vec(), vec![b'x'; 1 << 20], b"\nlast line".to_vec()].concat();
+        let text = drained(&flood);
+        assert!(text.len() < 3 * KEPT);
+        assert!(
+            text.starts_with("first line")
+                && text.ends_with("last line")
+                && text.contains("bytes of output dropped")
+        );
+        assert!(tail(&text).len() <= TAIL_BYTES && tail(&text).ends_with("last line"));
+    }
+
+    #[test]
+    fn short_output_is_whole() {
+        assert_eq!(drained(b"a\nb\n"), "a\nb\n");
+        assert_eq!(tail("a\nb\n"), "a\nb");
+        let many: String = (0..100).map(|i| format!("{i}\n")).collect();
+        assert_eq!(tail(&many).lines().count(), TAIL_LINES);
+    }
+
+    #[test]
+    fn what_was_taken_does_not_come_again() {
+        let output = Output::default();
+        output.drain(&b"one"[..]);
+        assert_eq!(output.take(), "one");
+        output.drain(&b"two"[..]);
+        assert_eq!(output.take(), "two");
+        assert_eq!(output.take(), "");
+    }
+}
