@@ -172,6 +172,17 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Every attribute, in the table's order.
+    ///
+    /// # Errors
+    /// As [`attr`](Self::attr).
+    pub(crate) fn every_attr(&self) -> Result<Vec<Attr>, OpsError> {
+        let attr = |known: &crate::AttrSpec| {
+            self.attr(known.name).map(|value| Attr::new(known.name, known.dtype(), value))
+        };
+        self.spec.attrs.iter().map(attr).collect()
+    }
+
     /// A float attribute.
     ///
     /// # Errors

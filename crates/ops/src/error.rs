@@ -159,4 +159,22 @@ pub enum OpsError {
         /// The shape asked for.
         to: Vec<i64>,
     },
+    /// A shape that has no such storage format.
+    #[error("a tensor of shape {shape:?} and type {dtype} cannot be stored as `{format}`")]
+    Storage {
+        /// The shape, as operators mean it.
+        shape: Vec<i64>,
+        /// The element type.
+        dtype: String,
+        /// The format asked for.
+        format: String,
+    },
+    /// A tensor whose elements do not lie side by side, where nothing else will do.
+    #[error("{what} must be stored as the network has it, and is stored as `{format}`: convert it first")]
+    NotPlain {
+        /// What: `a tensor that is seen in another shape`, or the output of the network.
+        what: String,
+        /// How it is stored.
+        format: String,
+    },
 }

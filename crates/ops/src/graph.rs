@@ -5,6 +5,7 @@ use opbuild_descriptor::{
 };
 
 use crate::constant::Constant;
+use crate::formats::{is_blocked, logical};
 use crate::shape::elements;
 use crate::{Call, OpSpec, OpsError, PortKind, TensorType, find, func_name};
 
@@ -63,6 +64,23 @@ pub struct Node {
     pub outputs: Vec<TensorId>,
     /// Its attributes, every one, in the table's order.
     pub attrs: Vec<Attr>,
+    /// What implements it, once a backend has said so. Until then jobs name what the vendor's rule gives.
+    pub function: Option<Function>,
+}
+
+/// What implements a node on a target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Function {
+    /// Its module, such as `impl.square`.
+    pub module: String,
+    /// Its name.
+    pub name: String,
+    /// How it is compiled.
+    pub flags: OpFlags,
+    /// The attributes that it takes, in its order.
+    pub attrs: Vec<Attr>,
+    /// How many inputs it takes; those behind the operator's are optional and not given.
+    pub inputs: usize,
 }
 
 impl Graph {
@@ -131,7 +149,7 @@ impl Graph {
     /// Adds an input. Formats are a framework's for that rank: NCHW for four dimensions, else ND.
     pub fn input(&mut self, name: &str, dtype: &str, shape: impl Into<Vec<i64>>) -> TensorId {
         let id = self.push(described(dtype, shape.into()), Origin::Input(self.inputs.len()));
-        self.inputs.push((name.to_owned(), id));
+        self.add_input(name, id);
         id
     }
 
@@ -159,6 +177,10 @@ impl Graph {
     pub fn view(&mut self, source: TensorId, shape: impl Into<Vec<i64>>) -> Result<TensorId, OpsError> {
         let (count, shape) = (self.tensors.len(), shape.into());
         let from = self.tensors.get(source.0).ok_or(OpsError::NoSuchTensor { id: source.0, count })?;
+        if is_blocked(&from.format) {
+            let what = "a tensor that is seen in another shape".to_owned();
+            return Err(OpsError::NotPlain { what, format: from.format.clone() });
+        }
         let tensor = described(&from.dtype, shape);
         if elements(&from.shape).is_none() || elements(&from.shape) != elements(&tensor.shape) {
             return Err(OpsError::View { from: from.shape.clone(), to: tensor.shape });
@@ -213,14 +235,13 @@ impl Graph {
             return Err(OpsError::NoSuchTensor { id: id.0, count });
         }
         let inputs = positions(spec, inputs)?;
-        let tensors = inputs.iter().map(|ids| ids.iter().map(|id| &self.tensors[id.0]).collect()).collect();
+        let meant: Vec<Vec<_>> =
+            inputs.iter().map(|ids| ids.iter().map(|id| logical(&self.tensors[id.0])).collect()).collect();
+        let tensors = meant.iter().map(|tensors| tensors.iter().map(AsRef::as_ref).collect()).collect();
         let attrs = attrs.into();
         let call = Call::new(spec, tensors, &attrs)?;
         let made = call.infer()?;
-        let attr = |known: &crate::AttrSpec| {
-            call.attr(known.name).map(|value| Attr::new(known.name, known.dtype(), value))
-        };
-        let attrs = spec.attrs.iter().map(attr).collect::<Result<_, _>>()?;
+        let attrs = call.every_attr()?;
         let node = self.nodes.len();
         let outputs: Vec<TensorId> = made
             .into_iter()
@@ -236,6 +257,7 @@ impl Graph {
             inputs,
             attrs,
             outputs: outputs.clone(),
+            function: None,
         });
         Ok(outputs)
     }
@@ -250,10 +272,24 @@ impl Graph {
         self.nodes.get(at).map(|node| self.job_of(node))
     }
 
-    fn push(&mut self, tensor: Tensor, origin: Origin) -> TensorId {
+    /// The job of node `at` if `function` implements it.
+    pub fn job_as(&self, at: usize, function: Function) -> Option<Job> {
+        let node = self.nodes.get(at)?;
+        Some(self.job_of(&Node { function: Some(function), ..node.clone() }))
+    }
+
+    pub(crate) fn push(&mut self, tensor: Tensor, origin: Origin) -> TensorId {
         self.tensors.push(tensor);
         self.origins.push(origin);
         TensorId(self.tensors.len() - 1)
+    }
+
+    pub(crate) fn add_input(&mut self, name: &str, id: TensorId) {
+        self.inputs.push((name.to_owned(), id));
+    }
+
+    pub(crate) fn add_node(&mut self, node: Node) {
+        self.nodes.push(node);
     }
 
     /// The job of `node`: its data are the node's inputs, in order, those that are not given left out.
@@ -263,11 +299,14 @@ impl Graph {
             param_type: kind.param_type().to_owned(),
             ..self.described_for(*id, kind)
         };
+        let absent = |kind: PortKind| {
+            let param_type = Some(kind.param_type().to_owned());
+            Arg::Absent(Absent { param_type, extra: Extra::new() })
+        };
         let (mut data, mut inputs) = (Vec::new(), Vec::new());
         for (ids, port) in node.inputs.iter().zip(kinds) {
             if ids.is_empty() {
-                let param_type = Some(port.kind.param_type().to_owned());
-                inputs.push(Arg::Absent(Absent { param_type, extra: Extra::new() }));
+                inputs.push(absent(port.kind));
                 continue;
             }
             let tensors: Vec<Tensor> = ids.iter().map(|id| described(id, port.kind)).collect();
@@ -277,6 +316,9 @@ impl Graph {
             inputs.push(grouped(port.kind, fed.collect()));
             // As descriptors have it: the tensors of a group one by one.
             data.push(Data { outputs: tensors.into_iter().map(Arg::One).collect(), extra: Extra::new() });
+        }
+        if let Some(function) = &node.function {
+            inputs.resize_with(function.inputs.max(given(&inputs)), || absent(PortKind::Optional));
         }
         Job { data, ops: vec![self.op(node, inputs)], l1_size: -1, extra: Extra::new() }
     }
@@ -291,7 +333,6 @@ impl Graph {
     }
 
     fn op(&self, node: &Node, inputs: Vec<Arg<Input>>) -> Op {
-        let func_name = func_name(&node.op_type);
         let outputs = node.outputs.iter().map(|id| self.tensor(*id).clone());
         let outputs = match find(&node.op_type).map(|spec| spec.outputs) {
             Some([port]) if port.kind == PortKind::Dynamic => {
@@ -301,18 +342,39 @@ impl Graph {
             }
             _ => outputs.map(Arg::One).collect(),
         };
+        let Function { module, name, flags, attrs, inputs: _ } =
+            node.function.clone().unwrap_or_else(|| node.by_rule());
         Op {
             op_type: node.op_type.clone(),
-            module_name: format!("impl.{func_name}"),
-            func_name,
+            module_name: module,
+            func_name: name,
             module_path: None,
-            flags: OpFlags::default(),
+            flags,
             inputs,
             outputs,
-            attrs: (!node.attrs.is_empty()).then(|| node.attrs.clone()),
+            attrs: (!attrs.is_empty()).then_some(attrs),
             extra: Extra::new(),
         }
     }
+}
+
+impl Node {
+    /// What the vendor's rule says implements it.
+    pub fn by_rule(&self) -> Function {
+        let name = func_name(&self.op_type);
+        Function {
+            module: format!("impl.{name}"),
+            name,
+            flags: OpFlags::default(),
+            attrs: self.attrs.clone(),
+            inputs: self.inputs.len(),
+        }
+    }
+}
+
+/// How many positions there are up to the last one where something stands.
+fn given(inputs: &[Arg<Input>]) -> usize {
+    inputs.iter().rposition(|input| !matches!(input, Arg::Absent(_))).map_or(0, |last| last + 1)
 }
 
 /// A node's inputs by position.

@@ -69,7 +69,7 @@ impl PortKind {
     }
 
     /// Whether the compiler needs the value.
-    pub(crate) const fn is_value(self) -> bool {
+    pub const fn is_value(self) -> bool {
         matches!(self, Self::Value | Self::OptionalValue)
     }
 }

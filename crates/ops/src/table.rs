@@ -291,6 +291,10 @@ static TABLE: &[OpSpec] = &[
     unary("Threshold", &[float("threshold", 0.0)]),
     unary("ThresholdedRelu", &[float("alpha", 1.0)]),
     row("Tile", &[port("x"), known("multiples")], &[], Rule::Tile),
+    OpSpec {
+        op_type: "TransData", inputs: &[port("src")], outputs: &[port("dst")],
+        attrs: &[required_text("src_format"), required_text("dst_format"), int("groups", 1)], rule: Rule::Same,
+    },
     row("Transpose", &[port("x"), known("perm")], &[], Rule::Transpose),
     unary_xy("Trunc", &[]),
     binary("TruncateDiv", &[]),
