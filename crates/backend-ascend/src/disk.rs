@@ -3,8 +3,10 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use opbuild_digest::Digest;
 
 use crate::AscendError;
 
@@ -147,4 +149,60 @@ impl Walk<'_> {
         self.within.pop();
         Ok(true)
     }
+}
+
+/// A file that a compile left, with a limit that no genuine one comes near.
+pub(crate) fn read_made(path: &Path) -> Result<Vec<u8>, AscendError> {
+    read(path)
+}
+
+/// Makes a folder that is not there yet.
+pub(crate) fn make_folder(path: &Path) -> Result<(), AscendError> {
+    std::fs::create_dir(path).map_err(|source| AscendError::io("create", path, source))
+}
+
+/// Writes a file.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), AscendError> {
+    std::fs::write(path, bytes).map_err(|source| AscendError::io("write", path, source))
+}
+
+/// A folder of this user's below `folder`, to which nobody else can write; None if it cannot be had.
+pub(crate) fn private_folder(folder: &Path) -> Option<PathBuf> {
+    let user = rustix::process::geteuid().as_raw();
+    let path = folder.join(format!("opbuild-{user}"));
+    match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return None,
+        _ => {}
+    }
+    let found = std::fs::symlink_metadata(&path).ok()?;
+    (found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0).then_some(path)
+}
+
+/// A file of this user's, if it is one and not too long.
+pub(crate) fn read_own(path: &Path, limit: u64) -> Option<Vec<u8>> {
+    let flags = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let metadata = file.metadata().ok()?;
+    if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.len() > limit {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// Replaces a file as a whole, if that can be done.
+pub(crate) fn replace_own(path: &Path, bytes: &[u8]) {
+    let replace = || {
+        let mut temp = tempfile::Builder::new().prefix(".new-").tempfile_in(path.parent()?).ok()?;
+        io::Write::write_all(&mut temp, bytes).ok()?;
+        temp.persist(path).ok()
+    };
+    // The old one is as good.
+    let _ = replace();
+}
+
+/// The digest of a file.
+pub(crate) fn digest(path: &Path) -> io::Result<Digest> {
+    Digest::of_reader(std::fs::File::open(path)?)
 }

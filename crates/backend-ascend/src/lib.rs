@@ -1,9 +1,8 @@
-//! The Ascend backend: finds CANN, Huawei's toolkit, tells what it knows of chips and operators, and fingerprints all
-//! that its kernels depend on.
+//! The Ascend backend: finds CANN, Huawei's toolkit, fingerprints all that its kernels depend on, and has its compiler
+//! make them.
 //!
-//! It runs nothing of the toolkit: what is told here is read from its files, so it takes milliseconds and needs no
-//! device. What is known of the toolkit was read in published installs of CANN 8.1 and 9.1; nothing here was tried on
-//! a device.
+//! Nothing here needs a device. What is known of the toolkit was read in published installs of CANN 8.1 and 9.1; nothing
+//! here was tried on a real one.
 //!
 //! # Finding it
 //!
@@ -20,31 +19,80 @@
 //! operators, their twins for unknown shapes, Ascend C sources, and everything that these import of the operators'
 //! package. Both hold contents and names below a package, never a folder: the same toolkit elsewhere has the same
 //! fingerprints. What Python and locks leave behind (`__pycache__`, `*.pyc`, `*.lock`) does not count.
+//!
+//! # Driving it
+//!
+//! [`AscendBackend`] compiles one operator a job, by one of two [drivers](Driver) that make the same kernels: a process of
+//! `opc` each time, or workers, Python processes that import the toolkit once. A worker that crashes fails its own job
+//! and is replaced; one whose modules were changed since it imported them is replaced before it compiles anything. All
+//! processes end with us, whatever becomes of us.
+//!
+//! The toolkit tells by no exit status whether a compile went well: what counts is that both files are there. Its log is
+//! read for the reason; [`slog`] finds codes and texts in it.
+//!
+//! # A device
+//!
+//! None is needed, but for two things: [`Runtime::soc_name`] asks it which chip it is, and [`AscendLoader`] loads kernels
+//! onto it. Both go through `libascendcl.so`, which is loaded when they are asked for and not before.
+//!
+//! # Networks
+//!
+//! [`Prepare`] makes a network fit the toolkit's operators: each node gets its module, function and attributes, and a
+//! combination of element types and formats that its operator takes; `Cast` and `TransData` are put in where needed.
+//! Operators that the operator information does not describe are asked through [`Formats`].
 
+mod acl_codes;
+mod acl_error;
+mod answers;
 mod ascendc;
+mod ask;
+mod backend;
 mod banks;
 mod closure;
+mod compile;
+mod conversions;
+mod device;
 mod disk;
 mod environment;
 mod error;
+mod ffi;
 mod find;
 mod fingerprint;
+mod fit;
 mod folder;
+mod frame;
+mod function;
 mod imports;
+mod input;
+mod launch_plan;
+mod loader;
+mod made;
 mod ops_info;
+mod options;
 mod platform;
+mod pool;
+mod prepare;
 mod python;
+mod select;
+pub mod slog;
 mod sources;
+mod stored;
 mod vendors;
 mod version;
 
+pub use acl_error::AclError;
+pub use backend::{AscendBackend, AscendConfig, Driver};
 pub use banks::Bank;
+pub use device::Runtime;
 pub use environment::{Value, Variable};
 pub use error::{AscendError, Looked, Missing, NamedBy};
 pub use find::{Search, Toolkit, VARIABLES, Versions};
 pub use fingerprint::toolchain;
+pub use loader::AscendLoader;
 pub use ops_info::{AttrInfo, OpInfo, OpsInfo, PortInfo, PortKind};
 pub use platform::{Platforms, Soc};
+pub use prepare::Prepare;
+pub use select::{Formats, PortFormats, parse_formats};
 pub use sources::{Implementation, Sources};
 pub use vendors::Vendor;
 pub use version::Version;

@@ -21,6 +21,14 @@ pub struct Vendor {
     pub packages: Vec<String>,
 }
 
+impl Vendor {
+    /// Whether its operators have to be named by their files: the compiler finds those of `vendors/` by their types, and
+    /// of others no more than what they take.
+    pub(crate) fn is_custom(&self) -> bool {
+        self.named_by == CUSTOM_VARIABLE
+    }
+}
+
 pub(crate) const CUSTOM_VARIABLE: &str = "ASCEND_CUSTOM_OPP_PATH";
 
 /// Says which packages in the op package count, below it.

@@ -57,20 +57,40 @@ const CHECKS: [(&str, Check); 9] = [
 
 /// Runs the suite as a test program.
 pub fn main(subject: &Subject) -> ExitCode {
+    finish(trials("", subject))
+}
+
+/// Runs the suite for each subject, by its name; all of it shows as ignored if this machine lacks what they need.
+pub fn main_for(subjects: &[(&str, Subject)], ignored: bool) -> ExitCode {
+    let all = subjects.iter().flat_map(|(name, subject)| match ignored {
+        true => CHECKS
+            .iter()
+            .map(|(check, _)| Trial::test(format!("{name}/{check}"), || Ok(())).with_ignored_flag(true))
+            .collect(),
+        false => trials(&format!("{name}/"), subject),
+    });
+    finish(all.collect())
+}
+
+fn finish(trials: Vec<Trial>) -> ExitCode {
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn trials(prefix: &str, subject: &Subject) -> Vec<Trial> {
     let mut trials: Vec<Trial> = CHECKS
         .iter()
         .map(|(name, check)| {
             let subject = subject.clone();
-            Trial::test(*name, move || check(&subject))
+            Trial::test(format!("{prefix}{name}"), move || check(&subject))
         })
         .collect();
     let loads = (subject.backend)().loader().is_some();
     for case in subject.cases.clone() {
         let subject = subject.clone();
-        let trial = Trial::test(format!("runs_{}", case.name), move || running(&subject, &case));
+        let trial = Trial::test(format!("{prefix}runs_{}", case.name), move || running(&subject, &case));
         trials.push(trial.with_ignored_flag(!loads));
     }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    trials
 }
 
 fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Failed> {

@@ -2,11 +2,16 @@
 #![allow(dead_code, reason = "each file of tests uses a part of this")]
 #![allow(clippy::unwrap_used, reason = "helpers fail the test that calls them")]
 
+pub(crate) mod formats;
+pub(crate) mod same;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use opbuild_backend_ascend::{AscendError, OpsInfo, Search, Sources, Toolkit, toolchain};
+use opbuild_backend_ascend::{
+    AscendConfig, AscendError, Driver, OpsInfo, Search, Sources, Toolkit, toolchain,
+};
 use opbuild_descriptor::{EffectiveSpec, Job};
 use opbuild_digest::Fingerprint;
 use opbuild_testkit::PlainDigests;
@@ -57,6 +62,15 @@ impl Place {
     pub(crate) fn below(&self, path: &str) -> PathBuf {
         self.folder.path().join(path)
     }
+}
+
+/// The backend of a place by one driver, with the interpreter itself: what is called `python3` may be a slow script.
+#[expect(clippy::disallowed_methods, reason = "the toolkit's programs are found where the user's are")]
+pub(crate) fn driven(place: &Place, driver: Driver) -> AscendConfig {
+    let mut search = place.search();
+    search.environment.extend([("PATH".to_owned(), std::env::var_os("PATH").unwrap_or_default())]);
+    search.environment.extend(toolkit::python().map(|path| ("HI_PYTHON".to_owned(), path.into_os_string())));
+    AscendConfig { driver, ..AscendConfig::new(search) }
 }
 
 /// A search that sees this folder and nothing of the machine's.

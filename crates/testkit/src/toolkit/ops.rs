@@ -151,6 +151,8 @@ const POOL: &str = "ksize:listInt; strides:listInt; padding_mode:str=CALCULATED;
 #[rustfmt::skip]
 pub(super) static OPS: &[Op] = &[
     unary("Abs", "vabs", ""),
+    Op { op_type: "AccumulateNV2", ports: "x* -> y", dtypes: "float16,float32,int32,int8,uint8", formats: "",
+        forms: Forms::Pattern("broadcast"), attrs: "N:int", file: Some("accumulate_nv2"), instruction: "vadd", ..OP },
     binary("Add", "vadd"),
     Op { op_type: "AddRmsNorm", source: Source::AscendC, ports: "x1, x2, gamma -> y, rstd=float32, x",
         attrs: "epsilon:float=1e-06", forms: Forms::Listed, file: Some("add_rms_norm"), core: Some("VectorCore"), ..OP },
@@ -220,6 +222,7 @@ pub(super) static OPS: &[Op] = &[
     Op { op_type: "SoftmaxV2", formats: "ND,NC1HWC0,FRACTAL_NZ", forms: Forms::Asked, modes: true, instruction: "vexp",
         attrs: "axes:listInt=[-1]; half_to_float:bool=false", ..OP },
     Op { file: Some("split"), ..listed("Split", "split_dim=int32, x -> y*", "ND", "num_split:int") },
+    Op { file: Some("split_v"), ..listed("SplitV", "x, size_splits=int64, split_dim=int32 -> y*", "ND", "num_split:int") },
     unary("Sqrt", "vsqrt", ""),
     Op { dtypes: NUMBERS, ..unary("Square", "vmul", "") },
     null("Squeeze", "x -> y"),

@@ -1,0 +1,399 @@
+//! The [`Backend`] itself.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use opbuild_artifact::{Artifact, Expectations};
+use opbuild_backend::{
+    Backend, BackendError, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported, asks_for_debug,
+};
+use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, Op};
+use opbuild_digest::{Digest, Fingerprint};
+use opbuild_ops::Graph;
+
+use crate::answers::{self, Answers};
+use crate::ask::{Asker, Once};
+use crate::compile::{self, Process, Told};
+use crate::device::Runtime;
+use crate::find::{Search, Toolkit};
+use crate::loader::AscendLoader;
+use crate::ops_info::OpsInfo;
+use crate::platform::Soc;
+use crate::pool::{Pool, Setup, merged};
+use crate::prepare::Prepare;
+use crate::sources::Sources;
+use crate::{AscendError, NAME, disk, fingerprint, input, options};
+
+/// How often a compile is tried whose failure says that another attempt may go well.
+const ATTEMPTS: u32 = 2;
+
+/// How the backend finds its toolkit, and how it drives it.
+#[derive(Clone, Debug)]
+pub struct AscendConfig {
+    /// Where to look for the toolkit.
+    pub search: Search,
+    /// How it is driven.
+    pub driver: Driver,
+    /// Where workers keep temporary files.
+    pub scratch: PathBuf,
+    /// Where answers of operators are kept, which the next process need not ask again; nowhere if None.
+    pub answers: Option<PathBuf>,
+    /// After how many jobs a worker is replaced: what operators leave behind in it does not add up for long.
+    pub jobs_each: u32,
+}
+
+/// How the compiler is driven. Kernels are the same either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Driver {
+    /// By workers, where the toolkit has what they need; else by processes.
+    #[default]
+    Auto,
+    /// One process of `opc` or `asc_opc` a compile, which imports the toolkit each time.
+    Process,
+    /// Long-lived Python processes that import it once.
+    Workers,
+}
+
+impl AscendConfig {
+    /// Finds the toolkit by `search`. Nothing is kept between processes.
+    pub fn new(search: Search) -> Self {
+        let scratch = std::env::temp_dir();
+        Self { search, driver: Driver::Auto, scratch, answers: None, jobs_each: 256 }
+    }
+
+    /// Keeps what operators answer in this user's folder below `folder`, which may be one for temporary files.
+    #[must_use]
+    pub fn keep_answers_below(self, folder: &Path) -> Self {
+        Self { answers: answers::file_below(folder), ..self }
+    }
+}
+
+/// The backend for one chip.
+pub struct AscendBackend {
+    toolkit: Toolkit,
+    soc: Soc,
+    /// All of the environment of the toolkit's programs.
+    environment: Vec<(OsString, OsString)>,
+    sources: Sources,
+    driver: Means,
+    /// For those who only ask, where no workers compile.
+    asking: OnceLock<Result<Pool, String>>,
+    answers: Answers,
+    /// What the user was not told yet.
+    told: Mutex<Vec<String>>,
+    /// Where this host has such a chip.
+    loader: OnceLock<Option<AscendLoader>>,
+    scratch: PathBuf,
+    /// What is known of operators, and the toolchain that it was read of.
+    known: Mutex<(Option<Digest>, Arc<OpsInfo>)>,
+}
+
+/// How kernels are made.
+enum Means {
+    /// By `opc`, which has options for banks, or `asc_opc`, which has none.
+    Process {
+        program: PathBuf,
+        has_banks: bool,
+    },
+    Workers(Pool),
+}
+
+impl AscendBackend {
+    /// The targets it serves, for people.
+    pub const TARGETS: &str =
+        "Ascend910B1 and all other chips that the CANN toolkit knows, ascend (the one in this machine)";
+
+    /// The backend for the chip called `soc` in full.
+    ///
+    /// # Errors
+    /// There is no usable toolkit, or it does not know the chip.
+    pub fn open(config: &AscendConfig, soc: &str) -> Result<Self, AscendError> {
+        let toolkit = config.search.find()?;
+        let soc = toolkit.platforms.soc(soc)?;
+        let ops = OpsInfo::read(&toolkit, &soc)?;
+        let environment = environment(&toolkit, config);
+        let driver = means(&toolkit, config, &environment)?;
+        let warnings = toolkit.warnings.iter().cloned().chain(toolkit.platforms.warning(&soc)).collect();
+        Ok(Self {
+            sources: Sources::new(&toolkit),
+            environment,
+            driver,
+            soc,
+            toolkit,
+            asking: OnceLock::new(),
+            answers: Answers::open(config.answers.clone()),
+            told: Mutex::new(warnings),
+            loader: OnceLock::new(),
+            scratch: config.scratch.clone(),
+            known: Mutex::new((None, Arc::new(ops))),
+        })
+    }
+
+    /// The full name of the chip in this machine.
+    ///
+    /// # Errors
+    /// There is none, or nobody to ask.
+    pub fn device(config: &AscendConfig) -> Result<String, BackendError> {
+        let toolkit = config.search.find()?;
+        let name = Runtime::open(Some(&toolkit)).and_then(|runtime| runtime.soc_name());
+        name.map_err(|error| BackendError::Toolchain {
+            problem: format!("this machine's chip cannot be asked for its name: {error}"),
+            way_out: format!("{}; or name the chip, such as Ascend910B1", error.way_out()),
+        })
+    }
+
+    /// An entry for a registry: serves the names of chips, and `ascend`, which is the chip in this machine.
+    pub fn entry(config: AscendConfig) -> Entry {
+        let about = "operators by the CANN toolkit's compiler";
+        let serves = |target: &str| {
+            let is_chip = Expectations::named(target)
+                .is_some_and(|expected| expected.machines == [Expectations::ASCEND]);
+            target == NAME || is_chip
+        };
+        Entry::new(NAME, about, Self::TARGETS, serves, move |target| {
+            let device = if target == NAME { Some(Self::device(&config)?) } else { None };
+            Ok(Arc::new(Self::open(&config, device.as_deref().unwrap_or(target))?))
+        })
+    }
+
+    /// The toolkit.
+    pub fn toolkit(&self) -> &Toolkit {
+        &self.toolkit
+    }
+
+    /// The chip.
+    pub fn soc(&self) -> &Soc {
+        &self.soc
+    }
+
+    /// How it is driven: never [`Driver::Auto`].
+    pub fn driver(&self) -> Driver {
+        match self.driver {
+            Means::Process { .. } => Driver::Process,
+            Means::Workers(_) => Driver::Workers,
+        }
+    }
+
+    fn ops(&self) -> Arc<OpsInfo> {
+        Arc::clone(&self.known().1)
+    }
+
+    fn known(&self) -> MutexGuard<'_, (Option<Digest>, Arc<OpsInfo>)> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Workers that operators can be asked through.
+    fn asking(&self) -> Result<&Pool, BackendError> {
+        if let Means::Workers(pool) = &self.driver {
+            return Ok(pool);
+        }
+        let start = || {
+            // Compiling is not for them, so they need not be able to.
+            pool(&self.toolkit, u32::MAX, &self.environment, None).map_err(|error| error.to_string())
+        };
+        self.asking.get_or_init(start).as_ref().map_err(|problem| BackendError::Toolchain {
+            problem: problem.clone(),
+            way_out: "let this user have more processes and threads".to_owned(),
+        })
+    }
+
+    fn single<'j>(&self, job: &'j Job) -> Result<&'j Op, Unsupported> {
+        match &job.ops[..] {
+            [op] => Ok(op),
+            ops => Err(Unsupported::Fused { backend: NAME, ops: ops.len() }),
+        }
+    }
+
+    fn attempt(
+        &self,
+        request: &CompileRequest<'_>,
+        attempt: u32,
+    ) -> Result<(Result<Artifact, BackendError>, bool), BackendError> {
+        let (op, ops) = (self.single(request.job)?, self.ops());
+        let info = ops.get(&op.op_type);
+        let implementation = self.sources.implementation(op, &ops)?;
+        let parameters = input::parameters(request.job, request.name.as_str(), info, &request.spec.options)?;
+        let told = Told::new(request, op, parameters, &implementation, &self.toolkit, attempt)?;
+        Ok(match &self.driver {
+            Means::Process { program, has_banks } => {
+                Process { program, has_banks: *has_banks, environment: &self.environment }.compile(&told)
+            }
+            Means::Workers(pool) => compile::by_worker(pool, &told),
+        })
+    }
+}
+
+impl Backend for AscendBackend {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn toolchain(&self, files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
+        let found = fingerprint::toolchain(&self.toolkit, files)?;
+        let digest = found.digest();
+        let mut known = self.known();
+        if known.0 != Some(digest) {
+            // What operators take is part of the toolchain, and goes with it.
+            *known = (Some(digest), Arc::new(OpsInfo::read(&self.toolkit, &self.soc)?));
+        }
+        Ok(found)
+    }
+
+    fn op_sources(
+        &self,
+        job: &Job,
+        spec: &EffectiveSpec,
+        files: &dyn FileDigests,
+    ) -> Result<Fingerprint, BackendError> {
+        Ok(self.sources.fingerprint(job, spec, &self.ops(), files)?)
+    }
+
+    fn supports(&self, job: &Job, _spec: &EffectiveSpec) -> Support {
+        let op = match self.single(job) {
+            Ok(op) => op,
+            Err(fused) => return Support::No(fused),
+        };
+        match self.sources.implementation(op, &self.ops()) {
+            // Which shapes and types it takes, only its own code can tell.
+            Ok(_) => Support::Maybe,
+            Err(error) => Support::No(Unsupported::Other {
+                backend: NAME,
+                op_type: op.op_type.clone(),
+                problem: format!("{error}; {}", error.way_out()),
+            }),
+        }
+    }
+
+    fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
+        Expectations::ascend(&spec.target)
+    }
+
+    fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
+        for attempt in 1..ATTEMPTS {
+            let (made, is_transient) = self.attempt(request, attempt)?;
+            if made.is_ok() || !is_transient {
+                return made;
+            }
+        }
+        self.attempt(request, ATTEMPTS)?.0
+    }
+
+    fn resolve(&self, spec: &BuildSpec) -> Result<EffectiveSpec, BackendError> {
+        let options = options::resolve(spec)?;
+        for name in ["op_bank_path", "mdl_bank_path"] {
+            if let Some(path) = options.get(name).filter(|path| !disk::is_folder(path.as_ref())) {
+                return Err(BackendError::Option {
+                    name: name.to_owned(),
+                    value: path.clone(),
+                    expected: "a folder that is there: the compiler would go on without a word".to_owned(),
+                });
+            }
+        }
+        Ok(EffectiveSpec { target: self.soc.name.clone(), options, debug: asks_for_debug(spec) })
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Module, function and attributes of each operator, and conversions to what it takes.
+    fn prepare(&self, graph: Graph, spec: &EffectiveSpec) -> Result<Graph, BackendError> {
+        let ops = self.ops();
+        let asker = Asker {
+            toolkit: &self.toolkit,
+            soc: &self.soc,
+            sources: &self.sources,
+            ops: &ops,
+            spec,
+            answers: &self.answers,
+            pool: &|| self.asking(),
+            files: Once::default(),
+        };
+        let prepared = Prepare::new(&ops, &asker).run(&graph);
+        self.answers.save();
+        let (graph, warnings) = prepared?;
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).extend(warnings);
+        Ok(graph)
+    }
+
+    /// Where this machine has such a chip.
+    fn loader(&self) -> Option<&dyn Loader> {
+        let open = || {
+            let runtime = Runtime::open(Some(&self.toolkit)).ok()?;
+            let is_here = runtime.soc_name().is_ok_and(|name| name == self.soc.name);
+            if is_here { AscendLoader::new(&runtime, self.scratch.clone()).ok() } else { None }
+        };
+        self.loader.get_or_init(open).as_ref().map(|loader| loader as &dyn Loader)
+    }
+}
+
+/// The environment of the toolkit's programs: its own, its log where we read it, and nothing else.
+fn environment(toolkit: &Toolkit, config: &AscendConfig) -> Vec<(OsString, OsString)> {
+    let own = [
+        ("LC_ALL", OsStr::new("C.UTF-8")),
+        ("PYTHONUNBUFFERED", OsStr::new("1")),
+        ("TMPDIR", config.scratch.as_os_str()),
+        // Errors would go to files below the home folder.
+        ("ASCEND_SLOG_PRINT_TO_STDOUT", OsStr::new("1")),
+        ("ASCEND_GLOBAL_LOG_LEVEL", OsStr::new("3")),
+        ("ASCEND_GLOBAL_EVENT_ENABLE", OsStr::new("0")),
+    ];
+    let found = toolkit.environment();
+    let found = found.iter().map(|(name, value)| (OsStr::new(name), value.as_os_str()));
+    merged(found.chain(own.iter().map(|(name, value)| (OsStr::new(*name), *value))))
+}
+
+fn means(
+    toolkit: &Toolkit,
+    config: &AscendConfig,
+    environment: &[(OsString, OsString)],
+) -> Result<Means, AscendError> {
+    let tool_folder = tool_folder(toolkit);
+    if config.driver == Driver::Workers || (config.driver == Driver::Auto && tool_folder.is_some()) {
+        let tool_folder = tool_folder.or_else(|| Some(toolkit.site_packages.join("opc_tool")));
+        return Ok(Means::Workers(pool(toolkit, config.jobs_each, environment, tool_folder)?));
+    }
+    let (program, has_banks) = match (&toolkit.opc, &toolkit.asc_opc) {
+        (Some(opc), _) => (opc.clone(), true),
+        (None, Some(asc_opc)) => (asc_opc.clone(), false),
+        // `find` takes no toolkit without either.
+        (None, None) => (toolkit.root.join("bin/opc"), true),
+    };
+    Ok(Means::Process { program, has_banks })
+}
+
+/// The package through which workers compile, if the toolkit has it.
+fn tool_folder(toolkit: &Toolkit) -> Option<PathBuf> {
+    let folder = toolkit.site_packages.join("opc_tool");
+    disk::is_file(&folder.join("opc_api.py")).then_some(folder)
+}
+
+fn pool(
+    toolkit: &Toolkit,
+    jobs_each: u32,
+    environment: &[(OsString, OsString)],
+    tool_folder: Option<PathBuf>,
+) -> Result<Pool, AscendError> {
+    let vendors = toolkit.vendors.iter().map(|vendor| vendor.tbe.clone());
+    let roots = vendors.chain(toolkit.python_path()).collect();
+    let python = python(environment);
+    let setup = Setup { python, environment: environment.to_vec(), tool_folder, roots, jobs_each };
+    Pool::new(setup).map_err(|source| AscendError::Io {
+        action: "start workers for",
+        path: toolkit.root.clone(),
+        source,
+    })
+}
+
+/// The Python that the toolkit's programs run with.
+fn python(environment: &[(OsString, OsString)]) -> PathBuf {
+    let value = |wanted: &str| environment.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+    if let Some(named) = value("HI_PYTHON").filter(|named| !named.is_empty()) {
+        return PathBuf::from(named);
+    }
+    let folders =
+        value("PATH").map(|path| std::env::split_paths(path).collect::<Vec<_>>()).unwrap_or_default();
+    let found = folders.into_iter().map(|folder| folder.join("python3")).find(|path| disk::is_program(path));
+    found.unwrap_or_else(|| PathBuf::from("python3"))
+}

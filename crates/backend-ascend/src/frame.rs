@@ -1,0 +1,59 @@
+//! Messages of a worker: JSON behind four bytes of length.
+
+use std::io::{self, Read, Write};
+
+use serde_json::Value;
+
+/// The longest message that is read. Genuine ones have some kilobytes.
+const LONGEST: u32 = 64 << 20;
+
+/// Writes one message.
+pub(crate) fn write(to: &mut impl Write, message: &Value) -> io::Result<()> {
+    let bytes = message.to_string().into_bytes();
+    let length = u32::try_from(bytes.len()).ok().filter(|length| *length <= LONGEST);
+    let length = length.ok_or_else(|| io::Error::other(format!("a message of {} bytes", bytes.len())))?;
+    to.write_all(&length.to_be_bytes())?;
+    to.write_all(&bytes)?;
+    to.flush()
+}
+
+/// Reads one message; None at the end.
+pub(crate) fn read(from: &mut impl Read) -> io::Result<Option<Value>> {
+    let mut length = [0; 4];
+    match from.read_exact(&mut length) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        read => read?,
+    }
+    let length = u32::from_be_bytes(length);
+    if length > LONGEST {
+        return Err(io::Error::other(format!("a message of {length} bytes, at most {LONGEST} are read")));
+    }
+    let mut bytes = Vec::new();
+    from.take(length.into()).read_to_end(&mut bytes)?;
+    if bytes.len() < length as usize {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    serde_json::from_slice(&bytes).map(Some).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn messages_come_back_and_cut_ones_do_not() {
+        let mut wire = Vec::new();
+        let messages = [json!({"a": [1, 2]}), json!("\u{e9}\n"), json!(null)];
+        messages.iter().for_each(|message| write(&mut wire, message).unwrap());
+        let mut from = &wire[..];
+        let read_all: Vec<Value> = std::iter::from_fn(|| read(&mut from).unwrap()).collect();
+        assert_eq!(read_all, messages);
+        for cut in 5..17 {
+            assert!(read(&mut &wire[..cut]).is_err(), "{cut}");
+        }
+        assert!(read(&mut &[0xff; 8][..]).unwrap_err().to_string().contains("at most"));
+        assert!(read(&mut &[0, 0, 0, 1, b'x'][..]).is_err());
+    }
+}

@@ -1,0 +1,161 @@
+//! What implements a node, by the operator information: module, function, flags, attributes with their defaults.
+
+use opbuild_backend::{BackendError, Unsupported};
+use opbuild_descriptor::{Attr, AttrValue, Float, OpFlags};
+use opbuild_ops::{Function, Node, func_name};
+use serde_json::Value;
+
+use crate::NAME;
+use crate::ops_info::{AttrInfo, OpInfo, PortKind};
+
+/// What implements `node`, as `info` has it.
+pub(crate) fn function(node: &Node, info: &OpInfo) -> Result<Function, BackendError> {
+    let by_rule = || func_name(&node.op_type);
+    let file = info.file.clone().unwrap_or_else(by_rule);
+    let package = info.vendor.as_ref().map_or_else(|| "impl".to_owned(), |vendor| format!("{vendor}_impl"));
+    let dynamic = info.compiles_static_by_dynamic();
+    Ok(Function {
+        module: format!("{package}.{file}"),
+        name: info.function.clone().unwrap_or_else(by_rule),
+        flags: OpFlags { dynamic_compile_static: Some(dynamic), ..OpFlags::default() },
+        attrs: attrs(node, info)?,
+        inputs: inputs(node, info)?,
+    })
+}
+
+/// The attributes that the function takes: the node's, else its own defaults. Those of the node that it does not know
+/// are left out, as the vendor's tools do.
+fn attrs(node: &Node, info: &OpInfo) -> Result<Vec<Attr>, BackendError> {
+    let mut attrs = Vec::with_capacity(info.attrs.len());
+    for known in &info.attrs {
+        if let Some(own) = node.attrs.iter().find(|attr| attr.name == known.name) {
+            attrs.push(own.clone());
+        } else if let Some(default) = &known.default {
+            attrs.push(of_default(known, default).ok_or_else(|| {
+                let (name, kind) = (&known.name, &known.kind);
+                refused(node, format!("the default `{default}` of its attribute `{name}` is no `{kind}`"))
+            })?);
+        } else if known.is_required {
+            let problem =
+                format!("it must be given the attribute `{}`, which networks do not have", known.name);
+            return Err(refused(node, problem));
+        }
+    }
+    Ok(attrs)
+}
+
+/// How many inputs the function takes.
+fn inputs(node: &Node, info: &OpInfo) -> Result<usize, BackendError> {
+    let known = info.inputs.len();
+    if let Some(more) = node.inputs.iter().skip(known).position(|ids| !ids.is_empty()) {
+        let problem = format!("input {} is given, and it has {known} inputs", known + more);
+        return Err(refused(node, problem));
+    }
+    if let Some(port) =
+        info.inputs.iter().skip(node.inputs.len()).find(|port| port.kind == PortKind::Required)
+    {
+        return Err(refused(
+            node,
+            format!("it must be given the input `{}`, which networks do not have", port.name),
+        ));
+    }
+    Ok(known)
+}
+
+fn of_default(known: &AttrInfo, text: &str) -> Option<Attr> {
+    let (dtype, value) = match known.kind.as_str() {
+        "int" => ("int32", AttrValue::Int(text.trim().parse().ok()?)),
+        "float" => ("float32", AttrValue::Float(Float::new(text.trim().parse().ok()?))),
+        "bool" => ("bool", AttrValue::Bool(text.trim().to_ascii_lowercase().parse().ok()?)),
+        "listInt" => ("list_int32", list(text, |item| item.as_i64().map(AttrValue::Int))?),
+        "listFloat" => (
+            "list_float32",
+            list(text, |item| item.as_f64().map(|value| AttrValue::Float(Float::new(value))))?,
+        ),
+        "listBool" => ("list_bool", list(text, |item| item.as_bool().map(AttrValue::Bool))?),
+        "str" => ("str", AttrValue::Str(text.to_owned())),
+        _ => return None,
+    };
+    Some(Attr::new(&known.name, dtype, value))
+}
+
+fn list(text: &str, item: impl Fn(&Value) -> Option<AttrValue>) -> Option<AttrValue> {
+    let items: Vec<Value> = serde_json::from_str(text).ok()?;
+    items.iter().map(item).collect::<Option<Vec<_>>>().map(AttrValue::List)
+}
+
+/// The toolkit's operator does not fit the network's.
+pub(crate) fn refused(node: &Node, problem: String) -> BackendError {
+    let problem = format!("node `{}`: {problem}", node.name);
+    Unsupported::Other { backend: NAME, op_type: node.op_type.clone(), problem }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use opbuild_ops::{Graph, int_attr};
+
+    use super::*;
+
+    fn node() -> Node {
+        let mut graph = Graph::new("g");
+        let x = graph.input("x", "float32", [4]);
+        graph.node("cast", "Cast", &[x], [int_attr("dst_type", 1)]).unwrap();
+        graph.nodes()[0].clone()
+    }
+
+    fn attr(name: &str, kind: &str, default: Option<&str>) -> AttrInfo {
+        let default = default.map(str::to_owned);
+        let (name, kind, is_required) = (name.to_owned(), kind.to_owned(), default.is_none());
+        AttrInfo { name, kind, is_required, default, values: "all".to_owned() }
+    }
+
+    fn info(attrs: Vec<AttrInfo>) -> OpInfo {
+        let port = crate::PortInfo {
+            name: "x".into(),
+            kind: PortKind::Required,
+            dtypes: Vec::new(),
+            formats: Vec::new(),
+            unknown_shape_formats: Vec::new(),
+            value_depend: None,
+        };
+        let (file, function) = (Some("caster".into()), Some("cast_it".into()));
+        OpInfo { file, function, attrs, inputs: vec![port], ..OpInfo::default() }
+    }
+
+    #[test]
+    fn what_the_operator_information_says_comes_first() {
+        let attrs = vec![
+            attr("rate", "float", Some("0.5")),
+            attr("dst_type", "int", None),
+            attr("axes", "listInt", Some("[0, -1]")),
+            attr("keep", "bool", Some("True")),
+            attr("mode", "str", Some("fast")),
+        ];
+        let found = function(&node(), &info(attrs)).unwrap();
+        assert_eq!((found.module.as_str(), found.name.as_str()), ("impl.caster", "cast_it"));
+        let values: Vec<AttrValue> = found.attrs.into_iter().map(|attr| attr.value).collect();
+        let expected = [
+            AttrValue::Float(Float::new(0.5)),
+            AttrValue::Int(1),
+            AttrValue::ints(&[0, -1]),
+            AttrValue::Bool(true),
+            AttrValue::Str("fast".into()),
+        ];
+        assert_eq!(values, expected);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let refused = |info: OpInfo| function(&node(), &info).unwrap_err().to_string();
+        let error = refused(info(vec![attr("more", "int", None)]));
+        assert!(error.contains("node `cast`") && error.contains("attribute `more`"), "{error}");
+        let error = refused(info(vec![attr("more", "int", Some("two"))]));
+        assert!(error.contains("`two`") && error.contains("`more` is no `int`"), "{error}");
+        let mut none = info(Vec::new());
+        none.inputs.clear();
+        assert!(refused(none).contains("input 0 is given, and it has 0 inputs"));
+        let mut two = info(Vec::new());
+        two.inputs.push(two.inputs[0].clone());
+        assert!(refused(two).contains("must be given the input `x`"));
+    }
+}

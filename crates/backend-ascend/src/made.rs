@@ -1,0 +1,85 @@
+//! What a compile left: the kernel's files, taken from the output folder.
+
+use std::path::Path;
+
+use opbuild_artifact::{Artifact, KernelMeta, Member, is_safe_file_name};
+
+use crate::disk;
+
+/// The name that a kernel which is compiled twice has the second time.
+const TWIN: &str = "_deterministic";
+
+/// The kernel called `name`: its `.json` and its object, the twin that computes the same each time if there is one, and
+/// the parts of a mixed kernel of old, which has no object of its own.
+///
+/// That the files are there and belong together is what tells a compile that went well: the compiler's exit status does
+/// not. What is in them is the validator's business.
+pub(crate) fn collect(folder: &Path, name: &str) -> Result<Artifact, String> {
+    let json = read(folder, &format!("{name}.json"))?;
+    let mut extra = Vec::new();
+    let object = match object_of(&json, name)? {
+        Some(object) => read(folder, &object)?,
+        None => {
+            for part in parts(&json, name)? {
+                pair(folder, &part, &mut extra)?;
+            }
+            Vec::new()
+        }
+    };
+    let twin = format!("{name}{TWIN}.json");
+    if disk::is_file(&folder.join(&twin)) {
+        pair(folder, &twin, &mut extra)?;
+    }
+    Ok(Artifact { json, object, extra })
+}
+
+/// A further `.json` with its object.
+fn pair(folder: &Path, json_name: &str, extra: &mut Vec<Member>) -> Result<(), String> {
+    let json = read(folder, json_name)?;
+    let object = object_of(&json, json_name)?
+        .ok_or_else(|| format!("`{json_name}` names no object (`binFileName`)"))?;
+    let bytes = read(folder, &object)?;
+    extra.push(Member { name: json_name.to_owned(), bytes: json });
+    extra.push(Member { name: object, bytes });
+    Ok(())
+}
+
+fn meta(json: &[u8], name: &str) -> Result<KernelMeta, String> {
+    KernelMeta::parse(json).map_err(|error| format!("the `.json` of `{name}` cannot be used: {error}"))
+}
+
+/// The file name of the object that a `.json` describes, if it describes one.
+fn object_of(json: &[u8], name: &str) -> Result<Option<String>, String> {
+    let meta = meta(json, name)?;
+    let Some(stem) = meta.bin_file_name else { return Ok(None) };
+    let object = format!("{stem}{}", meta.bin_file_suffix.as_deref().unwrap_or(".o"));
+    safe(object, "binFileName").map(Some)
+}
+
+/// The file names of the parts that a master lists.
+fn parts(json: &[u8], name: &str) -> Result<Vec<String>, String> {
+    let list = meta(json, name)?.json_list.unwrap_or_default();
+    if list.is_empty() {
+        return Err(format!(
+            "the `.json` of `{name}` names neither an object (`binFileName`) nor parts (`jsonList`)"
+        ));
+    }
+    list.into_iter().map(|part| safe(part.json_file_name, "jsonFileName")).collect()
+}
+
+fn safe(name: String, field: &str) -> Result<String, String> {
+    match is_safe_file_name(&name) {
+        true => Ok(name),
+        false => {
+            Err(format!("`{field}` is `{name}`, expected a file name of letters, digits, `_`, `-` and `.`"))
+        }
+    }
+}
+
+fn read(folder: &Path, name: &str) -> Result<Vec<u8>, String> {
+    let path = folder.join(name);
+    match disk::is_file(&path) {
+        true => disk::read_made(&path).map_err(|error| error.to_string()),
+        false => Err(format!("`{name}` is not there")),
+    }
+}

@@ -1,0 +1,242 @@
+//! The options of a build: which of them change kernels, and what they may be.
+
+use std::collections::BTreeMap;
+
+use opbuild_backend::BackendError;
+use opbuild_descriptor::BuildSpec;
+
+/// What `--impl_mode` may be (8.1, `opc_tool`); `,optional` may stand behind.
+const MODES: [&str; 7] = [
+    "high_performance",
+    "high_precision",
+    "super_performance",
+    "enable_float_32_execution",
+    "enable_hi_float_32_execution",
+    "support_out_of_bound_index",
+    "keep_fp16",
+];
+
+/// What `--op_debug_config` may list.
+const DEBUG_WORDS: [&str; 8] =
+    ["oom", "dump_cce", "dump_bin", "dump_loc", "ccec_O0", "ccec_g", "check_flag", "sanitizer"];
+
+const CORE_TYPES: [&str; 4] = ["AiCore", "VectorCore", "AiCore,VectorCore", "VectorCore,AiCore"];
+
+/// How an option is called, in frameworks' words and in the compiler's, and how it takes effect.
+struct Known {
+    /// Its name here.
+    name: &'static str,
+    /// What else it is called.
+    others: &'static [&'static str],
+    /// Its value as it counts: None if it is what it is anyway.
+    take: fn(&str) -> Result<Option<String>, String>,
+}
+
+const fn known(
+    name: &'static str,
+    others: &'static [&'static str],
+    take: fn(&str) -> Result<Option<String>, String>,
+) -> Known {
+    Known { name, others, take }
+}
+
+/// Every option that has a meaning. Of the rest those that say the usual count for nothing.
+const KNOWN: [Known; 14] = [
+    known("op_debug_level", &[], |value| one_of(value, &["0", "1", "2", "3", "4"], "0")),
+    known("op_debug_config", &[], |value| words(value, &DEBUG_WORDS)),
+    known("deterministic", &["op_deterministic"], |value| truth(value, false)),
+    known("impl_mode", &["op_impl_mode", "op_select_implmode"], mode),
+    known("impl_mode_list", &["op_impl_mode_list"], mode_list),
+    known("aicore_num", &["coreNum", "core_num"], number),
+    known("core_type", &["coreType"], |value| one_of(value, &CORE_TYPES, "")),
+    known("mdl_bank_path", &[], |value| Ok(Some(value.to_owned()))),
+    known("op_bank_path", &[], |value| Ok(Some(value.to_owned()))),
+    known("status_check", &[], |value| truth(value, false)),
+    known("l1Fusion", &["l1_fusion"], |value| truth(value, false)),
+    known("l2Fusion", &["l2_fusion"], |value| truth(value, false)),
+    known("autoTilingMode", &[], |value| only(value, &["NO_TUNE"])),
+    known("offlineTune", &[], |value| only(value, &["false"])),
+];
+
+/// What frameworks write and the compiler of single operators has no option for.
+const WITHOUT_EFFECT: [&str; 4] = ["l2Mode", "op_bank_update", "vector_fp_ceiling", "deviceId"];
+
+/// The options as they take effect, by their names here: what is what it is anyway is left out.
+///
+/// # Errors
+/// [`BackendError::Option`].
+pub(crate) fn resolve(spec: &BuildSpec) -> Result<BTreeMap<String, String>, BackendError> {
+    let mut effective = BTreeMap::new();
+    for given in spec.options.keys() {
+        let Some(value) = spec.option(given).filter(|value| value != "[]") else { continue };
+        let Some(known) =
+            KNOWN.iter().find(|known| known.name == given || known.others.contains(&given.as_str()))
+        else {
+            if !WITHOUT_EFFECT.contains(&given.as_str()) {
+                // Nobody here knows what it does.
+                effective.insert(given.clone(), value);
+            }
+            continue;
+        };
+        let taken = (known.take)(value.trim()).map_err(|expected| BackendError::Option {
+            name: given.clone(),
+            value: value.clone(),
+            expected,
+        })?;
+        if let Some(taken) = taken {
+            let before = effective.insert(known.name.to_owned(), taken.clone());
+            if let Some(before) = before.filter(|before| *before != taken) {
+                let expected = format!("`{before}`, as the same option says under another name");
+                return Err(BackendError::Option { name: given.clone(), value, expected });
+            }
+        }
+    }
+    Ok(effective)
+}
+
+/// The implementation mode of an operator: what the list says for its type, else what is said for all.
+pub(crate) fn mode_of<'a>(options: &'a BTreeMap<String, String>, op_type: &str) -> Option<&'a str> {
+    let listed = options.get("impl_mode_list").and_then(|list| {
+        list.split(',').find_map(|item| item.split_once(':').filter(|(name, _)| *name == op_type))
+    });
+    listed.map(|(_, mode)| mode).or(options.get("impl_mode").map(String::as_str))
+}
+
+fn one_of(value: &str, allowed: &[&str], usual: &str) -> Result<Option<String>, String> {
+    match allowed.contains(&value) {
+        true => Ok((value != usual).then(|| value.to_owned())),
+        false => Err(allowed.join(", ")),
+    }
+}
+
+/// What cannot be had otherwise: the compiler of single operators does not do it.
+fn only(value: &str, allowed: &[&str]) -> Result<Option<String>, String> {
+    match allowed.contains(&value) {
+        true => Ok(None),
+        false => Err(format!("{}; the compiler of single operators has no such option", allowed.join(", "))),
+    }
+}
+
+fn truth(value: &str, usual: bool) -> Result<Option<String>, String> {
+    let truth = match value.to_ascii_lowercase().as_str() {
+        "true" | "1" => true,
+        "false" | "0" => false,
+        _ => return Err("true, false, 1 or 0".to_owned()),
+    };
+    Ok((truth != usual).then(|| truth.to_string()))
+}
+
+fn number(value: &str) -> Result<Option<String>, String> {
+    match value.parse::<u32>() {
+        Ok(number) if number > 0 => Ok(Some(number.to_string())),
+        _ => Err("a number of cores, 1 or more".to_owned()),
+    }
+}
+
+/// Words in any order, each once; that they are the same set counts.
+fn words(value: &str, allowed: &[&str]) -> Result<Option<String>, String> {
+    let mut words: Vec<&str> = value.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
+    if words.iter().any(|word| !allowed.contains(word)) {
+        return Err(format!("any of {}", allowed.join(", ")));
+    }
+    words.sort_unstable();
+    words.dedup();
+    Ok((!words.is_empty()).then(|| words.join(",")))
+}
+
+/// Modes, and whether they must match.
+fn mode(value: &str) -> Result<Option<String>, String> {
+    let words: Vec<&str> = value.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
+    let (modes, rest): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| **word != "optional");
+    match modes.iter().all(|word| MODES.contains(word)) && (!modes.is_empty() || rest.is_empty()) {
+        true => Ok((!words.is_empty()).then(|| words.join(","))),
+        false => Err(format!("{}; `,optional` may follow", MODES.join(", "))),
+    }
+}
+
+/// `Type:mode` items, as text or as a JSON list, in the order of the types.
+fn mode_list(value: &str) -> Result<Option<String>, String> {
+    let expected = || format!("items such as `MatMul:high_precision`, with {}", MODES.join(", "));
+    let list: Vec<String> = match serde_json::from_str::<Vec<String>>(value) {
+        Ok(list) => list,
+        Err(_) => value.split(',').map(str::to_owned).collect(),
+    };
+    let mut items = Vec::new();
+    for item in list.iter().map(|item| item.trim()).filter(|item| !item.is_empty()) {
+        let (op_type, mode) = item.split_once(':').ok_or_else(expected)?;
+        let is_name = op_type.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if !is_name || op_type.is_empty() || !MODES.contains(&mode) {
+            return Err(expected());
+        }
+        items.push(item.to_owned());
+    }
+    items.sort_unstable();
+    items.dedup();
+    if items.windows(2).any(|two| two[0].split(':').next() == two[1].split(':').next()) {
+        return Err("one mode for each operator type".to_owned());
+    }
+    Ok((!items.is_empty()).then(|| items.join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn resolved(options: serde_json::Value) -> Result<BTreeMap<String, String>, String> {
+        let mut spec = BuildSpec::new("Ascend910B1");
+        spec.options =
+            options.as_object().unwrap().iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        resolve(&spec).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_so_anyway_does_not_count() {
+        // What MindSpore writes of a plain build.
+        let plain = json!({"autoTilingMode": "NO_TUNE", "coreNum": "", "coreType": "", "deviceId": "2",
+            "l1Fusion": "false", "l2Fusion": "false", "l2Mode": "2", "mdl_bank_path": "", "offlineTune": false,
+            "op_bank_path": "", "op_bank_update": false, "op_debug_level": "0", "op_impl_mode": "",
+            "op_impl_mode_list": [], "vector_fp_ceiling": "", "deterministic": "false", "status_check": "0"});
+        assert_eq!(resolved(plain).unwrap(), BTreeMap::new());
+    }
+
+    #[test]
+    fn the_same_under_any_name_is_the_same() {
+        let one = resolved(
+            json!({"op_impl_mode": "high_precision", "coreNum": "8", "op_debug_config": "oom, ccec_g",
+            "op_impl_mode_list": ["Relu:high_performance", "Add:high_precision"], "deterministic": "1"}),
+        );
+        let two = resolved(
+            json!({"impl_mode": "high_precision", "aicore_num": 8, "op_debug_config": "ccec_g,oom,oom",
+            "impl_mode_list": "Add:high_precision,Relu:high_performance", "deterministic": true}),
+        );
+        assert_eq!(one.unwrap(), two.clone().unwrap());
+        let options = two.unwrap();
+        assert_eq!(mode_of(&options, "Relu"), Some("high_performance"));
+        assert_eq!(mode_of(&options, "Mul"), Some("high_precision"));
+        assert_eq!(mode_of(&BTreeMap::new(), "Mul"), None);
+        assert!(resolved(json!({"op_impl_mode": "high_precision", "impl_mode": "keep_fp16"})).is_err());
+    }
+
+    #[test]
+    fn values_out_of_range_are_told_with_the_range() {
+        for (name, value, says) in [
+            ("op_debug_level", "5", "0, 1, 2, 3, 4"),
+            ("op_debug_config", "oom,all", "any of oom"),
+            ("deterministic", "all", "true, false"),
+            ("op_impl_mode", "best", "high_performance"),
+            ("op_impl_mode", "optional", "high_performance"),
+            ("op_impl_mode_list", "Add", "MatMul:high_precision"),
+            ("op_impl_mode_list", "Add:keep_fp16,Add:high_precision", "one mode for each"),
+            ("coreNum", "0", "1 or more"),
+            ("coreNum", "-3", "1 or more"),
+            ("coreType", "Cube", "AiCore"),
+            ("autoTilingMode", "RL,GA", "NO_TUNE"),
+        ] {
+            let error = resolved(json!({name: value})).unwrap_err();
+            assert!(error.contains(says) && error.contains(name) && error.contains(value), "{error}");
+        }
+        assert_eq!(resolved(json!({"something_new": "7"})).unwrap()["something_new"], "7");
+    }
+}

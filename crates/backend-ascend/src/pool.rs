@@ -1,0 +1,282 @@
+//! Workers: Python processes that import the toolkit once and compile many operators.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use opbuild_backend::{BackendError, Cancel};
+use opbuild_process::{Group, Orphan, Output, tail};
+use serde_json::{Value, json};
+
+use crate::{frame, slog};
+
+/// What workers run.
+const SCRIPT: &str = include_str!("worker.py");
+
+/// How long the toolkit may take to be imported.
+const START: Duration = Duration::from_secs(300);
+/// How often it is looked whether somebody still waits.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long the rest of the output may take when the answer is there.
+const LAG: Duration = Duration::from_secs(2);
+/// Who is told that the toolkit's files changed starts another one; after so many it is not worth it.
+const ATTEMPTS: usize = 4;
+
+/// How workers are started.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    /// The Python that the toolkit runs with.
+    pub(crate) python: PathBuf,
+    /// All of the environment.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    /// The folder of the package `opc_tool`, without which operators can only be asked.
+    pub(crate) tool_folder: Option<PathBuf>,
+    /// The folders whose modules must be what they were when they were imported.
+    pub(crate) roots: Vec<PathBuf>,
+    /// After how many jobs a worker is replaced.
+    pub(crate) jobs_each: u32,
+}
+
+/// How long somebody waits.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience<'a> {
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) cancel: &'a Cancel,
+}
+
+/// What came of a request.
+pub(crate) struct Answer {
+    /// What the worker says.
+    pub(crate) content: Value,
+    /// What was printed meanwhile.
+    pub(crate) output: String,
+}
+
+/// Why there is no answer.
+pub(crate) enum Trouble {
+    /// The worker died at it, and how.
+    Died { status: String, output: String },
+    /// It took too long.
+    Late { seconds: f64, output: String },
+    /// Nobody waits any more.
+    Cancelled,
+    /// No worker could be started.
+    Start(BackendError),
+}
+
+/// Workers that wait for work. As many work as are asked at once.
+pub(crate) struct Pool {
+    setup: Setup,
+    idle: Mutex<Vec<Worker>>,
+    starter: Starter,
+    marks: AtomicU64,
+}
+
+impl Pool {
+    pub(crate) fn new(setup: Setup) -> io::Result<Self> {
+        Ok(Self { setup, idle: Mutex::default(), starter: Starter::new()?, marks: AtomicU64::new(0) })
+    }
+
+    /// Has a worker do what `request` says.
+    pub(crate) fn ask(&self, request: &Value, patience: Patience<'_>) -> Result<Answer, Trouble> {
+        for _ in 0..ATTEMPTS {
+            let waiting = self.idle().pop();
+            let is_fresh = waiting.is_none();
+            let mut worker = match waiting {
+                Some(worker) => worker,
+                None => self.start(patience)?,
+            };
+            let mark = format!("\n[opbuild {}]\n", self.marks.fetch_add(1, Ordering::Relaxed));
+            let mut request = request.clone();
+            request["mark"] = mark.as_str().into();
+            // One that died while it waited, or was told to be out of date, has not begun.
+            if worker.send(&request).is_err() && !is_fresh {
+                continue;
+            }
+            let content = worker.receive(patience)?;
+            if content["stale"] == true {
+                continue;
+            }
+            let output = worker.output_to(&mark);
+            worker.jobs += 1;
+            if worker.jobs < self.setup.jobs_each && content["last"] == false {
+                self.idle().push(worker);
+            }
+            return Ok(Answer { content, output });
+        }
+        Err(Trouble::Start(BackendError::Toolchain {
+            problem: "the toolkit's files change all the time".to_owned(),
+            way_out: "build again when its installation is done".to_owned(),
+        }))
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Worker>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self, patience: Patience<'_>) -> Result<Worker, Trouble> {
+        let cannot = |source| {
+            let path = self.setup.python.clone();
+            Trouble::Start(BackendError::Io { action: "run", path, source })
+        };
+        let mut worker = self.starter.start(&self.setup).map_err(cannot)?;
+        let limit = Instant::now() + START;
+        let deadline = Some(patience.deadline.map_or(limit, |deadline| deadline.min(limit)));
+        let content = worker.receive(Patience { deadline, ..patience }).map_err(|trouble| match trouble {
+            Trouble::Died { status, output } => unusable(&format!("it ended: {status}"), &output),
+            other => other,
+        })?;
+        if content["ready"] == true {
+            return Ok(worker);
+        }
+        // What it printed before it said so.
+        std::thread::sleep(LOOK);
+        Err(unusable(content["problem"].as_str().unwrap_or_default(), &worker.log.take()))
+    }
+}
+
+/// The toolkit cannot be imported.
+fn unusable(problem: &str, output: &str) -> Trouble {
+    let hint = slog::hint(problem).or_else(|| slog::hint(output));
+    let output = tail(output);
+    let shown = if output.is_empty() { String::new() } else { format!("\n{output}\n") };
+    Trouble::Start(BackendError::Toolchain {
+        problem: format!("Python cannot import the toolkit: {problem}{shown}"),
+        way_out: hint.unwrap_or("HI_PYTHON names the Python that the toolkit was installed for").to_owned(),
+    })
+}
+
+/// A worker.
+struct Worker {
+    group: Group,
+    requests: ChildStdin,
+    answers: mpsc::Receiver<Value>,
+    log: Output,
+    jobs: u32,
+}
+
+impl Worker {
+    fn start(setup: &Setup) -> io::Result<Self> {
+        let arguments = json!({"tool_folder": setup.tool_folder.as_deref().map(text), "roots":
+            setup.roots.iter().map(|root| text(root)).collect::<Vec<_>>()});
+        let mut command = Command::new(&setup.python);
+        command.args(["-u", "-c", SCRIPT]).arg(arguments.to_string()).current_dir("/");
+        command.env_clear().envs(setup.environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut group = Group::start(&mut command, Orphan::IsTold)?;
+        let child = group.child();
+        let (Some(requests), Some(mut out), Some(printed)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(io::Error::other("the worker has no pipes"));
+        };
+        let log = Output::default();
+        log.follow(printed)?;
+        let (say, answers) = mpsc::channel();
+        let read = move || {
+            while let Ok(Some(answer)) = frame::read(&mut out) {
+                if say.send(answer).is_err() {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new().spawn(read)?;
+        Ok(Self { group, requests, answers, log, jobs: 0 })
+    }
+
+    fn send(&mut self, request: &Value) -> io::Result<()> {
+        frame::write(&mut self.requests, request)
+    }
+
+    /// Waits for the next answer. Who has none is not asked again: dropping it ends it, with all that it started.
+    fn receive(&mut self, patience: Patience<'_>) -> Result<Value, Trouble> {
+        let began = Instant::now();
+        loop {
+            match self.answers.recv_timeout(LOOK) {
+                Ok(answer) => return Ok(answer),
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    // The pipe closes a moment before the process is gone.
+                    let until = Instant::now() + LAG;
+                    while !self.group.has_ended().unwrap_or(true) && Instant::now() < until {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    let status = self.group.end();
+                    let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+                    return Err(Trouble::Died { status, output: self.log.take() });
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            if patience.cancel.is_cancelled() {
+                return Err(Trouble::Cancelled);
+            }
+            if patience.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(Trouble::Late {
+                    seconds: began.elapsed().as_secs_f64(),
+                    output: self.log.take(),
+                });
+            }
+        }
+    }
+
+    /// What was printed up to `mark`, which the worker prints before it answers.
+    fn output_to(&self, mark: &str) -> String {
+        let until = Instant::now() + LAG;
+        let mut output = String::new();
+        loop {
+            output.push_str(&self.log.take());
+            if let Some((before, _)) = output.split_once(mark) {
+                return before.to_owned();
+            }
+            if Instant::now() >= until {
+                return output;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// Starts workers from a thread that lives as long as they may: the system ends a child with the thread that started it.
+struct Starter {
+    orders: Mutex<mpsc::Sender<Order>>,
+}
+
+type Order = (Setup, mpsc::SyncSender<io::Result<Worker>>);
+
+impl Starter {
+    fn new() -> io::Result<Self> {
+        let (send, orders) = mpsc::channel::<Order>();
+        let serve = move || {
+            for (setup, answer) in orders {
+                // Whoever asked may have gone.
+                let _ = answer.send(Worker::start(&setup));
+            }
+        };
+        std::thread::Builder::new().name("opbuild workers".to_owned()).spawn(serve)?;
+        Ok(Self { orders: Mutex::new(send) })
+    }
+
+    fn start(&self, setup: &Setup) -> io::Result<Worker> {
+        let (send, answer) = mpsc::sync_channel(1);
+        let gone = || io::Error::other("the thread that starts workers is gone");
+        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        orders.send((setup.clone(), send)).map_err(|_| gone())?;
+        answer.recv().map_err(|_| gone())?
+    }
+}
+
+/// The variables of an environment, the later of two counting.
+pub(crate) fn merged<'a>(
+    variables: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
+) -> Vec<(OsString, OsString)> {
+    let all: BTreeMap<&OsStr, &OsStr> = variables.into_iter().collect();
+    all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}

@@ -1,0 +1,201 @@
+//! What the toolkit's log says: lines of `slog`, and the texts of operators with their codes.
+
+use std::fmt;
+
+/// How bad something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// A warning.
+    Warning,
+    /// An error.
+    Error,
+}
+
+/// Something that the toolkit complains of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// How bad it is.
+    pub level: Level,
+    /// The vendor's code, such as `E80012`, if it is said.
+    pub code: Option<String>,
+    /// Where in the toolkit: `opc_tool/op_compilation.py:97`, if it is said.
+    pub place: Option<String>,
+    /// What.
+    pub text: String,
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.code {
+            // Most texts begin with it.
+            Some(code) if !self.text.contains(code.as_str()) => write!(f, "{code}: {}", self.text),
+            _ => f.write_str(&self.text),
+        }
+    }
+}
+
+/// What the output of a compile complains of, the same thing once, in order.
+pub fn complaints(output: &str) -> Vec<Complaint> {
+    let mut found: Vec<Complaint> = Vec::new();
+    for complaint in output.lines().filter_map(line) {
+        if !found.iter().any(|other| other.text == complaint.text) {
+            found.push(complaint);
+        }
+    }
+    found
+}
+
+/// The complaint that says most: the first error with a code, else the first error that is not only about the others,
+/// else the first of all.
+pub fn cause(complaints: &[Complaint]) -> Option<&Complaint> {
+    let errors = || complaints.iter().filter(|complaint| complaint.level == Level::Error);
+    errors().find(|error| error.code.is_some()).or_else(|| errors().next()).or(complaints.first())
+}
+
+/// What somebody can do about a complaint, where that is known.
+pub fn hint(text: &str) -> Option<&'static str> {
+    HINTS.iter().find(|(sign, _)| text.contains(sign)).map(|(_, hint)| *hint)
+}
+
+const HINTS: [(&str, &str); 9] = [
+    (
+        "Descriptors cannot be created directly",
+        "the toolkit needs protobuf 3.20 or older: `pip install 'protobuf<=3.20.3'` for the Python that it runs with",
+    ),
+    (
+        "Descriptors cannot not be created directly",
+        "the toolkit needs protobuf 3.20 or older: `pip install 'protobuf<=3.20.3'` for the Python that it runs with",
+    ),
+    (
+        "No module named",
+        "install that module for the Python that the toolkit runs with; HI_PYTHON names another Python",
+    ),
+    (
+        "Another process is using this dir",
+        "a compile that was killed left its lock; opbuild tries again elsewhere",
+    ),
+    ("No space left on device", "make room, or set TMPDIR to a disk with more"),
+    ("Soc version", "`opbuild targets` lists the chips that the toolkit knows"),
+    ("run cmd compile error", "the device compiler failed; the lines above say why"),
+    ("E80012", "a tensor has fewer or more dimensions than the operator takes"),
+    ("E80008", "a tensor has an element type that the operator does not take on this chip"),
+];
+
+/// One line: `[ERROR] TBE(12,python3):2025-04-28-20:30:17.000.000 [file.py:7][function] text`, the same as Python's own
+/// logging writes it, or the last line of a traceback.
+fn line(line: &str) -> Option<Complaint> {
+    let line = line.trim();
+    let level = |word: &str| match word {
+        "ERROR" | "CRITICAL" => Some(Level::Error),
+        "WARNING" | "WARN" | "Warning" => Some(Level::Warning),
+        _ => None,
+    };
+    let tagged = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let (level, rest) = match tagged {
+        Some((word, rest)) => (level(word)?, rest),
+        None if is_exception(line) || line.contains("run cmd compile error") => (Level::Error, line),
+        None => return None,
+    };
+    let (place, text) = placed(rest);
+    // A trace in the log is for those who read all of it.
+    if text.is_empty() || text.starts_with("Traceback") || text.starts_with("File \"") {
+        return None;
+    }
+    Some(Complaint { level, code: code(text).map(str::to_owned), place, text: text.to_owned() })
+}
+
+/// Takes the process, the time, the place and the function off.
+fn placed(rest: &str) -> (Option<String>, &str) {
+    let mut rest = rest.trim_start();
+    if let Some((who, text)) = rest.split_once(' ')
+        && who.contains("):")
+    {
+        rest = text.trim_start();
+    }
+    let mut place = None;
+    while let Some((inside, text)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        if place.is_none() && inside.rsplit_once(':').is_some_and(|(_, line)| line.parse::<u32>().is_ok()) {
+            place = Some(inside.to_owned());
+        }
+        rest = text.trim_start();
+    }
+    (place, rest)
+}
+
+/// Whether a line is the end of a traceback: `TypeError: ...`.
+fn is_exception(line: &str) -> bool {
+    let name = line.split_once(": ").map_or("", |(name, _)| name);
+    let name = name.rsplit('.').next().unwrap_or_default();
+    ["Error", "Exception"].iter().any(|end| name.ends_with(end))
+        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+}
+
+/// A code as the vendor has them: `E` or `W`, letters and digits, four digits at least.
+fn code(text: &str) -> Option<&str> {
+    text.split(|letter: char| !letter.is_ascii_alphanumeric()).find(|word| {
+        let digits = word.bytes().filter(u8::is_ascii_digit).count();
+        let begins = word.starts_with('E') || word.starts_with('W');
+        begins
+            && (5..=7).contains(&word.len())
+            && digits >= 4
+            && word[1..].bytes().all(|letter| letter.is_ascii_digit() || letter.is_ascii_uppercase())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = "Opc tool start working now, please wait for a moment.\n\
+        [INFO] TBE(77,python3):2025-04-28-20:30:17.100.200 [opc_tool/opc.py:12][main] something\n\
+        [WARNING] TBE(77,python3):2025-04-28-20:30:17.100.200 [opc_tool/opc.py:12][main] Invalid op bank path /x.\n\
+        [ERROR] TBE(77,python3):2025-04-28-20:30:17.100.200 [opc_tool/op_compilation.py:97][_compile] Traceback (most\n\
+        [ERROR] TBE(77,python3):2025-04-28-20:30:17.100.200 [a.py:97][_c] Compile failed, reason is: ('E80012', 'rank')\n\
+        [ERROR] TBE(77,python3):2025-04-28-20:30:17.100.300 [b.py:98][_c] Compile failed, reason is: ('E80012', 'rank')\n\
+        [ERROR] TBE(77,python3):2025-04-28-20:30:17.100.200 [opc_tool/opc.py:12][main] Opc tool compile failed.\n";
+
+    #[test]
+    fn lines_become_complaints_and_the_one_with_a_code_is_the_cause() {
+        let found = complaints(LOG);
+        let texts: Vec<(Level, Option<&str>)> =
+            found.iter().map(|complaint| (complaint.level, complaint.code.as_deref())).collect();
+        assert_eq!(texts, [(Level::Warning, None), (Level::Error, Some("E80012")), (Level::Error, None)]);
+        assert_eq!(found[0].place.as_deref(), Some("opc_tool/opc.py:12"));
+        assert_eq!(found[0].text, "Invalid op bank path /x.");
+        assert_eq!(cause(&found).unwrap().code.as_deref(), Some("E80012"));
+        assert_eq!(cause(&found[2..]).unwrap().text, "Opc tool compile failed.");
+        assert!(complaints("all is well\n[INFO] E99999 is no complaint\n").is_empty());
+    }
+
+    #[test]
+    fn tracebacks_and_plain_logging_count_too() {
+        let found = complaints(
+            "Traceback (most recent call last):\n  File \"x.py\", line 1\nTypeError: Descriptors cannot be created directly.\n\
+             [ERROR][2025-04-28 20:30:17,100]Soc version is empty.\n[Warning]Can not find libascendalog.so\n",
+        );
+        let texts: Vec<&str> = found.iter().map(|complaint| complaint.text.as_str()).collect();
+        assert_eq!(
+            texts,
+            [
+                "TypeError: Descriptors cannot be created directly.",
+                "Soc version is empty.",
+                "Can not find libascendalog.so"
+            ]
+        );
+        assert!(hint(texts[0]).unwrap().contains("protobuf<=3.20.3"));
+        assert_eq!(hint("what nobody knows"), None);
+    }
+
+    #[test]
+    fn codes_are_told_from_words() {
+        for (text, expected) in [
+            ("errCode E80012:", Some("E80012")),
+            ("EZ9999: inner error", Some("EZ9999")),
+            ("W40012 range", Some("W40012")),
+            ("ERROR in EVERY1234567890", None),
+            ("E8", None),
+        ] {
+            assert_eq!(code(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The Ascend backend passes the suite that every backend must pass, by each driver, on the stand-in toolkit. It shows as
+//! ignored where there is no Python.
+
+#![expect(clippy::unwrap_used, reason = "a test without a backend has failed")]
+
+#[path = "common/mod.rs"]
+mod common;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use common::{SOC, driven};
+use opbuild_backend_ascend::{AscendBackend, Driver};
+use opbuild_descriptor::BuildSpec;
+use opbuild_testkit::conformance::{Case, Subject, main_for};
+use opbuild_testkit::{job, toolkit};
+
+fn main() -> ExitCode {
+    let has_python = toolkit::python().is_some();
+    let place = Arc::new(common::Place::new());
+    let subject = |driver: Driver| {
+        let place = Arc::clone(&place);
+        // The stand-in's kernels run nowhere: what they compute is not looked at.
+        let case = |name, op_type: &str, count| Case {
+            name,
+            job: job(op_type, &[&[count]]),
+            inputs: Vec::new(),
+            expected: Vec::new(),
+        };
+        Subject {
+            backend: Arc::new(move || Arc::new(AscendBackend::open(&driven(&place, driver), SOC).unwrap())),
+            spec: BuildSpec::new(SOC),
+            cases: vec![case("square", "Square", 8), case("relu", "Relu", 8), case("larger", "Square", 1000)],
+        }
+    };
+    let subjects = [("process", subject(Driver::Process)), ("workers", subject(Driver::Workers))];
+    main_for(&subjects, !has_python)
+}
