@@ -12,9 +12,10 @@ use opbuild_backend::{BackendError, CompileRequest};
 use opbuild_descriptor::Job;
 use opbuild_digest::Digest;
 use opbuild_store::{Draft, Mode, Replace, TargetStore};
-use opbuild_validator::{RULES_VERSION, Severity, validate};
+use opbuild_validator::{RULES_VERSION, Severity};
 
 use crate::event::Event;
+use crate::further::Files;
 use crate::make::{HEADER, INFO, JSON, Made, Maker, Missing, OBJECT};
 use crate::plan::{Keyed, Planned};
 use crate::warnings::Cause;
@@ -114,7 +115,7 @@ impl Maker<'_> {
     pub(crate) fn validate(&self, keyed: &Keyed, artifact: &Artifact) -> Result<Digest, JobError> {
         let kernel = || keyed.name.to_string();
         let expectations = self.builder.backend.expectations(&keyed.spec);
-        let report = validate(&artifact.json, &artifact.object, &expectations);
+        let report = Files::of(artifact).judge(Some(keyed.name.as_str()), &expectations);
         let Some(meta) = report.meta.as_ref().filter(|_| report.is_valid()) else {
             let errors = report.errors().cloned().collect();
             return Err(JobError::Invalid { kernel: kernel(), errors, left: None });

@@ -144,6 +144,7 @@ mod error;
 mod event;
 mod explain;
 mod footprint;
+mod further;
 mod group;
 mod handover;
 mod header;

@@ -18,8 +18,8 @@ use opbuild_digest::Digest;
 use crate::disk;
 
 const HEAD: &str = "opbuild digests 1";
-const MAX_FILES: usize = 4096;
-const MAX_BYTES: u64 = 4 << 20;
+const MAX_FILES: usize = 16384;
+const MAX_BYTES: u64 = 8 << 20;
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// Remembers digests of files, in memory and in a file of this user's.

@@ -6,12 +6,12 @@
 use opbuild_artifact::Expectations;
 use opbuild_descriptor::{EffectiveSpec, KEY_SCHEMA, Key, KeyParts, read_info};
 use opbuild_store::Entry;
-use opbuild_validator::{expectations_of, validate};
 
 use crate::StoredError;
 use crate::compile::is_of;
+use crate::further::Files;
 use crate::header::Header;
-use crate::make::{HEADER, INFO, JSON, OBJECT};
+use crate::make::{HEADER, INFO};
 
 /// Judges an entry that was found among those of `target`, as anew: its kernel by the validator, by what the target
 /// expects, whatever rules let it in; and whether it is the kernel of its key, by its names, by what the entry says of
@@ -22,10 +22,9 @@ use crate::make::{HEADER, INFO, JSON, OBJECT};
 /// # Errors
 /// The first thing that is wrong.
 pub fn judge_stored(entry: &Entry, target: &str) -> Result<(), StoredError> {
-    let member = |name| entry.member(name).ok_or(StoredError::Incomplete { member: name });
-    let (json, object) = (member(JSON)?, member(OBJECT)?);
-    let expect = Expectations::named(target).unwrap_or_else(|| expectations_of(Some(json), object));
-    let report = validate(json, object, &expect);
+    let files = Files::in_entry(entry).map_err(|member| StoredError::Incomplete { member })?;
+    let expect = Expectations::named(target).unwrap_or_else(|| files.expectations());
+    let report = files.judge(None, &expect);
     let Some(meta) = report.meta.as_ref().filter(|_| report.is_valid()) else {
         return Err(StoredError::Invalid { errors: report.errors().cloned().collect() });
     };

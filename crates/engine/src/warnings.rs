@@ -37,11 +37,20 @@ pub(crate) enum Cause {
     View,
     /// The toolchain changed during the build.
     Moved,
+    /// What the backend says itself, each thing once.
+    Backend,
 }
 
 impl Warnings {
     pub(crate) fn new(observer: Option<Arc<Observer>>) -> Self {
         Self { told: Mutex::default(), observer }
+    }
+
+    /// Tells all of what a backend says.
+    pub(crate) fn tell_all(&self, texts: &[String]) {
+        for text in texts {
+            self.push(Cause::Backend, text);
+        }
     }
 
     /// Tells `text`, unless something of this cause was told before; then it is counted.
@@ -51,6 +60,12 @@ impl Warnings {
             known.more += usize::from(known.first != text);
             return;
         }
+        drop(told);
+        self.push(cause, text);
+    }
+
+    fn push(&self, cause: Cause, text: &str) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.push(Warning { cause, first: text.to_owned(), more: 0 });
         drop(told);
         if let Some(observer) = &self.observer {

@@ -31,6 +31,7 @@ impl Workshop {
     pub(crate) fn open(builder: &Builder) -> Result<Self, BuildError> {
         let began = SystemTime::now();
         let warnings = Warnings::new(builder.observer.clone());
+        warnings.tell_all(&builder.backend.warnings());
         let shelves = Shelves::open(builder, &warnings)?;
         let work = WorkRoot::open(&builder.work_base);
         let memo = work.as_ref().map(|work| DigestMemo::open(work.memo())).unwrap_or_default();

@@ -130,8 +130,8 @@ pub enum Problem {
     /// An object without a `.json`.
     #[error("no `.json` stands beside the object")]
     Alone,
-    /// A part of a master is absent or unreadable.
-    #[error("field `jsonList`: the part `{part}` cannot be checked: {problem}")]
+    /// A further kernel is absent, unreadable or wrong: a part of a master, or a twin.
+    #[error("the part `{part}` cannot be taken: {problem}")]
     Part {
         /// The part's file.
         part: String,
