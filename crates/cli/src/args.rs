@@ -276,6 +276,19 @@ pub(crate) struct Common {
     /// The size of a dimension that a network leaves open: --dim batch=1 by its name, or --dim INPUT:AXIS=1
     #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = dim)]
     pub(crate) dims: Vec<(String, i64)>,
+    /// An option of the target's compiler, for all kernels: deterministic=true, impl_mode=high_precision, aicore_num=8,
+    /// core_type=VectorCore, op_bank_path=DIR, mdl_bank_path=DIR, impl_mode_list=MatMul:high_precision,...
+    #[arg(long = "option", value_name = "NAME=VALUE", value_parser = named)]
+    pub(crate) options: Vec<(String, String)>,
+    /// The folder of the CANN toolkit [default: $ASCEND_HOME_PATH, $ASCEND_TOOLKIT_HOME, $ASCEND_OPP_PATH, else where it
+    /// usually is]
+    #[arg(long = "cann", value_name = "DIR")]
+    pub(crate) cann: Option<PathBuf>,
+    /// How CANN's compiler is driven: workers (Python processes that import it once), process (one each time), or auto.
+    /// Kernels are the same
+    #[arg(long = "cann-driver", value_name = "DRIVER", default_value = "auto")]
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(["auto", "workers", "process"]))]
+    pub(crate) cann_driver: String,
     /// Build with the vendor's debug level (0 to 4); kernels with a level other than 0 are never stored
     #[arg(long = "op_debug_level", value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=4))]
     pub(crate) op_debug_level: Option<u8>,
@@ -287,6 +300,15 @@ pub(crate) struct Common {
 
 fn mode(text: &str) -> Result<Mode, opbuild_store::ParseModeError> {
     text.parse()
+}
+
+/// `name=value`.
+fn named(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    match name.is_empty() || value.is_empty() {
+        true => Err("expected NAME=VALUE, with something on both sides".to_owned()),
+        false => Ok((name.to_owned(), value.to_owned())),
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use opbuild::{BuildError, BuildReport, Builder, JobError, KernelReport, Mode, Outcome, Request};
 use opbuild_backend::{BackendError, Cancel, Registry};
+use opbuild_backend_ascend::{AscendBackend, AscendConfig, Driver};
 use opbuild_backend_cpu::CpuBackend;
 use opbuild_store::Config;
 use serde_json::{Value, json};
@@ -17,16 +18,28 @@ use crate::progress::Progress;
 use crate::{env, interrupt, model};
 
 /// The backends there are. A compiler that is asked something has `patience` to answer.
-pub(crate) fn registry(patience: Duration) -> anyhow::Result<Registry> {
+pub(crate) fn registry(patience: Duration, ascend: AscendConfig) -> anyhow::Result<Registry> {
     let mut registry = Registry::new();
     registry.add(CpuBackend::entry(env::cpu_config(patience)?));
+    registry.add(AscendBackend::entry(ascend));
     Ok(registry)
+}
+
+/// How CANN is found and driven, as the flags have it.
+fn ascend(common: &Common) -> AscendConfig {
+    let driver = match common.cann_driver.as_str() {
+        "workers" => Driver::Workers,
+        "process" => Driver::Process,
+        _ => Driver::Auto,
+    };
+    let config = AscendConfig::new(env::ascend_search(common.cann.clone()));
+    AscendConfig { driver, ..config.keep_answers_below(&std::env::temp_dir()) }
 }
 
 /// A builder as the flags have it.
 pub(crate) fn builder(common: &Common, cancel: &Cancel, output: &Output) -> anyhow::Result<Builder> {
     let deadline = Duration::from_secs_f64(common.deadline);
-    let backend = registry(deadline)?.open(&common.target)?;
+    let backend = registry(deadline, ascend(common))?.open(&common.target)?;
     let mut builder =
         Builder::new(backend).cancel(cancel.clone()).mode(common.cache_mode).deadline(Some(deadline));
     if let Some(jobs) = common.jobs {
@@ -313,5 +326,5 @@ fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
 /// Opens the backend anew, for its loader.
 pub(crate) fn backend(common: &Common) -> anyhow::Result<Arc<dyn opbuild_backend::Backend>> {
     let deadline = Duration::from_secs_f64(common.deadline);
-    registry(deadline)?.open(&common.target).context("opening the backend")
+    registry(deadline, ascend(common))?.open(&common.target).context("opening the backend")
 }

@@ -73,8 +73,9 @@ pub(crate) fn cpu_config(patience: Duration) -> anyhow::Result<CpuConfig> {
     Ok(config)
 }
 
-/// Where to look for CANN.
-pub(crate) fn ascend_search() -> Search {
+/// Where to look for CANN: in `explicit`, else where the environment says.
+pub(crate) fn ascend_search(explicit: Option<PathBuf>) -> Search {
     let set = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), var(name)?)));
-    Search::new(set.collect(), std::env::home_dir().filter(|home| home.is_absolute()))
+    let home = std::env::home_dir().filter(|home| home.is_absolute());
+    Search { explicit, ..Search::new(set.collect(), home) }
 }

@@ -143,6 +143,9 @@ fn spec(common: &Common) -> BuildSpec {
 }
 
 fn set_options(spec: &mut BuildSpec, common: &Common) {
+    for (name, value) in &common.options {
+        spec.options.insert(name.clone(), value.as_str().into());
+    }
     if let Some(level) = common.op_debug_level {
         spec.options.insert("op_debug_level".to_owned(), level.to_string().into());
     }

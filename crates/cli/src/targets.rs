@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use opbuild_backend::Registry;
 use opbuild_backend_cpu::CpuBackend;
 use serde_json::json;
 
-use crate::build::registry;
 use crate::env;
 use crate::output::{Output, Verdict};
 use crate::targets_ascend::ascend;
@@ -14,7 +14,8 @@ use crate::targets_ascend::ascend;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) fn targets(output: &Output) -> anyhow::Result<Verdict> {
-    let registry = registry(PATIENCE)?;
+    let mut registry = Registry::new();
+    registry.add(CpuBackend::entry(env::cpu_config(PATIENCE)?));
     let compiler = CpuBackend::new(env::cpu_config(PATIENCE)?).compiler();
     let state = compiler.as_ref().map_or_else(ToString::to_string, Clone::clone);
     let operators: Vec<&str> = opbuild_ops::all().iter().map(|row| row.op_type).collect();
@@ -36,7 +37,7 @@ pub(crate) fn targets(output: &Output) -> anyhow::Result<Verdict> {
             "operators": operators,
         }));
     }
-    let ascend = ascend(&env::ascend_search());
+    let ascend = ascend(&env::ascend_search(None));
     text.push_str(&ascend.text);
     let mut onnx: Vec<&str> =
         opbuild_onnx::operators().filter(|row| row.domain.is_empty()).map(|row| row.op_type).collect();

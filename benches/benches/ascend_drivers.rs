@@ -1,0 +1,103 @@
+//! Question: how much faster are workers, which import the toolkit once, than a process of `opc` for each kernel?
+//!
+//! On the stand-in toolkit, told to take 1.5 s to be imported and 20 ms for a compile, which is what small operators take
+//! of the real one, by those who say so in public. As many threads as there are processors compile small kernels, each in
+//! a folder of its own; a kernel's time is that of all of them, by their number. Workers compile 200 of them, their own
+//! start included; processes a few, since each takes as long.
+//!
+//! Budget: ten times the rate.
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
+#![expect(clippy::print_stdout, reason = "the table is what this is for")]
+#![expect(clippy::disallowed_methods, reason = "the toolkit's programs are found where the user's are")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use opbuild_backend::{Backend, Cancel, CompileRequest};
+use opbuild_backend_ascend::{AscendBackend, AscendConfig, Driver, Search};
+use opbuild_benches::{folder, is_measured, time};
+use opbuild_descriptor::{BuildSpec, KernelName, KeyParts};
+use opbuild_testkit::toolkit::{self, Installation, Toolkit};
+use opbuild_testkit::{PlainDigests, job};
+
+const SOC: &str = "Ascend910B1";
+const START_UP: Duration = Duration::from_millis(1500);
+const COMPILE: Duration = Duration::from_millis(20);
+const BUDGET: f64 = 10.0;
+
+fn main() {
+    let Some(python) = toolkit::python() else {
+        println!("there is no Python that the stand-in toolkit runs with: no figures");
+        return;
+    };
+    let scratch = folder().unwrap();
+    let plan = Toolkit::new().start_up(START_UP).compile_time(COMPILE);
+    let installed = plan.write(&scratch.path().join("Ascend")).unwrap();
+    // Workers doubt files that were written just before they read them.
+    std::thread::sleep(Duration::from_millis(2100));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let variables = [("PATH", path), ("HI_PYTHON", python.into_os_string())];
+    let environment: BTreeMap<_, _> =
+        variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let search = Search { explicit: Some(installed.root().to_owned()), ..Search::new(environment, None) };
+    let config = AscendConfig::new(search);
+    let threads = std::thread::available_parallelism().unwrap().get();
+    let (few, many) = if is_measured() { (4 * threads, 200) } else { (1, 2) };
+    println!("small kernels by {threads} threads; milliseconds a kernel");
+    let processes = each(&config, Driver::Process, few, threads, &installed);
+    let workers = each(&config, Driver::Workers, many, threads, &installed);
+    let ratio = processes / workers;
+    println!("  {few:>3} by a process each  {processes:>8.1}");
+    println!("  {many:>3} by workers         {workers:>8.1}");
+    let verdict = if ratio >= BUDGET { "met" } else { "missed" };
+    println!("  rate of workers: {ratio:.1} times that of processes, budget {BUDGET:.0}: {verdict}");
+    assert!(ratio >= BUDGET || !is_measured(), "the budget is missed");
+}
+
+/// How long a kernel takes, in milliseconds.
+fn each(config: &AscendConfig, driver: Driver, kernels: usize, threads: usize, log: &Installation) -> f64 {
+    let before = log.compiles().unwrap().len();
+    let backend = AscendBackend::open(&AscendConfig { driver, ..config.clone() }, SOC).unwrap();
+    let backend: Arc<dyn Backend> = Arc::new(backend);
+    let spec = backend.resolve(&BuildSpec::new(SOC)).unwrap();
+    let files = PlainDigests::default();
+    let toolchain = Arc::new(backend.toolchain(&files).unwrap());
+    let jobs: Vec<_> = (1..=kernels)
+        .map(|count| {
+            let job = job("Square", &[&[i64::try_from(count).unwrap()]]);
+            let parts = KeyParts {
+                backend: backend.name().to_owned(),
+                job: job.digest(),
+                spec: spec.digest(),
+                toolchain: Arc::clone(&toolchain),
+                op_sources: backend.op_sources(&job, &spec, &files).unwrap(),
+            };
+            let name = KernelName::new(&job, &parts.key());
+            (job, name)
+        })
+        .collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some((job, name)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let work = folder().unwrap();
+            let request = CompileRequest {
+                job,
+                spec: &spec,
+                name,
+                work_dir: work.path(),
+                deadline: None,
+                cancel: &Cancel::new(),
+            };
+            drop(backend.compile(&request).unwrap());
+        }
+    };
+    let took = time(|| {
+        std::thread::scope(|scope| {
+            (0..threads).for_each(|_| drop(scope.spawn(work)));
+        });
+    });
+    assert_eq!(log.compiles().unwrap().len() - before, kernels, "each is compiled once");
+    took.as_secs_f64() * 1000.0 / kernels as f64
+}
