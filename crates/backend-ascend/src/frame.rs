@@ -19,12 +19,13 @@ pub(crate) fn write(to: &mut impl Write, message: &Value) -> io::Result<()> {
 
 /// Reads one message; None at the end.
 pub(crate) fn read(from: &mut impl Read) -> io::Result<Option<Value>> {
-    let mut length = [0; 4];
-    match from.read_exact(&mut length) {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        read => read?,
-    }
-    let length = u32::from_be_bytes(length);
+    let mut length = Vec::new();
+    from.take(4).read_to_end(&mut length)?;
+    let length = match length[..] {
+        [] => return Ok(None),
+        [a, b, c, d] => u32::from_be_bytes([a, b, c, d]),
+        _ => return Err(io::ErrorKind::UnexpectedEof.into()),
+    };
     if length > LONGEST {
         return Err(io::Error::other(format!("a message of {length} bytes, at most {LONGEST} are read")));
     }
@@ -50,7 +51,8 @@ mod tests {
         let mut from = &wire[..];
         let read_all: Vec<Value> = std::iter::from_fn(|| read(&mut from).unwrap()).collect();
         assert_eq!(read_all, messages);
-        for cut in 5..17 {
+        let first = 4 + messages[0].to_string().len();
+        for cut in 1..first {
             assert!(read(&mut &wire[..cut]).is_err(), "{cut}");
         }
         assert!(read(&mut &[0xff; 8][..]).unwrap_err().to_string().contains("at most"));
