@@ -204,9 +204,8 @@ fn targets_tell_the_toolchain_and_the_operators() {
     let json = place.run(&["targets", "--format", "json"]).ended_with(0).json();
     assert_eq!(json["backends"][0]["targets"], json!(["cpu", "cpu-native"]));
     place.run(&["build", SQUARE, "--target", "tpu"]).ended_with(2).says("cpu-native").says("Ascend910B1");
-    let elsewhere =
-        [("HOME", place.path("tmp"))].map(|(name, path)| (name, path.to_str().unwrap().to_owned()));
-    let elsewhere = elsewhere.each_ref().map(|(name, path)| (*name, path.as_str()));
+    let home = place.path("tmp");
+    let elsewhere = [("HOME", home.to_str().unwrap())];
     let ran = place.run_with(&["build", SQUARE, "--target", "Ascend910B1"], &elsewhere);
     ran.ended_with(2).says("ASCEND_HOME_PATH");
 }
