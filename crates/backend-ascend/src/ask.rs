@@ -4,20 +4,24 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use opbuild_backend::{BackendError, Cancel, FileDigests};
-use opbuild_descriptor::{EffectiveSpec, Job};
+use opbuild_descriptor::{EffectiveSpec, Job, Op};
 use opbuild_digest::{Digest, Hasher};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::answers::Answers;
 use crate::find::Toolkit;
 use crate::ops_info::OpsInfo;
 use crate::platform::Soc;
-use crate::pool::{Patience, Pool, Trouble};
+use crate::pool::{Patience, Pool, Trouble, Whom};
 use crate::select::{Formats, PortFormats, parse_formats};
 use crate::sources::{Implementation, Sources};
 use crate::{disk, input};
+
+/// How long an operator may think: longer than the toolkit takes to be imported.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Asks by `pool` what is not known from before.
 pub(crate) struct Asker<'a> {
@@ -51,12 +55,16 @@ impl Formats for Asker<'_> {
     fn select(&self, job: &Job, op_index: usize) -> Result<Option<Vec<PortFormats>>, BackendError> {
         let Some(op) = job.ops.get(op_index) else { return Ok(None) };
         let implementation = self.sources.implementation(op, self.ops)?;
-        let question = self.question(job, op_index)?;
+        let message = self.message(op, &implementation)?;
+        let question = self.question(job, &message, &self.files)?;
         let answer = match self.answers.get(&question) {
             Some(answer) => answer,
             None => {
-                let answer = self.ask(job, op_index, &implementation)?;
-                self.answers.add(&question, answer.clone());
+                let answer = self.ask(op, &message, &implementation)?;
+                // Nobody knows what was asked if it was edited meanwhile.
+                if self.question(job, &message, &Once::default())? == question {
+                    self.answers.add(&question, answer.clone());
+                }
                 answer
             }
         };
@@ -66,26 +74,21 @@ impl Formats for Asker<'_> {
 
 impl Asker<'_> {
     /// What is asked, of whom, and all that the answer may hang on.
-    fn question(&self, job: &Job, op_index: usize) -> Result<Digest, BackendError> {
-        let sources = self.sources.fingerprint(job, self.spec, self.ops, &self.files)?;
+    fn question(&self, job: &Job, message: &Value, files: &Once) -> Result<Digest, BackendError> {
+        let sources = self.sources.fingerprint(job, self.spec, self.ops, files)?;
         let mut hasher = Hasher::new("question to an operator");
-        hasher.digest(&job.digest());
-        hasher.bytes(&(op_index as u64).to_le_bytes());
+        hasher.bytes(message.to_string().as_bytes());
         hasher.digest(&sources.digest());
-        hasher.bytes(self.soc.to_string().as_bytes());
+        // What the operator is told of the chip comes from its file.
+        hasher.digest(&self.toolkit.platforms.digest(self.soc, files)?);
         let versions = &self.toolkit.versions;
         hasher.bytes(versions.compiler.to_string().as_bytes());
         hasher.bytes(versions.opp.to_string().as_bytes());
         Ok(hasher.finish())
     }
 
-    fn ask(
-        &self,
-        job: &Job,
-        op_index: usize,
-        implementation: &Implementation,
-    ) -> Result<Option<String>, BackendError> {
-        let Some(op) = job.ops.get(op_index) else { return Ok(None) };
+    /// The question, as a worker takes it.
+    fn message(&self, op: &Op, implementation: &Implementation) -> Result<Value, BackendError> {
         let info = self.ops.get(&op.op_type);
         let (ports, attrs) = input::call(op, info)?;
         let module = |below: &str| {
@@ -96,12 +99,27 @@ impl Asker<'_> {
         let fixed = implementation.file.is_some().then(|| module(""));
         let modules: Vec<String> = dynamic.into_iter().chain(fixed).collect();
         let core_type = info.and_then(|info| info.core_type.as_deref()).unwrap_or("AiCore");
-        let message = json!({"do": "select", "soc": self.soc.name, "core_type": core_type,
-            "base": implementation.base.to_string_lossy(), "modules": modules, "ports": ports, "attrs": attrs});
+        Ok(json!({"do": "select", "soc": self.soc.name, "core_type": core_type,
+            "base": implementation.base.to_string_lossy(), "modules": modules, "ports": ports, "attrs": attrs}))
+    }
+
+    fn ask(
+        &self,
+        op: &Op,
+        message: &Value,
+        implementation: &Implementation,
+    ) -> Result<Option<String>, BackendError> {
+        let base = implementation.base.to_string_lossy();
+        let own = implementation.base != self.toolkit.tbe;
+        let whom = Whom {
+            home: if own { &base } else { "" },
+            watched: own.then_some(implementation.base.as_path()),
+            is_last: false,
+        };
         let cancel = Cancel::new();
-        let patience = Patience { deadline: None, cancel: &cancel };
-        let answer =
-            (self.pool)()?.ask(&message, patience).map_err(|trouble| self.failed(&op.op_type, trouble))?;
+        let patience = Patience { deadline: Some(Instant::now() + PATIENCE), cancel: &cancel };
+        let answer = (self.pool)()?.ask(message, whom, patience);
+        let answer = answer.map_err(|trouble| self.failed(&op.op_type, trouble))?;
         if answer.content["done"] == true {
             return Ok(answer.content["answer"].as_str().map(str::to_owned));
         }

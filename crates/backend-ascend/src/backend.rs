@@ -1,5 +1,6 @@
 //! The [`Backend`] itself.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -16,14 +17,14 @@ use crate::answers::{self, Answers};
 use crate::ask::{Asker, Once};
 use crate::compile::{self, Process, Told};
 use crate::device::Runtime;
-use crate::find::{Search, Toolkit};
+use crate::find::{Search, Toolkit, absolute};
 use crate::loader::AscendLoader;
 use crate::ops_info::OpsInfo;
 use crate::platform::Soc;
 use crate::pool::{Pool, Setup, merged};
 use crate::prepare::Prepare;
 use crate::sources::Sources;
-use crate::{AscendError, NAME, disk, fingerprint, input, options};
+use crate::{AscendError, NAME, banks, disk, fingerprint, input, options};
 
 /// How often a compile is tried whose failure says that another attempt may go well.
 const ATTEMPTS: u32 = 2;
@@ -82,6 +83,8 @@ pub struct AscendBackend {
     answers: Answers,
     /// What the user was not told yet.
     told: Mutex<Vec<String>>,
+    /// Options without a meaning that were told of.
+    strange: Mutex<BTreeSet<String>>,
     /// Where this host has such a chip.
     loader: OnceLock<Option<AscendLoader>>,
     scratch: PathBuf,
@@ -124,6 +127,7 @@ impl AscendBackend {
             asking: OnceLock::new(),
             answers: Answers::open(config.answers.clone()),
             told: Mutex::new(warnings),
+            strange: Mutex::default(),
             loader: OnceLock::new(),
             scratch: config.scratch.clone(),
             known: Mutex::new((None, Arc::new(ops))),
@@ -198,6 +202,26 @@ impl AscendBackend {
         })
     }
 
+    /// Says once that an option has no meaning here: it may be misspelt.
+    fn tell_of_strange(&self, name: &str) {
+        if self.strange.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned()) {
+            self.told.lock().unwrap_or_else(PoisonError::into_inner).push(format!(
+                "option `{name}` is not handed to the compiler, which has none that opbuild knows by this name; kernels \
+                 made with it are kept apart all the same"
+            ));
+        }
+    }
+
+    /// Who knows the toolkit as it was makes nothing any more.
+    fn dismiss_workers(&self) {
+        if let Means::Workers(pool) = &self.driver {
+            pool.dismiss();
+        }
+        if let Some(Ok(pool)) = self.asking.get() {
+            pool.dismiss();
+        }
+    }
+
     fn single<'j>(&self, job: &'j Job) -> Result<&'j Op, Unsupported> {
         match &job.ops[..] {
             [op] => Ok(op),
@@ -234,6 +258,9 @@ impl Backend for AscendBackend {
         let digest = found.digest();
         let mut known = self.known();
         if known.0 != Some(digest) {
+            if known.0.is_some() {
+                self.dismiss_workers();
+            }
             // What operators take is part of the toolchain, and goes with it.
             *known = (Some(digest), Arc::new(OpsInfo::read(&self.toolkit, &self.soc)?));
         }
@@ -280,15 +307,21 @@ impl Backend for AscendBackend {
     }
 
     fn resolve(&self, spec: &BuildSpec) -> Result<EffectiveSpec, BackendError> {
-        let options = options::resolve(spec)?;
-        for name in ["op_bank_path", "mdl_bank_path"] {
-            if let Some(path) = options.get(name).filter(|path| !disk::is_folder(path.as_ref())) {
+        let mut options = options::resolve(spec)?;
+        for name in options.keys().filter(|name| !options::has_meaning(name)) {
+            self.tell_of_strange(name);
+        }
+        for name in banks::OPTIONS {
+            let Some(path) = options.get_mut(name) else { continue };
+            if !disk::is_folder(path.as_ref()) {
                 return Err(BackendError::Option {
                     name: name.to_owned(),
                     value: path.clone(),
                     expected: "a folder that is there: the compiler would go on without a word".to_owned(),
                 });
             }
+            // The compiler runs elsewhere, and would not find what is named from here.
+            *path = absolute(PathBuf::from(&*path)).to_string_lossy().into_owned();
         }
         Ok(EffectiveSpec { target: self.soc.name.clone(), options, debug: asks_for_debug(spec) })
     }
@@ -330,10 +363,12 @@ impl Backend for AscendBackend {
 
 /// The environment of the toolkit's programs: its own, its log where we read it, and nothing else.
 fn environment(toolkit: &Toolkit, config: &AscendConfig) -> Vec<(OsString, OsString)> {
+    // Workers run elsewhere.
+    let scratch = absolute(config.scratch.clone());
     let own = [
         ("LC_ALL", OsStr::new("C.UTF-8")),
         ("PYTHONUNBUFFERED", OsStr::new("1")),
-        ("TMPDIR", config.scratch.as_os_str()),
+        ("TMPDIR", scratch.as_os_str()),
         // Errors would go to files below the home folder.
         ("ASCEND_SLOG_PRINT_TO_STDOUT", OsStr::new("1")),
         ("ASCEND_GLOBAL_LOG_LEVEL", OsStr::new("3")),

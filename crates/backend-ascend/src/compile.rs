@@ -10,9 +10,9 @@ use opbuild_process::{Run, keep_log, tail};
 use serde_json::{Map, Value, json};
 
 use crate::find::Toolkit;
-use crate::pool::{Answer, Patience, Pool, Trouble};
+use crate::pool::{Answer, Patience, Pool, Trouble, Whom};
 use crate::sources::Implementation;
-use crate::{disk, made, options, slog};
+use crate::{banks, disk, made, options, slog};
 
 /// What the compiler is told, whoever tells it.
 pub(crate) struct Told<'a> {
@@ -22,6 +22,8 @@ pub(crate) struct Told<'a> {
     pub(crate) parameters: Value,
     /// The file of an operator that the compiler would not find by its type, and the function in it.
     pub(crate) file: Option<(PathBuf, String)>,
+    /// The folder that its package is imported from.
+    base: PathBuf,
     pub(crate) output: PathBuf,
     debug: PathBuf,
 }
@@ -47,7 +49,8 @@ impl<'a> Told<'a> {
         let by_type = implementation.base == toolkit.tbe || found.is_some_and(|vendor| !vendor.is_custom());
         let file = implementation.dynamic.clone().or_else(|| implementation.file.clone());
         let file = file.filter(|_| !by_type).map(|file| (file, implementation.function.clone()));
-        Ok(Self { request, op, parameters, file, output, debug })
+        let base = implementation.base.clone();
+        Ok(Self { request, op, parameters, file, base, output, debug })
     }
 
     /// The options, as the compiler calls them.
@@ -209,8 +212,15 @@ pub(crate) fn by_worker(pool: &Pool, told: &Told<'_>) -> (Result<Artifact, Backe
     let message = json!({"do": "compile", "folder": request.work_dir.to_string_lossy(),
         "parameters": told.parameters, "options": options});
     let patience = Patience { deadline: request.deadline, cancel: request.cancel };
+    let file = told.file.as_ref().map(|(file, _)| file.to_string_lossy());
+    let whom = Whom {
+        home: file.as_deref().unwrap_or_default(),
+        watched: file.is_some().then_some(told.base.as_path()),
+        // What a bank holds is read once.
+        is_last: banks::OPTIONS.iter().any(|option| request.spec.options.contains_key(*option)),
+    };
     let command = || format!("opc_tool.opc_api.compile_op ({})", request.name.as_str());
-    let Answer { content, output } = match pool.ask(&message, patience) {
+    let Answer { content, output } = match pool.ask(&message, whom, patience) {
         Ok(answer) => answer,
         Err(trouble) => return (Err(failure(trouble, command(), told)), false),
     };

@@ -1,7 +1,7 @@
 //! Finding the toolkit, and what of it is there.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use crate::banks::{self, Bank};
@@ -56,6 +56,31 @@ impl Search {
     /// There is none ([`AscendError::NotFound`]), none where one was named ([`AscendError::NotAToolkit`]), or one that
     /// lacks parts ([`AscendError::Incomplete`]); files of it that cannot be read.
     pub fn find(&self) -> Result<Toolkit, AscendError> {
+        self.with_absolute_paths().find_it()
+    }
+
+    /// The same for programs that run in other folders: what is named from here is named from the root.
+    fn with_absolute_paths(&self) -> Self {
+        let mut search = self.clone();
+        let from_root = |path: &str| absolute(PathBuf::from(path)).into_os_string();
+        for name in [vendors::CUSTOM_VARIABLE, banks::BANK_VARIABLE, banks::CACHE_VARIABLE, "HI_PYTHON"] {
+            let Some(value) = search.environment.get_mut(name) else { continue };
+            let Some(text) = value.to_str() else { continue };
+            *value = match name {
+                // The name of a program is looked up.
+                "HI_PYTHON" if !text.contains('/') => continue,
+                vendors::CUSTOM_VARIABLE => {
+                    let items = text.split(':').map(str::trim).filter(|item| !item.is_empty());
+                    items.map(from_root).collect::<Vec<_>>().join(OsStr::new(":"))
+                }
+                _ if text.is_empty() => continue,
+                _ => from_root(text),
+            };
+        }
+        search
+    }
+
+    fn find_it(&self) -> Result<Toolkit, AscendError> {
         if let Some(named) = self.named() {
             let root = root_at(&named.path).ok_or_else(|| AscendError::NotAToolkit {
                 problem: if disk::is_folder(&named.path) {
@@ -108,7 +133,7 @@ impl Search {
 }
 
 /// A path that other folders' processes understand. Links stay.
-fn absolute(path: PathBuf) -> PathBuf {
+pub(crate) fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }
 

@@ -1,20 +1,22 @@
 //! Messages of a worker: JSON behind four bytes of length.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 
 use serde_json::Value;
 
 /// The longest message that is read. Genuine ones have some kilobytes.
 const LONGEST: u32 = 64 << 20;
 
-/// Writes one message.
-pub(crate) fn write(to: &mut impl Write, message: &Value) -> io::Result<()> {
+/// One message as it goes over the pipe.
+pub(crate) fn of(message: &Value) -> io::Result<Vec<u8>> {
     let bytes = message.to_string().into_bytes();
     let length = u32::try_from(bytes.len()).ok().filter(|length| *length <= LONGEST);
-    let length = length.ok_or_else(|| io::Error::other(format!("a message of {} bytes", bytes.len())))?;
-    to.write_all(&length.to_be_bytes())?;
-    to.write_all(&bytes)?;
-    to.flush()
+    let too_long = || {
+        let length = bytes.len();
+        io::Error::other(format!("what it is to be told has {length} bytes, and at most {LONGEST} go"))
+    };
+    let length = length.ok_or_else(too_long)?;
+    Ok([&length.to_be_bytes()[..], &bytes].concat())
 }
 
 /// Reads one message; None at the end.
@@ -45,9 +47,8 @@ mod tests {
 
     #[test]
     fn messages_come_back_and_cut_ones_do_not() {
-        let mut wire = Vec::new();
         let messages = [json!({"a": [1, 2]}), json!("\u{e9}\n"), json!(null)];
-        messages.iter().for_each(|message| write(&mut wire, message).unwrap());
+        let wire: Vec<u8> = messages.iter().flat_map(|message| of(message).unwrap()).collect();
         let mut from = &wire[..];
         let read_all: Vec<Value> = std::iter::from_fn(|| read(&mut from).unwrap()).collect();
         assert_eq!(read_all, messages);

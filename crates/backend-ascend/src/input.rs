@@ -30,7 +30,10 @@ pub(crate) fn parameters(
         argument(arg, |input: &opbuild_descriptor::Input| &input.tensor, at, inputs)
     };
     let output = |at: usize, arg: &Arg<_>| argument(arg, |tensor: &Tensor| tensor, at, outputs);
-    entry.insert("inputs".to_owned(), op.inputs.iter().enumerate().map(|(at, arg)| input(at, arg)).collect());
+    let mut given: Vec<Value> = op.inputs.iter().enumerate().map(|(at, arg)| input(at, arg)).collect();
+    // Arguments go by their places: those that are left out at the end would be taken by outputs.
+    given.resize(given.len().max(inputs.len()), Value::Null);
+    entry.insert("inputs".to_owned(), given.into());
     entry.insert(
         "outputs".to_owned(),
         op.outputs.iter().enumerate().map(|(at, arg)| output(at, arg)).collect(),
@@ -304,9 +307,19 @@ mod tests {
         assert_eq!(entry["inputs"][0]["const_value"], json!([7, 8]));
         assert!(entry["inputs"][1].is_null() && entry["inputs"][2].is_null());
         assert_eq!(entry["inputs"][3][1]["shape"], json!([4]));
+        assert_eq!(entry["inputs"].as_array().unwrap().len(), 4);
         let output = &entry["outputs"][0];
         assert_eq!((&output["range"], &output["ori_shape"]), (&json!([[2, 2], [1, -1]]), &json!([2, -1])));
         assert_eq!(output["ori_format"], "ND");
+    }
+
+    #[test]
+    fn what_is_left_out_at_the_end_has_its_place() {
+        let info = OpInfo { inputs: vec![port("x"), port("bias")], ..OpInfo::default() };
+        let given = || vec![Arg::One(input(Tensor::new("float16", [2])))];
+        let entry = entry(&job("X", given(), Vec::new()), Some(&info));
+        assert_eq!(entry["inputs"][0]["name"], "x");
+        assert_eq!(entry["inputs"].as_array().unwrap()[1..], [Value::Null]);
     }
 
     #[test]

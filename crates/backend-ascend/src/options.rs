@@ -94,6 +94,11 @@ pub(crate) fn resolve(spec: &BuildSpec) -> Result<BTreeMap<String, String>, Back
     Ok(effective)
 }
 
+/// Whether an effective option is one that is known here.
+pub(crate) fn has_meaning(name: &str) -> bool {
+    KNOWN.iter().any(|known| known.name == name)
+}
+
 /// The implementation mode of an operator: what the list says for its type, else what is said for all.
 pub(crate) fn mode_of<'a>(options: &'a BTreeMap<String, String>, op_type: &str) -> Option<&'a str> {
     let listed = options.get("impl_mode_list").and_then(|list| {

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use opbuild_backend::FileDigests;
+use opbuild_digest::Digest;
+
 use crate::{AscendError, disk};
 
 /// A chip.
@@ -136,6 +139,12 @@ impl Platforms {
         }
         let path = self.folder.join(format!("{name}.ini"));
         Soc::parse(name, &path, &disk::read_text(&path)?)
+    }
+
+    /// The digest of all that is known of a chip.
+    pub(crate) fn digest(&self, soc: &Soc, files: &dyn FileDigests) -> Result<Digest, AscendError> {
+        let path = self.folder.join(format!("{}.ini", soc.name));
+        files.digest(&path).map_err(|source| AscendError::io("read", &path, source))
     }
 
     /// What to warn about before building for `soc`: that its name is also that of another family of chips. `Ascend910B`

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,8 +24,10 @@ const START: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_millis(20);
 /// How long the rest of the output may take when the answer is there.
 const LAG: Duration = Duration::from_secs(2);
-/// Who is told that the toolkit's files changed starts another one; after so many it is not worth it.
+/// So many new workers are told that the toolkit's files changed; after that another one is not worth it.
 const ATTEMPTS: usize = 4;
+/// So many workers may wait before one for other modules is started in the place of the one that waits longest.
+const WAITING: usize = 4;
 
 /// How workers are started.
 #[derive(Clone, Debug)]
@@ -47,6 +49,18 @@ pub(crate) struct Setup {
 pub(crate) struct Patience<'a> {
     pub(crate) deadline: Option<Instant>,
     pub(crate) cancel: &'a Cancel,
+}
+
+/// Whom something is asked.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Whom<'a> {
+    /// Only workers that did nothing but this get it: modules of other places may have the same names. What the
+    /// toolkit itself finds is one such thing, and its name is empty.
+    pub(crate) home: &'a str,
+    /// A folder whose modules must be what they were, beside the toolkit's.
+    pub(crate) watched: Option<&'a Path>,
+    /// Nobody else is to get the worker: it may have read what changes without its knowledge.
+    pub(crate) is_last: bool,
 }
 
 /// What came of a request.
@@ -75,28 +89,45 @@ pub(crate) struct Pool {
     idle: Mutex<Vec<Worker>>,
     starter: Starter,
     marks: AtomicU64,
+    /// How often all workers were dismissed.
+    generation: AtomicU64,
 }
 
 impl Pool {
     pub(crate) fn new(setup: Setup) -> io::Result<Self> {
-        Ok(Self { setup, idle: Mutex::default(), starter: Starter::new()?, marks: AtomicU64::new(0) })
+        let (marks, generation) = (AtomicU64::new(0), AtomicU64::new(0));
+        Ok(Self { setup, idle: Mutex::default(), starter: Starter::new()?, marks, generation })
     }
 
     /// Has a worker do what `request` says.
-    pub(crate) fn ask(&self, request: &Value, patience: Patience<'_>) -> Result<Answer, Trouble> {
-        for _ in 0..ATTEMPTS {
-            let waiting = self.idle().pop();
+    pub(crate) fn ask(
+        &self,
+        request: &Value,
+        whom: Whom<'_>,
+        patience: Patience<'_>,
+    ) -> Result<Answer, Trouble> {
+        let mut started = 0;
+        while started < ATTEMPTS {
+            let waiting = self.waiting(whom);
             let is_fresh = waiting.is_none();
             let mut worker = match waiting {
                 Some(worker) => worker,
-                None => self.start(patience)?,
+                None => {
+                    started += 1;
+                    self.start(whom.home, patience)?
+                }
             };
             let mark = format!("\n[opbuild {}]\n", self.marks.fetch_add(1, Ordering::Relaxed));
             let mut request = request.clone();
             request["mark"] = mark.as_str().into();
-            // One that died while it waited, or was told to be out of date, has not begun.
-            if worker.send(&request).is_err() && !is_fresh {
-                continue;
+            request["watched"] = whom.watched.map(text).into();
+            let message = frame::of(&request).map_err(|source| self.cannot("ask", source))?;
+            match worker.send(message, patience)? {
+                // One that died while it waited, or is out of date, has not begun.
+                Err(_) if !is_fresh => continue,
+                // How it died is told below.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+                sent => sent.map_err(|source| self.cannot("ask", source))?,
             }
             let content = worker.receive(patience)?;
             if content["stale"] == true {
@@ -104,8 +135,8 @@ impl Pool {
             }
             let output = worker.output_to(&mark);
             worker.jobs += 1;
-            if worker.jobs < self.setup.jobs_each && content["last"] == false {
-                self.idle().push(worker);
+            if worker.jobs < self.setup.jobs_each && content["last"] == false && !whom.is_last {
+                self.keep(worker);
             }
             return Ok(Answer { content, output });
         }
@@ -115,16 +146,50 @@ impl Pool {
         }))
     }
 
+    /// Has nobody asked who knows the toolkit as it was: it reads much of it once, and not by Python's imports only.
+    pub(crate) fn dismiss(&self) {
+        let mut idle = self.idle();
+        self.generation.fetch_add(1, Ordering::Relaxed);
+        let dismissed = std::mem::take(&mut *idle);
+        drop(idle);
+        // They are ended without the lock.
+        drop(dismissed);
+    }
+
+    /// A worker that waits for such a request. If there is none, and there will be another one, who waits longest goes.
+    fn waiting(&self, whom: Whom<'_>) -> Option<Worker> {
+        let mut idle = self.idle();
+        if let Some(at) = idle.iter().rposition(|worker| worker.home == whom.home && !whom.is_last) {
+            return Some(idle.remove(at));
+        }
+        let leaves = (idle.len() >= WAITING).then(|| idle.remove(0));
+        drop(idle);
+        drop(leaves);
+        None
+    }
+
+    fn keep(&self, worker: Worker) {
+        let mut idle = self.idle();
+        if worker.generation == self.generation.load(Ordering::Relaxed) {
+            idle.push(worker);
+            return;
+        }
+        drop(idle);
+        drop(worker);
+    }
+
+    fn cannot(&self, action: &'static str, source: io::Error) -> Trouble {
+        Trouble::Start(BackendError::Io { action, path: self.setup.python.clone(), source })
+    }
+
     fn idle(&self) -> MutexGuard<'_, Vec<Worker>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, patience: Patience<'_>) -> Result<Worker, Trouble> {
-        let cannot = |source| {
-            let path = self.setup.python.clone();
-            Trouble::Start(BackendError::Io { action: "run", path, source })
-        };
-        let mut worker = self.starter.start(&self.setup).map_err(cannot)?;
+    fn start(&self, home: &str, patience: Patience<'_>) -> Result<Worker, Trouble> {
+        let generation = self.generation.load(Ordering::Relaxed);
+        let mut worker = self.starter.start(&self.setup).map_err(|source| self.cannot("run", source))?;
+        (worker.home, worker.generation) = (home.to_owned(), generation);
         let limit = Instant::now() + START;
         let deadline = Some(patience.deadline.map_or(limit, |deadline| deadline.min(limit)));
         let content = worker.receive(Patience { deadline, ..patience }).map_err(|trouble| match trouble {
@@ -154,10 +219,15 @@ fn unusable(problem: &str, output: &str) -> Trouble {
 /// A worker.
 struct Worker {
     group: Group,
-    requests: ChildStdin,
+    /// None while something is written that is not taken.
+    requests: Option<ChildStdin>,
     answers: mpsc::Receiver<Value>,
     log: Output,
     jobs: u32,
+    /// What alone it is asked.
+    home: String,
+    /// How often workers had been dismissed when it was started.
+    generation: u64,
 }
 
 impl Worker {
@@ -186,11 +256,56 @@ impl Worker {
             }
         };
         std::thread::Builder::new().spawn(read)?;
-        Ok(Self { group, requests, answers, log, jobs: 0 })
+        Ok(Self {
+            group,
+            requests: Some(requests),
+            answers,
+            log,
+            jobs: 0,
+            home: String::new(),
+            generation: 0,
+        })
     }
 
-    fn send(&mut self, request: &Value) -> io::Result<()> {
-        frame::write(&mut self.requests, request)
+    /// Writes a message, as long as somebody waits: what is longer than a pipe holds has to be taken by the worker, and
+    /// one that hangs takes nothing. Who gives up drops the worker; that ends the writing, too.
+    fn send(&mut self, message: Vec<u8>, patience: Patience<'_>) -> Result<io::Result<()>, Trouble> {
+        let Some(mut requests) = self.requests.take() else {
+            return Ok(Err(io::ErrorKind::BrokenPipe.into()));
+        };
+        let (say, written) = mpsc::channel();
+        let write = move || {
+            let result = requests.write_all(&message).and_then(|()| requests.flush());
+            // Whoever waited may have gone.
+            let _ = say.send((requests, result));
+        };
+        if let Err(error) = std::thread::Builder::new().spawn(write) {
+            return Ok(Err(error));
+        }
+        let began = Instant::now();
+        loop {
+            match written.recv_timeout(LOOK) {
+                Ok((requests, result)) => {
+                    self.requests = Some(requests);
+                    return Ok(result);
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    return Ok(Err(io::ErrorKind::BrokenPipe.into()));
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => self.patient(patience, began)?,
+            }
+        }
+    }
+
+    /// Whether somebody still waits.
+    fn patient(&self, patience: Patience<'_>, began: Instant) -> Result<(), Trouble> {
+        if patience.cancel.is_cancelled() {
+            return Err(Trouble::Cancelled);
+        }
+        match patience.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            true => Err(Trouble::Late { seconds: began.elapsed().as_secs_f64(), output: self.log.take() }),
+            false => Ok(()),
+        }
     }
 
     /// Waits for the next answer. Who has none is not asked again: dropping it ends it, with all that it started.
@@ -199,28 +314,26 @@ impl Worker {
         loop {
             match self.answers.recv_timeout(LOOK) {
                 Ok(answer) => return Ok(answer),
-                Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    // The pipe closes a moment before the process is gone.
-                    let until = Instant::now() + LAG;
-                    while !self.group.has_ended().unwrap_or(true) && Instant::now() < until {
-                        std::thread::sleep(Duration::from_millis(1));
-                    }
-                    let status = self.group.end();
-                    let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-                    return Err(Trouble::Died { status, output: self.log.take() });
-                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(self.died()),
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
             }
-            if patience.cancel.is_cancelled() {
-                return Err(Trouble::Cancelled);
+            // What it started may hold the pipe open when it is dead. What it said before comes yet.
+            if self.group.has_ended().unwrap_or(false) {
+                return self.answers.recv_timeout(LAG).map_err(|_| self.died());
             }
-            if patience.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Err(Trouble::Late {
-                    seconds: began.elapsed().as_secs_f64(),
-                    output: self.log.take(),
-                });
-            }
+            self.patient(patience, began)?;
         }
+    }
+
+    fn died(&mut self) -> Trouble {
+        // The pipe closes a moment before the process is gone.
+        let until = Instant::now() + LAG;
+        while !self.group.has_ended().unwrap_or(true) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let status = self.group.end();
+        let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+        Trouble::Died { status, output: self.log.take() }
     }
 
     /// What was printed up to `mark`, which the worker prints before it answers.
@@ -280,3 +393,6 @@ pub(crate) fn merged<'a>(
     let all: BTreeMap<&OsStr, &OsStr> = variables.into_iter().collect();
     all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
+
+#[cfg(test)]
+mod tests;

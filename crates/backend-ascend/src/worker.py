@@ -60,6 +60,11 @@ class Sources:
         self.seen = {}
         self.doubtful = False
 
+    def watch(self, folder):
+        """Modules of this folder count too."""
+        if folder is not None and os.path.join(folder, "") not in self.roots:
+            self.roots += (os.path.join(folder, ""),)
+
     def look(self):
         """Takes note of modules that were imported since."""
         for name, module in list(sys.modules.items()):
@@ -130,6 +135,7 @@ def serve(wire, tool_folder, roots):
     last = False
     while not last:
         request = wire.request()
+        sources.watch(request["watched"])
         if sources.have_changed():
             wire.answer({"stale": True})
             return

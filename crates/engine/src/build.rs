@@ -23,6 +23,8 @@ impl Builder {
         let began = Instant::now();
         let shop = Workshop::open(self)?;
         let plan = Plan::new(self, requests, &shop.memo)?;
+        // What there is to say of the jobs' own options.
+        shop.warnings.tell_all(&self.backend.warnings());
         self.tell(Event::Planned { operators: requests.len(), kernels: plan.kernels.len() });
         let maker = Maker::new(self, &shop, plan.targets())?;
         let placer = self.view.as_ref().map(|config| Placer::new(config, &self.infos, requests, &plan));

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are not themselves marked as tests")]
 #![expect(clippy::disallowed_methods, reason = "tests look at what programs left")]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod memory;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -45,9 +47,13 @@ fn main() {
         ("floods_are_bounded", floods),
         ("a_crash_fails_its_own_job_only", crashes),
         ("a_lock_that_was_left_is_no_obstacle", locks),
-        ("workers_are_replaced_after_some_jobs", recycled),
+        ("workers_are_replaced_after_some_jobs", memory::recycled),
         ("edited_operators_are_compiled_as_they_are", edited),
         ("what_is_known_of_operators_is_read_again", known_again),
+        ("many_workers_may_be_out_of_date_at_once", memory::many_out_of_date),
+        ("workers_know_the_toolkit_as_it_is", memory::dismissed),
+        ("packages_of_one_name_are_told_apart", memory::namesakes),
+        ("paths_may_be_named_from_here", memory::relative),
         ("custom_operators_are_found", vendors),
         ("a_toolkit_with_asc_opc_only_will_do", newer),
         ("a_python_that_will_not_do_is_told", pythons),
@@ -426,25 +432,6 @@ fn locks() {
 fn walk(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
     entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
-}
-
-fn recycled() {
-    let place = Place::new();
-    let config = AscendConfig { jobs_each: 3, ..driven(&place, Driver::Workers) };
-    // Files that were just written are doubted, and so is who has read them.
-    std::thread::sleep(Duration::from_millis(2100));
-    let bench = Bench::with(place, &config);
-    (1..8).for_each(|count| drop(bench.made(&job("Square", &[&[count]]))));
-    let pids: Vec<u32> =
-        bench.place.installed.compiles().unwrap().into_iter().map(|compile| compile.pid).collect();
-    let mut runs: Vec<usize> = Vec::new();
-    for (at, pid) in pids.iter().enumerate() {
-        match at > 0 && pids[at - 1] == *pid {
-            true => *runs.last_mut().unwrap() += 1,
-            false => runs.push(1),
-        }
-    }
-    assert_eq!(runs, [3, 3, 1], "{pids:?}");
 }
 
 fn edited() {
