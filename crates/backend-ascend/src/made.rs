@@ -83,3 +83,86 @@ fn read(folder: &Path, name: &str) -> Result<Vec<u8>, String> {
         false => Err(format!("`{name}` is not there")),
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "these tests leave files as a compiler would")]
+mod tests {
+    use serde_json::{Value, json};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn left(files: &[(&str, Value)]) -> TempDir {
+        let folder = TempDir::new().unwrap();
+        for (name, content) in files {
+            // Objects are texts here: nobody looks into them.
+            let bytes = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
+            std::fs::write(folder.path().join(name), bytes).unwrap();
+        }
+        folder
+    }
+
+    fn described(stem: &str) -> Value {
+        json!({"binFileName": stem, "binFileSuffix": ".o", "kernelName": "square_1__kernel0"})
+    }
+
+    fn names(artifact: &Artifact) -> Vec<&str> {
+        artifact.extra.iter().map(|member| member.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_pair_and_its_twin_are_taken_and_nothing_else() {
+        let folder = left(&[
+            ("square_1.json", described("square_1")),
+            ("square_1.o", json!("one")),
+            ("square_1_deterministic.json", described("square_1_deterministic")),
+            ("square_1_deterministic.o", json!("two")),
+            ("relu_1.o", json!("another's")),
+        ]);
+        let made = collect(folder.path(), "square_1").unwrap();
+        assert_eq!(made.object, b"one");
+        assert_eq!(names(&made), ["square_1_deterministic.json", "square_1_deterministic.o"]);
+        assert_eq!(made.extra[1].bytes, b"two");
+    }
+
+    #[test]
+    fn a_master_brings_its_parts() {
+        let list = json!([{"coreType": "MIX_AIC", "jsonFileName": "side_aic.json"},
+            {"coreType": "MIX_AIV", "jsonFileName": "side_aiv.json"}]);
+        let folder = left(&[
+            ("square_1.json", json!({ "jsonList": list })),
+            ("side_aic.json", described("side_aic")),
+            ("side_aic.o", json!("cube")),
+            ("side_aiv.json", described("side_aiv")),
+            ("side_aiv.o", json!("vector")),
+        ]);
+        let made = collect(folder.path(), "square_1").unwrap();
+        assert!(made.object.is_empty());
+        assert_eq!(names(&made), ["side_aic.json", "side_aic.o", "side_aiv.json", "side_aiv.o"]);
+        std::fs::remove_file(folder.path().join("side_aiv.o")).unwrap();
+        assert_eq!(collect(folder.path(), "square_1").unwrap_err(), "`side_aiv.o` is not there");
+    }
+
+    #[test]
+    fn what_is_missing_or_leads_elsewhere_is_told() {
+        let is = |files: &[(&str, Value)], says: &str| {
+            let problem = collect(left(files).path(), "square_1").unwrap_err();
+            assert!(problem.contains(says), "{problem}");
+        };
+        is(&[], "`square_1.json` is not there");
+        is(&[("square_1.json", described("square_1"))], "`square_1.o` is not there");
+        is(&[("square_1.json", json!({}))], "neither an object (`binFileName`) nor parts (`jsonList`)");
+        is(&[("square_1.json", described("../square_1"))], "expected a file name");
+        is(
+            &[("square_1.json", json!({"jsonList": [{"coreType": "MIX", "jsonFileName": "/etc/passwd"}]}))],
+            "expected a file name",
+        );
+        is(&[("square_1.json", json!("{"))], "cannot be used");
+        let twin = [
+            ("square_1.json", described("square_1")),
+            ("square_1.o", json!("one")),
+            ("square_1_deterministic.json", described("square_1_deterministic")),
+        ];
+        is(&twin, "`square_1_deterministic.o` is not there");
+    }
+}

@@ -180,7 +180,13 @@ pub(crate) fn tell(report: &BuildReport, output: &Output) -> bool {
                     one_line(name)
                 ));
             }
-            placed.contested.is_empty() && placed.unusable.is_empty()
+            for name in &placed.in_parts {
+                output.warning(&format!(
+                    "the kernel `{}` is in parts (`jsonList`), which kernel_meta does not hold yet; it is in the store",
+                    one_line(name)
+                ));
+            }
+            placed.contested.is_empty() && placed.unusable.is_empty() && placed.in_parts.is_empty()
         }
     }
 }
@@ -317,6 +323,7 @@ fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
             json["kernel_meta"] = placed.folder.to_string_lossy().into();
             json["contested_names"] = placed.contested.clone().into();
             json["unusable_names"] = placed.unusable.clone().into();
+            json["names_in_parts"] = placed.in_parts.clone().into();
         }
         Some(Err(error)) => json["kernel_meta_error"] = error.to_string().into(),
     }

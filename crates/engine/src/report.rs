@@ -102,6 +102,8 @@ pub struct Placed {
     pub contested: Vec<String>,
     /// Names that a framework asked for and that cannot be those of files.
     pub unusable: Vec<String>,
+    /// Names of kernels that are in parts (`jsonList`): the folder does not hold such.
+    pub in_parts: Vec<String>,
 }
 
 /// What came of one kernel.

@@ -48,6 +48,8 @@ struct Progress {
     batch: Batch,
     /// Names that are there now.
     placed: Vec<(String, usize)>,
+    /// Names of kernels in parts.
+    in_parts: Vec<String>,
     /// Where, once something was written there.
     folder: PathBuf,
     /// What went wrong first.
@@ -122,7 +124,13 @@ impl<'a> Placer<'a> {
         if self.names_of[kernel].is_empty() {
             return;
         }
-        let built = report.artifact.as_ref().zip(report.digests).map(|(artifact, digests)| {
+        // One in parts has no object of its own: a `.json` with an empty one beside it would pass for a kernel.
+        let is_whole = |artifact: &&Arc<Artifact>| !artifact.object.is_empty();
+        if report.artifact.as_ref().is_some_and(|artifact| !is_whole(&artifact)) {
+            self.progress().in_parts.extend(self.names_of[kernel].iter().cloned());
+        }
+        let whole = report.artifact.as_ref().filter(is_whole);
+        let built = whole.zip(report.digests).map(|(artifact, digests)| {
             // By whichever thread comes with the kernel, and not in a row by the last one.
             let infos = self.names_of[kernel].iter();
             let infos = infos.map(|stem| self.infos.of(stem, self.names[stem].descriptor)).collect();
@@ -155,13 +163,14 @@ impl<'a> Placer<'a> {
             self.names.iter().filter(|(_, name)| name.kernel.is_none()).map(|(stem, _)| stem).collect();
         self.write(&batch, &contested);
         let contested = contested.into_iter().cloned().collect();
-        let Progress { placed: mut names, folder, error, .. } =
+        let Progress { placed: mut names, mut in_parts, folder, error, .. } =
             self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = error {
             return Err(error);
         }
         names.sort_unstable();
-        Ok(Placed { folder, names, contested, unusable: self.unusable })
+        in_parts.sort_unstable();
+        Ok(Placed { folder, names, contested, unusable: self.unusable, in_parts })
     }
 
     /// Writes a batch. Nothing is tried after a failure: the folder is what is wrong, as a rule.

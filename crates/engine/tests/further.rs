@@ -6,7 +6,7 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use common::{Bench, outcomes, request};
-use opbuild::{Builder, judge_stored};
+use opbuild::{Builder, ViewConfig, judge_stored};
 use opbuild_artifact::{Artifact, Expectations, KernelMeta, Member};
 use opbuild_backend::{Backend, BackendError, CompileRequest, FileDigests, Support};
 use opbuild_descriptor::{EffectiveSpec, Job};
@@ -71,6 +71,20 @@ fn built(change: impl Fn(&mut Artifact) + Send + 'static) -> Result<bool, String
     let Lookup::Hit(entry) = target.peek(&target.keys(1)[0]) else { panic!("nothing was kept") };
     judge_stored(&entry, "cpu").unwrap();
     Ok(outcomes(&builder.build(&requests).unwrap()) == ["reused"])
+}
+
+/// Where a framework looks, a kernel in parts is not: it would find a description, and no object.
+#[test]
+fn kernels_in_parts_are_told_and_not_put_where_frameworks_look() {
+    let bench = Bench::new();
+    let changed = Changed { null: NullBackend::default(), change: Mutex::new(Box::new(split)) };
+    let view = ViewConfig { base: bench.root().join("base"), rank: "0".to_owned() };
+    let builder = Builder::new(Arc::new(changed)).store(Config::new(bench.root())).view(view);
+    let report = builder.build(&[request("Square", &[3])]).unwrap();
+    let placed = report.view.unwrap().unwrap();
+    assert_eq!((placed.names.len(), placed.in_parts.len()), (0, 1));
+    assert!(!placed.folder.join(format!("{}.json", placed.in_parts[0])).exists());
+    assert!(!placed.folder.join(format!("{}.o", placed.in_parts[0])).exists());
 }
 
 /// Adds the same kernel under another file name.

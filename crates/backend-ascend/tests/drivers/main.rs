@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are not themselves marked as tests")]
 #![expect(clippy::disallowed_methods, reason = "tests look at what programs left")]
 
+mod attempts;
 #[path = "../common/mod.rs"]
 mod common;
 mod memory;
@@ -46,7 +47,8 @@ fn main() {
         ("cancelled_compiles_end_with_their_children", cancelled),
         ("floods_are_bounded", floods),
         ("a_crash_fails_its_own_job_only", crashes),
-        ("a_lock_that_was_left_is_no_obstacle", locks),
+        ("a_lock_that_was_left_is_no_obstacle", attempts::locks),
+        ("what_may_go_well_is_tried_again_once", attempts::again),
         ("workers_are_replaced_after_some_jobs", memory::recycled),
         ("edited_operators_are_compiled_as_they_are", edited),
         ("what_is_known_of_operators_is_read_again", known_again),
@@ -415,23 +417,6 @@ fn crashes() {
         bench.rules(&[]);
         bench.made(&relu());
     }
-}
-
-fn locks() {
-    let place = Place::new();
-    let bench = Bench::of(place, Driver::Workers);
-    bench.rules(&[Rule::new(Fault::Crash).times(1)]);
-    let (work, failed) = bench.compile(&square());
-    failed.unwrap_err();
-    // The same work folder would have the dead one's lock in it; another attempt has folders of its own.
-    let left = walk(work.path());
-    assert!(left.iter().any(|path| path.ends_with("kernel_meta.lock")), "{left:?}");
-    bench.made(&square());
-}
-
-fn walk(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
-    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
 }
 
 fn edited() {
