@@ -31,6 +31,7 @@ pub(crate) struct Asker<'a> {
     pub(crate) ops: &'a OpsInfo,
     pub(crate) spec: &'a EffectiveSpec,
     pub(crate) answers: &'a Answers,
+    pub(crate) cancel: &'a Cancel,
     pub(crate) pool: &'a dyn Fn() -> Result<&'a Pool, BackendError>,
     pub(crate) files: Once,
 }
@@ -116,8 +117,7 @@ impl Asker<'_> {
             watched: own.then_some(implementation.base.as_path()),
             is_last: false,
         };
-        let cancel = Cancel::new();
-        let patience = Patience { deadline: Some(Instant::now() + PATIENCE), cancel: &cancel };
+        let patience = Patience { deadline: Some(Instant::now() + PATIENCE), cancel: self.cancel };
         let answer = (self.pool)()?.ask(message, whom, patience);
         let answer = answer.map_err(|trouble| self.failed(&op.op_type, trouble))?;
         if answer.content["done"] == true {

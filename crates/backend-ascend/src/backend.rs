@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use opbuild_artifact::{Artifact, Expectations};
 use opbuild_backend::{
-    Backend, BackendError, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported, asks_for_debug,
+    Backend, BackendError, Cancel, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported,
+    asks_for_debug,
 };
 use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, Op};
 use opbuild_digest::{Digest, Fingerprint};
@@ -40,6 +41,8 @@ pub struct AscendConfig {
     pub scratch: PathBuf,
     /// Where answers of operators are kept, which the next process need not ask again; nowhere if None.
     pub answers: Option<PathBuf>,
+    /// Says when nobody waits any more for what operators answer, whom preparing a network asks.
+    pub cancel: Cancel,
     /// After how many jobs a worker is replaced: what operators leave behind in it does not add up for long.
     pub jobs_each: u32,
 }
@@ -60,7 +63,7 @@ impl AscendConfig {
     /// Finds the toolkit by `search`. Nothing is kept between processes.
     pub fn new(search: Search) -> Self {
         let scratch = std::env::temp_dir();
-        Self { search, driver: Driver::Auto, scratch, answers: None, jobs_each: 256 }
+        Self { search, driver: Driver::Auto, scratch, answers: None, cancel: Cancel::new(), jobs_each: 256 }
     }
 
     /// Keeps what operators answer in this user's folder below `folder`, which may be one for temporary files.
@@ -88,6 +91,7 @@ pub struct AscendBackend {
     /// Where this host has such a chip.
     loader: OnceLock<Option<AscendLoader>>,
     scratch: PathBuf,
+    cancel: Cancel,
     /// What is known of operators, and the toolchain that it was read of.
     known: Mutex<(Option<Digest>, Arc<OpsInfo>)>,
 }
@@ -130,6 +134,7 @@ impl AscendBackend {
             strange: Mutex::default(),
             loader: OnceLock::new(),
             scratch: config.scratch.clone(),
+            cancel: config.cancel.clone(),
             known: Mutex::new((None, Arc::new(ops))),
         })
     }
@@ -262,7 +267,10 @@ impl Backend for AscendBackend {
                 self.dismiss_workers();
             }
             // What operators take is part of the toolchain, and goes with it.
-            *known = (Some(digest), Arc::new(OpsInfo::read(&self.toolkit, &self.soc)?));
+            if !known.1.is_current(files) {
+                known.1 = Arc::new(OpsInfo::read(&self.toolkit, &self.soc)?);
+            }
+            known.0 = Some(digest);
         }
         Ok(found)
     }
@@ -340,6 +348,7 @@ impl Backend for AscendBackend {
             ops: &ops,
             spec,
             answers: &self.answers,
+            cancel: &self.cancel,
             pool: &|| self.asking(),
             files: Once::default(),
         };

@@ -1,12 +1,11 @@
 //! What implements a node, by the operator information: module, function, flags, attributes with their defaults.
 
 use opbuild_backend::{BackendError, Unsupported};
-use opbuild_descriptor::{Attr, AttrValue, Float, OpFlags};
+use opbuild_descriptor::{Attr, OpFlags};
 use opbuild_ops::{Function, Node, func_name};
-use serde_json::Value;
 
 use crate::NAME;
-use crate::ops_info::{AttrInfo, OpInfo, PortKind};
+use crate::ops_info::{OpInfo, PortKind};
 
 /// What implements `node`, as `info` has it.
 pub(crate) fn function(node: &Node, info: &OpInfo) -> Result<Function, BackendError> {
@@ -31,10 +30,11 @@ fn attrs(node: &Node, info: &OpInfo) -> Result<Vec<Attr>, BackendError> {
         if let Some(own) = node.attrs.iter().find(|attr| attr.name == known.name) {
             attrs.push(own.clone());
         } else if let Some(default) = &known.default {
-            attrs.push(of_default(known, default).ok_or_else(|| {
+            let value = known.default_value().ok_or_else(|| {
                 let (name, kind) = (&known.name, &known.kind);
                 refused(node, format!("the default `{default}` of its attribute `{name}` is no `{kind}`"))
-            })?);
+            })?;
+            attrs.push(Attr::new(&known.name, dtype(&known.kind), value));
         } else if known.is_required {
             let problem =
                 format!("it must be given the attribute `{}`, which networks do not have", known.name);
@@ -62,26 +62,13 @@ fn inputs(node: &Node, info: &OpInfo) -> Result<usize, BackendError> {
     Ok(known)
 }
 
-fn of_default(known: &AttrInfo, text: &str) -> Option<Attr> {
-    let (dtype, value) = match known.kind.as_str() {
-        "int" => ("int32", AttrValue::Int(text.trim().parse().ok()?)),
-        "float" => ("float32", AttrValue::Float(Float::new(text.trim().parse().ok()?))),
-        "bool" => ("bool", AttrValue::Bool(text.trim().to_ascii_lowercase().parse().ok()?)),
-        "listInt" => ("list_int32", list(text, |item| item.as_i64().map(AttrValue::Int))?),
-        "listFloat" => (
-            "list_float32",
-            list(text, |item| item.as_f64().map(|value| AttrValue::Float(Float::new(value))))?,
-        ),
-        "listBool" => ("list_bool", list(text, |item| item.as_bool().map(AttrValue::Bool))?),
-        "str" => ("str", AttrValue::Str(text.to_owned())),
-        _ => return None,
-    };
-    Some(Attr::new(&known.name, dtype, value))
-}
-
-fn list(text: &str, item: impl Fn(&Value) -> Option<AttrValue>) -> Option<AttrValue> {
-    let items: Vec<Value> = serde_json::from_str(text).ok()?;
-    items.iter().map(item).collect::<Option<Vec<_>>>().map(AttrValue::List)
+/// An attribute's type, in descriptors' words.
+fn dtype(kind: &str) -> String {
+    let (list, element) = kind.strip_prefix("list").map_or(("", kind), |element| ("list_", element));
+    match element.to_ascii_lowercase().as_str() {
+        element @ ("int" | "float") => format!("{list}{element}32"),
+        element => format!("{list}{element}"),
+    }
 }
 
 /// The toolkit's operator does not fit the network's.
@@ -92,9 +79,11 @@ pub(crate) fn refused(node: &Node, problem: String) -> BackendError {
 
 #[cfg(test)]
 mod tests {
+    use opbuild_descriptor::{AttrValue, Float};
     use opbuild_ops::{Graph, int_attr};
 
     use super::*;
+    use crate::AttrInfo;
 
     fn node() -> Node {
         let mut graph = Graph::new("g");

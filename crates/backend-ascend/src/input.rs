@@ -118,34 +118,12 @@ fn description(tensor: &Tensor, port: Option<&str>, index: usize) -> Value {
 
 /// Fusion and slicing, where anything is said of them.
 fn slices(slice: &SliceFields, described: &mut Value) {
-    let SliceFields {
-        l1_addr_offset,
-        l1_fusion_type,
-        l1_workspace_size,
-        addr_type,
-        split_index,
-        slice_offset,
-        total_shape,
-        valid_shape,
-    } = slice;
-    let numbers = [
-        ("L1_addr_offset", l1_addr_offset),
-        ("L1_fusion_type", l1_fusion_type),
-        ("L1_workspace_size", l1_workspace_size),
-        ("addr_type", addr_type),
-        ("split_index", split_index),
-    ];
+    let (numbers, lists) = slice.stated();
     for (name, number) in numbers {
-        if let Some(number) = number {
-            described[name] = (*number).into();
-        }
+        number.into_iter().for_each(|number| described[name] = number.into());
     }
-    for (name, list) in
-        [("slice_offset", slice_offset), ("total_shape", total_shape), ("valid_shape", valid_shape)]
-    {
-        if let Some(list) = list {
-            described[name] = list.clone().into();
-        }
+    for (name, list) in lists {
+        list.into_iter().for_each(|list| described[name] = list.into());
     }
 }
 
@@ -176,12 +154,7 @@ fn default(op: &Op, known: &AttrInfo) -> Result<Value, Unsupported> {
     let Some(text) = known.default.as_deref().filter(|_| !known.is_required) else {
         return Err(refuse(format!("attribute `{}` must be given, and is not", known.name)));
     };
-    if known.kind == "str" {
-        return Ok(text.into());
-    }
-    // Truth values are spelt as Python does, here and there.
-    let spelt = text.trim().replace("True", "true").replace("False", "false");
-    serde_json::from_str(&spelt).map_err(|_| {
+    known.default_value().as_ref().map(plain).ok_or_else(|| {
         refuse(format!(
             "the operator information gives attribute `{}` the default `{text}`, which is no {}",
             known.name, known.kind
@@ -293,6 +266,8 @@ mod tests {
     fn tensors_are_objects_groups_or_nothing() {
         let mut known = Tensor::new("int32", [2]);
         known.const_value = Some(opbuild_descriptor::ConstValue::ints("int32", &[7, 8]));
+        known.slice.l1_fusion_type = Some(1);
+        known.slice.valid_shape = Some(vec![2, 2]);
         let unused = Tensor { valid: Some(false), ..Tensor::new("float16", [1]) };
         let inputs = vec![
             Arg::One(input(known)),
@@ -305,6 +280,9 @@ mod tests {
         assert_eq!(entry["bin_filename"], "square_1");
         assert_eq!(entry["inputs"][0]["name"], "axes");
         assert_eq!(entry["inputs"][0]["const_value"], json!([7, 8]));
+        assert_eq!(entry["inputs"][0]["L1_fusion_type"], json!(1));
+        assert_eq!(entry["inputs"][0]["valid_shape"], json!([2, 2]));
+        assert_eq!(entry["inputs"][0].get("addr_type"), None, "of it nothing is said");
         assert!(entry["inputs"][1].is_null() && entry["inputs"][2].is_null());
         assert_eq!(entry["inputs"][3][1]["shape"], json!([4]));
         assert_eq!(entry["inputs"].as_array().unwrap().len(), 4);

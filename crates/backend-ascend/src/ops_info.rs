@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use opbuild_backend::FileDigests;
+use opbuild_descriptor::{AttrValue, Float};
+use opbuild_digest::Digest;
 use serde_json::{Map, Value};
 
 use crate::find::Toolkit;
@@ -14,6 +17,8 @@ use crate::{AscendError, disk};
 pub struct OpsInfo {
     /// The files that were read, in the order in which they count.
     pub files: Vec<PathBuf>,
+    /// Every file that was looked for, and what was in it; None if it was not there.
+    looked: Vec<(PathBuf, Option<Digest>)>,
     /// By operator type; what comes first in the order hides what comes later.
     ops: BTreeMap<String, OpInfo>,
 }
@@ -96,12 +101,21 @@ impl OpsInfo {
         for vendor in &toolkit.vendors {
             // One that has nothing for the chip leaves the file out.
             let path = file(&vendor.tbe);
-            if disk::is_file(&path) {
-                all.add(&path, Some(&vendor.name))?;
+            match disk::is_file(&path) {
+                true => all.add(&path, Some(&vendor.name))?,
+                false => all.looked.push((path, None)),
             }
         }
         all.add(&file(&toolkit.tbe), None)?;
         Ok(all)
+    }
+
+    /// Whether its files are still what was read.
+    pub(crate) fn is_current(&self, files: &dyn FileDigests) -> bool {
+        self.looked.iter().all(|(path, read)| match read {
+            Some(read) => files.digest(path).is_ok_and(|digest| digest == *read),
+            None => !disk::is_file(path),
+        })
     }
 
     /// What is known of an operator.
@@ -115,12 +129,49 @@ impl OpsInfo {
     }
 
     fn add(&mut self, path: &Path, vendor: Option<&str>) -> Result<(), AscendError> {
-        let ops = parse(path, &disk::read_text(path)?)?;
+        let text = disk::read_text(path)?;
+        let ops = parse(path, &text)?;
+        self.looked.push((path.to_owned(), Some(Digest::of(text.as_bytes()))));
         for (op_type, info) in ops {
             self.ops.entry(op_type).or_insert(OpInfo { vendor: vendor.map(str::to_owned), ..info });
         }
         self.files.push(path.to_owned());
         Ok(())
+    }
+}
+
+impl AttrInfo {
+    /// What it is if it is not given. None if nothing is said, or nothing of its type.
+    pub fn default_value(&self) -> Option<AttrValue> {
+        let text = self.default.as_deref()?;
+        if self.kind == "str" {
+            return Some(AttrValue::Str(text.to_owned()));
+        }
+        // Truth values are spelt as Python does, here and there.
+        let spelt = text.trim().replace("True", "true").replace("False", "false");
+        let value = serde_json::from_str(&spelt).ok()?;
+        let mut element = self.kind.as_str();
+        let mut depth = 0;
+        while let Some(inner) = element.strip_prefix("list").or(element.strip_prefix("List")) {
+            (element, depth) = (inner, depth + 1);
+        }
+        typed(&value, &element.to_ascii_lowercase(), depth)
+    }
+}
+
+/// `value` as lists in lists, `depth` deep, of such elements.
+fn typed(value: &Value, element: &str, depth: usize) -> Option<AttrValue> {
+    if depth > 0 {
+        let items = value.as_array()?.iter().map(|item| typed(item, element, depth - 1));
+        return items.collect::<Option<_>>().map(AttrValue::List);
+    }
+    match element {
+        "int" => value.as_i64().map(AttrValue::Int),
+        "float" => value.as_f64().map(|number| AttrValue::Float(Float::new(number))),
+        "bool" => value.as_bool().map(AttrValue::Bool),
+        "str" => value.as_str().map(|text| AttrValue::Str(text.to_owned())),
+        // A type that is new: what it looks like.
+        _ => ["bool", "int", "float", "str"].into_iter().find_map(|known| typed(value, known, 0)),
     }
 }
 
@@ -324,6 +375,33 @@ mod tests {
             (square.file.as_deref(), square.pattern.as_deref(), square.core_type.as_deref()),
             (Some("square"), Some("broadcast"), Some("AiCore"))
         );
+    }
+
+    #[test]
+    fn defaults_are_of_their_type() {
+        let value = |kind: &str, default: &str| {
+            let (name, kind) = ("a".to_owned(), kind.to_owned());
+            let default = Some(default.to_owned());
+            AttrInfo { name, kind, is_required: false, default, values: "all".to_owned() }.default_value()
+        };
+        let ints = |values: &[i64]| Some(AttrValue::ints(values));
+        assert_eq!(value("int", " 7"), Some(AttrValue::Int(7)));
+        assert_eq!(value("float", "1"), Some(AttrValue::Float(Float::new(1.0))));
+        assert_eq!(value("bool", "True"), Some(AttrValue::Bool(true)));
+        assert_eq!(value("str", "[1]"), Some(AttrValue::Str("[1]".to_owned())));
+        assert_eq!(value("listInt", "[0, -1]"), ints(&[0, -1]));
+        assert_eq!(value("listBool", "[False]"), Some(AttrValue::List(vec![AttrValue::Bool(false)])));
+        assert_eq!(
+            value("listListInt", "[[1], []]"),
+            Some(AttrValue::List(vec![ints(&[1]).unwrap(), ints(&[]).unwrap()]))
+        );
+        assert_eq!(value("listStr", "[\"a\"]"), Some(AttrValue::List(vec![AttrValue::Str("a".to_owned())])));
+        assert_eq!(value("of a kind to come", "3"), Some(AttrValue::Int(3)));
+        for (kind, default) in
+            [("int", "1.5"), ("int", "\"1\""), ("listInt", "1"), ("bool", "1"), ("int", "")]
+        {
+            assert_eq!(value(kind, default), None, "{kind} {default}");
+        }
     }
 
     #[test]

@@ -57,13 +57,9 @@ pub fn hint(text: &str) -> Option<&'static str> {
     HINTS.iter().find(|(sign, _)| text.contains(sign)).map(|(_, hint)| *hint)
 }
 
-const HINTS: [(&str, &str); 9] = [
+const HINTS: [(&str, &str); 8] = [
     (
-        "Descriptors cannot be created directly",
-        "the toolkit needs protobuf 3.20 or older: `pip install 'protobuf<=3.20.3'` for the Python that it runs with",
-    ),
-    (
-        "Descriptors cannot not be created directly",
+        "Descriptors cannot",
         "the toolkit needs protobuf 3.20 or older: `pip install 'protobuf<=3.20.3'` for the Python that it runs with",
     ),
     (

@@ -15,6 +15,10 @@ Environment:
                           else ~/.cache/opbuild
   ASCEND_MAX_OP_CACHE_SIZE, ASCEND_REMAIN_CACHE_SIZE_RATIO, OPBUILD_MAX_CACHE_ENTRIES
                           how large the store may become; see opbuild help gc
+  ASCEND_HOME_PATH, ASCEND_TOOLKIT_HOME, ASCEND_OPP_PATH
+                          where CANN is, unless --cann says; see opbuild targets
+  ASCEND_CUSTOM_OPP_PATH  packages of custom operators, separated by colons
+  HI_PYTHON               the Python that CANN runs with [default: python3]
   MS_COMPILER_CACHE_PATH  the folder that holds rank_N/kernel_meta [default: .]
   RANK_ID                 the N of rank_N [default: 0]
   NPU_COLLECT_PATH        if set, everything is compiled for debugging and nothing kept, as CANN does it,

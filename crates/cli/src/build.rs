@@ -26,20 +26,20 @@ pub(crate) fn registry(patience: Duration, ascend: AscendConfig) -> anyhow::Resu
 }
 
 /// How CANN is found and driven, as the flags have it.
-fn ascend(common: &Common) -> AscendConfig {
+fn ascend(common: &Common, cancel: &Cancel) -> AscendConfig {
     let driver = match common.cann_driver.as_str() {
         "workers" => Driver::Workers,
         "process" => Driver::Process,
         _ => Driver::Auto,
     };
     let config = AscendConfig::new(env::ascend_search(common.cann.clone()));
-    AscendConfig { driver, ..config.keep_answers_below(&std::env::temp_dir()) }
+    AscendConfig { driver, cancel: cancel.clone(), ..config.keep_answers_below(&std::env::temp_dir()) }
 }
 
 /// A builder as the flags have it.
 pub(crate) fn builder(common: &Common, cancel: &Cancel, output: &Output) -> anyhow::Result<Builder> {
     let deadline = Duration::from_secs_f64(common.deadline);
-    let backend = registry(deadline, ascend(common))?.open(&common.target)?;
+    let backend = registry(deadline, ascend(common, cancel))?.open(&common.target)?;
     let mut builder =
         Builder::new(backend).cancel(cancel.clone()).mode(common.cache_mode).deadline(Some(deadline));
     if let Some(jobs) = common.jobs {
@@ -92,6 +92,10 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
         builder = builder.view(env::kernel_meta()?);
     }
     let (mut requests, unreadable) = model::requests(&args.inputs, &builder, &args.common);
+    if cancel.is_cancelled() && requests.is_empty() {
+        output.interrupted();
+        return Ok(Verdict::Interrupted);
+    }
     model::debug(&mut requests, &args.common, output)?;
     unreadable.iter().for_each(|(_, error)| output.error(error));
     if requests.is_empty() && !unreadable.is_empty() {
@@ -331,7 +335,7 @@ fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
 }
 
 /// Opens the backend anew, for its loader.
-pub(crate) fn backend(common: &Common) -> anyhow::Result<Arc<dyn opbuild_backend::Backend>> {
+pub(crate) fn backend(common: &Common, cancel: &Cancel) -> anyhow::Result<Arc<dyn opbuild_backend::Backend>> {
     let deadline = Duration::from_secs_f64(common.deadline);
-    registry(deadline, ascend(common))?.open(&common.target).context("opening the backend")
+    registry(deadline, ascend(common, cancel))?.open(&common.target).context("opening the backend")
 }

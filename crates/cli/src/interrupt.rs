@@ -28,5 +28,8 @@ pub(crate) fn cancel() -> Cancel {
 
 /// Whether this is no error, but what an interrupt came to before anything was built.
 pub(crate) fn is_behind(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(BuildError::Backend(BackendError::Cancelled)))
+    // A file may be named around it.
+    error
+        .chain()
+        .any(|cause| matches!(cause.downcast_ref(), Some(BuildError::Backend(BackendError::Cancelled))))
 }

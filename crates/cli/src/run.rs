@@ -141,7 +141,7 @@ fn execute(
         };
         return Ok(Err(anyhow!(failed.iter().map(one).collect::<Vec<_>>().join("\n"))));
     }
-    let backend = backend(&args.common)?;
+    let backend = backend(&args.common, cancel)?;
     let threads = args.common.jobs.or_else(|| std::thread::available_parallelism().ok());
     let threads = threads.unwrap_or(NonZeroUsize::MIN);
     let given: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();

@@ -5,6 +5,9 @@
 
 mod common;
 
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
 use common::{Place, Ran, SQUARE};
 use libtest_mimic::{Arguments, Failed, Trial};
 use opbuild_testkit::corpus;
@@ -21,6 +24,7 @@ fn main() {
         ("options_are_checked_and_count", options),
         ("chips_are_known_by_their_names", chips),
         ("a_network_is_built_cold_then_warm_by_one_flag", network),
+        ("an_interrupt_ends_who_is_asked_what_it_takes", interrupted),
     ];
     let trial = |(name, run): &(&'static str, fn())| {
         let run = *run;
@@ -224,6 +228,34 @@ fn network() {
         compiled > 0 && last[last.len() - compiled as usize..].iter().all(|op| op == "Conv2D"),
         "{last:?}"
     );
+}
+
+/// An operator that never answers which formats it takes.
+fn interrupted() {
+    let bench = Bench::new();
+    let begun = bench.place.path("begun");
+    let hang = format!(
+        "\ndef op_select_format(*_, **__):\n    open({begun:?}, 'w').close()\n    import time\n    time.sleep(600)\n"
+    );
+    bench.installed.append(&bench.installed.impl_file("dynamic/conv2d.py"), &hang).unwrap();
+    for verb in [&["build"][..], &["run"]] {
+        let _ = std::fs::remove_file(&begun);
+        let mut command = bench.place.command(&[verb, &["--target", "Ascend910B1", LENET]].concat());
+        command.envs(bench.environment()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
+        while !begun.exists() {
+            assert!(Instant::now() < until && child.try_wait().unwrap().is_none(), "nobody was asked");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        while child.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < until, "{verb:?} goes on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{verb:?}");
+    }
 }
 
 fn resnet() {

@@ -244,9 +244,12 @@ pub struct SliceFields {
 /// A field by its name in a file.
 type Named<T> = (&'static str, T);
 
+/// The fields of [`SliceFields`] by their names in a file: the numbers, then the lists.
+pub type Stated<'a> = ([Named<Option<i64>>; 5], [Named<Option<&'a [i64]>>; 3]);
+
 impl SliceFields {
-    /// Every field, with what an absent one means: the numbers, then the lists.
-    pub(crate) fn resolved(&self) -> ([Named<i64>; 5], [Named<&[i64]>; 3]) {
+    /// Every field, as it is stated.
+    pub fn stated(&self) -> Stated<'_> {
         let Self {
             l1_addr_offset,
             l1_fusion_type,
@@ -259,17 +262,27 @@ impl SliceFields {
         } = self;
         (
             [
-                ("L1_addr_offset", l1_addr_offset.unwrap_or(0)),
-                ("L1_fusion_type", l1_fusion_type.unwrap_or(-1)),
-                ("L1_workspace_size", l1_workspace_size.unwrap_or(-1)),
-                ("addr_type", addr_type.unwrap_or(0)),
-                ("split_index", split_index.unwrap_or(0)),
+                ("L1_addr_offset", *l1_addr_offset),
+                ("L1_fusion_type", *l1_fusion_type),
+                ("L1_workspace_size", *l1_workspace_size),
+                ("addr_type", *addr_type),
+                ("split_index", *split_index),
             ],
             [
-                ("slice_offset", slice_offset.as_deref().unwrap_or_default()),
-                ("total_shape", total_shape.as_deref().unwrap_or_default()),
-                ("valid_shape", valid_shape.as_deref().unwrap_or_default()),
+                ("slice_offset", slice_offset.as_deref()),
+                ("total_shape", total_shape.as_deref()),
+                ("valid_shape", valid_shape.as_deref()),
             ],
+        )
+    }
+
+    /// The same, with what an absent one means.
+    pub(crate) fn resolved(&self) -> ([Named<i64>; 5], [Named<&[i64]>; 3]) {
+        let absent = |name| if matches!(name, "L1_fusion_type" | "L1_workspace_size") { -1 } else { 0 };
+        let (numbers, lists) = self.stated();
+        (
+            numbers.map(|(name, number)| (name, number.unwrap_or_else(|| absent(name)))),
+            lists.map(|(name, list)| (name, list.unwrap_or_default())),
         )
     }
 

@@ -63,7 +63,8 @@ pub use fuzz::fuzz;
 pub use ignored::{IGNORED_FIELDS, IgnoredField};
 pub use info::{Descriptor, Generation, InfoError, MAX_INFO_BYTES, read_info, write_info};
 pub use job::{
-    Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Float, Input, Job, Op, SliceFields, Source, Tensor,
+    Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Float, Input, Job, Op, SliceFields, Source,
+    Stated, Tensor,
 };
 pub use key::{KEY_SCHEMA, Key, KeyParts};
 pub use name::KernelName;

@@ -438,6 +438,8 @@ fn edited() {
 fn known_again() {
     let bench = Bench::new(Driver::Process);
     bench.made(&square());
+    // One that was opened before, and has not been asked yet what its toolchain is.
+    let opened = AscendBackend::open(&driven(&bench.place, Driver::Process), SOC).unwrap();
     let path = bench.place.installed.op_info("ascend910b");
     let info = std::fs::read_to_string(&path).unwrap();
     let mut ops: Value = serde_json::from_str(&info).unwrap();
@@ -445,9 +447,11 @@ fn known_again() {
     ops["Square"]["opFile"] = none;
     std::fs::write(&path, ops.to_string()).unwrap();
     let files = PlainDigests::default();
-    bench.backend.toolchain(&files).unwrap();
-    let error = bench.backend.op_sources(&square(), &bench.spec, &files).unwrap_err().to_string();
-    assert!(error.contains("opFile"), "{error}");
+    for backend in [&bench.backend, &opened] {
+        backend.toolchain(&files).unwrap();
+        let error = backend.op_sources(&square(), &bench.spec, &files).unwrap_err().to_string();
+        assert!(error.contains("opFile"), "{error}");
+    }
 }
 
 fn vendors() {
