@@ -43,7 +43,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    fn of(stat: &Stat) -> Self {
+    pub(crate) fn of(stat: &Stat) -> Self {
         let nanos =
             |seconds: i64, nanos: u64| seconds.saturating_mul(1_000_000_000).saturating_add_unsigned(nanos);
         Self {

@@ -34,8 +34,11 @@
 //!
 //! The price of the first promise: while a kernel is being replaced, a reader may find it missing.
 //!
-//! This crate knows the folder and the order of writing. It does not know where kernels come from, whether they are
-//! valid, or what a network is. It never reads the environment: the caller says which base and which rank.
+//! A view knows the folder and the order of writing. It does not know where kernels come from, whether they are valid, or
+//! what a network is. It never reads the environment: the caller says which base and which rank.
+//!
+//! Caches that are there already, MindSpore's, AKG's and CANN's own, are what [`survey`] looks into: which kernels are
+//! whole, which are damaged or left over, and what the framework would make of each.
 //!
 //! ```
 //! use opbuild_digest::Digest;
@@ -66,6 +69,7 @@ mod disk;
 mod error;
 mod manifest;
 mod materialise;
+pub mod survey;
 
 pub use content::{Content, KernelFiles, Part, Withdrawn};
 pub use error::ViewError;

@@ -6,6 +6,7 @@
 //! * [`elf`]: writes small, valid kernel objects for this host.
 //! * [`ascend`]: writes kernels for Ascend chips, as the vendor's compilers leave them; [`image`]: any ELF file;
 //!   [`patch`]: changes one field of it.
+//! * [`caches`]: kernels as frameworks leave them in their caches.
 //! * [`toolkit`]: a stand-in for the CANN toolkit, whose `opc` compiles without CANN.
 //! * [`fault`]: a disk that fails, dies or loses power at any call that is chosen; [`Folder`] keeps and puts back its
 //!   files.
@@ -14,6 +15,7 @@
 //! * [`interleave`]: runs threads one at a time, changing over at calls to the disk in an order that is given.
 
 pub mod ascend;
+pub mod caches;
 mod compile_log;
 pub mod conformance;
 pub mod corpus;

@@ -1,0 +1,323 @@
+//! Whether a kernel that lies in somebody's cache is whole.
+
+use opbuild_artifact::{Expectations, KernelMeta, MetaError, is_plain_file_name, mindspore_lints};
+use opbuild_descriptor::read_info;
+use opbuild_validator::{Code, Finding, Report, expectations_of, parts, validate};
+
+use crate::disk::Identity;
+use crate::survey::look::{Dir, Read1};
+use crate::survey::names::{Members, is_skipped};
+use crate::survey::outcome;
+use crate::survey::place::Kind;
+use crate::survey::verdict::{Flaw, Item, Kernel, Note, Orphan, Verdict, What};
+
+/// No `.json` and no descriptor is larger.
+pub(crate) const MAX_TEXT: u64 = 64 << 20;
+/// No object is larger: CANN itself loads none above this.
+const MAX_OBJECT: u64 = i32::MAX as u64;
+/// How often a kernel is judged anew that was replaced while it was read.
+const TRIES: usize = 3;
+
+/// What one thread needs to judge kernels, used again for each.
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
+    json: Vec<u8>,
+    object: Vec<u8>,
+    other: Vec<u8>,
+}
+
+/// The cache whose kernels are judged.
+#[derive(Debug)]
+pub(crate) struct Bench<'a> {
+    pub(crate) dir: &'a Dir,
+    pub(crate) kind: Kind,
+    /// What is expected of all its kernels, where the folder's name says it.
+    pub(crate) expect: Option<Expectations>,
+}
+
+/// What came of looking at a kernel's files.
+pub(crate) struct Seen {
+    verdict: Verdict,
+    what: What,
+    notes: Vec<Note>,
+    kernel: Option<Kernel>,
+    /// The object, if it is not called after the stem.
+    object: Option<Box<str>>,
+    /// The `.json` as it was read, if it was.
+    json: Option<Identity>,
+}
+
+impl Seen {
+    fn new(verdict: Verdict) -> Self {
+        Self::of(What::Kernel, verdict)
+    }
+
+    pub(crate) fn of(what: What, verdict: Verdict) -> Self {
+        Self { verdict, what, notes: Vec::new(), kernel: None, object: None, json: None }
+    }
+
+    pub(crate) fn named(self, object: &str) -> Self {
+        Self { object: Some(object.into()), ..self }
+    }
+
+    fn damaged(flaw: Flaw) -> Self {
+        Self::new(Verdict::Damaged(vec![flaw]))
+    }
+}
+
+impl Bench<'_> {
+    /// Judges the kernel with the stem `stem`, of which there are the files `members`.
+    pub(crate) fn judge(&self, stem: &str, members: Members, desk: &mut Desk) -> Item {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let seen = self.look(stem, members, desk);
+            let wrong = matches!(seen.verdict, Verdict::Damaged(_));
+            let json = format!("{stem}.json");
+            // Between reading its two files, the framework may have replaced both.
+            let replaced = || seen.json.is_some() && self.dir.identity(&json) != seen.json;
+            if wrong && replaced() {
+                if tries < TRIES {
+                    continue;
+                }
+                return self.item(stem, members, Seen::new(Verdict::InUse));
+            }
+            return self.item(stem, members, seen);
+        }
+    }
+
+    /// What is to be said of what was seen, with the state of all files if something is wrong.
+    pub(crate) fn item(&self, stem: &str, members: Members, seen: Seen) -> Item {
+        let Seen { verdict, what, notes, kernel, object, json: _ } = seen;
+        let mut item = Item {
+            what,
+            name: stem.to_owned(),
+            below: None,
+            outcome: outcome::of(self.kind, what, &verdict, &notes, members),
+            verdict,
+            busy: None,
+            notes,
+            kernel,
+            members,
+            object,
+            seen: Vec::new(),
+        };
+        if !matches!(item.verdict, Verdict::Intact) {
+            let state = |file: String| (self.dir.identity(&file), file);
+            item.seen = item.files().into_iter().map(state).map(|(state, file)| (file, state)).collect();
+        }
+        item
+    }
+
+    fn look(&self, stem: &str, members: Members, desk: &mut Desk) -> Seen {
+        if !members.has(Members::JSON) {
+            return Seen::new(Verdict::Orphan(match () {
+                () if members.has(Members::OBJECTS) => Orphan::ObjectOnly,
+                () if members.has(Members::INFO) => Orphan::InfoOnly,
+                () if members.has(Members::HEADER) => Orphan::HeaderOnly,
+                () => Orphan::DeadLock,
+            }));
+        }
+        let file = format!("{stem}.json");
+        let json = match self.read(&file, MAX_TEXT, &mut desk.json) {
+            Ok(json) => json,
+            Err(verdict) => return Seen::new(verdict),
+        };
+        let seen = match KernelMeta::parse(&desk.json) {
+            Ok(meta) => self.described(stem, members, &meta, desk),
+            Err(error) => Seen::damaged(unread(&desk.json, error)),
+        };
+        Seen { json: Some(json), ..seen }
+    }
+
+    /// Judges what a readable `.json` describes.
+    fn described(&self, stem: &str, members: Members, meta: &KernelMeta, desk: &mut Desk) -> Seen {
+        if let Some(parts) = parts(meta) {
+            return self.master(&parts, desk);
+        }
+        if says_nothing(meta) {
+            return Seen { what: What::Record, ..Seen::new(Verdict::Intact) };
+        }
+        let names = match self.object_names(stem, meta) {
+            Ok(names) => names,
+            Err(name) => return Seen::damaged(Flaw::UnsafeName { name }),
+        };
+        let mut found = None;
+        for name in &names {
+            match self.read(name, MAX_OBJECT, &mut desk.object) {
+                Ok(identity) => {
+                    found = Some((name, identity));
+                    break;
+                }
+                Err(Verdict::Damaged(flaws)) if matches!(flaws[..], [Flaw::NoObject { .. }]) => {}
+                Err(verdict) => return Seen::new(verdict),
+            }
+        }
+        let Some((name, identity)) = found else {
+            return Seen::damaged(Flaw::NoObject { expected: names.join(" or ") });
+        };
+        let object = (!members.files(stem, None).contains(name)).then(|| name.as_str().into());
+        let seen = self.pair(stem, members, desk, identity.size);
+        Seen { object, ..seen }
+    }
+
+    /// Judges the `.json` with the object that were read.
+    fn pair(&self, stem: &str, members: Members, desk: &mut Desk, bytes: u64) -> Seen {
+        let Desk { json, object, other } = desk;
+        let report = match &self.expect {
+            Some(expect) => validate(json, object, expect),
+            None => validate(json, object, &expectations_of(Some(json), object)),
+        };
+        let flaws: Vec<Flaw> = report.errors().cloned().map(Flaw::Invalid).collect();
+        let mut notes: Vec<Note> = remarks(&report).map(Note::Finding).collect();
+        if !matches!(self.kind, Kind::Cann | Kind::Package) {
+            notes.extend(mindspore_lints(json).into_iter().map(Note::Lint));
+        }
+        notes.extend(self.name_notes(stem, members, &report, other));
+        let kernel = report.sha256.map(|sha256| Kernel { sha256, bytes: bytes + json.len() as u64 });
+        let verdict = if flaws.is_empty() { Verdict::Intact } else { Verdict::Damaged(flaws) };
+        let kernel = kernel.filter(|_| matches!(verdict, Verdict::Intact));
+        Seen { notes, kernel, ..Seen::new(verdict) }
+    }
+
+    /// What is to be said of a kernel's names, and of the files beside it that nobody reads.
+    fn name_notes(&self, stem: &str, members: Members, report: &Report, buffer: &mut Vec<u8>) -> Vec<Note> {
+        let mut notes = Vec::new();
+        let meta = report.meta.as_ref();
+        let named = meta.and_then(|meta| meta.kernel_name.as_deref()).unwrap_or_default();
+        if !named.is_empty() && !named.starts_with(stem) {
+            notes.push(Note::KernelName { kernel_name: named.to_owned() });
+        }
+        if self.kind == Kind::MindSpore && is_skipped(stem) {
+            notes.push(Note::Skipped);
+        }
+        if members.has(Members::INFO) && self.read(&format!("{stem}.info"), MAX_TEXT, buffer).is_ok() {
+            notes.extend(descriptor_note(stem, buffer));
+        }
+        let linked_from = meta.and_then(|meta| meta.obj_sha256.as_deref());
+        if let (true, Some(digest)) = (members.has(Members::O), linked_from) {
+            let read = self.read(&format!("{stem}.o"), MAX_OBJECT, buffer);
+            let same = || opbuild_digest::Digest::of(buffer).to_string() == digest;
+            if read.is_ok() && members.has(Members::SO) && !same() {
+                notes.push(Note::OtherObject);
+            }
+        }
+        notes
+    }
+
+    /// Judges a master: a kernel of old whose two sides are kernels of their own.
+    fn master(&self, parts: &[&str], desk: &mut Desk) -> Seen {
+        let mut flaws = Vec::new();
+        for part in parts {
+            let stem = part.strip_suffix(".json").unwrap_or(part);
+            let problem = match () {
+                () if !is_plain_file_name(stem) => {
+                    Some("its name is not that of a file in this folder".to_owned())
+                }
+                () => self.part_problem(stem, desk),
+            };
+            flaws.extend(problem.map(|problem| Flaw::Part { part: (*part).to_owned(), problem }));
+        }
+        let verdict = if flaws.is_empty() { Verdict::Intact } else { Verdict::Damaged(flaws) };
+        Seen::new(verdict)
+    }
+
+    fn part_problem(&self, stem: &str, desk: &mut Desk) -> Option<String> {
+        let json = format!("{stem}.json");
+        if self.dir.identity(&json).is_none() {
+            return Some("it is missing".to_owned());
+        }
+        if self.read(&json, MAX_TEXT, &mut desk.json).is_err() {
+            return Some("it cannot be read".to_owned());
+        }
+        if KernelMeta::parse(&desk.json).is_ok_and(|meta| parts(&meta).is_some()) {
+            return Some("it is a master itself".to_owned());
+        }
+        match self.look(stem, Members::JSON, desk).verdict {
+            Verdict::Intact => None,
+            Verdict::Damaged(flaws) => flaws.first().map(Flaw::to_string),
+            _ => Some("it cannot be judged now".to_owned()),
+        }
+    }
+
+    /// Under which names the framework looks for the object, by its own rule.
+    ///
+    /// # Errors
+    /// The name in the `.json` leaves the folder.
+    fn object_names(&self, stem: &str, meta: &KernelMeta) -> Result<Vec<String>, String> {
+        let suffix = meta.bin_file_suffix.as_deref().filter(|suffix| !suffix.is_empty());
+        let by_bin_name = |bin: &str| match suffix.unwrap_or(".o") {
+            ".so" => vec![format!("{bin}.so"), format!("lib{bin}.so")],
+            suffix => vec![format!("{bin}{suffix}")],
+        };
+        let names = match (self.kind, suffix) {
+            // MindSpore goes by the name of the .json, whatever binFileName says.
+            (Kind::MindSpore, Some(".so")) => vec![format!("lib{stem}.so"), format!("{stem}.so")],
+            (Kind::MindSpore, suffix) => vec![format!("{stem}{}", suffix.unwrap_or(".o"))],
+            (Kind::Akg, Some(suffix)) => vec![format!("{stem}{suffix}")],
+            (Kind::Akg, None) => vec![format!("{stem}.so"), format!("{stem}.ptx"), format!("{stem}.o")],
+            (Kind::Cann | Kind::Package, _) => by_bin_name(meta.bin_file_name.as_deref().unwrap_or(stem)),
+        };
+        match names.iter().find(|name| !is_plain_file_name(name)) {
+            Some(unsafe_name) => Err(unsafe_name.chars().take(80).collect()),
+            None => Ok(names),
+        }
+    }
+
+    /// Reads a file of a kernel; what there is to say if that cannot be done.
+    fn read(&self, file: &str, limit: u64, buffer: &mut Vec<u8>) -> Result<Identity, Verdict> {
+        let file = || file.to_owned();
+        let damaged = |flaw| Err(Verdict::Damaged(vec![flaw]));
+        match self.dir.read(&file(), limit, buffer) {
+            Read1::Whole(identity) => Ok(identity),
+            Read1::TooLarge(Identity { size, .. }) => damaged(Flaw::TooLarge { file: file(), bytes: size }),
+            Read1::Changing => Err(Verdict::InUse),
+            Read1::Gone => damaged(Flaw::NoObject { expected: file() }),
+            Read1::NotAFile => damaged(Flaw::NotAFile { file: file() }),
+            Read1::Failed(error) => Err(Verdict::Unreadable { file: file(), problem: error.to_string() }),
+        }
+    }
+}
+
+/// What is wrong with a `.json` that cannot be read.
+fn unread(json: &[u8], error: MetaError) -> Flaw {
+    if json.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0) {
+        return Flaw::EmptyJson;
+    }
+    Flaw::TornJson { problem: error.to_string() }
+}
+
+/// What is wrong with a JSON text of which nothing but that is known.
+pub(crate) fn text_verdict(json: &[u8]) -> Option<Verdict> {
+    if json.iter().all(u8::is_ascii_whitespace) {
+        return Some(Verdict::Damaged(vec![Flaw::EmptyJson]));
+    }
+    let error = serde_json::from_slice::<serde::de::IgnoredAny>(json).err()?;
+    Some(Verdict::Damaged(vec![Flaw::TornJson { problem: error.to_string() }]))
+}
+
+/// Whether a `.json` describes no kernel, but something else: it has neither names nor a digest.
+fn says_nothing(meta: &KernelMeta) -> bool {
+    let KernelMeta { bin_file_name, kernel_name, kernel_list, magic, sha256, .. } = meta;
+    let names = bin_file_name.is_none() && kernel_name.is_none() && kernel_list.is_none();
+    names && magic.is_none() && sha256.is_none()
+}
+
+/// What the validator says that is no error, less what genuine kernels always have.
+fn remarks(report: &Report) -> impl Iterator<Item = Finding> {
+    let told = [Code::MINDSPORE_LINT, Code::BIN_NAME];
+    let others = |finding: &&Finding| !report.errors().any(|error| std::ptr::eq(error, *finding));
+    report.findings.iter().filter(others).filter(move |finding| !told.contains(&finding.code())).cloned()
+}
+
+/// Whether a kernel's name follows from its descriptor.
+fn descriptor_note(stem: &str, info: &[u8]) -> Option<Note> {
+    match read_info(info) {
+        Err(error) => Some(Note::DamagedDescriptor { problem: error.to_string() }),
+        Ok(descriptor) if descriptor.named_by(stem).is_some() => None,
+        Ok(descriptor) => {
+            let expected = descriptor.kernel_meta_stem().ok().map(|name| name.to_string());
+            Some(Note::DescriptorName { expected })
+        }
+    }
+}

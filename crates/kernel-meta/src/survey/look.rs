@@ -1,0 +1,197 @@
+//! Looking into folders of others without changing anything: every access of a survey to the disk.
+//!
+//! A folder is opened once and everything in it is reached by name through that descriptor, links never followed.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+
+use crate::disk::Identity;
+
+/// How often a file that changes while it is read is read anew.
+const READS: usize = 3;
+
+/// A folder that is looked into.
+#[derive(Debug)]
+pub(crate) struct Dir {
+    path: PathBuf,
+    fd: OwnedFd,
+}
+
+/// A name in a folder, and what bears it.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Name {
+    pub(crate) name: OsString,
+    pub(crate) kind: NameKind,
+}
+
+/// What bears a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum NameKind {
+    File,
+    Folder,
+    Link,
+    Other,
+}
+
+/// What became of reading a file.
+#[derive(Debug)]
+pub(crate) enum Read1 {
+    /// The buffer holds it, and this is the file it was.
+    Whole(Identity),
+    /// It is larger than what was asked for.
+    TooLarge(Identity),
+    /// It changed each time it was read.
+    Changing,
+    /// There is no such file any more.
+    Gone,
+    /// It is a link, a folder, a pipe or a device.
+    NotAFile,
+    /// It could not be read.
+    Failed(io::Error),
+}
+
+impl Dir {
+    /// The folder that the user named: links on the way are his business.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
+        Ok(Self { path: path.to_owned(), fd })
+    }
+
+    /// A folder in this one.
+    pub(crate) fn below(&self, name: &OsStr) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?;
+        Ok(Self { path: self.path.join(name), fd })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is in the folder, in no order.
+    pub(crate) fn names(&self) -> io::Result<Vec<Name>> {
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.fd)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                // Some file systems do not say.
+                FileType::Unknown => self.kind(OsStr::from_bytes(name)),
+                said => said,
+            };
+            names.push(Name { name: OsString::from_vec(name.to_vec()), kind: kind.into() });
+        }
+        Ok(names)
+    }
+
+    fn kind(&self, name: &OsStr) -> FileType {
+        self.stat(name).map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))
+    }
+
+    fn stat(&self, name: &OsStr) -> io::Result<Stat> {
+        Ok(rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// The regular file called `name`, if it is there.
+    pub(crate) fn identity(&self, name: &str) -> Option<Identity> {
+        let stat = self.stat(OsStr::new(name)).ok()?;
+        (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| Identity::of(&stat))
+    }
+
+    /// Opens the file called `name`, whatever it is, to read it.
+    pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<File> {
+        // Not blocking, so that a pipe of that name does not hang us.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.fd, name, flags, Mode::empty())?.into())
+    }
+
+    /// Reads the file called `name` into `buffer`. One that changes meanwhile is read anew, three times in all.
+    pub(crate) fn read(&self, name: &str, limit: u64, buffer: &mut Vec<u8>) -> Read1 {
+        for _ in 0..READS {
+            match self.read_once(name, limit, buffer) {
+                Ok(Some(read)) => return read,
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Read1::Gone,
+                // What opening a link says where none is followed.
+                Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+                    return Read1::NotAFile;
+                }
+                Err(error) => return Read1::Failed(error),
+            }
+        }
+        Read1::Changing
+    }
+
+    /// None if it changed while it was read.
+    fn read_once(&self, name: &str, limit: u64, buffer: &mut Vec<u8>) -> io::Result<Option<Read1>> {
+        let file = self.open_file(OsStr::new(name))?;
+        let stat = rustix::fs::fstat(&file)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Ok(Some(Read1::NotAFile));
+        }
+        let before = Identity::of(&stat);
+        buffer.clear();
+        if before.size > limit {
+            return Ok(Some(Read1::TooLarge(before)));
+        }
+        // One byte more than there is: so the end is met without asking again.
+        buffer.reserve(usize::try_from(before.size).unwrap_or(0) + 1);
+        (&file).take(limit + 1).read_to_end(buffer)?;
+        let after = Identity::of(&rustix::fs::fstat(&file)?);
+        Ok((before == after && buffer.len() as u64 == before.size).then_some(Read1::Whole(before)))
+    }
+}
+
+impl From<FileType> for NameKind {
+    fn from(kind: FileType) -> Self {
+        match kind {
+            FileType::RegularFile => Self::File,
+            FileType::Directory => Self::Folder,
+            FileType::Symlink => Self::Link,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Which files are open, and in which process: as far as this user may know.
+#[derive(Debug, Default)]
+pub(crate) struct OpenFiles(HashMap<(u64, u64), u32>);
+
+impl OpenFiles {
+    /// Asks the system. Our own process does not count.
+    pub(crate) fn look() -> Self {
+        let mut open = HashMap::new();
+        let Ok(processes) = Dir::open(Path::new("/proc")) else { return Self::default() };
+        for process in processes.names().unwrap_or_default() {
+            let Some(pid) = process.name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+            if pid == std::process::id() {
+                continue;
+            }
+            // Processes end while we look, and others' are closed to us.
+            let Ok(files) = Dir::open(&Path::new("/proc").join(&process.name).join("fd")) else { continue };
+            for file in files.names().unwrap_or_default() {
+                let found = rustix::fs::statat(&files.fd, file.name.as_os_str(), AtFlags::empty());
+                if let Ok(stat) = found {
+                    open.insert((stat.st_dev, stat.st_ino), pid);
+                }
+            }
+        }
+        Self(open)
+    }
+
+    /// A process that has the file open.
+    pub(crate) fn holder(&self, file: &Identity) -> Option<u32> {
+        self.0.get(&(file.dev, file.ino)).copied()
+    }
+}

@@ -1,0 +1,301 @@
+//! What is in the caches that frameworks have already: which kernels are whole, which are not, and what the framework
+//! would make of each. Changes nothing.
+//!
+//! [`find`] looks for caches below a folder; [`survey`] judges everything in one of them. What is known of them:
+//!
+//! | cache | folder | kernels |
+//! |---|---|---|
+//! | MindSpore | `kernel_meta`, `rank_N/kernel_meta` | `<stem>.json`, `<stem>.o` or `lib<stem>.so`, `<stem>.info` |
+//! | AKG | `akg_kernel_meta`, and `akg`, `tbe`, `composite` in it | `<stem>.json`, `<stem>.o`, `<stem>.so`, `<stem>.info` |
+//! | CANN | `kernel_cache/<soc>` | `<kernel>.json`, the object that it names, `_pre.json`, `.lock`, `.temp` |
+//! | operator package | `tbe/kernel/<soc>/<op>` | `<kernel>.json`, the object that it names |
+//!
+//! A kernel is *intact* if its `.json` can be read and the object beside it is the one described there, as
+//! [`opbuild_validator`] decides. It is an *orphan* if the `.json` is missing, and *damaged* else. What is damaged or an
+//! orphan and was written less than [`YOUNG`] ago, or is open or locked, is *in progress*: a build may be at it.
+
+mod busy;
+mod judge;
+mod look;
+mod names;
+mod outcome;
+mod place;
+mod verdict;
+
+pub use busy::YOUNG;
+pub use place::{Kind, Place, Places, find};
+pub use verdict::{Busy, Effect, Flaw, Item, Kernel, Note, Orphan, Outcome, Verdict, What};
+
+use std::ffi::OsStr;
+use std::io;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread::{Builder, scope};
+use std::time::SystemTime;
+
+use opbuild_artifact::Expectations;
+
+use busy::Watch;
+use judge::{Bench, Desk};
+use look::{Dir, NameKind, Read1};
+use names::{Members, Sorted};
+
+/// How to survey.
+pub struct SurveyOptions<'a> {
+    /// How many threads read and judge.
+    pub threads: NonZeroUsize,
+    /// Told how many kernels are judged, and of how many; from several threads, in no order.
+    pub progress: &'a (dyn Fn(u64, u64) + Sync),
+    /// Asked now and then whether to give up.
+    pub cancelled: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// What is in one cache.
+#[derive(Debug)]
+pub struct Survey {
+    /// The cache.
+    pub place: Place,
+    /// All kernels, by name; and of the other things those that are not in order.
+    pub items: Vec<Item>,
+    /// Files that belong there and hold no kernel, and trial compiles in order.
+    pub known: u64,
+    /// Debugging aids that MindSpore passes over for their names.
+    pub skipped: u64,
+    /// What is nobody's that we know: the first hundred names.
+    pub foreign: Vec<String>,
+    /// How many there are.
+    pub foreign_count: u64,
+    /// Folders in it that could not be looked into, and why.
+    pub closed: Vec<(String, io::Error)>,
+    /// Whether it was given up before the end.
+    pub cancelled: bool,
+}
+
+/// Folders in a cache that have kernels, or trial compiles, of their own.
+const PREBUILT: &str = "tbe_prebuild_res";
+const AKG_PARTS: [&str; 3] = ["akg", "composite", "tbe"];
+
+/// Judges everything in the cache at `place`.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn survey(place: &Place, options: &SurveyOptions<'_>) -> io::Result<Survey> {
+    let dir = Dir::open(&place.path)?;
+    let mut survey = Survey {
+        place: place.clone(),
+        items: Vec::new(),
+        known: 0,
+        skipped: 0,
+        foreign: Vec::new(),
+        foreign_count: 0,
+        closed: Vec::new(),
+        cancelled: false,
+    };
+    let mut watch = Watch::default();
+    let folders = survey.folder(&dir, None, options, &mut watch)?;
+    for folder in folders {
+        let known = [PREBUILT].into_iter().chain(AKG_PARTS).find(|known| *known == folder);
+        let looked = match (place.kind, known) {
+            (Kind::MindSpore, Some(PREBUILT)) => {
+                dir.below(OsStr::new(PREBUILT)).and_then(|below| survey.trials(&below, options, &mut watch))
+            }
+            (Kind::Akg, Some(part)) if part != PREBUILT => dir
+                .below(OsStr::new(part))
+                .and_then(|below| survey.folder(&below, Some(part), options, &mut watch).map(drop)),
+            _ => {
+                survey.add_foreign(&format!("{folder}/"));
+                Ok(())
+            }
+        };
+        if let Err(error) = looked {
+            survey.closed.push((folder, error));
+        }
+    }
+    survey.items.sort_by(|a, b| (a.below, &a.name, a.what).cmp(&(b.below, &b.name, b.what)));
+    Ok(survey)
+}
+
+impl Survey {
+    fn add_foreign(&mut self, name: &str) {
+        let mut sorted = Sorted { foreign: std::mem::take(&mut self.foreign), ..Sorted::default() };
+        sorted.add_foreign(name);
+        self.foreign = sorted.foreign;
+        self.foreign_count += sorted.foreign_count;
+    }
+
+    /// Judges all files right in `dir`. The names of the folders there.
+    fn folder(
+        &mut self,
+        dir: &Dir,
+        below: Option<&'static str>,
+        options: &SurveyOptions<'_>,
+        watch: &mut Watch,
+    ) -> io::Result<Vec<String>> {
+        let kind = self.place.kind;
+        let names = dir.names()?;
+        let plain = |name: &look::Name| name.kind == NameKind::File;
+        let texts = names.iter().filter(|name| plain(name)).filter_map(|name| name.name.to_str());
+        let sorted = names::sort(texts, kind);
+        let mut folders = Vec::new();
+        for name in &names {
+            match (name.kind, name.name.to_str()) {
+                (NameKind::Folder, Some(folder)) => folders.push(folder.to_owned()),
+                (NameKind::File, Some(_)) => {}
+                // No framework writes a link, or a name that is no text.
+                (_, _) => self.add_foreign(&name.name.to_string_lossy()),
+            }
+        }
+        drop(names);
+        folders.sort_unstable();
+        let Sorted { kernels, temps, skipped, known, foreign, foreign_count } = sorted;
+        (self.known, self.skipped) = (self.known + known, self.skipped + skipped);
+        foreign.iter().for_each(|name| self.add_foreign(name));
+        self.foreign_count += foreign_count - foreign.len() as u64;
+
+        let expect = self.place.soc.as_deref().and_then(Expectations::named);
+        let bench = Bench { dir, kind, expect };
+        let first = self.items.len();
+        let (judged, cancelled) = judge_all(&bench, &kernels, options);
+        self.cancelled |= cancelled;
+        self.items.extend(judged);
+        self.drop_named_objects(first);
+        self.items.extend(temps.into_iter().map(|temp| bench.rest(temp, What::Temp, Orphan::Temp)));
+        for item in &mut self.items[first..] {
+            item.below = below;
+        }
+        watch.mark(dir, &mut self.items[first..], SystemTime::now());
+        Ok(folders)
+    }
+
+    /// Objects that look alone may be those that a `.json` of another name describes.
+    fn drop_named_objects(&mut self, first: usize) {
+        let named: Vec<Box<str>> =
+            self.items[first..].iter().filter_map(|item| item.object.clone()).collect();
+        if named.is_empty() {
+            return;
+        }
+        let named: std::collections::HashSet<Box<str>> = named.into_iter().collect();
+        let alone = |item: &Item| matches!(item.verdict, Verdict::Orphan(Orphan::ObjectOnly));
+        let mut at = 0;
+        self.items.retain(|item| {
+            at += 1;
+            let claimed = || item.files().iter().all(|file| named.contains(file.as_str()));
+            at <= first || !alone(item) || !claimed()
+        });
+    }
+
+    /// Judges what trial compiles left: the framework reads all of them at start-up.
+    fn trials(&mut self, dir: &Dir, options: &SurveyOptions<'_>, watch: &mut Watch) -> io::Result<()> {
+        let (mut buffer, first) = (Vec::new(), self.items.len());
+        for name in dir.names()? {
+            if (options.cancelled)() {
+                self.cancelled = true;
+                break;
+            }
+            let (kind, name) = (name.kind, name.name.to_string_lossy().into_owned());
+            match name.strip_suffix(".json") {
+                Some(stem) if kind == NameKind::File => {
+                    let bench = Bench { dir, kind: self.place.kind, expect: None };
+                    match bench.trial(stem, Members::JSON, &mut buffer) {
+                        Some(item) => self.items.push(Item { below: Some(PREBUILT), ..item }),
+                        None => self.known += 1,
+                    }
+                }
+                _ => self.add_foreign(&format!("{PREBUILT}/{name}")),
+            }
+        }
+        watch.mark(dir, &mut self.items[first..], SystemTime::now());
+        Ok(())
+    }
+}
+
+/// Judges `kernels` with several threads; and whether it was given up.
+fn judge_all(
+    bench: &Bench<'_>,
+    kernels: &[(String, Members)],
+    options: &SurveyOptions<'_>,
+) -> (Vec<Item>, bool) {
+    /// So many are taken at once: few enough that threads end together.
+    const BATCH: usize = 16;
+    let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
+    let run = || {
+        let (mut desk, mut items, mut gave_up) = (Desk::default(), Vec::new(), false);
+        loop {
+            let at = next.fetch_add(BATCH, Ordering::Relaxed);
+            let Some(batch) =
+                kernels.get(at..kernels.len().min(at + BATCH)).filter(|batch| !batch.is_empty())
+            else {
+                return (items, gave_up);
+            };
+            gave_up = (options.cancelled)();
+            if gave_up {
+                return (items, gave_up);
+            }
+            for (stem, members) in batch {
+                items.extend(bench.judge_all_of(stem, *members, &mut desk));
+            }
+            let done = done.fetch_add(batch.len() as u64, Ordering::Relaxed) + batch.len() as u64;
+            (options.progress)(done, kernels.len() as u64);
+        }
+    };
+    scope(|scope| {
+        let start = |_| Builder::new().spawn_scoped(scope, run).ok();
+        // Where no more threads are to be had, those there are do the work.
+        let helpers: Vec<_> = (1..options.threads.get().min(kernels.len())).map_while(start).collect();
+        let (mut items, mut gave_up) = run();
+        for helper in helpers {
+            match helper.join() {
+                Ok((more, also)) => {
+                    items.extend(more);
+                    gave_up |= also;
+                }
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        (items, gave_up)
+    })
+}
+
+impl Bench<'_> {
+    /// Judges all that there is under one stem: a kernel, its trial compile, their locks.
+    fn judge_all_of(&self, stem: &str, members: Members, desk: &mut Desk) -> Vec<Item> {
+        let mut items = Vec::new();
+        let trial = members.only(Members::PRE.with(Members::PRE_LOCK));
+        if trial.has(Members::PRE) {
+            items.extend(self.trial(stem, trial, &mut Vec::new()));
+        } else if !trial.is_empty() {
+            items.push(self.rest_of(stem, trial, What::Lock, Orphan::DeadLock));
+        }
+        let kernel = members.without(trial);
+        if kernel == Members::LOCK {
+            items.push(self.rest_of(stem, kernel, What::Lock, Orphan::DeadLock));
+        } else if !kernel.is_empty() {
+            items.push(self.judge(stem, kernel, desk));
+        }
+        items
+    }
+
+    /// What a trial compile said, if it is not in order.
+    fn trial(&self, stem: &str, members: Members, buffer: &mut Vec<u8>) -> Option<Item> {
+        let file = members.without(Members::PRE_LOCK).files(stem, None).pop()?;
+        let verdict = match self.dir.read(&file, judge::MAX_TEXT, buffer) {
+            Read1::Whole(_) => judge::text_verdict(buffer),
+            Read1::Gone => None,
+            Read1::Changing => Some(Verdict::InUse),
+            Read1::NotAFile => Some(Verdict::Damaged(vec![Flaw::NotAFile { file }])),
+            Read1::TooLarge(size) => Some(Verdict::Damaged(vec![Flaw::TooLarge { file, bytes: size.size }])),
+            Read1::Failed(error) => Some(Verdict::Unreadable { file, problem: error.to_string() }),
+        };
+        verdict.map(|verdict| self.item(stem, members, judge::Seen::of(What::Trial, verdict)))
+    }
+
+    /// A file by itself that is left of something.
+    fn rest(&self, file: String, what: What, orphan: Orphan) -> Item {
+        let seen = judge::Seen::of(what, Verdict::Orphan(orphan)).named(&file);
+        self.item(&file, Members::default(), seen)
+    }
+
+    fn rest_of(&self, stem: &str, members: Members, what: What, orphan: Orphan) -> Item {
+        self.item(stem, members, judge::Seen::of(what, Verdict::Orphan(orphan)))
+    }
+}

@@ -1,0 +1,126 @@
+//! What the frameworks make of what lies in their caches. From their sources, as read for MindSpore 2.0 and for CANN's
+//! compile adapter of 2026.
+
+use std::borrow::Cow;
+
+use opbuild_artifact::Effect as Reads;
+use opbuild_validator::Code;
+
+use crate::survey::names::Members;
+use crate::survey::place::Kind;
+use crate::survey::verdict::{Effect, Flaw, Note, Orphan, Outcome, Verdict, What};
+
+/// What both frameworks compare before they take a kernel. Nothing else keeps them from loading it.
+const COMPARED: [Code; 2] = [Code::SHA256, Code::MISSING];
+
+fn outcome(effect: Effect, text: impl Into<Cow<'static, str>>) -> Outcome {
+    Outcome { effect, text: text.into() }
+}
+
+/// What the framework whose cache is of `kind` would do.
+pub(crate) fn of(kind: Kind, what: What, verdict: &Verdict, notes: &[Note], members: Members) -> Outcome {
+    match (kind, what) {
+        (_, What::Temp) => outcome(Effect::Ignored, "nobody reads it or removes it; it takes space"),
+        (_, What::Lock) => outcome(Effect::Ignored, "nobody removes it"),
+        (Kind::MindSpore | Kind::Akg, _) => mindspore(kind, what, verdict, notes),
+        (Kind::Cann, _) => cann(what, verdict, members),
+        (Kind::Package, _) => package(verdict),
+    }
+}
+
+fn mindspore(kind: Kind, what: What, verdict: &Verdict, notes: &[Note]) -> Outcome {
+    let aborts = match kind {
+        Kind::Akg => {
+            "MindSpore with AKG would abort with a JSON parse error on every run that needs this kernel"
+        }
+        _ => {
+            "MindSpore 2.0 would abort at start-up because of this file, whatever network it runs; r1.0 to r1.5 \
+              when a network needs this kernel"
+        }
+    };
+    match verdict {
+        Verdict::Damaged(flaws) => match flaws.first() {
+            Some(Flaw::EmptyJson | Flaw::TornJson { .. }) => outcome(Effect::Aborts, aborts),
+            Some(Flaw::Invalid(finding)) => damaged_pair(finding.code(), notes),
+            _ => outcome(Effect::CompiledAgain, "MindSpore would log an error and compile this kernel again"),
+        },
+        Verdict::Orphan(Orphan::InfoOnly | Orphan::ObjectOnly | Orphan::HeaderOnly) => {
+            outcome(Effect::CompiledAgain, "MindSpore would compile this kernel again")
+        }
+        Verdict::Intact if what == What::Record => {
+            outcome(Effect::Ignored, "MindSpore would read it at start-up, and find no kernel in it")
+        }
+        Verdict::Intact if notes.contains(&Note::Skipped) => outcome(
+            Effect::CompiledAgain,
+            "MindSpore passes over names with `_loc` or `_compute`: it would compile this kernel in every run",
+        ),
+        Verdict::Intact => match worst_lint(notes) {
+            Some(Reads::Abort) => outcome(Effect::Aborts, aborts),
+            Some(Reads::Refuse) => {
+                outcome(Effect::FailsLater, "MindSpore 2.0 would not take this kernel; a later one may")
+            }
+            _ => outcome(Effect::Used, "MindSpore would use it"),
+        },
+        _ => outcome(Effect::Used, "MindSpore would read it once it is written"),
+    }
+}
+
+/// What the gravest remark says that MindSpore's reader would do.
+fn worst_lint(notes: &[Note]) -> Option<Reads> {
+    let effect = |note: &Note| match note {
+        Note::Lint(lint) => Some(lint.effect),
+        _ => None,
+    };
+    notes.iter().filter_map(effect).max()
+}
+
+/// What MindSpore makes of a `.json` and an object that do not go together. It compares their digest and nothing else.
+fn damaged_pair(code: Code, notes: &[Note]) -> Outcome {
+    match worst_lint(notes) {
+        Some(Reads::Abort) => outcome(
+            Effect::Aborts,
+            "MindSpore 2.0 would abort at start-up because of a field of this file, whatever network it runs",
+        ),
+        _ if COMPARED.contains(&code) => {
+            outcome(Effect::CompiledAgain, "MindSpore would log an error and compile this kernel again")
+        }
+        _ => outcome(
+            Effect::FailsLater,
+            "MindSpore would load it, since its digest is right, and fail when it registers or launches the kernel",
+        ),
+    }
+}
+
+fn cann(what: What, verdict: &Verdict, members: Members) -> Outcome {
+    let blocks = "CANN would compile this kernel in every process and never keep it, since it does not replace \
+                  files that exist; only op_compiler_cache_mode=force or an upgrade ends that";
+    match verdict {
+        Verdict::Damaged(_) if what == What::Trial => {
+            outcome(Effect::CompiledAgain, "CANN would run the trial compile again in every process")
+        }
+        Verdict::Damaged(flaws) => match flaws.first() {
+            Some(Flaw::Invalid(finding)) if !COMPARED.contains(&finding.code()) => outcome(
+                Effect::FailsLater,
+                "CANN would load it, since its digest is right, and fail when it registers or launches the kernel",
+            ),
+            _ => outcome(Effect::Blocks, blocks),
+        },
+        Verdict::Orphan(Orphan::ObjectOnly) if members.has(Members::O.with(Members::SO)) => {
+            outcome(Effect::Blocks, blocks)
+        }
+        Verdict::Orphan(_) => outcome(Effect::Ignored, "CANN passes over it, and never removes it"),
+        Verdict::Intact if what == What::Record => outcome(Effect::Ignored, "CANN does not read it"),
+        _ => outcome(Effect::Used, "CANN would use it"),
+    }
+}
+
+fn package(verdict: &Verdict) -> Outcome {
+    match verdict {
+        Verdict::Damaged(_) => outcome(
+            Effect::FailsLater,
+            "CANN would not load this kernel of the package, and compile it anew if it may; install the package again",
+        ),
+        Verdict::Orphan(_) => outcome(Effect::Ignored, "CANN does not read it"),
+        _ => outcome(Effect::Used, "CANN would use it"),
+    }
+}

@@ -1,0 +1,190 @@
+//! Where caches are, and whose.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::survey::look::{Dir, NameKind};
+
+/// Folders nested deeper than this are not looked into.
+const MAX_DEPTH: usize = 16;
+/// How a folder's name ends that holds what a repair took away.
+pub(crate) const QUARANTINE: &str = ".opbuild-quarantine";
+
+/// Whose cache a folder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// MindSpore's `kernel_meta`, alone or in `rank_N`.
+    MindSpore,
+    /// AKG's `akg_kernel_meta`.
+    Akg,
+    /// CANN's `kernel_cache/<soc>`.
+    Cann,
+    /// A folder of an operator package: `op_impl/ai_core/tbe/kernel/<soc>/<op>`.
+    Package,
+}
+
+impl Kind {
+    /// A word for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MindSpore => "mindspore",
+            Self::Akg => "akg",
+            Self::Cann => "cann",
+            Self::Package => "package",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MindSpore => "MindSpore's kernel_meta",
+            Self::Akg => "AKG's akg_kernel_meta",
+            Self::Cann => "CANN's kernel_cache",
+            Self::Package => "an operator package",
+        })
+    }
+}
+
+/// A cache: one folder with kernels in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The folder.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub kind: Kind,
+    /// What `RANK_ID` was, if the folder is a rank's.
+    pub rank: Option<String>,
+    /// The chip, if the folder's name says it: that of CANN's caches and of packages.
+    pub soc: Option<String>,
+}
+
+impl Place {
+    /// The folder that all ranks of one run have in common, of a rank's cache.
+    pub fn base(&self) -> Option<&Path> {
+        self.rank.as_ref().and(self.path.parent()?.parent())
+    }
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Places {
+    /// The caches, in order of their paths.
+    pub places: Vec<Place>,
+    /// Folders that could not be looked into, and why.
+    pub closed: Vec<(PathBuf, io::Error)>,
+    /// Folders that are nested too deep to be looked into.
+    pub too_deep: Vec<PathBuf>,
+}
+
+/// The caches at and below `path`. Links are followed only at `path` itself.
+///
+/// # Errors
+/// `path` is no folder, or closed to us.
+pub fn find(path: &Path) -> io::Result<Places> {
+    let dir = Dir::open(path)?;
+    // What `.` is called only its full path tells.
+    let full = path.canonicalize()?;
+    let above: Vec<&OsStr> = full.iter().collect();
+    let mut places = Places::default();
+    walk(dir, &mut above.into_iter().map(OsStr::to_owned).collect(), 0, &mut places);
+    places.places.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(places)
+}
+
+/// Looks into `dir`, whose full path has the names `path`.
+fn walk(dir: Dir, path: &mut Vec<OsString>, depth: usize, places: &mut Places) {
+    let place = recognise(dir.path(), path);
+    if let Some(place) = place.clone().filter(|place| place.kind != Kind::Package) {
+        return places.places.push(place);
+    }
+    let names = match dir.names() {
+        Ok(names) => names,
+        Err(error) => return places.closed.push((dir.path().to_owned(), error)),
+    };
+    // Packages sort their operators into folders, some into folders of folders.
+    let has_files = names.iter().any(|name| name.kind == NameKind::File);
+    places.places.extend(place.filter(|_| has_files));
+    for folder in names.into_iter().filter(|name| name.kind == NameKind::Folder) {
+        let is_quarantine = folder.name.to_string_lossy().ends_with(QUARANTINE);
+        if is_quarantine {
+            continue;
+        }
+        if depth == MAX_DEPTH {
+            places.too_deep.push(dir.path().join(&folder.name));
+            continue;
+        }
+        match dir.below(&folder.name) {
+            Ok(below) => {
+                path.push(folder.name);
+                walk(below, path, depth + 1, places);
+                path.pop();
+            }
+            Err(error) => places.closed.push((dir.path().join(&folder.name), error)),
+        }
+    }
+}
+
+/// Whose cache a folder is, by its full path.
+fn recognise(path: &Path, full: &[OsString]) -> Option<Place> {
+    let name = |up: usize| full.get(full.len().checked_sub(up + 1)?)?.to_str();
+    let (own, parent) = (name(0)?, name(1));
+    let place = |kind, rank: Option<&str>, soc: Option<&str>| Place {
+        path: path.to_owned(),
+        kind,
+        rank: rank.map(str::to_owned),
+        soc: soc.map(str::to_owned),
+    };
+    match (own, parent) {
+        ("kernel_meta", _) => {
+            let rank = parent.and_then(|parent| parent.strip_prefix("rank_"));
+            Some(place(Kind::MindSpore, rank, None))
+        }
+        ("akg_kernel_meta", _) => Some(place(Kind::Akg, None, None)),
+        // The documentation's own example nests two of that name.
+        ("kernel_cache", Some("kernel_cache")) => None,
+        (soc, Some("kernel_cache")) => Some(place(Kind::Cann, None, Some(soc))),
+        _ => package_of(full).map(|soc| place(Kind::Package, None, Some(soc))),
+    }
+}
+
+/// The chip that the kernels of an operator package's folder are for: what stands behind `tbe/kernel`.
+fn package_of(full: &[OsString]) -> Option<&str> {
+    let at = full.windows(2).rposition(|names| names[0] == "tbe" && names[1] == "kernel")?;
+    let soc = full.get(at + 2)?.to_str()?;
+    (soc != "config").then_some(soc)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(path: &str) -> Option<(Kind, Option<String>, Option<String>)> {
+        let full: Vec<OsString> = Path::new(path).iter().map(OsStr::to_owned).collect();
+        recognise(Path::new(path), &full).map(|place| (place.kind, place.rank, place.soc))
+    }
+
+    #[test]
+    fn folders_are_known_by_their_names() {
+        let said = |text: &str| Some(text.to_owned());
+        for (path, expected) in [
+            ("/a/kernel_meta", Some((Kind::MindSpore, None, None))),
+            ("/a/rank_3/kernel_meta", Some((Kind::MindSpore, said("3"), None))),
+            ("/a/rank_3", None),
+            ("/a/akg_kernel_meta", Some((Kind::Akg, None, None))),
+            ("/a/kernel_cache/Ascend910B2", Some((Kind::Cann, None, said("Ascend910B2")))),
+            ("/a/kernel_cache/kernel_cache", None),
+            ("/a/kernel_cache/kernel_cache/Ascend310P3", Some((Kind::Cann, None, said("Ascend310P3")))),
+            ("/o/ai_core/tbe/kernel/ascend910b/add", Some((Kind::Package, None, said("ascend910b")))),
+            ("/o/ai_core/tbe/kernel/config/ascend910b", None),
+            ("/o/tbe/kernel/ascend910b/ops/add", Some((Kind::Package, None, said("ascend910b")))),
+            ("/o/ai_core/tbe/kernel", None),
+            ("/", None),
+        ] {
+            assert_eq!(of(path), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Caches as frameworks leave them, to be broken by tests.
+//!
+//! Kernels are written by the framework's own rules: the name follows from the descriptor, the `.json` has the object's
+//! digest. They compute nothing.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use opbuild_descriptor::{Generation, KernelName, read_info};
+use serde_json::{Value, json};
+
+use crate::ascend::{Chip, Kernel};
+
+/// The documentation's own descriptor, of r1.5.
+const SQUARE: &[u8] = include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info");
+
+/// The files of one kernel, as a framework would have written them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The stem of their names.
+    pub stem: String,
+    /// The `.json`.
+    pub json: Vec<u8>,
+    /// The `.o`.
+    pub object: Vec<u8>,
+    /// The `.info`; of MindSpore's only.
+    pub info: Option<Vec<u8>>,
+}
+
+/// Which rank of which MindSpore.
+#[derive(Clone, Debug)]
+pub struct Rank {
+    /// `RANK_ID`.
+    pub rank: u32,
+    /// The device's id, which ends the names.
+    pub device: u32,
+    /// The generation of MindSpore: r1.5 or later.
+    pub generation: Generation,
+    /// The chip.
+    pub soc: &'static str,
+}
+
+impl Rank {
+    /// Rank and device `rank` of MindSpore 2.0 on Ascend 910A.
+    pub fn new(rank: u32) -> Self {
+        Self { rank, device: rank, generation: Generation::R1_7, soc: "Ascend910A" }
+    }
+
+    /// The folder of this rank's kernels below `base`.
+    pub fn folder(&self, base: &Path) -> std::path::PathBuf {
+        base.join(format!("rank_{}", self.rank)).join("kernel_meta")
+    }
+
+    /// The kernel of Square on `elements` floats, as this rank has it. The object depends on the number of elements only.
+    pub fn square(&self, elements: u32) -> Kept {
+        let mut info: Value = serde_json::from_slice(SQUARE).unwrap_or_default();
+        let (rank, device) = (self.rank, self.device);
+        reshape(&mut info, elements);
+        let soc = &mut info["job_content"]["SocInfo"];
+        soc["deviceId"] = device.to_string().into();
+        soc["op_debug_dir"] = format!("./rank_{rank}/").into();
+        soc["socVersion"] = self.soc.into();
+        if self.generation >= Generation::R1_7 {
+            soc["kernel_meta_temp_dir"] = format!("./rank_{rank}/kernel_meta_temp_dir/").into();
+        }
+        if self.generation >= Generation::R2_1 {
+            soc["te_version"] = "1.84".into();
+            soc["deterministic"] = false.into();
+            soc["op_debug_config"] = "".into();
+        }
+        info["source_id"] = device.into();
+        let op = &mut info["job_content"]["op_list"][1];
+        if self.generation >= Generation::R1_6
+            && let Some(op) = op.as_object_mut()
+        {
+            op.remove("output_data_desc");
+        }
+        if self.generation >= Generation::R1_7 {
+            op["is_dynamic_impl"] = false.into();
+        }
+        let stem = self.name(&info);
+        info["job_content"]["fusion_op_name"] = stem.as_str().into();
+        info["job_content"]["op_list"][1]["op_name"] = stem.as_str().into();
+        let kernel = Kernel::new(Chip::of_soc(self.soc).unwrap_or(Chip::Ascend910), "square")
+            .code_bytes(64 + 4 * elements as usize)
+            .stamp(&format!("square of {elements}"))
+            .build();
+        let pair = kernel.with_field("binFileName", stem.as_str());
+        Kept { stem, json: pair.json, object: pair.object, info: Some(indented(&info)) }
+    }
+
+    fn name(&self, info: &Value) -> String {
+        let named = read_info(&indented(info)).map_err(|error| error.to_string()).and_then(|read| {
+            KernelName::mindspore(&read, self.generation, self.device).map_err(|e| e.to_string())
+        });
+        #[expect(clippy::panic, reason = "the fixture is no descriptor any more: the test has to be mended")]
+        match named {
+            Ok(name) => name.to_string(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Gives every tensor `elements` elements.
+fn reshape(value: &mut Value, elements: u32) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match name.as_str() {
+                    "shape" | "ori_shape" => *value = json!([elements]),
+                    "range" => *value = json!([[elements, elements]]),
+                    _ => reshape(value, elements),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| reshape(item, elements)),
+        _ => {}
+    }
+}
+
+/// As MindSpore writes it.
+fn indented(value: &Value) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let format = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    let mut writer = serde_json::Serializer::with_formatter(&mut bytes, format);
+    // Writing to memory cannot fail.
+    let _ = serde::Serialize::serialize(value, &mut writer);
+    bytes.push(b'\n');
+    bytes
+}
+
+/// The kernel number `number` of an operator, as CANN's cache on `soc` has it.
+pub fn cann_kernel(soc: &str, number: u32) -> Kept {
+    let hash = opbuild_digest::Digest::of(format!("square {number}").as_bytes());
+    let stem = format!("te_square_{hash}");
+    let chip = Chip::of_soc(soc).unwrap_or(Chip::Ascend910B);
+    let pair = Kernel::new(chip, &stem).code_bytes(64 + 4 * number as usize).build();
+    Kept { stem, json: pair.json, object: pair.object, info: None }
+}
+
+impl Kept {
+    /// Writes the files to `folder`, made if needed, and dates them an hour ago.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    #[expect(clippy::disallowed_methods, reason = "tests write caches with this")]
+    pub fn write(&self, folder: &Path) -> std::io::Result<()> {
+        std::fs::create_dir_all(folder)?;
+        let files = [("json", Some(&self.json)), ("o", Some(&self.object)), ("info", self.info.as_ref())];
+        for (suffix, bytes) in files {
+            if let Some(bytes) = bytes {
+                let path = folder.join(format!("{}.{suffix}", self.stem));
+                std::fs::write(&path, bytes)?;
+                age(&path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Dates a file an hour ago, so that nobody takes it for one that is being written.
+///
+/// # Errors
+/// It is not ours.
+#[expect(clippy::disallowed_methods, reason = "tests change caches with this")]
+pub fn age(path: &Path) -> std::io::Result<()> {
+    let before = SystemTime::now() - Duration::from_secs(3600);
+    std::fs::File::open(path)?.set_times(std::fs::FileTimes::new().set_modified(before).set_accessed(before))
+}
