@@ -25,6 +25,7 @@ mod targets;
 mod targets_ascend;
 mod values;
 mod verify;
+mod verify_caches;
 mod verify_store;
 
 use std::process::ExitCode;

@@ -1,19 +1,21 @@
 //! `opbuild verify`.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use opbuild_artifact::Expectations;
+use opbuild_kernel_meta::survey::Places;
 use opbuild_validator::{Code, Finding, Report};
 use serde_json::{Value, json};
 
 use crate::args::VerifyArgs;
 use crate::entry::{self, Stored};
-use crate::input::{self, Found};
+use crate::input::{self, Found, is_there};
 use crate::interrupt;
 use crate::output::{Output, Verdict, chain, counted, one_line};
 use crate::pairs::{Judged, Looked, is_kernel_file, judge};
+use crate::verify_caches::{Checked, caches, mendable, ranks_json};
 use crate::verify_store::{Place, Verified, threads};
 
 /// What was judged so far.
@@ -29,6 +31,7 @@ struct Tally {
     /// Remarks about MindSpore 2.0, which nearly every kernel of today gets.
     remarks: usize,
     stores: Verified,
+    caches: Checked,
 }
 
 pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdict> {
@@ -36,11 +39,18 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
     let mut tally = Tally::default();
     let mut paths = Vec::new();
     let mut places = Vec::new();
+    let (cancel, jobs) = (interrupt::cancel(), threads(args.jobs));
     for path in &args.files {
         match (Place::of(path), input::can_read(path)) {
             (Some(place), _) => places.push(place),
-            (None, Ok(())) => paths.push(path.clone()),
             (None, Err(error)) => tally.fail(path, &error, output),
+            (None, Ok(())) => match caches(path).filter(|_| expect.is_none()) {
+                Some(found) => {
+                    paths.extend(beside(path, &found));
+                    tally.caches.add(found, jobs, &cancel, output);
+                }
+                None => paths.push(path.clone()),
+            },
         }
     }
     if args.files.is_empty() {
@@ -50,7 +60,6 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
         places.is_empty() || expect.is_none(),
         "--target is for kernels by themselves: what a store's are for is what their folder is called"
     );
-    let (cancel, jobs) = (interrupt::cancel(), threads(args.jobs));
     for place in &places {
         if let Err(error) = tally.stores.add(place, &args.store, jobs, &cancel, output) {
             tally.fail(&place.root, &error, output);
@@ -89,6 +98,13 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
         }
     }
     tally.tell(output)
+}
+
+/// Kernels below `path` that are in none of the caches there. What has no object beside it may be anybody's file.
+fn beside(path: &Path, caches: &Places) -> Vec<PathBuf> {
+    let is_pair = |path: &Path| is_kernel_file(path) && is_there(&path.with_extension("o"));
+    let outside = |path: &Path| !caches.places.iter().any(|place| path.starts_with(&place.path));
+    input::files(&[path.to_owned()], "kernel", |path| is_pair(path) && outside(path)).files
 }
 
 fn named(target: &str) -> anyhow::Result<Expectations> {
@@ -156,11 +172,13 @@ impl Tally {
     }
 
     fn tell(self, output: &Output) -> anyhow::Result<Verdict> {
-        let Self { text, files, valid, refused, unusable, others, remarks, stores } = self;
-        let (valid, refused) = (valid + stores.valid, refused + stores.refused);
-        let unusable = unusable + stores.unusable;
-        let (checked, mut text) = (valid + refused, stores.text + &text);
-        let looked = !stores.stores.is_empty();
+        let Self { text, files, valid, refused, unusable, others, remarks, stores, caches } = self;
+        let (intact, wrong) = caches.counts();
+        let (valid, refused) = (valid + stores.valid + intact, refused + stores.refused + wrong);
+        let unusable = unusable + stores.unusable + caches.unreadable();
+        let ranks = caches.ranks();
+        let (checked, mut text) = (valid + refused, stores.text + &caches.text(&ranks) + &text);
+        let looked = !stores.stores.is_empty() || !caches.is_empty();
         // Folders hold other files too; but somebody who named nothing else wants to know.
         if checked == 0 && !looked {
             others.iter().for_each(|why| output.error(&anyhow::anyhow!("{}", one_line(why))));
@@ -180,20 +198,35 @@ impl Tally {
                 counted(remarks, "note")
             ));
         }
-        let in_order = unusable == 0 && refused == 0 && stores.faults == 0;
+        let lacking = ranks.iter().flat_map(|ranks| &ranks.ranks).any(|rank| !rank.lacks.is_empty());
+        let in_order = unusable == 0 && refused == 0 && stores.faults == 0 && !lacking;
+        let broken = mendable(&caches.surveys);
+        if !broken.is_empty() {
+            let broken = broken.join(" ");
+            text.push_str(&format!(
+                "`opbuild repair {broken}` moves aside what is damaged or left over there\n"
+            ));
+        }
+        if lacking {
+            text.push_str(
+                "`opbuild repair --fill DIR` completes ranks from others, where their MindSpore allows it\n",
+            );
+        }
         for root in &stores.mendable {
             text.push_str(&format!("`opbuild repair {root}` sets aside what is damaged there\n"));
         }
-        if stores.cancelled {
+        let cancelled = stores.cancelled || caches.cancelled();
+        if cancelled {
             text.push_str("interrupted before everything was checked\n");
         }
         let json = json!({
             "checked": checked, "valid": valid, "refused": refused, "unusable": unusable,
             "passed_over": others, "files": files, "stores": stores.stores,
+            "caches": caches.json(), "ranks": ranks_json(&ranks),
         });
         output.result(&text, &json)?;
         Ok(match () {
-            () if stores.cancelled => Verdict::Interrupted,
+            () if cancelled => Verdict::Interrupted,
             () if unusable > 0 || (checked == 0 && !looked) => Verdict::Unusable,
             () if !in_order => Verdict::Problems,
             () => Verdict::Good,

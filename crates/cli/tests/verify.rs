@@ -141,6 +141,9 @@ fn folders_are_looked_through() {
     place.write("rank_0/deep/config.json", r#"{"binList": []}"#);
     let found = place.run(&["verify", "rank_0", "--format", "json"]).ended_with(1).json();
     assert_eq!((&found["checked"], &found["valid"], &found["refused"]), (&json!(3), &json!(2), &json!(1)));
+    // Without a cache in it, a folder is taken for one of kernels, and whatever looks like one is told.
+    let found = place.run(&["verify", "rank_0/deep", "--format", "json"]).ended_with(1).json();
+    assert_eq!((&found["checked"], &found["valid"], &found["refused"]), (&json!(2), &json!(1), &json!(1)));
     assert_eq!(found["passed_over"].as_array().unwrap().len(), 1);
 }
 

@@ -12,7 +12,7 @@
 //!
 //! [`read_info`] knows the `.info` files of every [`Generation`] of MindSpore and AKG; [`write_info`] gives back what was
 //! read, number tokens included. [`KernelName::mindspore`] makes the names by which these frameworks look for kernels,
-//! [`VendorName`] takes them apart, and [`Diff`] says what is different between two jobs.
+//! [`VendorName`] takes them apart, [`confirms_name`] sees in one pass over the bytes whether one follows from its file, and [`Diff`] says what is different between two jobs.
 //!
 //! ```
 //! let text = include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info");
@@ -28,6 +28,7 @@
 
 mod akg;
 mod borne;
+mod confirm;
 mod desc;
 mod diff;
 mod dump;
@@ -56,6 +57,7 @@ mod vendor;
 mod write;
 
 pub use borne::VendorName;
+pub use confirm::confirms_name;
 pub use diff::{Change, Diff};
 pub use flags::OpFlags;
 #[doc(hidden)]

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use opbuild_descriptor::Generation;
 use opbuild_kernel_meta::survey::{
-    Busy, Effect, Flaw, Item, Kind, Note, Orphan, Place, Survey, SurveyOptions, Verdict, What, find, survey,
+    Busy, Effect, Flaw, Item, Kind, Note, Orphan, Place, Survey, SurveyOptions, Verdict, What, compare, find,
+    survey,
 };
 use opbuild_testkit::caches::{Rank, age, cann_kernel};
 
@@ -213,4 +214,31 @@ fn in_canns_cache_whatever_is_left_blocks_its_key() {
         ]
     );
     assert!(survey.items.iter().any(|item| matches!(item.verdict, Verdict::Orphan(Orphan::DeadLock))));
+}
+
+#[test]
+fn what_ranks_lack_is_told_by_name() {
+    for generation in [Generation::R1_6, Generation::R1_7, Generation::R2_1] {
+        let base = tempfile::tempdir().unwrap();
+        let ranks: Vec<_> = [0, 1, 2, 10].map(|rank| Rank { generation, ..Rank::new(rank) }).into();
+        for rank in &ranks {
+            (1..=4).for_each(|elements| rank.square(elements).write(&rank.folder(base.path())).unwrap());
+        }
+        let surveys = || -> Vec<_> { find(base.path()).unwrap().places.iter().map(look).collect() };
+        let lacks = |surveys: &[Survey]| -> Vec<(String, usize, usize)> {
+            let compared = compare(surveys).remove(0);
+            assert_eq!((compared.base.as_path(), compared.kernels), (base.path(), 4));
+            compared.ranks.into_iter().map(|rank| (rank.rank, rank.has, rank.lacks.len())).collect()
+        };
+        let of = |rank: &str, has| (rank.to_owned(), has, 4 - has);
+        assert_eq!(lacks(&surveys()), [of("0", 4), of("1", 4), of("2", 4), of("10", 4)], "{generation}");
+        // A damaged kernel is as good as none; a rank may have lost all.
+        let of_1 = ranks[1].square(2).stem;
+        fs::write(ranks[1].folder(base.path()).join(format!("{of_1}.json")), "").unwrap();
+        fs::remove_dir_all(ranks[2].folder(base.path())).unwrap();
+        let surveys = surveys();
+        assert_eq!(lacks(&surveys), [of("0", 4), of("1", 3), of("2", 0), of("10", 4)], "{generation}");
+        let lack = compare(&surveys).remove(0).ranks[1].lacks[0].clone();
+        assert_eq!((lack.name, lack.there.as_str()), (ranks[0].square(2).stem, "0"));
+    }
 }

@@ -53,6 +53,11 @@ impl Rank {
 
     /// The kernel of Square on `elements` floats, as this rank has it. The object depends on the number of elements only.
     pub fn square(&self, elements: u32) -> Kept {
+        self.square_of(elements, 64 + 4 * elements as usize)
+    }
+
+    /// The same with so many bytes of code.
+    pub fn square_of(&self, elements: u32, code_bytes: usize) -> Kept {
         let mut info: Value = serde_json::from_slice(SQUARE).unwrap_or_default();
         let (rank, device) = (self.rank, self.device);
         reshape(&mut info, elements);
@@ -82,7 +87,7 @@ impl Rank {
         info["job_content"]["fusion_op_name"] = stem.as_str().into();
         info["job_content"]["op_list"][1]["op_name"] = stem.as_str().into();
         let kernel = Kernel::new(Chip::of_soc(self.soc).unwrap_or(Chip::Ascend910), "square")
-            .code_bytes(64 + 4 * elements as usize)
+            .code_bytes(code_bytes)
             .stamp(&format!("square of {elements}"))
             .build();
         let pair = kernel.with_field("binFileName", stem.as_str());

@@ -106,6 +106,27 @@ pub const RULES_VERSION: u32 = 2;
 pub fn validate(json: &[u8], object: &[u8], expect: &Expectations) -> Report {
     let mut findings = Findings::new();
     let meta = read_json(json, &mut findings);
+    judge_kernel(meta, object, expect, findings)
+}
+
+/// Judges as [`validate`] does, of a description that was read already. Without expectations, by those
+/// [of the object itself](expectations_of).
+pub fn validate_read(meta: KernelMeta, object: &[u8], expect: Option<&Expectations>) -> Report {
+    match expect {
+        Some(expect) => judge_kernel(Some(meta), object, expect, Findings::new()),
+        None => {
+            let expect = expectations_for(Some(&meta), object);
+            judge_kernel(Some(meta), object, &expect, Findings::new())
+        }
+    }
+}
+
+fn judge_kernel(
+    meta: Option<KernelMeta>,
+    object: &[u8],
+    expect: &Expectations,
+    mut findings: Findings,
+) -> Report {
     // What is found on reading the object comes behind what is found in the `.json`.
     let mut on_reading = Findings::new();
     let objects = Objects::read(object, meta.as_ref(), expect, &mut on_reading);
@@ -168,14 +189,18 @@ pub fn examine_object_for(object: &[u8], expect: &Expectations) -> Report {
 /// be two things, for the one that its `.json` says. Of a fat binary, the first object tells.
 pub fn expectations_of(json: Option<&[u8]>, object: &[u8]) -> Expectations {
     let meta = json.and_then(|json| KernelMeta::parse(json).ok());
-    let first = match &meta {
+    expectations_for(meta.as_ref(), object)
+}
+
+fn expectations_for(meta: Option<&KernelMeta>, object: &[u8]) -> Expectations {
+    let first = match meta {
         Some(meta) if fat::is_fat(meta, object) => {
             Fat::read(object).ok().and_then(|fat| fat.objects.first().copied()).unwrap_or(object)
         }
         _ => object,
     };
     let machine = Elf::read_header(first, &mut Findings::new()).map(|elf| elf.machine.0);
-    let magic = meta.as_ref().and_then(claims::magic);
+    let magic = meta.and_then(claims::magic);
     let known = machine.and_then(|machine| Expectations::for_machine(machine, magic));
     known.unwrap_or_else(Expectations::any)
 }

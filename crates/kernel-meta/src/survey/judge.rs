@@ -1,8 +1,8 @@
 //! Whether a kernel that lies in somebody's cache is whole.
 
 use opbuild_artifact::{Expectations, KernelMeta, MetaError, is_plain_file_name, mindspore_lints};
-use opbuild_descriptor::read_info;
-use opbuild_validator::{Code, Finding, Report, expectations_of, parts, validate};
+use opbuild_descriptor::{confirms_name, read_info};
+use opbuild_validator::{Code, Finding, Report, parts, validate_read};
 
 use crate::disk::Identity;
 use crate::survey::look::{Dir, Read1};
@@ -124,21 +124,21 @@ impl Bench<'_> {
             Err(verdict) => return Seen::new(verdict),
         };
         let seen = match KernelMeta::parse(&desk.json) {
-            Ok(meta) => self.described(stem, members, &meta, desk),
+            Ok(meta) => self.described(stem, members, meta, desk),
             Err(error) => Seen::damaged(unread(&desk.json, error)),
         };
         Seen { json: Some(json), ..seen }
     }
 
     /// Judges what a readable `.json` describes.
-    fn described(&self, stem: &str, members: Members, meta: &KernelMeta, desk: &mut Desk) -> Seen {
-        if let Some(parts) = parts(meta) {
+    fn described(&self, stem: &str, members: Members, meta: KernelMeta, desk: &mut Desk) -> Seen {
+        if let Some(parts) = parts(&meta) {
             return self.master(&parts, desk);
         }
-        if says_nothing(meta) {
+        if says_nothing(&meta) {
             return Seen { what: What::Record, ..Seen::new(Verdict::Intact) };
         }
-        let names = match self.object_names(stem, meta) {
+        let names = match self.object_names(stem, &meta) {
             Ok(names) => names,
             Err(name) => return Seen::damaged(Flaw::UnsafeName { name }),
         };
@@ -157,17 +157,14 @@ impl Bench<'_> {
             return Seen::damaged(Flaw::NoObject { expected: names.join(" or ") });
         };
         let object = (!members.files(stem, None).contains(name)).then(|| name.as_str().into());
-        let seen = self.pair(stem, members, desk, identity.size);
+        let seen = self.pair(stem, members, meta, desk, identity.size);
         Seen { object, ..seen }
     }
 
     /// Judges the `.json` with the object that were read.
-    fn pair(&self, stem: &str, members: Members, desk: &mut Desk, bytes: u64) -> Seen {
+    fn pair(&self, stem: &str, members: Members, meta: KernelMeta, desk: &mut Desk, bytes: u64) -> Seen {
         let Desk { json, object, other } = desk;
-        let report = match &self.expect {
-            Some(expect) => validate(json, object, expect),
-            None => validate(json, object, &expectations_of(Some(json), object)),
-        };
+        let report = validate_read(meta, object, self.expect.as_ref());
         let flaws: Vec<Flaw> = report.errors().cloned().map(Flaw::Invalid).collect();
         let mut notes: Vec<Note> = remarks(&report).map(Note::Finding).collect();
         if !matches!(self.kind, Kind::Cann | Kind::Package) {
@@ -312,6 +309,9 @@ fn remarks(report: &Report) -> impl Iterator<Item = Finding> {
 
 /// Whether a kernel's name follows from its descriptor.
 fn descriptor_note(stem: &str, info: &[u8]) -> Option<Note> {
+    if confirms_name(info, stem) {
+        return None;
+    }
     match read_info(info) {
         Err(error) => Some(Note::DamagedDescriptor { problem: error.to_string() }),
         Ok(descriptor) if descriptor.named_by(stem).is_some() => None,

@@ -5,11 +5,12 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 
 use crate::disk::Identity;
@@ -145,9 +146,16 @@ impl Dir {
         if before.size > limit {
             return Ok(Some(Read1::TooLarge(before)));
         }
-        // One byte more than there is: so the end is met without asking again.
+        // Room for one byte more than there is: so the end is met without asking again.
         buffer.reserve(usize::try_from(before.size).unwrap_or(0) + 1);
-        (&file).take(limit + 1).read_to_end(buffer)?;
+        // A read that leaves room has met the end, unless it is one of those that give less than there is.
+        let mut more = true;
+        while more {
+            let room = buffer.capacity() - buffer.len();
+            let read = rustix::io::retry_on_intr(|| rustix::io::read(&file, spare_capacity(buffer)))?;
+            let all = buffer.len() as u64 >= before.size;
+            more = read > 0 && !(all && read < room) && buffer.len() as u64 <= before.size;
+        }
         let after = Identity::of(&rustix::fs::fstat(&file)?);
         Ok((before == after && buffer.len() as u64 == before.size).then_some(Read1::Whole(before)))
     }

@@ -20,10 +20,12 @@ mod look;
 mod names;
 mod outcome;
 mod place;
+mod ranks;
 mod verdict;
 
 pub use busy::YOUNG;
 pub use place::{Kind, Place, Places, find};
+pub use ranks::{Lack, Rank, Ranks, compare};
 pub use verdict::{Busy, Effect, Flaw, Item, Kernel, Note, Orphan, Outcome, Verdict, What};
 
 use std::ffi::OsStr;
@@ -219,7 +221,8 @@ fn judge_all(
     const BATCH: usize = 16;
     let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
     let run = || {
-        let (mut desk, mut items, mut gave_up) = (Desk::default(), Vec::new(), false);
+        let (mut desk, mut gave_up) = (Desk::default(), false);
+        let mut items = Vec::with_capacity(kernels.len() / options.threads);
         loop {
             let at = next.fetch_add(BATCH, Ordering::Relaxed);
             let Some(batch) =

@@ -1,0 +1,90 @@
+//! Question: what does it cost to check somebody's cache of kernels, beside reading and hashing the same bytes?
+//!
+//! 10 000 kernels of 15 KiB, as MindSpore has them: an object of 8 KiB, a `.json`, a descriptor of 6 KiB. Both sides
+//! read every file with all processors. Budget: 1.5 times. The table takes turns between both, so that a machine that
+//! slows down slows both. It ends in a failure if the budget is broken.
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
+#![expect(clippy::print_stdout, reason = "the table is what this is for")]
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{available_parallelism, scope};
+use std::time::Duration;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use opbuild_benches::{Budgets, Turns, files_in, folder, is_measured, read, thousands, time};
+use opbuild_digest::Digest;
+use opbuild_kernel_meta::survey::{SurveyOptions, Verdict, find, survey};
+use opbuild_testkit::caches::Rank;
+
+const KERNELS: u32 = 10_000;
+/// What makes an object of 8 KiB.
+const CODE_BYTES: usize = 7_400;
+const RATIO: f64 = 1.5;
+
+fn threads() -> NonZeroUsize {
+    available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+/// A rank's folder with the kernels; how many bytes they have.
+fn cache(base: &Path) -> u64 {
+    let rank = Rank::new(0);
+    let mut bytes = 0;
+    for elements in 1..=KERNELS {
+        let kernel = rank.square_of(elements, CODE_BYTES);
+        kernel.write(&rank.folder(base)).unwrap();
+        bytes += kernel.json.len() + kernel.object.len() + kernel.info.map_or(0, |info| info.len());
+    }
+    bytes as u64
+}
+
+/// Reads and hashes every file; how many there were.
+fn floor(files: &[PathBuf]) -> usize {
+    let next = AtomicUsize::new(0);
+    let run = || {
+        let mut done = 0;
+        while let Some(batch) = files.chunks(48).nth(next.fetch_add(1, Ordering::Relaxed)) {
+            for file in batch {
+                let bytes = read(file).unwrap();
+                done += usize::from(Digest::of(&bytes) != Digest::of(b""));
+            }
+        }
+        done
+    };
+    scope(|scope| {
+        let helpers: Vec<_> = (1..threads().get()).map(|_| scope.spawn(run)).collect();
+        run() + helpers.into_iter().map(|helper| helper.join().unwrap()).sum::<usize>()
+    })
+}
+
+fn table(_: &mut Criterion) {
+    let base = folder().unwrap();
+    let bytes = cache(base.path());
+    let place = find(base.path()).unwrap().places.remove(0);
+    let files = files_in(&place.path).unwrap();
+    let options = SurveyOptions { threads: threads(), progress: &|_, _| {}, cancelled: &|| false };
+    let look = || {
+        let survey = survey(&place, &options).unwrap();
+        assert!(survey.items.iter().all(|item| matches!(item.verdict, Verdict::Intact)));
+        assert_eq!(survey.items.len(), KERNELS as usize);
+        survey
+    };
+    let turns = Turns::take(Duration::from_secs(8), [&mut || time(|| floor(&files)), &mut || time(look)]);
+    let mut budgets = Budgets::default();
+    let (ratios, each) = (turns.ratio(1, 0), |way| turns.median(way) / KERNELS);
+    println!(
+        "{} kernels of {:.1} KiB, {} threads: read and hashed {:.1?} each, verified {:.1?}, ratio {:.2}  {}",
+        thousands(KERNELS),
+        bytes as f64 / f64::from(KERNELS) / 1024.0,
+        threads(),
+        each(0),
+        each(1),
+        ratios[1],
+        budgets.judge(ratios, RATIO),
+    );
+    budgets.settle();
+}
+
+criterion_group!(benches, table);
+criterion_main!(benches);

@@ -1,0 +1,316 @@
+//! Caches that frameworks keep themselves: what is in them, and what comes of it.
+
+use std::mem::discriminant;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use opbuild_backend::Cancel;
+use opbuild_kernel_meta::survey::{
+    Item, Note, Orphan, Place, Places, Rank, Ranks, Survey, SurveyOptions, Verdict as Found, What, compare,
+    find, survey,
+};
+use serde_json::{Value, json};
+
+use crate::output::{Output, chain, counted, one_line};
+use crate::progress::Progress;
+
+/// So many things of one kind are told in text.
+const TOLD: usize = 50;
+
+/// The caches of frameworks at and below `path`; none, if it is something else.
+pub(crate) fn caches(path: &Path) -> Option<Places> {
+    let found = find(path).ok()?;
+    (!found.places.is_empty()).then_some(found)
+}
+
+/// What came of checking caches.
+#[derive(Default)]
+pub(crate) struct Checked {
+    pub(crate) surveys: Vec<Survey>,
+    pub(crate) unusable: usize,
+    errors: Vec<Value>,
+}
+
+/// How much there is of each state, of one cache.
+#[derive(Default)]
+struct Counts {
+    kernels: usize,
+    intact: usize,
+    damaged: usize,
+    orphans: usize,
+    busy: usize,
+    unreadable: usize,
+}
+
+impl Counts {
+    fn of(survey: &Survey) -> Self {
+        let mut counts = Self::default();
+        for item in &survey.items {
+            let is_kernel = item.what == What::Kernel;
+            counts.kernels += usize::from(is_kernel);
+            match item.state() {
+                "intact" => counts.intact += usize::from(is_kernel),
+                "damaged" => counts.damaged += 1,
+                "orphan" => counts.orphans += 1,
+                "unreadable" => counts.unreadable += 1,
+                _ => counts.busy += 1,
+            }
+        }
+        counts
+    }
+}
+
+impl Checked {
+    /// Checks the caches in `found`, and changes nothing.
+    pub(crate) fn add(&mut self, found: Places, threads: NonZeroUsize, cancel: &Cancel, output: &Output) {
+        let Places { places, closed, too_deep, .. } = found;
+        for (path, error) in closed {
+            self.fail(&path, &anyhow::Error::new(error), output);
+        }
+        for path in too_deep {
+            self.fail(&path, &anyhow::anyhow!("nested too deep; name it on the command line"), output);
+        }
+        let known = |place: &Place| self.surveys.iter().any(|survey| survey.place.path == place.path);
+        let new: Vec<Place> = places.into_iter().filter(|place| !known(place)).collect();
+        let progress = Progress::new(output.is_text());
+        for place in new {
+            if cancel.is_cancelled() {
+                break;
+            }
+            progress.about(&place.path.to_string_lossy());
+            let options = SurveyOptions {
+                threads,
+                progress: &|done, of| progress.at(done, of),
+                cancelled: &|| cancel.is_cancelled(),
+            };
+            match survey(&place, &options) {
+                Ok(survey) => self.surveys.push(survey),
+                Err(error) => self.fail(&place.path, &anyhow::Error::new(error), output),
+            }
+        }
+        progress.done();
+        for index in 0..self.surveys.len() {
+            let closed: Vec<(PathBuf, String)> = self.surveys[index]
+                .closed
+                .iter()
+                .map(|(name, error)| (self.surveys[index].place.path.join(name), error.to_string()))
+                .collect();
+            for (path, error) in closed {
+                self.fail(&path, &anyhow::anyhow!(error), output);
+            }
+        }
+    }
+
+    fn fail(&mut self, path: &Path, error: &anyhow::Error, output: &Output) {
+        let message = format!("cannot read `{}`: {}", path.display(), chain(error));
+        output.error(&anyhow::anyhow!("{message}"));
+        self.unusable += 1;
+        self.errors.push(json!({ "file": path.to_string_lossy(), "error": message }));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.surveys.is_empty() && self.errors.is_empty()
+    }
+
+    pub(crate) fn cancelled(&self) -> bool {
+        self.surveys.iter().any(|survey| survey.cancelled)
+    }
+
+    /// Kernels that are intact, and things that are not.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let counts = || self.surveys.iter().map(Counts::of);
+        (counts().map(|c| c.intact).sum(), counts().map(|c| c.damaged + c.orphans).sum())
+    }
+
+    /// Things that could not be read.
+    pub(crate) fn unreadable(&self) -> usize {
+        self.unusable + self.surveys.iter().map(|survey| Counts::of(survey).unreadable).sum::<usize>()
+    }
+
+    pub(crate) fn ranks(&self) -> Vec<Ranks> {
+        compare(&self.surveys)
+    }
+
+    pub(crate) fn text(&self, ranks: &[Ranks]) -> String {
+        if self.surveys.is_empty() {
+            return String::new();
+        }
+        let mut text: String = self.surveys.iter().map(details).collect();
+        text.push_str(&table(&self.surveys));
+        text.extend(ranks.iter().map(ranks_text));
+        text
+    }
+
+    pub(crate) fn json(&self) -> Vec<Value> {
+        self.surveys.iter().map(cache_json).chain(self.errors.iter().cloned()).collect()
+    }
+}
+
+/// What is wrong in one cache, and good to know.
+fn details(survey: &Survey) -> String {
+    let mut text = String::new();
+    let wrong: Vec<&Item> =
+        survey.items.iter().filter(|item| !matches!(item.verdict, Found::Intact)).collect();
+    for item in wrong.iter().take(TOLD) {
+        text.push_str(&item_text(survey, item));
+    }
+    if wrong.len() > TOLD {
+        let path = one_line(&survey.place.path.to_string_lossy());
+        text.push_str(&format!("and {} more in {path}: --format json lists all\n", wrong.len() - TOLD));
+    }
+    let notes = survey.items.iter().flat_map(|item| item.notes.iter().map(move |note| (item, note)));
+    let told = notes.filter(|(item, note)| is_told(note) && matches!(item.verdict, Found::Intact));
+    let mut kinds: Vec<(&Item, &Note, usize)> = Vec::new();
+    for (item, note) in told {
+        match kinds.iter_mut().find(|(_, first, _)| discriminant(*first) == discriminant(note)) {
+            Some((.., count)) => *count += 1,
+            None => kinds.push((item, note, 1)),
+        }
+    }
+    for (item, note, count) in kinds {
+        let more = if count > 1 { format!(" (and so of {} more)", count - 1) } else { String::new() };
+        text.push_str(&format!(
+            "note        {}: {}{more}\n",
+            shown(survey, item),
+            one_line(&note.to_string())
+        ));
+    }
+    text
+}
+
+fn item_text(survey: &Survey, item: &Item) -> String {
+    let mut text = format!("{:<11} {}: {}\n", item.state(), shown(survey, item), problems(item).join("; "));
+    if let Some(busy) = item.busy {
+        text.push_str(&format!("{:<11} {busy}: a build may be at it\n", ""));
+    }
+    text.push_str(&format!("{:<11} {}\n", "", item.outcome.text));
+    text
+}
+
+/// Whether a note is about names and files, not about what is in them.
+fn is_told(note: &Note) -> bool {
+    !matches!(note, Note::Lint(_) | Note::Finding(_))
+}
+
+fn shown(survey: &Survey, item: &Item) -> String {
+    let folder = item.below.map_or_else(|| survey.place.path.clone(), |below| survey.place.path.join(below));
+    one_line(&folder.join(&item.name).to_string_lossy())
+}
+
+/// What is wrong with a thing.
+fn problems(item: &Item) -> Vec<String> {
+    let one = |text: String| vec![one_line(&text)];
+    match &item.verdict {
+        Found::Intact => Vec::new(),
+        Found::Damaged(flaws) => flaws.iter().map(|flaw| one_line(&flaw.to_string())).collect(),
+        Found::Orphan(orphan) => one(orphan.to_string()),
+        Found::InUse => one("it changed whenever it was read".to_owned()),
+        Found::Unreadable { file, problem } => one(format!("`{file}` cannot be read: {problem}")),
+        _ => one("something is wrong with it".to_owned()),
+    }
+}
+
+/// A line for each cache, under a line that says what the numbers are.
+fn table(surveys: &[Survey]) -> String {
+    let head = ["cache", "kernels", "intact", "damaged", "orphans", "in use", "unreadable", "others"];
+    let rows = surveys.iter().map(|survey| {
+        let Counts { kernels, intact, damaged, orphans, busy, unreadable } = Counts::of(survey);
+        let others = usize::try_from(survey.foreign_count).unwrap_or(usize::MAX);
+        let numbers = [kernels, intact, damaged, orphans, busy, unreadable, others];
+        let numbers = numbers.map(|number| number.to_string());
+        std::iter::once(one_line(&survey.place.path.to_string_lossy())).chain(numbers).collect::<Vec<_>>()
+    });
+    let lines: Vec<Vec<String>> = std::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect();
+    let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let mut text = String::new();
+    for line in &lines {
+        text.push_str(&format!("{:1$}", line[0], widths[0]));
+        for (cell, width) in line.iter().zip(&widths).skip(1) {
+            text.push_str(&format!("  {cell:>width$}"));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn ranks_text(ranks: &Ranks) -> String {
+    let Ranks { base, kernels, ranks } = ranks;
+    let base = one_line(&base.to_string_lossy());
+    let short: Vec<&Rank> = ranks.iter().filter(|rank| !rank.lacks.is_empty()).collect();
+    let together =
+        format!("{} of {base} have {} together", counted(ranks.len(), "rank"), counted(*kernels, "kernel"));
+    if short.is_empty() {
+        return format!("{together}, and each has all\n");
+    }
+    let mut text = format!("{together}; where one lacks some, the others wait while it compiles:\n");
+    for Rank { rank, has, lacks, .. } in short {
+        let names: Vec<String> =
+            lacks.iter().take(3).map(|lack| format!("{} (of rank {})", lack.name, lack.there)).collect();
+        let more = if lacks.len() > 3 { ", ..." } else { "" };
+        let names = one_line(&names.join(", "));
+        text.push_str(&format!(
+            "  rank {} has {has}, lacks {}: {names}{more}\n",
+            one_line(rank),
+            lacks.len()
+        ));
+    }
+    text
+}
+
+pub(crate) fn ranks_json(ranks: &[Ranks]) -> Value {
+    let lack = |lack: &opbuild_kernel_meta::survey::Lack| json!({ "name": lack.name, "in_rank": lack.there });
+    let one = |rank: &Rank| {
+        let lacks: Vec<Value> = rank.lacks.iter().map(lack).collect();
+        json!({ "rank": rank.rank, "has": rank.has, "lacks": lacks })
+    };
+    let all = |ranks: &Ranks| {
+        let list: Vec<Value> = ranks.ranks.iter().map(one).collect();
+        json!({ "base": ranks.base.to_string_lossy(), "kernels": ranks.kernels, "ranks": list })
+    };
+    ranks.iter().map(all).collect()
+}
+
+fn cache_json(survey: &Survey) -> Value {
+    let Counts { kernels, intact, damaged, orphans, busy, unreadable } = Counts::of(survey);
+    let told = |item: &&Item| !matches!(item.verdict, Found::Intact) || item.notes.iter().any(is_told);
+    let items: Vec<Value> = survey.items.iter().filter(told).map(item_json).collect();
+    let Survey { place, known, skipped, foreign, foreign_count, cancelled, .. } = survey;
+    json!({
+        "cache": place.path.to_string_lossy(), "kind": place.kind.name(), "rank": place.rank, "soc": place.soc,
+        "kernels": kernels, "intact": intact, "damaged": damaged, "orphans": orphans, "in_progress": busy,
+        "unreadable": unreadable, "known": known, "skipped": skipped, "foreign": foreign_count,
+        "foreign_names": foreign, "interrupted": cancelled, "items": items,
+    })
+}
+
+fn item_json(item: &Item) -> Value {
+    let orphan = match item.verdict {
+        Found::Orphan(orphan) => Some(orphan_name(orphan)),
+        _ => None,
+    };
+    json!({
+        "what": item.what.to_string(), "name": item.name, "below": item.below, "files": item.files(),
+        "state": item.state(), "orphan": orphan, "problems": problems(item),
+        "busy": item.busy.map(|busy| busy.to_string()),
+        "effect": item.outcome.effect.name(), "consequence": item.outcome.text,
+        "notes": item.notes.iter().map(|note| one_line(&note.to_string())).collect::<Vec<_>>(),
+    })
+}
+
+fn orphan_name(orphan: Orphan) -> &'static str {
+    match orphan {
+        Orphan::InfoOnly => "info-only",
+        Orphan::ObjectOnly => "object-only",
+        Orphan::HeaderOnly => "header-only",
+        Orphan::Temp => "temp",
+        Orphan::DeadLock => "dead-lock",
+        _ => "rest",
+    }
+}
+
+/// Where to look, for a message: at most so many of the caches in which something is wrong.
+pub(crate) fn mendable(surveys: &[Survey]) -> Vec<String> {
+    let wrong = surveys.iter().filter(|survey| survey.items.iter().any(Item::is_finding));
+    wrong.map(|survey| one_line(&survey.place.path.to_string_lossy())).collect()
+}

@@ -1,0 +1,78 @@
+//! Caches that frameworks keep themselves, checked with the real command.
+#![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests break caches by hand")]
+
+mod common;
+
+use std::fs;
+
+use common::Place;
+use opbuild_testkit::caches::{Rank, age, cann_kernel};
+use serde_json::{Value, json};
+
+/// Four ranks of a run, five kernels each.
+fn ranks(place: &Place) -> Vec<Rank> {
+    let ranks: Vec<Rank> = (0..4).map(Rank::new).collect();
+    for rank in &ranks {
+        (1..=5).for_each(|elements| rank.square(elements).write(&rank.folder(&place.path("run"))).unwrap());
+    }
+    ranks
+}
+
+#[test]
+fn whole_caches_are_in_order() {
+    let place = Place::new();
+    ranks(&place);
+    (0..3).for_each(|number| {
+        cann_kernel("Ascend910B2", number).write(&place.path("run/kernel_cache/Ascend910B2")).unwrap();
+    });
+    let ran = place.run(&["verify", "run"]).ended_with(0);
+    assert!(ran.stdout.contains("4 ranks of run have 5 kernels together, and each has all\n"), "{ran:?}");
+    assert!(ran.stdout.ends_with("23 kernels checked: 23 valid, 0 refused; 0 files unusable\n"), "{ran:?}");
+    let json = place.run(&["verify", "run", "--format", "json"]).ended_with(0).json();
+    let kinds: Vec<&Value> = json["caches"].as_array().unwrap().iter().map(|cache| &cache["kind"]).collect();
+    assert_eq!(kinds, ["cann", "mindspore", "mindspore", "mindspore", "mindspore"]);
+    let zero = |name: &str| json["caches"].as_array().unwrap().iter().all(|cache| cache[name] == 0);
+    assert!(["damaged", "orphans", "in_progress", "unreadable", "foreign"].into_iter().all(zero), "{json}");
+}
+
+#[test]
+fn damage_is_named_with_what_the_framework_would_do() {
+    let place = Place::new();
+    let ranks = ranks(&place);
+    let torn = ranks[2].folder(&place.path("run")).join(format!("{}.json", ranks[2].square(3).stem));
+    let bytes = fs::read(&torn).unwrap();
+    fs::write(&torn, &bytes[..bytes.len() / 2]).unwrap();
+    // It may be in the making; half an hour later it is not.
+    let ran = place.run(&["verify", "run"]).ended_with(1);
+    assert!(ran.stdout.contains("in progress run/rank_2/kernel_meta/square_"), "{ran:?}");
+    age(&torn).unwrap();
+    let ran = place.run(&["verify", "run"]).ended_with(1);
+    for part in [
+        "damaged     run/rank_2/kernel_meta/square_",
+        "MindSpore 2.0 would abort at start-up because of this file",
+        "  rank 2 has 4, lacks 1: square_",
+        "`opbuild repair run/rank_2/kernel_meta` moves aside",
+        "20 kernels checked: 19 valid, 1 refused",
+    ] {
+        assert!(ran.stdout.contains(part), "{part}: {ran:?}");
+    }
+    let json = place.run(&["verify", "run", "--format", "json"]).ended_with(1).json();
+    let items = json["caches"][2]["items"].as_array().unwrap();
+    let item = items.iter().find(|item| item["state"] != "intact").unwrap();
+    assert_eq!((&item["state"], &item["effect"]), (&json!("damaged"), &json!("aborts")), "{json}");
+    assert_eq!(json["ranks"][0]["ranks"][2]["lacks"][0]["name"], ranks[0].square(3).stem);
+    assert_eq!(fs::read(&torn).unwrap(), &bytes[..bytes.len() / 2]);
+}
+
+#[test]
+fn kernels_beside_caches_are_checked_too() {
+    let place = Place::new();
+    let rank = Rank::new(0);
+    rank.square(1).write(&rank.folder(&place.path("run"))).unwrap();
+    rank.square(2).write(&place.path("run/copied")).unwrap();
+    place.write("run/settings.json", "{\"torn\"");
+    let json = place.run(&["verify", "run", "--format", "json"]).ended_with(0).json();
+    assert_eq!((&json["checked"], &json["valid"]), (&json!(2), &json!(2)), "{json}");
+    fs::write(place.path("run/copied").join(format!("{}.o", rank.square(2).stem)), "torn").unwrap();
+    place.run(&["verify", "run"]).ended_with(1);
+}
