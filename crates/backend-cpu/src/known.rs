@@ -2,9 +2,10 @@
 //! is the same C takes as long as a look into the store.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use foldhash::fast::RandomState;
 use opbuild_descriptor::{Arg, Job};
 use opbuild_digest::Digest;
 
@@ -66,10 +67,11 @@ impl Known {
     }
 
     fn hash(&self, job: &Job) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
         let tensors = job.data.iter().flat_map(|data| &data.outputs).flat_map(Arg::iter);
-        let shapes: Vec<&[i64]> = tensors.map(|tensor| tensor.shape.as_slice()).collect();
-        let op = job.ops.first().map(|op| (&op.op_type, &op.attrs));
-        self.hasher.hash_one((op, shapes))
+        tensors.for_each(|tensor| tensor.shape.hash(&mut hasher));
+        job.ops.first().map(|op| (&op.op_type, &op.attrs)).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// What is remembered, also after a panic elsewhere: each change to it is whole.

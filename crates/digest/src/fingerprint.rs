@@ -1,6 +1,7 @@
 //! Fingerprints: a digest whose parts have names.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use crate::{Digest, Hasher};
 
@@ -30,9 +31,11 @@ pub struct Part {
 /// assert_ne!(old.digest(), new.digest());
 /// assert_eq!(old.diff(&new)[0].to_string(), "`version` changed: 12.2.0 -> 12.3.0");
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct Fingerprint {
     parts: Vec<Part>,
+    /// The digest over them, once somebody asked: a toolchain's counts in every key of a build.
+    digest: OnceLock<Digest>,
 }
 
 impl Fingerprint {
@@ -44,6 +47,7 @@ impl Fingerprint {
     /// Adds a part whose content has the digest `digest`.
     pub fn add(&mut self, name: impl Into<String>, digest: Digest, note: impl Into<String>) {
         self.parts.push(Part { name: name.into(), digest, note: note.into() });
+        self.digest.take();
     }
 
     /// Adds a part whose content is a short text, which is its own note.
@@ -59,13 +63,15 @@ impl Fingerprint {
 
     /// The digest over names and contents, in order. Notes do not count.
     pub fn digest(&self) -> Digest {
-        let mut hasher = Hasher::new("fingerprint");
-        hasher.list(self.parts.len());
-        for Part { name, digest, note: _ } in &self.parts {
-            hasher.str(name);
-            hasher.digest(digest);
-        }
-        hasher.finish()
+        *self.digest.get_or_init(|| {
+            let mut hasher = Hasher::new("fingerprint");
+            hasher.list(self.parts.len());
+            for Part { name, digest, note: _ } in &self.parts {
+                hasher.str(name);
+                hasher.digest(digest);
+            }
+            hasher.finish()
+        })
     }
 
     /// What changed from `self` to `newer`, part by part. Parts of one name are compared in their order. Empty for two
@@ -97,6 +103,21 @@ impl Fingerprint {
     /// The part here that has `part`'s name and stands at `rank` among those that do.
     fn same_place(&self, part: &Part, rank: usize) -> Option<&Part> {
         self.parts.iter().filter(|own| own.name == part.name).nth(rank)
+    }
+}
+
+impl PartialEq for Fingerprint {
+    /// Whether the parts are the same, notes included. What was asked of one does not make it another.
+    fn eq(&self, other: &Self) -> bool {
+        self.parts == other.parts
+    }
+}
+
+impl Eq for Fingerprint {}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fingerprint").field("parts", &self.parts).finish()
     }
 }
 
@@ -151,6 +172,22 @@ mod tests {
         ] {
             assert_ne!(base, other);
         }
+    }
+
+    #[test]
+    fn a_digest_that_was_asked_for_is_that_of_what_is_there_now() {
+        let (mut asked, mut fresh) = (Fingerprint::new(), Fingerprint::new());
+        for name in ["a", "b", "c"] {
+            asked.text(name, "1");
+            fresh.text(name, "1");
+            assert_eq!(asked.digest(), fresh.clone().digest(), "{name}");
+            assert_eq!(asked, fresh);
+        }
+        // A copy goes its own way.
+        let mut copy = asked.clone();
+        copy.text("d", "1");
+        assert_ne!(copy.digest(), asked.digest());
+        assert_eq!(asked.digest(), fresh.digest());
     }
 
     #[test]

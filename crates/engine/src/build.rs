@@ -27,7 +27,8 @@ impl Builder {
         shop.warnings.tell_all(&self.backend.warnings());
         self.tell(Event::Planned { operators: requests.len(), kernels: plan.kernels.len() });
         let maker = Maker::new(self, &shop, plan.targets())?;
-        let placer = self.view.as_ref().map(|config| Placer::new(config, &self.infos, requests, &plan));
+        let placer = |config| Placer::new(config, &self.infos, self.view_patience, requests, &plan);
+        let placer = self.view.as_ref().map(placer);
         let run = Run { builder: self, shop: &shop, plan: &plan, maker, placer };
         let (kernels, view) = run.run();
         shop.save();

@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use opbuild_backend::{Backend, Cancel};
 use opbuild_descriptor::{BuildSpec, Descriptor};
+use opbuild_kernel_meta::DEFAULT_PATIENCE;
 use opbuild_store::{Config, Mode};
 
+use crate::digests::Digests;
 use crate::event::{Event, Observer};
 use crate::in_view::InView;
 use crate::infos::Infos;
 use crate::memory::Memory;
 use crate::one::Opened;
+use crate::stuck::Stuck;
 
 /// So many look-ups are worth a thread: about two milliseconds.
 const EACH_READS: usize = 256;
@@ -78,7 +81,11 @@ pub struct Builder {
     pub(crate) opened: Opened,
     /// Which operators' kernels are in the view by that.
     pub(crate) in_view: InView,
+    /// Who keeps it locked, and how long that is waited for.
+    pub(crate) stuck: Stuck,
+    pub(crate) view_patience: Duration,
     /// What is put where a framework looks for it.
+    pub(crate) digests: Digests,
     pub(crate) infos: Infos,
     concurrency: OnceLock<NonZeroUsize>,
     processors: OnceLock<NonZeroUsize>,
@@ -104,6 +111,9 @@ impl Builder {
             memory: Memory::default(),
             opened: Opened::default(),
             in_view: InView::default(),
+            digests: Digests::default(),
+            stuck: Stuck::default(),
+            view_patience: DEFAULT_PATIENCE,
             infos: Infos::default(),
             concurrency: OnceLock::new(),
             processors: OnceLock::new(),

@@ -2,7 +2,7 @@
 //!
 //! The file is a hint: a lost or torn line costs a worse order, and nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -39,7 +39,7 @@ impl Costs {
     /// What each of `kinds` is expected to take. Of those never seen nothing is known but the others: they are taken
     /// for average.
     pub(crate) fn expected<'k>(&self, kinds: impl Iterator<Item = Option<&'k Kind>>) -> Vec<Duration> {
-        let known = self.read();
+        let known: HashMap<Kind, u64> = self.read().into_iter().collect();
         let found: Vec<Option<u64>> = kinds.map(|kind| known.get(kind?).copied()).collect();
         let seen = found.iter().flatten();
         let average = seen.clone().sum::<u64>().checked_div(seen.count() as u64).unwrap_or_default();
@@ -61,24 +61,30 @@ impl Costs {
         if measured.is_empty() {
             return;
         }
-        let mut known = self.read();
-        for (kind, took) in measured {
-            known.entry(kind).and_modify(|before| *before = mean(*before, took)).or_insert(took);
-        }
-        let lines = known.iter().take(MAX_KINDS).map(|(kind, took)| format!("{took} {kind}\n"));
+        // What was measured last stands first, and what nobody measured for longest goes when there is no more room.
+        let known = self.read();
+        let before: HashMap<&str, u64> = known.iter().map(|(kind, took)| (kind.as_str(), *took)).collect();
+        let fresh = measured.iter().map(|(kind, took)| {
+            let took = before.get(kind.as_str()).map_or(*took, |before| mean(*before, *took));
+            (kind, took)
+        });
+        let others = known.iter().filter(|(kind, _)| !measured.contains_key(kind));
+        let lines = fresh.chain(others.map(|(kind, took)| (kind, *took))).take(MAX_KINDS);
+        let lines = lines.map(|(kind, took)| format!("{took} {kind}\n"));
         let _ = disk::replace(file, format!("{HEAD}\n{}", lines.collect::<String>()).as_bytes());
     }
 
-    fn read(&self) -> BTreeMap<Kind, u64> {
+    /// What is known, what was measured last first.
+    fn read(&self) -> Vec<(Kind, u64)> {
         let text = self.file.as_ref().and_then(|file| disk::read_own(file, MAX_BYTES).ok());
         text.map(|text| parse(&String::from_utf8_lossy(&text))).unwrap_or_default()
     }
 }
 
-fn parse(text: &str) -> BTreeMap<Kind, u64> {
+fn parse(text: &str) -> Vec<(Kind, u64)> {
     let mut lines = text.lines();
     if lines.next() != Some(HEAD) {
-        return BTreeMap::new();
+        return Vec::new();
     }
     let line = |line: &str| {
         let (took, kind) = line.split_once(' ')?;
@@ -128,12 +134,29 @@ mod tests {
     }
 
     #[test]
+    fn what_was_measured_longest_ago_goes_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let save = |kinds: &mut dyn Iterator<Item = String>| {
+            let costs = Costs::new(Some(folder.path().join("costs")));
+            kinds.for_each(|name| costs.note(kind(&name), Duration::from_millis(1)));
+            costs.save();
+            costs.read()
+        };
+        let known = |read: &[(Kind, u64)], name: &str| {
+            read.iter().any(|(known, _)| Some(known) == kind(name).as_ref())
+        };
+        save(&mut (0..MAX_KINDS).map(|at| format!("m{at}")));
+        // One of the old ones was measured again, and two are new; by the alphabet they are the last.
+        save(&mut ["m9".to_owned()].into_iter());
+        let read = save(&mut (0..MAX_KINDS - 1).map(|at| format!("z{at}")));
+        assert_eq!(read.len(), MAX_KINDS);
+        assert!(known(&read, "m9") && !known(&read, "m1") && known(&read, "z0"));
+    }
+
+    #[test]
     fn what_is_no_line_is_passed_over() {
         let known = parse("opbuild costs 1\n12 cpu t Add\nx cpu t Mul\n\n7\n99 cpu t Sub");
-        assert_eq!(
-            known.into_iter().collect::<Vec<_>>(),
-            [("cpu t Add".into(), 12), ("cpu t Sub".into(), 99)]
-        );
+        assert_eq!(known, [("cpu t Add".into(), 12), ("cpu t Sub".into(), 99)]);
         assert!(parse("something else\n12 cpu t Add\n").is_empty());
         assert_eq!(kind("two\nlines"), None);
     }

@@ -170,9 +170,13 @@ pub(crate) fn take_abandoned(path: &Path) -> Option<File> {
     let flags = OFlags::NOFOLLOW.bits() as i32;
     let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path).ok()?;
     file.try_lock().ok()?;
-    // Another sweeper may have removed it, and its name may be another's by now.
-    let (ours, there) = (file.metadata().ok()?, std::fs::symlink_metadata(path).ok()?);
-    ((ours.dev(), ours.ino()) == (there.dev(), there.ino())).then_some(file)
+    is_at(&file, path).then_some(file)
+}
+
+/// Whether an open file still is the one at `path`: somebody may have removed it, and its name may be another's by now.
+pub(crate) fn is_at(file: &File, path: &Path) -> bool {
+    let same = |ours: Metadata, there: Metadata| (ours.dev(), ours.ino()) == (there.dev(), there.ino());
+    file.metadata().is_ok_and(|ours| std::fs::symlink_metadata(path).is_ok_and(|there| same(ours, there)))
 }
 
 pub(crate) fn remove_file(path: &Path) {

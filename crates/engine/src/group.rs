@@ -9,8 +9,9 @@
 //! <base>/opbuild-<uid>/groups/<store>.door    locked for the moment in which one joins
 //! ```
 
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use opbuild_digest::Digest;
@@ -73,12 +74,32 @@ impl Group {
     }
 }
 
+/// Removes what groups left of which nobody is any more.
+pub(crate) fn sweep(dir: &Path, is_old: impl Fn(SystemTime) -> bool) {
+    let old = disk::list(dir).into_iter().filter(|(_, changed)| is_old(*changed));
+    let groups: BTreeSet<PathBuf> = old.map(|(path, _)| path.with_extension("")).collect();
+    for path in groups {
+        let door = path.with_extension("door");
+        // Nobody joins meanwhile.
+        let TryLock::Locked(held) = disk::try_lock(&door) else { continue };
+        if disk::is_at(&held, &door)
+            && (disk::sign_at(&path).is_none() || disk::take_abandoned(&path).is_some())
+        {
+            disk::remove_file(&path);
+            disk::remove_file(&door);
+        }
+    }
+}
+
 fn open_door(path: &Path) -> Option<File> {
     let began = Instant::now();
     loop {
         match disk::try_lock(path) {
-            TryLock::Locked(file) => return Some(file),
-            TryLock::Busy if began.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(1)),
+            // One that a sweeper has just removed keeps nobody out.
+            TryLock::Locked(file) if disk::is_at(&file, path) => return Some(file),
+            TryLock::Locked(_) | TryLock::Busy if began.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(1))
+            }
             _ => return None,
         }
     }
@@ -112,5 +133,33 @@ mod tests {
         // A clock that was set back says nothing.
         assert_eq!(join("/a", 3).began(), at(3));
         assert_eq!(Group::join(None, Path::new("/a"), at(4)).began(), at(4));
+    }
+
+    #[test]
+    fn what_nobody_is_in_is_swept_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let now = SystemTime::now();
+        let join = |root: &str| Group::join(Some(folder.path()), Path::new(root), now);
+        let left = || disk::list(folder.path()).len();
+        let (here, gone) = (join("/here"), join("/gone"));
+        drop(gone);
+        assert_eq!(left(), 4);
+        // Young ones stay: they may be between their making and their locking.
+        sweep(folder.path(), |_| false);
+        assert_eq!(left(), 4);
+        sweep(folder.path(), |_| true);
+        assert_eq!(left(), 2);
+        let second = join("/here");
+        assert_eq!(second.began(), here.began());
+        drop((here, second));
+        sweep(folder.path(), |_| true);
+        assert_eq!(left(), 0);
+        assert_eq!(join("/here").began(), now);
+        // A door that is held is somebody's who joins.
+        let mut files = disk::list(folder.path()).into_iter().map(|(path, _)| path);
+        let door = files.find(|path| path.extension().is_some()).unwrap();
+        let TryLock::Locked(_held) = disk::try_lock(&door) else { panic!("held by nobody") };
+        sweep(folder.path(), |_| true);
+        assert_eq!(left(), 2);
     }
 }

@@ -20,6 +20,8 @@ use crate::disk;
 const HEAD: &str = "opbuild digests 1";
 const MAX_FILES: usize = 16384;
 const MAX_BYTES: u64 = 8 << 20;
+/// Without the digest of all lines.
+const MAX_BODY: usize = MAX_BYTES as usize - 2 * Digest::LEN - 1;
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// Remembers digests of files, in memory and in a file of this user's.
@@ -32,8 +34,35 @@ pub struct DigestMemo {
 
 #[derive(Debug, Default)]
 struct State {
-    known: HashMap<PathBuf, (Identity, Digest)>,
+    known: HashMap<PathBuf, Known>,
     changed: bool,
+    /// How often anything was asked for.
+    asked: u64,
+}
+
+/// What is remembered of a file.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    identity: Identity,
+    digest: Digest,
+    /// When it was asked for last: the greater, the later. One that only was read has its place in the file.
+    used: i64,
+}
+
+impl State {
+    /// The digest of a file that still is as it was.
+    fn recall(&mut self, path: &Path, now: Identity) -> Option<Digest> {
+        self.asked += 1;
+        let known = self.known.get_mut(path).filter(|known| known.identity == now)?;
+        known.used = self.asked.cast_signed();
+        Some(known.digest)
+    }
+
+    fn note(&mut self, path: &Path, identity: Identity, digest: Digest) {
+        let used = self.asked.cast_signed();
+        self.known.insert(path.to_owned(), Known { identity, digest, used });
+        self.changed = true;
+    }
 }
 
 /// What must be the same for a file to be the same.
@@ -72,7 +101,7 @@ impl DigestMemo {
         let file = file.into();
         let text = disk::read_own(&file, MAX_BYTES).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let known = text.as_deref().and_then(parse).unwrap_or_default();
-        let state = Mutex::new(State { known, changed: false });
+        let state = Mutex::new(State { known, ..State::default() });
         Self { file: Some(file), cancel: Cancel::new(), state }
     }
 
@@ -105,10 +134,8 @@ impl DigestMemo {
 impl FileDigests for DigestMemo {
     fn digest(&self, path: &Path) -> io::Result<Digest> {
         let now = Identity::of(&disk::metadata(path)?);
-        if let Some((known, digest)) = self.locked().known.get(path)
-            && *known == now
-        {
-            return Ok(*digest);
+        if let Some(digest) = self.locked().recall(path, now) {
+            return Ok(digest);
         }
         // A file that changes while it is read has no digest; a few attempts, then it is an error.
         for _ in 0..4 {
@@ -120,9 +147,7 @@ impl FileDigests for DigestMemo {
                 continue;
             }
             if after.is_settled() {
-                let mut state = self.locked();
-                state.known.insert(path.to_owned(), (after, digest));
-                state.changed = true;
+                self.locked().note(path, after, digest);
             }
             return Ok(digest);
         }
@@ -134,23 +159,28 @@ impl FileDigests for DigestMemo {
     }
 }
 
-/// One line a file, then the digest of all lines, so that a torn memo is no memo.
-fn render(known: &HashMap<PathBuf, (Identity, Digest)>) -> String {
-    let mut lines: Vec<String> = known
-        .iter()
-        .filter_map(|(path, (identity, digest))| {
-            let Identity { dev, ino, size, modified, changed } = identity;
-            let path = path.to_str().filter(|path| !path.contains(['\n', '\r']))?;
-            Some(format!("{digest} {dev} {ino} {size} {modified} {changed} {path}\n"))
-        })
-        .collect();
-    lines.sort_unstable();
-    lines.truncate(MAX_FILES);
-    let body = format!("{HEAD}\n{}", lines.concat());
+/// One line a file, those that were asked for last first, then the digest of all lines, so that a torn memo is no memo.
+/// What there is no room for was not asked for since longest.
+fn render(known: &HashMap<PathBuf, Known>) -> String {
+    let mut files: Vec<(&PathBuf, &Known)> = known.iter().collect();
+    files.sort_unstable_by(|(a_path, a), (b_path, b)| b.used.cmp(&a.used).then(a_path.cmp(b_path)));
+    let mut body = format!("{HEAD}\n");
+    let lines = files.into_iter().filter_map(|(path, Known { identity, digest, used: _ })| {
+        let Identity { dev, ino, size, modified, changed } = identity;
+        let path = path.to_str().filter(|path| !path.contains(['\n', '\r']))?;
+        Some(format!("{digest} {dev} {ino} {size} {modified} {changed} {path}\n"))
+    });
+    for line in lines.take(MAX_FILES) {
+        // One that is too long would not be read.
+        if body.len() + line.len() > MAX_BODY {
+            break;
+        }
+        body.push_str(&line);
+    }
     format!("{body}{}\n", Digest::of(body.as_bytes()))
 }
 
-fn parse(text: &str) -> Option<HashMap<PathBuf, (Identity, Digest)>> {
+fn parse(text: &str) -> Option<HashMap<PathBuf, Known>> {
     let body_end = text.strip_suffix('\n')?.rfind('\n')? + 1;
     let (body, seal) = text.split_at(body_end);
     if seal.trim_end() != Digest::of(body.as_bytes()).to_string() {
@@ -161,7 +191,8 @@ fn parse(text: &str) -> Option<HashMap<PathBuf, (Identity, Digest)>> {
         return None;
     }
     lines
-        .map(|line| {
+        .zip(1..)
+        .map(|(line, place)| {
             let mut words = line.splitn(7, ' ');
             let digest = words.next()?.parse().ok()?;
             let identity = Identity {
@@ -171,7 +202,59 @@ fn parse(text: &str) -> Option<HashMap<PathBuf, (Identity, Digest)>> {
                 modified: words.next()?.parse().ok()?,
                 changed: words.next()?.parse().ok()?,
             };
-            Some((PathBuf::from(words.next()?), (identity, digest)))
+            Some((PathBuf::from(words.next()?), Known { identity, digest, used: -place }))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_for_longest_ago_goes_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("digests");
+        let identity = Identity { dev: 1, ino: 2, size: 3, modified: 4, changed: 5 };
+        // Digests do not say which is older.
+        let name = |at: usize, kind: &str| PathBuf::from(format!("/{kind}/{at}"));
+        let note = |memo: &DigestMemo, path: &Path| {
+            let mut state = memo.locked();
+            if state.recall(path, identity).is_none() {
+                state.note(path, identity, Digest::of(path.as_os_str().as_encoded_bytes()));
+            }
+        };
+        let memo = DigestMemo::open(&file);
+        (0..MAX_FILES).for_each(|at| note(&memo, &name(at, "old")));
+        memo.save();
+        // The first one is asked for again, and there is room for one less than there are.
+        let memo = DigestMemo::open(&file);
+        assert_eq!(memo.locked().known.len(), MAX_FILES);
+        note(&memo, &name(0, "old"));
+        (0..10).for_each(|at| note(&memo, &name(at, "new")));
+        memo.save();
+        let memo = DigestMemo::open(&file);
+        let state = memo.locked();
+        let has = |path: PathBuf| state.known.contains_key(&path);
+        assert_eq!(state.known.len(), MAX_FILES);
+        assert!(has(name(0, "old")) && (0..10).all(|at| has(name(at, "new"))));
+        assert!((1..=10).all(|at| !has(name(at, "old"))) && has(name(11, "old")));
+    }
+
+    #[test]
+    fn a_memo_that_is_written_can_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("digests");
+        let identity = Identity { dev: 1, ino: 2, size: 3, modified: 4, changed: 5 };
+        let memo = DigestMemo::open(&file);
+        for at in 0..3000 {
+            memo.locked().note(
+                Path::new(&format!("/{at}/{}", "x".repeat(4000))),
+                identity,
+                Digest::of(b"it"),
+            );
+        }
+        memo.save();
+        assert!(DigestMemo::open(&file).locked().known.len() > 1500);
+    }
 }

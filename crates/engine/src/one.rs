@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use opbuild_backend::BackendError;
+use opbuild_kernel_meta::ViewError;
 
 use crate::costs::Costs;
 use crate::make::{Made, Maker};
@@ -131,11 +132,18 @@ impl Builder {
 
     fn place(&self, shop: &Workshop, requests: &[Request], plan: &Plan<'_>, report: &KernelReport) {
         let Some(config) = &self.view else { return };
+        // Who was waited for in vain is not waited for again, and that was told.
+        let stuck = self.stuck.is_known();
+        let patience = if stuck { Duration::ZERO } else { self.view_patience };
         let placed = self.in_view.place(&requests[0], report.key, || {
-            let placer = Placer::new(config, &self.infos, requests, plan);
+            let placer = Placer::new(config, &self.infos, patience, requests, plan);
             placer.place(0, report);
             placer.finish().map(drop)
         });
+        if stuck && matches!(placed, Err(ViewError::Locked { .. })) {
+            return;
+        }
+        self.stuck.note(&placed);
         if let Err(error) = placed {
             shop.warnings.tell(Cause::View, &error.to_string());
         }
@@ -164,5 +172,77 @@ fn answer(report: KernelReport) -> (Answer, bool) {
         }
         // A report has one of the two.
         (None, None) => (Err(Arc::new(BackendError::Cancelled.into())), false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests lock and look at files")]
+
+    use std::fs::File;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::SystemTime;
+
+    use opbuild_testkit::{NullBackend, descriptor};
+
+    use super::*;
+    use crate::{Event, ViewConfig};
+
+    /// A wait that should not be would last for longer than any test may.
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn request(length: i64) -> Request {
+        Request::new(descriptor(&format!("net/{length}"), "Square", &[&[length]]))
+    }
+
+    fn pairs(folder: &std::path::Path) -> usize {
+        let files = std::fs::read_dir(folder).unwrap().flatten();
+        files.filter(|file| file.file_name().to_string_lossy().ends_with(".json")).count()
+    }
+
+    #[test]
+    fn who_keeps_the_view_locked_is_waited_for_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&told);
+        let mut builder = Builder::new(Arc::new(NullBackend::default()))
+            .work_base(folder.path())
+            .view(ViewConfig { base: folder.path().to_owned(), rank: "0".to_owned() })
+            .observer(move |event| {
+                count.fetch_add(usize::from(matches!(event, Event::Warning { .. })), Ordering::Relaxed);
+            });
+        builder.get_or_build(&request(1)).unwrap();
+        let view = folder.path().join("rank_0/kernel_meta");
+        let take = || {
+            let lock = File::options().write(true).open(view.join(".opbuild.lock")).unwrap();
+            lock.lock().unwrap();
+            lock.set_modified(SystemTime::now()).unwrap();
+            lock
+        };
+        let hanging = take();
+        builder.view_patience = Duration::from_millis(20);
+        builder.get_or_build(&request(2)).unwrap();
+        assert_eq!((pairs(&view), told.load(Ordering::Relaxed)), (1, 1));
+        // New kernels and those that are remembered do not wait for it again, and nothing more is said.
+        builder.view_patience = LONG;
+        for length in [3, 2, 3] {
+            builder.get_or_build(&request(length)).unwrap();
+        }
+        assert_eq!((pairs(&view), told.load(Ordering::Relaxed)), (1, 1));
+        // Another one is waited for, and so is the next that hangs.
+        drop(hanging);
+        let working = take();
+        assert!(!builder.stuck.is_known());
+        builder.view_patience = Duration::from_millis(20);
+        builder.get_or_build(&request(4)).unwrap();
+        assert!(builder.stuck.is_known());
+        // As soon as the lock is free the view has what was asked for since, too.
+        drop(working);
+        builder.view_patience = LONG;
+        for length in 2..=4 {
+            builder.get_or_build(&request(length)).unwrap();
+        }
+        assert_eq!(pairs(&view), 4);
+        assert!(!builder.stuck.is_known());
     }
 }

@@ -1,6 +1,6 @@
 //! From requests to kernels: effective specs, keys, equal jobs merged.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
@@ -116,11 +116,9 @@ impl<'a> Plan<'a> {
 
     /// The exact targets of the kernels, each once.
     pub(crate) fn targets(&self) -> Vec<String> {
-        let mut targets: Vec<String> =
-            self.kernels.iter().filter_map(Planned::keyed).map(|keyed| keyed.spec.target.clone()).collect();
-        targets.sort_unstable();
-        targets.dedup();
-        targets
+        let targets = self.kernels.iter().filter_map(Planned::keyed).map(|keyed| keyed.spec.target.as_str());
+        let targets: BTreeSet<&str> = targets.collect();
+        targets.into_iter().map(str::to_owned).collect()
     }
 }
 
@@ -169,7 +167,7 @@ impl Planner<'_> {
 
     fn state(&self, request: &Request) -> Result<Found, BuildError> {
         let job = &request.descriptor.job;
-        let digest = job.digest();
+        let digest = self.builder.digests.of(job);
         Ok((digest, self.keyed(job, &request.spec, digest)?))
     }
 

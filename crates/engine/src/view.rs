@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use opbuild_artifact::{Artifact, is_safe_file_name};
 use opbuild_descriptor::{Descriptor, VendorName};
@@ -24,6 +25,8 @@ const BATCH: usize = 16 << 20;
 pub(crate) struct Placer<'a> {
     config: &'a ViewConfig,
     infos: &'a Infos,
+    /// How long other writers are waited for.
+    patience: Duration,
     /// Under which names frameworks look for kernels.
     names: BTreeMap<String, Name<'a>>,
     /// The names of each kernel.
@@ -78,12 +81,14 @@ impl<'a> Placer<'a> {
     pub(crate) fn new(
         config: &'a ViewConfig,
         infos: &'a Infos,
+        patience: Duration,
         requests: &'a [Request],
         plan: &Plan<'a>,
     ) -> Self {
         let mut placer = Self {
             config,
             infos,
+            patience,
             names: BTreeMap::new(),
             names_of: plan.kernels.iter().map(|_| Vec::new()).collect(),
             unusable: Vec::new(),
@@ -221,7 +226,7 @@ impl<'a> Placer<'a> {
         });
         let contested = contested.iter().map(|stem| Withdrawn { stem, unless: None });
         let withdrawn: Vec<Withdrawn<'_>> = failed.chain(contested).collect();
-        let view = View::open(&self.config.base, &self.config.rank)?;
+        let view = View::open(&self.config.base, &self.config.rank)?.with_patience(self.patience);
         view.replace(&files, &withdrawn)?;
         Ok(view.dir().to_owned())
     }

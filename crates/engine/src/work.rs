@@ -15,12 +15,13 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use crate::disk;
+use crate::{disk, group};
 
 /// A folder younger than this may be between its making and its locking.
 const SETTLED: Duration = Duration::from_secs(60);
+const GROUPS: &str = "groups";
 const KEPT_FAILURES: usize = 32;
 /// Of each, the smallest files up to so many bytes: the source and the log, and not what filled a disk.
 const KEPT_BYTES: u64 = 4 << 20;
@@ -63,7 +64,7 @@ impl WorkRoot {
 
     /// Where builds find each other that replace what is in the same store.
     pub(crate) fn groups(&self) -> Option<PathBuf> {
-        self.common("groups")
+        self.common(GROUPS)
     }
 
     fn common(&self, name: &str) -> Option<PathBuf> {
@@ -125,9 +126,11 @@ impl WorkRoot {
 
     /// Removes what processes that are gone left behind.
     fn sweep(&self) {
+        let is_old = |changed: SystemTime| changed.elapsed().is_ok_and(|idle| idle >= SETTLED);
+        group::sweep(&self.dir.join(GROUPS), is_old);
         for (path, changed) in disk::list(&self.dir) {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if !changed.elapsed().is_ok_and(|idle| idle >= SETTLED) {
+            if !is_old(changed) {
                 continue;
             }
             if name.starts_with(disk::TEMP) {

@@ -9,7 +9,7 @@
 //! numbers. Slots are escaped, and only ever compared. A kernel without a slot is superseded.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 use opbuild_digest::Digest;
@@ -21,17 +21,18 @@ use crate::{KernelFiles, Part, check_stem};
 pub(crate) const NAME: &str = ".opbuild-manifest";
 const HEAD: &str = "opbuild-manifest 1 ";
 
-/// Every kernel that we wrote, by stem.
+/// Every kernel that we wrote, by stem. Names are those of the text that was read, until others come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Manifest {
-    pub(crate) kernels: BTreeMap<String, Record>,
+pub(crate) struct Manifest<'a> {
+    pub(crate) kernels: BTreeMap<Cow<'a, str>, Record<'a>>,
 }
 
 /// One kernel that we wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct Record<'a> {
     files: [Known; 3],
-    slots: BTreeSet<String>,
+    /// In order, each once.
+    slots: Vec<Cow<'a, str>>,
 }
 
 /// One file that we wrote.
@@ -43,7 +44,7 @@ pub(crate) struct Known {
     pub(crate) seen: Option<Identity>,
 }
 
-impl Record {
+impl Record<'_> {
     /// What is known of one of the kernel's files.
     pub(crate) fn file(&self, part: Part) -> &Known {
         &self.files[part as usize]
@@ -55,14 +56,14 @@ impl Record {
     }
 }
 
-impl Manifest {
+impl<'a> Manifest<'a> {
     /// Reads a manifest. One that is torn, edited or of another version is an empty one: then files are read instead
     /// of trusted, and nothing is removed.
-    pub(crate) fn parse(bytes: &[u8]) -> Self {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Self {
         Self::try_parse(bytes).unwrap_or_default()
     }
 
-    fn try_parse(bytes: &[u8]) -> Option<Self> {
+    fn try_parse(bytes: &'a [u8]) -> Option<Self> {
         let (head, body) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;
         let digest: Digest = head.strip_prefix(HEAD)?.parse().ok()?;
         if Digest::of(body.as_bytes()) != digest {
@@ -95,14 +96,11 @@ impl Manifest {
     /// Gives each kernel its slot, and takes the slot from every other kernel.
     pub(crate) fn assign(&mut self, kernels: &[KernelFiles<'_>]) {
         let slots: Vec<Cow<'_, str>> = kernels.iter().map(slot).collect();
-        let mut taken: HashMap<&str, BTreeSet<&str>> = HashMap::with_capacity(kernels.len());
-        for (kernel, slot) in kernels.iter().zip(&slots) {
-            taken.entry(slot).or_default().insert(kernel.stem);
-        }
+        // A slot that one call gives to several kernels is given back to all of them below.
+        let takers = kernels.iter().zip(&slots).map(|(kernel, slot)| (&**slot, kernel.stem));
+        let taken: HashMap<&str, &str> = takers.collect();
         for (stem, record) in &mut self.kernels {
-            record
-                .slots
-                .retain(|slot| taken.get(slot.as_str()).is_none_or(|stems| stems.contains(stem.as_str())));
+            record.slots.retain(|slot| taken.get(&**slot).is_none_or(|taker| taker == stem));
         }
         // As a rule all of it is known, and nothing is copied.
         for (kernel, slot) in kernels.iter().zip(&slots) {
@@ -110,12 +108,12 @@ impl Manifest {
                 Some(record) => record,
                 None => {
                     let known = |part| Known { digest: kernel.content(part).digest(), seen: None };
-                    let new = Record { files: Part::ALL.map(known), slots: BTreeSet::new() };
-                    self.kernels.entry(kernel.stem.to_owned()).or_insert(new)
+                    let new = Record { files: Part::ALL.map(known), slots: Vec::new() };
+                    self.kernels.entry(kernel.stem.to_owned().into()).or_insert(new)
                 }
             };
-            if !record.slots.contains(&**slot) {
-                record.slots.insert(slot.to_string());
+            if let Err(place) = record.slots.binary_search(slot) {
+                record.slots.insert(place, slot.to_string().into());
             }
         }
     }
@@ -135,16 +133,19 @@ fn slot<'a>(kernel: &KernelFiles<'a>) -> Cow<'a, str> {
     if slot.bytes().all(stays) { Cow::Borrowed(slot) } else { Cow::Owned(slot.escape_default().to_string()) }
 }
 
-fn parse_kernel(line: &str) -> Option<(String, Record)> {
-    let mut fields = line.split('\t');
+fn parse_kernel(line: &str) -> Option<(Cow<'_, str>, Record<'_>)> {
+    let mut fields = Words { rest: Some(line), separator: b'\t' };
     let stem = fields.next()?;
     check_stem(stem).ok()?;
     let files = [parse_file(fields.next()?)?, parse_file(fields.next()?)?, parse_file(fields.next()?)?];
-    Some((stem.to_owned(), Record { files, slots: fields.map(str::to_owned).collect() }))
+    let mut slots: Vec<Cow<'_, str>> = fields.map(Cow::Borrowed).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    Some((stem.into(), Record { files, slots }))
 }
 
 fn parse_file(field: &str) -> Option<Known> {
-    let mut words = field.split(' ');
+    let mut words = Words { rest: Some(field), separator: b' ' };
     let digest = words.next()?.parse().ok()?;
     let Some(dev) = words.next() else {
         return Some(Known { digest, seen: None });
@@ -159,6 +160,24 @@ fn parse_file(field: &str) -> Option<Known> {
     words.next().is_none().then_some(Known { digest, seen: Some(seen) })
 }
 
+/// The words between separators. For words as short as these, faster than the search for a character in a text.
+struct Words<'a> {
+    rest: Option<&'a str>,
+    /// One of ASCII.
+    separator: u8,
+}
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let rest = self.rest?;
+        let end = rest.bytes().position(|byte| byte == self.separator);
+        self.rest = end.map(|end| &rest[end + 1..]);
+        Some(&rest[..end.unwrap_or(rest.len())])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,12 +188,12 @@ mod tests {
         KernelFiles { slot, stem, object: content, json: content, info: content }
     }
 
-    fn superseded(manifest: &Manifest) -> Vec<&str> {
+    fn superseded<'a>(manifest: &'a Manifest<'_>) -> Vec<&'a str> {
         let gone = manifest.kernels.iter().filter(|(_, record)| record.is_superseded());
-        gone.map(|(stem, _)| stem.as_str()).collect()
+        gone.map(|(stem, _)| &**stem).collect()
     }
 
-    fn example() -> Manifest {
+    fn example() -> Manifest<'static> {
         let mut manifest = Manifest::default();
         manifest.assign(&[
             kernel("Default/a b-op1", "add_1"),
@@ -230,8 +249,10 @@ mod tests {
     fn a_kernel_is_superseded_when_it_has_lost_its_last_slot() {
         let mut manifest = Manifest::default();
         // One kernel may serve many nodes, and one call may give a node twice.
-        manifest.assign(&[kernel("x", "one"), kernel("y", "one"), kernel("x", "two")]);
-        assert!(superseded(&manifest).is_empty());
+        for _ in 0..2 {
+            manifest.assign(&[kernel("x", "one"), kernel("y", "one"), kernel("x", "two")]);
+            assert!(superseded(&manifest).is_empty());
+        }
         manifest.assign(&[kernel("x", "three")]);
         assert_eq!(superseded(&manifest), ["two"]);
         manifest.assign(&[kernel("y", "three"), kernel("z", "four")]);

@@ -73,7 +73,8 @@ pub(crate) fn materialise(
     now: SystemTime,
 ) -> Result<ViewReport, ViewError> {
     folder.remove_stale_temps(now, GRACE);
-    let recorded = folder.read(manifest::NAME).map(|(bytes, _)| Manifest::parse(&bytes)).unwrap_or_default();
+    let text = folder.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
+    let recorded = Manifest::parse(&text);
     let mut work = Work {
         folder,
         now,
@@ -99,7 +100,9 @@ pub(crate) fn materialise(
 enum Verdict {
     /// It must be written.
     Wanted,
-    /// It is as it should be, and is recorded with its identity if that may be trusted.
+    /// It is as the manifest says.
+    Vouched,
+    /// It was read and is as it should be; it is recorded with its identity if that may be trusted.
     Intact { seen: Option<Identity> },
 }
 
@@ -122,9 +125,9 @@ struct Staged<'a> {
 struct Work<'a> {
     folder: &'a Folder,
     now: SystemTime,
-    manifest: Manifest,
+    manifest: Manifest<'a>,
     /// The manifest on disk.
-    recorded: Manifest,
+    recorded: Manifest<'a>,
     report: ViewReport,
 }
 
@@ -135,12 +138,12 @@ impl<'a> Work<'a> {
         for &kernel in kernels {
             let mut intact = [false; 3];
             for part in Part::ALL {
-                let seen = match self.judge_file(kernel, part)? {
+                let verdict = self.judge_file(kernel, part)?;
+                intact[part as usize] = !matches!(verdict, Verdict::Wanted);
+                let seen = match verdict {
+                    Verdict::Vouched => continue,
+                    Verdict::Intact { seen } => seen,
                     Verdict::Wanted => None,
-                    Verdict::Intact { seen } => {
-                        intact[part as usize] = true;
-                        seen
-                    }
                 };
                 self.manifest.note(kernel.stem, part, Known { digest: kernel.content(part).digest(), seen });
             }
@@ -161,7 +164,7 @@ impl<'a> Work<'a> {
         };
         let vouched = Known { digest: expected.digest(), seen: Some(file) };
         if self.manifest.kernels.get(kernel.stem).is_some_and(|record| *record.file(part) == vouched) {
-            return Ok(Verdict::Intact { seen: Some(file) });
+            return Ok(Verdict::Vouched);
         }
         if part != Part::Json && file.size != expected.byte_len() {
             return Ok(Verdict::Wanted);
@@ -271,7 +274,7 @@ impl<'a> Work<'a> {
     }
 
     /// Whether a superseded kernel stays in the manifest: it is too young, or in spite of us there.
-    fn keeps(&mut self, stem: &str, record: &Record) -> bool {
+    fn keeps(&mut self, stem: &str, record: &Record<'_>) -> bool {
         let [object, json] = [Part::Object, Part::Json].map(|part| self.folder.identity(&part.of(stem)));
         let Some(newest) = json.or(object) else {
             return false;
@@ -291,7 +294,7 @@ impl<'a> Work<'a> {
     }
 
     /// Whether the object is the one we wrote, and the description, if there is one, describes it.
-    fn is_ours(&self, stem: &str, record: &Record) -> bool {
+    fn is_ours(&self, stem: &str, record: &Record<'_>) -> bool {
         let json = Part::Json.of(stem);
         let described = || {
             let json = self.folder.read(&json);
@@ -300,7 +303,7 @@ impl<'a> Work<'a> {
         self.is_as_recorded(stem, record, Part::Object) && (!self.folder.exists(&json) || described())
     }
 
-    fn is_as_recorded(&self, stem: &str, record: &Record, part: Part) -> bool {
+    fn is_as_recorded(&self, stem: &str, record: &Record<'_>, part: Part) -> bool {
         let digest = self.folder.digest(&part.of(stem));
         digest.is_ok_and(|(digest, _)| digest == record.file(part).digest)
     }
@@ -377,7 +380,8 @@ mod tests {
         // A file that only reading can tell from the right one: the manifest knows its identity, and lies.
         fs::write(view.path("op.o"), "another!!!").unwrap();
         let folder = Folder::enter(view.base.path(), Duration::ZERO).unwrap();
-        let mut manifest = Manifest::parse(&fs::read(view.path(manifest::NAME)).unwrap());
+        let text = fs::read(view.path(manifest::NAME)).unwrap();
+        let mut manifest = Manifest::parse(&text);
         let known = Known { digest: Digest::of(&view.object), seen: folder.identity("op.o") };
         manifest.note("op", Part::Object, known);
         fs::write(view.path(manifest::NAME), manifest.to_text()).unwrap();
