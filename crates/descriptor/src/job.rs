@@ -358,6 +358,17 @@ impl AttrValue {
         let int = |item: &Self| if let Self::Int(value) = item { Some(*value) } else { None };
         items.iter().map(int).collect()
     }
+
+    /// Whether this value and `other`, if they are equal, are written alike too: numbers are compared by value.
+    pub fn is_spelled_as(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Float(one), Self::Float(other)) => one.token == other.token,
+            (Self::List(one), Self::List(other)) => {
+                one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.is_spelled_as(other))
+            }
+            _ => true,
+        }
+    }
 }
 
 /// A floating-point number that remembers how it was written.

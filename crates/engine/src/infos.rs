@@ -29,6 +29,7 @@ impl Infos {
     pub(crate) fn of(&self, stem: &str, descriptor: &Descriptor) -> Info {
         if let Some((known, info)) = self.locked().get(stem)
             && known == descriptor
+            && is_spelled_as(known, descriptor)
         {
             return *info;
         }
@@ -48,6 +49,15 @@ impl Infos {
     }
 }
 
+/// Whether two equal descriptors are written alike: a framework may write `1e-05` where another does `0.00001`.
+fn is_spelled_as(known: &Descriptor, descriptor: &Descriptor) -> bool {
+    let ops = known.job.ops.iter().zip(&descriptor.job.ops);
+    let attrs = ops.filter_map(|(known, op)| known.attrs.as_ref().zip(op.attrs.as_ref()));
+    attrs
+        .flat_map(|(known, attrs)| known.iter().zip(attrs))
+        .all(|(known, attr)| known.value.is_spelled_as(&attr.value))
+}
+
 /// The `.info` as the framework that asked writes it.
 pub(crate) fn text(descriptor: &Descriptor, stem: &str) -> String {
     if descriptor.envelope.fusion_op_name == stem {
@@ -60,6 +70,7 @@ pub(crate) fn text(descriptor: &Descriptor, stem: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use opbuild_descriptor::read_info;
     use opbuild_testkit::descriptor;
 
     use super::*;
@@ -79,6 +90,19 @@ mod tests {
             assert_eq!(infos.of(stem, descriptor), written(stem, descriptor));
         }
         assert_ne!(infos.of("s", &one), infos.of("s", &other));
+        // Equal, and spelled otherwise.
+        let spelled = |number: &str| {
+            let info = include_str!("../../../fixtures/mindspore/square_12484080525657478220_2.info");
+            let attrs = format!(
+                r#""attrs": [{{"name": "e", "dtype": "float32", "value": {number}, "valid": true}}], "build_type""#
+            );
+            read_info(info.replace("\"build_type\"", &attrs).as_bytes()).unwrap()
+        };
+        let (short, long) = (spelled("1e-05"), spelled("0.00001"));
+        assert_eq!(short, long);
+        for descriptor in [&short, &long, &short] {
+            assert_eq!(infos.of("e", descriptor), written("e", descriptor));
+        }
         for at in 0..2 * MAX_KNOWN {
             infos.of(&at.to_string(), &one);
             assert!(infos.locked().len() <= MAX_KNOWN);
