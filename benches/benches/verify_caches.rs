@@ -13,7 +13,7 @@ use std::thread::{available_parallelism, scope};
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use opbuild_benches::{Budgets, Turns, files_in, folder, is_measured, read, thousands, time};
+use opbuild_benches::{Budgets, Turns, files_in, folder, read, thousands, time};
 use opbuild_digest::Digest;
 use opbuild_kernel_meta::survey::{SurveyOptions, Verdict, find, survey};
 use opbuild_testkit::caches::Rank;

@@ -12,7 +12,7 @@ use opbuild_digest::Digest;
 use crate::alike::Alike;
 
 /// So many jobs are remembered.
-const MAX_KNOWN: usize = 1024;
+pub(crate) const MAX_KNOWN: usize = 1024;
 
 /// Digests by their jobs.
 #[derive(Default)]

@@ -10,6 +10,7 @@ use opbuild_digest::{Digest, Fingerprint};
 
 use crate::alike::Alike;
 use crate::builder::Builder;
+use crate::digests::MAX_KNOWN;
 use crate::{BuildError, JobError, Request, parallel};
 
 /// What is to be built.
@@ -60,6 +61,8 @@ struct Planner<'a> {
     files: &'a dyn FileDigests,
     /// What all kernels share; none until a job is to have a key.
     toolchain: OnceLock<Arc<Fingerprint>>,
+    /// Whether the digests of jobs are remembered for the next build.
+    remembers: bool,
 }
 
 impl<'a> Plan<'a> {
@@ -73,7 +76,10 @@ impl<'a> Plan<'a> {
         files: &dyn FileDigests,
     ) -> Result<Self, BuildError> {
         let distinct = Distinct::of(requests);
-        let states = Planner { builder, files, toolchain: OnceLock::new() }.states(&distinct.requests)?;
+        // One by one, requests are remembered themselves; and more jobs than are remembered would only push each other out.
+        let remembers = (2..=MAX_KNOWN).contains(&distinct.requests.len());
+        let planner = Planner { builder, files, toolchain: OnceLock::new(), remembers };
+        let states = planner.states(&distinct.requests)?;
         let mut plan = Self { kernels: Vec::new(), kernel_of: Vec::with_capacity(requests.len()) };
         let mut known: HashMap<Identity<'a>, usize> = HashMap::new();
         let mut by_key: HashMap<Key, usize> = HashMap::new();
@@ -167,7 +173,7 @@ impl Planner<'_> {
 
     fn state(&self, request: &Request) -> Result<Found, BuildError> {
         let job = &request.descriptor.job;
-        let digest = self.builder.digests.of(job);
+        let digest = if self.remembers { self.builder.digests.of(job) } else { job.digest() };
         Ok((digest, self.keyed(job, &request.spec, digest)?))
     }
 

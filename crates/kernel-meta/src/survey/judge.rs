@@ -93,7 +93,7 @@ impl Bench<'_> {
             what,
             name: stem.to_owned(),
             below: None,
-            outcome: outcome::of(self.kind, what, &verdict, &notes, members),
+            outcome: outcome::of(self.kind, what, stem, &verdict, &notes, members),
             verdict,
             busy: None,
             notes,

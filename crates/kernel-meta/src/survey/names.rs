@@ -71,7 +71,7 @@ pub(crate) enum Class<'a> {
     Temp,
     /// Something that belongs there, and holds no kernel.
     Known,
-    /// A debugging aid that MindSpore passes over for its name.
+    /// A `.json` that MindSpore passes over for its name: a debugging aid, as a rule.
     Skipped,
     /// Nobody's that we know.
     Foreign,
@@ -155,6 +155,7 @@ const LISTED: usize = 100;
 /// Sorts regular files of these names into what they stand for.
 pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> Sorted {
     let (mut sorted, mut kernels) = (Sorted::default(), HashMap::<&str, Members>::new());
+    let mut skipped = Vec::new();
     for name in names {
         match class(name, kind) {
             Class::Of(stem, member) => {
@@ -163,8 +164,15 @@ pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> Sort
             }
             Class::Temp => sorted.temps.push(name.to_owned()),
             Class::Known => sorted.known += 1,
-            Class::Skipped => sorted.skipped += 1,
+            Class::Skipped => skipped.push(name.strip_suffix(".json").unwrap_or(name)),
             Class::Foreign => sorted.add_foreign(name),
+        }
+    }
+    for stem in skipped {
+        // With an object beside it, it is a kernel with an unlucky name.
+        match kernels.get_mut(stem).filter(|members| members.has(Members::OBJECTS)) {
+            Some(members) => *members = members.with(Members::JSON),
+            None => sorted.skipped += 1,
         }
     }
     sorted.kernels = kernels.into_iter().map(|(stem, members)| (stem.to_owned(), members)).collect();

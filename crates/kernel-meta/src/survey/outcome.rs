@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use opbuild_artifact::Effect as Reads;
 use opbuild_validator::Code;
 
-use crate::survey::names::Members;
+use crate::survey::names::{Members, is_skipped};
 use crate::survey::place::Kind;
 use crate::survey::verdict::{Effect, Flaw, Note, Orphan, Outcome, Verdict, What};
 
@@ -18,7 +18,20 @@ fn outcome(effect: Effect, text: impl Into<Cow<'static, str>>) -> Outcome {
 }
 
 /// What the framework whose cache is of `kind` would do.
-pub(crate) fn of(kind: Kind, what: What, verdict: &Verdict, notes: &[Note], members: Members) -> Outcome {
+pub(crate) fn of(
+    kind: Kind,
+    what: What,
+    stem: &str,
+    verdict: &Verdict,
+    notes: &[Note],
+    members: Members,
+) -> Outcome {
+    if matches!(kind, Kind::MindSpore | Kind::Akg) && is_skipped(stem) && members.has(Members::JSON) {
+        return outcome(
+            Effect::CompiledAgain,
+            "MindSpore passes over names with `_loc` or `_compute`: it would compile this kernel in every run",
+        );
+    }
     match (kind, what) {
         (_, What::Temp) => outcome(Effect::Ignored, "nobody reads it or removes it; it takes space"),
         (_, What::Lock) => outcome(Effect::Ignored, "nobody removes it"),
@@ -50,10 +63,6 @@ fn mindspore(kind: Kind, what: What, verdict: &Verdict, notes: &[Note]) -> Outco
         Verdict::Intact if what == What::Record => {
             outcome(Effect::Ignored, "MindSpore would read it at start-up, and find no kernel in it")
         }
-        Verdict::Intact if notes.contains(&Note::Skipped) => outcome(
-            Effect::CompiledAgain,
-            "MindSpore passes over names with `_loc` or `_compute`: it would compile this kernel in every run",
-        ),
         Verdict::Intact => match worst_lint(notes) {
             Some(Reads::Abort) => outcome(Effect::Aborts, aborts),
             Some(Reads::Refuse) => {

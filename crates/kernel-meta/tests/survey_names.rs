@@ -1,0 +1,162 @@
+//! Which file is whose, by the rules of the framework whose cache it is.
+#![expect(clippy::disallowed_methods, reason = "tests lay out caches by hand")]
+#![expect(clippy::unwrap_used, reason = "helpers fail the test that calls them")]
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use opbuild_kernel_meta::survey::{
+    Effect, Flaw, Item, Note, Orphan, Survey, SurveyOptions, Verdict, What, find, survey,
+};
+use opbuild_testkit::ascend::{Chip, Kernel, Library, Pair, library, split_mix};
+use opbuild_testkit::caches::age;
+
+struct Cache {
+    base: tempfile::TempDir,
+    folder: PathBuf,
+}
+
+impl Cache {
+    fn new(folder: &str) -> Self {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        Self { base, folder }
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        fs::write(self.folder.join(name), bytes).unwrap();
+        age(&self.folder.join(name)).unwrap();
+    }
+
+    fn put(&self, pair: &Pair, json: &str, object: &str) {
+        self.write(json, &pair.json);
+        self.write(object, &pair.object);
+    }
+
+    fn look(&self) -> Survey {
+        let places = find(self.base.path()).unwrap().places;
+        let options =
+            SurveyOptions { threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &|| false };
+        survey(&places[0], &options).unwrap()
+    }
+
+    fn only(&self) -> Item {
+        let mut survey = self.look();
+        assert_eq!(survey.items.len(), 1, "{:?}", survey.items);
+        survey.items.remove(0)
+    }
+}
+
+fn small(name: &str) -> Pair {
+    Kernel::new(Chip::Ascend910B, name).build()
+}
+
+#[test]
+fn mindspore_goes_by_the_files_name_and_puts_lib_before_libraries() {
+    let pair = library(Library::AiCpu, "cast", &["RunCpuKernel"]);
+    let cache = Cache::new("kernel_meta");
+    cache.put(&pair, "cast.json", "libcast.so");
+    let item = cache.only();
+    assert!(matches!(item.verdict, Verdict::Intact), "{item:?}");
+    assert_eq!(item.files(), ["cast.json", "libcast.so"]);
+    // binFileName says another file, which nobody asks for.
+    let cache = Cache::new("kernel_meta");
+    let pair = small("te_add").with_field("binFileName", "elsewhere");
+    cache.put(&pair, "add_1_0.json", "add_1_0.o");
+    assert!(matches!(cache.only().verdict, Verdict::Intact));
+    fs::rename(cache.folder.join("add_1_0.o"), cache.folder.join("elsewhere.o")).unwrap();
+    let survey = cache.look();
+    let missing = |item: &Item| matches!(&item.verdict, Verdict::Damaged(flaws) if matches!(flaws[0], Flaw::NoObject { .. }));
+    assert!(survey.items.iter().any(missing), "{:?}", survey.items);
+    assert!(survey.items.iter().any(|item| matches!(item.verdict, Verdict::Orphan(Orphan::ObjectOnly))));
+}
+
+#[test]
+fn cann_goes_by_what_the_json_names() {
+    let cache = Cache::new("kernel_cache/Ascend910B2");
+    cache.put(&small("te_add").with_field("binFileName", "elsewhere"), "te_add_00.json", "elsewhere.o");
+    let item = cache.only();
+    assert!(matches!(item.verdict, Verdict::Intact), "{item:?}");
+    assert_eq!(
+        (item.what, item.files()),
+        (What::Kernel, vec!["te_add_00.json".into(), "elsewhere.o".into()])
+    );
+    assert!(item.notes.iter().any(|note| matches!(note, Note::KernelName { .. })), "{item:?}");
+    // A name that leads out of the folder is followed by CANN, and not by us.
+    let cache = Cache::new("kernel_cache/Ascend910B2");
+    cache.put(&small("te_add").with_field("binFileName", "../te_add"), "te_add.json", "../te_add.o");
+    let item = cache.only();
+    assert!(
+        matches!(&item.verdict, Verdict::Damaged(flaws) if matches!(&flaws[..], [Flaw::UnsafeName { .. }])),
+        "{item:?}"
+    );
+}
+
+#[test]
+fn masters_are_as_whole_as_their_parts() {
+    let mix = split_mix("te_mix_00");
+    let cache = Cache::new("kernel_cache/Ascend910B2");
+    cache.write("te_mix_00.json", &mix.master);
+    for part in &mix.parts {
+        let [json, object] = part.file_names();
+        cache.put(part, &json, &object);
+    }
+    let states = |survey: &Survey| survey.items.iter().map(Item::state).collect::<Vec<_>>();
+    assert_eq!(states(&cache.look()), ["intact"; 3]);
+    let object = &mix.parts[1].file_names()[1];
+    cache.write(object, &mix.parts[1].object[..100]);
+    assert_eq!(states(&cache.look()), ["damaged", "intact", "damaged"]);
+    fs::remove_file(cache.folder.join(object)).unwrap();
+    fs::remove_file(cache.folder.join(&mix.parts[1].file_names()[0])).unwrap();
+    let survey = cache.look();
+    assert_eq!(states(&survey), ["damaged", "intact"]);
+    assert!(
+        matches!(&survey.items[0].verdict, Verdict::Damaged(flaws) if flaws[0].to_string().contains("missing"))
+    );
+}
+
+/// A right digest is all that frameworks look at: what they load then fails on the device.
+#[test]
+fn a_pair_of_another_kernel_is_found_though_its_digest_is_right() {
+    for (folder, name) in [("kernel_meta", "add_1_0"), ("kernel_cache/Ascend910B2", "te_add_00")] {
+        let cache = Cache::new(folder);
+        let pair = small("te_add")
+            .with_field("binFileName", name)
+            .with_field("kernelList", serde_json::json!([{"kernelName": "te_sub_0"}]));
+        cache.put(&pair, &format!("{name}.json"), &format!("{name}.o"));
+        let item = cache.only();
+        assert_eq!((item.state(), item.outcome.effect), ("damaged", Effect::FailsLater), "{item:?}");
+    }
+}
+
+#[test]
+fn what_mindspore_never_reads_is_told() {
+    let cache = Cache::new("kernel_meta");
+    cache.put(&small("conv_loc"), "conv_loc_1_0.json", "conv_loc_1_0.o");
+    cache.write("conv_loc_2_0.json", b"{");
+    let survey = cache.look();
+    let [item] = &survey.items[..] else { panic!("{:?}", survey.items) };
+    assert_eq!((item.state(), item.outcome.effect), ("intact", Effect::CompiledAgain), "{item:?}");
+    assert!(item.notes.contains(&Note::Skipped));
+    // Without an object it is a debugging aid.
+    assert_eq!(survey.skipped, 1);
+    cache.write("conv_loc_1_0.json", b"{");
+    let item = cache.only();
+    assert_eq!((item.state(), item.outcome.effect), ("damaged", Effect::CompiledAgain), "{item:?}");
+}
+
+#[test]
+fn akg_has_folders_of_its_own() {
+    let cache = Cache::new("akg_kernel_meta");
+    for part in ["akg", "tbe", "composite"] {
+        fs::create_dir(cache.folder.join(part)).unwrap();
+        cache.put(&small("Fused_Add"), &format!("{part}/Fused_Add_1.json"), &format!("{part}/Fused_Add_1.o"));
+    }
+    let survey = cache.look();
+    let mut below: Vec<_> = survey.items.iter().map(|item| (item.below, item.state())).collect();
+    below.sort();
+    assert_eq!(below, [(Some("akg"), "intact"), (Some("composite"), "intact"), (Some("tbe"), "intact")]);
+    assert_eq!(survey.foreign_count, 0);
+}
