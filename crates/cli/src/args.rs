@@ -54,7 +54,15 @@ Limits, for each target's folder of the store:
                           the same from the environment [default: 500 and 50]
   OPBUILD_MAX_CACHE_ENTRIES
                           a limit on the number of kernels [default: none]
-What was used within half an hour is kept, whatever the limits say, unless --older-than asks for less.";
+What was used within half an hour is kept, whatever the limits say, unless --older-than asks for less.
+
+With DIR, CANN's own cache is aged, by CANN's own limits: op_cache.ini in kernel_cache, then the two
+variables, then 500 and 50; -1: no kernel is deleted. What CANN counts and never deletes goes first:
+objects without their .json, .json without their object, .temp, stray .lock, then _pre.json whose
+kernel is gone; kernels only if there is still too much, the longest unused first. What was used
+within half an hour, is open or locked, or is not CANN's stays, whatever is asked for. Sizes in an
+op_cache.ini without adk_version and ops_version count here, though CANN passes over them.
+Exit code 1: something could not be deleted or looked into; 2: there is no such cache.";
 
 /// Incremental operator build: compile each kernel once, check it, reuse it everywhere
 ///
@@ -94,7 +102,8 @@ pub(crate) enum Command {
     /// Put the store in order: set aside what verify refuses, delete what dead processes left
     #[command(after_help = REPAIRS)]
     Repair(RepairArgs),
-    /// Delete stored kernels that nobody used for a while, as far as the limits call for it, and what dead processes left
+    /// Delete stored kernels that nobody used for a while, as far as the limits call for it, and what dead processes left;
+    /// in our store, or in CANN's kernel_cache
     #[command(after_help = LIMITS)]
     Gc(GcArgs),
     /// Tell what the store did so far: hits, misses, compiles, time saved
@@ -224,6 +233,9 @@ pub(crate) struct RepairArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct GcArgs {
+    /// CANN's kernel_cache, a chip's folder in it, or anything above [default: the store that builds use]
+    #[arg(value_name = "DIR", conflicts_with = "cache_dir")]
+    pub(crate) dirs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// Say what would be deleted, and delete nothing

@@ -7,6 +7,7 @@ mod entry;
 mod env;
 mod explain;
 mod feed;
+mod gc_kernel_cache;
 mod input;
 mod inspect;
 mod inspect_info;

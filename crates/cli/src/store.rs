@@ -8,9 +8,13 @@ use serde_json::{Value, json};
 
 use crate::args::{GcArgs, StatsArgs, StoreArgs};
 use crate::build;
+use crate::gc_kernel_cache;
 use crate::output::{Output, Verdict, counted, one_line};
 
 pub(crate) fn gc(args: &GcArgs, output: &Output) -> anyhow::Result<Verdict> {
+    if !args.dirs.is_empty() {
+        return gc_kernel_cache::gc(args, output);
+    }
     let options = GcOptions { dry_run: args.dry_run, max_bytes: args.max_size, older_than: args.older_than };
     make_room(&args.store, &options, output)
 }

@@ -38,7 +38,7 @@
 //! what a network is. It never reads the environment: the caller says which base and which rank.
 //!
 //! Caches that are there already, MindSpore's, AKG's and CANN's own, are what [`survey`] looks into: which kernels are
-//! whole, which are damaged or left over, and what the framework would make of each.
+//! whole, which are damaged or left over, and what the framework would make of each. [`kernel_cache`] makes room in CANN's.
 //!
 //! ```
 //! use opbuild_digest::Digest;
@@ -67,6 +67,7 @@ mod compare;
 mod content;
 mod disk;
 mod error;
+pub mod kernel_cache;
 mod manifest;
 mod materialise;
 pub mod survey;

@@ -242,3 +242,21 @@ fn what_ranks_lack_is_told_by_name() {
         assert_eq!((lack.name, lack.there.as_str()), (ranks[0].square(2).stem, "0"));
     }
 }
+
+/// CANN ages by access times, and so do we in its cache: to look is not to use.
+#[test]
+fn looking_leaves_access_times_as_they_are() {
+    let base = tempfile::tempdir().unwrap();
+    let folder = base.path().join("kernel_cache/Ascend910B2");
+    let kernel = cann_kernel("Ascend910B2", 1);
+    kernel.write(&folder).unwrap();
+    let times = || {
+        ["json", "o"].map(|end| {
+            fs::metadata(folder.join(format!("{}.{end}", kernel.stem))).unwrap().accessed().unwrap()
+        })
+    };
+    // As old as what was written, so that a mount with relatime would move it at the next reading.
+    let before = times();
+    assert_eq!(only(base.path()).items.len(), 1);
+    assert_eq!(times(), before);
+}

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -77,6 +77,10 @@ impl Dir {
         &self.path
     }
 
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
     /// What is in the folder, in no order.
     pub(crate) fn names(&self) -> io::Result<Vec<Name>> {
         let mut names = Vec::new();
@@ -110,11 +114,16 @@ impl Dir {
         (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| Identity::of(&stat))
     }
 
-    /// Opens the file called `name`, whatever it is, to read it.
+    /// Opens the file called `name`, whatever it is, to read it. That is no use of it: its access time stays, by which
+    /// CANN sees what is idle, unless it is another user's.
     pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<File> {
         // Not blocking, so that a pipe of that name does not hang us.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        Ok(rustix::fs::openat(&self.fd, name, flags, Mode::empty())?.into())
+        let open = |flags| rustix::fs::openat(&self.fd, name, flags, Mode::empty());
+        match open(flags | OFlags::NOATIME) {
+            Err(rustix::io::Errno::PERM) => Ok(open(flags)?.into()),
+            opened => Ok(opened?.into()),
+        }
     }
 
     /// Reads the file called `name` into `buffer`. One that changes meanwhile is read anew, three times in all.

@@ -16,10 +16,10 @@
 
 mod busy;
 mod judge;
-mod look;
-mod names;
+pub(crate) mod look;
+pub(crate) mod names;
 mod outcome;
-mod place;
+pub(crate) mod place;
 mod ranks;
 mod verdict;
 

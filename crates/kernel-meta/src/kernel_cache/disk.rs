@@ -1,0 +1,207 @@
+//! What making room does to the disk: by name, through the folder's descriptor, no link followed.
+//!
+//! CANN's locks are POSIX locks: they belong to the process, and closing any descriptor of the file gives them up. So a
+//! lock file is opened once, and only to be locked.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{
+    AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps, fcntl_lock, fstat, openat,
+    statat, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::process::{Flock, FlockType, fcntl_getlk, geteuid};
+
+use crate::disk::Identity;
+use crate::survey::look::{Dir, NameKind};
+
+/// As CANN makes its lock files.
+const LOCK_MODE: Mode = Mode::from_raw_mode(0o640);
+/// The bit of a folder in which only a file's owner may delete it.
+const STICKY: u32 = 0o1000;
+/// No description is larger.
+const MAX_JSON: u64 = 64 << 20;
+/// No file of limits is larger.
+const MAX_INI: u64 = 64 << 10;
+
+/// A regular file as it was when it was listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) ino: u64,
+    pub(crate) size: u64,
+    /// Nanoseconds since 1970.
+    pub(crate) atime: i64,
+    /// Nanoseconds since 1970.
+    pub(crate) mtime: i64,
+}
+
+impl Stamp {
+    fn of(stat: &Stat) -> Self {
+        let Identity { ino, size, mtime, .. } = Identity::of(stat);
+        let atime = stat.st_atime.saturating_mul(1_000_000_000).saturating_add_unsigned(stat.st_atime_nsec);
+        Self { ino, size, atime, mtime }
+    }
+
+    /// When CANN used it last: it sets the time of access itself, and leaves that of writing.
+    pub(crate) fn used(&self) -> i64 {
+        self.atime.max(self.mtime)
+    }
+}
+
+/// A file now.
+#[derive(Debug)]
+pub(crate) struct Now {
+    pub(crate) stamp: Stamp,
+    pub(crate) identity: Identity,
+    owner: u32,
+}
+
+/// The regular file called `name`, if that is what it is.
+pub(crate) fn look(dir: &Dir, name: &str) -> io::Result<Option<Now>> {
+    match statat(dir.fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
+            Ok(Some(Now { stamp: Stamp::of(&stat), identity: Identity::of(&stat), owner: stat.st_uid }))
+        }
+        Ok(_) | Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether there is nothing called `name`.
+pub(crate) fn is_gone(dir: &Dir, name: &str) -> bool {
+    matches!(statat(dir.fd(), name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
+}
+
+/// Hands each name in the folder to `take`, with what bears it and, of a regular file, its state.
+pub(crate) fn each(dir: &Dir, mut take: impl FnMut(&OsStr, NameKind, Option<Stamp>)) -> io::Result<()> {
+    for entry in rustix::fs::Dir::read_from(dir.fd())? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name == "." || name == ".." {
+            continue;
+        }
+        match statat(dir.fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => {
+                let kind = NameKind::from(FileType::from_raw_mode(stat.st_mode));
+                take(name, kind, (kind == NameKind::File).then(|| Stamp::of(&stat)));
+            }
+            // It was deleted or renamed meanwhile.
+            Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Reads a description without counting as a use of it. An error if that cannot be done: only its owner may.
+pub(crate) fn read_quietly(dir: &Dir, name: &str, buffer: &mut Vec<u8>) -> io::Result<()> {
+    let quietly = OFlags::NOATIME | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    read(dir, name, quietly, MAX_JSON, buffer)
+}
+
+/// The text of the file of limits called `name` in the folder above. Whoever set it up may have put a link there.
+pub(crate) fn read_ini(dir: &Dir, name: &str) -> io::Result<Option<String>> {
+    /// How often a file is read that is empty: CANN rewrites it in place.
+    const LOOKS: usize = 5;
+    let above = dir.below(OsStr::new(".."))?;
+    let mut buffer = Vec::new();
+    for _ in 0..LOOKS {
+        match read(&above, name, OFlags::NONBLOCK, MAX_INI, &mut buffer) {
+            Ok(()) if buffer.is_empty() => std::thread::sleep(Duration::from_millis(10)),
+            Ok(()) => break,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(String::from_utf8_lossy(&buffer).into_owned()))
+}
+
+fn read(dir: &Dir, name: &str, flags: OFlags, limit: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
+    let file: File = openat(dir.fd(), name, OFlags::RDONLY | OFlags::CLOEXEC | flags, Mode::empty())?.into();
+    let stat = fstat(&file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    buffer.clear();
+    (&file).take(limit + 1).read_to_end(buffer)?;
+    if buffer.len() as u64 > limit {
+        return Err(io::Error::other(format!("it has more than {limit} bytes")));
+    }
+    Ok(())
+}
+
+/// Whether this user may delete the file `now` from the folder as far as the folder's own rule goes.
+pub(crate) fn may_delete(dir: &Dir, now: &Now) -> io::Result<()> {
+    let folder = fstat(dir.fd())?;
+    let user = geteuid();
+    let is_mine = user.is_root() || [folder.st_uid, now.owner].contains(&user.as_raw());
+    if folder.st_mode & STICKY != 0 && !is_mine {
+        return Err(Errno::PERM.into());
+    }
+    Ok(())
+}
+
+/// Removes the file called `name`, itself and not where a link points.
+pub(crate) fn unlink(dir: &Dir, name: &str) -> io::Result<()> {
+    Ok(unlinkat(dir.fd(), name, AtFlags::empty())?)
+}
+
+/// What became of trying a lock.
+#[derive(Debug)]
+pub(crate) enum Tried {
+    /// It is ours until this is dropped.
+    Held(File),
+    /// Another process holds it.
+    Busy,
+    /// There is no such file, or it was replaced while we locked it.
+    Gone,
+}
+
+/// Tries the lock called `name`, its file made if `make` says so, without waiting.
+pub(crate) fn try_lock(dir: &Dir, name: &str, make: bool) -> io::Result<Tried> {
+    let create = if make { OFlags::CREATE } else { OFlags::empty() };
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | create;
+    let file: File = match openat(dir.fd(), name, flags, LOCK_MODE) {
+        Ok(file) => file.into(),
+        Err(Errno::NOENT) => return Ok(Tried::Gone),
+        Err(error) => return Err(error.into()),
+    };
+    match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::AGAIN | Errno::ACCESS) => return Ok(Tried::Busy),
+        Err(error) => return Err(error.into()),
+    }
+    // Whoever emptied the folder meanwhile left us the lock of a file that nobody can open.
+    let ours = Stamp::of(&fstat(&file)?).ino;
+    let is_current = look(dir, name)?.is_some_and(|now| now.stamp.ino == ours);
+    Ok(if is_current { Tried::Held(file) } else { Tried::Gone })
+}
+
+/// Whether another process holds the lock called `name`; without making or taking anything.
+pub(crate) fn is_locked(dir: &Dir, name: &str) -> io::Result<bool> {
+    match dir.open_file(OsStr::new(name)) {
+        Ok(file) => Ok(fcntl_getlk(&file, &Flock::from(FlockType::WriteLock))?.is_some()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The time by the clock that stamps the cache's files, which on a network file system is not ours.
+pub(crate) fn touch(lock: &File) -> SystemTime {
+    let now = || Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
+    let times = Timestamps { last_access: now(), last_modification: now() };
+    match rustix::fs::futimens(lock, &times).and_then(|()| fstat(lock)) {
+        Ok(stat) => UNIX_EPOCH + Duration::from_nanos(Stamp::of(&stat).mtime.unsigned_abs()),
+        Err(_) => SystemTime::now(),
+    }
+}
+
+/// How long before `now` something was at `then`, in nanoseconds since 1970. What comes from the future was now.
+pub(crate) fn idle(then: i64, now: SystemTime) -> Duration {
+    let then = UNIX_EPOCH + Duration::from_nanos(u64::try_from(then).unwrap_or(0));
+    now.duration_since(then).unwrap_or_default()
+}
