@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use opbuild::{Builder, Outcome};
-use opbuild_benches::{Budgets, children_cpu, folder, is_measured, own_cpu};
+use opbuild_benches::{Budgets, Figure, children_cpu, folder, is_measured, own_cpu};
 use opbuild_store::Config;
 use opbuild_testkit::NullBackend;
 
@@ -104,14 +104,17 @@ fn print(
     let builds = u32::try_from(shares.len()).unwrap();
     shares.sort_unstable_by(f64::total_cmp);
     let quartiles = [1, 2, 3].map(|quarter| shares[shares.len() * quarter / 4]);
+    let verdict = budgets.judge(quartiles, BUDGET);
+    let figure = Figure::new("cold_build", name).entries(kernels);
+    let figure = figure.times(ours / builds, theirs / builds).ratio(quartiles);
+    figure.budget(format!("{:.0} %", BUDGET * 100.0), [quartiles[1], BUDGET], verdict).note();
     println!(
-        "{name:<12} {kernels:>7} {builds:>6} {:>10.1?} {:>10.1?} {:>10.1?} {:>6.2}% {:>12.1?}  {:.0}% {}",
+        "{name:<12} {kernels:>7} {builds:>6} {:>10.1?} {:>10.1?} {:>10.1?} {:>6.2}% {:>12.1?}  {:.0}% {verdict}",
         wall / builds,
         theirs / builds,
         ours / builds,
         quartiles[1] * 100.0,
         ours / builds / u32::try_from(kernels).unwrap(),
         BUDGET * 100.0,
-        budgets.judge(quartiles, BUDGET),
     );
 }

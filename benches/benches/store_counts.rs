@@ -6,7 +6,7 @@
 //! process grew (`VmHWM`), in whole pages. Reads and writes are the kernel's own count.
 //!
 //! Budgets: opening a store of 100 000 entries takes no more than 5 MB, and a hit reads once. What a hit allocates, and
-//! what opening takes with 1 000 entries, is shown beside.
+//! what opening takes with 1 000 entries, is shown beside. `-- --most 100000` leaves out what takes a minute.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot be set up has no figures")]
 #![expect(clippy::print_stdout, reason = "the table is what this is for")]
 
@@ -17,7 +17,8 @@ use std::path::Path;
 
 use common::{AMPLE, child, config, draft, fill, idle, key, open};
 use opbuild_benches::{
-    Budgets, Kernel, folder, has_room, is_measured, most_resident, reads_and_writes, remove, thousands,
+    Budgets, Figure, Kernel, folder, has_room, is_measured, most_resident, reads_and_writes, remove,
+    thousands,
 };
 use opbuild_digest::Digest;
 use opbuild_store::{GcOptions, Lookup, TargetStore};
@@ -45,8 +46,9 @@ fn main() {
     let folder = folder().unwrap();
     let store = open(config(folder.path(), AMPLE));
     let sizes = if is_measured() { [1000, 100_000, 1_000_000] } else { [10, 20, 30] };
+    let most = most();
     let mut there = 0;
-    for entries in sizes {
+    for entries in sizes.into_iter().filter(|entries| *entries <= most) {
         // An empty file takes a kilobyte in memory, one that is not a page more.
         if !has_room(entries * (5 << 10)) {
             println!("{:>9} are left out: there is no room for them in memory", thousands(entries));
@@ -61,6 +63,12 @@ fn main() {
     budgets.settle();
 }
 
+/// How many entries there may be: what stands behind `--most`.
+fn most() -> u64 {
+    let number = std::env::args().skip_while(|argument| argument != "--most").nth(1);
+    number.map_or(u64::MAX, |number| number.parse().unwrap())
+}
+
 fn row(root: &Path, what: &str, entries: u64, budgets: &mut Budgets) {
     let arguments = [what.to_owned(), root.to_str().unwrap().to_owned(), entries.to_string()];
     let output = child(&arguments).output().unwrap();
@@ -68,15 +76,23 @@ fn row(root: &Path, what: &str, entries: u64, budgets: &mut Budgets) {
     assert!(output.status.success(), "{text}");
     let numbers: Vec<f64> = text.split_whitespace().map(|number| number.parse().unwrap()).collect();
     let [allocations, heap, reads, writes, resident] = numbers[..] else { panic!("{text}") };
+    let figure = |of: &str| Figure::new("store_counts", format!("{what}: {of}")).entries(entries as usize);
+    figure("pieces of memory").value("", allocations).note();
     let verdict = match what {
         "open" => {
-            format!(
-                "{} {}",
-                thousands(OPEN_BYTES),
-                budgets.judge_count(heap.max(resident) as u64, OPEN_BYTES)
-            )
+            let allowed = format!("{} bytes", thousands(OPEN_BYTES));
+            let verdict = budgets.judge_count(heap.max(resident) as u64, OPEN_BYTES);
+            figure("memory")
+                .value("B", heap.max(resident))
+                .budget(&allowed, [heap.max(resident), OPEN_BYTES as f64], verdict)
+                .note();
+            format!("{allowed} {verdict}")
         }
-        "hit" => format!("1 read {}", budgets.judge([reads; 3], 1.0)),
+        "hit" => {
+            let verdict = budgets.judge([reads; 3], 1.0);
+            figure("reads").value("", reads).budget("1", [reads, 1.0], verdict).note();
+            format!("1 read {verdict}")
+        }
         _ => "-".to_owned(),
     };
     println!(

@@ -17,7 +17,9 @@ use std::time::Duration;
 
 use common::{AMPLE, Calls, config, draft, key, open};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use opbuild_benches::{Budgets, Kernel, Turns, folder, has_room, is_measured, read, thousands, time, write};
+use opbuild_benches::{
+    Budgets, Figure, Kernel, Turns, folder, has_room, is_measured, read, thousands, time, write,
+};
 use opbuild_digest::Digest;
 use opbuild_store::{Config, Lookup, TargetStore};
 use tempfile::TempDir;
@@ -162,10 +164,11 @@ fn row(setting: &Setting, budgets: &mut Budgets) {
         ],
     );
     let ratios @ [low, ratio, high] = turns.ratio(2, 1);
-    let verdict = match kernel.object.len() == Kernel::USUAL {
-        true => format!("{BUDGET} {}", budgets.judge(ratios, BUDGET)),
-        false => "-".to_owned(),
-    };
+    let verdict = (kernel.object.len() == Kernel::USUAL).then(|| budgets.judge(ratios, BUDGET));
+    let figure = Figure::new("store_hit", "hit").entries(keys.len()).bytes(kernel.object.len());
+    let figure = figure.times(turns.median(2), turns.median(1)).ratio(ratios);
+    figure.budget(format!("{BUDGET} times"), [ratio, BUDGET], verdict).note();
+    let verdict = verdict.map_or("-".to_owned(), |verdict| format!("{BUDGET} {verdict}"));
     println!(
         "{:>7} {:>9} {:>9} {:>9} {:>9} {:>10.1?} {:>10.1?} {:>10.1?} {low:>5.2} {ratio:>5.2} {high:>5.2}  {verdict:<12} {:>8.2}",
         thousands(keys.len()),

@@ -5,6 +5,8 @@
 //! there, into a store of so many entries; then it is removed again, which does not count. All stores and the floor take
 //! turns. The floor hashes nothing, looks for nothing and checks no folder.
 //!
+//! Then the same of objects of 2 KiB to 4 MiB, in a store of few entries.
+//!
 //! Budget: at 100 000 entries 1.3 times as long as at 1 000.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
 #![expect(clippy::print_stdout, reason = "the table is what this is for")]
@@ -18,15 +20,18 @@ use std::time::Duration;
 
 use common::{AMPLE, Calls, config, draft, fill, key, open};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use opbuild_benches::{Budgets, Kernel, Turns, folder, is_measured, publish, remove, thousands, time};
+use opbuild_benches::{
+    Budgets, Figure, Kernel, Turns, folder, is_measured, publish, remove, thousands, time,
+};
 use opbuild_digest::Digest;
 use opbuild_store::{Config, TargetStore};
 use tempfile::TempDir;
 
 const BUDGET: f64 = 1.3;
 const SIZES: [u64; 3] = [1000, 10_000, 100_000];
+const SIZES_OF_OBJECTS: [usize; 5] = [2 << 10, 16 << 10, 64 << 10, 512 << 10, 4 << 20];
 /// Puts in each turn.
-const EACH: u64 = 32;
+const EACH: u32 = 32;
 
 /// Keys that no store has.
 struct Fresh(Cell<u64>);
@@ -69,22 +74,8 @@ fn table(_: &mut Criterion) {
     let stores = sizes.map(|entries| store_of(&folder, entries));
     let bytes = kernel.whole();
     let fresh = Fresh::new();
-    let floor = || {
-        let paths: Vec<PathBuf> = (0..EACH).map(|_| folder.path().join(fresh.next().to_string())).collect();
-        let took = time(|| paths.iter().for_each(|path| publish(folder.path(), path, &bytes).unwrap()));
-        remove_all(&paths);
-        took / EACH as u32
-    };
-    let put = |store: &TargetStore| {
-        let keys: Vec<Digest> = (0..EACH).map(|_| fresh.next()).collect();
-        let took = time(|| {
-            for key in &keys {
-                store.put(key, &draft(&kernel)).unwrap();
-            }
-        });
-        remove_all(&keys.iter().map(|key| store.path(key)).collect::<Vec<_>>());
-        took / EACH as u32
-    };
+    let (floor, put) =
+        (|| floor(&folder, &fresh, &bytes, EACH), |store: &_| put(store, &fresh, &kernel, EACH));
     let [few, more, many] = &stores;
     let ways: [&mut dyn FnMut() -> Duration; 4] =
         [&mut || floor(), &mut || put(few), &mut || put(more), &mut || put(many)];
@@ -100,10 +91,12 @@ fn table(_: &mut Criterion) {
     for (at, entries) in (1..).zip(sizes) {
         let ([low, ratio, high], growths) = (turns.ratio(at, 0), turns.ratio(at, 1));
         let [from, growth, to] = growths;
-        let verdict = match entries == sizes[2] {
-            true => format!("{BUDGET} {}", budgets.judge(growths, BUDGET)),
-            false => "-".to_owned(),
-        };
+        let figure = |row| Figure::new("store_put", row).entries(entries as usize).bytes(bytes.len());
+        figure("put").times(turns.median(at), turns.median(0)).ratio(turns.ratio(at, 0)).note();
+        let verdict = (entries == sizes[2]).then(|| budgets.judge(growths, BUDGET));
+        let figure = figure("put, to the smallest store").times(turns.median(at), turns.median(1));
+        figure.ratio(growths).budget(format!("{BUDGET} times"), [growth, BUDGET], verdict).note();
+        let verdict = verdict.map_or("-".to_owned(), |verdict| format!("{BUDGET} {verdict}"));
         println!(
             "{:>8} {:>10.1?} {low:>7.2} {ratio:>5.2} {high:>5.2} {from:>7.2} {growth:>5.2} {to:>5.2}  {verdict}",
             thousands(entries),
@@ -111,7 +104,48 @@ fn table(_: &mut Criterion) {
         );
     }
     calls(&folder, &kernel);
+    println!("\none put by size, and by how many times the floor's");
+    println!("{:>9} {:>10} {:>10} {:>17}", "bytes", "floor", "put", "ratio");
+    SIZES_OF_OBJECTS.iter().for_each(|bytes| by_size(&folder, *bytes));
     budgets.settle();
+}
+
+/// How long one of so many writes takes of `bytes` to new files, synced and renamed, in the mean.
+fn floor(folder: &TempDir, fresh: &Fresh, bytes: &[u8], each: u32) -> Duration {
+    let paths: Vec<PathBuf> = (0..each).map(|_| folder.path().join(fresh.next().to_string())).collect();
+    let took = time(|| paths.iter().for_each(|path| publish(folder.path(), path, bytes).unwrap()));
+    remove_all(&paths);
+    took / each
+}
+
+/// The same of puts.
+fn put(store: &TargetStore, fresh: &Fresh, kernel: &Kernel, each: u32) -> Duration {
+    let keys: Vec<Digest> = (0..each).map(|_| fresh.next()).collect();
+    let took = time(|| {
+        for key in &keys {
+            store.put(key, &draft(kernel)).unwrap();
+        }
+    });
+    remove_all(&keys.iter().map(|key| store.path(key)).collect::<Vec<_>>());
+    took / each
+}
+
+fn by_size(folder: &TempDir, object_bytes: usize) {
+    let (kernel, fresh) = (Kernel::new(object_bytes), Fresh::new());
+    let store = open(config(&folder.path().join(format!("by-size-{object_bytes}")), AMPLE));
+    let (bytes, each) = (kernel.whole(), ((1 << 20) / object_bytes).clamp(1, 32) as u32);
+    let turns = Turns::take(
+        Duration::from_secs(1),
+        [&mut || floor(folder, &fresh, &bytes, each), &mut || put(&store, &fresh, &kernel, each)],
+    );
+    let ratios @ [low, ratio, high] = turns.ratio(1, 0);
+    let (ours, floor) = (turns.median(1), turns.median(0));
+    let figure = Figure::new("store_put", "put by size").bytes(bytes.len());
+    figure.times(ours, floor).ratio(ratios).note();
+    println!(
+        "{:>9} {floor:>10.1?} {ours:>10.1?} {low:>5.2} {ratio:>5.2} {high:>5.2}",
+        thousands(bytes.len())
+    );
 }
 
 fn remove_all(paths: &[PathBuf]) {

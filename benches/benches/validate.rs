@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use opbuild_artifact::KernelMeta;
-use opbuild_benches::{Budgets, Turns, read, time};
+use opbuild_benches::{Budgets, Figure, Turns, read, time};
 use opbuild_digest::Digest;
 use opbuild_testkit::ascend::{Chip, Cores, Kernel};
 use opbuild_testkit::corpus;
@@ -103,10 +103,13 @@ fn table(_: &mut Criterion) {
         );
         let [floor, whole, parse] = [0, 1, 2].map(|way| turns.median(way));
         let (ratios, more) = (turns.ratio(1, 0), whole.saturating_sub(floor));
-        let verdict = match object.len() >= LARGE {
-            true => budgets.judge(ratios, RATIO),
-            false => budgets.judge([more.as_secs_f64(); 3], MORE.as_secs_f64()),
+        let (measured, limit, allowed) = match object.len() >= LARGE {
+            true => (ratios, RATIO, format!("{RATIO} times")),
+            false => ([more.as_secs_f64(); 3], MORE.as_secs_f64(), format!("{MORE:.0?} more")),
         };
+        let verdict = budgets.judge(measured, limit);
+        let figure = Figure::new("validate", name).bytes(object.len()).times(whole, floor).ratio(ratios);
+        figure.budget(allowed, [measured[1], limit], verdict).note();
         println!(
             "{:>8} {floor:>11.1?} {whole:>11.1?} {:>6.2} {more:>11.1?} {parse:>11.1?}  {verdict:<6} {name}",
             object.len(),

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use opbuild::{Builder, DigestMemo, Outcome, Request, ViewConfig};
 use opbuild_backend::Backend;
-use opbuild_benches::{Budgets, Turns, files_in, folder, is_measured, look, time};
+use opbuild_benches::{Budgets, Figure, Turns, files_in, folder, is_measured, look, time};
 use opbuild_descriptor::{KernelName, Key, KeyParts};
 use opbuild_store::{Config, Lookup, Store, TargetStore};
 use opbuild_testkit::NullBackend;
@@ -156,10 +156,11 @@ fn rows(name: &str, backend: Arc<dyn Backend>, requests: Vec<Request>, budgets: 
     );
     for (title, floor, way) in [("-", 2, 3), ("intact", 4, 5)] {
         let ratios @ [low, ratio, high] = turns.ratio(way, floor);
-        let verdict = match ["made", "resnet50"].contains(&name) {
-            true => format!("{BUDGET} {}", budgets.judge(ratios, BUDGET)),
-            false => "-".to_owned(),
-        };
+        let verdict = ["made", "resnet50"].contains(&name).then(|| budgets.judge(ratios, BUDGET));
+        let figure = Figure::new("warm_build", format!("{name}, view {title}")).entries(setting.keys.len());
+        let figure = figure.times(turns.median(way), turns.median(floor)).ratio(ratios);
+        figure.budget(format!("{BUDGET} times"), [ratio, BUDGET], verdict).note();
+        let verdict = verdict.map_or("-".to_owned(), |verdict| format!("{BUDGET} {verdict}"));
         println!(
             "{name:<12} {:>5} {:>7} {title:<6} {:>9.1?} {:>9.1?} {:>9.1?} {:>9.1?} {low:>5.2} {ratio:>5.2} {high:>5.2} {:>6}  {verdict}",
             setting.requests.len(),

@@ -9,6 +9,7 @@ use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
@@ -159,6 +160,18 @@ pub fn reads_and_writes() -> io::Result<[u64; 2]> {
     Ok([number(&text, "syscr:")?, number(&text, "syscw:")?])
 }
 
+/// Where benchmarks write down what they found for programs, if anybody asked.
+pub(crate) fn figures_folder() -> Option<PathBuf> {
+    std::env::var_os("OPBUILD_FIGURES").filter(|folder| !folder.is_empty()).map(PathBuf::from)
+}
+
+/// Adds a line to a file, which is made if it is not there.
+pub(crate) fn append_line(path: &Path, line: &str) -> io::Result<()> {
+    use std::io::Write;
+    let mut file = File::options().append(true).create(true).open(path)?;
+    file.write_all(format!("{line}\n").as_bytes())
+}
+
 /// What the kernel says of this process in one line.
 pub(crate) fn read_stat() -> io::Result<String> {
     std::fs::read_to_string("/proc/self/stat")
@@ -177,6 +190,26 @@ fn number(text: &str, name: &str) -> io::Result<u64> {
     let found =
         text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok());
     found.ok_or_else(|| io::Error::other(format!("no `{name}` where the kernel should say it")))
+}
+
+/// The program `name` of the package `package`, built now with the profile of this one: what is measured is never an
+/// older one.
+///
+/// # Errors
+/// It cannot be built, or is not where cargo puts programs.
+pub fn command_of(package: &str, name: &str) -> io::Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.args(["build", "--quiet", "--package", package, "--bin", name]);
+    if !cfg!(debug_assertions) {
+        build.arg("--release");
+    }
+    if !build.status()?.success() {
+        return Err(io::Error::other(format!("`{build:?}` failed")));
+    }
+    // Benchmarks are in `deps` beside it.
+    let found = std::env::current_exe()?.ancestors().nth(2).map(|folder| folder.join(name));
+    found.filter(|path| path.is_file()).ok_or_else(|| io::Error::other(format!("there is no `{name}`")))
 }
 
 /// Where programs are, as the caller's environment says.

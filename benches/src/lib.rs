@@ -3,17 +3,22 @@
 //!
 //! Run them with `cargo bench -p opbuild-benches`, one with `cargo bench -p opbuild-benches --bench store_hit`. Each
 //! asks one question. What has a budget is measured in [`Turns`], and a broken budget ends the program in a failure.
-//! Compare figures of one run only: machines differ, and so do days.
+//! Compare figures of one run only: machines differ, and so do days. `cargo xtask bench-report` runs those that design
+//! budgets are about and writes `REPORT.md`; see [`Figure`].
 
 mod cpu;
+mod ffi;
+mod figure;
 mod files;
 mod kernel;
 mod turns;
 
 pub use cpu::{children_cpu, own_cpu};
+pub use ffi::{Ended, wait};
+pub use figure::Figure;
 pub use files::{
-    bare_walk, files_in, folder, has_room, lines, look, make_compiler, most_resident, publish, read,
-    reads_and_writes, remove, remove_folder, search_path, write,
+    bare_walk, command_of, files_in, folder, has_room, lines, look, make_compiler, most_resident, publish,
+    read, reads_and_writes, remove, remove_folder, search_path, write,
 };
 pub use kernel::Kernel;
 pub use turns::{Budgets, Turns, is_measured, thousands, time};

@@ -59,14 +59,22 @@ impl<const N: usize> Turns<N> {
         times[times.len() / 2]
     }
 
+    /// The times that `way` took, in seconds: the lower quartile, the middle and the upper quartile.
+    pub fn quartiles(&self, way: usize) -> [f64; 3] {
+        quartiles(self.0.iter().map(|times| times[way].as_secs_f64()))
+    }
+
     /// How many times as long as `floor` `way` took: the lower quartile, the middle and the upper quartile of the turns'
     /// ratios.
     pub fn ratio(&self, way: usize, floor: usize) -> [f64; 3] {
-        let ratio = |times: &[Duration; N]| times[way].as_secs_f64() / times[floor].as_secs_f64();
-        let mut ratios: Vec<f64> = self.0.iter().map(ratio).collect();
-        ratios.sort_unstable_by(f64::total_cmp);
-        [1, 2, 3].map(|quarter| ratios[(ratios.len() * quarter / 4).min(ratios.len() - 1)])
+        quartiles(self.0.iter().map(|times| times[way].as_secs_f64() / times[floor].as_secs_f64()))
     }
+}
+
+fn quartiles(numbers: impl Iterator<Item = f64>) -> [f64; 3] {
+    let mut numbers: Vec<f64> = numbers.collect();
+    numbers.sort_unstable_by(f64::total_cmp);
+    [1, 2, 3].map(|quarter| numbers[(numbers.len() * quarter / 4).min(numbers.len() - 1)])
 }
 
 /// What has to be kept.
@@ -76,7 +84,7 @@ pub struct Budgets {
 }
 
 impl Budgets {
-    /// Says whether a [`ratio`](Turns::ratio) is within `budget`. It is broken if it is in three quarters of the turns:
+    /// Says whether a [`ratio`](Turns::ratio), or a time in [`quartiles`](Turns::quartiles), is within `budget`. It is broken if it is in three quarters of the turns:
     /// one that is met by a hair must not fail on a busy machine.
     pub fn judge(&mut self, [low, median, _]: [f64; 3], budget: f64) -> &'static str {
         if !is_measured() {

@@ -1,4 +1,4 @@
-//! Everything `tidy` reads: files, folders, and what cargo and git say. The checks themselves see only text.
+//! Everything chores read and write: files, folders, and what cargo, git and others say. The chores see only text.
 
 #![expect(clippy::disallowed_methods, reason = "the one module of xtask that touches the disk")]
 
@@ -52,7 +52,23 @@ pub(crate) fn text_if_there(root: &Path, path: &str) -> Result<Option<String>, S
     }
 }
 
-fn output(program: &str, args: &[&str], folder: Option<&Path>) -> Result<Vec<u8>, String> {
+/// Writes `text` to `path`.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("cannot write `{}`: {error}", path.display()))
+}
+
+/// Makes the folder, with nothing in it.
+pub(crate) fn empty_folder(path: &Path) -> Result<(), String> {
+    let told = |error| format!("cannot make `{}` anew: {error}", path.display());
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(told(error)),
+        _ => {}
+    }
+    fs::create_dir_all(path).map_err(told)
+}
+
+/// What a program says. It has to do well.
+pub(crate) fn output(program: &str, args: &[&str], folder: Option<&Path>) -> Result<Vec<u8>, String> {
     let line = format!("{program} {}", args.join(" "));
     let folder = folder.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
     match Command::new(program).args(args).current_dir(folder).output() {

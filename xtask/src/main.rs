@@ -4,6 +4,8 @@
 
 mod conformance;
 mod disk;
+mod guard;
+mod report;
 mod steps;
 mod tidy;
 
@@ -19,6 +21,16 @@ const CHORES: &[(&str, &str, Chore)] = &[
     ("clippy", "lint every target of every crate, warnings are errors", steps::clippy),
     ("tidy", "check what no lint does: arrows, folders, manifests, sources, fixtures, paths", tidy::tidy),
     ("doc", "build the documentation, warnings are errors", steps::doc),
+    (
+        "bench-report",
+        "run the benchmarks of the budgets and write benches/REPORT.md; --peers RESULTS.json of other caches",
+        report::bench_report,
+    ),
+    (
+        "guard",
+        "count instructions beside the committed figures; needs valgrind; --update commits",
+        guard::guard,
+    ),
     (
         "conformance",
         "compare with ONNX Runtime: networks and random operators; needs Python",
@@ -56,7 +68,7 @@ fn run(name: &str, args: &[String]) -> Result<(), String> {
 }
 
 fn help() -> String {
-    let lines = CHORES.iter().map(|(name, help, _)| format!("\n  {name:12}{help}"));
+    let lines = CHORES.iter().map(|(name, help, _)| format!("\n  {name:13}{help}"));
     format!("usage: cargo xtask NAME [ARGUMENTS]\n{}", lines.collect::<String>())
 }
 

@@ -4,11 +4,17 @@ use std::io;
 use std::process::{Command, ExitStatus};
 use std::time::Instant;
 
-use crate::{Chore, no_arguments, tidy};
+use crate::{Chore, guard, no_arguments, tidy};
 
 /// The steps of `ci`. The tests come last, because a caller who ran them already leaves them out.
-const CI: &[(&str, Chore)] =
-    &[("fmt", fmt_check), ("clippy", clippy), ("tidy", tidy::tidy), ("doc", doc), ("test", test)];
+const CI: &[(&str, Chore)] = &[
+    ("fmt", fmt_check),
+    ("clippy", clippy),
+    ("tidy", tidy::tidy),
+    ("doc", doc),
+    ("guard", guard::guard_if_possible),
+    ("test", test),
+];
 
 pub(crate) fn ci(args: &[String]) -> Result<(), String> {
     run(plan(args)?)
@@ -88,8 +94,8 @@ mod tests {
 
     #[test]
     fn ci_runs_every_step_and_may_skip_only_the_tests() {
-        assert_eq!(names(&[]).unwrap(), ["fmt", "clippy", "tidy", "doc", "test"]);
-        assert_eq!(names(&["--skip-tests"]).unwrap(), ["fmt", "clippy", "tidy", "doc"]);
+        assert_eq!(names(&[]).unwrap(), ["fmt", "clippy", "tidy", "doc", "guard", "test"]);
+        assert_eq!(names(&["--skip-tests"]).unwrap(), ["fmt", "clippy", "tidy", "doc", "guard"]);
         assert!(names(&["--skip-tidy"]).unwrap_err().contains("`--skip-tidy`"));
         assert!(names(&["--skip-tests", "--skip-tidy"]).is_err());
     }

@@ -27,7 +27,9 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-use opbuild_benches::{Budgets, Turns, folder, is_measured, lines, make_compiler, remove, remove_folder};
+use opbuild_benches::{
+    Budgets, Figure, Turns, folder, is_measured, lines, make_compiler, remove, remove_folder,
+};
 use opbuild_testkit::CompileLog;
 use tempfile::TempDir;
 
@@ -143,14 +145,18 @@ fn row(work: &Work, processes: usize, jobs: usize, machine_jobs: usize, budgets:
         [&mut || setting.run(1, machine_jobs), &mut || setting.run(processes, jobs)],
     );
     let ratios @ [low, ratio, high] = turns.ratio(1, 0);
+    let verdict = budgets.judge(ratios, BUDGET);
+    let title = title(work, setting.kernels);
+    let row = format!("{title}, {processes} processes of {jobs} jobs, each kernel compiled once");
+    let figure = Figure::new("crowd", row).entries(setting.kernels);
+    let figure = figure.times(turns.median(1), turns.median(0)).ratio(ratios);
+    figure.budget(format!("{BUDGET} times"), [ratio, BUDGET], verdict).note();
     println!(
-        "{:<22} {processes:>9} {jobs:>9} {:>8} {:>9.1?} {:>9.1?} {low:>5.2} {ratio:>5.2} {high:>5.2} {:>6}  {BUDGET} {}",
-        title(work, setting.kernels),
+        "{title:<22} {processes:>9} {jobs:>9} {:>8} {:>9.1?} {:>9.1?} {low:>5.2} {ratio:>5.2} {high:>5.2} {:>6}  {BUDGET} {verdict}",
         setting.kernels,
         turns.median(0),
         turns.median(1),
         turns.count(),
-        budgets.judge(ratios, BUDGET),
     );
 }
 

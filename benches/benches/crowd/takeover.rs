@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use opbuild_benches::{Budgets, folder, is_measured};
+use opbuild_benches::{Budgets, Figure, folder, is_measured};
 use opbuild_testkit::{CompileLog, since_1970};
 
 use crate::rank::{Order, Rank, Work};
@@ -53,11 +53,11 @@ pub(crate) fn table(budgets: &mut Budgets) {
         let mut times: Vec<f64> = (0..rounds).map(|round| take_over(waiters, round)).collect();
         times.sort_unstable_by(f64::total_cmp);
         let quartiles @ [low, median, high] = [1, 2, 3].map(|quarter| times[times.len() * quarter / 4]);
+        let verdict = budgets.judge(quartiles, BUDGET_MILLIS);
+        let figure = Figure::new("crowd", format!("taken over by one of {waiters}")).value("s", median / 1e3);
+        figure.budget(format!("{BUDGET_MILLIS} ms"), [median, BUDGET_MILLIS], verdict).note();
         let [low, median, high, longest] =
             [low, median, high, times[times.len() - 1]].map(|millis| format!("{millis:.1} ms"));
-        println!(
-            "{waiters:>9} {low:>9} {median:>9} {high:>9} {longest:>9}  {BUDGET_MILLIS} ms {}",
-            budgets.judge(quartiles, BUDGET_MILLIS),
-        );
+        println!("{waiters:>9} {low:>9} {median:>9} {high:>9} {longest:>9}  {BUDGET_MILLIS} ms {verdict}",);
     }
 }

@@ -20,7 +20,9 @@ use std::time::Duration;
 
 use common::{AMPLE, config, draft, fill, idle, key, open};
 use criterion::{Criterion, Throughput, criterion_group};
-use opbuild_benches::{Budgets, Kernel, Turns, bare_walk, folder, is_measured, remove, thousands, time};
+use opbuild_benches::{
+    Budgets, Figure, Kernel, Turns, bare_walk, folder, is_measured, remove, thousands, time,
+};
 use opbuild_store::{GcOptions, GcReport, TargetStore};
 
 const BUDGET: f64 = 3.0;
@@ -79,13 +81,16 @@ fn walks(budgets: &mut Budgets) {
             [&mut || time(|| bare_walk(&entries_folder).unwrap()), &mut || time(|| gc(&store))],
         );
         let ratios @ [low, ratio, high] = turns.ratio(1, 0);
+        let verdict = budgets.judge(ratios, BUDGET);
+        let figure = Figure::new("store_gc", "walk").entries(entries as usize);
+        let figure = figure.times(turns.median(1), turns.median(0)).ratio(ratios);
+        figure.budget(format!("{BUDGET} times"), [ratio, BUDGET], verdict).note();
         println!(
-            "{:>8} {:>10.1?} {:>10.1?} {low:>5.2} {ratio:>5.2} {high:>5.2} {:>6}  {BUDGET} {}",
+            "{:>8} {:>10.1?} {:>10.1?} {low:>5.2} {ratio:>5.2} {high:>5.2} {:>6}  {BUDGET} {verdict}",
             thousands(entries),
             turns.median(0),
             turns.median(1),
             turns.count(),
-            budgets.judge(ratios, BUDGET),
         );
     }
     println!();
@@ -120,6 +125,8 @@ fn evictions() {
         took
     };
     let turns = Turns::take(Duration::from_secs(5), [&mut floor, &mut evict]);
+    let figure = Figure::new("store_gc", "half of them evicted").entries(entries as usize);
+    figure.times(turns.median(1), turns.median(0)).ratio(turns.ratio(1, 0)).note();
     let each = |way| turns.median(way) / u32::try_from(entries / 2).unwrap();
     println!(
         "{} entries of {} bytes, half of which go; {} turns",

@@ -1,0 +1,30 @@
+//! Descriptors to read and to make keys of.
+
+use std::sync::Arc;
+
+use opbuild_descriptor::{Descriptor, EffectiveSpec, Key, KeyParts};
+use opbuild_digest::Fingerprint;
+
+/// The vendor's own example: one operator, 6 KB.
+pub(crate) const SQUARE: &[u8] =
+    include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info");
+
+/// What keys are made of besides descriptors.
+pub(crate) struct Rest {
+    spec: EffectiveSpec,
+    toolchain: Arc<Fingerprint>,
+}
+
+impl Rest {
+    pub(crate) fn new() -> Self {
+        let mut toolchain = Fingerprint::new();
+        toolchain.text("version", "7.7.0.1.238");
+        let spec = EffectiveSpec { target: "Ascend910A".into(), ..EffectiveSpec::default() };
+        Self { spec, toolchain: Arc::new(toolchain) }
+    }
+
+    pub(crate) fn key(&self, descriptor: &Descriptor) -> Key {
+        let sources = Fingerprint::new();
+        KeyParts::new("bench", &descriptor.job, &self.spec, self.toolchain.clone(), sources).key()
+    }
+}

@@ -1,0 +1,177 @@
+//! Question: how many instructions do a hit, a put, a key, a validation and a warm build take?
+//!
+//! One workload a process: `workloads NAME TIMES` prepares it, does it once so that nothing is left to be done for the
+//! first time, and then so many times in [`measured`]. Nothing is timed; the counting is done by whoever runs this. All of
+//! it is done by one thread, the only one that is counted. Without arguments, as `cargo bench` runs it, each workload is
+//! done once, and nothing is counted.
+//!
+//! The process keeps to one processor, so that a build has no reason to start threads.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a workload that cannot be set up is not counted")]
+#![expect(clippy::print_stdout, reason = "the names are told")]
+
+use std::hint::black_box;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use opbuild::{Builder, Outcome, Request, ViewConfig};
+use opbuild_benches::{Kernel, folder};
+use opbuild_descriptor::{Descriptor, EffectiveSpec, KeyParts, read_info};
+use opbuild_digest::{Digest, Fingerprint};
+use opbuild_guard::measured;
+use opbuild_store::{Config, Draft, Lookup, Miss, Replace, Store, TargetStore};
+use opbuild_testkit::ascend::{Chip, Kernel as Ascend};
+use opbuild_testkit::{NullBackend, descriptor};
+use opbuild_validator::{expectations_of, validate};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use tempfile::TempDir;
+
+/// Something that is done.
+type Work = Box<dyn FnMut()>;
+/// What prepares it.
+type Prepare = fn() -> Work;
+
+/// What is counted: its name, and what prepares it.
+const WORKLOADS: &[(&str, Prepare)] = &[
+    ("hit", || hit(Kernel::new(Kernel::USUAL))),
+    ("hit_small", || hit(small())),
+    ("miss", miss),
+    ("put", || put(Kernel::new(Kernel::USUAL))),
+    ("put_small", || put(small())),
+    ("key", key),
+    ("parse_and_key", parse_and_key),
+    ("validate_2k", || validation(2 << 10)),
+    ("validate_64k", || validation(64 << 10)),
+    ("warm_build", || warm_build(false)),
+    ("warm_build_view", || warm_build(true)),
+];
+
+/// The vendor's own example.
+const SQUARE: &[u8] = include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info");
+/// Kernels of a warm build.
+const KERNELS: i64 = 100;
+
+fn main() {
+    keep_to_one_processor();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match &arguments[..] {
+        [name, times] if !name.starts_with("--") => {
+            let found = WORKLOADS.iter().find(|(known, _)| known == name);
+            let (_, prepare) = found.unwrap_or_else(|| panic!("there is no workload `{name}`"));
+            let mut work = prepare();
+            work();
+            measured(times.parse().unwrap(), &mut work);
+        }
+        [list] if list == "--names" => WORKLOADS.iter().for_each(|(name, _)| println!("{name}")),
+        _ => {
+            for (name, prepare) in WORKLOADS {
+                measured(1, &mut prepare());
+                println!("{name}: done");
+            }
+        }
+    }
+}
+
+fn keep_to_one_processor() {
+    let allowed = sched_getaffinity(None).unwrap();
+    let mut one = CpuSet::new();
+    one.set((0..CpuSet::MAX_CPU).find(|&processor| allowed.is_set(processor)).unwrap());
+    sched_setaffinity(None, &one).unwrap();
+}
+
+const KEY: Digest = Digest::from_bytes([7; 32]);
+
+fn draft(kernel: &Kernel) -> Draft<'_> {
+    Draft::new(1).eager("json", &kernel.json).eager("object", &kernel.object).lazy("info", &kernel.info)
+}
+
+/// A kernel so small that hashing it does not hide what else is done.
+fn small() -> Kernel {
+    Kernel { object: vec![1; 64], json: vec![2; 64], info: vec![3; 64] }
+}
+
+/// A store with a kernel in it, in a folder that is kept.
+fn stored(kernel: &Kernel) -> (TargetStore, TempDir) {
+    let folder = folder().unwrap();
+    let store = Store::open(Config::new(folder.path().join("store"))).unwrap().target("bench").unwrap();
+    store.put(&KEY, &draft(kernel)).unwrap();
+    (store, folder)
+}
+
+fn hit(kernel: Kernel) -> Work {
+    let (store, folder) = stored(&kernel);
+    Box::new(move || {
+        assert!(folder.path().is_absolute());
+        assert!(matches!(black_box(store.get(&KEY)), Lookup::Hit(_)));
+    })
+}
+
+fn miss() -> Work {
+    let (store, folder) = stored(&small());
+    let absent = Digest::from_bytes([7 ^ 1; 32]);
+    Box::new(move || {
+        assert!(folder.path().is_absolute());
+        assert!(matches!(black_box(store.get(&absent)), Lookup::Miss(Miss::Absent)));
+    })
+}
+
+fn put(kernel: Kernel) -> Work {
+    let (store, folder) = stored(&kernel);
+    Box::new(move || {
+        assert!(folder.path().is_absolute());
+        store.put_replacing(&KEY, &draft(&kernel), Replace::Always).unwrap();
+    })
+}
+
+/// The key of what the vendor's descriptor says.
+fn key_of(descriptor: &Descriptor, toolchain: &Arc<Fingerprint>) {
+    let spec = EffectiveSpec { target: "Ascend910A".into(), ..EffectiveSpec::default() };
+    let parts = KeyParts::new("bench", &descriptor.job, &spec, toolchain.clone(), Fingerprint::new());
+    black_box(parts.key());
+}
+
+fn toolchain() -> Arc<Fingerprint> {
+    let mut toolchain = Fingerprint::new();
+    toolchain.text("version", "7.7.0.1.238");
+    Arc::new(toolchain)
+}
+
+fn key() -> Work {
+    let (square, toolchain) = (read_info(SQUARE).unwrap(), toolchain());
+    Box::new(move || key_of(&square, &toolchain))
+}
+
+fn parse_and_key() -> Work {
+    let toolchain = toolchain();
+    Box::new(move || key_of(&read_info(black_box(SQUARE)).unwrap(), &toolchain))
+}
+
+fn validation(bytes: usize) -> Work {
+    let pair = Ascend::new(Chip::Ascend910, "counted").code_bytes(bytes - 700).build();
+    let expect = expectations_of(Some(&pair.json), &pair.object);
+    Box::new(move || assert!(validate(black_box(&pair.json), &pair.object, &expect).is_valid()))
+}
+
+/// A build in which every kernel is there, of a backend that costs nothing.
+fn warm_build(view: bool) -> Work {
+    let folder = folder().unwrap();
+    let shapes = 1..=KERNELS;
+    let requests: Vec<Request> =
+        shapes.map(|length| Request::new(descriptor("node", "Square", &[&[length]]))).collect();
+    let builder = Builder::new(Arc::new(NullBackend::default()))
+        .store(Config::new(folder.path().join("store")))
+        .jobs(NonZeroUsize::MIN)
+        .work_base(folder.path());
+    let builder = match view {
+        true => builder.view(ViewConfig { base: folder.path().to_owned(), rank: "0".to_owned() }),
+        false => builder,
+    };
+    assert_eq!(builder.build(&requests).unwrap().count(Outcome::Compiled), requests.len());
+    if view {
+        // Files that changed a moment ago are read again, and these would be in some runs and not in others.
+        std::thread::sleep(std::time::Duration::from_millis(2200));
+    }
+    Box::new(move || {
+        assert!(folder.path().is_absolute());
+        assert_eq!(builder.build(&requests).unwrap().count(Outcome::Reused), requests.len());
+    })
+}

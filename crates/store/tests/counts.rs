@@ -1,0 +1,143 @@
+//! What a look-up and a put cost, counted: calls to the kernel, as `strace` sees them, and pieces of memory. Neither
+//! depends on the machine's speed, and both are asserted exactly: who changes one changes the other here, and says why.
+
+#![expect(clippy::disallowed_methods, reason = "this test reads what `strace` wrote")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hint::black_box;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{Made, fresh, key, open, trial};
+use libtest_mimic::Arguments;
+use opbuild_store::{Lookup, Put, Replace, TargetStore};
+use opbuild_testkit::{Counting, allocations};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The first argument of this program as another process.
+const CHILD: &str = "--child";
+/// Calls with which an allocator gets memory from the kernel, every now and then.
+const OF_ALLOCATORS: [&str; 5] = ["brk", "mmap", "munmap", "mremap", "madvise"];
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [CHILD, what, root, times] = &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        return other_process(what, Path::new(root), times.parse().unwrap());
+    }
+    let tests = vec![
+        trial("system_calls_of_a_hit", || calls("hit", &HIT)).with_ignored_flag(!can_trace()),
+        trial("system_calls_of_a_miss", || calls("miss", &MISS)).with_ignored_flag(!can_trace()),
+        trial("system_calls_of_a_put", || calls("put", &PUT)).with_ignored_flag(!can_trace()),
+        trial("system_calls_of_a_put_of_what_is_there", || calls("put again", &PUT_AGAIN))
+            .with_ignored_flag(!can_trace()),
+        trial("pieces_of_memory", pieces_of_memory),
+    ];
+    // One at a time: memory is counted for all threads together.
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    libtest_mimic::run(&arguments, tests).exit();
+}
+
+const HIT: [(&str, u64); 4] = [("openat2", 1), ("statx", 1), ("read", 1), ("close", 1)];
+const MISS: [(&str, u64); 1] = [("openat2", 1)];
+/// It looks whether the entry is there, and opens the entry's folder, `tmp`, the temporary file, and `tmp` to rename from.
+const PUT: [(&str, u64); 8] = [
+    ("openat2", 5),
+    ("statx", 2),
+    ("write", 1),
+    ("fchmod", 1),
+    ("fdatasync", 1),
+    ("renameat", 1),
+    ("close", 4),
+    ("getpid", 1),
+];
+/// It is read as by a hit, and that is all.
+const PUT_AGAIN: [(&str, u64); 4] = HIT;
+
+/// What is done, besides what is done for the first time only.
+fn other_process(what: &str, root: &Path, times: usize) {
+    let (store, made) = (open(root), Made::new("relu", 1));
+    let keys: Vec<_> = (0..=times).map(|number| key(&number.to_string())).collect();
+    store.put(&key("relu"), &made.draft()).unwrap();
+    for one in &keys {
+        match what {
+            "hit" => assert!(is_hit(&store)),
+            "miss" => assert!(matches!(store.get(&key("absent")), Lookup::Miss(_))),
+            "put" => assert_eq!(store.put(one, &made.draft()).unwrap(), Put::Published),
+            "put again" => assert_eq!(store.put(&key("relu"), &made.draft()).unwrap(), Put::AlreadyThere),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+fn is_hit(store: &TargetStore) -> bool {
+    matches!(black_box(store.get(&key("relu"))), Lookup::Hit(_))
+}
+
+/// Whether there is an `strace`, and it may look at our processes.
+fn can_trace() -> bool {
+    let mut strace = Command::new("strace");
+    strace.args(["-o", "/dev/null", "true"]).stdout(Stdio::null()).stderr(Stdio::null());
+    strace.status().is_ok_and(|status| status.success())
+}
+
+/// Runs it 5 and 25 times: the difference is what 20 times cost, and each must cost the same.
+fn calls(what: &str, expected: &[(&str, u64)]) {
+    let [few, many] = [5, 25].map(|times| traced(what, times));
+    let names: std::collections::BTreeSet<&String> = few.keys().chain(many.keys()).collect();
+    let count = |calls: &BTreeMap<String, u64>, name: &String| calls.get(name).copied().unwrap_or(0);
+    let mut found = BTreeMap::new();
+    for name in names.into_iter().filter(|name| !OF_ALLOCATORS.contains(&name.as_str())) {
+        let more = count(&many, name).checked_sub(count(&few, name)).unwrap();
+        assert_eq!(more % 20, 0, "`{name}` is not called as often each time: {more} in 20");
+        if more > 0 {
+            found.insert(name.as_str(), more / 20);
+        }
+    }
+    assert_eq!(found, expected.iter().copied().collect(), "{what}");
+}
+
+/// The calls of a process that does it so many times, and once more.
+fn traced(what: &str, times: usize) -> BTreeMap<String, u64> {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("calls");
+    let mut strace = Command::new("strace");
+    strace.arg("-f").arg("-o").arg(&log).arg(std::env::current_exe().unwrap());
+    strace.args([CHILD, what]).arg(folder.path().join("store")).arg(times.to_string());
+    assert!(strace.status().unwrap().success());
+    let mut calls = BTreeMap::new();
+    for line in fs::read_to_string(log).unwrap().lines() {
+        // `PID NAME(ARGUMENTS) = RESULT`; signals and ends of processes are told otherwise.
+        let call = line.split_once(' ').and_then(|(_, call)| call.trim_start().split_once('('));
+        // Where assertions are on, the standard library sees whether a file is open that it closes.
+        let call = call.filter(|(name, rest)| !name.contains(' ') && !rest.contains("F_GETFD"));
+        if let Some((name, _)) = call {
+            *calls.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+    calls
+}
+
+fn pieces_of_memory() {
+    let (_folder, store) = fresh();
+    let made = Made::new("relu", 1);
+    store.put(&key("relu"), &made.draft()).unwrap();
+    // Its folder is looked at once.
+    assert!(is_hit(&store));
+    let each = |run: &mut dyn FnMut()| {
+        let (_, first) = allocations(&mut *run);
+        let (_, ten) = allocations(|| (0..10).for_each(|_| run()));
+        assert_eq!(ten, 10 * first, "as many each time");
+        first
+    };
+    let hit = each(&mut || assert!(is_hit(&store)));
+    let miss = each(&mut || drop(store.get(&key("absent"))));
+    let draft = made.draft();
+    let put = each(&mut || _ = store.put_replacing(&key("relu"), &draft, Replace::Always).unwrap());
+    assert_eq!([hit, miss, put], [8, 5, 21]);
+}

@@ -1,0 +1,225 @@
+//! `cargo xtask bench-report`: runs the benchmarks that the design's budgets are about, and writes `benches/REPORT.md` and a
+//! plot beside it.
+//!
+//! Benchmarks write what they find, line by line as JSON, to the folder that `OPBUILD_FIGURES` names. What they print is
+//! for people and is not read.
+
+mod figures;
+mod machine;
+mod peers;
+mod plot;
+mod rows;
+mod text;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use crate::disk;
+use figures::Figure;
+use machine::Machine;
+use peers::Peers;
+
+/// The benchmarks of the report, in the order in which it shows them.
+const BENCHES: &[&str] = &[
+    "store_hit",
+    "digest",
+    "key",
+    "parse_info",
+    "validate",
+    "warm_build",
+    "cli_start",
+    "cold_build",
+    "crowd",
+    "store_put",
+    "store_gc",
+    "store_counts",
+];
+const REPORT: &str = "benches/REPORT.md";
+const PLOT: &str = "benches/REPORT.svg";
+/// What people say of budgets that are missed: a section for each, headed as its row.
+const NOTES: &str = "benches/REPORT-NOTES.md";
+/// Of the last run of the harness for other caches.
+const PEERS: &str = "benches/peers.json";
+const USAGE: &str = "usage: cargo xtask bench-report [--peers RESULTS.json] [--from-last-run]";
+
+/// What the command line asks for.
+#[derive(Debug, Default, PartialEq)]
+struct Wanted {
+    /// What the harness wrote.
+    peers: Option<String>,
+    /// Nothing is run.
+    from_last_run: bool,
+}
+
+impl Wanted {
+    fn of(args: &[String]) -> Result<Self, String> {
+        let (mut wanted, mut args) = (Self::default(), args.iter());
+        while let Some(flag) = args.next() {
+            match flag.as_str() {
+                "--from-last-run" => wanted.from_last_run = true,
+                "--peers" => {
+                    let value = args.next().ok_or_else(|| format!("`{flag}` needs a value\n{USAGE}"))?;
+                    wanted.peers = Some(value.clone());
+                }
+                _ => return Err(format!("found `{flag}`\n{USAGE}")),
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+/// How a benchmark came out.
+struct Run {
+    bench: &'static str,
+    seconds: f64,
+    did_well: bool,
+}
+
+pub(crate) fn bench_report(args: &[String]) -> Result<(), String> {
+    let wanted = Wanted::of(args)?;
+    let root = Path::new("");
+    let peers = match &wanted.peers {
+        Some(path) => {
+            let results = String::from_utf8_lossy(&disk::bytes(root, path)?).into_owned();
+            let peers = Peers::of_results(&results).map_err(|error| format!("`{path}`: {error}"))?;
+            disk::write(Path::new(PEERS), &format!("{:#}\n", peers.to_json()))?;
+            Some(peers)
+        }
+        None => match disk::text_if_there(root, PEERS)? {
+            Some(kept) => Some(Peers::parse(&kept).map_err(|error| format!("`{PEERS}`: {error}"))?),
+            None => None,
+        },
+    };
+    let folder = figures_folder()?;
+    let machine_file = folder.join("machine.json");
+    if !wanted.from_last_run {
+        disk::empty_folder(&folder)?;
+        let before = Machine::look()?;
+        let runs = run_all(&folder)?;
+        disk::write(&machine_file, &before.after(&runs)?.to_json().to_string())?;
+    }
+    let machine = disk::text_if_there(root, &machine_file.to_string_lossy())?;
+    let machine = machine.ok_or("there was no run; leave out `--from-last-run`")?;
+    let machine = Machine::parse(&machine)?;
+    let figures = figures::read(&folder, BENCHES)?;
+    let notes = disk::text_if_there(root, NOTES)?.unwrap_or_default();
+    let guard = disk::text_if_there(root, crate::guard::FIGURES)?;
+    let report = text::Report { machine, figures, peers, notes, guard };
+    disk::write(Path::new(REPORT), &report.markdown())?;
+    disk::write(Path::new(PLOT), &plot::svg(&panels(&report.figures)))?;
+    println!("==> {REPORT} and {PLOT} are written");
+    Ok(())
+}
+
+/// Where benchmarks write what they find. Absolute, since they run in a folder of their own.
+fn figures_folder() -> Result<PathBuf, String> {
+    let metadata = disk::metadata()?;
+    let target = metadata["target_directory"].as_str().ok_or("`cargo metadata` names no target directory")?;
+    Ok(Path::new(target).join("bench-figures"))
+}
+
+fn run_all(folder: &Path) -> Result<Vec<Run>, String> {
+    let named = BENCHES.iter().flat_map(|bench| ["--bench", bench]);
+    cargo(Command::new("cargo").args(["bench", "--package", "opbuild-benches", "--no-run"]).args(named))?;
+    // It would be built in the middle of its measurement.
+    let command = ["build", "--quiet", "--release", "--package", "opbuild-cli", "--bin", "opbuild"];
+    cargo(Command::new("cargo").args(command))?;
+    BENCHES.iter().map(|bench| run_one(bench, folder)).collect()
+}
+
+fn cargo(command: &mut Command) -> Result<(), String> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{command:?}` ended with {status}")),
+        Err(error) => Err(format!("cargo did not start: {error}")),
+    }
+}
+
+/// Runs one. That it ends in a failure is no failure here: it is how a broken budget is told, and the report tells both.
+fn run_one(bench: &'static str, folder: &Path) -> Result<Run, String> {
+    println!("==> {bench}");
+    let start = Instant::now();
+    let mut command = Command::new("cargo");
+    command.args(["bench", "--quiet", "--package", "opbuild-benches", "--bench", bench]);
+    if bench == "store_counts" {
+        // A million take longer than the rest, and show the same.
+        command.args(["--", "--most", "100000"]);
+    }
+    let status = command.env("OPBUILD_FIGURES", folder).env("RUST_BACKTRACE", "0").status();
+    let did_well = status.map_err(|error| format!("cargo did not start: {error}"))?.success();
+    let seconds = start.elapsed().as_secs_f64();
+    println!("==> {bench}: {seconds:.0} s");
+    Ok(Run { bench, seconds, did_well })
+}
+
+/// Hits by size, and puts by how many entries there are.
+fn panels(figures: &[Figure]) -> [plot::Panel; 2] {
+    let hits = |figure: &Figure| (figure.bench == "store_hit").then_some(figure.bytes? as f64);
+    let puts = |figure: &Figure| {
+        (figure.bench == "store_put" && figure.row == "put").then_some(figure.entries? as f64)
+    };
+    [
+        plot::Panel {
+            title: "a hit, warm, by the size of its object",
+            across: "bytes of the object",
+            lines: lines(figures, hits),
+        },
+        plot::Panel {
+            title: "a put, by how many entries there are",
+            across: "entries in the store",
+            lines: lines(figures, puts),
+        },
+    ]
+}
+
+/// Ours and the floor's, by what `across` says. Of several with the same place the first counts.
+fn lines(figures: &[Figure], across: impl Fn(&Figure) -> Option<f64>) -> Vec<plot::Line> {
+    let mut found: Vec<(f64, &Figure)> =
+        figures.iter().filter_map(|figure| Some((across(figure)?, figure))).collect();
+    found.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    found.dedup_by(|(one, _), (other, _)| one == other);
+    let ours = found.iter().map(|(x, figure)| (*x, figure.ours)).collect();
+    let floor = found.iter().filter_map(|(x, figure)| Some((*x, figure.floor?))).collect();
+    vec![plot::Line { name: "ours", points: ours }, plot::Line { name: "floor", points: floor }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(args: &[&str]) -> Result<Wanted, String> {
+        Wanted::of(&args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn flags_are_understood_or_refused() {
+        assert_eq!(wanted(&[]), Ok(Wanted::default()));
+        let both = Wanted { peers: Some("r.json".to_owned()), from_last_run: true };
+        assert_eq!(wanted(&["--peers", "r.json", "--from-last-run"]), Ok(both));
+        assert!(wanted(&["--peers"]).unwrap_err().contains("needs a value"));
+        assert!(wanted(&["--quick"]).unwrap_err().contains("usage"));
+    }
+
+    #[test]
+    fn every_row_is_of_a_benchmark_that_is_run() {
+        for row in rows::ROWS {
+            assert!(BENCHES.contains(&row.bench), "{}", row.what);
+        }
+    }
+
+    #[test]
+    fn lines_go_across_in_order_with_one_point_at_a_place() {
+        let hit = |bytes, ours| Figure {
+            bench: "store_hit".to_owned(),
+            bytes: Some(bytes),
+            ours,
+            floor: Some(1.0),
+            ..Figure::default()
+        };
+        let [hits, puts] = panels(&[hit(8192, 2.0), hit(8192, 9.0), hit(2048, 1.5)]);
+        assert_eq!(hits.lines[0].points, [(2048.0, 1.5), (8192.0, 2.0)]);
+        assert_eq!(hits.lines[1].points, [(2048.0, 1.0), (8192.0, 1.0)]);
+        assert!(puts.lines[0].points.is_empty());
+    }
+}

@@ -1,0 +1,160 @@
+//! Hits of other caches beside ours, from a run of the harness that measures them all.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+/// What is kept of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Peers {
+    /// When it was, and on how many processors, in the harness's words.
+    time: String,
+    cores: u64,
+    kernel: String,
+    /// Contender, and number of entries, to the median of a hit in microseconds.
+    hits: BTreeMap<String, BTreeMap<u64, f64>>,
+}
+
+/// Our own contender is called so on the harness's command line: `--contender 'ours=...'`.
+const OURS: &str = "ours";
+
+/// Another cache, how many entries, and how we must compare: its time by ours is no less than that.
+const BOUNDS: &[(&str, u64, f64, &str)] = &[
+    ("triton FileCacheManager", 1000, 6.0, "6 times faster"),
+    ("JAX LRUCache max_size set", 1000, 15.0, "15 times faster"),
+    ("NVIDIA cuda.core FileStreamProgramCache", 1000, 2.5, "2.5 times faster"),
+    ("cacache-rs 1 blob", 1000, 1.5, "1.5 times faster"),
+    ("python diskcache (SQLite)", 1000, 1.0 / 1.3, "at most 1.3 times as long"),
+    ("python diskcache (SQLite)", 10_000, 1.0, "faster"),
+];
+
+/// Shown for scale.
+const FLOOR: &str = "floor1 (Rust, 1 packed file + sha256)";
+
+/// One comparison.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Compared {
+    pub(crate) with: String,
+    pub(crate) bound: &'static str,
+    /// Ours and theirs in microseconds, and theirs by ours.
+    pub(crate) times: Option<(f64, f64, f64)>,
+    pub(crate) met: String,
+}
+
+impl Compared {
+    pub(crate) fn is_broken(&self) -> bool {
+        self.met.starts_with("**no**")
+    }
+}
+
+impl Peers {
+    /// What the harness wrote. With several media, memory counts, and the disk where nothing was measured there.
+    pub(crate) fn of_results(text: &str) -> Result<Self, String> {
+        let results: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let contenders = results["inproc"].as_object().ok_or("there is no `inproc`")?;
+        let mut hits: BTreeMap<String, BTreeMap<u64, f64>> = BTreeMap::new();
+        for (name, media) in contenders {
+            let found = hits.entry(name.clone()).or_default();
+            for medium in ["shm", "disk"] {
+                for (entries, ops) in media[medium].as_object().into_iter().flatten() {
+                    let median = ops["get"]["median_us"].as_f64();
+                    if let (Ok(entries), Some(median)) = (entries.parse(), median) {
+                        found.entry(entries).or_insert(median);
+                    }
+                }
+            }
+        }
+        if !hits.contains_key(OURS) {
+            return Err(format!(
+                "there is no contender `{OURS}`; run it with `--contender 'ours=.../peer store'`"
+            ));
+        }
+        let text = |name: &str| results[name].as_str().unwrap_or("?").to_owned();
+        let cores = results["cores"].as_u64().unwrap_or(0);
+        Ok(Self { time: text("time"), cores, kernel: text("kernel"), hits })
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let Self { time, cores, kernel, hits } = self;
+        json!({ "time": time, "cores": cores, "kernel": kernel, "hit_median_us": hits })
+    }
+
+    /// What [`to_json`](Self::to_json) made.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let kept: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let entries = |times: &Value| {
+            let times = times.as_object()?.iter();
+            times.map(|(entries, time)| Some((entries.parse().ok()?, time.as_f64()?))).collect::<Option<_>>()
+        };
+        let hits = || {
+            let hits = kept["hit_median_us"].as_object()?.iter();
+            hits.map(|(name, times)| Some((name.clone(), entries(times)?))).collect::<Option<_>>()
+        };
+        let text = |name: &str| kept[name].as_str().unwrap_or("?").to_owned();
+        let (time, kernel, cores) = (text("time"), text("kernel"), kept["cores"].as_u64().unwrap_or(0));
+        Ok(Self { time, cores, kernel, hits: hits().ok_or("there is no `hit_median_us` of numbers")? })
+    }
+
+    /// Where and when.
+    pub(crate) fn run(&self) -> String {
+        format!("{}, {} processors, Linux {}", self.time, self.cores, self.kernel)
+    }
+
+    /// Our hits and the floor's with 1 000 entries.
+    pub(crate) fn ours_and_floor(&self) -> (Option<f64>, Option<f64>) {
+        (self.hit(OURS, 1000), self.hit(FLOOR, 1000))
+    }
+
+    fn hit(&self, name: &str, entries: u64) -> Option<f64> {
+        self.hits.get(name)?.get(&entries).copied()
+    }
+
+    pub(crate) fn compared(&self) -> Vec<Compared> {
+        let compared = |&(name, entries, least, bound): &(&str, u64, f64, &'static str)| {
+            let times = self.hit(OURS, entries).zip(self.hit(name, entries));
+            let times = times.map(|(ours, theirs)| (ours, theirs, theirs / ours));
+            let met = match times {
+                None => "not measured: not in that run".to_owned(),
+                Some((.., factor)) if factor >= least => "yes".to_owned(),
+                Some((.., factor)) => format!("**no**, {:.0} % short", (1.0 - factor / least) * 100.0),
+            };
+            Compared { with: format!("{name}, N = {entries}"), bound, times, met }
+        };
+        BOUNDS.iter().map(compared).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RESULTS: &str = r#"{"time":"2026-11-20T10:00:00Z","cores":2,"kernel":"6.1","inproc":{
+        "ours":{"shm":{"1000":{"get":{"median_us":10.0}}},"disk":{"1000":{"get":{"median_us":99.0}},
+                "10000":{"get":{"median_us":11.0}}}},
+        "triton FileCacheManager":{"shm":{"1000":{"get":{"median_us":59.0}}}},
+        "cacache-rs 1 blob":{"shm":{"1000":{"get":{"median_us":15.0}}}},
+        "python diskcache (SQLite)":{"shm":{"1000":{"get":{"median_us":8.0}}},"disk":{"10000":{"get":{"failed":"x"}}}}}}"#;
+
+    #[test]
+    fn factors_are_judged_by_their_bounds() {
+        let peers = Peers::of_results(RESULTS).unwrap();
+        let met: Vec<String> = peers.compared().into_iter().map(|compared| compared.met).collect();
+        let missing = "not measured: not in that run";
+        assert_eq!(met, ["**no**, 2 % short", missing, missing, "yes", "yes", missing]);
+        assert_eq!(peers.compared()[3].times, Some((10.0, 15.0, 1.5)));
+        assert_eq!(peers.hit("ours", 10_000), Some(11.0));
+    }
+
+    #[test]
+    fn what_is_kept_is_what_was_measured() {
+        let peers = Peers::of_results(RESULTS).unwrap();
+        assert_eq!(Peers::parse(&peers.to_json().to_string()), Ok(peers));
+        assert!(Peers::parse("{}").is_err());
+    }
+
+    #[test]
+    fn a_run_without_us_says_how_to_have_us() {
+        let message = Peers::of_results(&RESULTS.replace("\"ours\"", "\"others\"")).unwrap_err();
+        assert!(message.contains("--contender 'ours="), "{message}");
+    }
+}
