@@ -164,6 +164,25 @@ impl AscendBackend {
             let device = if target == NAME { Some(Self::device(&config)?) } else { None };
             Ok(Arc::new(Self::open(&config, device.as_deref().unwrap_or(target))?))
         })
+        .reading(Self::read)
+    }
+
+    /// For what a kernel was built that a framework had compiled by `spec`: as [`resolve`](Backend::resolve) of the
+    /// backend for its chip would say, which needs a toolkit.
+    ///
+    /// # Errors
+    /// An option that is out of range, or that means a folder: what was in it then, nobody knows.
+    pub fn read(spec: &BuildSpec) -> Result<EffectiveSpec, BackendError> {
+        let options = options::resolve(spec)?;
+        if let Some((name, value)) = banks::OPTIONS.iter().find_map(|name| options.get_key_value(*name)) {
+            return Err(BackendError::Option {
+                name: name.clone(),
+                value: value.clone(),
+                expected: "none, for a kernel that is there already: what was in that folder is not known"
+                    .to_owned(),
+            });
+        }
+        Ok(EffectiveSpec { target: spec.target.clone(), options, debug: asks_for_debug(spec) })
     }
 
     /// The toolkit.

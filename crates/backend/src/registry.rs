@@ -3,8 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use opbuild_descriptor::{BuildSpec, EffectiveSpec};
+
 use crate::{Backend, BackendError};
 
+type Reader = dyn Fn(&BuildSpec) -> Result<EffectiveSpec, BackendError> + Send + Sync;
 type Opener = dyn Fn(&str) -> Result<Arc<dyn Backend>, BackendError> + Send + Sync;
 
 /// Backends by target: a value that the caller fills, so there is no global state and no backend is privileged.
@@ -23,6 +26,7 @@ pub struct Entry {
     pub targets: String,
     serves: Box<dyn Fn(&str) -> bool + Send + Sync>,
     open: Box<Opener>,
+    reads: Option<Box<Reader>>,
 }
 
 impl Entry {
@@ -40,7 +44,20 @@ impl Entry {
             targets: targets.into(),
             serves: Box::new(serves),
             open: Box::new(open),
+            reads: None,
         }
+    }
+
+    /// Says of kernels that another program compiled what their descriptors' options mean, as
+    /// [`resolve`](Backend::resolve) of the opened backend would, but without its toolchain. Only for backends that run
+    /// such kernels.
+    #[must_use]
+    pub fn reading(
+        mut self,
+        reads: impl Fn(&BuildSpec) -> Result<EffectiveSpec, BackendError> + Send + Sync + 'static,
+    ) -> Self {
+        self.reads = Some(Box::new(reads));
+        self
     }
 
     /// Opens the backend for `target`.
@@ -76,6 +93,13 @@ impl Registry {
     /// What was added, in order.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// For what a kernel was built that another program compiled by `spec`. None if there is no backend for it that runs
+    /// such kernels. No backend is opened.
+    pub fn read(&self, spec: &BuildSpec) -> Option<Result<EffectiveSpec, BackendError>> {
+        let entry = self.entries.iter().find(|entry| (entry.serves)(&spec.target))?;
+        entry.reads.as_ref().map(|read| read(spec))
     }
 
     /// Opens the backend that serves `target`.

@@ -44,6 +44,21 @@ use the store meanwhile. Kernels in rank_N/kernel_meta are made whole by a build
 Exit code 0: all is in order now, or would be without --dry-run; 1: something is left; 2: there is
 no store that can be repaired.";
 
+/// What import does.
+const IMPORTS: &str = "\
+Kernels are taken as they are from kernel_meta, rank_N/kernel_meta and akg_kernel_meta at and below
+each folder, which stay as they are. One is taken if it is whole, if a descriptor (.info) beside it
+names it and is no newer than it, if it was not compiled for debugging, and if it is a kernel for the
+chip that the descriptor says. All others are passed over, with the reason: caches of CANN and operator
+packages have no descriptors, AKG's kernels for the host run in no backend of opbuild's, and what
+opbuild put there is in a store already.
+By which toolchain and from which sources such a kernel was compiled nobody knows, so builds pass it
+over unless --trust-imported is given; then it is reused for an equal job, target and options, on every
+rank and device. A kernel that opbuild compiled comes before it. Of kernels of one job the first is
+kept. To import again changes nothing.
+Exit code 0: something is imported, or was; 1: and something was wrong with others; 2: nothing could be
+imported, or a folder could not be read.";
+
 /// What decides how large a store may become.
 const LIMITS: &str = "\
 Limits, for each target's folder of the store:
@@ -102,6 +117,9 @@ pub(crate) enum Command {
     /// Put the store in order: set aside what verify refuses, delete what dead processes left
     #[command(after_help = REPAIRS)]
     Repair(RepairArgs),
+    /// Take the kernels of MindSpore's kernel_meta folders into the store, for builds that trust them
+    #[command(after_help = IMPORTS)]
+    Import(ImportArgs),
     /// Delete stored kernels that nobody used for a while, as far as the limits call for it, and what dead processes left;
     /// in our store, or in CANN's kernel_cache
     #[command(after_help = LIMITS)]
@@ -124,6 +142,10 @@ pub(crate) struct BuildArgs {
     /// Do not put kernels into rank_N/kernel_meta
     #[arg(long)]
     pub(crate) no_kernel_meta: bool,
+    /// Reuse imported kernels, too, where there are none of our own: of an equal job, target and options, by a toolchain
+    /// that is not known; see opbuild help import
+    #[arg(long)]
+    pub(crate) trust_imported: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -136,6 +158,9 @@ pub(crate) struct ExplainArgs {
     pub(crate) against: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
+    /// Explain a build with --trust-imported
+    #[arg(long)]
+    pub(crate) trust_imported: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -227,6 +252,21 @@ pub(crate) struct RepairArgs {
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
     /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ImportArgs {
+    /// Folders with caches of a framework in them
+    #[arg(required = true, value_name = "DIR")]
+    pub(crate) folders: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// How many kernels are read at once [default: one a processor]
+    #[arg(long, short, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Say what would be imported, and import nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

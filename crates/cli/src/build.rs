@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use opbuild::{BuildError, BuildReport, Builder, JobError, KernelReport, Mode, Outcome, Request};
+use opbuild::{BuildError, BuildReport, Builder, Imported, JobError, KernelReport, Mode, Outcome, Request};
 use opbuild_backend::{BackendError, Cancel, Registry};
 use opbuild_backend_ascend::{AscendBackend, AscendConfig, Driver};
 use opbuild_backend_cpu::CpuBackend;
@@ -88,6 +88,7 @@ pub(crate) fn note_targets(requests: &[Request], common: &Common, output: &Outpu
 pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict> {
     let cancel = interrupt::cancel();
     let mut builder = builder(&args.common, &cancel, output)?.keep_artifacts(false);
+    builder = builder.trust_imported(args.trust_imported);
     if !args.no_kernel_meta {
         builder = builder.view(env::kernel_meta()?);
     }
@@ -215,6 +216,7 @@ pub(crate) fn report_text(report: &BuildReport) -> String {
     // Of those that were left the first failure tells enough, or the interrupt.
     let worth_a_line =
         |kernel: &&KernelReport| (few || kernel.outcome != Outcome::Reused) && !was_left(kernel);
+    let imported = report.kernels.iter().filter(|kernel| kernel.imported.is_some()).count();
     for (at, kernel) in report.kernels.iter().enumerate().filter(|(_, kernel)| worth_a_line(kernel)) {
         let time = kernel.compile_time.map(|time| format!("{} ms", time.as_millis())).unwrap_or_default();
         let why = match (&kernel.reason, kernel.outcome) {
@@ -227,6 +229,12 @@ pub(crate) fn report_text(report: &BuildReport) -> String {
         text.push('\n');
     }
     text.push_str(&summary(report));
+    if imported > 0 {
+        let were = if imported == 1 { "was" } else { "were" };
+        text.push_str(&format!(
+            "\n{imported} of those reused {were} imported: nobody knows by which toolchain"
+        ));
+    }
     if let Some(Ok(placed)) = &report.view
         && !placed.names.is_empty()
     {
@@ -290,6 +298,16 @@ pub(crate) fn summary(report: &BuildReport) -> String {
     )
 }
 
+/// Where an imported kernel came from.
+pub(crate) fn imported_json(imported: &Imported) -> Value {
+    let Imported { folder, name, framework, said, has_options, at, .. } = imported;
+    let at = at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
+    json!({
+        "folder": folder, "name": name, "framework": framework, "said": said, "has_options": has_options, "at": at,
+        "toolchain": null, "op_sources": null,
+    })
+}
+
 fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
     let milliseconds = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
     let results: Vec<Value> = report
@@ -303,6 +321,7 @@ fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
                 "nodes": kernel.asked_by,
                 "outcome": kernel.outcome.name(),
                 "reason": kernel.reason,
+                "imported": kernel.imported.as_ref().map(imported_json),
                 "compile_ms": kernel.compile_time.map(milliseconds),
                 "bytes": kernel.bytes,
             })

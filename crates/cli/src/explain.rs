@@ -20,7 +20,7 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> anyhow::Result<Ver
     if let Some(other) = &args.against {
         return compare(args, other, output);
     }
-    let builder = build::builder(&args.common, &Cancel::new(), output)?;
+    let builder = build::builder(&args.common, &Cancel::new(), output)?.trust_imported(args.trust_imported);
     let (mut requests, unreadable) = model::requests(&args.inputs, &builder, &args.common);
     model::debug(&mut requests, &args.common, output)?;
     unreadable.iter().for_each(|(_, error)| output.error(error));
@@ -93,6 +93,14 @@ fn text_of(kernel: &Explanation) -> String {
         }
         _ => {}
     }
+    if let Some(imported) = &kernel.imported {
+        let would = match fate {
+            Fate::Hit => "it is",
+            _ => "an imported kernel matches: --trust-imported would reuse it;",
+        };
+        text.push_str(&format!("  {would} {}\n", one_line(&imported.to_string())));
+    }
+    text.extend(kernel.imported_problem.iter().map(|problem| format!("  {}\n", one_line(problem))));
     text
 }
 
@@ -103,6 +111,8 @@ fn json_of(kernel: &Explanation) -> Value {
         "op_type": kernel.op_type,
         "operators": kernel.asked_by,
         "outcome": outcome(kernel),
+        "imported": kernel.imported.as_ref().map(build::imported_json),
+        "imported_problem": kernel.imported_problem,
     });
     match &kernel.fate {
         Fate::Refused(why) => json["reason"] = why.to_string().into(),

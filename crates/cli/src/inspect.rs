@@ -141,6 +141,15 @@ fn describe_header(found: &mut Found, header: Value) {
             found.field(format!("entry {name}"), value);
         }
     }
+    if let Some(imported) = header.get("imported") {
+        for (name, value) in imported.as_object().into_iter().flatten() {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            found.field(format!("imported {name}"), value);
+        }
+        for part in ["toolchain", "op_sources"] {
+            found.field(part, "not known: somebody else compiled it");
+        }
+    }
     for part in ["toolchain", "op_sources"] {
         let parts = header.get("parts").and_then(|parts| parts.get(part)?.get("parts")?.as_array());
         for item in parts.into_iter().flatten() {

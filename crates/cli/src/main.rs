@@ -8,6 +8,7 @@ mod env;
 mod explain;
 mod feed;
 mod gc_kernel_cache;
+mod import;
 mod input;
 mod inspect;
 mod inspect_info;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Command::Inspect(args) => inspect::inspect(args, &output),
         Command::Verify(args) => verify::verify(args, &output),
         Command::Repair(args) => repair::repair(args, &output),
+        Command::Import(args) => import::import(args, &output),
         Command::Gc(args) => store::gc(args, &output),
         Command::Stats(args) => store::stats(args, &output),
         Command::Clear(args) => store::clear(args, &output),

@@ -35,6 +35,15 @@ impl Progress {
         self.0.update(|state| state.set_pos(state.pos().max(done)));
     }
 
+    /// So many of so many are done of something, which may be another one than before.
+    pub(crate) fn of(&self, what: &str, done: u64, of: u64) {
+        let what = one_line(what);
+        if self.0.message() != what {
+            self.about(&what);
+        }
+        self.at(done, of);
+    }
+
     /// What it is about from now on.
     pub(crate) fn about(&self, what: &str) {
         self.0.set_position(0);

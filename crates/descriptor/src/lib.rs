@@ -39,6 +39,7 @@ mod grisu;
 mod guard;
 mod hash;
 mod ignored;
+mod imported;
 mod info;
 mod job;
 mod key;
@@ -63,6 +64,7 @@ pub use flags::OpFlags;
 #[doc(hidden)]
 pub use fuzz::fuzz;
 pub use ignored::{IGNORED_FIELDS, IgnoredField};
+pub use imported::{IMPORT_SCHEMA, import_key};
 pub use info::{Descriptor, Generation, InfoError, MAX_INFO_BYTES, read_info, write_info};
 pub use job::{
     Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Float, Input, Job, Op, SliceFields, Source,

@@ -26,7 +26,7 @@ impl Builder {
         // What there is to say of the jobs' own options.
         shop.warnings.tell_all(&self.backend.warnings());
         self.tell(Event::Planned { operators: requests.len(), kernels: plan.kernels.len() });
-        let maker = Maker::new(self, &shop, plan.targets())?;
+        let maker = Maker::new(self, &shop, self.stored_targets(&plan))?;
         let placer = |config| Placer::new(config, &self.infos, self.view_patience, requests, &plan);
         let placer = self.view.as_ref().map(placer);
         let run = Run { builder: self, shop: &shop, plan: &plan, maker, placer };

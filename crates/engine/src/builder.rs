@@ -16,6 +16,7 @@ use crate::in_view::InView;
 use crate::infos::Infos;
 use crate::memory::Memory;
 use crate::one::Opened;
+use crate::plan::Plan;
 use crate::stuck::Stuck;
 
 /// So many look-ups are worth a thread: about two milliseconds.
@@ -71,6 +72,7 @@ pub struct Builder {
     pub(crate) niceness: u8,
     pub(crate) fail_fast: bool,
     pub(crate) keep_artifacts: bool,
+    pub(crate) trust_imported: bool,
     pub(crate) deadline: Option<Duration>,
     pub(crate) observer: Option<Arc<Observer>>,
     pub(crate) cancel: Cancel,
@@ -103,6 +105,7 @@ impl Builder {
             niceness: 0,
             fail_fast: false,
             keep_artifacts: true,
+            trust_imported: false,
             deadline: Some(Duration::from_secs(600)),
             observer: None,
             cancel: Cancel::new(),
@@ -183,6 +186,15 @@ impl Builder {
         self
     }
 
+    /// Sets whether kernels that were [imported](crate::Importer) are reused; they are not otherwise. What they were
+    /// compiled by and from is not known, only what their descriptors say: job, target, options. A kernel of ours comes
+    /// before an imported one, and the modes hold as ever.
+    #[must_use]
+    pub fn trust_imported(mut self, trust: bool) -> Self {
+        self.trust_imported = trust;
+        self.anew()
+    }
+
     /// Sets how long one compile may take; ten minutes otherwise. `None` is for ever.
     #[must_use]
     pub fn deadline(mut self, deadline: Option<Duration>) -> Self {
@@ -256,6 +268,11 @@ impl Builder {
     fn processors(&self) -> NonZeroUsize {
         let ask = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         *self.processors.get_or_init(ask)
+    }
+
+    /// The targets whose part of the store is needed.
+    pub(crate) fn stored_targets(&self, plan: &Plan<'_>) -> Vec<String> {
+        if self.trust_imported { plan.stored_targets() } else { plan.targets() }
     }
 
     pub(crate) fn tell(&self, event: Event<'_>) {

@@ -64,7 +64,14 @@ impl Maker<'_> {
         let compile_time = Some(began.elapsed());
         let digests = (object_digest, Digest::of(&artifact.json));
         let artifact = Arc::new(artifact);
-        Ok(Made { digests, artifact, outcome, reason: Some(missing.reason.clone()), compile_time })
+        Ok(Made {
+            digests,
+            artifact,
+            outcome,
+            reason: Some(missing.reason.clone()),
+            compile_time,
+            imported: None,
+        })
     }
 
     /// Compiles a kernel in `folder` and checks it; with the digest of its object.

@@ -70,6 +70,14 @@ pub enum JobError {
         /// The member.
         member: &'static str,
     },
+    /// The stored entry has an imported kernel, and stands where only what we compiled may.
+    #[error(
+        "what is stored for the kernel `{kernel}` was imported, and stands under a key of what opbuild compiles"
+    )]
+    NotOurs {
+        /// The kernel's name.
+        kernel: String,
+    },
     /// The mode forbids compiling, and the kernel cannot be taken from the store.
     #[error(
         "kernel `{kernel}` cannot be reused: {why}; the cache mode `require` forbids compiling it, so build it where \
@@ -133,6 +141,7 @@ impl JobError {
                 matches!(error, BackendError::Unsupported(_) | BackendError::Deadline { .. })
             }
             Self::Incomplete { .. }
+            | Self::NotOurs { .. }
             | Self::Required { .. }
             | Self::Elsewhere { .. }
             | Self::Panicked { .. }

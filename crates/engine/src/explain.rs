@@ -7,6 +7,7 @@ use opbuild_descriptor::Key;
 use opbuild_store::{Access, Config, Lookup, Miss, Store, TargetStore};
 
 use crate::builder::Builder;
+use crate::imported::{self, Imported, Wanted};
 use crate::nearest::{Hunt, Nearest};
 use crate::plan::{Keyed, Plan, Planned, State};
 use crate::{BuildError, DigestMemo, JobError, Request};
@@ -25,6 +26,10 @@ pub struct Explanation {
     pub asked_by: Vec<String>,
     /// Hit or miss, and why.
     pub fate: Fate,
+    /// The imported kernel that is the hit; or that would be one, if such were [trusted](Builder::trust_imported).
+    pub imported: Option<Imported>,
+    /// Why an imported kernel of the same job will not do.
+    pub imported_problem: Option<String>,
 }
 
 /// Whether a kernel would be taken from the store.
@@ -79,7 +84,8 @@ impl<'a> Shelves<'a> {
             let shelf = store.as_ref().map_err(Clone::clone)?.target(target);
             shelf.map_err(|error| error.to_string())
         };
-        let targets = plan.targets().into_iter().map(|target| (target.clone(), shelf(&target))).collect();
+        let targets =
+            plan.stored_targets().into_iter().map(|target| (target.clone(), shelf(&target))).collect();
         Self { builder, targets }
     }
 
@@ -89,9 +95,33 @@ impl<'a> Shelves<'a> {
         let key = planned.keyed().map(|keyed| Key::from(*keyed.key.digest()));
         let fate = match &planned.state {
             State::Keyed(keyed) => self.fate(keyed),
-            State::Refused(error) => Fate::Refused(Arc::clone(error)),
+            State::Refused(refused) => Fate::Refused(Arc::clone(&refused.error)),
         };
-        Explanation { name, key, op_type, asked_by, fate }
+        let mut explanation =
+            Explanation { name, key, op_type, asked_by, fate, imported: None, imported_problem: None };
+        if let Fate::Miss { .. } | Fate::Refused(_) = explanation.fate {
+            self.add_imported(planned, &mut explanation);
+        }
+        explanation
+    }
+
+    /// Looks whether there is an imported kernel for what would be compiled.
+    fn add_imported(&self, planned: &Planned<'_>, explanation: &mut Explanation) {
+        let Some((job, spec)) = planned.wanted().filter(|(_, spec)| !spec.debug) else { return };
+        let Some(Ok(shelf)) = self.targets.get(&spec.target) else { return };
+        if !self.builder.mode.takes() {
+            return;
+        }
+        match imported::peek(shelf, &Wanted::new(job, spec)) {
+            None => {}
+            Some(Err(problem)) => explanation.imported_problem = Some(problem),
+            Some(Ok(imported)) => {
+                explanation.imported = Some(imported);
+                if self.builder.trust_imported {
+                    explanation.fate = Fate::Hit;
+                }
+            }
+        }
     }
 
     fn fate(&self, keyed: &Keyed) -> Fate {

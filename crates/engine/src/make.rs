@@ -10,13 +10,14 @@ use opbuild_store::{Entry, KeyLock, KeyWait, LockAttempt, Lookup, Miss, Mode, Ta
 use opbuild_validator::RULES_VERSION;
 
 use crate::event::Event;
+use crate::imported::{self, IMPORTED, Imported};
 use crate::plan::{Keyed, Planned, State};
 use crate::queue::Step;
 use crate::report::KernelReport;
 use crate::tokens::Token;
 use crate::warnings::Cause;
 use crate::workshop::Workshop;
-use crate::{BuildError, Builder, JobError, Outcome, handover, header};
+use crate::{BuildError, Builder, JobError, Outcome, handover};
 
 /// Names of an entry's members.
 pub(crate) const JSON: &str = "json";
@@ -55,6 +56,8 @@ pub(crate) struct Made {
     pub(crate) outcome: Outcome,
     pub(crate) reason: Option<String>,
     pub(crate) compile_time: Option<Duration>,
+    /// Where it came from, if somebody else compiled it.
+    pub(crate) imported: Option<Imported>,
 }
 
 /// Whose turn it is to make a kernel.
@@ -80,10 +83,12 @@ impl<'a> Maker<'a> {
         Ok(Self { builder, shop, shelves, failed: OnceLock::new() })
     }
 
-    /// The kernel, if it is in the store and may be taken from there.
+    /// The kernel, if it is in the store and may be taken from there; else an imported one, if such are trusted.
     pub(crate) fn look_up(&self, planned: &Planned<'_>) -> Result<KernelReport, Missing> {
         let missing = |reason: &str| Missing { reason: reason.to_owned(), damaged: false, absent: false };
-        let keyed = planned.keyed().ok_or_else(|| missing("refused by the backend"))?;
+        let Some(keyed) = planned.keyed() else {
+            return self.look_up_imported(planned, missing("refused by the backend"));
+        };
         if keyed.spec.debug {
             return Err(missing("debug options are on"));
         }
@@ -92,27 +97,38 @@ impl<'a> Maker<'a> {
             return Err(missing(&format!("cache mode is {mode}")));
         }
         let shelf = self.shelf(keyed).ok_or_else(|| missing("there is no store that can be used"))?;
-        match shelf.get(keyed.key.digest()) {
-            Lookup::Hit(entry) => {
-                let made = self.take_entry(keyed, &entry, Outcome::Reused).map_err(|error| Missing {
+        // What is not ours may be there as an imported one: then nothing was missed.
+        let (mut uncounted, trusts) = (None, self.builder.trust_imported);
+        let key = keyed.key.digest();
+        let missing = match if trusts { shelf.get_again(key) } else { shelf.get(key) } {
+            Lookup::Hit(entry) => match self.take_entry(keyed, &entry, Outcome::Reused) {
+                Ok(made) => {
+                    self.builder.tell(Event::Hit { kernel: planned.name(), artifact: &made.artifact });
+                    return Ok(KernelReport::new(planned, Ok(made)));
+                }
+                Err(error) => Missing {
                     reason: format!("the stored kernel is not valid: {error}"),
                     damaged: true,
                     absent: false,
-                })?;
-                self.builder.tell(Event::Hit { kernel: planned.name(), artifact: &made.artifact });
-                Ok(KernelReport::new(planned, Ok(made)))
-            }
+                },
+            },
             Lookup::Miss(miss) => {
                 if let Miss::Untrusted(_) | Miss::Trouble(_) = &miss {
                     self.shop.warnings.tell(Cause::Reading, &miss.to_string());
                 }
-                Err(Missing {
+                let miss = uncounted.insert(miss);
+                Missing {
                     reason: miss.to_string(),
                     damaged: matches!(miss, Miss::Damaged(_)),
                     absent: matches!(miss, Miss::Absent),
-                })
+                }
             }
+        };
+        let found = self.look_up_imported(planned, missing);
+        if let (true, Err(_), Some(miss)) = (trusts, &found, &uncounted) {
+            shelf.count_miss(miss);
         }
+        found
     }
 
     /// Makes a kernel that is missing; if another process is at it, says how to ask again.
@@ -152,7 +168,7 @@ impl<'a> Maker<'a> {
         wait: Option<KeyWait>,
     ) -> Result<Step<Made, KeyWait>, Arc<JobError>> {
         let keyed = match &planned.state {
-            State::Refused(error) => return Err(Arc::clone(error)),
+            State::Refused(refused) => return Err(Arc::clone(&refused.error)),
             State::Keyed(keyed) => keyed,
         };
         self.go_on()?;
@@ -363,13 +379,13 @@ impl<'a> Maker<'a> {
 
     /// The kernel in an entry. Its bytes are checked; one that older rules let in is validated again.
     fn take_entry(&self, keyed: &Keyed, entry: &Entry, outcome: Outcome) -> Result<Made, JobError> {
-        let member = |name| match (entry.member(name), entry.member_digest(name)) {
-            (Some(bytes), Some(digest)) => Ok((bytes.to_vec(), *digest)),
-            _ => Err(JobError::Incomplete { kernel: keyed.name.to_string(), member: name }),
-        };
-        let (json, json_digest) = member(JSON)?;
-        let (object, object_digest) = member(OBJECT)?;
-        let artifact = Artifact { json, object, extra: header::extra_members(entry) };
+        let kernel = || keyed.name.to_string();
+        if entry.member(IMPORTED).is_some() {
+            return Err(JobError::NotOurs { kernel: kernel() });
+        }
+        let taken = imported::artifact(entry);
+        let (artifact, digests) =
+            taken.map_err(|member| JobError::Incomplete { kernel: kernel(), member })?;
         if entry.validation() < RULES_VERSION {
             self.validate(keyed, &artifact)?;
             // Once is enough. If this cannot be written, it is done again next time.
@@ -377,11 +393,15 @@ impl<'a> Maker<'a> {
                 let _ = shelf.restamp(entry, RULES_VERSION);
             }
         }
-        let digests = (object_digest, json_digest);
-        Ok(Made { artifact: Arc::new(artifact), digests, outcome, reason: None, compile_time: None })
+        let artifact = Arc::new(artifact);
+        Ok(Made { artifact, digests, outcome, reason: None, compile_time: None, imported: None })
     }
 
     pub(crate) fn shelf(&self, keyed: &Keyed) -> Option<&TargetStore> {
-        self.shelves.iter().find(|(target, _)| *target == keyed.spec.target).map(|(_, shelf)| &**shelf)
+        self.shelf_of(&keyed.spec.target)
+    }
+
+    pub(crate) fn shelf_of(&self, target: &str) -> Option<&TargetStore> {
+        self.shelves.iter().find(|(known, _)| known == target).map(|(_, shelf)| &**shelf)
     }
 }

@@ -46,7 +46,9 @@ impl Builder {
         let plan = Plan::new(self, requests, &shop.memo).map_err(JobError::from)?;
         shop.memo.save();
         let keyed = match &plan.kernels[0].state {
-            State::Refused(error) => return Err(Arc::clone(error)),
+            // Somebody else may have compiled it.
+            State::Refused(_) if self.trust_imported => return self.make_one(&shop, requests, &plan).0,
+            State::Refused(refused) => return Err(Arc::clone(&refused.error)),
             State::Keyed(keyed) => keyed,
         };
         if keyed.spec.debug {
@@ -83,7 +85,7 @@ impl Builder {
 
     /// Takes the kernel from the store, or makes it. Says whether the answer holds for those who ask later.
     fn make_one(&self, shop: &Arc<Workshop>, requests: &[Request], plan: &Plan<'_>) -> (Answer, bool) {
-        let maker = match Maker::new(self, shop, plan.targets()) {
+        let maker = match Maker::new(self, shop, self.stored_targets(plan)) {
             Ok(maker) => maker,
             Err(error) => return (Err(Arc::new(error.into())), false),
         };
@@ -125,6 +127,7 @@ impl Builder {
             outcome: built.outcome,
             reason: None,
             compile_time: None,
+            imported: None,
         };
         self.place(&shop, requests, &plan, &KernelReport::new(&plan.kernels[0], Ok(made)));
         Ok(())

@@ -32,7 +32,15 @@ pub(crate) enum State {
     /// It has a key.
     Keyed(Box<Keyed>),
     /// The backend does not take it.
-    Refused(Arc<JobError>),
+    Refused(Box<Refused>),
+}
+
+/// A job that the backend does not take.
+pub(crate) struct Refused {
+    pub(crate) error: Arc<JobError>,
+    job: Digest,
+    /// For what it was to be built, if the options are right: somebody else may have compiled it.
+    spec: Option<EffectiveSpec>,
 }
 
 /// What follows from a job once the backend takes it.
@@ -90,7 +98,7 @@ impl<'a> Plan<'a> {
             let at = *known.entry((digest, spec, paths)).or_insert_with(|| {
                 // Requests that differ in what does not matter to this backend have one key after all.
                 let same = state.as_ref().ok().and_then(|keyed| by_key.get(&keyed.key)).copied();
-                same.unwrap_or_else(|| plan.add(job, state, &mut by_key))
+                same.unwrap_or_else(|| plan.add(job, digest, state, &mut by_key))
             });
             places.push(at);
         }
@@ -105,7 +113,8 @@ impl<'a> Plan<'a> {
     fn add(
         &mut self,
         job: &'a Job,
-        state: Result<Keyed, BackendError>,
+        digest: Digest,
+        state: Result<Keyed, Unkeyed>,
         by_key: &mut HashMap<Key, usize>,
     ) -> usize {
         let at = self.kernels.len();
@@ -114,7 +123,9 @@ impl<'a> Plan<'a> {
                 by_key.insert(keyed.key, at);
                 State::Keyed(Box::new(keyed))
             }
-            Err(error) => State::Refused(Arc::new(error.into())),
+            Err((error, spec)) => {
+                State::Refused(Box::new(Refused { error: Arc::new(error.into()), job: digest, spec }))
+            }
         };
         self.kernels.push(Planned { job, asked_by: Vec::new(), state });
         at
@@ -122,10 +133,18 @@ impl<'a> Plan<'a> {
 
     /// The exact targets of the kernels, each once.
     pub(crate) fn targets(&self) -> Vec<String> {
-        let targets = self.kernels.iter().filter_map(Planned::keyed).map(|keyed| keyed.spec.target.as_str());
-        let targets: BTreeSet<&str> = targets.collect();
-        targets.into_iter().map(str::to_owned).collect()
+        each_once(self.kernels.iter().filter_map(Planned::keyed).map(|keyed| keyed.spec.target.as_str()))
     }
+
+    /// Those whose kernels may be in the store: also of what only somebody else can have compiled.
+    pub(crate) fn stored_targets(&self) -> Vec<String> {
+        each_once(self.kernels.iter().filter_map(Planned::wanted).map(|(_, spec)| spec.target.as_str()))
+    }
+}
+
+fn each_once<'t>(targets: impl Iterator<Item = &'t str>) -> Vec<String> {
+    let targets: BTreeSet<&str> = targets.collect();
+    targets.into_iter().map(str::to_owned).collect()
 }
 
 impl<'a> Distinct<'a> {
@@ -150,8 +169,11 @@ impl<'a> Distinct<'a> {
     }
 }
 
+/// Why the backend does not take a job, and for what it was to be built.
+type Unkeyed = (BackendError, Option<EffectiveSpec>);
+
 /// What a job's digest is, and what follows from it once the backend takes it.
-type Found = (Digest, Result<Keyed, BackendError>);
+type Found = (Digest, Result<Keyed, Unkeyed>);
 
 impl Planner<'_> {
     fn states(&self, requests: &[(&Request, usize)]) -> Result<Vec<Found>, BuildError> {
@@ -182,14 +204,14 @@ impl Planner<'_> {
         job: &Job,
         spec: &BuildSpec,
         digest: Digest,
-    ) -> Result<Result<Keyed, BackendError>, BuildError> {
+    ) -> Result<Result<Keyed, Unkeyed>, BuildError> {
         let Self { builder: Builder { backend, .. }, files, .. } = *self;
         let spec = match backend.resolve(spec) {
             Ok(spec) => spec,
-            Err(error) => return Ok(Err(error)),
+            Err(error) => return Ok(Err((error, None))),
         };
         let op_sources = match backend.admit(job, &spec, files) {
-            Err(error @ BackendError::Unsupported(_)) => return Ok(Err(error)),
+            Err(error @ BackendError::Unsupported(_)) => return Ok(Err((error, Some(spec)))),
             other => other,
         };
         // What nobody can compile needs no toolchain, and says so first.
@@ -202,7 +224,7 @@ impl Planner<'_> {
         });
         let op_sources = match op_sources {
             Ok(op_sources) => op_sources,
-            Err(error) => return Ok(Err(error)),
+            Err(error) => return Ok(Err((error, Some(spec)))),
         };
         let parts = KeyParts::of_digest(backend.name(), digest, &spec, toolchain, op_sources);
         let key = parts.key();
@@ -215,6 +237,14 @@ impl Planned<'_> {
         match &self.state {
             State::Keyed(keyed) => Some(keyed),
             State::Refused(_) => None,
+        }
+    }
+
+    /// The digest of the job, and for what it is built: what an imported kernel is found by.
+    pub(crate) fn wanted(&self) -> Option<(&Digest, &EffectiveSpec)> {
+        match &self.state {
+            State::Keyed(keyed) => Some((&keyed.parts.job, &keyed.spec)),
+            State::Refused(refused) => Some((&refused.job, refused.spec.as_ref()?)),
         }
     }
 

@@ -12,6 +12,7 @@ use opbuild_digest::Digest;
 use opbuild_kernel_meta::ViewError;
 
 use crate::JobError;
+use crate::imported::Imported;
 use crate::make::Made;
 use crate::plan::Planned;
 
@@ -111,7 +112,8 @@ pub struct Placed {
 pub struct KernelReport {
     /// The kernel's name; for one without a key, the name of the operator that asked for it.
     pub name: String,
-    /// Its key; none, if the backend refused the job before there was one.
+    /// Its key; none, if the backend refused the job before there was one. If it was reused all the same, that of the
+    /// imported kernel.
     pub key: Option<Key>,
     /// The types of its operators, joined by `+`.
     pub op_type: String,
@@ -119,10 +121,12 @@ pub struct KernelReport {
     pub asked_by: Vec<String>,
     /// How it came out.
     pub outcome: Outcome,
-    /// Why it was not reused, or why it failed.
+    /// Why it was not reused, or why it failed; of an imported one, what it is.
     pub reason: Option<String>,
     /// The failure itself.
     pub error: Option<Arc<JobError>>,
+    /// Where it came from, if it was imported.
+    pub imported: Option<Imported>,
     /// How long its compile took, if this build compiled it.
     pub compile_time: Option<Duration>,
     /// The bytes of its `.o` and its `.json` together, unless it failed.
@@ -143,13 +147,15 @@ impl KernelReport {
             outcome: Outcome::Failed,
             reason: None,
             error: None,
+            imported: None,
             compile_time: None,
             bytes: None,
             artifact: None,
             digests: None,
         };
         match made {
-            Ok(Made { artifact, digests, outcome, reason, compile_time }) => {
+            Ok(Made { artifact, digests, outcome, reason, compile_time, imported }) => {
+                report.imported = imported;
                 report.digests = Some(digests);
                 report.outcome = outcome;
                 report.reason = reason;

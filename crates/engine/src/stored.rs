@@ -7,11 +7,12 @@ use opbuild_artifact::Expectations;
 use opbuild_descriptor::{EffectiveSpec, KEY_SCHEMA, Key, KeyParts, read_info};
 use opbuild_store::Entry;
 
-use crate::StoredError;
 use crate::compile::is_of;
 use crate::further::Files;
 use crate::header::Header;
+use crate::imported::IMPORTED;
 use crate::make::{HEADER, INFO};
+use crate::{StoredError, imported};
 
 /// Judges an entry that was found among those of `target`, as anew: its kernel by the validator, by what the target
 /// expects, whatever rules let it in; and whether it is the kernel of its key, by its names, by what the entry says of
@@ -28,6 +29,10 @@ pub fn judge_stored(entry: &Entry, target: &str) -> Result<(), StoredError> {
     let Some(meta) = report.meta.as_ref().filter(|_| report.is_valid()) else {
         return Err(StoredError::Invalid { errors: report.errors().cloned().collect() });
     };
+    // Neither kind is taken for the other: what is imported says so in a member that nothing else has.
+    if entry.member(IMPORTED).is_some() {
+        return imported::judge_entry(entry, target);
+    }
     let number = entry.key().prefix_u64();
     if let Some(other) = meta.entry_names().iter().find(|name| !has_number(name, number)) {
         return Err(StoredError::AnotherKernel { expected: number, found: (*other).to_owned() });

@@ -160,6 +160,11 @@ impl TargetStore {
         self.find(key, false)
     }
 
+    /// Counts a look-up that found nothing where it was looked [again](Self::get_again).
+    pub fn count_miss(&self, miss: &Miss) {
+        self.tally.missed(miss);
+    }
+
     /// Looks up `key` for somebody who does not use the entry: it is neither counted nor noted.
     pub fn peek(&self, key: &Digest) -> Lookup {
         match self.read(key) {

@@ -151,7 +151,8 @@ impl Kept {
     #[expect(clippy::disallowed_methods, reason = "tests write caches with this")]
     pub fn write(&self, folder: &Path) -> std::io::Result<()> {
         std::fs::create_dir_all(folder)?;
-        let files = [("json", Some(&self.json)), ("o", Some(&self.object)), ("info", self.info.as_ref())];
+        // In this order frameworks write them.
+        let files = [("info", self.info.as_ref()), ("o", Some(&self.object)), ("json", Some(&self.json))];
         for (suffix, bytes) in files {
             if let Some(bytes) = bytes {
                 let path = folder.join(format!("{}.{suffix}", self.stem));

@@ -14,7 +14,7 @@ use crate::survey::verdict::{Flaw, Item, Kernel, Note, Orphan, Verdict, What};
 /// No `.json` and no descriptor is larger.
 pub(crate) const MAX_TEXT: u64 = 64 << 20;
 /// No object is larger: CANN itself loads none above this.
-const MAX_OBJECT: u64 = i32::MAX as u64;
+pub(crate) const MAX_OBJECT: u64 = i32::MAX as u64;
 /// How often a kernel is judged anew that was replaced while it was read.
 const TRIES: usize = 3;
 

@@ -21,11 +21,13 @@ pub(crate) mod names;
 mod outcome;
 pub(crate) mod place;
 mod ranks;
+mod take;
 mod verdict;
 
 pub use busy::YOUNG;
 pub use place::{Kind, Place, Places, find};
 pub use ranks::{Lack, Rank, Ranks, compare};
+pub use take::{NotTaken, Shelf, Taken};
 pub use verdict::{Busy, Effect, Flaw, Item, Kernel, Note, Orphan, Outcome, Verdict, What};
 
 use std::ffi::OsStr;

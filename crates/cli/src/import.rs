@@ -1,0 +1,187 @@
+//! `opbuild import`: kernels of frameworks' caches, into the store.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use opbuild::{Cache, ImportReport, ImportedKernel, Importer, NotImported, PassedOver};
+use opbuild_backend_ascend::AscendConfig;
+use serde_json::{Value, json};
+
+use crate::args::ImportArgs;
+use crate::output::{Output, Verdict, counted, one_line};
+use crate::progress::Progress;
+use crate::store::bytes;
+use crate::verify_store::threads;
+use crate::{build, env, interrupt};
+
+/// So many kernels of a cache are named that were not imported.
+const NAMED: usize = 20;
+
+pub(crate) fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<Verdict> {
+    let config = build::config(args.store.cache_dir.as_deref(), &args.store.trusted_owners).context(
+        "there is no place for a store: set OPBUILD_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
+    )?;
+    // Nobody is asked anything, so no toolkit need be there.
+    let registry = build::registry(Duration::from_secs(60), AscendConfig::new(env::ascend_search(None)))?;
+    let cancel = interrupt::cancel();
+    let progress = Arc::new(Progress::new(output.is_text()));
+    let shown = Arc::clone(&progress);
+    let importer = Importer::new(config, move |spec| registry.read(spec))
+        .threads(threads(args.jobs))
+        .dry_run(args.dry_run)
+        .cancel(cancel)
+        .observer(move |cache, done, of| shown.of(&cache.to_string_lossy(), done, of));
+    let report = importer.import(&args.folders);
+    progress.done();
+    let report = report?;
+    for (folder, error) in &report.closed {
+        output.error(&anyhow::anyhow!("cannot read `{}`: {error}", folder.display()));
+    }
+    let sum = Sum::of(&report);
+    output.result(&text(&report, &sum, args.dry_run), &json_of(&report, &sum, args.dry_run))?;
+    Ok(match () {
+        () if report.interrupted => Verdict::Interrupted,
+        () if !report.closed.is_empty() || sum.is_nothing() => Verdict::Unusable,
+        () if sum.problems > 0 => Verdict::Problems,
+        () => Verdict::Good,
+    })
+}
+
+/// What all caches come to.
+#[derive(Default)]
+struct Sum {
+    imported: usize,
+    bytes: usize,
+    already: usize,
+    copies: usize,
+    left: usize,
+    /// By reason.
+    passed_over: BTreeMap<&'static str, usize>,
+    problems: usize,
+}
+
+impl Sum {
+    fn of(report: &ImportReport) -> Self {
+        let mut sum = Self::default();
+        for cache in &report.caches {
+            sum.imported += cache.imported.len();
+            sum.bytes += cache.imported.iter().map(|kernel| kernel.bytes).sum::<usize>();
+            sum.already += cache.already;
+            sum.copies += cache.copies;
+            sum.left += cache.left;
+            sum.problems += cache.closed.len();
+            for NotImported { why, .. } in &cache.not_imported {
+                *sum.passed_over.entry(why.name()).or_default() += 1;
+                sum.problems += usize::from(why.is_problem());
+            }
+        }
+        sum
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.imported + self.already + self.copies == 0
+    }
+}
+
+fn text(report: &ImportReport, sum: &Sum, dry_run: bool) -> String {
+    let verb = if dry_run { "would be imported" } else { "imported" };
+    let mut text: String = report.caches.iter().map(|cache| cache_text(cache, verb)).collect();
+    if report.caches.is_empty() && report.closed.is_empty() {
+        text.push_str("there is no cache of a framework: expected a folder kernel_meta or akg_kernel_meta, or one above\n");
+    }
+    let size = bytes(u64::try_from(sum.bytes).unwrap_or(u64::MAX));
+    let mut counts = vec![format!("{} {verb} ({size})", counted(sum.imported, "kernel"))];
+    counts.push(format!("{} there already", sum.already));
+    if sum.copies > 0 {
+        counts.push(format!("{} of jobs that were there with other bytes", sum.copies));
+    }
+    let passed_over: usize = sum.passed_over.values().sum();
+    let reasons: Vec<String> =
+        sum.passed_over.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+    counts.push(format!("{passed_over} passed over{reasons}"));
+    if sum.left > 0 {
+        counts.push(format!("{} not looked at", sum.left));
+    }
+    text.push_str(&format!("{}\n", counts.join(", ")));
+    if report.interrupted {
+        text.push_str("interrupted before everything was imported; run it again to go on\n");
+    }
+    if !sum.is_nothing() && !dry_run {
+        text.push_str("builds reuse them if they are told to: opbuild build --trust-imported\n");
+    }
+    text
+}
+
+fn cache_text(cache: &Cache, verb: &str) -> String {
+    let path = one_line(&cache.path.to_string_lossy());
+    if let Some(why) = &cache.passed_over {
+        return format!("{path}\n  passed over: {}\n", one_line(&why.to_string()));
+    }
+    let mut text = format!(
+        "{path}\n  {} {verb}, {} there already, {} passed over\n",
+        cache.imported.len(),
+        cache.already + cache.copies,
+        cache.not_imported.len()
+    );
+    for NotImported { name, why } in cache.not_imported.iter().take(NAMED) {
+        text.push_str(&format!("  passed over {}: {}\n", one_line(name), one_line(&why.to_string())));
+    }
+    if let Some(more) = cache.not_imported.len().checked_sub(NAMED + 1) {
+        text.push_str(&format!("  and {} more\n", more + 1));
+    }
+    for (folder, error) in &cache.closed {
+        text.push_str(&format!("  cannot read {}: {}\n", one_line(folder), one_line(error)));
+    }
+    text
+}
+
+fn json_of(report: &ImportReport, sum: &Sum, dry_run: bool) -> Value {
+    let closed = |(folder, error): &(String, String)| json!({ "folder": folder, "error": error });
+    json!({
+        "dry_run": dry_run,
+        "interrupted": report.interrupted,
+        "imported": sum.imported,
+        "bytes": sum.bytes,
+        "already": sum.already,
+        "copies": sum.copies,
+        "passed_over": sum.passed_over,
+        "left": sum.left,
+        "problems": sum.problems,
+        "unreadable": report.closed.iter().map(|(folder, error)| {
+            closed(&(folder.to_string_lossy().into_owned(), error.clone()))
+        }).collect::<Vec<_>>(),
+        "caches": report.caches.iter().map(|cache| json!({
+            "folder": cache.path.to_string_lossy(),
+            "kind": cache.kind,
+            "rank": cache.rank,
+            "passed_over": cache.passed_over.as_ref().map(reason_json),
+            "imported": cache.imported.iter().map(kernel_json).collect::<Vec<_>>(),
+            "already": cache.already,
+            "copies": cache.copies,
+            "not_imported": cache.not_imported.iter().map(|NotImported { name, why }| {
+                let mut json = reason_json(why);
+                json["name"] = name.as_str().into();
+                json
+            }).collect::<Vec<_>>(),
+            "left": cache.left,
+            "unreadable": cache.closed.iter().map(closed).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+fn kernel_json(kernel: &ImportedKernel) -> Value {
+    json!({
+        "name": kernel.name,
+        "key": kernel.key.to_string(),
+        "op_type": kernel.op_type,
+        "target": kernel.target,
+        "bytes": kernel.bytes,
+    })
+}
+
+fn reason_json(why: &PassedOver) -> Value {
+    json!({ "reason": why.name(), "message": why.to_string(), "problem": why.is_problem() })
+}

@@ -1,0 +1,91 @@
+//! Keys of kernels that somebody else compiled.
+//!
+//! What such a kernel was compiled by and from is not known: only what its descriptor says. So its key is made of that
+//! alone, and in a domain of its own, in which no kernel of ours can have a key.
+
+use std::collections::BTreeMap;
+
+use opbuild_digest::{Digest, Hasher};
+
+use crate::{EffectiveSpec, Key};
+
+/// The version of the making of [`import_key`].
+pub const IMPORT_SCHEMA: u64 = 1;
+
+/// Options that choose nothing: they say by which toolchain the framework had its kernels compiled.
+const STATEMENTS: [&str; 1] = ["te_version"];
+
+/// The key of an imported kernel of the job with the digest `job`, for `spec`.
+///
+/// What a descriptor says of its toolchain ([`EffectiveSpec::take_statements`]) does not count: most say nothing. Who
+/// takes the kernel compares it where both do.
+pub fn import_key(job: &Digest, spec: &EffectiveSpec) -> Key {
+    let mut spec = spec.clone();
+    spec.take_statements();
+    let mut hasher = Hasher::new("opbuild import key");
+    hasher.u64(IMPORT_SCHEMA);
+    hasher.digest(job);
+    hasher.digest(&spec.digest());
+    Key::from(hasher.finish())
+}
+
+impl EffectiveSpec {
+    /// Takes out what is no option, but says which toolchain the framework had.
+    pub fn take_statements(&mut self) -> BTreeMap<String, String> {
+        let taken = STATEMENTS.iter().filter_map(|name| self.options.remove_entry(*name));
+        taken.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use opbuild_digest::Fingerprint;
+
+    use super::*;
+    use crate::{KeyParts, read_info};
+
+    const SQUARE: &[u8] = include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info");
+
+    fn spec(options: &[(&str, &str)]) -> EffectiveSpec {
+        let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        EffectiveSpec { target: "Ascend910A".to_owned(), options: options.collect(), debug: false }
+    }
+
+    /// It changes with the schema, the domain or the digest of a job, and with nothing else.
+    #[test]
+    fn a_key_stays_what_it_is() {
+        let job = read_info(SQUARE).unwrap().job.digest();
+        let golden = "33a9e9cc70fed3af465903395b3aa6e48725df786598ea5521d1b70caae3243f";
+        assert_eq!(import_key(&job, &spec(&[])).to_string(), golden);
+    }
+
+    /// The same items in the domain of what we compile are another key, and so is any key of ours.
+    #[test]
+    fn the_domain_is_its_own() {
+        let job = read_info(SQUARE).unwrap().job;
+        let (digest, spec) = (job.digest(), spec(&[]));
+        let mut ours = Hasher::new("opbuild key");
+        ours.u64(IMPORT_SCHEMA);
+        ours.digest(&digest);
+        ours.digest(&spec.digest());
+        let imported = import_key(&digest, &spec);
+        assert_ne!(imported, Key::from(ours.finish()));
+        for backend in ["", "ascend", "opbuild import key"] {
+            let compiled = KeyParts::new(backend, &job, &spec, Fingerprint::new(), Fingerprint::new()).key();
+            assert_ne!(imported, compiled);
+        }
+    }
+
+    #[test]
+    fn job_target_and_options_count_and_statements_do_not() {
+        let job = read_info(SQUARE).unwrap().job.digest();
+        let plain = import_key(&job, &spec(&[]));
+        assert_ne!(plain, import_key(&Digest::of(b"another job"), &spec(&[])));
+        assert_ne!(plain, import_key(&job, &spec(&[("impl_mode", "high_precision")])));
+        assert_ne!(plain, import_key(&job, &EffectiveSpec { target: "Ascend910B1".into(), ..spec(&[]) }));
+        let mut said = spec(&[("te_version", "1.84")]);
+        assert_eq!(plain, import_key(&job, &said));
+        assert_eq!(said.take_statements(), BTreeMap::from([("te_version".into(), "1.84".into())]));
+        assert_eq!(said, spec(&[]));
+    }
+}

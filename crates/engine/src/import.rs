@@ -1,0 +1,360 @@
+//! Taking kernels that others compiled into the store.
+//!
+//! ```text
+//! survey ──intact──> descriptor: names it? older than it? ──> options, target ──> validate ──> key ──> put
+//! ```
+//!
+//! What does not get through is passed over, with the reason. Nothing is changed where the kernels are.
+
+mod report;
+
+pub use report::{Cache, ImportError, ImportReport, ImportedKernel, NotImported, PassedOver};
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use opbuild_artifact::{Artifact, Expectations};
+use opbuild_backend::{BackendError, Cancel};
+use opbuild_descriptor::{
+    BuildSpec, Descriptor, EffectiveSpec, Generation, VendorName, import_key, read_info,
+};
+use opbuild_digest::Digest;
+use opbuild_kernel_meta::survey::{
+    Item, Kind, NotTaken, Place, Shelf, SurveyOptions, Taken, Verdict, What, find, survey,
+};
+use opbuild_store::{Access, Config, Draft, Lookup, Put, Store, StoreError, TargetStore};
+use opbuild_validator::RULES_VERSION;
+
+use crate::imported::{self, IMPORTED, Imported};
+use crate::make::{HEADER, INFO, JSON, OBJECT};
+use crate::{header, parallel};
+
+/// Says for what a kernel was built whose descriptor has these options; none if nothing here runs such kernels.
+type Reader = dyn Fn(&BuildSpec) -> Option<Result<EffectiveSpec, BackendError>> + Send + Sync;
+/// Told which cache is looked at, how many of its kernels are done, and of how many.
+type Observer = dyn Fn(&Path, u64, u64) + Send + Sync;
+
+/// Takes kernels from the caches of frameworks into a store.
+///
+/// Each is kept under a key of its own kind, with its provenance: no build takes it for one that it compiled itself, nor
+/// takes it at all unless [`Builder::trust_imported`](crate::Builder::trust_imported) says so. May be done beside builds
+/// and other imports, and any number of times.
+pub struct Importer {
+    store: Config,
+    read: Box<Reader>,
+    threads: NonZeroUsize,
+    dry_run: bool,
+    cancel: Cancel,
+    observer: Box<Observer>,
+}
+
+/// One import.
+struct Run<'a> {
+    importer: &'a Importer,
+    /// None in a dry run without a store.
+    store: Option<Store>,
+    shelves: Mutex<BTreeMap<String, Arc<TargetStore>>>,
+    /// Nothing more can be written.
+    stopped: AtomicBool,
+}
+
+/// A kernel that may be imported.
+struct Candidate {
+    descriptor: Descriptor,
+    generation: Generation,
+    spec: EffectiveSpec,
+    said: BTreeMap<String, String>,
+    artifact: Artifact,
+}
+
+/// What became of a kernel.
+enum Outcome {
+    New(ImportedKernel),
+    There,
+    Copy,
+    Not(NotImported),
+    /// It was not looked at any more.
+    Left,
+}
+
+impl Importer {
+    /// Imports into the store at `store.root`. `read` says what the options of a descriptor mean, as
+    /// [`Registry::read`](opbuild_backend::Registry::read) does.
+    pub fn new(
+        store: Config,
+        read: impl Fn(&BuildSpec) -> Option<Result<EffectiveSpec, BackendError>> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            store,
+            read: Box::new(read),
+            threads: NonZeroUsize::MIN,
+            dry_run: false,
+            cancel: Cancel::new(),
+            observer: Box::new(|_, _, _| {}),
+        }
+    }
+
+    /// Sets how many threads read and judge; one otherwise.
+    #[must_use]
+    pub fn threads(self, threads: NonZeroUsize) -> Self {
+        Self { threads, ..self }
+    }
+
+    /// Sets whether nothing is written; something is otherwise.
+    #[must_use]
+    pub fn dry_run(self, dry_run: bool) -> Self {
+        Self { dry_run, ..self }
+    }
+
+    /// Lets `cancel` end it: what was imported stays.
+    #[must_use]
+    pub fn cancel(self, cancel: Cancel) -> Self {
+        Self { cancel, ..self }
+    }
+
+    /// Has `observer` told which cache is looked at, how many of its kernels are done, and of how many.
+    #[must_use]
+    pub fn observer(self, observer: impl Fn(&Path, u64, u64) + Send + Sync + 'static) -> Self {
+        Self { observer: Box::new(observer), ..self }
+    }
+
+    /// Imports the kernels of all caches at and below `folders`.
+    ///
+    /// # Errors
+    /// The store cannot be used. What else goes wrong is in the report.
+    pub fn import(&self, folders: &[PathBuf]) -> Result<ImportReport, ImportError> {
+        let access = if self.dry_run { Access::ReadOnly } else { Access::ReadWrite };
+        let store = match Store::open(Config { access, ..self.store.clone() }) {
+            Err(StoreError::NoStore { .. }) if self.dry_run => None,
+            opened => Some(opened?),
+        };
+        let run = Run { importer: self, store, shelves: Mutex::default(), stopped: AtomicBool::new(false) };
+        let mut report = ImportReport::default();
+        for folder in folders {
+            match find(folder) {
+                Ok(places) => {
+                    report.add_closed(&places);
+                    for place in &places.places {
+                        run.place(place, &mut report);
+                    }
+                }
+                Err(error) => report.closed.push((folder.clone(), error.to_string())),
+            }
+        }
+        report.interrupted = self.cancel.is_cancelled();
+        run.finish(&report);
+        Ok(report)
+    }
+}
+
+impl Run<'_> {
+    /// Imports what is in one cache.
+    fn place(&self, place: &Place, report: &mut ImportReport) {
+        if self.importer.cancel.is_cancelled() {
+            return;
+        }
+        let mut cache = Cache::new(place);
+        match place.kind {
+            Kind::Cann | Kind::Package => {
+                cache.passed_over = Some(PassedOver::NoDescriptors(place.kind.to_string()))
+            }
+            _ => {
+                if let Err(error) = self.kernels(place, &mut cache) {
+                    report.closed.push((place.path.clone(), error.to_string()));
+                }
+            }
+        }
+        report.caches.push(cache);
+    }
+
+    fn kernels(&self, place: &Place, cache: &mut Cache) -> std::io::Result<()> {
+        let Importer { threads, cancel, observer, .. } = self.importer;
+        let options = SurveyOptions {
+            threads: *threads,
+            // Judging is the first half.
+            progress: &|done, of| observer(&place.path, done, 2 * of),
+            cancelled: &|| cancel.is_cancelled(),
+        };
+        let survey = survey(place, &options)?;
+        let shelf = Shelf::open(place)?;
+        cache.closed =
+            survey.closed.iter().map(|(folder, error)| (folder.clone(), error.to_string())).collect();
+        let items: Vec<&Item> = survey.items.iter().filter(|item| item.what == What::Kernel).collect();
+        let done = AtomicU64::new(0);
+        let of = items.len() as u64;
+        let outcomes = parallel::map(items.len(), *threads, |at| {
+            let outcome = self.item(place, &shelf, items[at]);
+            observer(&place.path, of + done.fetch_add(1, Ordering::Relaxed) + 1, 2 * of);
+            outcome
+        });
+        for outcome in outcomes {
+            match outcome {
+                Outcome::New(kernel) => cache.imported.push(kernel),
+                Outcome::There => cache.already += 1,
+                Outcome::Copy => cache.copies += 1,
+                Outcome::Not(not) => cache.not_imported.push(not),
+                Outcome::Left => cache.left += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// Imports one kernel.
+    fn item(&self, place: &Place, shelf: &Shelf, item: &Item) -> Outcome {
+        if self.importer.cancel.is_cancelled() || self.stopped.load(Ordering::Relaxed) {
+            return Outcome::Left;
+        }
+        let outcome = self.candidate(shelf, item).and_then(|candidate| self.keep(place, item, &candidate));
+        outcome.unwrap_or_else(|why| Outcome::Not(NotImported { name: item.name.clone(), why }))
+    }
+
+    /// Reads a kernel, if it is whole and its descriptor says what it computes.
+    fn candidate(&self, shelf: &Shelf, item: &Item) -> Result<Candidate, PassedOver> {
+        if !matches!(item.verdict, Verdict::Intact) {
+            return Err(PassedOver::of_item(item));
+        }
+        if item.kernel.is_none() {
+            return Err(PassedOver::InParts);
+        }
+        let Taken { json, object, info, is_begun_anew, is_ours } =
+            shelf.take(item).map_err(|error| match error {
+                NotTaken::Missing { file } if file.ends_with(".info") => PassedOver::NoDescriptor,
+                NotTaken::Missing { file } if file.ends_with(".o") => PassedOver::NoObject,
+                NotTaken::Missing { .. } | NotTaken::Changing { .. } => PassedOver::InUse(error.to_string()),
+                error => PassedOver::Unreadable(error.to_string()),
+            })?;
+        if is_ours {
+            return Err(PassedOver::Ours);
+        }
+        let descriptor = read_info(&info).map_err(|error| PassedOver::TornDescriptor(error.to_string()))?;
+        let generation = named_by(&descriptor, &item.name).ok_or_else(|| other_name(&descriptor))?;
+        let target = &descriptor.spec.target;
+        let no_backend = || PassedOver::NoBackend(target.clone());
+        let mut spec = (self.importer.read)(&descriptor.spec)
+            .ok_or_else(no_backend)?
+            .map_err(|error| PassedOver::Options(error.to_string()))?;
+        let expect = Expectations::named(&spec.target).ok_or_else(no_backend)?;
+        if spec.debug {
+            return Err(PassedOver::Debug);
+        }
+        if is_begun_anew {
+            return Err(PassedOver::BegunAnew);
+        }
+        let artifact = Artifact { json, object, extra: Vec::new() };
+        let report = imported::judge(&artifact, &expect);
+        if report.meta.is_none() || !report.is_valid() {
+            return Err(PassedOver::Invalid(report.errors().map(ToString::to_string).collect()));
+        }
+        let said = spec.take_statements();
+        Ok(Candidate { descriptor, generation, spec, said, artifact })
+    }
+
+    /// Puts a kernel into the store, unless one of the same job is there.
+    fn keep(&self, place: &Place, item: &Item, candidate: &Candidate) -> Result<Outcome, PassedOver> {
+        let Candidate { descriptor, generation, spec, said, artifact } = candidate;
+        let job = descriptor.job.digest();
+        let key = import_key(&job, spec);
+        let op_type = descriptor.job.ops.iter().map(|op| op.op_type.as_str()).collect::<Vec<_>>().join("+");
+        let new = ImportedKernel {
+            name: item.name.clone(),
+            key,
+            op_type: op_type.clone(),
+            target: spec.target.clone(),
+            bytes: artifact.object.len() + artifact.json.len(),
+        };
+        let Some(shelf) = self.shelf(&spec.target)? else { return Ok(Outcome::New(new)) };
+        if self.importer.dry_run {
+            let there = self.there(&shelf, key.digest(), artifact);
+            return Ok(there.unwrap_or(Outcome::New(new)));
+        }
+        let folder = std::path::absolute(&place.path).unwrap_or_else(|_| place.path.clone());
+        let folder = item.below.map_or_else(|| folder.clone(), |below| folder.join(below));
+        let imported = Imported {
+            folder: folder.to_string_lossy().into_owned(),
+            name: item.name.clone(),
+            framework: generation.to_string(),
+            said: said.clone(),
+            has_options: *generation != Generation::R1_0,
+            at: SystemTime::now(),
+        };
+        let origin = imported.render().to_string();
+        let info = header::canonical_info(&descriptor.job, spec);
+        let text = imported::render(&key, &job, &op_type, spec, &imported);
+        // Nobody knows what it cost to compile: where room is made, imports go before what is known to cost.
+        let draft = Draft::new(RULES_VERSION)
+            .eager(JSON, &artifact.json)
+            .eager(OBJECT, &artifact.object)
+            .eager(IMPORTED, origin.as_bytes())
+            .lazy(INFO, info.as_bytes())
+            .lazy(HEADER, text.as_bytes());
+        match shelf.put(key.digest(), &draft).map_err(|error| self.not_kept(&error))? {
+            Put::Published => Ok(Outcome::New(new)),
+            // It may be gone again: then it was there.
+            Put::AlreadyThere => Ok(self.there(&shelf, key.digest(), artifact).unwrap_or(Outcome::There)),
+        }
+    }
+
+    /// Whether a kernel of the same job is in the store: this one, or one with other bytes.
+    fn there(&self, shelf: &TargetStore, key: &Digest, artifact: &Artifact) -> Option<Outcome> {
+        let Lookup::Hit(entry) = shelf.peek(key) else { return None };
+        let same = entry.member(OBJECT) == Some(&artifact.object[..])
+            && entry.member(JSON) == Some(&artifact.json[..]);
+        Some(if same { Outcome::There } else { Outcome::Copy })
+    }
+
+    /// The store's part for `target`; none in a dry run without a store.
+    fn shelf(&self, target: &str) -> Result<Option<Arc<TargetStore>>, PassedOver> {
+        let Some(store) = &self.store else { return Ok(None) };
+        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shelf) = shelves.get(target) {
+            return Ok(Some(Arc::clone(shelf)));
+        }
+        let shelf = Arc::new(store.target(target).map_err(|error| self.not_kept(&error))?);
+        shelves.insert(target.to_owned(), Arc::clone(&shelf));
+        Ok(Some(shelf))
+    }
+
+    fn not_kept(&self, error: &StoreError) -> PassedOver {
+        if error.stops_every_write() {
+            self.stopped.store(true, Ordering::Relaxed);
+        }
+        PassedOver::NotKept(error.to_string())
+    }
+
+    /// Makes what was put survive a power cut, and writes down what was counted.
+    fn finish(&self, report: &ImportReport) {
+        if self.importer.dry_run {
+            return;
+        }
+        for (target, shelf) in &*self.shelves.lock().unwrap_or_else(PoisonError::into_inner) {
+            let kernels = report.caches.iter().flat_map(|cache| &cache.imported);
+            let keys: Vec<Digest> = kernels
+                .filter(|kernel| kernel.target == *target)
+                .map(|kernel| *kernel.key.digest())
+                .collect();
+            shelf.sync(&keys);
+            // Statistics that another process holds up are written with the next ones.
+            let _ = shelf.flush();
+        }
+    }
+}
+
+/// The generation whose name a kernel has: it follows from the descriptor; or the descriptor bears it, and nothing is
+/// known by which it could be made. That a descriptor bears a name which does not follow from it says that it was changed.
+fn named_by(descriptor: &Descriptor, stem: &str) -> Option<Generation> {
+    let borne = &descriptor.envelope.fusion_op_name;
+    let is_borne = || {
+        let unknown = descriptor.kernel_meta_stem().is_err()
+            || matches!(VendorName::parse(borne), Some(VendorName::Cann { .. }));
+        descriptor.envelope.generation.filter(|_| unknown && borne == stem)
+    };
+    descriptor.named_by(stem).or_else(is_borne)
+}
+
+fn other_name(descriptor: &Descriptor) -> PassedOver {
+    PassedOver::OtherName(descriptor.kernel_meta_stem().ok().map(|name| name.to_string()))
+}

@@ -1,0 +1,247 @@
+//! What came of an import.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use opbuild_descriptor::Key;
+use opbuild_kernel_meta::survey::{Item, Place, Places, Verdict};
+use opbuild_store::StoreError;
+use thiserror::Error;
+
+/// Why nothing could be imported at all.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What came of an import.
+#[derive(Debug, Default)]
+pub struct ImportReport {
+    /// The caches that were found, in order.
+    pub caches: Vec<Cache>,
+    /// Folders that could not be looked into, and why.
+    pub closed: Vec<(PathBuf, String)>,
+    /// Whether it ended before all was done.
+    pub interrupted: bool,
+}
+
+/// What came of one cache.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Cache {
+    /// The folder.
+    pub path: PathBuf,
+    /// Whose it is, in a word.
+    pub kind: &'static str,
+    /// The rank, if it is one's.
+    pub rank: Option<String>,
+    /// Why none of its kernels was looked at, if that is so.
+    pub passed_over: Option<PassedOver>,
+    /// What is in the store now and was not; what would be, in a dry run.
+    pub imported: Vec<ImportedKernel>,
+    /// How many were in the store already.
+    pub already: usize,
+    /// How many are of jobs whose kernels were in the store already, with other bytes. The first one stays: ranks have
+    /// kernels of one job that differ in their names.
+    pub copies: usize,
+    /// What was not imported, and why.
+    pub not_imported: Vec<NotImported>,
+    /// How many were not looked at, since it was interrupted or nothing more could be written.
+    pub left: usize,
+    /// Folders in it that could not be looked into, and why.
+    pub closed: Vec<(String, String)>,
+}
+
+/// A kernel that was imported.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ImportedKernel {
+    /// What it is called where it came from.
+    pub name: String,
+    /// Its key.
+    pub key: Key,
+    /// The types of its operators, joined.
+    pub op_type: String,
+    /// What it runs on.
+    pub target: String,
+    /// The bytes of its `.o` and its `.json` together.
+    pub bytes: usize,
+}
+
+/// A kernel that was not imported.
+#[derive(Clone, Debug)]
+pub struct NotImported {
+    /// What it is called where it is.
+    pub name: String,
+    /// Why.
+    pub why: PassedOver,
+}
+
+/// Why kernels are not imported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PassedOver {
+    /// It is damaged, or what is left of one: what is wrong.
+    Damaged(String),
+    /// Somebody is at it: who.
+    InUse(String),
+    /// It cannot be read: why.
+    Unreadable(String),
+    /// A build of ours put it there.
+    Ours,
+    /// Nothing says what it computes.
+    NoDescriptor,
+    /// The same of all that is in such caches: whose.
+    NoDescriptors(String),
+    /// Its descriptor is damaged: how.
+    TornDescriptor(String),
+    /// Its descriptor is another kernel's, or was changed: which name follows from it.
+    OtherName(Option<String>),
+    /// Its descriptor is newer than the kernel.
+    BegunAnew,
+    /// It was compiled for debugging.
+    Debug,
+    /// An option of it has a meaning that cannot be kept: which.
+    Options(String),
+    /// No backend runs such kernels: for which target.
+    NoBackend(String),
+    /// It has no object of its own.
+    InParts,
+    /// Its object is a library.
+    NoObject,
+    /// The validator refuses it: why.
+    Invalid(Vec<String>),
+    /// It could not be written: why.
+    NotKept(String),
+}
+
+impl PassedOver {
+    pub(super) fn of_item(item: &Item) -> Self {
+        match &item.verdict {
+            Verdict::InUse => Self::InUse("it changed whenever it was read".to_owned()),
+            Verdict::Unreadable { file, problem } => Self::Unreadable(format!("`{file}`: {problem}")),
+            verdict => {
+                let what = match verdict {
+                    Verdict::Damaged(flaws) => {
+                        flaws.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+                    }
+                    Verdict::Orphan(orphan) => orphan.to_string(),
+                    _ => item.state().to_owned(),
+                };
+                match &item.busy {
+                    Some(busy) => Self::InUse(format!("{busy}; so far: {what}")),
+                    None => Self::Damaged(what),
+                }
+            }
+        }
+    }
+
+    /// The reason in a word, for programs.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Damaged(_) => "damaged",
+            Self::InUse(_) => "in-use",
+            Self::Unreadable(_) => "unreadable",
+            Self::Ours => "ours",
+            Self::NoDescriptor | Self::NoDescriptors(_) => "no-descriptor",
+            Self::TornDescriptor(_) => "damaged-descriptor",
+            Self::OtherName(_) => "other-name",
+            Self::BegunAnew => "begun-anew",
+            Self::Debug => "debug",
+            Self::Options(_) => "options",
+            Self::NoBackend(_) => "no-backend",
+            Self::InParts => "in-parts",
+            Self::NoObject => "no-object",
+            Self::Invalid(_) => "invalid",
+            Self::NotKept(_) => "not-kept",
+        }
+    }
+
+    /// Whether something is wrong, and not only of no use here.
+    pub const fn is_problem(&self) -> bool {
+        match self {
+            Self::Damaged(_)
+            | Self::Unreadable(_)
+            | Self::TornDescriptor(_)
+            | Self::OtherName(_)
+            | Self::Invalid(_)
+            | Self::NotKept(_) => true,
+            Self::InUse(_)
+            | Self::Ours
+            | Self::NoDescriptor
+            | Self::NoDescriptors(_)
+            | Self::BegunAnew
+            | Self::Debug
+            | Self::Options(_)
+            | Self::NoBackend(_)
+            | Self::InParts
+            | Self::NoObject => false,
+        }
+    }
+}
+
+impl fmt::Display for PassedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Damaged(what) => write!(f, "not whole: {what}"),
+            Self::InUse(who) => write!(f, "somebody is at it: {who}"),
+            Self::Unreadable(why) => write!(f, "cannot be read: {why}"),
+            Self::Ours => f.write_str("opbuild put it there, out of a store of its own"),
+            Self::NoDescriptor => f.write_str("no .info beside it: nothing says what it computes"),
+            Self::NoDescriptors(whose) => {
+                write!(f, "{whose} has no descriptors: nothing says what its kernels compute")
+            }
+            Self::TornDescriptor(how) => write!(f, "its descriptor is damaged: {how}"),
+            Self::OtherName(Some(name)) => write!(
+                f,
+                "its descriptor is that of `{name}`: it is another kernel's, or was changed since"
+            ),
+            Self::OtherName(None) => f.write_str(
+                "its name does not follow from its descriptor: that is another kernel's, or was changed since",
+            ),
+            Self::BegunAnew => f.write_str(
+                "its descriptor is newer than the kernel: frameworks write it before they compile, so the kernel may be \
+                 of older options (copies made without `cp -a` lose these dates)",
+            ),
+            Self::Debug => f.write_str("it was compiled for debugging: such kernels are never kept"),
+            Self::Options(which) => write!(f, "its options cannot be kept: {which}"),
+            Self::NoBackend(target) => {
+                write!(f, "no backend here runs kernels for `{target}` that others compiled")
+            }
+            Self::InParts => f.write_str("it is in parts (`jsonList`), which are not imported"),
+            Self::NoObject => {
+                f.write_str("its object is a library, for the host: no backend here runs such that others compiled")
+            }
+            Self::Invalid(errors) => write!(f, "it is no kernel for its target: {}", errors.join("; ")),
+            Self::NotKept(why) => write!(f, "it could not be kept: {why}"),
+        }
+    }
+}
+
+impl ImportReport {
+    pub(super) fn add_closed(&mut self, places: &Places) {
+        self.closed.extend(places.closed.iter().map(|(path, error)| (path.clone(), error.to_string())));
+        let deep = "nested too deep; name it on the command line".to_owned();
+        self.closed.extend(places.too_deep.iter().map(|path| (path.clone(), deep.clone())));
+    }
+}
+
+impl Cache {
+    pub(super) fn new(place: &Place) -> Self {
+        Self {
+            path: place.path.clone(),
+            kind: place.kind.name(),
+            rank: place.rank.clone(),
+            passed_over: None,
+            imported: Vec::new(),
+            already: 0,
+            copies: 0,
+            not_imported: Vec::new(),
+            left: 0,
+            closed: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! No entry of one kind is taken for one of the other.
+
+use opbuild::{StoredError, judge_stored};
+use opbuild_digest::Digest;
+use opbuild_store::{Draft, Entry, Lookup, Replace, TargetStore};
+use opbuild_validator::RULES_VERSION;
+
+use crate::{Place, TARGET, square};
+
+fn entry(shelf: &TargetStore, key: &Digest) -> Entry {
+    match shelf.peek(key) {
+        Lookup::Hit(entry) => *entry,
+        Lookup::Miss(miss) => unreachable!("{miss}"),
+    }
+}
+
+/// A store with an imported kernel and one that we compiled, of the same job; and their keys.
+fn both() -> (Place, Digest, Digest) {
+    let place = Place::with_squares(1);
+    place.import();
+    let imported = place.shelf().keys(9)[0];
+    place.build(&place.builder(), &[square(1)]);
+    let ours = place.shelf().keys(9).into_iter().find(|key| *key != imported).unwrap();
+    (place, imported, ours)
+}
+
+/// Puts the members of `from`, as `change` has them, under `key`.
+fn put(
+    shelf: &TargetStore,
+    key: &Digest,
+    from: &Entry,
+    validation: u32,
+    change: impl Fn(&str, Vec<u8>) -> Option<Vec<u8>>,
+) {
+    let member = |name: &str| change(name, from.lazy_member(name).unwrap().unwrap().to_vec());
+    let members: Vec<(String, Option<Vec<u8>>)> =
+        from.names().map(|name| (name.to_owned(), member(name))).collect();
+    let mut draft = Draft::new(validation);
+    for (name, bytes) in &members {
+        let Some(bytes) = bytes else { continue };
+        draft = match from.member(name) {
+            Some(_) => draft.eager(name, bytes),
+            None => draft.lazy(name, bytes),
+        };
+    }
+    shelf.put_replacing(key, &draft, Replace::Always).unwrap();
+}
+
+#[test]
+fn both_kinds_pass_under_their_own_keys() {
+    let (place, imported, ours) = both();
+    for key in [imported, ours] {
+        judge_stored(&entry(&place.shelf(), &key), TARGET).unwrap();
+    }
+    assert!(judge_stored(&entry(&place.shelf(), &imported), "Ascend910B1").is_err());
+}
+
+#[test]
+fn an_imported_kernel_under_a_key_of_ours_is_refused_and_compiled_anew() {
+    let (place, imported, ours) = both();
+    let shelf = place.shelf();
+    put(&shelf, &ours, &entry(&shelf, &imported), RULES_VERSION, |_, bytes| Some(bytes));
+    let error = judge_stored(&entry(&shelf, &ours), TARGET).unwrap_err();
+    assert!(matches!(error, StoredError::AnotherHeader { what: "key", .. }), "{error}");
+    // With the key written in, it is the wrong one still.
+    let as_ours = |name: &str, bytes: Vec<u8>| {
+        let text = String::from_utf8(bytes.clone()).unwrap_or_default();
+        let text = text.replace(&imported.to_string(), &ours.to_string());
+        Some(if name == "header" { text.into_bytes() } else { bytes })
+    };
+    put(&shelf, &ours, &entry(&shelf, &imported), RULES_VERSION, as_ours);
+    let error = judge_stored(&entry(&shelf, &ours), TARGET).unwrap_err();
+    assert!(matches!(error, StoredError::AnotherJob { .. }), "{error}");
+    // A build finds it under its key, and does not take it for its own.
+    assert_eq!(place.outcome(&place.builder(), &square(1)), ("compiled", false));
+    assert_eq!(place.outcome(&place.builder(), &square(1)), ("reused", false));
+    judge_stored(&entry(&shelf, &ours), TARGET).unwrap();
+}
+
+#[test]
+fn a_kernel_of_ours_under_an_imported_key_is_refused() {
+    let (place, imported, ours) = both();
+    let shelf = place.shelf();
+    put(&shelf, &imported, &entry(&shelf, &ours), RULES_VERSION, |_, bytes| Some(bytes));
+    assert!(judge_stored(&entry(&shelf, &imported), TARGET).is_err());
+    std::fs::remove_file(shelf.path(&ours)).unwrap();
+    assert_eq!(place.outcome(&place.trusting(), &square(1)), ("compiled", false));
+}
+
+#[test]
+fn what_it_says_must_be_what_its_key_is_made_of() {
+    let (place, imported, _) = both();
+    let shelf = place.shelf();
+    let genuine = entry(&shelf, &imported);
+    let changed = |member: &str, from: &str, to: &str| {
+        put(&shelf, &imported, &genuine, RULES_VERSION, |name, bytes| {
+            if name != member {
+                return Some(bytes);
+            }
+            let text = String::from_utf8(bytes).unwrap();
+            assert!(text.contains(from), "{text}");
+            Some(text.replace(from, to).into_bytes())
+        });
+        judge_stored(&entry(&shelf, &imported), TARGET)
+    };
+    changed("header", "compile_us", "compile_us").unwrap();
+    let job = changed("info", "\"Square\"", "\"Squares\"").unwrap_err();
+    assert!(matches!(job, StoredError::AnotherJob { .. }), "{job}");
+    let options = changed("header", r#""options":{}"#, r#""options":{"op_impl_mode":"high_precision"}"#);
+    assert!(matches!(options.unwrap_err(), StoredError::AnotherJob { .. }));
+    let provenance = changed("header", r#""provenance":"imported""#, r#""provenance":"compiled""#);
+    assert!(matches!(provenance.unwrap_err(), StoredError::AnotherHeader { what: "provenance", .. }));
+    let target = changed("header", r#""target":"Ascend910A""#, r#""target":"Ascend910B1""#);
+    assert!(matches!(target.unwrap_err(), StoredError::AnotherHeader { what: "target", .. }));
+    // Without the member that makes it one of its kind, it is a kernel with another's name.
+    put(&shelf, &imported, &genuine, RULES_VERSION, |name, bytes| (name != "imported").then_some(bytes));
+    let kind = judge_stored(&entry(&shelf, &imported), TARGET).unwrap_err();
+    assert!(matches!(kind, StoredError::AnotherKernel { .. }), "{kind}");
+    let (outcome, is_imported) = place.outcome(&place.trusting(), &square(1));
+    assert_eq!((outcome, is_imported), ("reused", false));
+}
+
+/// What older rules let in is validated once more before it is taken.
+#[test]
+fn one_that_older_rules_let_in_is_validated_again() {
+    let (place, imported, ours) = both();
+    let shelf = place.shelf();
+    std::fs::remove_file(shelf.path(&ours)).unwrap();
+    let genuine = entry(&shelf, &imported);
+    put(&shelf, &imported, &genuine, 0, |_, bytes| Some(bytes));
+    assert_eq!(place.outcome(&place.trusting(), &square(1)), ("reused", true));
+    assert_eq!(entry(&shelf, &imported).validation(), RULES_VERSION);
+    put(&shelf, &imported, &genuine, 0, |name, bytes| {
+        Some(if name == "object" { b"no kernel".to_vec() } else { bytes })
+    });
+    assert_eq!(place.outcome(&place.trusting(), &square(1)), ("compiled", false));
+}

@@ -1,0 +1,181 @@
+//! Kernels that frameworks had compiled: which are imported, and who reuses them.
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod judged;
+mod passed_over;
+mod reused;
+mod store;
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use common::Bench;
+use opbuild::{BuildReport, Builder, Cache, ImportReport, Importer, Request};
+use opbuild_artifact::{Artifact, Expectations};
+use opbuild_backend::{
+    Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported, asks_for_debug,
+};
+use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, read_info};
+use opbuild_digest::Fingerprint;
+use opbuild_store::{Config, Store, TargetStore};
+use opbuild_testkit::ascend::{Chip, Kernel};
+use opbuild_testkit::caches::{Kept, Rank};
+
+const TARGET: &str = "Ascend910A";
+
+/// A compiler for chips, with two options.
+#[derive(Default)]
+struct Compiler {
+    compiles: AtomicUsize,
+    /// It takes nothing.
+    refuses: AtomicBool,
+}
+
+/// What the options of a job for a chip come to.
+fn effective(spec: &BuildSpec) -> Result<EffectiveSpec, BackendError> {
+    let option = |name: &str| Some((name.to_owned(), spec.option(name)?));
+    let options = ["op_impl_mode", "te_version"].iter().filter_map(|name| option(name)).collect();
+    if let Some(value) = spec.option("autoTilingMode").filter(|value| value != "NO_TUNE") {
+        let (name, expected) = ("autoTilingMode".to_owned(), "NO_TUNE".to_owned());
+        return Err(BackendError::Option { name, value, expected });
+    }
+    Ok(EffectiveSpec { target: spec.target.clone(), options, debug: asks_for_debug(spec) })
+}
+
+impl Backend for Compiler {
+    fn name(&self) -> &'static str {
+        "chips"
+    }
+
+    fn toolchain(&self, _files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
+        Ok(Fingerprint::new())
+    }
+
+    fn op_sources(
+        &self,
+        _job: &Job,
+        _spec: &EffectiveSpec,
+        _files: &dyn FileDigests,
+    ) -> Result<Fingerprint, BackendError> {
+        Ok(Fingerprint::new())
+    }
+
+    fn supports(&self, job: &Job, _spec: &EffectiveSpec) -> Support {
+        match self.refuses.load(Ordering::Relaxed) {
+            true => Support::No(Unsupported::Fused { backend: "chips", ops: job.ops.len() }),
+            false => Support::Yes,
+        }
+    }
+
+    fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
+        Expectations::ascend(&spec.target)
+    }
+
+    fn resolve(&self, spec: &BuildSpec) -> Result<EffectiveSpec, BackendError> {
+        effective(spec)
+    }
+
+    fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
+        self.compiles.fetch_add(1, Ordering::Relaxed);
+        let pair = Kernel::new(Chip::Ascend910, request.name.as_str()).build();
+        Ok(Artifact { json: pair.json, object: pair.object, extra: Vec::new() })
+    }
+}
+
+/// A framework's folder, and a store.
+struct Place {
+    bench: Bench,
+    compiler: Arc<Compiler>,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { bench: Bench::new(), compiler: Arc::default() }
+    }
+
+    /// The folder with the ranks' folders in it.
+    fn base(&self) -> PathBuf {
+        self.bench.folder.path().join("run")
+    }
+
+    /// A cache of rank 0 with kernels of so many lengths, from 1 on.
+    fn with_squares(lengths: u32) -> Self {
+        let place = Self::new();
+        (1..=lengths).for_each(|length| place.keep(&Rank::new(0), length));
+        place
+    }
+
+    fn keep(&self, rank: &Rank, length: u32) {
+        rank.square(length).write(&rank.folder(&self.base())).unwrap();
+    }
+
+    fn file(&self, length: u32, ending: &str) -> PathBuf {
+        let rank = Rank::new(0);
+        rank.folder(&self.base()).join(format!("{}.{ending}", rank.square(length).stem))
+    }
+
+    fn importer(&self) -> Importer {
+        let read = |spec: &BuildSpec| spec.target.starts_with("Ascend").then(|| effective(spec));
+        Importer::new(Config::new(self.bench.root()), read).threads(NonZeroUsize::new(2).unwrap())
+    }
+
+    fn import(&self) -> ImportReport {
+        self.importer().import(&[self.base()]).unwrap()
+    }
+
+    fn builder(&self) -> Builder {
+        self.bench.builder_of(Arc::<Compiler>::clone(&self.compiler))
+    }
+
+    fn trusting(&self) -> Builder {
+        self.builder().trust_imported(true)
+    }
+
+    fn build(&self, builder: &Builder, requests: &[Request]) -> BuildReport {
+        let before = self.compiler.compiles.load(Ordering::Relaxed);
+        let report = builder.build(requests).unwrap();
+        let compiled = report.kernels.iter().filter(|kernel| kernel.compile_time.is_some()).count();
+        assert_eq!(self.compiler.compiles.load(Ordering::Relaxed) - before, compiled);
+        report
+    }
+
+    /// How one request comes out, and whether by an imported kernel.
+    fn outcome(&self, builder: &Builder, request: &Request) -> (&'static str, bool) {
+        let report = self.build(builder, std::slice::from_ref(request));
+        (report.kernels[0].outcome.name(), report.kernels[0].imported.is_some())
+    }
+
+    fn shelf(&self) -> TargetStore {
+        Store::open(Config::new(self.bench.root())).unwrap().target(TARGET).unwrap()
+    }
+}
+
+/// What a rank's framework asks for.
+fn request(kept: &Kept) -> Request {
+    Request::new(read_info(kept.info.as_ref().unwrap()).unwrap())
+}
+
+fn square(length: u32) -> Request {
+    request(&Rank::new(0).square(length))
+}
+
+/// The only cache that was found.
+fn only(report: &ImportReport) -> &Cache {
+    assert!(report.closed.is_empty() && report.caches.len() == 1, "{report:?}");
+    &report.caches[0]
+}
+
+/// How many were imported, there already, copies, and why the rest was not.
+fn counts(report: &ImportReport) -> (usize, usize, usize, Vec<&'static str>) {
+    let cache = only(report);
+    let reasons = cache.not_imported.iter().map(|not| not.why.name()).collect();
+    (cache.imported.len(), cache.already, cache.copies, reasons)
+}
+
+fn write(path: &Path, bytes: impl AsRef<[u8]>) {
+    std::fs::write(path, bytes).unwrap();
+}

@@ -1,0 +1,206 @@
+//! Who reuses an imported kernel.
+
+use opbuild::{Fate, Mode, ViewConfig};
+use opbuild_descriptor::{Attr, AttrValue, Generation};
+use opbuild_testkit::caches::Rank;
+use std::sync::atomic::Ordering;
+
+use crate::{Place, counts, request, square};
+
+const REUSED: (&str, bool) = ("reused", true);
+
+#[test]
+fn a_build_that_trusts_reuses_it_and_says_so() {
+    let place = Place::with_squares(3);
+    assert_eq!(counts(&place.import()), (3, 0, 0, vec![]));
+    let requests = [1, 2, 3].map(square);
+    let report = place.build(&place.trusting(), &requests);
+    for kernel in &report.kernels {
+        let imported = kernel.imported.as_ref().unwrap();
+        assert_eq!(kernel.outcome.name(), "reused");
+        let reason = kernel.reason.as_ref().unwrap();
+        for said in ["imported from", &imported.folder, &imported.name, "r1.7 to r2.0", "not known"] {
+            assert!(reason.contains(said), "{said}: {reason}");
+        }
+        assert!(imported.folder.ends_with("rank_0/kernel_meta") && imported.has_options);
+    }
+    // The bytes are the framework's.
+    let kept = Rank::new(0).square(2);
+    let artifact = report.kernels[1].artifact.as_ref().unwrap();
+    assert_eq!((&artifact.json, &artifact.object), (&kept.json, &kept.object));
+}
+
+/// Device, rank, folders and names never count, nor does which release says the same job.
+#[test]
+fn every_rank_and_release_finds_it() {
+    let place = Place::with_squares(1);
+    place.import();
+    for rank in [0, 5] {
+        for generation in [Generation::R1_5, Generation::R1_6, Generation::R1_7, Generation::R2_1] {
+            let rank = Rank { generation, device: rank + 2, ..Rank::new(rank) };
+            assert_eq!(place.outcome(&place.trusting(), &request(&rank.square(1))), REUSED, "{rank:?}");
+            // The first kernel stays, whoever has another one of the job.
+            place.keep(&rank, 1);
+        }
+    }
+    let report = place.import();
+    assert!(report.caches.iter().all(|cache| cache.imported.is_empty() && cache.not_imported.is_empty()));
+    assert_eq!(place.bench.entries().len(), 1);
+}
+
+/// It goes into a rank's folder under the name by which that rank looks for it, with its `.json` as it is.
+#[test]
+fn another_rank_finds_it_in_its_own_folder() {
+    let place = Place::with_squares(1);
+    place.import();
+    let (own, theirs) = (Rank::new(5).square(1), Rank::new(0).square(1));
+    let base = place.bench.folder.path().join("other");
+    let view = ViewConfig { base: base.clone(), rank: "5".to_owned() };
+    assert_ne!(own.stem, theirs.stem);
+    assert_eq!(place.outcome(&place.trusting().view(view), &request(&own)), REUSED);
+    let file = |ending: &str| {
+        std::fs::read(base.join("rank_5/kernel_meta").join(format!("{}.{ending}", own.stem))).unwrap()
+    };
+    assert_eq!((file("json"), file("o")), (theirs.json, theirs.object));
+    assert_eq!(file("info"), own.info.unwrap());
+}
+
+#[test]
+fn nobody_else_does() {
+    let place = Place::with_squares(1);
+    place.import();
+    // A plain build compiles, and then has a kernel of its own, which comes first.
+    assert_eq!(place.outcome(&place.builder(), &square(1)), ("compiled", false));
+    assert_eq!(place.outcome(&place.trusting(), &square(1)), ("reused", false));
+    assert_eq!(place.outcome(&place.builder(), &square(1)), ("reused", false));
+    assert_eq!(place.bench.entries().len(), 2);
+}
+
+#[test]
+fn what_is_not_the_same_job_target_or_options_is_compiled() {
+    let place = Place::with_squares(1);
+    place.import();
+    let mut attr = square(1);
+    let value = AttrValue::Bool(true);
+    attr.descriptor.job.ops[0].attrs = Some(vec![Attr::new("fast", "bool", value)]);
+    let mut shape = square(1);
+    shape.descriptor.job.l1_size = 7;
+    let mut option = square(1);
+    option.spec.options.insert("op_impl_mode".to_owned(), "high_precision".into());
+    let mut target = square(1);
+    target.spec.target = "Ascend910B1".to_owned();
+    for other in [&attr, &shape, &option, &target, &square(2)] {
+        assert_eq!(place.outcome(&place.trusting(), other), ("compiled", false), "{other:?}");
+    }
+    let mut debug = square(1);
+    debug.spec.options.insert("op_debug_level".to_owned(), "1".into());
+    assert_eq!(place.outcome(&place.trusting(), &debug), ("bypassed", false));
+    assert_eq!(place.outcome(&place.trusting(), &square(1)), REUSED);
+}
+
+#[test]
+fn modes_hold_for_imported_kernels() {
+    let place = Place::with_squares(1);
+    place.import();
+    let entries = place.bench.entries().len();
+    for mode in [Mode::Require, Mode::ReadOnly, Mode::Enable] {
+        assert_eq!(place.outcome(&place.trusting().mode(mode), &square(1)), REUSED, "{mode}");
+    }
+    assert_eq!(place.outcome(&place.builder().mode(Mode::Require), &square(1)), ("failed", false));
+    assert_eq!(place.outcome(&place.builder().mode(Mode::ReadOnly), &square(1)), ("compiled", false));
+    assert_eq!(place.outcome(&place.trusting().mode(Mode::Disable), &square(1)), ("compiled", false));
+    assert_eq!(place.bench.entries().len(), entries);
+    assert_eq!(place.outcome(&place.trusting().mode(Mode::Force), &square(1)), ("compiled", false));
+}
+
+/// The kernels of others are all there is of jobs that the backend cannot compile, such as fused ones.
+#[test]
+fn a_job_that_nobody_here_can_compile_is_reused() {
+    let place = Place::with_squares(1);
+    place.compiler.refuses.store(true, Ordering::Relaxed);
+    assert_eq!(place.outcome(&place.trusting(), &square(1)), ("failed", false));
+    place.import();
+    assert_eq!(place.outcome(&place.trusting(), &square(1)), REUSED);
+    assert_eq!(place.outcome(&place.builder(), &square(1)), ("failed", false));
+    assert_eq!(place.outcome(&place.trusting().mode(Mode::Force), &square(1)), ("failed", false));
+    let one = place.trusting().get_or_build(&square(1)).unwrap();
+    assert_eq!(one.artifact.object, Rank::new(0).square(1).object);
+    assert!(place.builder().get_or_build(&square(1)).is_err());
+    let explained =
+        |trust: bool| place.builder().trust_imported(trust).explain(&[square(1)]).unwrap().remove(0);
+    assert!(matches!(explained(true).fate, Fate::Hit) && explained(true).imported.is_some());
+    assert!(matches!(explained(false).fate, Fate::Refused(_)) && explained(false).imported.is_some());
+}
+
+#[test]
+fn one_at_a_time_it_is_reused_too() {
+    let place = Place::with_squares(1);
+    place.import();
+    let builder = place.trusting();
+    for _ in 0..2 {
+        let built = builder.get_or_build(&square(1)).unwrap();
+        assert_eq!((built.outcome.name(), &built.artifact.json), ("reused", &Rank::new(0).square(1).json));
+    }
+    assert_eq!(place.compiler.compiles.load(Ordering::Relaxed), 0);
+}
+
+/// Releases since r2.1 say which toolchain they have. Where both say it, they must agree.
+#[test]
+fn what_a_descriptor_says_of_its_toolchain_must_not_contradict() {
+    let later = Rank { generation: Generation::R2_1, ..Rank::new(0) };
+    let place = Place::new();
+    place.keep(&later, 1);
+    let report = place.import();
+    assert_eq!(counts(&report), (1, 0, 0, vec![]));
+    let mut wanted = request(&later.square(1));
+    assert_eq!(place.outcome(&place.trusting(), &wanted), REUSED);
+    assert_eq!(place.outcome(&place.trusting(), &square(1)), REUSED);
+    wanted.spec.options.insert("te_version".to_owned(), "1.85".into());
+    let explained = place.trusting().explain(std::slice::from_ref(&wanted)).unwrap().remove(0);
+    assert!(explained.imported_problem.unwrap().contains("1.84") && explained.imported.is_none());
+    let report = place.build(&place.trusting(), &[wanted]);
+    assert_eq!(report.kernels[0].outcome.name(), "compiled");
+    assert!(report.kernels[0].reason.as_ref().unwrap().contains("`te_version` 1.84, and 1.85 is asked for"));
+}
+
+#[test]
+fn explain_says_that_one_matches() {
+    let place = Place::with_squares(1);
+    let explained =
+        |trust: bool| place.builder().trust_imported(trust).explain(&[square(1)]).unwrap().remove(0);
+    assert!(explained(true).imported.is_none());
+    place.import();
+    let plain = explained(false);
+    assert!(matches!(plain.fate, Fate::Miss { .. }), "{plain:?}");
+    assert!(
+        plain
+            .imported
+            .unwrap()
+            .to_string()
+            .contains("by which toolchain and from which sources is not known")
+    );
+    let trusting = explained(true);
+    assert!(matches!(trusting.fate, Fate::Hit) && trusting.imported.is_some(), "{trusting:?}");
+    // Not where it would not be reused all the same.
+    let forced = place.trusting().mode(Mode::Force).explain(&[square(1)]).unwrap().remove(0);
+    assert!(matches!(forced.fate, Fate::Miss { .. }) && forced.imported.is_none());
+    // It is not the nearest of those that we compiled.
+    let other = place.builder().explain(&[square(2)]).unwrap().remove(0);
+    assert!(matches!(other.fate, Fate::Miss { nearest: None, .. }) && other.imported.is_none(), "{other:?}");
+    // Ours comes first.
+    place.build(&place.builder(), &[square(1)]);
+    assert!(matches!(explained(true).fate, Fate::Hit) && explained(true).imported.is_none());
+}
+
+/// A look-up that ends with an imported kernel is one hit; one that ends with none is one miss.
+#[test]
+fn each_look_up_is_counted_once() {
+    let place = Place::with_squares(2);
+    place.import();
+    place.build(&place.trusting(), &[square(1), square(2), square(3)]);
+    let statistics = place.shelf().statistics();
+    assert_eq!((statistics.hits, statistics.misses()), (2, 1), "{statistics:?}");
+    place.build(&place.trusting(), &[square(3)]);
+    let statistics = place.shelf().statistics();
+    assert_eq!((statistics.hits, statistics.misses()), (3, 1), "{statistics:?}");
+}

@@ -1,0 +1,153 @@
+//! What import does to the store.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use opbuild::{Mode, judge_stored};
+use opbuild_backend::Cancel;
+use opbuild_descriptor::Generation;
+use opbuild_store::{Entry, GcOptions, RepairOptions, VerifyOptions};
+use opbuild_testkit::caches::{Kept, Rank};
+
+use crate::{Place, TARGET, counts, only, request, square};
+
+fn judge(entry: &Entry) -> Result<(), String> {
+    judge_stored(entry, TARGET).map_err(|error| error.to_string())
+}
+
+#[test]
+fn twice_changes_nothing() {
+    let place = Place::with_squares(3);
+    assert_eq!(counts(&place.import()), (3, 0, 0, vec![]));
+    let state = || -> Vec<_> {
+        let entries = place.bench.entries();
+        entries.into_iter().map(|path| (std::fs::read(&path).unwrap(), path)).collect()
+    };
+    let before = state();
+    assert_eq!(counts(&place.import()), (0, 3, 0, vec![]));
+    assert!(before == state() && before.len() == 3);
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let place = Place::with_squares(3);
+    let dry = || place.importer().dry_run(true).import(&[place.base()]).unwrap();
+    assert_eq!(counts(&dry()), (3, 0, 0, vec![]));
+    assert!(!place.bench.root().exists());
+    place.import();
+    place.keep(&Rank::new(0), 4);
+    assert_eq!(counts(&dry()), (1, 3, 0, vec![]));
+    assert_eq!(place.bench.entries().len(), 3);
+}
+
+#[test]
+fn many_at_once_are_fine() {
+    let place = Place::with_squares(12);
+    let start = Barrier::new(4);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                start.wait();
+                let (new, already, copies, reasons) = counts(&place.import());
+                assert_eq!((new + already, copies, reasons), (12, 0, vec![]));
+            });
+        }
+    });
+    assert_eq!(place.bench.entries().len(), 12);
+    let report = place.shelf().verify(&VerifyOptions { judge: &judge, ..VerifyOptions::default() });
+    assert!(report.is_whole() && report.whole.files == 12, "{report:?}");
+}
+
+/// The kernel of one job that another rank has differs in its names, or is another compiler's: nobody can tell.
+#[test]
+fn of_one_job_the_first_kernel_stays() {
+    let place = Place::with_squares(1);
+    place.import();
+    let rank = Rank::new(1);
+    let Kept { stem, info, .. } = rank.square(1);
+    // Another object, whole by itself.
+    let Kept { json, object, .. } = rank.square(9);
+    Kept { stem, json, object, info }.write(&rank.folder(&place.base())).unwrap();
+    let report = place.import();
+    let found: Vec<_> = report.caches.iter().map(|cache| (cache.already, cache.copies)).collect();
+    assert_eq!(found, [(1, 0), (0, 1)]);
+    let report = place.build(&place.trusting(), &[request(&rank.square(1))]);
+    assert_eq!(report.kernels[0].artifact.as_ref().unwrap().object, Rank::new(0).square(1).object);
+}
+
+#[test]
+fn it_ends_when_it_is_told_to() {
+    let place = Place::with_squares(40);
+    let (cancel, done) = (Cancel::new(), AtomicU64::new(0));
+    let stop = cancel.clone();
+    let importer = place.importer().cancel(cancel).observer(move |_, at, of| {
+        // In the second half kernels are written.
+        if at > of / 2 && done.fetch_add(1, Ordering::Relaxed) == 5 {
+            stop.cancel();
+        }
+    });
+    let report = importer.import(&[place.base()]).unwrap();
+    let cache = only(&report);
+    assert!(report.interrupted && cache.left > 0 && !cache.imported.is_empty(), "{report:?}");
+    assert_eq!(place.bench.entries().len(), cache.imported.len());
+    let there = cache.imported.len();
+    assert_eq!(counts(&place.import()), (40 - there, there, 0, vec![]));
+}
+
+/// An imported kernel that is damaged is told of and compiled; repair sets it aside, and it can be imported again.
+#[test]
+fn a_damaged_one_is_compiled_repaired_and_imported_again() {
+    let place = Place::with_squares(1);
+    place.import();
+    let path = place.bench.entries().remove(0);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let problem = place.builder().explain(&[square(1)]).unwrap().remove(0).imported_problem.unwrap();
+    assert!(problem.contains("damaged"), "{problem}");
+    let report = place.build(&place.trusting(), &[square(1)]);
+    assert_eq!(report.kernels[0].outcome.name(), "compiled");
+    assert!(
+        report.warnings.iter().any(|warning| warning.contains("opbuild repair")),
+        "{:?}",
+        report.warnings
+    );
+    let repaired = place.shelf().repair(&RepairOptions {
+        verify: VerifyOptions { judge: &judge, ..VerifyOptions::default() },
+        ..RepairOptions::default()
+    });
+    assert!(repaired.is_ok());
+    assert!(!path.exists());
+    assert_eq!(counts(&place.import()), (1, 0, 0, vec![]));
+    assert_eq!(place.outcome(&place.trusting().mode(Mode::Force), &square(1)), ("compiled", false));
+}
+
+#[test]
+fn gc_takes_imported_kernels_like_any_other() {
+    let place = Place::with_squares(2);
+    place.import();
+    let options = GcOptions { older_than: Some(std::time::Duration::ZERO), ..GcOptions::default() };
+    let report = place.shelf().gc(&options).unwrap();
+    assert_eq!(report.removed.entries.files, 2);
+    assert_eq!(counts(&place.import()).0, 2);
+}
+
+/// What cannot be written is told once, and the rest is left.
+#[test]
+fn a_store_that_cannot_be_written_is_told() {
+    let place = Place::with_squares(3);
+    std::fs::create_dir_all(place.bench.root().parent().unwrap()).unwrap();
+    std::fs::write(place.bench.root(), "no folder").unwrap();
+    let error = place.importer().import(&[place.base()]).unwrap_err();
+    assert!(error.to_string().contains("not a folder"), "{error}");
+}
+
+/// A name that was the first release's own is told as such.
+#[test]
+fn ranks_of_two_releases_are_imported_together() {
+    let place = Place::with_squares(1);
+    place.keep(&Rank { generation: Generation::R1_5, ..Rank::new(1) }, 2);
+    let report = place.import();
+    assert_eq!(report.caches.iter().map(|cache| cache.imported.len()).sum::<usize>(), 2);
+}

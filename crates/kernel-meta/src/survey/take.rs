@@ -1,0 +1,131 @@
+//! Reading a kernel out of somebody's cache, to keep it elsewhere.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io;
+
+use opbuild_digest::Digest;
+
+use crate::Part;
+use crate::disk::Identity;
+use crate::manifest::{self, Manifest, Record};
+use crate::survey::judge::{MAX_OBJECT, MAX_TEXT};
+use crate::survey::look::{Dir, Read1};
+use crate::survey::place::Place;
+use crate::survey::verdict::Item;
+
+/// A kernel's files as they are now. What was judged may have been replaced since: who keeps them judges them anew.
+#[derive(Debug)]
+pub struct Taken {
+    /// The `.json`.
+    pub json: Vec<u8>,
+    /// The `.o`.
+    pub object: Vec<u8>,
+    /// The `.info`.
+    pub info: Vec<u8>,
+    /// The `.info` was written after the `.json` or the `.o`. Frameworks write it before they compile: a compile was
+    /// begun since, and the other two may be of other options.
+    pub is_begun_anew: bool,
+    /// A [`View`](crate::View) put it there: it is no kernel that a framework had compiled.
+    pub is_ours: bool,
+}
+
+/// Why a kernel's files could not be taken.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum NotTaken {
+    /// There is no such file.
+    Missing {
+        /// Its name.
+        file: String,
+    },
+    /// It changed whenever it was read.
+    Changing {
+        /// Its name.
+        file: String,
+    },
+    /// It is no regular file, or larger than any genuine one.
+    Strange {
+        /// Its name.
+        file: String,
+    },
+    /// It could not be read.
+    Failed {
+        /// Its name.
+        file: String,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// Kernels of one cache, to be read.
+#[derive(Debug)]
+pub struct Shelf {
+    dir: Dir,
+    /// The objects that a view put there, by stem.
+    ours: HashMap<String, Digest>,
+}
+
+impl Shelf {
+    /// Opens the cache at `place`.
+    ///
+    /// # Errors
+    /// The folder cannot be opened.
+    pub fn open(place: &Place) -> io::Result<Self> {
+        let (dir, mut text) = (Dir::open(&place.path)?, Vec::new());
+        let ours = match dir.read(manifest::NAME, MAX_TEXT, &mut text) {
+            Read1::Whole(_) => {
+                let kernels = Manifest::parse(&text).kernels;
+                let object = |(stem, record): (&Cow<'_, str>, &Record<'_>)| {
+                    (stem.clone().into_owned(), record.file(Part::Object).digest)
+                };
+                kernels.iter().map(object).collect()
+            }
+            _ => HashMap::new(),
+        };
+        Ok(Self { dir, ours })
+    }
+
+    /// Reads the `.json`, the `.o` and the `.info` of `item`. No link is followed.
+    ///
+    /// # Errors
+    /// One of them is not there, or cannot be read.
+    pub fn take(&self, item: &Item) -> Result<Taken, NotTaken> {
+        let below = item.below.map(|below| self.dir.below(OsStr::new(below))).transpose();
+        let below = below.map_err(|source| NotTaken::Failed { file: item.name.clone(), source })?;
+        let dir = below.as_ref().unwrap_or(&self.dir);
+        // The descriptor last: what is compiled while we read has a descriptor that is newer than what we have.
+        let (json, json_file) = read(dir, &format!("{}.json", item.name), MAX_TEXT)?;
+        let (object, object_file) = read(dir, &format!("{}.o", item.name), MAX_OBJECT)?;
+        let (info, info_file) = read(dir, &format!("{}.info", item.name), MAX_TEXT)?;
+        let is_begun_anew = info_file.mtime > json_file.mtime || info_file.mtime > object_file.mtime;
+        let record = self.ours.get(&item.name).filter(|_| item.below.is_none());
+        let is_ours = record.is_some_and(|digest| *digest == Digest::of(&object));
+        Ok(Taken { json, object, info, is_begun_anew, is_ours })
+    }
+}
+
+fn read(dir: &Dir, file: &str, limit: u64) -> Result<(Vec<u8>, Identity), NotTaken> {
+    let (mut bytes, file) = (Vec::new(), file.to_owned());
+    match dir.read(&file, limit, &mut bytes) {
+        Read1::Whole(identity) => Ok((bytes, identity)),
+        Read1::Gone => Err(NotTaken::Missing { file }),
+        Read1::Changing => Err(NotTaken::Changing { file }),
+        Read1::TooLarge(_) | Read1::NotAFile => Err(NotTaken::Strange { file }),
+        Read1::Failed(source) => Err(NotTaken::Failed { file, source }),
+    }
+}
+
+impl std::fmt::Display for NotTaken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Missing { file } => write!(f, "`{file}` is not there"),
+            Self::Changing { file } => write!(f, "`{file}` changed whenever it was read"),
+            Self::Strange { file } => {
+                write!(f, "`{file}` is no regular file, or larger than any genuine one")
+            }
+            Self::Failed { file, source } => write!(f, "`{file}` cannot be read: {source}"),
+        }
+    }
+}
