@@ -105,7 +105,7 @@ fn a_kernel_that_is_replaced_meanwhile_is_whole_or_in_use() {
                 }
             }
         });
-        for _ in 0..300 {
+        for _ in 0..60 {
             let survey = look(base.path());
             let Some(item) = survey.items.iter().find(|item| item.name == one.stem) else { continue };
             assert!(!matches!(item.verdict, Verdict::Damaged(_)), "{item:?}");

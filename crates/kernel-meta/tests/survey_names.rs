@@ -160,3 +160,23 @@ fn akg_has_folders_of_its_own() {
     assert_eq!(below, [(Some("akg"), "intact"), (Some("composite"), "intact"), (Some("tbe"), "intact")]);
     assert_eq!(survey.foreign_count, 0);
 }
+
+/// Where the `.json` says which object it is, that of another kernel is a wrong kernel with a right digest.
+#[test]
+fn a_json_that_is_another_kernels_is_found() {
+    let cache = Cache::new("kernel_cache/Ascend910B2");
+    let (one, other) = (small("te_add_00"), small("te_sub_00"));
+    cache.put(&one, "te_add_00.json", "te_add_00.o");
+    cache.put(&other, "te_sub_00.json", "te_sub_00.o");
+    assert!(cache.look().items.iter().all(|item| item.state() == "intact"));
+    cache.write("te_sub_00.json", &one.json);
+    let survey = cache.look();
+    let states: Vec<_> =
+        survey.items.iter().map(|item| (item.name.as_str(), item.state(), item.files())).collect();
+    let files = |stem: &str| vec![format!("{stem}.json"), format!("{stem}.o")];
+    assert_eq!(
+        states,
+        [("te_add_00", "intact", files("te_add_00")), ("te_sub_00", "damaged", files("te_sub_00"))]
+    );
+    assert_eq!(survey.items[1].outcome.effect, Effect::FailsLater);
+}

@@ -138,6 +138,9 @@ impl Bench<'_> {
         if says_nothing(&meta) {
             return Seen { what: What::Record, ..Seen::new(Verdict::Intact) };
         }
+        if let Some(kernel) = self.other_kernel(stem, &meta) {
+            return Seen::damaged(Flaw::OtherKernel { kernel });
+        }
         let names = match self.object_names(stem, &meta) {
             Ok(names) => names,
             Err(name) => return Seen::damaged(Flaw::UnsafeName { name }),
@@ -235,6 +238,14 @@ impl Bench<'_> {
             Verdict::Damaged(flaws) => flaws.first().map(Flaw::to_string),
             _ => Some("it cannot be judged now".to_owned()),
         }
+    }
+
+    /// The kernel whose `.json` this is, if it is another one's: where the object is found by what the `.json` says, a copy
+    /// of it under another name is a wrong kernel that nobody notices.
+    fn other_kernel(&self, stem: &str, meta: &KernelMeta) -> Option<String> {
+        let bin = meta.bin_file_name.as_deref().filter(|bin| *bin != stem && is_plain_file_name(bin))?;
+        let by_bin_name = matches!(self.kind, Kind::Cann | Kind::Package);
+        (by_bin_name && self.dir.identity(&format!("{bin}.json")).is_some()).then(|| bin.to_owned())
     }
 
     /// Under which names the framework looks for the object, by its own rule.

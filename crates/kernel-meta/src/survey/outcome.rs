@@ -108,6 +108,10 @@ fn cann(what: What, verdict: &Verdict, members: Members) -> Outcome {
             outcome(Effect::CompiledAgain, "CANN would run the trial compile again in every process")
         }
         Verdict::Damaged(flaws) => match flaws.first() {
+            Some(Flaw::OtherKernel { .. }) => outcome(
+                Effect::FailsLater,
+                "CANN would run the other kernel in its place: its digest is right, and nothing else is compared",
+            ),
             Some(Flaw::Invalid(finding)) if !COMPARED.contains(&finding.code()) => outcome(
                 Effect::FailsLater,
                 "CANN would load it, since its digest is right, and fail when it registers or launches the kernel",

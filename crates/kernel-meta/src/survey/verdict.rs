@@ -94,6 +94,11 @@ pub enum Flaw {
         /// The name, cut.
         name: String,
     },
+    /// The `.json` is that of another kernel, which is there too.
+    OtherKernel {
+        /// That kernel.
+        kernel: String,
+    },
     /// A part that a master names is missing or damaged.
     Part {
         /// Its file.
@@ -260,6 +265,9 @@ impl fmt::Display for Flaw {
             Self::NoObject { expected } => write!(f, "the object is missing: expected {expected}"),
             Self::UnsafeName { name } => {
                 write!(f, "the .json names `{name}`, which is no file of this folder")
+            }
+            Self::OtherKernel { kernel } => {
+                write!(f, "the .json is that of `{kernel}`: whoever asks for this kernel gets the other")
             }
             Self::Part { part, problem } => write!(f, "its part `{part}`: {problem}"),
             Self::TooLarge { file, bytes } => {
