@@ -36,13 +36,22 @@ Exit code 1: a kernel was refused, or a store is not in order; 2: a file could n
 
 /// What repair does.
 const REPAIRS: &str = "\
-An entry that is damaged, or holds another kernel than its key stands for, goes into the folder
-quarantine/ of its target, with the reason beside it; the next build compiles it anew. What dead
-processes left is deleted, missing folders are made, and the store's size is counted. What cannot be
-read, is not trusted, or is not the store's own is left alone and told, with the way out. Builds may
-use the store meanwhile. Kernels in rank_N/kernel_meta are made whole by a build.
+A store: an entry that is damaged, or holds another kernel than its key stands for, goes into the
+folder quarantine/ of its target, with the reason beside it; the next build compiles it anew. What
+dead processes left is deleted, missing folders are made, and the store's size is counted. What
+cannot be read, is not trusted, or is not the store's own is left alone and told, with the way out.
+Builds may use the store meanwhile.
+Caches of frameworks (kernel_meta, rank_N/kernel_meta, akg_kernel_meta, kernel_cache/<soc>), found
+below each DIR: kernels that are damaged or left over go, with all their files, into
+<folder>.opbuild-quarantine/<time>-<process>/ beside the cache, so that the framework compiles just
+these again. Nothing is deleted, no link is followed, and --undo puts everything back. Training may
+run meanwhile: what is not what was judged any more stays. What was written within half an hour, or
+is open, may be in the making, and needs --force. What is locked is never touched, with --force
+neither: wait, or end who holds it. Operator packages are left alone: install them again.
+--fill then gives each rank the kernels that other ranks have intact: of MindSpore r1.5 to r2.0 only,
+where all who have a kernel agree on its bytes and on what they were made for.
 Exit code 0: all is in order now, or would be without --dry-run; 1: something is left; 2: there is
-no store that can be repaired.";
+nothing that can be repaired.";
 
 /// What import does.
 const IMPORTS: &str = "\
@@ -114,7 +123,7 @@ pub(crate) enum Command {
     /// Check the store, or kernels: a .json with its object, an object alone, all in a folder. Changes nothing
     #[command(after_help = FINDINGS)]
     Verify(VerifyArgs),
-    /// Put the store in order: set aside what verify refuses, delete what dead processes left
+    /// Put a store or caches of frameworks in order: set aside what verify refuses; give ranks what they lack
     #[command(after_help = REPAIRS)]
     Repair(RepairArgs),
     /// Take the kernels of MindSpore's kernel_meta folders into the store, for builds that trust them
@@ -243,17 +252,31 @@ pub(crate) struct StoreArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RepairArgs {
-    /// A store, or its folder for one target [default: the store that builds use]
-    #[arg(value_name = "ROOT", conflicts_with = "cache_dir")]
-    pub(crate) root: Option<PathBuf>,
+    /// A store, or its folder for one target; or caches of frameworks, or folders with some below; with --undo also the
+    /// folder of one run in a quarantine [default: the store that builds use]
+    #[arg(value_name = "DIR", conflicts_with = "cache_dir")]
+    pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    /// How many entries are read at once [default: one a processor]
+    /// How many kernels are read at once [default: one a processor]
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
     /// Say what would be done, and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Set aside also what was written just now or is open, which a build may be making; not what is locked
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Put back what the newest repair below DIR set aside, or the one in the folder DIR; where names are free
+    #[arg(long, conflicts_with_all = ["force", "fill"])]
+    pub(crate) undo: bool,
+    /// Then give each rank what other ranks have intact and it lacks
+    #[arg(long)]
+    pub(crate) fill: bool,
+    /// Which device each rank has, where its files do not say: RANK=DEVICE,..., or a file with a line for each. Ranks that
+    /// are named are filled even if nothing is left of them
+    #[arg(long, value_name = "MAP", requires = "fill")]
+    pub(crate) device_map: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]

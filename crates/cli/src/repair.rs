@@ -5,15 +5,36 @@ use opbuild_store::{Access, Deed, Estimate, Left, RepairOptions, RepairReport, W
 use serde_json::{Value, json};
 
 use crate::args::RepairArgs;
-use crate::input;
 use crate::interrupt;
 use crate::output::{Output, Verdict, chain, counted, one_line};
 use crate::progress::Progress;
+use crate::repair_caches;
+use crate::repair_undo;
 use crate::store::bytes;
 use crate::verify_store::{Place, beside_json, flaw_json, flaw_text, judged_as, threads};
 
+/// Repairs a store, or caches of frameworks.
 pub(crate) fn repair(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdict> {
-    let place = place(args)?;
+    let store = match args.paths.as_slice() {
+        [] => Some(None),
+        [path] => Place::of(path).map(Some),
+        _ => None,
+    };
+    let for_caches = args.undo || args.fill || args.force;
+    match store {
+        _ if args.undo && args.paths.is_empty() => repair_undo::undo(args, output),
+        Some(_) if for_caches => bail!(
+            "--force, --fill and --undo are for caches of frameworks: name one, such as rank_0/kernel_meta, or a folder \
+             above; what repair takes from a store is in its quarantine/"
+        ),
+        Some(place) => repair_store(args, place, output),
+        None if args.undo => repair_undo::undo(args, output),
+        None => repair_caches::repair(args, output),
+    }
+}
+
+fn repair_store(args: &RepairArgs, place: Option<Place>, output: &Output) -> anyhow::Result<Verdict> {
+    let place = place.map_or_else(|| Place::usual(&args.store), Ok)?;
     let access = if args.dry_run { Access::ReadOnly } else { Access::ReadWrite };
     let root = place.root.to_string_lossy();
     let Some(store) = place.open(access, &args.store, output)? else {
@@ -56,20 +77,6 @@ pub(crate) fn repair(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdi
         0 => Verdict::Good,
         _ => Verdict::Problems,
     })
-}
-
-fn place(args: &RepairArgs) -> anyhow::Result<Place> {
-    let Some(path) = &args.root else { return Place::usual(&args.store) };
-    if let Some(place) = Place::of(path) {
-        return Ok(place);
-    }
-    // What a closed folder is nobody can tell, and another user's store is closed.
-    input::can_read(path)?;
-    bail!(
-        "`{}` is no store: expected a folder with v1/ in it, or one target's folder in there; kernels in kernel_meta \
-         are made whole by `opbuild build`",
-        path.display()
-    )
 }
 
 fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> String {

@@ -18,6 +18,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, Timespec, Time
 use rustix::io::Errno;
 
 use crate::ViewError;
+use crate::quarantine::io::rename_new;
 
 const LOCK: &str = ".opbuild.lock";
 const TEMP: &str = ".opbuild-tmp-";
@@ -53,6 +54,12 @@ impl Identity {
             mtime: nanos(stat.st_mtime, stat.st_mtime_nsec),
             ctime: nanos(stat.st_ctime, stat.st_ctime_nsec),
         }
+    }
+
+    /// Whether it is the same file with the same bytes, wherever it was moved: a rename changes `ctime`.
+    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
+        let of = |file: &Self| (file.dev, file.ino, file.size, file.mtime);
+        of(self) == of(other)
     }
 
     /// Whether the file has rested for `time`, so that a change after `now` must show in its times.
@@ -313,6 +320,33 @@ impl Temp<'_> {
             .map_err(|source| ViewError::io("replace", path.join(name), source))?;
         self.there = false;
         Ok(())
+    }
+}
+
+impl Temp<'_> {
+    /// Lets only whom `mode` says read it.
+    pub(crate) fn restrict(&self, mode: u32) -> Result<(), ViewError> {
+        let path = || self.folder.path.join(&self.name);
+        rustix::fs::fchmod(&self.file, Mode::from_raw_mode(mode))
+            .map_err(|source| ViewError::io("change the mode of", path(), source))
+    }
+
+    /// Which file it is.
+    pub(crate) fn identity(&self) -> Result<Identity, ViewError> {
+        let stat = rustix::fs::fstat(&self.file);
+        stat.map(|stat| Identity::of(&stat))
+            .map_err(|source| ViewError::io("look at", self.folder.path.join(&self.name), source))
+    }
+
+    /// Gives the file its name, unless something bears it. Whether it did.
+    pub(crate) fn publish_new(mut self, name: &str) -> Result<bool, ViewError> {
+        let Folder { path, dir, .. } = self.folder;
+        match rename_new(dir, &self.name, dir, name) {
+            Ok(()) => self.there = false,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+            Err(source) => return Err(ViewError::io("name", path.join(name), source)),
+        }
+        Ok(true)
     }
 }
 

@@ -38,7 +38,9 @@
 //! what a network is. It never reads the environment: the caller says which base and which rank.
 //!
 //! Caches that are there already, MindSpore's, AKG's and CANN's own, are what [`survey`] looks into: which kernels are
-//! whole, which are damaged or left over, and what the framework would make of each. [`kernel_cache`] makes room in CANN's.
+//! whole, which are damaged or left over, and what the framework would make of each. [`quarantine`] takes away what is
+//! wrong there, so that it can be put back; [`fill`] gives ranks what other ranks have. [`kernel_cache`]
+//! makes room in CANN's.
 //!
 //! ```
 //! use opbuild_digest::Digest;
@@ -67,9 +69,11 @@ mod compare;
 mod content;
 mod disk;
 mod error;
+pub mod fill;
 pub mod kernel_cache;
 mod manifest;
 mod materialise;
+pub mod quarantine;
 pub mod survey;
 
 pub use content::{Content, KernelFiles, Part, Withdrawn};

@@ -25,6 +25,12 @@ pub(crate) struct Dir {
     fd: OwnedFd,
 }
 
+impl AsFd for Dir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
 /// A name in a folder, and what bears it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Name {

@@ -78,6 +78,8 @@ pub struct Survey {
 /// Folders in a cache that have kernels, or trial compiles, of their own.
 const PREBUILT: &str = "tbe_prebuild_res";
 const AKG_PARTS: [&str; 3] = ["akg", "composite", "tbe"];
+/// All of them.
+pub(crate) const FOLDERS: [&str; 4] = [PREBUILT, AKG_PARTS[0], AKG_PARTS[1], AKG_PARTS[2]];
 
 /// Judges everything in the cache at `place`.
 ///

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::survey::look::{Dir, NameKind};
 
 /// Folders nested deeper than this are not looked into.
-const MAX_DEPTH: usize = 16;
+pub(crate) const MAX_DEPTH: usize = 16;
 /// How a folder's name ends that holds what a repair took away.
 pub(crate) const QUARANTINE: &str = ".opbuild-quarantine";
 

@@ -4,6 +4,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests look at what was written")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are not themselves marked as tests")]
 
+pub(crate) mod broken;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;

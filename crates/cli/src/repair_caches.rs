@@ -1,0 +1,207 @@
+//! `opbuild repair` on caches that frameworks left.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use opbuild_backend::Cancel;
+use opbuild_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
+use opbuild_kernel_meta::quarantine::{Aside, AsideOptions, RepairError, Run, set_aside};
+use opbuild_kernel_meta::survey::{Place, Survey, SurveyOptions, find, survey};
+use serde_json::json;
+
+use crate::args::RepairArgs;
+use crate::input;
+use crate::interrupt;
+use crate::output::{Output, Verdict, counted};
+use crate::progress::Progress;
+use crate::repair_shown as shown;
+use crate::verify_store::{self, threads};
+
+/// A map of devices is a few lines.
+const MAX_MAP: u64 = 1 << 20;
+
+/// Folders that could not be looked into, and why.
+type Closed = Vec<(PathBuf, String)>;
+
+/// What came of one cache.
+pub(crate) struct Repaired {
+    pub(crate) survey: Survey,
+    pub(crate) aside: Result<Aside, RepairError>,
+}
+
+impl Repaired {
+    /// How much is not in order.
+    fn left(&self) -> usize {
+        let closed = self.survey.closed.len();
+        closed + self.aside.as_ref().map_or(1, |aside| aside.left.len())
+    }
+}
+
+/// What came of all.
+pub(crate) struct Repairs {
+    /// What was named.
+    pub(crate) paths: Vec<PathBuf>,
+    pub(crate) caches: Vec<Repaired>,
+    /// What could not be looked into.
+    pub(crate) closed: Closed,
+    pub(crate) filled: Option<FillReport>,
+    pub(crate) dry_run: bool,
+}
+
+pub(crate) fn repair(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdict> {
+    let devices = args.device_map.as_deref().map(devices).transpose()?.unwrap_or_default();
+    let (places, closed) = places(&args.paths)?;
+    let (cancel, progress) = (interrupt::cancel(), Progress::new(output.is_text()));
+    let mut repairs = Repairs {
+        paths: args.paths.clone(),
+        caches: Vec::new(),
+        closed,
+        filled: None,
+        dry_run: args.dry_run,
+    };
+    let run = Run::now();
+    for place in &places {
+        if cancel.is_cancelled() {
+            break;
+        }
+        match look(place, threads(args.jobs), &progress, &cancel) {
+            Ok(survey) => {
+                let options = AsideOptions {
+                    run: &run,
+                    force: args.force,
+                    dry_run: args.dry_run,
+                    observe: &|_| {},
+                    cancelled: &|| cancel.is_cancelled(),
+                };
+                // What was looked at in part only, would be changed in part.
+                if !survey.cancelled {
+                    let aside = set_aside(&survey, &options);
+                    repairs.caches.push(Repaired { survey, aside });
+                }
+            }
+            Err(error) => repairs.closed.push((place.path.clone(), error.to_string())),
+        }
+    }
+    if args.fill && !cancel.is_cancelled() {
+        repairs.filled = Some(filled(&repairs.caches, &devices, args.dry_run, &progress, &cancel));
+    }
+    progress.done();
+    tell(&repairs, &cancel, output)
+}
+
+/// The devices that are given, or are in the file that is.
+fn devices(given: &str) -> anyhow::Result<DeviceMap> {
+    if given.contains('=') {
+        return DeviceMap::parse(given).context("--device-map");
+    }
+    let text = input::read_file(Path::new(given), MAX_MAP)?;
+    DeviceMap::parse(&String::from_utf8_lossy(&text)).with_context(|| format!("`{given}`"))
+}
+
+/// All caches at and below `paths`, each once; and folders that are closed.
+fn places(paths: &[PathBuf]) -> anyhow::Result<(Vec<Place>, Closed)> {
+    let (mut places, mut closed) = (BTreeMap::new(), Vec::new());
+    for path in paths {
+        if verify_store::Place::of(path).is_some() {
+            bail!("`{}` is a store: repair it by itself, as the only one", path.display());
+        }
+        let found = find(path).with_context(|| format!("cannot look into `{}`", path.display()));
+        let found = match found {
+            Ok(found) => found,
+            // A file is told as what it is.
+            Err(error) => {
+                input::can_read(path)?;
+                return Err(error.context(is_none(path)));
+            }
+        };
+        closed.extend(found.closed.into_iter().map(|(path, error)| (path, error.to_string())));
+        closed.extend(found.too_deep.into_iter().map(|path| (path, "nested too deep".to_owned())));
+        for place in found.places {
+            let full = place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
+            places.entry(full).or_insert(place);
+        }
+    }
+    if let (true, true, Some(path)) = (places.is_empty(), closed.is_empty(), paths.first()) {
+        bail!("{}", is_none(path));
+    }
+    Ok((places.into_values().collect(), closed))
+}
+
+fn is_none(path: &Path) -> String {
+    format!(
+        "`{}` is no store, and there is no cache in it: expected a folder with v1/ in it, or one target's folder in \
+         there; or kernel_meta, akg_kernel_meta or kernel_cache/<soc>, or a folder above them; what is missing there is \
+         made by `opbuild build`",
+        path.display()
+    )
+}
+
+fn look(
+    place: &Place,
+    threads: NonZeroUsize,
+    progress: &Progress,
+    cancel: &Cancel,
+) -> std::io::Result<Survey> {
+    progress.about(&place.path.to_string_lossy());
+    survey(
+        place,
+        &SurveyOptions {
+            threads,
+            progress: &|done, of| progress.at(done, of),
+            cancelled: &|| cancel.is_cancelled(),
+        },
+    )
+}
+
+fn filled<'a>(
+    caches: &'a [Repaired],
+    devices: &DeviceMap,
+    dry_run: bool,
+    progress: &Progress,
+    cancel: &Cancel,
+) -> FillReport {
+    progress.about("filling ranks");
+    let of = |repaired: &'a Repaired| {
+        let Repaired { survey, aside } = repaired;
+        Cache { survey, moved: aside.as_ref().map_or(&[][..], |aside| &aside.moved) }
+    };
+    let caches: Vec<Cache<'_>> = caches.iter().map(of).collect();
+    let options = FillOptions {
+        devices,
+        dry_run,
+        progress: &|done, of| progress.at(done, of),
+        cancelled: &|| cancel.is_cancelled(),
+    };
+    fill(&caches, &options)
+}
+
+fn tell(repairs: &Repairs, cancel: &Cancel, output: &Output) -> anyhow::Result<Verdict> {
+    let left: usize = repairs.caches.iter().map(Repaired::left).sum::<usize>() + repairs.closed.len();
+    let refused = repairs.filled.as_ref().map_or(0, |filled| filled.refused.len());
+    let mut text = shown::text(repairs);
+    text.push_str(&match (left, refused, repairs.dry_run) {
+        _ if cancel.is_cancelled() => "interrupted; run it again to go on\n".to_owned(),
+        (0, 0, false) => "all is in order\n".to_owned(),
+        (0, 0, true) => "all would be in order; nothing was changed\n".to_owned(),
+        (0, refused, _) => format!("{} could not be filled\n", counted(refused, "kernel or rank")),
+        (left, _, _) => format!("not all is in order: {left} left\n"),
+    });
+    output.result(
+        &text,
+        &json!({
+            "dry_run": repairs.dry_run,
+            "left": left,
+            "refused": refused,
+            "interrupted": cancel.is_cancelled(),
+            "caches": shown::caches_json(repairs),
+            "filled": repairs.filled.as_ref().map(shown::filled_json),
+        }),
+    )?;
+    Ok(match () {
+        () if cancel.is_cancelled() => Verdict::Interrupted,
+        () if left + refused > 0 => Verdict::Problems,
+        () => Verdict::Good,
+    })
+}

@@ -1,0 +1,203 @@
+//! What a repair of caches is told as.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use opbuild_kernel_meta::fill::{FillReport, Filled, Refused};
+use opbuild_kernel_meta::quarantine::{Aside, Left, Moved, Why};
+use opbuild_kernel_meta::survey::{Busy, Verdict, What};
+use serde_json::{Value, json};
+
+use crate::output::{counted, one_line};
+use crate::repair_caches::{Repaired, Repairs};
+
+/// So many of a kind are listed in text; JSON has all.
+const LISTED: usize = 50;
+
+pub(crate) fn text(repairs: &Repairs) -> String {
+    let mut text = String::new();
+    for repaired in &repairs.caches {
+        text.push_str(&cache_text(repaired, repairs.dry_run));
+    }
+    for (path, problem) in &repairs.closed {
+        text.push_str(&format!("left: {}: {}\n", shown(path), one_line(problem)));
+    }
+    if let Some(filled) = &repairs.filled {
+        text.push_str(&filled_text(filled, repairs.dry_run));
+    }
+    let lefts =
+        || repairs.caches.iter().filter_map(|one| one.aside.as_ref().ok()).flat_map(|aside| &aside.left);
+    let forced = |left: &Left| matches!(left.why, Why::InProgress(Busy::Young { .. } | Busy::Open { .. }));
+    if lefts().any(forced) {
+        text.push_str("what is in progress goes with --force: only if nothing is building there\n");
+    }
+    if repairs.caches.iter().any(|one| one.aside.as_ref().is_ok_and(|aside| aside.quarantine.is_some())) {
+        let paths: Vec<String> = repairs.paths.iter().map(|path| shown(path)).collect();
+        text.push_str(&format!("`opbuild repair --undo {}` puts back what was set aside\n", paths.join(" ")));
+    }
+    text
+}
+
+fn shown(path: &Path) -> String {
+    one_line(&path.to_string_lossy())
+}
+
+fn cache_text(repaired: &Repaired, dry_run: bool) -> String {
+    let place = &repaired.survey.place;
+    let (kernels, intact) = counts(repaired);
+    let mut text = format!("{}: {}, {intact} intact\n", shown(&place.path), counted(kernels, "kernel"));
+    let would = if dry_run { "would be " } else { "" };
+    match &repaired.aside {
+        Err(error) => text.push_str(&format!("  left: {}\n", one_line(&error.to_string()))),
+        Ok(aside) => {
+            let moved =
+                aside.moved.iter().map(|moved| format!("  {would}set aside: {}\n", moved_text(moved)));
+            text.extend(cut(moved, aside.moved.len()));
+            let left = aside.left.iter().map(|left| format!("  left: {}\n", left_text(left)));
+            text.extend(cut(left, aside.left.len()));
+            if let Some(quarantine) = &aside.quarantine {
+                text.push_str(&format!("  now in {}\n", shown(quarantine)));
+            }
+            if aside.without_locks {
+                text.push_str("  this file system has no locks: nobody could be kept away meanwhile\n");
+            }
+        }
+    }
+    for (folder, error) in &repaired.survey.closed {
+        text.push_str(&format!("  left: folder {}: {error}\n", one_line(folder)));
+    }
+    text
+}
+
+/// How many kernels there are, and how many of them intact.
+fn counts(repaired: &Repaired) -> (usize, usize) {
+    let kernels = || repaired.survey.items.iter().filter(|item| item.what == What::Kernel);
+    (kernels().count(), kernels().filter(|item| matches!(item.verdict, Verdict::Intact)).count())
+}
+
+/// The first lines, and how many there are more.
+fn cut(lines: impl Iterator<Item = String>, all: usize) -> impl Iterator<Item = String> {
+    let more = all.saturating_sub(LISTED);
+    lines.take(LISTED).chain((more > 0).then(|| format!("  and {more} more, which --format json names\n")))
+}
+
+fn named(what: What, below: Option<&str>, name: &str) -> String {
+    let below = below.map(|below| format!("{below}/")).unwrap_or_default();
+    format!("{what} {below}{}", one_line(name))
+}
+
+fn moved_text(moved: &Moved) -> String {
+    format!("{}: {}", named(moved.what, moved.below, &moved.name), one_line(&moved.why))
+}
+
+fn left_text(left: &Left) -> String {
+    format!("{}: {}", named(left.what, left.below, &left.name), one_line(&left.why.to_string()))
+}
+
+fn filled_text(report: &FillReport, dry_run: bool) -> String {
+    let mut ranks: BTreeMap<(&Path, &str), usize> = BTreeMap::new();
+    for Filled { folder, donor, .. } in &report.filled {
+        *ranks.entry((folder, donor)).or_default() += 1;
+    }
+    let would = if dry_run { "would be " } else { "" };
+    let mut text = String::new();
+    for ((folder, donor), number) in &ranks {
+        text.push_str(&format!(
+            "{would}filled: {} of {} from rank {}\n",
+            counted(*number, "kernel"),
+            shown(folder),
+            one_line(donor)
+        ));
+    }
+    // The same is true of many.
+    let mut whys: BTreeMap<(&Path, Option<&str>, &str), Vec<&str>> = BTreeMap::new();
+    for Refused { base, rank, kernel, why } in &report.refused {
+        whys.entry((base, rank.as_deref(), why)).or_default().extend(kernel.as_deref());
+    }
+    let all = whys.len();
+    let lines = whys.into_iter().map(|((base, rank, why), kernels)| {
+        let rank = rank.map(|rank| format!(", rank {}", one_line(rank))).unwrap_or_default();
+        let of = match kernels.as_slice() {
+            [] => String::new(),
+            [kernel] => format!(", {}", one_line(kernel)),
+            [first, ..] => format!(", {} and {} more", one_line(first), kernels.len() - 1),
+        };
+        format!("not filled: {}{rank}{of}: {}\n", shown(base), one_line(why))
+    });
+    text.extend(cut(lines, all));
+    for (folder, why) in &report.no_ranks {
+        text.push_str(&format!("not filled: {}: {why}\n", shown(folder)));
+    }
+    if report.filled.is_empty() && report.refused.is_empty() {
+        text.push_str("no rank lacks what another has\n");
+    }
+    text
+}
+
+pub(crate) fn caches_json(repairs: &Repairs) -> Value {
+    let caches = repairs.caches.iter().map(cache_json);
+    let closed = repairs
+        .closed
+        .iter()
+        .map(|(path, problem)| json!({ "folder": path.to_string_lossy(), "error": problem }));
+    caches.chain(closed).collect()
+}
+
+fn cache_json(repaired: &Repaired) -> Value {
+    let Repaired { survey, aside } = repaired;
+    let (kernels, intact) = counts(repaired);
+    let mut json = json!({
+        "folder": survey.place.path.to_string_lossy(),
+        "kind": survey.place.kind.name(),
+        "rank": survey.place.rank,
+        "kernels": kernels,
+        "intact": intact,
+        "closed": survey.closed.iter().map(|(folder, error)| json!({ "folder": folder, "error": error.to_string() })).collect::<Vec<_>>(),
+    });
+    match aside {
+        Err(error) => json["error"] = error.to_string().into(),
+        Ok(Aside { quarantine, moved, left, without_locks, cancelled: _ }) => {
+            json["quarantine"] = quarantine.as_ref().map(|path| path.to_string_lossy().into_owned()).into();
+            json["moved"] = moved.iter().map(moved_json).collect();
+            json["left"] = left.iter().map(left_json).collect();
+            json["without_locks"] = (*without_locks).into();
+        }
+    }
+    json
+}
+
+fn moved_json(moved: &Moved) -> Value {
+    let Moved { what, name, below, files, why } = moved;
+    json!({ "what": what.to_string(), "name": name, "below": below, "files": files, "why": why })
+}
+
+fn left_json(left: &Left) -> Value {
+    let Left { what, name, below, why } = left;
+    let kind = match why {
+        Why::InProgress(Busy::Locked) | Why::Lock(_) => "locked",
+        Why::InProgress(_) => "in-progress",
+        Why::Changed { .. } | Why::InUse => "changed",
+        Why::Unreadable { .. } => "unreadable",
+        Why::Installed => "installed",
+        Why::Astray { .. } => "astray",
+        _ => "failed",
+    };
+    json!({ "what": what.to_string(), "name": name, "below": below, "kind": kind, "why": why.to_string() })
+}
+
+pub(crate) fn filled_json(report: &FillReport) -> Value {
+    let filled = |filled: &Filled| {
+        let Filled { folder, rank, stem, donor, donor_stem } = filled;
+        let folder = folder.to_string_lossy();
+        json!({ "folder": folder, "rank": rank, "kernel": stem, "donor": donor, "donor_kernel": donor_stem })
+    };
+    let refused = |refused: &Refused| {
+        let Refused { base, rank, kernel, why } = refused;
+        json!({ "base": base.to_string_lossy(), "rank": rank, "kernel": kernel, "why": why })
+    };
+    json!({
+        "done": report.filled.iter().map(filled).collect::<Vec<_>>(),
+        "refused": report.refused.iter().map(refused).collect::<Vec<_>>(),
+        "no_ranks": report.no_ranks.iter().map(|(folder, why)| json!({ "folder": folder.to_string_lossy(), "why": why })).collect::<Vec<_>>(),
+    })
+}

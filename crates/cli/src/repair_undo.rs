@@ -1,0 +1,87 @@
+//! `opbuild repair --undo`.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, bail};
+use opbuild_kernel_meta::quarantine::{
+    Kept, Quarantined, UndoOptions, Undone, newest, quarantines, undo as put_back,
+};
+use serde_json::{Value, json};
+
+use crate::args::RepairArgs;
+use crate::output::{Output, Verdict, chain, counted, one_line};
+
+/// So many files are listed in text; JSON has all.
+const LISTED: usize = 50;
+
+pub(crate) fn undo(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdict> {
+    if args.paths.is_empty() {
+        bail!(
+            "--undo needs a cache, a folder above some, or the folder of one run: it says which repair to undo"
+        );
+    }
+    let mut runs = BTreeSet::new();
+    for path in &args.paths {
+        let found = quarantines(path).with_context(|| format!("cannot look into `{}`", path.display()))?;
+        if found.is_empty() {
+            bail!("nothing was set aside at or below `{}`: there is no *.opbuild-quarantine", path.display());
+        }
+        runs.extend(newest(found));
+    }
+    let (mut text, mut all, mut left) = (String::new(), Vec::new(), 0);
+    for run in &runs {
+        let options = UndoOptions { dry_run: args.dry_run, observe: &|_| {} };
+        match put_back(run, &options) {
+            Ok(undone) => {
+                left += undone.kept.len();
+                text.push_str(&shown(run, &undone, args.dry_run));
+                all.push(json(run, &undone));
+            }
+            Err(error) => {
+                left += 1;
+                let error = error.into();
+                output.error(&error);
+                all.push(json!({ "quarantine": run.path().to_string_lossy(), "error": chain(&error) }));
+            }
+        }
+    }
+    text.push_str(&match (left, args.dry_run) {
+        (0, false) => "all is back\n".to_owned(),
+        (0, true) => "all would be back; nothing was changed\n".to_owned(),
+        (left, _) => format!("not all is back: {left} left\n"),
+    });
+    output.result(&text, &json!({ "dry_run": args.dry_run, "left": left, "undone": all }))?;
+    Ok(if left == 0 { Verdict::Good } else { Verdict::Problems })
+}
+
+fn shown(run: &Quarantined, undone: &Undone, dry_run: bool) -> String {
+    let Undone { restored, kept, .. } = undone;
+    let would = if dry_run { "would be " } else { "" };
+    let mut text = format!(
+        "{}: {} {would}put back\n",
+        one_line(&run.cache.to_string_lossy()),
+        counted(restored.len(), "file")
+    );
+    for Kept { file, why } in kept.iter().take(LISTED) {
+        text.push_str(&format!("  left: {}: {}\n", one_line(file), one_line(why)));
+    }
+    if let more @ 1.. = kept.len().saturating_sub(LISTED) {
+        text.push_str(&format!("  and {more} more, which --format json names\n"));
+    }
+    if !kept.is_empty() {
+        text.push_str(&format!("  in {}\n", one_line(&run.path().to_string_lossy())));
+    }
+    text
+}
+
+fn json(run: &Quarantined, undone: &Undone) -> Value {
+    let Undone { restored, kept, removed } = undone;
+    let kept: Vec<Value> = kept.iter().map(|kept| json!({ "file": kept.file, "why": kept.why })).collect();
+    json!({
+        "folder": run.cache.to_string_lossy(),
+        "quarantine": run.path().to_string_lossy(),
+        "restored": restored,
+        "left": kept,
+        "removed": removed,
+    })
+}

@@ -1,0 +1,225 @@
+//! The ranks under one base: what they have, and what is known of their devices.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use crate::fill::donors::{Donor, Soc};
+use crate::fill::stem::Stem;
+use crate::fill::{Cache, DeviceMap};
+use crate::survey::look::{Dir, NameKind, Read1};
+use crate::survey::names::Members;
+use crate::survey::{Item, Kernel, Verdict, What};
+
+/// What MindSpore writes when it starts.
+const INITIALIZE: &str = "Initialize.info";
+/// No descriptor is larger.
+pub(crate) const MAX_TEXT: u64 = opbuild_descriptor::MAX_INFO_BYTES;
+
+/// A rank.
+#[derive(Debug)]
+pub(crate) struct Rank<'a> {
+    pub(crate) name: String,
+    /// Its `kernel_meta`.
+    pub(crate) path: PathBuf,
+    /// Its folder, if it is there.
+    pub(crate) dir: Option<Dir>,
+    /// Intact kernels by their stems.
+    pub(crate) intact: BTreeMap<&'a str, Kernel>,
+    /// Its device; or why it is not known, and what to do.
+    pub(crate) device: Result<u32, String>,
+    /// Things that are neither intact nor were set aside, by their stems.
+    left: BTreeMap<&'a str, &'a Item>,
+    /// Stems of kernels with descriptors.
+    described: Vec<&'a str>,
+    /// The `SocInfo` that its files have, each once, with the file that has it: read when they are first asked for.
+    own: Option<Vec<(String, Soc)>>,
+}
+
+/// The ranks under `base`: those that were surveyed, those that the map names, and those that have lost their caches.
+pub(crate) fn ranks<'a>(base: &Path, caches: &[Cache<'a>], map: &DeviceMap) -> Vec<Rank<'a>> {
+    let mut ranks: Vec<Rank<'a>> = caches.iter().map(|cache| Rank::of(cache, map)).collect();
+    let mut names: Vec<String> = map.ranks().map(str::to_owned).collect();
+    if let Ok(there) = Dir::open(base).and_then(|base| base.names()) {
+        let folders = there.iter().filter(|name| name.kind == NameKind::Folder);
+        let rank = |name: &OsStr| name.to_str()?.strip_prefix("rank_").map(str::to_owned);
+        // Other names that begin so need not be ranks'.
+        let is_number = |rank: &String| rank.parse::<u64>().is_ok();
+        let named = folders.filter_map(|name| rank(&name.name)).filter(is_number);
+        names.extend(named);
+    }
+    for name in names {
+        if !ranks.iter().any(|rank| rank.name == name) {
+            ranks.push(Rank::lost(base, name, map));
+        }
+    }
+    // Numbers in their order, then what else RANK_ID was.
+    ranks.sort_by_key(|rank| (rank.name.parse::<u64>().unwrap_or(u64::MAX), rank.name.clone()));
+    ranks
+}
+
+impl<'a> Rank<'a> {
+    fn of(cache: &Cache<'a>, map: &DeviceMap) -> Self {
+        let place = &cache.survey.place;
+        let name = place.rank.clone().unwrap_or_default();
+        let gone: HashSet<(&str, What)> = cache
+            .moved
+            .iter()
+            .filter(|moved| moved.below.is_none())
+            .map(|moved| (&*moved.name, moved.what))
+            .collect();
+        let kernels =
+            || cache.survey.items.iter().filter(|item| item.below.is_none() && item.what == What::Kernel);
+        let (mut intact, mut left, mut described) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        for item in kernels() {
+            let is_gone = gone.contains(&(&*item.name, item.what));
+            match (&item.verdict, item.kernel) {
+                (Verdict::Intact, Some(kernel)) => drop(intact.insert(&*item.name, kernel)),
+                (_, _) if !is_gone => drop(left.insert(&*item.name, item)),
+                (_, _) => {}
+            }
+            if !is_gone && item.members.has(Members::INFO) {
+                described.push(&*item.name);
+            }
+        }
+        let dir = Dir::open(&place.path).ok();
+        // A file's name tells its device even if nothing else of it is right.
+        let mut evidence: BTreeMap<u32, String> = BTreeMap::new();
+        for item in kernels() {
+            if let Some(stem) = Stem::of(&item.name) {
+                let file = || item.files().into_iter().next().unwrap_or_default();
+                evidence.entry(stem.device).or_insert_with(file);
+            }
+        }
+        if let Some(device) =
+            dir.as_ref().and_then(initialize).and_then(|json| json.get("source_id")?.as_u64())
+        {
+            let device = u32::try_from(device).unwrap_or(u32::MAX);
+            evidence.entry(device).or_insert_with(|| INITIALIZE.to_owned());
+        }
+        let device = device(&name, &evidence, map);
+        Self { path: place.path.clone(), dir, intact, device, left, described, own: None, name }
+    }
+
+    /// A rank without a cache.
+    fn lost(base: &Path, name: String, map: &DeviceMap) -> Self {
+        let path = base.join(format!("rank_{name}")).join("kernel_meta");
+        let device = match Dir::open(&path) {
+            Ok(_) => Err(format!(
+                "it was not looked at: to fill it too, or from it, name the folder above, `{}`",
+                base.display()
+            )),
+            Err(_) => device(&name, &BTreeMap::new(), map),
+        };
+        let (intact, left) = (BTreeMap::new(), BTreeMap::new());
+        Self { path, dir: None, intact, device, left, described: Vec::new(), own: None, name }
+    }
+
+    /// Whether this rank, which has the number `at`, lacks the kernel that `donors` have.
+    pub(crate) fn lacks(&self, at: usize, donors: &[(usize, String)]) -> bool {
+        let mut own = donors.iter().filter(|(rank, _)| *rank == at);
+        match &self.device {
+            Ok(device) => !own.any(|(_, stem)| Stem::of(stem).is_some_and(|stem| stem.device == *device)),
+            Err(_) => own.next().is_none(),
+        }
+    }
+
+    /// Whether nothing is there under that stem.
+    ///
+    /// # Errors
+    /// What is.
+    pub(crate) fn is_free(&self, stem: &str) -> Result<(), String> {
+        match self.left.get(stem) {
+            None => Ok(()),
+            Some(item) => {
+                let busy = item.busy.map(|busy| format!(" ({busy})")).unwrap_or_default();
+                Err(format!(
+                    "rank_{}/kernel_meta has files of `{stem}` that are {}{busy}",
+                    self.name,
+                    item.state()
+                ))
+            }
+        }
+    }
+
+    /// Whether what this rank's own files say of their target goes with the donor.
+    ///
+    /// # Errors
+    /// Which do not, and what is different.
+    pub(crate) fn accepts(&mut self, donor: &Donor, donors_rank: &str) -> Result<(), String> {
+        let Some(soc) = &donor.soc else { return Ok(()) };
+        if self.own.is_none() {
+            self.own = Some(self.read_own());
+        }
+        for (file, own) in self.own.iter().flatten() {
+            let is_whole = file != INITIALIZE;
+            if let Some(different) = soc.differs(own, false, is_whole) {
+                return Err(format!(
+                    "rank_{donors_rank}/kernel_meta/{}.info and rank_{}/kernel_meta/{file} were not made for the same: \
+                     {different}",
+                    donor.stem, self.name
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn read_own(&self) -> Vec<(String, Soc)> {
+        let Some(dir) = &self.dir else { return Vec::new() };
+        let mut own: Vec<(String, Soc)> = Vec::new();
+        let mut add = |file: String, json: Option<Value>| {
+            let soc = json.as_ref().and_then(Soc::of);
+            if let Some(soc) = soc.filter(|soc| !own.iter().any(|(_, known)| known.alike(soc))) {
+                own.push((file, soc));
+            }
+        };
+        add(INITIALIZE.to_owned(), initialize(dir));
+        let mut buffer = Vec::new();
+        for stem in &self.described {
+            let file = format!("{stem}.info");
+            let json = match dir.read(&file, MAX_TEXT, &mut buffer) {
+                Read1::Whole(_) => serde_json::from_slice(&buffer).ok(),
+                _ => None,
+            };
+            add(file, json);
+        }
+        own
+    }
+
+    /// The folders that its own descriptors name, if there are any.
+    pub(crate) fn own_folders(&self) -> Option<&Map<String, Value>> {
+        self.own.iter().flatten().find(|(file, _)| file != INITIALIZE).map(|(_, soc)| soc.all())
+    }
+}
+
+fn initialize(dir: &Dir) -> Option<Value> {
+    let mut bytes = Vec::new();
+    match dir.read(OsStr::new(INITIALIZE).to_str()?, MAX_TEXT, &mut bytes) {
+        Read1::Whole(_) => serde_json::from_slice(&bytes).ok(),
+        _ => None,
+    }
+}
+
+/// The device of a rank by its files and by the map.
+fn device(rank: &str, evidence: &BTreeMap<u32, String>, map: &DeviceMap) -> Result<u32, String> {
+    let mut said = evidence.iter();
+    match (map.device(rank), said.next(), said.next()) {
+        (Some(device), Some(_), _) if evidence.contains_key(&device) => Ok(device),
+        (Some(device), None, _) => Ok(device),
+        (Some(device), Some((other, file)), _) => Err(format!(
+            "--device-map says device {device} for rank {rank}, its own `{file}` says {other}: give the right one, or \
+             move that file away"
+        )),
+        (None, Some((device, _)), None) => Ok(*device),
+        (None, Some((first, file)), Some((second, other))) => Err(format!(
+            "its files disagree about its device: `{file}` says {first}, `{other}` says {second}; say which one it has \
+             with --device-map {rank}=DEVICE"
+        )),
+        (None, None, _) => Err(format!(
+            "no file of rank {rank} says which device it has, and RANK_ID is none: say it with --device-map \
+             {rank}=DEVICE"
+        )),
+    }
+}

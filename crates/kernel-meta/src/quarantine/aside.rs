@@ -1,0 +1,475 @@
+//! Setting aside.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fmt;
+use std::io::ErrorKind;
+use std::ops::Not;
+use std::path::PathBuf;
+
+use crate::disk::Identity;
+use crate::quarantine::ground::Ground;
+use crate::quarantine::journal::{self, Entry};
+use crate::quarantine::locks::Locks;
+use crate::quarantine::plan::{Plan, Set, plan};
+use crate::quarantine::{RepairError, Run, Step, io};
+use crate::survey::look::{Dir, OpenFiles};
+use crate::survey::{Busy, Item, Survey, What};
+
+/// How to set aside.
+pub struct AsideOptions<'a> {
+    /// The run that this is part of.
+    pub run: &'a Run,
+    /// Take also what was written just now or is open, which a build may be making. What is locked stays.
+    pub force: bool,
+    /// Change nothing, and tell what would be done.
+    pub dry_run: bool,
+    /// Told what is about to be done.
+    pub observe: &'a dyn Fn(Step),
+    /// Asked before each kernel whether to give up.
+    pub cancelled: &'a dyn Fn() -> bool,
+}
+
+/// What was set aside, and what not.
+#[derive(Debug, Default)]
+pub struct Aside {
+    /// The folder with the files, if any was moved.
+    pub quarantine: Option<PathBuf>,
+    /// What was moved, or would be.
+    pub moved: Vec<Moved>,
+    /// What is damaged, or may be, and still there.
+    pub left: Vec<Left>,
+    /// The file system has no locks, so nobody could be kept away.
+    pub without_locks: bool,
+    /// It was given up before the end.
+    pub cancelled: bool,
+}
+
+/// A thing in a cache of which files were moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// What it is.
+    pub what: What,
+    /// The kernel's stem, or the file's name.
+    pub name: String,
+    /// The folder of the cache that it was in, if not right there.
+    pub below: Option<&'static str>,
+    /// Which files were moved, in this order.
+    pub files: Vec<String>,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// A thing, or some files of it, that are still there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// What it is.
+    pub what: What,
+    /// The kernel's stem, or the file's name.
+    pub name: String,
+    /// The folder of the cache that it is in, if not right there.
+    pub below: Option<&'static str>,
+    /// Why it is still there.
+    pub why: Why,
+}
+
+/// Why something was not moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Why {
+    /// A build may be making it.
+    InProgress(Busy),
+    /// Somebody holds its lock, or it cannot be told.
+    Lock(String),
+    /// It is not what was judged any more.
+    Changed {
+        /// The file that changed, appeared or went away.
+        file: String,
+    },
+    /// It changed whenever it was read.
+    InUse,
+    /// It could not be read, so nobody knows whether it is damaged.
+    Unreadable {
+        /// The file.
+        file: String,
+        /// What the system said.
+        problem: String,
+    },
+    /// It is part of what was installed: no framework makes it again.
+    Installed,
+    /// A file could not be moved.
+    Failed {
+        /// The file.
+        file: String,
+        /// What the system said.
+        problem: String,
+    },
+    /// A file was replaced while it was moved, and the new one is in quarantine now: its name was taken meanwhile.
+    Astray {
+        /// The file.
+        file: String,
+        /// Where it is.
+        place: PathBuf,
+    },
+}
+
+/// Moves what is damaged or left over in the surveyed cache to a quarantine beside it.
+///
+/// # Errors
+/// [`RepairError`]: nothing was changed.
+pub fn set_aside(survey: &Survey, options: &AsideOptions<'_>) -> Result<Aside, RepairError> {
+    let Plan { mut sets, left } = plan(survey, options.force);
+    let mut aside = Aside { left, ..Aside::default() };
+    if sets.is_empty() {
+        return Ok(aside);
+    }
+    let ground = Ground::enter(&survey.place.path)?;
+    aside.without_locks = ground.locks.without;
+    if !options.force {
+        leave_open(&mut sets, &mut aside.left);
+    }
+    if options.dry_run {
+        aside.moved = sets.iter().map(Set::told).collect();
+        return Ok(aside);
+    }
+    if sets.is_empty() {
+        return Ok(aside);
+    }
+    let quarantine = Quarantine::open(&ground, options.run, &sets)?;
+    (options.observe)(Step::Recorded);
+    let mut mover = Mover {
+        ground: &ground,
+        quarantine: &quarantine,
+        options,
+        folders: HashMap::new(),
+        number: 0,
+        aside,
+    };
+    let mut done = Vec::new();
+    for set in &sets {
+        if (options.cancelled)() {
+            mover.aside.cancelled = true;
+            break;
+        }
+        done.push((set, mover.take(set)));
+    }
+    (options.observe)(Step::Checking);
+    mover.look_again(&mut done);
+    let mut aside = mover.aside;
+    for (set, files) in done {
+        if !files.is_empty() {
+            aside
+                .moved
+                .push(Moved { files: files.into_iter().map(|(file, _)| file).collect(), ..set.told() });
+        }
+    }
+    aside.quarantine = quarantine.close(&ground);
+    Ok(aside)
+}
+
+/// Leaves what some process has opened since it was judged.
+fn leave_open(sets: &mut Vec<Set<'_>>, left: &mut Vec<Left>) {
+    let open = OpenFiles::look();
+    sets.retain(|set| {
+        let holder = set.files.iter().find_map(|(_, file)| open.holder(file));
+        left.extend(holder.map(|process| set.left(Why::InProgress(Busy::Open { process }))));
+        holder.is_none()
+    });
+}
+
+/// The folder of a run, beside a cache.
+#[derive(Debug)]
+struct Quarantine {
+    top: Dir,
+    run: Dir,
+    name: String,
+    /// Folders in it like those in the cache.
+    below: HashMap<&'static str, Dir>,
+}
+
+impl Quarantine {
+    /// Makes the folder, and in it the journal: on the disk before this returns. If it cannot, leaves nothing behind.
+    fn open(ground: &Ground, run: &Run, sets: &[Set<'_>]) -> Result<Self, RepairError> {
+        let path = ground.quarantine_path();
+        let failed = |source| RepairError::io("make the folder", &path, source);
+        let top = io::folder(&ground.parent, &ground.quarantine).map_err(failed)?;
+        let made = Self::new_run(&top, run).map_err(failed);
+        let made = made.and_then(|(run, name)| {
+            let mut quarantine = Self { top, run, name, below: HashMap::new() };
+            match quarantine.record(sets) {
+                Ok(()) => Ok(quarantine),
+                Err(source) => {
+                    let path = quarantine.run.path().join(journal::NAME);
+                    quarantine.clear(ground);
+                    Err(RepairError::io("write", path, source))
+                }
+            }
+        });
+        if made.is_ok() {
+            io::sync(&ground.parent);
+        } else {
+            let _ = io::remove_folder(&ground.parent, &ground.quarantine);
+        }
+        made
+    }
+
+    fn new_run(top: &Dir, run: &Run) -> std::io::Result<(Dir, String)> {
+        let mut number = 1;
+        loop {
+            let name = match number {
+                1 => run.name().to_owned(),
+                number => format!("{}-{number}", run.name()),
+            };
+            match io::new_folder(top, OsStr::new(&name)) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 1000 => number += 1,
+                made => return Ok((made?, name)),
+            }
+        }
+    }
+
+    fn record(&mut self, sets: &[Set<'_>]) -> std::io::Result<()> {
+        for below in sets.iter().filter_map(|set| set.item.below) {
+            if !self.below.contains_key(below) {
+                self.below.insert(below, io::folder(&self.run, OsStr::new(below))?);
+            }
+        }
+        let mut entries = Vec::new();
+        for (number, set) in (0..).zip(sets) {
+            let entry =
+                |(file, seen): &(String, Identity)| Entry::new(number, file, set.item.below, seen, &set.why);
+            entries.extend(set.files.iter().map(entry));
+        }
+        io::write_new(&self.run, journal::UNFINISHED, &journal::text(&entries))?;
+        io::rename_new(&self.run, journal::UNFINISHED, &self.run, journal::NAME)?;
+        io::sync(&self.run);
+        io::sync(&self.top);
+        Ok(())
+    }
+
+    /// Brings the names to the disk. The folder, unless nothing is in it: then it goes.
+    fn close(self, ground: &Ground) -> Option<PathBuf> {
+        let folders = || self.below.values().chain([&self.run]);
+        let is_own = |name: &OsStr| name == journal::NAME || self.below.keys().any(|below| name == *below);
+        let is_file = |dir: &Dir| {
+            let names = dir.names();
+            names.is_ok_and(|names| names.iter().all(|name| is_own(&name.name))).not()
+        };
+        let path = self.run.path().to_owned();
+        if folders().any(is_file) {
+            folders().for_each(io::sync);
+            io::sync(&ground.folder);
+            return Some(path);
+        }
+        self.clear(ground);
+        let _ = io::remove_folder(&ground.parent, &ground.quarantine);
+        None
+    }
+
+    /// Removes the journal, and what is empty.
+    fn clear(&self, ground: &Ground) {
+        for below in self.below.keys() {
+            let _ = io::remove_folder(&self.run, OsStr::new(below));
+        }
+        let _ = io::remove(&self.run, journal::UNFINISHED);
+        let _ = io::remove(&self.run, journal::NAME);
+        let _ = io::remove_folder(&self.top, OsStr::new(&self.name));
+        io::sync(&ground.parent);
+    }
+
+    fn folder(&self, below: Option<&str>) -> &Dir {
+        below.and_then(|below| self.below.get(below)).unwrap_or(&self.run)
+    }
+}
+
+/// Files that were moved, in order.
+type Taken = Vec<(String, Identity)>;
+
+struct Mover<'a> {
+    ground: &'a Ground,
+    quarantine: &'a Quarantine,
+    options: &'a AsideOptions<'a>,
+    /// Folders in the cache that were opened.
+    folders: HashMap<&'static str, Dir>,
+    /// How many files were about to be moved so far.
+    number: u64,
+    aside: Aside,
+}
+
+impl Mover<'_> {
+    /// Moves the files of a set, if all of it is as it was judged; says of those that stay why.
+    fn take(&mut self, set: &Set<'_>) -> Taken {
+        let mut taken = Vec::new();
+        if let Err(why) = self.try_take(set, &mut taken) {
+            self.aside.left.push(set.left(why));
+        }
+        taken
+    }
+
+    fn try_take(&mut self, set: &Set<'_>, taken: &mut Taken) -> Result<(), Why> {
+        if let Some(below) = set.item.below
+            && !self.folders.contains_key(below)
+        {
+            let dir = self.ground.folder.below(OsStr::new(below));
+            let dir =
+                dir.map_err(|error| Why::Failed { file: below.to_owned(), problem: error.to_string() })?;
+            self.folders.insert(below, dir);
+        }
+        let from = set.item.below.and_then(|below| self.folders.get(below)).unwrap_or(&self.ground.folder);
+        let to = self.quarantine.folder(set.item.below);
+        // Held until the last file was moved, its own lock file.
+        let locks = Locks::of_kernel(from, &set.locks).map_err(|error| Why::Lock(locked(&error)))?;
+        self.aside.without_locks |= locks.without;
+        set.check(from)?;
+        let mut failed = None;
+        for (file, judged) in &set.files {
+            let moved =
+                move_judged(from, to, file, judged, || (self.options.observe)(Step::Moving(self.number)));
+            match moved {
+                Ok(()) => taken.push((file.clone(), *judged)),
+                // Files in another state than judged mean that somebody is at it, and may make it whole.
+                Err(why @ (Why::Changed { .. } | Why::Astray { .. })) => {
+                    return Err(put_back(from, to, taken).unwrap_or(why));
+                }
+                // Without its description, the rest is nothing.
+                Err(why) if file.ends_with(".json") => return Err(why),
+                Err(why) => failed = Some(why),
+            }
+            (self.options.observe)(Step::Moved(self.number));
+            self.number += 1;
+        }
+        // What was missing may have come while the rest went.
+        if let Some(file) = set.absent.iter().find(|file| io::exists(from, file)).cloned() {
+            let astray = put_back(from, to, taken);
+            return Err(astray.unwrap_or(Why::Changed { file }));
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Looks at what was moved once more: what somebody wrote to meanwhile, who had it open, goes back.
+    fn look_again(&mut self, done: &mut [(&Set<'_>, Taken)]) {
+        let open = if self.options.force { OpenFiles::default() } else { OpenFiles::look() };
+        for (set, taken) in done.iter_mut().filter(|(_, taken)| !taken.is_empty()) {
+            let to = self.quarantine.folder(set.item.below);
+            let is_changed = |(file, judged): &(String, Identity)| {
+                !to.identity(file).is_some_and(|found| found.is_same_file(judged))
+            };
+            let holder = || taken.iter().find_map(|(_, file)| open.holder(file));
+            let why = match (taken.iter().find(|file| is_changed(file)), holder()) {
+                (Some((file, _)), _) => Why::Changed { file: file.clone() },
+                (None, Some(process)) => Why::InProgress(Busy::Open { process }),
+                (None, None) => continue,
+            };
+            let from =
+                set.item.below.and_then(|below| self.folders.get(below)).unwrap_or(&self.ground.folder);
+            let astray = put_back(from, to, taken);
+            self.aside.left.push(set.left(astray.unwrap_or(why)));
+        }
+    }
+}
+
+/// Why a kernel's lock keeps us away.
+pub(crate) fn locked(error: &RepairError) -> String {
+    match error {
+        RepairError::Locked { lock } => {
+            format!("`{}` is held by another process: run it again when that is done", lock.display())
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Moves the file called `file` if it is the one that was judged.
+fn move_judged(from: &Dir, to: &Dir, file: &str, judged: &Identity, observe: impl Fn()) -> Result<(), Why> {
+    let named = || file.to_owned();
+    if from.identity(file) != Some(*judged) {
+        return Err(Why::Changed { file: named() });
+    }
+    observe();
+    io::rename_new(from, file, to, file).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Why::Changed { file: named() },
+        ErrorKind::CrossesDevices => Why::Failed {
+            file: named(),
+            problem:
+                "its folder is a mount point, so that nothing can be moved beside the cache; move it by hand"
+                    .to_owned(),
+        },
+        _ => Why::Failed { file: named(), problem: error.to_string() },
+    })?;
+    if to.identity(file).is_some_and(|found| found.is_same_file(judged)) {
+        return Ok(());
+    }
+    // Between looking and renaming, another file took the name.
+    let astray = put_back(from, to, &mut vec![(named(), *judged)]);
+    Err(astray.unwrap_or(Why::Changed { file: named() }))
+}
+
+/// Moves files back, the last first. Those whose names are taken meanwhile stay, and are told if they are not what was
+/// judged: what was damaged and stays away is no harm.
+fn put_back(from: &Dir, to: &Dir, taken: &mut Taken) -> Option<Why> {
+    let (mut stay, mut astray) = (Vec::new(), None);
+    while let Some((file, judged)) = taken.pop() {
+        if io::rename_new(to, &file, from, &file).is_err() {
+            if !to.identity(&file).is_some_and(|found| found.is_same_file(&judged)) {
+                astray = Some(Why::Astray { file: file.clone(), place: to.path().join(&file) });
+            }
+            stay.push((file, judged));
+        }
+    }
+    taken.extend(stay.into_iter().rev());
+    astray
+}
+
+impl Set<'_> {
+    fn told(&self) -> Moved {
+        let Item { what, name, below, .. } = self.item;
+        let files = self.files.iter().map(|(file, _)| file.clone()).collect();
+        Moved { what: *what, name: name.clone(), below: *below, files, why: self.why.clone() }
+    }
+
+    fn left(&self, why: Why) -> Left {
+        Left::of(self.item, why)
+    }
+
+    /// Whether everything is as it was judged.
+    fn check(&self, dir: &Dir) -> Result<(), Why> {
+        let changed = |file: &String| Err(Why::Changed { file: file.clone() });
+        if let Some((file, _)) = self.files.iter().find(|(file, judged)| dir.identity(file) != Some(*judged))
+        {
+            return changed(file);
+        }
+        self.absent.iter().find(|file| io::exists(dir, file)).map_or(Ok(()), changed)
+    }
+}
+
+impl Left {
+    pub(crate) fn of(item: &Item, why: Why) -> Self {
+        Self { what: item.what, name: item.name.clone(), below: item.below, why }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InProgress(busy) => write!(f, "in progress: {busy}"),
+            Self::Lock(problem) => f.write_str(problem),
+            Self::Changed { file } => {
+                write!(
+                    f,
+                    "`{file}` changed since it was looked at: somebody is at work there; run it again later"
+                )
+            }
+            Self::InUse => f.write_str("it changed whenever it was read: run it again later"),
+            Self::Unreadable { file, problem } => write!(
+                f,
+                "`{file}` cannot be read, so nobody knows whether it is damaged: {problem}; run it as the user who owns \
+                 the file"
+            ),
+            Self::Installed => f.write_str("it is part of an operator package: install that again"),
+            Self::Failed { file, problem } => write!(f, "`{file}` could not be moved: {problem}"),
+            Self::Astray { file, place } => write!(
+                f,
+                "`{file}` was replaced twice while it was moved: the file between is `{}` now",
+                place.display()
+            ),
+        }
+    }
+}

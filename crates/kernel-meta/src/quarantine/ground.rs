@@ -1,0 +1,65 @@
+//! A cache that is about to be changed: its folder, the one beside which the quarantine is, and the locks.
+
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::quarantine::locks::Locks;
+use crate::quarantine::{RepairError, io};
+use crate::survey::look::Dir;
+use crate::survey::place::QUARANTINE;
+
+/// A cache that nobody else is at, as far as locks tell.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    /// The folder that the cache's own is in.
+    pub(crate) parent: Dir,
+    /// The cache's folder.
+    pub(crate) folder: Dir,
+    /// How the quarantine beside it is called.
+    pub(crate) quarantine: OsString,
+    pub(crate) locks: Locks,
+}
+
+impl Ground {
+    /// Enters the cache at `path`, if nobody is at it.
+    ///
+    /// # Errors
+    /// [`RepairError`]: it is locked, closed, or the top of a file system.
+    pub(crate) fn enter(path: &Path) -> Result<Self, RepairError> {
+        // What `.` is beside only its full path tells.
+        let full = match path.canonicalize() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(RepairError::NoFolder { path: path.to_owned() });
+            }
+            full => full.map_err(|source| RepairError::io("find", path, source))?,
+        };
+        let (Some(above), Some(name)) = (full.parent(), full.file_name()) else {
+            return Err(RepairError::NoFolder { path: full });
+        };
+        let open = |result: std::io::Result<Dir>, path: &Path| {
+            result.map_err(|source| RepairError::io("open", path, source))
+        };
+        let parent = open(Dir::open(above), above)?;
+        let folder = open(parent.below(name), &full)?;
+        let device =
+            |dir: &Dir| io::device(dir).map_err(|source| RepairError::io("look at", dir.path(), source));
+        if device(&parent)? != device(&folder)? {
+            return Err(RepairError::MountPoint { path: full });
+        }
+        let locks = Locks::of_cache(&folder, true)?;
+        Ok(Self { quarantine: beside(name), parent, folder, locks })
+    }
+
+    /// Where the quarantine is, or would be.
+    pub(crate) fn quarantine_path(&self) -> PathBuf {
+        self.parent.path().join(&self.quarantine)
+    }
+}
+
+/// The name of the quarantine of a cache of this name.
+pub(crate) fn beside(name: &OsStr) -> OsString {
+    let mut name = name.to_owned();
+    name.push(QUARANTINE);
+    name
+}

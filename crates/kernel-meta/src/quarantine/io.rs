@@ -1,0 +1,138 @@
+//! Moving files between folders: every change that a repair makes to the disk, but for what it fills in.
+//!
+//! All names are reached through the descriptors of open folders, links never followed, nothing ever replaced.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use crate::survey::look::Dir;
+
+const FOLDER_MODE: Mode = Mode::from_raw_mode(0o750);
+const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
+
+/// Makes the folder `name` in `dir`, if it is not there, and opens it.
+pub(crate) fn folder(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
+    match new_folder(dir, name) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => dir.below(name),
+        made => made,
+    }
+}
+
+/// Makes the folder `name` in `dir`, which must not be there, and opens it.
+pub(crate) fn new_folder(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
+    rustix::fs::mkdirat(dir, name, FOLDER_MODE)?;
+    dir.below(name)
+}
+
+/// Writes a file that must not be there yet, and brings it to the disk.
+pub(crate) fn write_new(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::openat(dir, name, flags, FILE_MODE)?);
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Moves a file to a name that must be free.
+pub(crate) fn rename_new(from: impl AsFd, name: &str, to: impl AsFd, new: &str) -> io::Result<()> {
+    let (from, to) = (from.as_fd(), to.as_fd());
+    match rustix::fs::renameat_with(from, name, to, new, RenameFlags::NOREPLACE) {
+        // The file system, or the kernel, does not know how to keep what is there.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_by_link(from, name, to, new),
+        renamed => Ok(renamed?),
+    }
+}
+
+/// The same where a rename always replaces: a link never does.
+fn rename_by_link(from: BorrowedFd<'_>, name: &str, to: BorrowedFd<'_>, new: &str) -> io::Result<()> {
+    match rustix::fs::linkat(from, name, to, new, AtFlags::empty()) {
+        Ok(()) => Ok(rustix::fs::unlinkat(from, name, AtFlags::empty())?),
+        // Neither links nor such renames: what remains is to look.
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) if !exists(to, new) => {
+            Ok(rustix::fs::renameat(from, name, to, new)?)
+        }
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => Err(Errno::EXIST.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether anything bears that name, or we cannot tell.
+pub(crate) fn exists(dir: impl AsFd, name: &str) -> bool {
+    !matches!(rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
+}
+
+/// Removes a file of our own.
+pub(crate) fn remove(dir: &Dir, name: &str) -> io::Result<()> {
+    Ok(rustix::fs::unlinkat(dir, name, AtFlags::empty())?)
+}
+
+/// Removes a folder if nothing is in it.
+pub(crate) fn remove_folder(dir: &Dir, name: &OsStr) -> io::Result<()> {
+    Ok(rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)?)
+}
+
+/// Makes a folder's names durable. Best effort: not every file system can.
+pub(crate) fn sync(dir: &Dir) {
+    let _ = rustix::fs::fsync(dir);
+}
+
+/// The file system that an open folder is on.
+pub(crate) fn device(dir: &Dir) -> io::Result<u64> {
+    Ok(rustix::fs::fstat(dir)?.st_dev)
+}
+
+/// Opens a lock file, which must be a regular one. None if there is none.
+///
+/// To lock it as CANN does it must be open for writing; where that is not allowed, for reading.
+pub(crate) fn lock_file(dir: &Dir, name: &str) -> io::Result<Option<(File, bool)>> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let open =
+        |access| rustix::fs::openat(dir, OsStr::from_bytes(name.as_bytes()), flags | access, Mode::empty());
+    let (file, writable) = match open(OFlags::RDWR) {
+        Ok(file) => (file, true),
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => (open(OFlags::RDONLY)?, false),
+        Err(error) => return Err(error.into()),
+    };
+    let stat = rustix::fs::fstat(&file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    Ok(Some((file.into(), writable)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests look at what was done")]
+
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_never_replaced() {
+        type Rename = fn(BorrowedFd<'_>, &str, BorrowedFd<'_>, &str) -> io::Result<()>;
+        let usual: Rename = |from, name, to, new| rename_new(from, name, to, new);
+        for rename in [usual, rename_by_link] {
+            let base = tempfile::tempdir().unwrap();
+            let path = |name: &str| base.path().join(name);
+            fs::write(path("a"), "a").unwrap();
+            fs::write(path("b"), "b").unwrap();
+            let dir = Dir::open(base.path()).unwrap();
+            let dir = dir.as_fd();
+            let error = rename(dir, "a", dir, "b").unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(
+                (fs::read(path("a")).unwrap(), fs::read(path("b")).unwrap()),
+                (b"a".into(), b"b".into())
+            );
+            rename(dir, "a", dir, "c").unwrap();
+            assert!(!path("a").exists() && fs::read(path("c")).unwrap() == b"a");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Which files a run of repair takes away: written before it takes the first, read to put them back.
+//!
+//! A line of JSON for each file, the oldest at the top, under a line that says what it is. A file lies in the run's
+//! folder under the path that it had in the cache.
+
+use serde::{Deserialize, Serialize};
+
+use crate::disk::Identity;
+use crate::survey::FOLDERS;
+
+/// The journal's name: no kernel can be called so.
+pub(crate) const NAME: &str = ".opbuild-journal";
+/// Its name until it is whole.
+pub(crate) const UNFINISHED: &str = ".opbuild-journal.new";
+/// No journal is larger: it has some 300 bytes for a file.
+pub(crate) const MAX_BYTES: u64 = 4 << 30;
+
+/// The first line.
+#[derive(Debug, Deserialize, Serialize)]
+struct Head {
+    opbuild_quarantine: u32,
+}
+
+/// A file that is taken away, in the state in which it was judged.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub(crate) struct Entry {
+    /// Which kernel it is of: the files of one stand together.
+    pub(crate) set: u64,
+    /// Its name in the cache.
+    pub(crate) file: String,
+    /// The folder of the cache that it is in, if not right there.
+    pub(crate) below: Option<String>,
+    pub(crate) dev: u64,
+    pub(crate) ino: u64,
+    pub(crate) size: u64,
+    pub(crate) mtime: i64,
+    pub(crate) ctime: i64,
+    /// What is wrong, for people.
+    pub(crate) why: String,
+}
+
+impl Entry {
+    pub(crate) fn new(set: u64, file: &str, below: Option<&str>, seen: &Identity, why: &str) -> Self {
+        let Identity { dev, ino, size, mtime, ctime } = *seen;
+        let (file, below, why) = (file.to_owned(), below.map(str::to_owned), why.to_owned());
+        Self { set, file, below, dev, ino, size, mtime, ctime, why }
+    }
+
+    /// The path in the cache, and in the run's folder.
+    pub(crate) fn path(&self) -> String {
+        match &self.below {
+            Some(below) => format!("{below}/{}", self.file),
+            None => self.file.clone(),
+        }
+    }
+
+    /// Whether this is the file, be it in another file system since: a folder may have been copied with its times.
+    pub(crate) fn is(&self, found: &Identity) -> bool {
+        (self.size, self.mtime) == (found.size, found.mtime)
+    }
+
+    /// Whether it names files of the cache and nothing else, whoever wrote it.
+    fn is_sound(&self) -> bool {
+        let known = |below: &String| FOLDERS.contains(&below.as_str());
+        let is_name = !matches!(self.file.as_str(), "" | "." | "..") && !self.file.contains(['/', '\0']);
+        is_name && self.below.as_ref().is_none_or(known)
+    }
+}
+
+/// The journal of a run.
+pub(crate) fn text(entries: &[Entry]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(entries.len() * 300);
+    // Writing to memory cannot fail.
+    let _ = serde_json::to_writer(&mut bytes, &Head { opbuild_quarantine: 1 });
+    bytes.push(b'\n');
+    for entry in entries {
+        let _ = serde_json::to_writer(&mut bytes, entry);
+        bytes.push(b'\n');
+    }
+    bytes
+}
+
+/// The files that a journal names, and the numbers of lines that cannot be used, from 1.
+pub(crate) fn parse(bytes: &[u8]) -> (Vec<Entry>, Vec<usize>) {
+    let (mut entries, mut bad) = (Vec::new(), Vec::new());
+    for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
+        let is_head = || {
+            number == 1 && serde_json::from_slice::<Head>(line).is_ok_and(|head| head.opbuild_quarantine == 1)
+        };
+        match serde_json::from_slice::<Entry>(line) {
+            _ if line.is_empty() || is_head() => {}
+            Ok(entry) if entry.is_sound() => entries.push(entry),
+            _ => bad.push(number),
+        }
+    }
+    (entries, bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_and_nothing_else() {
+        let seen = Identity { dev: u64::MAX, ino: 2, size: 3, mtime: -4, ctime: i64::MAX };
+        let entry = |file: &str, below| Entry::new(7, file, below, &seen, "torn\nline");
+        let good = [entry("a b.json", None), entry("a.o", Some("tbe_prebuild_res"))];
+        assert_eq!(parse(&text(&good)), (good.to_vec(), vec![]));
+        let bad = [entry("../a", None), entry("..", None), entry("a/b", None), entry("a", Some(".."))];
+        assert_eq!(parse(&text(&bad)), (vec![], vec![2, 3, 4, 5]));
+        let whole = text(&good);
+        let (entries, bad) = parse(&whole[..whole.len() - 5]);
+        assert_eq!((entries.len(), bad), (1, vec![3]));
+    }
+}

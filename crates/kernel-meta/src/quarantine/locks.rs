@@ -1,0 +1,125 @@
+//! The locks of those who work in a cache: held by us while we change it, and theirs first.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, fcntl_lock, flock};
+use rustix::io::Errno;
+use rustix::process::{Flock, FlockType, fcntl_getlk};
+
+use crate::quarantine::{RepairError, io as tools};
+use crate::survey::look::Dir;
+
+/// Locks of a whole cache that are taken with `flock`: MindSpore's while it starts, and that of a build of ours.
+const WHOLE: [&str; 2] = ["file.lock", ".opbuild.lock"];
+/// Locks of a whole cache that are taken with `fcntl`: CANN's while it makes room, AKG's while it shares out work.
+const WHOLE_RECORD: [&str; 3] = ["op_cache_file_del.lock", "kernel_build_tmp.key", "akg_build_tmp.key"];
+
+const MOMENT: Duration = Duration::from_millis(250);
+const POLL: Duration = Duration::from_millis(5);
+
+/// Locks that we hold, until this is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Locks {
+    held: Vec<File>,
+    /// Some lock could not be taken, since its file system has none.
+    pub(crate) without: bool,
+}
+
+/// What came of asking for one lock.
+#[derive(Debug)]
+enum Asked {
+    Ours(File),
+    /// There is no such file, so nobody holds it.
+    NoFile,
+    /// Nobody holds it, and we may not either.
+    Free,
+    Theirs,
+    /// The file system has no locks.
+    NoLocks,
+}
+
+impl Locks {
+    /// Takes all locks of the cache in `dir` that there are, and for which `dir` must stay open: `ours` says whether that
+    /// of our builds too.
+    pub(crate) fn of_cache(dir: &Dir, ours: bool) -> Result<Self, RepairError> {
+        let mut locks = Self::default();
+        // The folder itself keeps repairs apart; no framework locks that.
+        match lock_soon(dir) {
+            Err(Errno::WOULDBLOCK) => return Err(RepairError::Locked { lock: dir.path().to_owned() }),
+            Err(_) => locks.without = true,
+            Ok(()) => {}
+        }
+        let wanted = WHOLE.into_iter().filter(|name| ours || *name != ".opbuild.lock");
+        for name in wanted {
+            let asked = tools::lock_file(dir, name).map(|file| file.map_or(Asked::NoFile, whole));
+            locks.keep(dir, name, asked)?;
+        }
+        for name in WHOLE_RECORD {
+            locks.keep(dir, name, record(dir, name))?;
+        }
+        Ok(locks)
+    }
+
+    /// Takes CANN's locks of one kernel.
+    pub(crate) fn of_kernel(dir: &Dir, names: &[String]) -> Result<Self, RepairError> {
+        let mut locks = Self::default();
+        for name in names {
+            locks.keep(dir, name, record(dir, name))?;
+        }
+        Ok(locks)
+    }
+
+    fn keep(&mut self, dir: &Dir, name: &str, asked: io::Result<Asked>) -> Result<(), RepairError> {
+        let lock = || -> PathBuf { dir.path().join(name) };
+        match asked {
+            Ok(Asked::Ours(file)) => self.held.push(file),
+            Ok(Asked::NoFile | Asked::Free) => {}
+            Ok(Asked::NoLocks) => self.without = true,
+            Ok(Asked::Theirs) => return Err(RepairError::Locked { lock: lock() }),
+            Err(source) => return Err(RepairError::LockClosed { lock: lock(), source }),
+        }
+        Ok(())
+    }
+}
+
+fn whole((file, _): (File, bool)) -> Asked {
+    match lock_soon(&file) {
+        Ok(()) => Asked::Ours(file),
+        Err(Errno::WOULDBLOCK) => Asked::Theirs,
+        Err(_) => Asked::NoLocks,
+    }
+}
+
+/// Takes a lock that nobody holds for longer than a moment: so does a program that was just started by who held it.
+fn lock_soon(file: impl AsFd) -> Result<(), Errno> {
+    let began = Instant::now();
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if began.elapsed() < MOMENT => sleep(POLL),
+            Err(Errno::INTR) => {}
+            asked => return asked,
+        }
+    }
+}
+
+fn record(dir: &Dir, name: &str) -> io::Result<Asked> {
+    let Some((file, writable)) = tools::lock_file(dir, name)? else { return Ok(Asked::NoFile) };
+    if !writable {
+        let asked = fcntl_getlk(&file, &Flock::from(FlockType::WriteLock));
+        return Ok(match asked {
+            Ok(None) => Asked::Free,
+            Ok(Some(_)) => Asked::Theirs,
+            Err(_) => Asked::NoLocks,
+        });
+    }
+    Ok(match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Asked::Ours(file),
+        Err(Errno::AGAIN | Errno::ACCESS) => Asked::Theirs,
+        Err(_) => Asked::NoLocks,
+    })
+}

@@ -1,0 +1,301 @@
+//! Putting back what was set aside.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use crate::quarantine::aside::locked;
+use crate::quarantine::ground::{Ground, beside};
+use crate::quarantine::journal::{self, Entry};
+use crate::quarantine::locks::Locks;
+use crate::quarantine::{RepairError, Step, io as tools};
+use crate::survey::look::{Dir, NameKind, Read1};
+use crate::survey::place::{MAX_DEPTH, QUARANTINE};
+
+/// What one run of repair took away from one cache.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Quarantined {
+    /// The run's name: later ones are greater.
+    pub run: OsString,
+    /// The cache.
+    pub cache: PathBuf,
+}
+
+impl Quarantined {
+    /// The folder with the files.
+    pub fn path(&self) -> PathBuf {
+        let name = beside(self.cache.file_name().unwrap_or_default());
+        self.cache.with_file_name(name).join(&self.run)
+    }
+}
+
+/// How to put back.
+pub struct UndoOptions<'a> {
+    /// Change nothing, and tell what would be done.
+    pub dry_run: bool,
+    /// Told what is about to be done.
+    pub observe: &'a dyn Fn(Step),
+}
+
+/// What was put back, and what not.
+#[derive(Debug, Default)]
+pub struct Undone {
+    /// The files that are where they were, by their paths in the cache.
+    pub restored: Vec<String>,
+    /// What stays in quarantine.
+    pub kept: Vec<Kept>,
+    /// Nothing is left of the run: its folder is gone.
+    pub removed: bool,
+}
+
+/// A file that stays in quarantine, or is lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Its path in the cache.
+    pub file: String,
+    /// Why it is not there.
+    pub why: String,
+}
+
+/// What repairs took away: the run at `path`, or all runs of the cache at `path` and of those below.
+///
+/// # Errors
+/// `path` cannot be looked into.
+pub fn quarantines(path: &Path) -> io::Result<Vec<Quarantined>> {
+    // The cache itself may have been deleted since.
+    let full = match path.canonicalize() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let absolute = std::path::absolute(path)?;
+            let (Some(above), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+                return Err(error);
+            };
+            above.canonicalize()?.join(name)
+        }
+        full => full?,
+    };
+    let mut found = Vec::new();
+    if let Some(top) = full.parent().filter(|top| cache_of(top).is_some()) {
+        let run = full.file_name().unwrap_or_default().to_owned();
+        return Ok(cache_of(top).map(|cache| Quarantined { run, cache }).into_iter().collect());
+    }
+    if let (Some(above), Some(name)) = (full.parent(), full.file_name()) {
+        let quarantine = if cache_of(&full).is_some() { name.to_owned() } else { beside(name) };
+        if let Ok(top) = Dir::open(above).and_then(|above| above.below(&quarantine)) {
+            add_runs(&top, &mut found)?;
+        }
+    }
+    if cache_of(&full).is_none() {
+        match Dir::open(&full) {
+            Ok(dir) => walk(&dir, 0, &mut found)?,
+            Err(error) if found.is_empty() => return Err(error),
+            Err(_) => {}
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Those of the newest run.
+pub fn newest(mut found: Vec<Quarantined>) -> Vec<Quarantined> {
+    let last = found.iter().map(|one| one.run.clone()).max();
+    found.retain(|one| Some(&one.run) == last.as_ref());
+    found
+}
+
+/// The cache whose quarantine `path` is.
+fn cache_of(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?.strip_suffix(QUARANTINE)?;
+    (!name.is_empty()).then(|| path.with_file_name(name))
+}
+
+fn add_runs(top: &Dir, found: &mut Vec<Quarantined>) -> io::Result<()> {
+    let Some(cache) = cache_of(top.path()) else { return Ok(()) };
+    let folders = top.names()?.into_iter().filter(|name| name.kind == NameKind::Folder);
+    found.extend(folders.map(|name| Quarantined { run: name.name, cache: cache.clone() }));
+    Ok(())
+}
+
+fn walk(dir: &Dir, depth: usize, found: &mut Vec<Quarantined>) -> io::Result<()> {
+    for folder in dir.names()?.into_iter().filter(|name| name.kind == NameKind::Folder) {
+        // Folders that are closed to us hold nothing that we took away.
+        let Ok(below) = dir.below(&folder.name) else { continue };
+        if cache_of(below.path()).is_some() {
+            add_runs(&below, found)?;
+        } else if depth < MAX_DEPTH {
+            let _ = walk(&below, depth + 1, found);
+        }
+    }
+    Ok(())
+}
+
+/// Puts back what a run took away: kernel by kernel, where all names are free. What cannot be put back is told and left;
+/// a later call goes on.
+///
+/// # Errors
+/// [`RepairError`]: nothing was changed.
+pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undone, RepairError> {
+    let path = quarantined.path();
+    let ground = Ground::enter(&quarantined.cache)?;
+    let open =
+        |dir: &Dir, name: &OsStr| dir.below(name).map_err(|source| RepairError::io("open", &path, source));
+    let top = open(&ground.parent, &ground.quarantine)?;
+    let run = open(&top, &quarantined.run)?;
+    let (entries, bad) = read_journal(&run)?;
+    let mut undone = Undone::default();
+    let lost = |line: usize| Kept {
+        file: format!("{}:{line}", journal::NAME),
+        why: "this line of the journal is damaged; what it was about has to be put back by hand".to_owned(),
+    };
+    undone.kept.extend(bad.into_iter().map(lost));
+
+    let mut sets: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();
+    entries.into_iter().for_each(|entry| sets.entry(entry.set).or_default().push(entry));
+    let mut back = Back { ground: &ground, run: &run, options, number: 0, undone };
+    for entries in sets.values().rev() {
+        back.put(entries);
+    }
+    let mut undone = back.undone;
+    if !options.dry_run {
+        tools::sync(&ground.folder);
+        undone.removed = clear(&ground, &top, &run, &quarantined.run);
+    }
+    Ok(undone)
+}
+
+/// The journal; empty if there is none, since then nothing was moved.
+fn read_journal(run: &Dir) -> Result<(Vec<Entry>, Vec<usize>), RepairError> {
+    let mut bytes = Vec::new();
+    let problem = match run.read(journal::NAME, journal::MAX_BYTES, &mut bytes) {
+        Read1::Whole(_) => return Ok(journal::parse(&bytes)),
+        Read1::Gone => return Ok((Vec::new(), Vec::new())),
+        Read1::Failed(error) => error,
+        other => io::Error::other(format!("expected a file that nobody writes, found: {other:?}")),
+    };
+    Err(RepairError::io("read", run.path().join(journal::NAME), problem))
+}
+
+/// Removes the run's folder if nothing of the cache is in it; whether it did.
+fn clear(ground: &Ground, top: &Dir, run: &Dir, name: &OsStr) -> bool {
+    let own = [journal::NAME, journal::UNFINISHED];
+    let Ok(names) = run.names() else { return false };
+    for folder in names.iter().filter(|name| name.kind == NameKind::Folder) {
+        let _ = tools::remove_folder(run, &folder.name);
+    }
+    let is_own = |name: &OsStr| own.iter().any(|own| name == *own);
+    if !run.names().is_ok_and(|names| names.iter().all(|name| is_own(&name.name))) {
+        return false;
+    }
+    for name in own {
+        let _ = tools::remove(run, name);
+    }
+    let removed = tools::remove_folder(top, name).is_ok();
+    let _ = tools::remove_folder(&ground.parent, &ground.quarantine);
+    tools::sync(&ground.parent);
+    removed
+}
+
+struct Back<'a> {
+    ground: &'a Ground,
+    run: &'a Dir,
+    options: &'a UndoOptions<'a>,
+    number: u64,
+    undone: Undone,
+}
+
+/// Where a file is.
+enum Where {
+    InQuarantine,
+    /// Where it belongs: it was put back already, or never moved.
+    InPlace,
+    /// It cannot be put back, and why.
+    Stuck(String),
+}
+
+impl Back<'_> {
+    fn keep(&mut self, entry: &Entry, why: impl Into<String>) {
+        self.undone.kept.push(Kept { file: entry.path(), why: why.into() });
+    }
+
+    /// Puts back the files of one kernel, its description last.
+    fn put(&mut self, entries: &[Entry]) {
+        let Some(below) = entries.first().map(|entry| entry.below.as_deref()) else { return };
+        let folders = match below {
+            None => Ok((None, None)),
+            Some(below) => self.ground.folder.below(OsStr::new(below)).and_then(|to| {
+                match self.run.below(OsStr::new(below)) {
+                    Ok(from) => Ok((Some(from), Some(to))),
+                    Err(error) => Err(error),
+                }
+            }),
+        };
+        let (from, to) = match folders {
+            Ok((from, to)) => (from, to),
+            Err(error) => {
+                entries
+                    .iter()
+                    .for_each(|entry| self.keep(entry, format!("its folder cannot be opened: {error}")));
+                return;
+            }
+        };
+        let (from, to) = (from.as_ref().unwrap_or(self.run), to.as_ref().unwrap_or(&self.ground.folder));
+        let _locks = match Locks::of_kernel(to, &lock_names(entries)) {
+            Ok(locks) => locks,
+            Err(error) => return entries.iter().for_each(|entry| self.keep(entry, locked(&error))),
+        };
+        let places: Vec<Where> = entries.iter().map(|entry| locate(entry, from, to)).collect();
+        let taken = entries.iter().zip(&places).find_map(|(entry, place)| match place {
+            Where::InQuarantine if tools::exists(to, &entry.file) => Some(entry.path()),
+            _ => None,
+        });
+        let pairs = || entries.iter().zip(&places).rev();
+        for (entry, place) in pairs() {
+            match (place, &taken) {
+                (Where::InPlace, _) => {}
+                (Where::Stuck(why), _) => self.keep(entry, why.clone()),
+                (Where::InQuarantine, Some(taken)) => {
+                    let why = format!(
+                        "`{taken}` was made anew since: move that away first, if the old one is what you want"
+                    );
+                    self.keep(entry, why);
+                }
+                (Where::InQuarantine, None) => self.put_one(entry, from, to),
+            }
+        }
+    }
+
+    fn put_one(&mut self, entry: &Entry, from: &Dir, to: &Dir) {
+        if !self.options.dry_run {
+            (self.options.observe)(Step::Moving(self.number));
+            if let Err(error) = tools::rename_new(from, &entry.file, to, &entry.file) {
+                return self.keep(entry, error.to_string());
+            }
+            (self.options.observe)(Step::Moved(self.number));
+            self.number += 1;
+        }
+        self.undone.restored.push(entry.path());
+    }
+}
+
+/// How CANN calls the locks of what has these files.
+fn lock_names(entries: &[Entry]) -> Vec<String> {
+    let stem = |entry: &Entry| {
+        [".json", ".o", ".h"].iter().find_map(|suffix| Some(entry.file.strip_suffix(suffix)?.to_owned()))
+    };
+    let names: BTreeSet<String> =
+        entries.iter().filter_map(stem).map(|stem| format!("{stem}.lock")).collect();
+    names.into_iter().collect()
+}
+
+fn locate(entry: &Entry, from: &Dir, to: &Dir) -> Where {
+    match (from.identity(&entry.file), to.identity(&entry.file)) {
+        (Some(found), _) if entry.is(&found) => Where::InQuarantine,
+        (Some(_), _) => Where::Stuck("it was changed since it was set aside".to_owned()),
+        (None, Some(found)) if entry.is(&found) => Where::InPlace,
+        // The kernel was never taken: somebody made it anew before its turn came.
+        (None, Some(_)) if !tools::exists(from, &entry.file) => Where::InPlace,
+        (None, _) => {
+            Where::Stuck("it is neither in quarantine nor in the cache: somebody removed it".to_owned())
+        }
+    }
+}
