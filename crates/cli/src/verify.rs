@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use opbuild_artifact::Expectations;
-use opbuild_kernel_meta::survey::Places;
+use opbuild_kernel_meta::survey::{Places, is_set_aside};
 use opbuild_validator::{Code, Finding, Report};
 use serde_json::{Value, json};
 
@@ -100,10 +100,12 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
     tally.tell(output)
 }
 
-/// Kernels below `path` that are in none of the caches there. What has no object beside it may be anybody's file.
+/// Kernels below `path` that are in none of the caches there, and were not taken out of them. What has no object beside it
+/// may be anybody's file.
 fn beside(path: &Path, caches: &Places) -> Vec<PathBuf> {
     let is_pair = |path: &Path| is_kernel_file(path) && is_there(&path.with_extension("o"));
-    let outside = |path: &Path| !caches.places.iter().any(|place| path.starts_with(&place.path));
+    let in_cache = |path: &Path| caches.places.iter().any(|place| path.starts_with(&place.path));
+    let outside = |path: &Path| !in_cache(path) && !is_set_aside(path);
     input::files(&[path.to_owned()], "kernel", |path| is_pair(path) && outside(path)).files
 }
 

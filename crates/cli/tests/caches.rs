@@ -73,6 +73,10 @@ fn kernels_beside_caches_are_checked_too() {
     place.write("run/settings.json", "{\"torn\"");
     let json = place.run(&["verify", "run", "--format", "json"]).ended_with(0).json();
     assert_eq!((&json["checked"], &json["valid"]), (&json!(2), &json!(2)), "{json}");
+    // What a repair took away is nobody's kernel any more.
+    rank.square(3).write(&place.path("run/rank_0/kernel_meta.opbuild-quarantine/1")).unwrap();
+    let json = place.run(&["verify", "run", "--format", "json"]).ended_with(0).json();
+    assert_eq!(json["checked"], 2, "{json}");
     fs::write(place.path("run/copied").join(format!("{}.o", rank.square(2).stem)), "torn").unwrap();
     place.run(&["verify", "run"]).ended_with(1);
 }

@@ -25,7 +25,7 @@ mod take;
 mod verdict;
 
 pub use busy::YOUNG;
-pub use place::{Kind, Place, Places, find};
+pub use place::{Kind, Place, Places, find, is_set_aside};
 pub use ranks::{Lack, Rank, Ranks, compare};
 pub use take::{NotTaken, Shelf, Taken};
 pub use verdict::{Busy, Effect, Flaw, Item, Kernel, Note, Orphan, Outcome, Verdict, What};

@@ -80,6 +80,11 @@ pub struct Places {
     pub too_deep: Vec<PathBuf>,
 }
 
+/// Whether `path` is in a folder of what a repair took away.
+pub fn is_set_aside(path: &Path) -> bool {
+    path.iter().any(|name| name.to_string_lossy().ends_with(QUARANTINE))
+}
+
 /// The caches at and below `path`. Links are followed only at `path` itself.
 ///
 /// # Errors
