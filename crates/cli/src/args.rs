@@ -57,10 +57,11 @@ nothing that can be repaired.";
 const IMPORTS: &str = "\
 Kernels are taken as they are from kernel_meta, rank_N/kernel_meta and akg_kernel_meta at and below
 each folder, which stay as they are. One is taken if it is whole, if a descriptor (.info) beside it
-names it and is no newer than it, if it was not compiled for debugging, and if it is a kernel for the
-chip that the descriptor says. All others are passed over, with the reason: caches of CANN and operator
-packages have no descriptors, AKG's kernels for the host run in no backend of opbuild's, and what
-opbuild put there is in a store already.
+names it and is no newer than it, if its .json calls it by no other kernel's name, if it was not
+compiled for debugging, if its operator is the toolkit's, and if it is a kernel for the chip that the
+descriptor says. All others are passed over, with the reason: caches of CANN and operator packages have
+no descriptors, AKG's kernels for the host run in no backend of opbuild's, what opbuild put there is in
+a store already, and what was in the source of an operator of one's own nobody knows.
 By which toolchain and from which sources such a kernel was compiled nobody knows, so builds pass it
 over unless --trust-imported is given; then it is reused for an equal job, target and options, on every
 rank and device. A kernel that opbuild compiled comes before it. Of kernels of one job the first is

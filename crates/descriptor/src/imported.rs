@@ -4,10 +4,11 @@
 //! alone, and in a domain of its own, in which no kernel of ours can have a key.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use opbuild_digest::{Digest, Hasher};
 
-use crate::{EffectiveSpec, Key};
+use crate::{EffectiveSpec, Job, Key};
 
 /// The version of the making of [`import_key`].
 pub const IMPORT_SCHEMA: u64 = 1;
@@ -15,7 +16,8 @@ pub const IMPORT_SCHEMA: u64 = 1;
 /// Options that choose nothing: they say by which toolchain the framework had its kernels compiled.
 const STATEMENTS: [&str; 1] = ["te_version"];
 
-/// The key of an imported kernel of the job with the digest `job`, for `spec`.
+/// The key of an imported kernel of the job with the digest `job`, for `spec`. Of jobs with a source of their own
+/// ([`Job::own_source`]) no kernel is imported: the digest does not say which.
 ///
 /// What a descriptor says of its toolchain ([`EffectiveSpec::take_statements`]) does not count: most say nothing. Who
 /// takes the kernel compares it where both do.
@@ -27,6 +29,22 @@ pub fn import_key(job: &Digest, spec: &EffectiveSpec) -> Key {
     hasher.digest(job);
     hasher.digest(&spec.digest());
     Key::from(hasher.finish())
+}
+
+/// How the folder of the toolkit's own operators ends, wherever the toolkit is: in older ones, and in newer ones.
+const BUILT_IN: [&str; 2] = ["op_impl/built-in/ai_core/tbe", "built-in/op_impl/ai_core/tbe"];
+
+impl Job {
+    /// The first source that the job names and that is not the toolkit's: an operator of somebody's own.
+    ///
+    /// No [`import_key`] stands for such a job. What was in that source nobody knows, and without it the job is that of
+    /// another operator of the same name.
+    pub fn own_source(&self) -> Option<&str> {
+        let named = self.ops.iter().filter_map(|op| op.module_path.as_deref());
+        named
+            .filter(|path| !path.is_empty())
+            .find(|path| !BUILT_IN.iter().any(|end| Path::new(path).ends_with(end)))
+    }
 }
 
 impl EffectiveSpec {
@@ -73,6 +91,34 @@ mod tests {
         for backend in ["", "ascend", "opbuild import key"] {
             let compiled = KeyParts::new(backend, &job, &spec, Fingerprint::new(), Fingerprint::new()).key();
             assert_ne!(imported, compiled);
+        }
+    }
+
+    #[test]
+    fn a_source_is_its_own_unless_it_is_the_toolkits() {
+        let mut job = read_info(SQUARE).unwrap().job;
+        assert_eq!(job.own_source(), None);
+        let op = job.ops.len() - 1;
+        let mut own = |path: Option<&str>| {
+            job.ops[op].module_path = path.map(str::to_owned);
+            job.own_source().map(str::to_owned)
+        };
+        for built_in in [
+            None,
+            Some(""),
+            Some("/a/opp/op_impl/built-in/ai_core/tbe/"),
+            Some("/a/opp/built-in/op_impl/ai_core/tbe"),
+        ] {
+            assert_eq!(own(built_in), None, "{built_in:?}");
+        }
+        for path in [
+            "/a/square.py",
+            "square.py",
+            "/a/op_impl/custom/ai_core/tbe",
+            "/a/op_impl/built-in/ai_core/tbe/impl/square.py",
+            "/a/not-built-in/op_impl/ai_core/tbe",
+        ] {
+            assert_eq!(own(Some(path)).as_deref(), Some(path));
         }
     }
 

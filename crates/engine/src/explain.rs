@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use opbuild_descriptor::Key;
-use opbuild_store::{Access, Config, Lookup, Miss, Store, TargetStore};
+use opbuild_store::{Access, Config, Lookup, Miss, Mode, Store, TargetStore};
 
 use crate::builder::Builder;
 use crate::imported::{self, Imported, Wanted};
@@ -109,7 +109,7 @@ impl<'a> Shelves<'a> {
     fn add_imported(&self, planned: &Planned<'_>, explanation: &mut Explanation) {
         let Some((job, spec)) = planned.wanted().filter(|(_, spec)| !spec.debug) else { return };
         let Some(Ok(shelf)) = self.targets.get(&spec.target) else { return };
-        if !self.builder.mode.takes() {
+        if !self.builder.mode.takes() || self.is_made_again(planned, shelf) {
             return;
         }
         match imported::peek(shelf, &Wanted::new(job, spec)) {
@@ -122,6 +122,13 @@ impl<'a> Shelves<'a> {
                 }
             }
         }
+    }
+
+    /// Whether there is a damaged kernel of ours, which a build compiles again.
+    fn is_made_again(&self, planned: &Planned<'_>, shelf: &TargetStore) -> bool {
+        let is_damaged =
+            |keyed: &Keyed| matches!(shelf.peek(keyed.key.digest()), Lookup::Miss(Miss::Damaged(_)));
+        self.builder.mode != Mode::Require && planned.keyed().is_some_and(is_damaged)
     }
 
     fn fate(&self, keyed: &Keyed) -> Fate {

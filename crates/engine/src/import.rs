@@ -17,10 +17,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use opbuild_artifact::{Artifact, Expectations};
+use opbuild_artifact::{Artifact, Expectations, KernelMeta};
 use opbuild_backend::{BackendError, Cancel};
 use opbuild_descriptor::{
-    BuildSpec, Descriptor, EffectiveSpec, Generation, VendorName, import_key, read_info,
+    BuildSpec, Descriptor, EffectiveSpec, Generation, KernelName, VendorName, import_key, read_info,
 };
 use opbuild_digest::Digest;
 use opbuild_kernel_meta::survey::{
@@ -241,13 +241,19 @@ impl Run<'_> {
         if spec.debug {
             return Err(PassedOver::Debug);
         }
+        if let Some(source) = descriptor.job.own_source() {
+            return Err(PassedOver::OwnSource(source.to_owned()));
+        }
         if is_begun_anew {
             return Err(PassedOver::BegunAnew);
         }
         let artifact = Artifact { json, object, extra: Vec::new() };
         let report = imported::judge(&artifact, &expect);
-        if report.meta.is_none() || !report.is_valid() {
+        let Some(meta) = report.meta.as_ref().filter(|_| report.is_valid()) else {
             return Err(PassedOver::Invalid(report.errors().map(ToString::to_string).collect()));
+        };
+        if let Some(other) = other_kernel(&descriptor, &item.name, meta) {
+            return Err(PassedOver::OtherKernel(other));
         }
         let said = spec.take_statements();
         Ok(Candidate { descriptor, generation, spec, said, artifact })
@@ -284,7 +290,7 @@ impl Run<'_> {
         let origin = imported.render().to_string();
         let info = header::canonical_info(&descriptor.job, spec);
         let text = imported::render(&key, &job, &op_type, spec, &imported);
-        // Nobody knows what it cost to compile: where room is made, imports go before what is known to cost.
+        // Nobody knows what it cost to compile, nor whether it can be compiled again: none is said.
         let draft = Draft::new(RULES_VERSION)
             .eager(JSON, &artifact.json)
             .eager(OBJECT, &artifact.object)
@@ -353,6 +359,28 @@ fn named_by(descriptor: &Descriptor, stem: &str) -> Option<Generation> {
         descriptor.envelope.generation.filter(|_| unknown && borne == stem)
     };
     descriptor.named_by(stem).or_else(is_borne)
+}
+
+/// What the kernel is called in its `.json`, if that is the name of another one: with a hash that no generation gives to
+/// the descriptor. Whether such names have to do with the file's name is up to who compiled it, so others say nothing.
+fn other_kernel(descriptor: &Descriptor, stem: &str, meta: &KernelMeta) -> Option<String> {
+    let device = descriptor.device_id();
+    let name_by = |generation| KernelName::mindspore(descriptor, generation, device).ok();
+    let computed = Generation::ALL.into_iter().filter_map(name_by);
+    let own: Vec<u64> = computed.flat_map(|name| hashes(name.as_str())).chain(hashes(stem)).collect();
+    let named = [meta.kernel_name.as_deref(), meta.bin_file_name.as_deref()];
+    let said = meta.entry_names().into_iter().chain(named.into_iter().flatten());
+    let other = |name: &str| {
+        let hashes = hashes(name);
+        !hashes.is_empty() && !hashes.iter().any(|hash| own.contains(hash))
+    };
+    said.into_iter().find(|name| other(name)).map(str::to_owned)
+}
+
+/// The numbers in a name that are hashes and nothing else, by their size: devices, tiles and parts have small ones.
+fn hashes(name: &str) -> Vec<u64> {
+    let numbers = name.split('_').filter_map(|part| part.parse::<u64>().ok());
+    numbers.filter(|number| *number > u64::from(u32::MAX)).collect()
 }
 
 fn other_name(descriptor: &Descriptor) -> PassedOver {

@@ -142,15 +142,21 @@ impl Maker<'_> {
         let Some((job, spec)) = found.filter(|_| self.builder.mode.takes()) else { return Err(missing) };
         let Some(shelf) = self.shelf_of(&spec.target) else { return Err(missing) };
         let wanted = Wanted::new(job, spec);
-        let why = match shelf.get_again(wanted.key.digest()) {
-            Lookup::Hit(entry) => match self.take_imported(shelf, &wanted, spec, &entry) {
-                Ok(made) => {
-                    self.builder.tell(Event::Hit { kernel: planned.name(), artifact: &made.artifact });
-                    let key = Some(planned.keyed().map_or(wanted.key, |keyed| keyed.key));
-                    return Ok(KernelReport { key, ..KernelReport::new(planned, Ok(made)) });
+        let mut taken = None;
+        let found = shelf.get_if(wanted.key.digest(), |entry| {
+            taken.insert(self.take_imported(shelf, &wanted, spec, entry)).is_ok()
+        });
+        let why = match found {
+            Lookup::Hit(entry) => {
+                match taken.unwrap_or_else(|| self.take_imported(shelf, &wanted, spec, &entry)) {
+                    Ok(made) => {
+                        self.builder.tell(Event::Hit { kernel: planned.name(), artifact: &made.artifact });
+                        let key = Some(planned.keyed().map_or(wanted.key, |keyed| keyed.key));
+                        return Ok(KernelReport { key, ..KernelReport::new(planned, Ok(made)) });
+                    }
+                    Err(why) => why,
                 }
-                Err(why) => why,
-            },
+            }
             Lookup::Miss(Miss::Absent) => return Err(missing),
             Lookup::Miss(miss) => {
                 let path = shelf.path(wanted.key.digest());

@@ -124,7 +124,11 @@ impl<'a> Maker<'a> {
                 }
             }
         };
-        let found = self.look_up_imported(planned, missing);
+        let found = match missing.damaged && mode != Mode::Require {
+            // It is set aside and compiled again, or nobody would ever hear of it.
+            true => Err(missing),
+            false => self.look_up_imported(planned, missing),
+        };
         if let (true, Err(_), Some(miss)) = (trusts, &found, &uncounted) {
             shelf.count_miss(miss);
         }

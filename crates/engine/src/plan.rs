@@ -138,7 +138,7 @@ impl<'a> Plan<'a> {
 
     /// Those whose kernels may be in the store: also of what only somebody else can have compiled.
     pub(crate) fn stored_targets(&self) -> Vec<String> {
-        each_once(self.kernels.iter().filter_map(Planned::wanted).map(|(_, spec)| spec.target.as_str()))
+        each_once(self.kernels.iter().filter_map(Planned::spec).map(|spec| spec.target.as_str()))
     }
 }
 
@@ -240,11 +240,24 @@ impl Planned<'_> {
         }
     }
 
-    /// The digest of the job, and for what it is built: what an imported kernel is found by.
+    /// The digest of the job, and for what it is built: what an imported kernel is found by. None, if no imported kernel
+    /// is one of the job.
     pub(crate) fn wanted(&self) -> Option<(&Digest, &EffectiveSpec)> {
+        if self.job.own_source().is_some() {
+            return None;
+        }
+        let job = match &self.state {
+            State::Keyed(keyed) => &keyed.parts.job,
+            State::Refused(refused) => &refused.job,
+        };
+        self.spec().map(|spec| (job, spec))
+    }
+
+    /// For what it is to be built, if the options are right.
+    fn spec(&self) -> Option<&EffectiveSpec> {
         match &self.state {
-            State::Keyed(keyed) => Some((&keyed.parts.job, &keyed.spec)),
-            State::Refused(refused) => Some((&refused.job, refused.spec.as_ref()?)),
+            State::Keyed(keyed) => Some(&keyed.spec),
+            State::Refused(refused) => refused.spec.as_ref(),
         }
     }
 

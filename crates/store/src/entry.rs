@@ -36,8 +36,8 @@ impl<'a> Draft<'a> {
         self
     }
 
-    /// Sets how long it took to make; otherwise that is no time at all. Of entries that nobody used for long, those go
-    /// first that are cheap to make again.
+    /// Sets how long it took to make; otherwise that is not known, as with zero. Of entries that nobody used for
+    /// long, those go first that are cheap to make again; one of unknown cost counts as the dearest of them.
     #[must_use]
     pub fn cost(mut self, cost: Duration) -> Self {
         self.cost = cost;
@@ -143,7 +143,7 @@ impl Entry {
         self.prefix.created
     }
 
-    /// How long it took to make, from [`Draft::cost`].
+    /// How long it took to make, from [`Draft::cost`]; zero if that is not known.
     pub fn cost(&self) -> Duration {
         self.prefix.cost
     }

@@ -80,11 +80,10 @@ impl Eviction<'_> {
                 && let Some((entry, others)) = idles.split_first()
             {
                 worth.add(entry.bytes);
-                pool.push((self.worth(entry), entry));
+                pool.push((self.cost(entry), entry));
                 idles = others;
             }
-            pool.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-            for (_, entry) in pool {
+            for entry in self.cheapest_first(pool) {
                 if goal.is_reached_by(&gained(self.gone)) {
                     break;
                 }
@@ -93,20 +92,32 @@ impl Eviction<'_> {
         }
     }
 
-    /// What is lost by deleting an entry: the time it takes to make a byte of it, the less the longer it was idle.
-    /// One that is damaged is worth nothing.
-    fn worth(&self, entry: &Idle) -> f64 {
+    /// Orders entries by what is lost by deleting them: the time it takes to make a byte of one, the less the longer it was
+    /// idle. One whose cost nobody knows may be one that nobody can make again: it counts as the dearest of them.
+    fn cheapest_first<'e>(&self, pool: Vec<(Option<f64>, &'e Idle)>) -> Vec<&'e Idle> {
+        let known = pool.iter().filter_map(|(cost, _)| *cost).filter(|cost| cost.is_finite());
+        let dearest = Some(known.fold(0.0, f64::max)).filter(|cost| *cost > 0.0).unwrap_or(1.0);
+        let worth = |(cost, entry): (Option<f64>, &'e Idle)| {
+            let idle = idle(entry.used, self.now).as_secs_f64().max(1.0);
+            (cost.unwrap_or(dearest) / (entry.bytes.max(1) as f64) / idle, entry)
+        };
+        let mut pool: Vec<(f64, &Idle)> = pool.into_iter().map(worth).collect();
+        pool.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        pool.into_iter().map(|(_, entry)| entry).collect()
+    }
+
+    /// How long it took to make an entry, in seconds, if that is known. One that is damaged is worth nothing.
+    fn cost(&self, entry: &Idle) -> Option<f64> {
         let path = self.shelf.path(&entry.key);
         let disk = self.shelf.store().disk();
         let prefix =
             disk.open(&path).and_then(|file| Prefix::read(disk, &file, &path, entry.bytes, &entry.key));
-        let cost = match prefix {
-            Ok(Ok(prefix)) => prefix.cost.as_secs_f64(),
-            Ok(Err(_)) => 0.0,
+        match prefix {
+            Ok(Ok(prefix)) => Some(prefix.cost.as_secs_f64()).filter(|cost| *cost > 0.0),
+            Ok(Err(_)) => Some(0.0),
             // It may be in order; others go first.
-            Err(_) => f64::INFINITY,
-        };
-        cost / (entry.bytes.max(1) as f64) / idle(entry.used, self.now).as_secs_f64().max(1.0)
+            Err(_) => Some(f64::INFINITY),
+        }
     }
 
     fn evict(&mut self, entry: &Idle) {

@@ -29,7 +29,7 @@
 //! prefix   8  "OPBKERN\0"
 //!          4  format, 2             4  length of the prefix, its digest included
 //!         32  key                   8  length of the file
-//!          8  created, Unix ns      8  cost: how long it took to make, in microseconds
+//!          8  created, Unix ns      8  cost: how long it took to make, in microseconds; 0: not known
 //!          4  validation stamp, the caller's
 //!          4  number of members     8  checksum of all bytes behind the eager members
 //!        per member:  1  flags (1 = eager)   1  length of its name   8  length   32  SHA-256   n  name

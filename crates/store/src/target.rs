@@ -173,6 +173,20 @@ impl TargetStore {
         }
     }
 
+    /// Looks up `key` for somebody who uses the entry only if `will_do` says so: else it is neither counted nor noted, and
+    /// neither is a miss.
+    pub fn get_if(&self, key: &Digest, will_do: impl FnOnce(&Entry) -> bool) -> Lookup {
+        match self.read(key) {
+            Ok(Found { entry, file, path, last_used }) => {
+                if will_do(&entry) {
+                    self.tally.hit(&entry, &file, &path, last_used);
+                }
+                Lookup::Hit(entry)
+            }
+            Err(miss) => Lookup::Miss(miss),
+        }
+    }
+
     fn find(&self, key: &Digest, first: bool) -> Lookup {
         match self.read(key) {
             Ok(Found { entry, file, path, last_used }) => {

@@ -76,6 +76,23 @@ fn what_is_cheap_to_make_again_goes_first() {
     assert_eq!(room.left(&store, &["a", "b", "c", "d", "e"]), ["a", "d", "e"]);
 }
 
+/// What it cost nobody knows, as of what others made: it may be one that nobody can make again.
+#[test]
+fn what_has_no_known_cost_is_as_dear_as_the_dearest() {
+    let room = Room::new("1", "81");
+    let store = room.open();
+    // As above, and without a cost for two of them.
+    for (at, (name, size, cost)) in
+        [("a", 2, 20), ("b", 2, 0), ("c", 2, 4), ("d", 2, 6), ("e", 2, 0)].into_iter().enumerate()
+    {
+        let ago = 10 * HOUR - Duration::from_secs(at as u64);
+        room.put(&store, name, size * (100 << 10), Duration::from_secs(cost), ago);
+    }
+    room.put(&store, "new", 200 << 10, CHEAP, Duration::ZERO);
+    assert_eq!(gc(&store).removed.entries.files, 2);
+    assert_eq!(room.left(&store, &["a", "b", "c", "d", "e"]), ["a", "b", "e"]);
+}
+
 /// An hour of compiling for a small entry, and for a large one: the large one gives more room for it.
 #[test]
 fn the_cost_is_that_of_a_byte() {

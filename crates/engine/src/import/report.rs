@@ -100,6 +100,10 @@ pub enum PassedOver {
     TornDescriptor(String),
     /// Its descriptor is another kernel's, or was changed: which name follows from it.
     OtherName(Option<String>),
+    /// It is called as another kernel in its `.json`: how.
+    OtherKernel(String),
+    /// Its operator is not the toolkit's: from which source it is.
+    OwnSource(String),
     /// Its descriptor is newer than the kernel.
     BegunAnew,
     /// It was compiled for debugging.
@@ -149,6 +153,8 @@ impl PassedOver {
             Self::NoDescriptor | Self::NoDescriptors(_) => "no-descriptor",
             Self::TornDescriptor(_) => "damaged-descriptor",
             Self::OtherName(_) => "other-name",
+            Self::OtherKernel(_) => "other-kernel",
+            Self::OwnSource(_) => "own-source",
             Self::BegunAnew => "begun-anew",
             Self::Debug => "debug",
             Self::Options(_) => "options",
@@ -167,12 +173,14 @@ impl PassedOver {
             | Self::Unreadable(_)
             | Self::TornDescriptor(_)
             | Self::OtherName(_)
+            | Self::OtherKernel(_)
             | Self::Invalid(_)
             | Self::NotKept(_) => true,
             Self::InUse(_)
             | Self::Ours
             | Self::NoDescriptor
             | Self::NoDescriptors(_)
+            | Self::OwnSource(_)
             | Self::BegunAnew
             | Self::Debug
             | Self::Options(_)
@@ -201,6 +209,13 @@ impl fmt::Display for PassedOver {
             ),
             Self::OtherName(None) => f.write_str(
                 "its name does not follow from its descriptor: that is another kernel's, or was changed since",
+            ),
+            Self::OtherKernel(name) => {
+                write!(f, "its files hold the kernel `{name}`: that is another one, put under this name since")
+            }
+            Self::OwnSource(path) => write!(
+                f,
+                "its operator is not the toolkit's, but from `{path}`: what was in there when it was compiled is not known"
             ),
             Self::BegunAnew => f.write_str(
                 "its descriptor is newer than the kernel: frameworks write it before they compile, so the kernel may be \

@@ -1,10 +1,11 @@
 //! What is not imported.
 
-use opbuild::ViewConfig;
-use opbuild_descriptor::Generation;
-use opbuild_testkit::caches::{Rank, age, cann_kernel};
+use opbuild::{Fate, ViewConfig};
+use opbuild_descriptor::{Generation, KernelName, read_info};
+use opbuild_testkit::ascend::{Chip, Kernel};
+use opbuild_testkit::caches::{Kept, Rank, age, cann_kernel};
 
-use crate::{Place, counts, only, square, write};
+use crate::{Place, counts, only, request, square, write};
 
 /// What becomes of the first of two kernels whose files were changed.
 fn after(change: impl FnOnce(&Place)) -> Vec<&'static str> {
@@ -177,6 +178,80 @@ fn folders_that_cannot_be_read_are_told() {
     )
     .unwrap();
     assert_eq!(place.import().caches.len(), 1);
+}
+
+/// A whole kernel under the name of another one, whose descriptor stayed: nothing but its own names says so.
+#[test]
+fn another_kernel_beside_a_descriptor() {
+    let under_the_first = |name: &'static str, file_name: &'static str| {
+        after(|place| {
+            let pair = Kernel::new(Chip::Ascend910, name).build();
+            let json = String::from_utf8(pair.json).unwrap();
+            let json = json
+                .replace(&format!(r#""binFileName": "{name}""#), &format!(r#""binFileName": "{file_name}""#));
+            write(&place.file(1, "o"), pair.object);
+            write(&place.file(1, "json"), json);
+            ["info", "o", "json"].iter().for_each(|ending| age(&place.file(1, ending)).unwrap());
+        })
+    };
+    let (other, plain) = ("square_12484080525657478229_0", "square");
+    assert_eq!(under_the_first(other, other), ["other-kernel"]);
+    assert_eq!(under_the_first(other, plain), ["other-kernel"]);
+    // As a build of ours calls it, whose view lost its list.
+    assert_eq!(under_the_first("square_12484080525657478229", plain), ["other-kernel"]);
+}
+
+/// Ranks' files that were filled from another rank's keep that one's names, with its device.
+#[test]
+fn a_kernel_that_is_called_for_another_device_is_imported() {
+    let place = Place::new();
+    let (own, theirs) = (Rank::new(0).square(1), Rank::new(3).square(1));
+    let pair = Kernel::new(Chip::Ascend910, &theirs.stem).build();
+    Kept { json: pair.json, object: pair.object, ..own }.write(&Rank::new(0).folder(&place.base())).unwrap();
+    assert_eq!(counts(&place.import()), (1, 0, 0, vec![]));
+}
+
+/// Of which source an operator of one's own was compiled, its descriptor says; what was in it, nobody knows. The same
+/// job without it is another operator.
+#[test]
+fn an_operator_from_a_source_of_its_own() {
+    let from = |folder: &str| {
+        let Kept { json, object, info, .. } = Rank::new(0).square(1);
+        let built_in = "/usr/local/Ascend/opp/op_impl/built-in/ai_core/tbe";
+        let text = String::from_utf8(info.unwrap()).unwrap();
+        assert!(text.contains(built_in), "{text}");
+        let info = text.replace(built_in, folder).into_bytes();
+        let stem =
+            KernelName::mindspore(&read_info(&info).unwrap(), Generation::R1_7, 0).unwrap().to_string();
+        Kept {
+            stem,
+            json: String::from_utf8(json).unwrap().replace("binFileName", "wasFileName").into_bytes(),
+            object,
+            info: Some(info),
+        }
+    };
+    for custom in ["/home/somebody/square.py", "/usr/local/Ascend/opp/op_impl/custom/ai_core/tbe"] {
+        let place = Place::new();
+        from(custom).write(&Rank::new(0).folder(&place.base())).unwrap();
+        assert_eq!(counts(&place.import()), (0, 0, 0, vec!["own-source"]));
+        assert_eq!(place.outcome(&place.trusting(), &square(1)), ("compiled", false));
+        // Nor is it served by the toolkit's.
+        let place = Place::with_squares(1);
+        place.import();
+        assert_eq!(place.outcome(&place.trusting(), &request(&from(custom))), ("compiled", false));
+        let explained = place.builder().explain(&[request(&from(custom))]).unwrap().remove(0);
+        assert!(matches!(explained.fate, Fate::Hit) && explained.imported.is_none(), "{explained:?}");
+        assert_eq!(place.outcome(&place.trusting(), &request(&from(custom))), ("reused", false));
+    }
+    // Where the toolkit is does not count.
+    for built_in in
+        ["/opt/cann/opp/op_impl/built-in/ai_core/tbe/", "/opt/cann/opp/built-in/op_impl/ai_core/tbe", ""]
+    {
+        let place = Place::new();
+        from(built_in).write(&Rank::new(0).folder(&place.base())).unwrap();
+        assert_eq!(counts(&place.import()), (1, 0, 0, vec![]), "{built_in}");
+        assert_eq!(place.outcome(&place.trusting(), &square(1)), ("reused", true));
+    }
 }
 
 /// Every release that writes the options says them; the oldest does not, and that is told.

@@ -204,3 +204,52 @@ fn each_look_up_is_counted_once() {
     let statistics = place.shelf().statistics();
     assert_eq!((statistics.hits, statistics.misses()), (3, 1), "{statistics:?}");
 }
+
+/// One that is there and will not do was not used: it is a miss.
+#[test]
+fn one_that_will_not_do_is_a_miss_and_no_hit() {
+    let later = Rank { generation: Generation::R2_1, ..Rank::new(0) };
+    let place = Place::new();
+    place.keep(&later, 1);
+    place.import();
+    let mut wanted = request(&later.square(1));
+    wanted.spec.options.insert("te_version".to_owned(), "1.85".into());
+    assert_eq!(place.outcome(&place.trusting(), &wanted), ("compiled", false));
+    let statistics = place.shelf().statistics();
+    assert_eq!((statistics.hits, statistics.misses()), (0, 1), "{statistics:?}");
+}
+
+/// Whoever stops trusting gets nothing of what was remembered while it did.
+#[test]
+fn trust_that_ends_is_not_remembered() {
+    let place = Place::with_squares(1);
+    place.import();
+    let builder = place.trusting();
+    assert_eq!(builder.get_or_build(&square(1)).unwrap().outcome.name(), "reused");
+    let builder = builder.trust_imported(false);
+    assert_eq!(builder.get_or_build(&square(1)).unwrap().outcome.name(), "compiled");
+}
+
+/// A kernel of ours that is damaged is told of, set aside and compiled again, though an imported one is there; where
+/// nothing is compiled, that one is what there is.
+#[test]
+fn a_damaged_kernel_of_ours_is_not_hidden_by_an_imported_one() {
+    let place = Place::with_squares(1);
+    place.build(&place.builder(), &[square(1)]);
+    let path = place.bench.entries().remove(0);
+    place.import();
+    let damage = || {
+        let mut bytes = std::fs::read(&path).unwrap();
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+    };
+    damage();
+    assert_eq!(place.outcome(&place.trusting().mode(Mode::Require), &square(1)), REUSED);
+    let fate = |mode| place.trusting().mode(mode).explain(&[square(1)]).unwrap().remove(0).fate;
+    assert!(matches!((fate(Mode::Require), fate(Mode::Enable)), (Fate::Hit, Fate::Miss { .. })));
+    let report = place.build(&place.trusting(), &[square(1)]);
+    assert_eq!(report.kernels[0].outcome.name(), "compiled");
+    assert!(report.warnings.iter().any(|warning| warning.contains("damaged")), "{:?}", report.warnings);
+    assert_eq!(place.outcome(&place.trusting(), &square(1)), ("reused", false));
+}

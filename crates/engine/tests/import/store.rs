@@ -66,7 +66,7 @@ fn of_one_job_the_first_kernel_stays() {
     let rank = Rank::new(1);
     let Kept { stem, info, .. } = rank.square(1);
     // Another object, whole by itself.
-    let Kept { json, object, .. } = rank.square(9);
+    let Kept { json, object, .. } = rank.square_of(1, 999);
     Kept { stem, json, object, info }.write(&rank.folder(&place.base())).unwrap();
     let report = place.import();
     let found: Vec<_> = report.caches.iter().map(|cache| (cache.already, cache.copies)).collect();
