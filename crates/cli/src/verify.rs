@@ -15,7 +15,7 @@ use crate::input::{self, Found, is_there};
 use crate::interrupt;
 use crate::output::{Output, Verdict, chain, counted, one_line};
 use crate::pairs::{Judged, Looked, is_kernel_file, judge};
-use crate::verify_caches::{Checked, caches, mendable, ranks_json};
+use crate::verify_caches::{Checked, Sums, caches, mendable, ranks_json};
 use crate::verify_store::{Place, Verified, threads};
 
 /// What was judged so far.
@@ -175,7 +175,7 @@ impl Tally {
 
     fn tell(self, output: &Output) -> anyhow::Result<Verdict> {
         let Self { text, files, valid, refused, unusable, others, remarks, stores, caches } = self;
-        let (intact, wrong) = caches.counts();
+        let Sums { intact, wrong, rests, busy } = caches.sums();
         let (valid, refused) = (valid + stores.valid + intact, refused + stores.refused + wrong);
         let unusable = unusable + stores.unusable + caches.unreadable();
         let ranks = caches.ranks();
@@ -194,6 +194,15 @@ impl Tally {
             counted(checked, "kernel"),
             counted(unusable, "file")
         ));
+        if rests > 0 {
+            text.push_str(&format!("besides kernels, {} damaged or left over\n", counted(rests, "file")));
+        }
+        if busy > 0 {
+            text.push_str(&format!(
+                "{busy} not judged, since a build may be at it: if none runs, verify again half an hour after the last \
+                 write\n"
+            ));
+        }
         if remarks > 0 {
             text.push_str(&format!(
                 "{} on how MindSpore 2.0 reads them; inspect tells\n",
@@ -201,7 +210,8 @@ impl Tally {
             ));
         }
         let lacking = ranks.iter().flat_map(|ranks| &ranks.ranks).any(|rank| !rank.lacks.is_empty());
-        let in_order = unusable == 0 && refused == 0 && stores.faults == 0 && !lacking;
+        let in_caches = rests == 0 && busy == 0 && !lacking;
+        let in_order = unusable == 0 && refused == 0 && stores.faults == 0 && in_caches;
         let broken = mendable(&caches.surveys);
         if !broken.is_empty() {
             let broken = broken.join(" ");
@@ -223,6 +233,7 @@ impl Tally {
         }
         let json = json!({
             "checked": checked, "valid": valid, "refused": refused, "unusable": unusable,
+            "rests": rests, "in_progress": busy,
             "passed_over": others, "files": files, "stores": stores.stores,
             "caches": caches.json(), "ranks": ranks_json(&ranks),
         });

@@ -1,13 +1,14 @@
 //! Caches that frameworks keep themselves: what is in them, and what comes of it.
 
+use std::collections::HashSet;
 use std::mem::discriminant;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use opbuild_backend::Cancel;
 use opbuild_kernel_meta::survey::{
-    Item, Note, Orphan, Place, Places, Rank, Ranks, Survey, SurveyOptions, Verdict as Found, What, compare,
-    find, survey,
+    Effect, Item, Note, Orphan, Place, Places, Rank, Ranks, Survey, SurveyOptions, Verdict as Found, What,
+    compare, find, survey,
 };
 use serde_json::{Value, json};
 
@@ -20,7 +21,7 @@ const TOLD: usize = 50;
 /// The caches of frameworks at and below `path`; none, if it is something else.
 pub(crate) fn caches(path: &Path) -> Option<Places> {
     let found = find(path).ok()?;
-    (!found.places.is_empty()).then_some(found)
+    (!found.places.is_empty() || !found.links.is_empty()).then_some(found)
 }
 
 /// What came of checking caches.
@@ -38,8 +39,22 @@ struct Counts {
     intact: usize,
     damaged: usize,
     orphans: usize,
+    /// Kernels that are damaged or orphans.
+    wrong_kernels: usize,
     busy: usize,
     unreadable: usize,
+}
+
+/// What there is in all caches.
+#[derive(Default)]
+pub(crate) struct Sums {
+    /// Kernels.
+    pub(crate) intact: usize,
+    pub(crate) wrong: usize,
+    /// What is damaged or left over, and is no kernel.
+    pub(crate) rests: usize,
+    /// What somebody may be writing.
+    pub(crate) busy: usize,
 }
 
 impl Counts {
@@ -48,6 +63,7 @@ impl Counts {
         for item in &survey.items {
             let is_kernel = item.what == What::Kernel;
             counts.kernels += usize::from(is_kernel);
+            counts.wrong_kernels += usize::from(is_kernel && item.is_finding());
             match item.state() {
                 "intact" => counts.intact += usize::from(is_kernel),
                 "damaged" => counts.damaged += 1,
@@ -63,14 +79,20 @@ impl Counts {
 impl Checked {
     /// Checks the caches in `found`, and changes nothing.
     pub(crate) fn add(&mut self, found: Places, threads: NonZeroUsize, cancel: &Cancel, output: &Output) {
-        let Places { places, closed, too_deep, .. } = found;
+        let Places { places, closed, too_deep, links, .. } = found;
         for (path, error) in closed {
             self.fail(&path, &anyhow::Error::new(error), output);
         }
         for path in too_deep {
             self.fail(&path, &anyhow::anyhow!("nested too deep; name it on the command line"), output);
         }
-        let known = |place: &Place| self.surveys.iter().any(|survey| survey.place.path == place.path);
+        for link in links {
+            let link = one_line(&link.to_string_lossy());
+            output.note(&format!("`{link}` is a link and was not followed: name it to have it checked"));
+        }
+        let full = |place: &Place| place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
+        let looked: HashSet<PathBuf> = self.surveys.iter().map(|survey| full(&survey.place)).collect();
+        let known = |place: &Place| looked.contains(&full(place));
         let new: Vec<Place> = places.into_iter().filter(|place| !known(place)).collect();
         let progress = Progress::new(output.is_text());
         for place in new {
@@ -116,10 +138,16 @@ impl Checked {
         self.surveys.iter().any(|survey| survey.cancelled)
     }
 
-    /// Kernels that are intact, and things that are not.
-    pub(crate) fn counts(&self) -> (usize, usize) {
-        let counts = || self.surveys.iter().map(Counts::of);
-        (counts().map(|c| c.intact).sum(), counts().map(|c| c.damaged + c.orphans).sum())
+    /// What there is in all caches.
+    pub(crate) fn sums(&self) -> Sums {
+        let mut sums = Sums::default();
+        for counts in self.surveys.iter().map(Counts::of) {
+            sums.intact += counts.intact;
+            sums.wrong += counts.wrong_kernels;
+            sums.rests += counts.damaged + counts.orphans - counts.wrong_kernels;
+            sums.busy += counts.busy;
+        }
+        sums
     }
 
     /// Things that could not be read.
@@ -158,6 +186,21 @@ fn details(survey: &Survey) -> String {
         let path = one_line(&survey.place.path.to_string_lossy());
         text.push_str(&format!("and {} more in {path}: --format json lists all\n", wrong.len() - TOLD));
     }
+    let mut troubles: Vec<(&Item, usize)> = Vec::new();
+    for item in survey.items.iter().filter(|item| is_trouble(item)) {
+        match troubles.iter_mut().find(|(first, _)| first.outcome == item.outcome) {
+            Some((_, count)) => *count += 1,
+            None => troubles.push((item, 1)),
+        }
+    }
+    for (item, count) in troubles {
+        text.push_str(&format!(
+            "note        {}: {}{}\n",
+            shown(survey, item),
+            item.outcome.text,
+            more(count)
+        ));
+    }
     let notes = survey.items.iter().flat_map(|item| item.notes.iter().map(move |note| (item, note)));
     let told = notes.filter(|(item, note)| is_told(note) && matches!(item.verdict, Found::Intact));
     let mut kinds: Vec<(&Item, &Note, usize)> = Vec::new();
@@ -168,12 +211,8 @@ fn details(survey: &Survey) -> String {
         }
     }
     for (item, note, count) in kinds {
-        let more = if count > 1 { format!(" (and so of {} more)", count - 1) } else { String::new() };
-        text.push_str(&format!(
-            "note        {}: {}{more}\n",
-            shown(survey, item),
-            one_line(&note.to_string())
-        ));
+        let note = one_line(&note.to_string());
+        text.push_str(&format!("note        {}: {note}{}\n", shown(survey, item), more(count)));
     }
     text
 }
@@ -185,6 +224,16 @@ fn item_text(survey: &Survey, item: &Item) -> String {
     }
     text.push_str(&format!("{:<11} {}\n", "", item.outcome.text));
     text
+}
+
+/// How many there are of which the same is to be said.
+fn more(count: usize) -> String {
+    if count > 1 { format!(" (and so of {} more)", count - 1) } else { String::new() }
+}
+
+/// Whether a kernel is intact, and its framework chokes on it nevertheless.
+fn is_trouble(item: &Item) -> bool {
+    matches!(item.verdict, Found::Intact) && item.outcome.effect >= Effect::FailsLater
 }
 
 /// Whether a note is about names and files, not about what is in them.
@@ -214,7 +263,7 @@ fn problems(item: &Item) -> Vec<String> {
 fn table(surveys: &[Survey]) -> String {
     let head = ["cache", "kernels", "intact", "damaged", "orphans", "in use", "unreadable", "others"];
     let rows = surveys.iter().map(|survey| {
-        let Counts { kernels, intact, damaged, orphans, busy, unreadable } = Counts::of(survey);
+        let Counts { kernels, intact, damaged, orphans, busy, unreadable, .. } = Counts::of(survey);
         let others = usize::try_from(survey.foreign_count).unwrap_or(usize::MAX);
         let numbers = [kernels, intact, damaged, orphans, busy, unreadable, others];
         let numbers = numbers.map(|number| number.to_string());
@@ -243,7 +292,10 @@ fn ranks_text(ranks: &Ranks) -> String {
     if short.is_empty() {
         return format!("{together}, and each has all\n");
     }
-    let mut text = format!("{together}; where one lacks some, the others wait while it compiles:\n");
+    let mut text = format!(
+        "{together}; where one lacks some, the others wait while it compiles, unless \
+         it runs another part of the network:\n"
+    );
     for Rank { rank, has, lacks, .. } in short {
         let names: Vec<String> =
             lacks.iter().take(3).map(|lack| format!("{} (of rank {})", lack.name, lack.there)).collect();
@@ -272,8 +324,10 @@ pub(crate) fn ranks_json(ranks: &[Ranks]) -> Value {
 }
 
 fn cache_json(survey: &Survey) -> Value {
-    let Counts { kernels, intact, damaged, orphans, busy, unreadable } = Counts::of(survey);
-    let told = |item: &&Item| !matches!(item.verdict, Found::Intact) || item.notes.iter().any(is_told);
+    let Counts { kernels, intact, damaged, orphans, busy, unreadable, .. } = Counts::of(survey);
+    let told = |item: &&Item| {
+        !matches!(item.verdict, Found::Intact) || item.notes.iter().any(is_told) || is_trouble(item)
+    };
     let items: Vec<Value> = survey.items.iter().filter(told).map(item_json).collect();
     let Survey { place, known, skipped, foreign, foreign_count, cancelled, .. } = survey;
     json!({

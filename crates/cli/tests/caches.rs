@@ -80,3 +80,72 @@ fn kernels_beside_caches_are_checked_too() {
     fs::write(place.path("run/copied").join(format!("{}.o", rank.square(2).stem)), "torn").unwrap();
     place.run(&["verify", "run"]).ended_with(1);
 }
+
+#[test]
+fn what_is_no_kernel_is_not_counted_as_one() {
+    let place = Place::new();
+    let folder = place.path("run/kernel_cache/Ascend910B2");
+    cann_kernel("Ascend910B2", 1).write(&folder).unwrap();
+    for name in ["te_gone_1.lock", "te_gone_2.lock"] {
+        fs::write(folder.join(name), "").unwrap();
+        age(&folder.join(name)).unwrap();
+    }
+    let ran = place.run(&["verify", "run"]).ended_with(1);
+    assert!(ran.stdout.contains("1 kernel checked: 1 valid, 0 refused; 0 files unusable\n"), "{ran:?}");
+    assert!(ran.stdout.contains("besides kernels, 2 files damaged or left over\n"), "{ran:?}");
+    let json = place.run(&["verify", "run", "--format", "json"]).ended_with(1).json();
+    assert_eq!((&json["refused"], &json["rests"]), (&json!(0), &json!(2)), "{json}");
+}
+
+#[test]
+fn what_may_be_in_the_making_is_not_in_order() {
+    let place = Place::new();
+    let folder = place.path("run/kernel_cache/Ascend910B2");
+    let kernel = cann_kernel("Ascend910B2", 1);
+    kernel.write(&folder).unwrap();
+    fs::write(folder.join(format!("{}.json", kernel.stem)), "{").unwrap();
+    let ran = place.run(&["verify", "run"]).ended_with(1);
+    assert!(ran.stdout.contains("1 not judged, since a build may be at it"), "{ran:?}");
+    let json = place.run(&["verify", "run", "--format", "json"]).ended_with(1).json();
+    assert_eq!((&json["checked"], &json["in_progress"]), (&json!(0), &json!(1)), "{json}");
+}
+
+#[test]
+fn what_a_repair_set_aside_is_not_judged_again() {
+    let place = Place::new();
+    let rank = Rank::new(0);
+    rank.square(1).write(&rank.folder(&place.path("run"))).unwrap();
+    let aside = place.path("run/rank_0/kernel_meta.opbuild-quarantine/1");
+    let mut wrong = rank.square(2);
+    wrong.object.push(0);
+    wrong.write(&aside).unwrap();
+    let ran = place.run(&["verify", "run"]).ended_with(0);
+    assert!(ran.stdout.ends_with("1 kernel checked: 1 valid, 0 refused; 0 files unusable\n"), "{ran:?}");
+}
+
+#[test]
+fn each_cache_is_checked_once_and_links_are_told() {
+    let place = Place::new();
+    ranks(&place);
+    fs::rename(place.path("run/rank_3"), place.path("far")).unwrap();
+    std::os::unix::fs::symlink("../far", place.path("run/rank_3")).unwrap();
+    let ran = place.run(&["verify", "run", "./run", "run/rank_1"]).ended_with(0);
+    assert!(ran.stdout.contains("15 kernels checked: 15 valid"), "{ran:?}");
+    assert!(ran.stderr.contains("`run/rank_3` is a link and was not followed"), "{ran:?}");
+    let ran = place.run(&["verify", "run/rank_3"]).ended_with(0);
+    assert!(ran.stdout.contains("5 kernels checked: 5 valid"), "{ran:?}");
+}
+
+#[test]
+fn whole_kernels_at_which_the_framework_chokes_are_told() {
+    let place = Place::new();
+    let (rank, mut kernel) = (Rank::new(0), Rank::new(0).square(1));
+    let mut fields: Value = serde_json::from_slice(&kernel.json).unwrap();
+    fields.as_object_mut().unwrap().remove("binFileSuffix");
+    kernel.json = serde_json::to_vec(&fields).unwrap();
+    kernel.write(&rank.folder(&place.path("run"))).unwrap();
+    let ran = place.run(&["verify", "run"]);
+    assert!(ran.stdout.contains(": MindSpore 2.0 would not take this kernel"), "{ran:?}");
+    let json = place.run(&["verify", "run", "--format", "json"]).json();
+    assert_eq!(json["caches"][0]["items"][0]["effect"], "fails-later", "{json}");
+}

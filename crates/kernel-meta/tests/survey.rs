@@ -59,7 +59,7 @@ fn whole_caches_have_no_findings() {
         assert!(!survey.items.iter().flat_map(|item| &item.notes).any(named), "{intact:?}");
     }
     assert_eq!(places.iter().filter_map(|place| place.rank.clone()).collect::<Vec<_>>().len(), 4);
-    assert!(places[1..].iter().all(|place| place.base() == Some(base.path())));
+    assert!(places[1..].iter().all(|place| place.base().as_deref() == Some(base.path())));
 }
 
 /// A cache with three whole kernels, to be broken.

@@ -180,3 +180,25 @@ fn a_json_that_is_another_kernels_is_found() {
     );
     assert_eq!(survey.items[1].outcome.effect, Effect::FailsLater);
 }
+
+/// AKG links a library from the object, and runs the library.
+#[test]
+fn akgs_kernels_for_the_host_are_libraries() {
+    let cache = Cache::new("akg_kernel_meta");
+    let pair = library(Library::Host(62), "Fused_Add_1", &["Fused_Add_1_kernel"]);
+    let digest = opbuild_digest::Digest::of(&pair.object);
+    let json = serde_json::json!({
+        "kernelName": "Fused_Add_1_kernel", "threadNumber": "null", "sha256": digest.to_string(),
+        "objSha256": opbuild_digest::Digest::of(b"object").to_string(),
+    });
+    cache.write("Fused_Add_1.json", json.to_string().as_bytes());
+    cache.write("Fused_Add_1.so", &pair.object);
+    cache.write("Fused_Add_1.o", b"object");
+    let item = cache.only();
+    assert!(matches!(item.verdict, Verdict::Intact) && !item.notes.contains(&Note::OtherObject), "{item:?}");
+    cache.write("Fused_Add_1.o", b"another");
+    assert!(cache.only().notes.contains(&Note::OtherObject));
+    fs::remove_file(cache.folder.join("Fused_Add_1.so")).unwrap();
+    let item = cache.only();
+    assert_eq!((item.state(), item.outcome.effect), ("damaged", Effect::CompiledAgain), "{item:?}");
+}

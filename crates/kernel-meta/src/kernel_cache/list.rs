@@ -27,6 +27,8 @@ pub(crate) struct Shelf {
     pub(crate) groups: Groups,
     /// Files that were to be renamed.
     pub(crate) temps: Vec<(Box<str>, Stamp)>,
+    /// A description is a link, which CANN follows and we do not: nobody knows which files it names.
+    pub(crate) is_linked: bool,
 }
 
 /// The files of each stem.
@@ -97,6 +99,7 @@ impl Listing {
             } else if kind == NameKind::Folder {
                 folders.push(name.to_owned());
             } else {
+                shelf.is_linked |= kind == NameKind::Link && name.as_encoded_bytes().ends_with(b".json");
                 self.strange.add(below, name);
             }
         })?;

@@ -52,7 +52,7 @@ impl Things {
         sorting: &Sorting<'_>,
         strange: &mut Strange,
     ) {
-        let Shelf { below, groups, temps } = shelf;
+        let Shelf { below, groups, temps, is_linked } = shelf;
         for (name, stamp) in temps {
             let mut temp = Thing::new(What::Temp, index, &name);
             temp.files.push((File::Other(name), stamp));
@@ -80,7 +80,7 @@ impl Things {
                 continue;
             }
             if is_kernel(stem) {
-                self.rests(&desk, index, stem, &left, sorting, unread > 0);
+                self.rests(&desk, index, stem, &left, sorting, unread > 0 || is_linked);
             } else {
                 self.add_strange(&below, stem, &left, strange);
             }

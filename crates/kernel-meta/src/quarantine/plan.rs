@@ -137,6 +137,8 @@ mod tests {
             kernel: None,
             members: Members::O,
             object: None,
+            named: Vec::new(),
+            is_read: false,
             seen: Vec::new(),
         };
         let stays = |busy, force| stays(&item(busy), Kind::Cann, force).is_some();

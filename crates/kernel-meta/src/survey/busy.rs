@@ -35,11 +35,12 @@ impl Watch {
 /// Who is at `item`: a holder of its files or of its lock, or whoever wrote it just now.
 fn busy(dir: &Dir, item: &Item, open: &OpenFiles, now: SystemTime) -> Option<Busy> {
     let there = || item.seen.iter().filter_map(|(_, state)| state.as_ref());
-    if let Some(process) = there().find_map(|file| open.holder(file)) {
-        return Some(Busy::Open { process });
-    }
+    // Whoever holds a lock has its file open.
     if item.members.has(Members::LOCK.with(Members::PRE_LOCK)) && is_locked(dir, item) {
         return Some(Busy::Locked);
+    }
+    if let Some(process) = there().find_map(|file| open.holder(file)) {
+        return Some(Busy::Open { process });
     }
     let age = there().map(|file| age(file, now)).min()?;
     (age < YOUNG).then_some(Busy::Young { seconds: age.as_secs() })

@@ -2,7 +2,7 @@
 
 use opbuild_artifact::{Expectations, KernelMeta, MetaError, is_plain_file_name, mindspore_lints};
 use opbuild_descriptor::{confirms_name, read_info};
-use opbuild_validator::{Code, Finding, Report, parts, validate_read};
+use opbuild_validator::{Code, Finding, Report, examine_object, parts, validate_read};
 
 use crate::disk::Identity;
 use crate::survey::look::{Dir, Read1};
@@ -15,6 +15,8 @@ use crate::survey::verdict::{Flaw, Item, Kernel, Note, Orphan, Verdict, What};
 pub(crate) const MAX_TEXT: u64 = 64 << 20;
 /// No object is larger: CANN itself loads none above this.
 pub(crate) const MAX_OBJECT: u64 = i32::MAX as u64;
+/// What is said of a link.
+pub(crate) const IS_LINK: &str = "it is a link, and links are not followed";
 /// How often a kernel is judged anew that was replaced while it was read.
 const TRIES: usize = 3;
 
@@ -43,6 +45,8 @@ pub(crate) struct Seen {
     kernel: Option<Kernel>,
     /// The object, if it is not called after the stem.
     object: Option<Box<str>>,
+    /// All files that the `.json` names and that are not called after the stem, there or not.
+    named: Vec<Box<str>>,
     /// The `.json` as it was read, if it was.
     json: Option<Identity>,
 }
@@ -53,7 +57,7 @@ impl Seen {
     }
 
     pub(crate) fn of(what: What, verdict: Verdict) -> Self {
-        Self { verdict, what, notes: Vec::new(), kernel: None, object: None, json: None }
+        Self { verdict, what, notes: Vec::new(), kernel: None, object: None, named: Vec::new(), json: None }
     }
 
     pub(crate) fn named(self, object: &str) -> Self {
@@ -66,13 +70,27 @@ impl Seen {
 }
 
 impl Bench<'_> {
-    /// Judges the kernel with the stem `stem`, of which there are the files `members`.
-    pub(crate) fn judge(&self, stem: &str, members: Members, desk: &mut Desk) -> Item {
+    /// Judges the kernel with the stem `stem`, of which there were the files `members`. None if all have gone since.
+    pub(crate) fn judge(&self, stem: &str, mut members: Members, desk: &mut Desk) -> Option<Item> {
         let mut tries = 0;
         loop {
             tries += 1;
             let seen = self.look(stem, members, desk);
             let wrong = matches!(seen.verdict, Verdict::Damaged(_));
+            if wrong || matches!(seen.verdict, Verdict::Orphan(_)) {
+                // Since the folder was listed, a kernel may have been finished there, or aged away.
+                let now = self.now_there(stem, members);
+                if now.without(Members::LOCK).is_empty() {
+                    return None;
+                }
+                if now != members && tries < TRIES {
+                    members = now;
+                    continue;
+                }
+                if now != members {
+                    return Some(self.item(stem, now, Seen::new(Verdict::InUse)));
+                }
+            }
             let json = format!("{stem}.json");
             // Between reading its two files, the framework may have replaced both.
             let replaced = || seen.json.is_some() && self.dir.identity(&json) != seen.json;
@@ -80,15 +98,20 @@ impl Bench<'_> {
                 if tries < TRIES {
                     continue;
                 }
-                return self.item(stem, members, Seen::new(Verdict::InUse));
+                return Some(self.item(stem, members, Seen::new(Verdict::InUse)));
             }
-            return self.item(stem, members, seen);
+            return Some(self.item(stem, members, seen));
         }
+    }
+
+    /// Which of a kernel's files there are now; its `.json` also if it was not there.
+    fn now_there(&self, stem: &str, members: Members) -> Members {
+        members.with(Members::JSON).filter(|member| self.dir.is_there(&member.name(stem)))
     }
 
     /// What is to be said of what was seen, with the state of all files if something is wrong.
     pub(crate) fn item(&self, stem: &str, members: Members, seen: Seen) -> Item {
-        let Seen { verdict, what, notes, kernel, object, json: _ } = seen;
+        let Seen { verdict, what, notes, kernel, object, named, json } = seen;
         let mut item = Item {
             what,
             name: stem.to_owned(),
@@ -100,6 +123,8 @@ impl Bench<'_> {
             kernel,
             members,
             object,
+            named,
+            is_read: json.is_some(),
             seen: Vec::new(),
         };
         if !matches!(item.verdict, Verdict::Intact) {
@@ -121,14 +146,12 @@ impl Bench<'_> {
         let file = format!("{stem}.json");
         let json = match self.read(&file, MAX_TEXT, &mut desk.json) {
             Ok(json) => json,
-            // It was there a moment ago: whoever replaces a kernel takes it away first.
-            Err(Verdict::Damaged(flaws)) if matches!(flaws[..], [Flaw::NoObject { .. }]) => {
-                return Seen::new(Verdict::InUse);
-            }
             Err(verdict) => return Seen::new(verdict),
         };
         let seen = match KernelMeta::parse(&desk.json) {
             Ok(meta) => self.described(stem, members, meta, desk),
+            // Reports that compilers leave beside kernels.
+            Err(_) if members == Members::JSON && is_list(&desk.json) => record(),
             Err(error) => Seen::damaged(unread(&desk.json, error)),
         };
         Seen { json: Some(json), ..seen }
@@ -140,17 +163,28 @@ impl Bench<'_> {
             return self.master(&parts, desk);
         }
         if says_nothing(&meta) {
-            return Seen { what: What::Record, ..Seen::new(Verdict::Intact) };
-        }
-        if let Some(kernel) = self.other_kernel(stem, &meta) {
-            return Seen::damaged(Flaw::OtherKernel { kernel });
+            return record();
         }
         let names = match self.object_names(stem, &meta) {
             Ok(names) => names,
             Err(name) => return Seen::damaged(Flaw::UnsafeName { name }),
         };
+        let named = self.named(stem, &names, &meta);
+        let seen = self.with_object(stem, members, meta, &names, desk);
+        Seen { named, ..seen }
+    }
+
+    /// Judges a `.json` with the first object there is of those that are called `names`.
+    fn with_object(
+        &self,
+        stem: &str,
+        members: Members,
+        meta: KernelMeta,
+        names: &[String],
+        desk: &mut Desk,
+    ) -> Seen {
         let mut found = None;
-        for name in &names {
+        for name in names {
             match self.read(name, MAX_OBJECT, &mut desk.object) {
                 Ok(identity) => {
                     found = Some((name, identity));
@@ -164,7 +198,10 @@ impl Bench<'_> {
             return Seen::damaged(Flaw::NoObject { expected: names.join(" or ") });
         };
         let object = (!members.files(stem, None).contains(name)).then(|| name.as_str().into());
-        let seen = self.pair(stem, members, meta, desk, identity.size);
+        let seen = match self.kind {
+            Kind::Cann | Kind::Package if name.ends_with(".so") => library(&meta, desk, identity.size),
+            _ => self.pair(stem, members, meta, desk, identity.size),
+        };
         Seen { object, ..seen }
     }
 
@@ -244,14 +281,6 @@ impl Bench<'_> {
         }
     }
 
-    /// The kernel whose `.json` this is, if it is another one's: where the object is found by what the `.json` says, a copy
-    /// of it under another name is a wrong kernel that nobody notices.
-    fn other_kernel(&self, stem: &str, meta: &KernelMeta) -> Option<String> {
-        let bin = meta.bin_file_name.as_deref().filter(|bin| *bin != stem && is_plain_file_name(bin))?;
-        let by_bin_name = matches!(self.kind, Kind::Cann | Kind::Package);
-        (by_bin_name && self.dir.identity(&format!("{bin}.json")).is_some()).then(|| bin.to_owned())
-    }
-
     /// Under which names the framework looks for the object, by its own rule.
     ///
     /// # Errors
@@ -259,7 +288,7 @@ impl Bench<'_> {
     fn object_names(&self, stem: &str, meta: &KernelMeta) -> Result<Vec<String>, String> {
         let suffix = meta.bin_file_suffix.as_deref().filter(|suffix| !suffix.is_empty());
         let by_bin_name = |bin: &str| match suffix.unwrap_or(".o") {
-            ".so" => vec![format!("{bin}.so"), format!("lib{bin}.so")],
+            ".so" => vec![format!("{bin}.so"), format!("lib{bin}.so"), format!("{bin}_native.so")],
             suffix => vec![format!("{bin}{suffix}")],
         };
         let names = match (self.kind, suffix) {
@@ -267,6 +296,8 @@ impl Bench<'_> {
             (Kind::MindSpore, Some(".so")) => vec![format!("lib{stem}.so"), format!("{stem}.so")],
             (Kind::MindSpore, suffix) => vec![format!("{stem}{}", suffix.unwrap_or(".o"))],
             (Kind::Akg, Some(suffix)) => vec![format!("{stem}{suffix}")],
+            // Kernels for the host: the object is only what the library was linked from.
+            (Kind::Akg, None) if meta.obj_sha256.is_some() => vec![format!("{stem}.so")],
             (Kind::Akg, None) => vec![format!("{stem}.so"), format!("{stem}.ptx"), format!("{stem}.o")],
             (Kind::Cann | Kind::Package, _) => by_bin_name(meta.bin_file_name.as_deref().unwrap_or(stem)),
         };
@@ -274,6 +305,17 @@ impl Bench<'_> {
             Some(unsafe_name) => Err(unsafe_name.chars().take(80).collect()),
             None => Ok(names),
         }
+    }
+
+    /// What a `.json` names, objects and header, that is not called after its stem.
+    fn named(&self, stem: &str, objects: &[String], meta: &KernelMeta) -> Vec<Box<str>> {
+        let is_cann = matches!(self.kind, Kind::Cann | Kind::Package);
+        let suffix = meta.header_file_suffix.as_deref().filter(|suffix| is_cann && !suffix.is_empty());
+        let header =
+            suffix.map(|suffix| format!("{}{suffix}", meta.bin_file_name.as_deref().unwrap_or(stem)));
+        let own = Members::OBJECTS.with(Members::HEADER).files(stem, None);
+        let names = objects.iter().chain(&header).filter(|name| !own.contains(name));
+        names.map(|name| name.as_str().into()).collect()
     }
 
     /// Reads a file of a kernel; what there is to say if that cannot be done.
@@ -285,6 +327,7 @@ impl Bench<'_> {
             Read1::TooLarge(Identity { size, .. }) => damaged(Flaw::TooLarge { file: file(), bytes: size }),
             Read1::Changing => Err(Verdict::InUse),
             Read1::Gone => damaged(Flaw::NoObject { expected: file() }),
+            Read1::Link => Err(Verdict::Unreadable { file: file(), problem: IS_LINK.to_owned() }),
             Read1::NotAFile => damaged(Flaw::NotAFile { file: file() }),
             Read1::Failed(error) => Err(Verdict::Unreadable { file: file(), problem: error.to_string() }),
         }
@@ -306,6 +349,40 @@ pub(crate) fn text_verdict(json: &[u8]) -> Option<Verdict> {
     }
     let error = serde_json::from_slice::<serde::de::IgnoredAny>(json).err()?;
     Some(Verdict::Damaged(vec![Flaw::TornJson { problem: error.to_string() }]))
+}
+
+/// A `.json` that describes no kernel, and is in order.
+fn record() -> Seen {
+    Seen { what: What::Record, ..Seen::new(Verdict::Intact) }
+}
+
+/// Whether the text is a JSON list, whole: no kernel's `.json` is one, however it is cut off.
+fn is_list(json: &[u8]) -> bool {
+    json.trim_ascii_start().starts_with(b"[") && text_verdict(json).is_none()
+}
+
+/// Judges a library that CANN opens to ask it for the kernel. It is one of the host, and the digest may be that of what
+/// is inside: so no more can be told than whether it is whole.
+fn library(meta: &KernelMeta, desk: &Desk, bytes: u64) -> Seen {
+    let mut flaws: Vec<Flaw> = examine_object(&desk.object)
+        .errors()
+        .map(|error| Flaw::BrokenLibrary { problem: error.to_string() })
+        .collect();
+    let said = meta.sha256.as_deref().unwrap_or_default();
+    if said.is_empty() {
+        flaws.push(Flaw::NoDigest);
+    }
+    if !flaws.is_empty() {
+        return Seen::new(Verdict::Damaged(flaws));
+    }
+    let sha256 = opbuild_digest::Digest::of(&desk.object);
+    let is_its_own = sha256.to_string() == said;
+    let bytes = bytes + desk.json.len() as u64;
+    Seen {
+        notes: vec![Note::Library { is_its_own }],
+        kernel: is_its_own.then_some(Kernel { sha256, bytes }),
+        ..Seen::new(Verdict::Intact)
+    }
 }
 
 /// Whether a `.json` describes no kernel, but something else: it has neither names nor a digest.

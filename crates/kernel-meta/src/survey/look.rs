@@ -58,7 +58,9 @@ pub(crate) enum Read1 {
     Changing,
     /// There is no such file any more.
     Gone,
-    /// It is a link, a folder, a pipe or a device.
+    /// It is a link. What is behind it may be in order; no link is followed.
+    Link,
+    /// It is a folder, a pipe or a device.
     NotAFile,
     /// It could not be read.
     Failed(io::Error),
@@ -120,6 +122,12 @@ impl Dir {
         (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| Identity::of(&stat))
     }
 
+    /// Whether a file or a link is called `name`.
+    pub(crate) fn is_there(&self, name: &str) -> bool {
+        let kind = |stat: Stat| NameKind::from(FileType::from_raw_mode(stat.st_mode));
+        self.stat(OsStr::new(name)).is_ok_and(|stat| matches!(kind(stat), NameKind::File | NameKind::Link))
+    }
+
     /// Opens the file called `name`, whatever it is, to read it. That is no use of it: its access time stays, by which
     /// CANN sees what is idle, unless it is another user's.
     pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<File> {
@@ -141,7 +149,7 @@ impl Dir {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Read1::Gone,
                 // What opening a link says where none is followed.
                 Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
-                    return Read1::NotAFile;
+                    return Read1::Link;
                 }
                 Err(error) => return Read1::Failed(error),
             }

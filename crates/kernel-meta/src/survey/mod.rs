@@ -21,6 +21,7 @@ pub(crate) mod names;
 mod outcome;
 pub(crate) mod place;
 mod ranks;
+mod settle;
 mod take;
 mod verdict;
 
@@ -141,12 +142,14 @@ impl Survey {
         let names = dir.names()?;
         let plain = |name: &look::Name| name.kind == NameKind::File;
         let texts = names.iter().filter(|name| plain(name)).filter_map(|name| name.name.to_str());
-        let sorted = names::sort(texts, kind);
+        let mut sorted = names::sort(texts, kind);
         let mut folders = Vec::new();
         for name in &names {
             match (name.kind, name.name.to_str()) {
                 (NameKind::Folder, Some(folder)) => folders.push(folder.to_owned()),
                 (NameKind::File, Some(_)) => {}
+                // A user may have moved a kernel's file elsewhere, and frameworks follow links.
+                (NameKind::Link, Some(link)) if sorted.add_link(link, kind) => {}
                 // No framework writes a link, or a name that is no text.
                 (_, _) => self.add_foreign(&name.name.to_string_lossy()),
             }
@@ -164,30 +167,13 @@ impl Survey {
         let (judged, cancelled) = judge_all(&bench, &kernels, options);
         self.cancelled |= cancelled;
         self.items.extend(judged);
-        self.drop_named_objects(first);
+        settle::settle(dir, kind, &mut self.items, first);
         self.items.extend(temps.into_iter().map(|temp| bench.rest(temp, What::Temp, Orphan::Temp)));
         for item in &mut self.items[first..] {
             item.below = below;
         }
         watch.mark(dir, &mut self.items[first..], SystemTime::now());
         Ok(folders)
-    }
-
-    /// Objects that look alone may be those that a `.json` of another name describes.
-    fn drop_named_objects(&mut self, first: usize) {
-        let named: Vec<Box<str>> =
-            self.items[first..].iter().filter_map(|item| item.object.clone()).collect();
-        if named.is_empty() {
-            return;
-        }
-        let named: std::collections::HashSet<Box<str>> = named.into_iter().collect();
-        let alone = |item: &Item| matches!(item.verdict, Verdict::Orphan(Orphan::ObjectOnly));
-        let mut at = 0;
-        self.items.retain(|item| {
-            at += 1;
-            let claimed = || item.files().iter().all(|file| named.contains(file.as_str()));
-            at <= first || !alone(item) || !claimed()
-        });
     }
 
     /// Judges what trial compiles left: the framework reads all of them at start-up.
@@ -277,7 +263,7 @@ impl Bench<'_> {
         if kernel == Members::LOCK {
             items.push(self.rest_of(stem, kernel, What::Lock, Orphan::DeadLock));
         } else if !kernel.is_empty() {
-            items.push(self.judge(stem, kernel, desk));
+            items.extend(self.judge(stem, kernel, desk));
         }
         items
     }
@@ -289,6 +275,7 @@ impl Bench<'_> {
             Read1::Whole(_) => judge::text_verdict(buffer),
             Read1::Gone => None,
             Read1::Changing => Some(Verdict::InUse),
+            Read1::Link => Some(Verdict::Unreadable { file, problem: judge::IS_LINK.to_owned() }),
             Read1::NotAFile => Some(Verdict::Damaged(vec![Flaw::NotAFile { file }])),
             Read1::TooLarge(size) => Some(Verdict::Damaged(vec![Flaw::TooLarge { file, bytes: size.size }])),
             Read1::Failed(error) => Some(Verdict::Unreadable { file, problem: error.to_string() }),

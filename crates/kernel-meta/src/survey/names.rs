@@ -50,6 +50,18 @@ impl Members {
         Self(self.0 & !these.0)
     }
 
+    /// Those of them of which `holds` is true, asked one by one.
+    pub(crate) fn filter(self, holds: impl Fn(Self) -> bool) -> Self {
+        let kept =
+            Self::ALL.iter().map(|(member, ..)| *member).filter(|member| self.has(*member) && holds(*member));
+        kept.fold(Self::default(), Self::with)
+    }
+
+    /// The name of the file; of several the first.
+    pub(crate) fn name(self, stem: &str) -> String {
+        self.files(stem, None).into_iter().next().unwrap_or_default()
+    }
+
     pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -169,19 +181,39 @@ pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> Sort
         }
     }
     for stem in skipped {
-        // With an object beside it, it is a kernel with an unlucky name.
-        match kernels.get_mut(stem).filter(|members| members.has(Members::OBJECTS)) {
+        // With an object or a descriptor beside it, it is a kernel with an unlucky name.
+        match kernels.get_mut(stem).filter(|members| members.has(Members::OBJECTS.with(Members::INFO))) {
             Some(members) => *members = members.with(Members::JSON),
             None => sorted.skipped += 1,
         }
     }
+    if matches!(kind, Kind::MindSpore | Kind::Akg) {
+        // Operators that users compile ahead of time are libraries there without more. Kernels begin with a descriptor.
+        kernels.retain(|stem, members| {
+            let is_alone = members.without(Members::SO.with(Members::LIB_SO)).is_empty();
+            if is_alone {
+                members.files(stem, None).iter().for_each(|name| sorted.add_foreign(name));
+            }
+            !is_alone
+        });
+    }
     sorted.kernels = kernels.into_iter().map(|(stem, members)| (stem.to_owned(), members)).collect();
     sorted.kernels.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     sorted.temps.sort_unstable();
+    sorted.foreign.sort_unstable();
     sorted
 }
 
 impl Sorted {
+    /// Adds a link to the kernel that it belongs to; false if there is no other file of that.
+    pub(crate) fn add_link(&mut self, name: &str, kind: Kind) -> bool {
+        let Class::Of(stem, member) = class(name, kind) else { return false };
+        let at = self.kernels.binary_search_by(|(there, _)| there.as_str().cmp(stem));
+        let Some((_, members)) = at.ok().and_then(|at| self.kernels.get_mut(at)) else { return false };
+        *members = members.with(member);
+        true
+    }
+
     pub(crate) fn add_foreign(&mut self, name: &str) {
         self.foreign_count += 1;
         if self.foreign.len() < LISTED {

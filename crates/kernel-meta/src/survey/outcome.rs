@@ -32,6 +32,10 @@ pub(crate) fn of(
             "MindSpore passes over names with `_loc` or `_compute`: it would compile this kernel in every run",
         );
     }
+    if matches!(verdict, Verdict::Unreadable { .. }) {
+        let text = "what the framework makes of it is not known; if it cannot read it either, it compiles the kernel again";
+        return outcome(Effect::Used, text);
+    }
     match (kind, what) {
         (_, What::Temp) => outcome(Effect::Ignored, "nobody reads it or removes it; it takes space"),
         (_, What::Lock) => outcome(Effect::Ignored, "nobody removes it"),
@@ -54,7 +58,7 @@ fn mindspore(kind: Kind, what: What, verdict: &Verdict, notes: &[Note]) -> Outco
     match verdict {
         Verdict::Damaged(flaws) => match flaws.first() {
             Some(Flaw::EmptyJson | Flaw::TornJson { .. }) => outcome(Effect::Aborts, aborts),
-            Some(Flaw::Invalid(finding)) => damaged_pair(finding.code(), notes),
+            Some(Flaw::Invalid(_)) => damaged_pair(flaws, notes),
             _ => outcome(Effect::CompiledAgain, "MindSpore would log an error and compile this kernel again"),
         },
         Verdict::Orphan(Orphan::InfoOnly | Orphan::ObjectOnly | Orphan::HeaderOnly) => {
@@ -74,6 +78,11 @@ fn mindspore(kind: Kind, what: What, verdict: &Verdict, notes: &[Note]) -> Outco
     }
 }
 
+/// Whether one of the flaws is what frameworks compare.
+fn is_refused(flaws: &[Flaw]) -> bool {
+    flaws.iter().any(|flaw| matches!(flaw, Flaw::Invalid(finding) if COMPARED.contains(&finding.code())))
+}
+
 /// What the gravest remark says that MindSpore's reader would do.
 fn worst_lint(notes: &[Note]) -> Option<Reads> {
     let effect = |note: &Note| match note {
@@ -84,13 +93,13 @@ fn worst_lint(notes: &[Note]) -> Option<Reads> {
 }
 
 /// What MindSpore makes of a `.json` and an object that do not go together. It compares their digest and nothing else.
-fn damaged_pair(code: Code, notes: &[Note]) -> Outcome {
+fn damaged_pair(flaws: &[Flaw], notes: &[Note]) -> Outcome {
     match worst_lint(notes) {
         Some(Reads::Abort) => outcome(
             Effect::Aborts,
             "MindSpore 2.0 would abort at start-up because of a field of this file, whatever network it runs",
         ),
-        _ if COMPARED.contains(&code) => {
+        _ if is_refused(flaws) => {
             outcome(Effect::CompiledAgain, "MindSpore would log an error and compile this kernel again")
         }
         _ => outcome(
@@ -108,11 +117,11 @@ fn cann(what: What, verdict: &Verdict, members: Members) -> Outcome {
             outcome(Effect::CompiledAgain, "CANN would run the trial compile again in every process")
         }
         Verdict::Damaged(flaws) => match flaws.first() {
-            Some(Flaw::OtherKernel { .. }) => outcome(
+            Some(Flaw::AnothersJson { .. }) => outcome(
                 Effect::FailsLater,
-                "CANN would run the other kernel in its place: its digest is right, and nothing else is compared",
+                "CANN would run another kernel in its place, which fails or computes something else",
             ),
-            Some(Flaw::Invalid(finding)) if !COMPARED.contains(&finding.code()) => outcome(
+            Some(Flaw::Invalid(_)) if !is_refused(flaws) => outcome(
                 Effect::FailsLater,
                 "CANN would load it, since its digest is right, and fail when it registers or launches the kernel",
             ),
@@ -131,7 +140,8 @@ fn package(verdict: &Verdict) -> Outcome {
     match verdict {
         Verdict::Damaged(_) => outcome(
             Effect::FailsLater,
-            "CANN would not load this kernel of the package, and compile it anew if it may; install the package again",
+            "CANN cannot use this kernel of the package as it should: the operator fails, computes something else, or is \
+             compiled anew if that is allowed; install the package again",
         ),
         Verdict::Orphan(_) => outcome(Effect::Ignored, "CANN does not read it"),
         _ => outcome(Effect::Used, "CANN would use it"),

@@ -3,7 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+
+use opbuild_artifact::Expectations;
 
 use crate::survey::look::{Dir, NameKind};
 
@@ -11,6 +13,11 @@ use crate::survey::look::{Dir, NameKind};
 pub(crate) const MAX_DEPTH: usize = 16;
 /// How a folder's name ends that holds what a repair took away.
 pub(crate) const QUARANTINE: &str = ".opbuild-quarantine";
+
+/// Whether `path` is in a folder that holds what a repair took away.
+pub fn is_set_aside(path: &Path) -> bool {
+    path.iter().any(|name| name.as_encoded_bytes().ends_with(QUARANTINE.as_bytes()))
+}
 
 /// Whose cache a folder is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,8 +71,20 @@ pub struct Place {
 
 impl Place {
     /// The folder that all ranks of one run have in common, of a rank's cache.
-    pub fn base(&self) -> Option<&Path> {
-        self.rank.as_ref().and(self.path.parent()?.parent())
+    pub fn base(&self) -> Option<PathBuf> {
+        self.rank.as_ref().map(|_| above(&above(&self.path)))
+    }
+}
+
+/// The folder that `path` is in, also where it is spelled from the working folder.
+fn above(path: &Path) -> PathBuf {
+    match path.components().next_back() {
+        None | Some(Component::CurDir | Component::ParentDir) => path.join(".."),
+        Some(_) => match path.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
+            Some(parent) => parent.to_owned(),
+            None => path.to_owned(),
+        },
     }
 }
 
@@ -78,11 +97,8 @@ pub struct Places {
     pub closed: Vec<(PathBuf, io::Error)>,
     /// Folders that are nested too deep to be looked into.
     pub too_deep: Vec<PathBuf>,
-}
-
-/// Whether `path` is in a folder of what a repair took away.
-pub fn is_set_aside(path: &Path) -> bool {
-    path.iter().any(|name| name.to_string_lossy().ends_with(QUARANTINE))
+    /// Links that are called as a cache or a rank is. What is behind them was not looked into.
+    pub links: Vec<PathBuf>,
 }
 
 /// The caches at and below `path`. Links are followed only at `path` itself.
@@ -97,6 +113,7 @@ pub fn find(path: &Path) -> io::Result<Places> {
     let mut places = Places::default();
     walk(dir, &mut above.into_iter().map(OsStr::to_owned).collect(), 0, &mut places);
     places.places.sort_by(|a, b| a.path.cmp(&b.path));
+    places.links.sort_unstable();
     Ok(places)
 }
 
@@ -113,6 +130,8 @@ fn walk(dir: Dir, path: &mut Vec<OsString>, depth: usize, places: &mut Places) {
     // Packages sort their operators into folders, some into folders of folders.
     let has_files = names.iter().any(|name| name.kind == NameKind::File);
     places.places.extend(place.filter(|_| has_files));
+    let links = names.iter().filter(|name| name.kind == NameKind::Link && is_cache_name(&name.name));
+    places.links.extend(links.map(|link| dir.path().join(&link.name)));
     for folder in names.into_iter().filter(|name| name.kind == NameKind::Folder) {
         let is_quarantine = folder.name.to_string_lossy().ends_with(QUARANTINE);
         if is_quarantine {
@@ -133,6 +152,12 @@ fn walk(dir: Dir, path: &mut Vec<OsString>, depth: usize, places: &mut Places) {
     }
 }
 
+/// Whether caches, or folders of them, are called so.
+fn is_cache_name(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    matches!(&*name, "kernel_meta" | "akg_kernel_meta" | "kernel_cache") || name.starts_with("rank_")
+}
+
 /// Whose cache a folder is, by its full path.
 fn recognise(path: &Path, full: &[OsString]) -> Option<Place> {
     let name = |up: usize| full.get(full.len().checked_sub(up + 1)?)?.to_str();
@@ -151,9 +176,19 @@ fn recognise(path: &Path, full: &[OsString]) -> Option<Place> {
         ("akg_kernel_meta", _) => Some(place(Kind::Akg, None, None)),
         // The documentation's own example nests two of that name.
         ("kernel_cache", Some("kernel_cache")) => None,
-        (soc, Some("kernel_cache")) => Some(place(Kind::Cann, None, Some(soc))),
+        (soc, Some("kernel_cache")) if Expectations::named(soc).is_some() || has_ini(full) => {
+            Some(place(Kind::Cann, None, Some(soc)))
+        }
+        // Others have folders of that name, too.
+        (_, Some("kernel_cache")) => None,
         _ => package_of(full).map(|soc| place(Kind::Package, None, Some(soc))),
     }
+}
+
+/// Whether CANN's settings are beside the folder of this full path.
+fn has_ini(full: &[OsString]) -> bool {
+    let parent: PathBuf = full.iter().take(full.len().saturating_sub(1)).collect();
+    Dir::open(&parent).is_ok_and(|parent| parent.identity("op_cache.ini").is_some())
 }
 
 /// The chip that the kernels of an operator package's folder are for: what stands behind `tbe/kernel`.
@@ -173,6 +208,21 @@ mod tests {
     }
 
     #[test]
+    fn folders_above_are_found_however_a_path_is_spelled() {
+        for (path, expected) in [
+            ("a/b", "a"),
+            ("a", "."),
+            (".", "./.."),
+            ("..", "../.."),
+            ("a/..", "a/../.."),
+            ("/a", "/"),
+            ("./a", "."),
+        ] {
+            assert_eq!(above(Path::new(path)), Path::new(expected), "{path}");
+        }
+    }
+
+    #[test]
     fn folders_are_known_by_their_names() {
         let said = |text: &str| Some(text.to_owned());
         for (path, expected) in [
@@ -182,6 +232,7 @@ mod tests {
             ("/a/akg_kernel_meta", Some((Kind::Akg, None, None))),
             ("/a/kernel_cache/Ascend910B2", Some((Kind::Cann, None, said("Ascend910B2")))),
             ("/a/kernel_cache/kernel_cache", None),
+            ("/a/kernel_cache/objects", None),
             ("/a/kernel_cache/kernel_cache/Ascend310P3", Some((Kind::Cann, None, said("Ascend310P3")))),
             ("/o/ai_core/tbe/kernel/ascend910b/add", Some((Kind::Package, None, said("ascend910b")))),
             ("/o/ai_core/tbe/kernel/config/ascend910b", None),

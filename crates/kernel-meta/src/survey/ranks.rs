@@ -48,13 +48,13 @@ pub struct Lack {
 /// Kernels are the same if their names differ in nothing but the device. From r2.1 on, names differ by rank; there,
 /// kernels are the same if their descriptors describe the same job.
 pub fn compare(surveys: &[Survey]) -> Vec<Ranks> {
-    let mut bases: BTreeMap<&Path, Vec<&Survey>> = BTreeMap::new();
+    let mut bases: BTreeMap<PathBuf, Vec<&Survey>> = BTreeMap::new();
     for survey in surveys.iter().filter(|survey| !survey.cancelled) {
         if let Some(base) = survey.place.base() {
             bases.entry(base).or_default().push(survey);
         }
     }
-    bases.into_iter().filter_map(|(base, surveys)| compare_base(base, &surveys)).collect()
+    bases.into_iter().filter_map(|(base, surveys)| compare_base(&base, &surveys)).collect()
 }
 
 fn compare_base(base: &Path, surveys: &[&Survey]) -> Option<Ranks> {
@@ -108,8 +108,11 @@ fn kernels(survey: &Survey) -> BTreeMap<String, &str> {
     let mut names_differ = None;
     let mut kernels = BTreeMap::new();
     for item in intact {
-        let differ =
-            *names_differ.get_or_insert_with(|| dir.as_ref().is_some_and(|dir| hashes_rank(dir, item)));
+        // The first whose descriptor can be read tells for all.
+        if names_differ.is_none() {
+            names_differ = dir.as_ref().and_then(|dir| hashes_rank(dir, item));
+        }
+        let differ = names_differ.unwrap_or(false);
         let job = || descriptor(dir.as_ref()?, item).map(|read| read.job.digest().to_string());
         let by_job = differ.then(job).flatten();
         kernels.insert(by_job.unwrap_or_else(|| without_device(&item.name)), item.name.as_str());
@@ -118,8 +121,9 @@ fn kernels(survey: &Survey) -> BTreeMap<String, &str> {
 }
 
 /// Whether names of this kernel's generation hash what differs by rank.
-fn hashes_rank(dir: &Dir, item: &Item) -> bool {
-    descriptor(dir, item).and_then(|read| read.named_by(&item.name)) == Some(Generation::R2_1)
+fn hashes_rank(dir: &Dir, item: &Item) -> Option<bool> {
+    let generation = descriptor(dir, item)?.named_by(&item.name)?;
+    Some(generation == Generation::R2_1)
 }
 
 fn descriptor(dir: &Dir, item: &Item) -> Option<Descriptor> {

@@ -112,7 +112,7 @@ fn read(dir: &Dir, file: &str, limit: u64) -> Result<(Vec<u8>, Identity), NotTak
         Read1::Whole(identity) => Ok((bytes, identity)),
         Read1::Gone => Err(NotTaken::Missing { file }),
         Read1::Changing => Err(NotTaken::Changing { file }),
-        Read1::TooLarge(_) | Read1::NotAFile => Err(NotTaken::Strange { file }),
+        Read1::TooLarge(_) | Read1::NotAFile | Read1::Link => Err(NotTaken::Strange { file }),
         Read1::Failed(source) => Err(NotTaken::Failed { file, source }),
     }
 }

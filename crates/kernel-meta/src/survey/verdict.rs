@@ -32,6 +32,10 @@ pub struct Item {
     pub(crate) members: Members,
     /// The object, if it is not called after the stem.
     pub(crate) object: Option<Box<str>>,
+    /// All files that its `.json` names and that are not called after it, there or not.
+    pub(crate) named: Vec<Box<str>>,
+    /// Whether its `.json` was read, so that it is known what it names.
+    pub(crate) is_read: bool,
     /// Of what is not intact: its files, in the state in which they were judged.
     pub(crate) seen: Vec<(String, Option<Identity>)>,
 }
@@ -94,11 +98,6 @@ pub enum Flaw {
         /// The name, cut.
         name: String,
     },
-    /// The `.json` is that of another kernel, which is there too.
-    OtherKernel {
-        /// That kernel.
-        kernel: String,
-    },
     /// A part that a master names is missing or damaged.
     Part {
         /// Its file.
@@ -113,7 +112,19 @@ pub enum Flaw {
         /// Its bytes.
         bytes: u64,
     },
-    /// A link, folder or pipe stands where a file should be.
+    /// The `.json` is that of another kernel here: it describes that one's object, though one of its own name is there.
+    AnothersJson {
+        /// The other's object.
+        object: String,
+    },
+    /// The library that CANN asks for the kernel is none, or cut off.
+    BrokenLibrary {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The `.json` says no digest, and CANN takes no kernel without one.
+    NoDigest,
+    /// A folder or pipe stands where a file should be.
     NotAFile {
         /// Its name.
         file: String,
@@ -204,6 +215,11 @@ pub enum Note {
         /// What is wrong with it.
         problem: String,
     },
+    /// The object is a library of the host that CANN opens to ask for the kernel: no more can be told than that it is whole.
+    Library {
+        /// Whether the digest in the `.json` is that of the library, not of what is inside.
+        is_its_own: bool,
+    },
     /// The object from which AKG linked the shared one is another. Nobody reads it.
     OtherObject,
     /// What the validator says that is no error.
@@ -266,14 +282,17 @@ impl fmt::Display for Flaw {
             Self::UnsafeName { name } => {
                 write!(f, "the .json names `{name}`, which is no file of this folder")
             }
-            Self::OtherKernel { kernel } => {
-                write!(f, "the .json is that of `{kernel}`: whoever asks for this kernel gets the other")
-            }
             Self::Part { part, problem } => write!(f, "its part `{part}`: {problem}"),
             Self::TooLarge { file, bytes } => {
                 write!(f, "`{file}` has {bytes} bytes, more than any genuine one")
             }
-            Self::NotAFile { file } => write!(f, "`{file}` is no regular file: links are not followed"),
+            Self::NotAFile { file } => write!(f, "`{file}` is no regular file"),
+            Self::AnothersJson { object } => write!(
+                f,
+                "the .json is another kernel's: it describes `{object}`, though an object of its own name is there"
+            ),
+            Self::BrokenLibrary { problem } => write!(f, "the library is damaged: {problem}"),
+            Self::NoDigest => f.write_str("the .json says no sha256"),
             Self::Invalid(finding) => write!(f, "{finding}"),
         }
     }
@@ -323,6 +342,14 @@ impl fmt::Display for Note {
             Self::DamagedDescriptor { problem } => {
                 write!(f, "its descriptor is damaged, which nobody reads: {problem}")
             }
+            Self::Library { is_its_own: true } => f.write_str(
+                "its object is a library that CANN asks for the kernel: the library is whole, and what is inside was \
+                 not checked",
+            ),
+            Self::Library { is_its_own: false } => f.write_str(
+                "its object is a library that CANN asks for the kernel: the digest may be that of what is inside, \
+                 which was not checked",
+            ),
             Self::OtherObject => f.write_str(
                 "the object beside the library is not the one that it was linked from; nobody reads it",
             ),
