@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use opbuild_backend::Cancel;
 use opbuild_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
 use opbuild_kernel_meta::quarantine::{Aside, AsideOptions, RepairError, Run, set_aside};
-use opbuild_kernel_meta::survey::{Place, Survey, SurveyOptions, find, survey};
+use opbuild_kernel_meta::survey::{Place, Ranks, Survey, SurveyOptions, compare, find, survey};
 use serde_json::json;
 
 use crate::args::RepairArgs;
@@ -47,6 +47,8 @@ pub(crate) struct Repairs {
     /// What could not be looked into.
     pub(crate) closed: Closed,
     pub(crate) filled: Option<FillReport>,
+    /// The ranks side by side, if none is filled: those that lack kernels compile them while others wait.
+    pub(crate) ranks: Vec<Ranks>,
     pub(crate) dry_run: bool,
 }
 
@@ -59,6 +61,7 @@ pub(crate) fn repair(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdi
         caches: Vec::new(),
         closed,
         filled: None,
+        ranks: Vec::new(),
         dry_run: args.dry_run,
     };
     let run = Run::now();
@@ -86,6 +89,8 @@ pub(crate) fn repair(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdi
     }
     if args.fill && !cancel.is_cancelled() {
         repairs.filled = Some(filled(&repairs.caches, &devices, args.dry_run, &progress, &cancel));
+    } else {
+        repairs.ranks = compare(repairs.caches.iter().map(|repaired| &repaired.survey));
     }
     progress.done();
     tell(&repairs, &cancel, output)
@@ -196,6 +201,7 @@ fn tell(repairs: &Repairs, cancel: &Cancel, output: &Output) -> anyhow::Result<V
             "refused": refused,
             "interrupted": cancel.is_cancelled(),
             "caches": shown::caches_json(repairs),
+            "lacking": shown::lacking_json(repairs),
             "filled": repairs.filled.as_ref().map(shown::filled_json),
         }),
     )?;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use opbuild_kernel_meta::fill::{FillReport, Filled, Refused};
 use opbuild_kernel_meta::quarantine::{Aside, Left, Moved, Why};
-use opbuild_kernel_meta::survey::{Busy, Verdict, What};
+use opbuild_kernel_meta::survey::{Busy, Rank, Verdict, What};
 use serde_json::{Value, json};
 
 use crate::output::{counted, one_line};
@@ -25,6 +25,7 @@ pub(crate) fn text(repairs: &Repairs) -> String {
     if let Some(filled) = &repairs.filled {
         text.push_str(&filled_text(filled, repairs.dry_run));
     }
+    text.push_str(&lacking_text(repairs));
     let lefts =
         || repairs.caches.iter().filter_map(|one| one.aside.as_ref().ok()).flat_map(|aside| &aside.left);
     let forced = |left: &Left| matches!(left.why, Why::InProgress(Busy::Young { .. } | Busy::Open { .. }));
@@ -33,7 +34,13 @@ pub(crate) fn text(repairs: &Repairs) -> String {
     }
     if repairs.caches.iter().any(|one| one.aside.as_ref().is_ok_and(|aside| aside.quarantine.is_some())) {
         let paths: Vec<String> = repairs.paths.iter().map(|path| shown(path)).collect();
-        text.push_str(&format!("`opbuild repair --undo {}` puts back what was set aside\n", paths.join(" ")));
+        text.push_str(&format!("`opbuild repair --undo {}` puts back what was set aside", paths.join(" ")));
+        let filled = repairs.filled.as_ref().is_some_and(|filled| !filled.filled.is_empty());
+        text.push_str(if filled {
+            ", where it was not filled: there, move away first what was\n"
+        } else {
+            "\n"
+        });
     }
     text
 }
@@ -134,6 +141,38 @@ fn filled_text(report: &FillReport, dry_run: bool) -> String {
     text
 }
 
+/// Ranks that lack what others have: after a repair they are those that others wait for.
+fn lacking(repairs: &Repairs) -> impl Iterator<Item = (&Path, &Rank)> {
+    let ranks = repairs.ranks.iter().flat_map(|ranks| ranks.ranks.iter().map(|rank| (&*ranks.base, rank)));
+    ranks.filter(|(_, rank)| !rank.lacks.is_empty())
+}
+
+fn lacking_text(repairs: &Repairs) -> String {
+    let line = |(base, rank): (&Path, &Rank)| {
+        let kernels = counted(rank.lacks.len(), "kernel");
+        format!("rank {} of {} lacks {kernels} that others have\n", one_line(&rank.rank), shown(base))
+    };
+    let mut text: String = cut(lacking(repairs).map(line), lacking(repairs).count()).collect();
+    let mut bases: Vec<String> = lacking(repairs).map(|(base, _)| shown(base)).collect();
+    bases.dedup();
+    if !bases.is_empty() {
+        text.push_str(&format!(
+            "they compile that while others wait, maybe for too long; `opbuild repair --fill {}` gives them what others \
+             have, where their MindSpore allows it\n",
+            bases.join(" ")
+        ));
+    }
+    text
+}
+
+pub(crate) fn lacking_json(repairs: &Repairs) -> Value {
+    let json = |(base, rank): (&Path, &Rank)| {
+        let lacks: Vec<&str> = rank.lacks.iter().map(|lack| &*lack.name).collect();
+        json!({ "base": base.to_string_lossy(), "rank": rank.rank, "has": rank.has, "lacks": lacks })
+    };
+    lacking(repairs).map(json).collect()
+}
+
 pub(crate) fn caches_json(repairs: &Repairs) -> Value {
     let caches = repairs.caches.iter().map(cache_json);
     let closed = repairs
@@ -179,6 +218,7 @@ fn left_json(left: &Left) -> Value {
         Why::Changed { .. } | Why::InUse => "changed",
         Why::Unreadable { .. } => "unreadable",
         Why::Installed => "installed",
+        Why::NotAFile { .. } => "not-a-file",
         Why::Astray { .. } => "astray",
         _ => "failed",
     };

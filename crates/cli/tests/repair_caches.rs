@@ -63,9 +63,15 @@ fn what_is_damaged_is_set_aside_and_put_back() {
         ],
     );
     has(&ran, &["`opbuild repair --undo run` puts back", "kernel_meta.opbuild-quarantine/"]);
+    // Now that rank compiles while the others wait.
+    has(&ran, &["rank 1 of run lacks 1 kernel that others have\n", "`opbuild repair --fill run` gives them"]);
     assert!(!torn(&place).exists());
     let again = repair(&place, &["run"], 0);
     assert_eq!(again["left"], 0);
+    assert_eq!(
+        (&again["lacking"][0]["rank"], again["lacking"][0]["lacks"].as_array().unwrap().len()),
+        (&"1".into(), 1)
+    );
     let caches = again["caches"].as_array().unwrap();
     assert!(
         caches.len() == 9 && caches.iter().all(|cache| cache["moved"] == serde_json::json!([])),
@@ -151,6 +157,7 @@ fn ranks_are_filled_from_each_other() {
         &ran,
         &[
             "filled: 1 kernel of ",
+            "puts back what was set aside, where it was not filled",
             "/run, rank 6: it lacks 3",
             "--device-map 6=DEVICE",
             "1 kernel or rank could",

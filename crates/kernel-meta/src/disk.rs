@@ -6,7 +6,7 @@
 
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use opbuild_digest::Digest;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 
 use crate::ViewError;
@@ -193,6 +193,11 @@ impl Folder {
         (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| Identity::of(&stat))
     }
 
+    /// Gives the folder's lock to whose the folder is, if this user may: others must be able to take it.
+    pub(crate) fn give_lock(&self) {
+        give(&self.dir, &self.lock);
+    }
+
     /// Whether there is anything called `name`, or we cannot tell.
     pub(crate) fn exists(&self, name: &str) -> bool {
         !matches!(rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
@@ -284,6 +289,16 @@ impl Folder {
     }
 }
 
+/// Gives what was made in the folder `dir` to whose that is: what an administrator makes there, the framework of somebody
+/// else is to read and to write. Best effort: only administrators may.
+pub(crate) fn give(dir: impl AsFd, made: impl AsFd) {
+    let (Ok(dir), Ok(found)) = (rustix::fs::fstat(dir), rustix::fs::fstat(&made)) else { return };
+    if (dir.st_uid, dir.st_gid) != (found.st_uid, found.st_gid) {
+        let (user, group) = (Uid::from_raw(dir.st_uid), Gid::from_raw(dir.st_gid));
+        let _ = rustix::fs::fchown(made, Some(user), Some(group));
+    }
+}
+
 /// How many files this process may have open.
 pub(crate) fn most_files() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
@@ -324,6 +339,11 @@ impl Temp<'_> {
 }
 
 impl Temp<'_> {
+    /// Gives it to whose the folder is, if this user may.
+    pub(crate) fn give(&self) {
+        give(&self.folder.dir, &self.file);
+    }
+
     /// Lets only whom `mode` says read it.
     pub(crate) fn restrict(&self, mode: u32) -> Result<(), ViewError> {
         let path = || self.folder.path.join(&self.name);

@@ -273,12 +273,14 @@ fn an_object_of_another_kernel_stays() {
     let folder = base.path().join("kernel_cache/Ascend910B2");
     let kernel = cann_kernel("Ascend910B2", 1);
     kernel.write(&folder).unwrap();
-    // The whole kernel is called otherwise than its object; the damaged one has the object's name.
-    fs::write(folder.join("te_other.json"), &kernel.json).unwrap();
-    fs::write(folder.join(format!("{}.json", kernel.stem)), "{").unwrap();
+    // The whole kernel is called otherwise than its object; of the one that has the object's name there is a rest.
+    fs::rename(folder.join(format!("{}.json", kernel.stem)), folder.join("te_other.json")).unwrap();
+    fs::write(folder.join(format!("{}.h", kernel.stem)), "header").unwrap();
     age_all(&folder);
     let aside = Repair::new().mend_all(base.path()).pop().unwrap();
-    assert_eq!(aside.moved[0].files, [format!("{}.json", kernel.stem)]);
+    assert_eq!(aside.moved.len(), 1, "{aside:?}");
+    assert_eq!(aside.moved[0].files, [format!("{}.h", kernel.stem)]);
+    assert!(folder.join("te_other.json").exists());
     assert!(folder.join(format!("{}.o", kernel.stem)).exists());
     assert_eq!(findings(base.path()), 0);
 }

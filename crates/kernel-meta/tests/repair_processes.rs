@@ -373,6 +373,15 @@ fn what_may_not_be_moved_is_told() {
     let said = mended_by_nobody(&rank);
     assert!(said.contains("error cannot make the folder") && said.contains("nothing was changed"), "{said}");
     assert!(said.contains("kernel_meta.opbuild-quarantine"), "{said}");
+    // A quarantine that is closed is no sign that there is none.
+    Repair::new().mend_all(&rank);
+    let undone = command("undo", &rank, "9").uid(65534).gid(65534).output().unwrap();
+    let said = String::from_utf8_lossy(&undone.stderr);
+    assert!(
+        !undone.status.success() && said.contains("kernel_meta.opbuild-quarantine`: Permission"),
+        "{said}"
+    );
+    undo_all(&rank, &|| {});
     // One folder of it is closed: the rest goes on.
     open(&rank, 0o777);
     open(&rank.join("kernel_meta/tbe_prebuild_res"), 0o755);

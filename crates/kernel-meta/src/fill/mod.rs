@@ -26,6 +26,9 @@ pub use devices::{DeviceMap, DeviceMapError};
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::thread::sleep;
+use std::time::Duration;
 
 use crate::quarantine::Moved;
 use crate::survey::{Kind, Place, Survey};
@@ -130,6 +133,10 @@ fn no_ranks(kind: Kind) -> &'static str {
     }
 }
 
+/// So many kernels are written before the locks of a rank are free for a moment.
+const TURN: usize = 64;
+const PAUSE: Duration = Duration::from_millis(20);
+
 struct Work<'a> {
     base: &'a Path,
     options: &'a FillOptions<'a>,
@@ -147,7 +154,7 @@ impl Work<'_> {
         let mut ranks = ranks(self.base, caches, self.options.devices);
         let kernels = self.kernels(&ranks);
         // For each rank what it lacks: kernels with the donor, if there is one.
-        let mut wanted: BTreeMap<usize, Vec<(String, Donor)>> = BTreeMap::new();
+        let mut wanted: BTreeMap<usize, Vec<(String, Rc<Donor>)>> = BTreeMap::new();
         let mut unknown: BTreeMap<usize, u64> = BTreeMap::new();
         for (kernel, donors) in &kernels {
             if (self.options.cancelled)() {
@@ -159,7 +166,7 @@ impl Work<'_> {
                 continue;
             }
             let donor = match agreed(kernel, donors, &ranks) {
-                Ok(donor) => donor,
+                Ok(donor) => Rc::new(donor),
                 Err(why) => {
                     self.refuse(None, Some(kernel), why);
                     continue;
@@ -167,7 +174,7 @@ impl Work<'_> {
             };
             for at in lacking {
                 match &ranks[at].device {
-                    Ok(_) => wanted.entry(at).or_default().push((kernel.clone(), donor.clone())),
+                    Ok(_) => wanted.entry(at).or_default().push((kernel.clone(), Rc::clone(&donor))),
                     Err(_) => *unknown.entry(at).or_default() += 1,
                 }
             }
@@ -211,19 +218,25 @@ impl Work<'_> {
         kernels
     }
 
-    fn fill_rank(&mut self, ranks: &mut [Rank<'_>], at: usize, kernels: Vec<(String, Donor)>) {
+    fn fill_rank(&mut self, ranks: &mut [Rank<'_>], at: usize, kernels: Vec<(String, Rc<Donor>)>) {
         let name = ranks[at].name.clone();
-        let site = match self.options.dry_run {
-            true => None,
-            false => match target::Site::enter(self.base, &name) {
-                Ok(site) => Some(site),
-                Err(why) => return self.refuse(Some(&name), None, why),
-            },
-        };
-        for (kernel, donor) in kernels {
+        let mut site: Option<target::Site> = None;
+        for (number, (kernel, donor)) in kernels.into_iter().enumerate() {
             if (self.options.cancelled)() {
                 self.report.cancelled = true;
                 return;
+            }
+            if !self.options.dry_run && number.is_multiple_of(TURN) {
+                // A framework that starts meanwhile waits for its lock: it has its turn, and then we go on.
+                if let Some(site) = site.take() {
+                    site.sync();
+                    drop(site);
+                    sleep(PAUSE);
+                }
+                site = match target::Site::enter(self.base, &name) {
+                    Ok(site) => Some(site),
+                    Err(why) => return self.refuse(Some(&name), None, why),
+                };
             }
             match self.fill_one(ranks, at, &kernel, &donor, site.as_ref()) {
                 Ok(filled) => self.report.filled.push(filled),

@@ -9,8 +9,11 @@ use serde_json::{Map, Value};
 use crate::fill::donors::{Donor, Soc};
 use crate::fill::stem::Stem;
 use crate::fill::{Cache, DeviceMap};
+use crate::quarantine::ground::beside;
+use crate::quarantine::run::is_run;
 use crate::survey::look::{Dir, NameKind, Read1};
 use crate::survey::names::Members;
+use crate::survey::place::QUARANTINE;
 use crate::survey::{Item, Kernel, Verdict, What};
 
 /// What MindSpore writes when it starts.
@@ -36,6 +39,10 @@ pub(crate) struct Rank<'a> {
     described: Vec<&'a str>,
     /// The `SocInfo` that its files have, each once, with the file that has it: read when they are first asked for.
     own: Option<Vec<(String, Soc)>>,
+    /// Stems of kernels with descriptors that were, or would be, set aside.
+    gone: Vec<&'a str>,
+    /// What repairs set aside here, the newest first.
+    asides: Vec<Dir>,
 }
 
 /// The ranks under `base`: those that were surveyed, those that the map names, and those that have lost their caches.
@@ -72,7 +79,8 @@ impl<'a> Rank<'a> {
             .collect();
         let kernels =
             || cache.survey.items.iter().filter(|item| item.below.is_none() && item.what == What::Kernel);
-        let (mut intact, mut left, mut described) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let (mut intact, mut left) = (BTreeMap::new(), BTreeMap::new());
+        let (mut described, mut gone_described) = (Vec::new(), Vec::new());
         for item in kernels() {
             let is_gone = gone.contains(&(&*item.name, item.what));
             match (&item.verdict, item.kernel) {
@@ -80,8 +88,8 @@ impl<'a> Rank<'a> {
                 (_, _) if !is_gone => drop(left.insert(&*item.name, item)),
                 (_, _) => {}
             }
-            if !is_gone && item.members.has(Members::INFO) {
-                described.push(&*item.name);
+            if item.members.has(Members::INFO) {
+                if is_gone { &mut gone_described } else { &mut described }.push(&*item.name);
             }
         }
         let dir = Dir::open(&place.path).ok();
@@ -99,22 +107,29 @@ impl<'a> Rank<'a> {
             let device = u32::try_from(device).unwrap_or(u32::MAX);
             evidence.entry(device).or_insert_with(|| INITIALIZE.to_owned());
         }
+        let asides = runs(&place.path);
+        if evidence.is_empty() {
+            evidence = devices_of(&asides);
+        }
         let device = device(&name, &evidence, map);
-        Self { path: place.path.clone(), dir, intact, device, left, described, own: None, name }
+        let (path, gone) = (place.path.clone(), gone_described);
+        Self { path, dir, intact, device, left, described, own: None, gone, asides, name }
     }
 
     /// A rank without a cache.
     fn lost(base: &Path, name: String, map: &DeviceMap) -> Self {
         let path = base.join(format!("rank_{name}")).join("kernel_meta");
+        let asides = runs(&path);
         let device = match Dir::open(&path) {
             Ok(_) => Err(format!(
                 "it was not looked at: to fill it too, or from it, name the folder above, `{}`",
                 base.display()
             )),
-            Err(_) => device(&name, &BTreeMap::new(), map),
+            Err(_) => device(&name, &devices_of(&asides), map),
         };
         let (intact, left) = (BTreeMap::new(), BTreeMap::new());
-        Self { path, dir: None, intact, device, left, described: Vec::new(), own: None, name }
+        let (described, gone) = (Vec::new(), Vec::new());
+        Self { path, dir: None, intact, device, left, described, own: None, gone, asides, name }
     }
 
     /// Whether this rank, which has the number `at`, lacks the kernel that `donors` have.
@@ -158,7 +173,7 @@ impl<'a> Rank<'a> {
             if let Some(different) = soc.differs(own, false, is_whole) {
                 return Err(format!(
                     "rank_{donors_rank}/kernel_meta/{}.info and rank_{}/kernel_meta/{file} were not made for the same: \
-                     {different}",
+                     {different}; let the rank compile it, or move that file away if it is not true any more",
                     donor.stem, self.name
                 ));
             }
@@ -166,24 +181,26 @@ impl<'a> Rank<'a> {
         Ok(())
     }
 
+    /// What its own files say; of a rank with nothing left, what those say that were set aside.
     fn read_own(&self) -> Vec<(String, Soc)> {
-        let Some(dir) = &self.dir else { return Vec::new() };
-        let mut own: Vec<(String, Soc)> = Vec::new();
-        let mut add = |file: String, json: Option<Value>| {
-            let soc = json.as_ref().and_then(Soc::of);
-            if let Some(soc) = soc.filter(|soc| !own.iter().any(|(_, known)| known.alike(soc))) {
-                own.push((file, soc));
-            }
+        let mut own = match &self.dir {
+            Some(dir) => read_socs(dir, "", &self.described),
+            None => Vec::new(),
         };
-        add(INITIALIZE.to_owned(), initialize(dir));
-        let mut buffer = Vec::new();
-        for stem in &self.described {
-            let file = format!("{stem}.info");
-            let json = match dir.read(&file, MAX_TEXT, &mut buffer) {
-                Read1::Whole(_) => serde_json::from_slice(&buffer).ok(),
-                _ => None,
-            };
-            add(file, json);
+        if own.is_empty()
+            && let Some(dir) = &self.dir
+        {
+            own = read_socs(dir, "", &self.gone);
+        }
+        for aside in &self.asides {
+            if !own.is_empty() {
+                break;
+            }
+            let names = aside.names().unwrap_or_default();
+            let stems: Vec<&str> =
+                names.iter().filter_map(|name| name.name.to_str()?.strip_suffix(".info")).collect();
+            let run = aside.path().file_name().unwrap_or_default().to_string_lossy();
+            own = read_socs(aside, &format!("../kernel_meta{QUARANTINE}/{run}/"), &stems);
         }
         own
     }
@@ -192,6 +209,53 @@ impl<'a> Rank<'a> {
     pub(crate) fn own_folders(&self) -> Option<&Map<String, Value>> {
         self.own.iter().flatten().find(|(file, _)| file != INITIALIZE).map(|(_, soc)| soc.all())
     }
+}
+
+/// The different `SocInfo` of what `dir` has: what was written at start-up, and the descriptors of `stems`.
+fn read_socs(dir: &Dir, prefix: &str, stems: &[&str]) -> Vec<(String, Soc)> {
+    let mut own: Vec<(String, Soc)> = Vec::new();
+    let mut add = |file: String, json: Option<Value>| {
+        let soc = json.as_ref().and_then(Soc::of);
+        if let Some(soc) = soc.filter(|soc| !own.iter().any(|(_, known)| known.alike(soc))) {
+            own.push((file, soc));
+        }
+    };
+    add(INITIALIZE.to_owned(), initialize(dir));
+    let mut buffer = Vec::new();
+    for stem in stems {
+        let file = format!("{stem}.info");
+        let json = match dir.read(&file, MAX_TEXT, &mut buffer) {
+            Read1::Whole(_) => serde_json::from_slice(&buffer).ok(),
+            _ => None,
+        };
+        add(format!("{prefix}{file}"), json);
+    }
+    own
+}
+
+/// What repairs set aside of the cache at `path`, the newest first.
+fn runs(path: &Path) -> Vec<Dir> {
+    let full = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let (Some(above), Some(name)) = (full.parent(), full.file_name()) else { return Vec::new() };
+    let Ok(top) = Dir::open(above).and_then(|above| above.below(&beside(name))) else { return Vec::new() };
+    let mut names = top.names().unwrap_or_default();
+    names.retain(|name| name.kind == NameKind::Folder && is_run(&name.name));
+    names.sort();
+    names.iter().rev().filter_map(|name| top.below(&name.name).ok()).collect()
+}
+
+/// The devices in the names of what was set aside, each with a file.
+fn devices_of(asides: &[Dir]) -> BTreeMap<u32, String> {
+    let mut devices = BTreeMap::new();
+    for name in asides.iter().flat_map(|aside| aside.names().unwrap_or_default()) {
+        let file = name.name.to_string_lossy().into_owned();
+        if let Some((stem, _)) = file.rsplit_once('.')
+            && let Some(stem) = Stem::of(stem)
+        {
+            devices.entry(stem.device).or_insert(file);
+        }
+    }
+    devices
 }
 
 fn initialize(dir: &Dir) -> Option<Value> {

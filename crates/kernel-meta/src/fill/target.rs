@@ -113,6 +113,7 @@ impl Site {
         })?;
         let locks = Locks::of_cache(&dir, false).map_err(|error| error.to_string())?;
         let folder = Folder::enter(&path, Duration::ZERO).map_err(|error| error.to_string())?;
+        folder.give_lock();
         folder.remove_stale_temps(folder.now(), STALE);
         Ok(Self { folder, _dir: dir, _locks: locks })
     }
@@ -131,6 +132,7 @@ impl Site {
         }
         let stage = |bytes: &[u8]| {
             let temp = self.folder.stage(bytes)?;
+            temp.give();
             temp.sync().map(|()| temp)
         };
         let told = |error: crate::ViewError| error.to_string();

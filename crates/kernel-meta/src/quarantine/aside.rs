@@ -95,6 +95,11 @@ pub enum Why {
         /// What the system said.
         problem: String,
     },
+    /// A link, folder or pipe stands where a file should be: nobody knows what a framework finds there.
+    NotAFile {
+        /// Its name.
+        file: String,
+    },
     /// It is part of what was installed: no framework makes it again.
     Installed,
     /// A file could not be moved.
@@ -388,9 +393,7 @@ fn move_judged(from: &Dir, to: &Dir, file: &str, judged: &Identity, observe: imp
         ErrorKind::NotFound => Why::Changed { file: named() },
         ErrorKind::CrossesDevices => Why::Failed {
             file: named(),
-            problem:
-                "its folder is a mount point, so that nothing can be moved beside the cache; move it by hand"
-                    .to_owned(),
+            problem: "its folder is a mount point, so that nothing can be moved beside the cache".to_owned(),
         },
         _ => Why::Failed { file: named(), problem: error.to_string() },
     })?;
@@ -463,8 +466,15 @@ impl fmt::Display for Why {
                 "`{file}` cannot be read, so nobody knows whether it is damaged: {problem}; run it as the user who owns \
                  the file"
             ),
+            Self::NotAFile { file } => write!(
+                f,
+                "`{file}` is a link, or no file at all, and links are not followed: a framework may find the kernel whole \
+                 there; put the file itself in its place, or move all files of this kernel away by hand"
+            ),
             Self::Installed => f.write_str("it is part of an operator package: install that again"),
-            Self::Failed { file, problem } => write!(f, "`{file}` could not be moved: {problem}"),
+            Self::Failed { file, problem } => {
+                write!(f, "`{file}` could not be moved: {problem}; run it as the user who owns the folder")
+            }
             Self::Astray { file, place } => write!(
                 f,
                 "`{file}` was replaced twice while it was moved: the file between is `{}` now",

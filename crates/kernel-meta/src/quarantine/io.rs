@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
+use crate::disk::give;
 use crate::survey::look::Dir;
 
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o750);
@@ -27,13 +28,16 @@ pub(crate) fn folder(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
 /// Makes the folder `name` in `dir`, which must not be there, and opens it.
 pub(crate) fn new_folder(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
     rustix::fs::mkdirat(dir, name, FOLDER_MODE)?;
-    dir.below(name)
+    let made = dir.below(name)?;
+    give(dir, &made);
+    Ok(made)
 }
 
 /// Writes a file that must not be there yet, and brings it to the disk.
 pub(crate) fn write_new(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::openat(dir, name, flags, FILE_MODE)?);
+    give(dir, &file);
     file.write_all(bytes)?;
     file.sync_all()
 }

@@ -25,12 +25,12 @@
 
 mod aside;
 mod error;
-mod ground;
+pub(crate) mod ground;
 pub(crate) mod io;
 mod journal;
 pub(crate) mod locks;
 mod plan;
-mod run;
+pub(crate) mod run;
 mod undo;
 
 pub use aside::{Aside, AsideOptions, Left, Moved, Why, set_aside};

@@ -57,6 +57,11 @@ fn stays(item: &Item, kind: Kind, force: bool) -> Option<Why> {
             Some(Why::Unreadable { file: file.clone(), problem: problem.clone() })
         }
         (_, _) if kind == Kind::Package => Some(Why::Installed),
+        // Frameworks do follow links: to them it may be whole, and what they compile anew they write through the link.
+        (Verdict::Damaged(flaws), _) if flaws.iter().any(|flaw| flaw.no_file().is_some()) => {
+            let file = flaws.iter().find_map(Flaw::no_file).unwrap_or_default();
+            Some(Why::NotAFile { file: file.to_owned() })
+        }
         (_, Some(busy)) if !force || busy == Busy::Locked => Some(Why::InProgress(busy)),
         (_, _) => None,
     }
@@ -102,6 +107,16 @@ fn missing_files(item: &Item) -> Vec<String> {
         Verdict::Damaged(flaws) => flaws.iter().flat_map(expected).collect(),
         Verdict::Orphan(_) if item.what == What::Kernel => vec![format!("{}.json", item.name)],
         _ => Vec::new(),
+    }
+}
+
+impl Flaw {
+    /// The file that is none.
+    fn no_file(&self) -> Option<&str> {
+        match self {
+            Self::NotAFile { file } => Some(file),
+            _ => None,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! How the folder of one run of repair is called.
 
+use std::ffi::OsStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -24,6 +25,24 @@ impl Run {
         &self.0
     }
 }
+
+/// Whether a folder of this name is a run's: others may have put theirs beside it.
+pub(crate) fn is_run(name: &OsStr) -> bool {
+    let parts = |name: &str| {
+        let (stamp, numbers) = name.split_once('-')?;
+        let is_stamp = stamp.len() == STAMP.len()
+            && stamp.bytes().zip(STAMP.bytes()).all(|(found, model)| match model {
+                b'0' => found.is_ascii_digit(),
+                _ => found == model,
+            });
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        (is_stamp && numbers.split('-').all(is_number)).then_some(())
+    };
+    name.to_str().and_then(parts).is_some()
+}
+
+/// How times are written, with 0 for any digit.
+const STAMP: &str = "00000000T000000.000Z";
 
 /// A time since 1970 in UTC, so that later ones are greater as text: `20260901T120000.000Z`.
 fn stamp(since: Duration) -> String {
@@ -71,5 +90,15 @@ mod tests {
         }
         let (first, second) = (Run::now(), Run::now());
         assert_ne!(first, second);
+        assert!(
+            [first.name(), second.name(), "20260901T120000.000Z-1-2-3"]
+                .iter()
+                .all(|name| is_run(OsStr::new(name)))
+        );
+        for other in
+            ["", "zzz", "20260901T120000.000Z", "20260901T120000.000Z-", "20260901T120000.000Z-1-x", "old-1"]
+        {
+            assert!(!is_run(OsStr::new(other)), "{other}");
+        }
     }
 }

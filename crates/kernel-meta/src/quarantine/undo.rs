@@ -1,6 +1,6 @@
 //! Putting back what was set aside.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,9 @@ use crate::quarantine::aside::locked;
 use crate::quarantine::ground::{Ground, beside};
 use crate::quarantine::journal::{self, Entry};
 use crate::quarantine::locks::Locks;
+use crate::quarantine::run::is_run;
 use crate::quarantine::{RepairError, Step, io as tools};
+use crate::survey::FOLDERS;
 use crate::survey::look::{Dir, NameKind, Read1};
 use crate::survey::place::{MAX_DEPTH, QUARANTINE};
 
@@ -77,11 +79,13 @@ pub fn quarantines(path: &Path) -> io::Result<Vec<Quarantined>> {
     let mut found = Vec::new();
     if let Some(top) = full.parent().filter(|top| cache_of(top).is_some()) {
         let run = full.file_name().unwrap_or_default().to_owned();
-        return Ok(cache_of(top).map(|cache| Quarantined { run, cache }).into_iter().collect());
+        let there = is_run(&run) && Dir::open(&full).is_ok();
+        let cache = cache_of(top).filter(|_| there);
+        return Ok(cache.map(|cache| Quarantined { run, cache }).into_iter().collect());
     }
     if let (Some(above), Some(name)) = (full.parent(), full.file_name()) {
         let quarantine = if cache_of(&full).is_some() { name.to_owned() } else { beside(name) };
-        if let Ok(top) = Dir::open(above).and_then(|above| above.below(&quarantine)) {
+        if let Some(top) = open_quarantine(&Dir::open(above)?, &quarantine)? {
             add_runs(&top, &mut found)?;
         }
     }
@@ -109,21 +113,41 @@ fn cache_of(path: &Path) -> Option<PathBuf> {
     (!name.is_empty()).then(|| path.with_file_name(name))
 }
 
+/// The quarantine called `name`; none if there is none. One that is closed to us is no sign that there is none.
+fn open_quarantine(above: &Dir, name: &OsStr) -> io::Result<Option<Dir>> {
+    match above.below(name) {
+        Ok(top) => Ok(Some(top)),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            let path = above.path().join(name);
+            let problem = format!("`{}`: {error}; run it as the user who owns that", path.display());
+            Err(io::Error::new(error.kind(), problem))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
 fn add_runs(top: &Dir, found: &mut Vec<Quarantined>) -> io::Result<()> {
     let Some(cache) = cache_of(top.path()) else { return Ok(()) };
     let folders = top.names()?.into_iter().filter(|name| name.kind == NameKind::Folder);
-    found.extend(folders.map(|name| Quarantined { run: name.name, cache: cache.clone() }));
+    found.extend(
+        folders
+            .filter(|name| is_run(&name.name))
+            .map(|name| Quarantined { run: name.name, cache: cache.clone() }),
+    );
     Ok(())
 }
 
 fn walk(dir: &Dir, depth: usize, found: &mut Vec<Quarantined>) -> io::Result<()> {
     for folder in dir.names()?.into_iter().filter(|name| name.kind == NameKind::Folder) {
-        // Folders that are closed to us hold nothing that we took away.
-        let Ok(below) = dir.below(&folder.name) else { continue };
-        if cache_of(below.path()).is_some() {
-            add_runs(&below, found)?;
-        } else if depth < MAX_DEPTH {
-            let _ = walk(&below, depth + 1, found);
+        if cache_of(Path::new(&folder.name)).is_some() {
+            if let Some(top) = open_quarantine(dir, &folder.name)? {
+                add_runs(&top, found)?;
+            }
+        } else if depth < MAX_DEPTH
+            // Into folders that are closed to us, we can put nothing back.
+            && let Ok(below) = dir.below(&folder.name)
+        {
+            walk(&below, depth + 1, found)?;
         }
     }
     Ok(())
@@ -148,6 +172,7 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
         why: "this line of the journal is damaged; what it was about has to be put back by hand".to_owned(),
     };
     undone.kept.extend(bad.into_iter().map(lost));
+    undone.kept.extend(unnamed(&run, &entries));
 
     let mut sets: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();
     entries.into_iter().for_each(|entry| sets.entry(entry.set).or_default().push(entry));
@@ -173,6 +198,28 @@ fn read_journal(run: &Dir) -> Result<(Vec<Entry>, Vec<usize>), RepairError> {
         other => io::Error::other(format!("expected a file that nobody writes, found: {other:?}")),
     };
     Err(RepairError::io("read", run.path().join(journal::NAME), problem))
+}
+
+/// Files in the run's folder that no line of the journal is about: somebody edited that, or put them there.
+fn unnamed(run: &Dir, entries: &[Entry]) -> Vec<Kept> {
+    let known: HashSet<String> = entries.iter().map(Entry::path).collect();
+    let own = |name: &str| [journal::NAME, journal::UNFINISHED].contains(&name);
+    let mut found = Vec::new();
+    for name in run.names().unwrap_or_default() {
+        let text = name.name.to_string_lossy().into_owned();
+        match run.below(&name.name) {
+            Ok(below) if FOLDERS.contains(&text.as_str()) => {
+                let names = below.names().unwrap_or_default().into_iter();
+                found.extend(names.map(|name| format!("{text}/{}", name.name.to_string_lossy())));
+            }
+            _ if own(&text) => {}
+            _ => found.push(text),
+        }
+    }
+    found.retain(|path| !known.contains(path));
+    found.sort();
+    let why = "the journal does not say what it is: if it belongs into the cache, move it there by hand";
+    found.into_iter().map(|file| Kept { file, why: why.to_owned() }).collect()
 }
 
 /// Removes the run's folder if nothing of the cache is in it; whether it did.
@@ -225,6 +272,8 @@ impl Back<'_> {
             Some(below) => self.ground.folder.below(OsStr::new(below)).and_then(|to| {
                 match self.run.below(OsStr::new(below)) {
                     Ok(from) => Ok((Some(from), Some(to))),
+                    // All that was in it was put back already.
+                    Err(error) if error.kind() == ErrorKind::NotFound => Ok((None, Some(to))),
                     Err(error) => Err(error),
                 }
             }),
@@ -232,13 +281,20 @@ impl Back<'_> {
         let (from, to) = match folders {
             Ok((from, to)) => (from, to),
             Err(error) => {
-                entries
-                    .iter()
-                    .for_each(|entry| self.keep(entry, format!("its folder cannot be opened: {error}")));
+                entries.iter().for_each(|entry| {
+                    self.keep(
+                        entry,
+                        format!(
+                            "its folder cannot be opened: {error}; make it one that \
+                                                                this user may write, and repeat the command"
+                        ),
+                    )
+                });
                 return;
             }
         };
-        let (from, to) = (from.as_ref().unwrap_or(self.run), to.as_ref().unwrap_or(&self.ground.folder));
+        let from = from.as_ref().or_else(|| below.is_none().then_some(self.run));
+        let to = to.as_ref().unwrap_or(&self.ground.folder);
         let _locks = match Locks::of_kernel(to, &lock_names(entries)) {
             Ok(locks) => locks,
             Err(error) => return entries.iter().for_each(|entry| self.keep(entry, locked(&error))),
@@ -248,8 +304,8 @@ impl Back<'_> {
             Where::InQuarantine if tools::exists(to, &entry.file) => Some(entry.path()),
             _ => None,
         });
-        let pairs = || entries.iter().zip(&places).rev();
-        for (entry, place) in pairs() {
+        let mut failed: Option<String> = None;
+        for (entry, place) in entries.iter().zip(&places).rev() {
             match (place, &taken) {
                 (Where::InPlace, _) => {}
                 (Where::Stuck(why), _) => self.keep(entry, why.clone()),
@@ -259,21 +315,32 @@ impl Back<'_> {
                     );
                     self.keep(entry, why);
                 }
-                (Where::InQuarantine, None) => self.put_one(entry, from, to),
+                (Where::InQuarantine, None) => match (&failed, from) {
+                    // A description comes last: it must not stand beside what somebody makes meanwhile.
+                    (Some(file), _) => {
+                        let why = format!("`{file}` of the same kernel could not be put back");
+                        self.keep(entry, why);
+                    }
+                    (None, Some(from)) if self.put_one(entry, from, to) => {}
+                    (None, _) => failed = Some(entry.path()),
+                },
             }
         }
     }
 
-    fn put_one(&mut self, entry: &Entry, from: &Dir, to: &Dir) {
+    /// Whether it is back.
+    fn put_one(&mut self, entry: &Entry, from: &Dir, to: &Dir) -> bool {
         if !self.options.dry_run {
             (self.options.observe)(Step::Moving(self.number));
             if let Err(error) = tools::rename_new(from, &entry.file, to, &entry.file) {
-                return self.keep(entry, error.to_string());
+                self.keep(entry, error.to_string());
+                return false;
             }
             (self.options.observe)(Step::Moved(self.number));
             self.number += 1;
         }
         self.undone.restored.push(entry.path());
+        true
     }
 }
 
@@ -287,13 +354,13 @@ fn lock_names(entries: &[Entry]) -> Vec<String> {
     names.into_iter().collect()
 }
 
-fn locate(entry: &Entry, from: &Dir, to: &Dir) -> Where {
-    match (from.identity(&entry.file), to.identity(&entry.file)) {
+fn locate(entry: &Entry, from: Option<&Dir>, to: &Dir) -> Where {
+    match (from.and_then(|from| from.identity(&entry.file)), to.identity(&entry.file)) {
         (Some(found), _) if entry.is(&found) => Where::InQuarantine,
         (Some(_), _) => Where::Stuck("it was changed since it was set aside".to_owned()),
         (None, Some(found)) if entry.is(&found) => Where::InPlace,
         // The kernel was never taken: somebody made it anew before its turn came.
-        (None, Some(_)) if !tools::exists(from, &entry.file) => Where::InPlace,
+        (None, Some(_)) if from.is_none_or(|from| !tools::exists(from, &entry.file)) => Where::InPlace,
         (None, _) => {
             Where::Stuck("it is neither in quarantine nor in the cache: somebody removed it".to_owned())
         }

@@ -162,6 +162,9 @@ fn is_cache_name(name: &OsStr) -> bool {
 fn recognise(path: &Path, full: &[OsString]) -> Option<Place> {
     let name = |up: usize| full.get(full.len().checked_sub(up + 1)?)?.to_str();
     let (own, parent) = (name(0)?, name(1));
+    if full.iter().any(|name| is_set_aside(Path::new(name))) {
+        return None;
+    }
     let place = |kind, rank: Option<&str>, soc: Option<&str>| Place {
         path: path.to_owned(),
         kind,
@@ -233,6 +236,8 @@ mod tests {
             ("/a/kernel_cache/Ascend910B2", Some((Kind::Cann, None, said("Ascend910B2")))),
             ("/a/kernel_cache/kernel_cache", None),
             ("/a/kernel_cache/objects", None),
+            ("/a/kernel_cache/Ascend910B2.opbuild-quarantine", None),
+            ("/a/kernel_meta.opbuild-quarantine/1/kernel_meta", None),
             ("/a/kernel_cache/kernel_cache/Ascend310P3", Some((Kind::Cann, None, said("Ascend310P3")))),
             ("/o/ai_core/tbe/kernel/ascend910b/add", Some((Kind::Package, None, said("ascend910b")))),
             ("/o/ai_core/tbe/kernel/config/ascend910b", None),

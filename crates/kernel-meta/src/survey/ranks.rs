@@ -47,9 +47,9 @@ pub struct Lack {
 ///
 /// Kernels are the same if their names differ in nothing but the device. From r2.1 on, names differ by rank; there,
 /// kernels are the same if their descriptors describe the same job.
-pub fn compare(surveys: &[Survey]) -> Vec<Ranks> {
+pub fn compare<'a>(surveys: impl IntoIterator<Item = &'a Survey>) -> Vec<Ranks> {
     let mut bases: BTreeMap<PathBuf, Vec<&Survey>> = BTreeMap::new();
-    for survey in surveys.iter().filter(|survey| !survey.cancelled) {
+    for survey in surveys.into_iter().filter(|survey| !survey.cancelled) {
         if let Some(base) = survey.place.base() {
             bases.entry(base).or_default().push(survey);
         }
