@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use opbuild_kernel_meta::kernel_cache::{
     GcOptions, GcReport, IDLE_FOR, LimitTexts, Step, Usage, What, gc as make_room,
 };
-use opbuild_kernel_meta::survey::{Kind, Place, find};
+use opbuild_kernel_meta::survey::{Kind, Place, find, is_set_aside};
 use serde_json::{Value, json};
 
 use crate::args::GcArgs;
@@ -95,9 +95,15 @@ impl Run<'_> {
             let caches: Vec<Place> =
                 places.places.into_iter().filter(|place| place.kind == Kind::Cann).collect();
             if caches.is_empty() {
+                let is_aside = dir.canonicalize().is_ok_and(|dir| is_set_aside(&dir));
                 self.failed(
                     dir,
-                    &"there is no kernel_cache in it; for a store of ours give --op_compiler_cache_dir",
+                    &match is_aside {
+                        true => "what a repair set aside stays until it is undone, or deleted by hand",
+                        false => {
+                            "there is no kernel_cache in it; for a store of ours give --op_compiler_cache_dir"
+                        }
+                    },
                 );
             }
             let is_new =

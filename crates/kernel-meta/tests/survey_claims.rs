@@ -1,52 +1,20 @@
 //! What is in use by others, or cannot be told, is nobody's damage: a repair takes away what is found here.
 #![expect(clippy::disallowed_methods, reason = "tests lay out caches by hand")]
-#![expect(clippy::unwrap_used, reason = "helpers fail the test that calls them")]
 
 use std::fs;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::PathBuf;
 
 use opbuild_descriptor::Generation;
 use opbuild_kernel_meta::kernel_cache::{GcOptions, LimitTexts, gc};
 use opbuild_kernel_meta::survey::{Effect, Survey, SurveyOptions, Verdict, What, compare, find, survey};
 use opbuild_testkit::ascend::{Chip, Kernel, Library, Pair, library};
-use opbuild_testkit::caches::{Rank, age};
+use opbuild_testkit::caches::Rank;
 
-struct Cache {
-    base: tempfile::TempDir,
-    folder: PathBuf,
-}
+#[path = "common/laid.rs"]
+mod laid;
 
-impl Cache {
-    fn new(folder: &str) -> Self {
-        let base = tempfile::tempdir().unwrap();
-        let folder = base.path().join(folder);
-        fs::create_dir_all(&folder).unwrap();
-        Self { base, folder }
-    }
-
-    fn write(&self, name: &str, bytes: &[u8]) {
-        fs::write(self.folder.join(name), bytes).unwrap();
-        age(&self.folder.join(name)).unwrap();
-    }
-
-    fn look(&self) -> Survey {
-        self.look_at(&|_, _| {})
-    }
-
-    fn look_at(&self, progress: &(dyn Fn(u64, u64) + Sync)) -> Survey {
-        let places = find(self.base.path()).unwrap().places;
-        survey(&places[0], &SurveyOptions { threads: NonZeroUsize::MIN, progress, cancelled: &|| false })
-            .unwrap()
-    }
-
-    /// Everything that is in the cache by name, with its state and its files.
-    fn states(&self) -> Vec<(String, &'static str, Vec<String>)> {
-        let survey = self.look();
-        survey.items.iter().map(|item| (item.name.clone(), item.state(), item.files())).collect()
-    }
-}
+use laid::Cache;
 
 const CANN: &str = "kernel_cache/Ascend910B2";
 

@@ -1,53 +1,15 @@
 //! Which file is whose, by the rules of the framework whose cache it is.
 #![expect(clippy::disallowed_methods, reason = "tests lay out caches by hand")]
-#![expect(clippy::unwrap_used, reason = "helpers fail the test that calls them")]
 
 use std::fs;
-use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
-use opbuild_kernel_meta::survey::{
-    Effect, Flaw, Item, Note, Orphan, Survey, SurveyOptions, Verdict, What, find, survey,
-};
+use opbuild_kernel_meta::survey::{Effect, Flaw, Item, Note, Orphan, Survey, Verdict, What};
 use opbuild_testkit::ascend::{Chip, Kernel, Library, Pair, library, split_mix};
-use opbuild_testkit::caches::age;
 
-struct Cache {
-    base: tempfile::TempDir,
-    folder: PathBuf,
-}
+#[path = "common/laid.rs"]
+mod laid;
 
-impl Cache {
-    fn new(folder: &str) -> Self {
-        let base = tempfile::tempdir().unwrap();
-        let folder = base.path().join(folder);
-        fs::create_dir_all(&folder).unwrap();
-        Self { base, folder }
-    }
-
-    fn write(&self, name: &str, bytes: &[u8]) {
-        fs::write(self.folder.join(name), bytes).unwrap();
-        age(&self.folder.join(name)).unwrap();
-    }
-
-    fn put(&self, pair: &Pair, json: &str, object: &str) {
-        self.write(json, &pair.json);
-        self.write(object, &pair.object);
-    }
-
-    fn look(&self) -> Survey {
-        let places = find(self.base.path()).unwrap().places;
-        let options =
-            SurveyOptions { threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &|| false };
-        survey(&places[0], &options).unwrap()
-    }
-
-    fn only(&self) -> Item {
-        let mut survey = self.look();
-        assert_eq!(survey.items.len(), 1, "{:?}", survey.items);
-        survey.items.remove(0)
-    }
-}
+use laid::Cache;
 
 fn small(name: &str) -> Pair {
     Kernel::new(Chip::Ascend910B, name).build()
