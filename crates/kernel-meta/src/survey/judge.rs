@@ -197,7 +197,7 @@ impl Bench<'_> {
         let Some((name, identity)) = found else {
             return Seen::damaged(Flaw::NoObject { expected: names.join(" or ") });
         };
-        let object = (!members.files(stem, None).contains(name)).then(|| name.as_str().into());
+        let object = (!members.hold(stem, name)).then(|| name.as_str().into());
         let seen = match self.kind {
             Kind::Cann | Kind::Package if name.ends_with(".so") => library(&meta, desk, identity.size),
             _ => self.pair(stem, members, meta, desk, identity.size),
@@ -313,8 +313,8 @@ impl Bench<'_> {
         let suffix = meta.header_file_suffix.as_deref().filter(|suffix| is_cann && !suffix.is_empty());
         let header =
             suffix.map(|suffix| format!("{}{suffix}", meta.bin_file_name.as_deref().unwrap_or(stem)));
-        let own = Members::OBJECTS.with(Members::HEADER).files(stem, None);
-        let names = objects.iter().chain(&header).filter(|name| !own.contains(name));
+        let own = Members::OBJECTS.with(Members::HEADER);
+        let names = objects.iter().chain(&header).filter(|name| !own.hold(stem, name));
         names.map(|name| name.as_str().into()).collect()
     }
 

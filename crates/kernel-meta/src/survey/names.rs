@@ -66,6 +66,13 @@ impl Members {
         self.0 == 0
     }
 
+    /// Whether the file called `name` is one of these.
+    pub(crate) fn hold(self, stem: &str, name: &str) -> bool {
+        Self::ALL.iter().filter(|(member, ..)| self.has(*member)).any(|(_, before, behind)| {
+            name.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind)) == Some(stem)
+        })
+    }
+
     /// The files' names, `object` among them if it is called otherwise.
     pub(crate) fn files(self, stem: &str, object: Option<&str>) -> Vec<String> {
         let there = Self::ALL.iter().filter(|(member, ..)| self.has(*member));
