@@ -32,7 +32,11 @@ and notes do not. A .json is checked with the object of its name, or of its binF
 lib*.so); one that only lists parts, with its parts.
 Of a store every entry is read in full, beside builds that use it: each byte, the kernel in it, and
 whether it is the kernel of its key. What else is there is told. `opbuild repair` mends a store.
-Exit code 1: a kernel was refused, or a store is not in order; 2: a file could not be checked.";
+Of the caches that MindSpore, AKG and CANN keep themselves, each kernel is intact, damaged, left over
+(an orphan) or in progress: written within half an hour, open or locked. With it stands what the
+framework would do, and which kernels a rank lacks that others have; `opbuild repair DIR` mends.
+Exit code 1: a kernel was refused, a store or cache is not in order, or a rank lacks kernels; 2: a file
+could not be checked.";
 
 /// What repair does.
 const REPAIRS: &str = "\
@@ -121,7 +125,8 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Say what a .info, .json, .o or .kern file is, field by field, and whether it is valid
     Inspect(InspectArgs),
-    /// Check the store, or kernels: a .json with its object, an object alone, all in a folder. Changes nothing
+    /// Check the store, the caches that frameworks keep, or kernels: a .json with its object, an object alone, all in a
+    /// folder. Changes nothing
     #[command(after_help = FINDINGS)]
     Verify(VerifyArgs),
     /// Put a store or caches of frameworks in order: set aside what verify refuses; give ranks what they lack
@@ -226,7 +231,8 @@ pub(crate) struct InspectArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct VerifyArgs {
     /// Descriptions of kernels (.json), objects (.o, .so), entries of a store (.kern), folders of them; a store, or its
-    /// folder for one target [default: the store that builds use]
+    /// folder for one target; caches of frameworks (kernel_meta, akg_kernel_meta, kernel_cache), or what they are in
+    /// [default: the store that builds use]
     #[arg(value_name = "PATH", conflicts_with = "cache_dir")]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]

@@ -129,6 +129,26 @@ pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Lines with their cells below each other, behind `indent`: the first to the left, the others to the right. All lines
+/// have as many cells as the first.
+pub(crate) fn columns(indent: &str, lines: &[Vec<String>]) -> String {
+    let cells = lines.first().map_or(0, Vec::len);
+    let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..cells).map(width).collect();
+    let mut text = String::new();
+    for line in lines {
+        text.push_str(indent);
+        for (at, (cell, width)) in line.iter().zip(&widths).enumerate() {
+            text.push_str(&match at {
+                0 => format!("{cell:width$}"),
+                _ => format!("  {cell:>width$}"),
+            });
+        }
+        text.push('\n');
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use opbuild_backend::Cancel;
 use opbuild_kernel_meta::survey::{
-    Effect, Item, Note, Orphan, Place, Places, Rank, Ranks, Survey, SurveyOptions, Verdict as Found, What,
-    compare, find, survey,
+    Effect, Item, Kind, Note, Orphan, Place, Places, Rank, Ranks, Survey, SurveyOptions, Verdict as Found,
+    What, compare, find, survey,
 };
 use serde_json::{Value, json};
 
-use crate::output::{Output, chain, counted, one_line};
+use crate::output::{Output, chain, columns, counted, one_line};
 use crate::progress::Progress;
 
 /// So many things of one kind are told in text.
@@ -28,7 +28,7 @@ pub(crate) fn caches(path: &Path) -> Option<Places> {
 #[derive(Default)]
 pub(crate) struct Checked {
     pub(crate) surveys: Vec<Survey>,
-    pub(crate) unusable: usize,
+    unusable: usize,
     errors: Vec<Value>,
 }
 
@@ -106,21 +106,16 @@ impl Checked {
                 cancelled: &|| cancel.is_cancelled(),
             };
             match survey(&place, &options) {
-                Ok(survey) => self.surveys.push(survey),
+                Ok(mut survey) => {
+                    for (folder, error) in std::mem::take(&mut survey.closed) {
+                        self.fail(&place.path.join(folder), &anyhow::Error::new(error), output);
+                    }
+                    self.surveys.push(survey);
+                }
                 Err(error) => self.fail(&place.path, &anyhow::Error::new(error), output),
             }
         }
         progress.done();
-        for index in 0..self.surveys.len() {
-            let closed: Vec<(PathBuf, String)> = self.surveys[index]
-                .closed
-                .iter()
-                .map(|(name, error)| (self.surveys[index].place.path.join(name), error.to_string()))
-                .collect();
-            for (path, error) in closed {
-                self.fail(&path, &anyhow::anyhow!(error), output);
-            }
-        }
     }
 
     fn fail(&mut self, path: &Path, error: &anyhow::Error, output: &Output) {
@@ -270,17 +265,7 @@ fn table(surveys: &[Survey]) -> String {
         std::iter::once(one_line(&survey.place.path.to_string_lossy())).chain(numbers).collect::<Vec<_>>()
     });
     let lines: Vec<Vec<String>> = std::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect();
-    let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or_default();
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let mut text = String::new();
-    for line in &lines {
-        text.push_str(&format!("{:1$}", line[0], widths[0]));
-        for (cell, width) in line.iter().zip(&widths).skip(1) {
-            text.push_str(&format!("  {cell:>width$}"));
-        }
-        text.push('\n');
-    }
-    text
+    columns("", &lines)
 }
 
 fn ranks_text(ranks: &Ranks) -> String {
@@ -363,8 +348,9 @@ fn orphan_name(orphan: Orphan) -> &'static str {
     }
 }
 
-/// Where to look, for a message: at most so many of the caches in which something is wrong.
+/// The caches in which repair finds something to do. Packages are to be installed again, which their outcome says.
 pub(crate) fn mendable(surveys: &[Survey]) -> Vec<String> {
-    let wrong = surveys.iter().filter(|survey| survey.items.iter().any(Item::is_finding));
+    let is_mended = |survey: &&Survey| survey.place.kind != Kind::Package;
+    let wrong = surveys.iter().filter(is_mended).filter(|survey| survey.items.iter().any(Item::is_finding));
     wrong.map(|survey| one_line(&survey.place.path.to_string_lossy())).collect()
 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::args::StoreArgs;
 use crate::build;
 use crate::input;
-use crate::output::{Output, chain, counted, one_line};
+use crate::output::{Output, chain, columns, counted, one_line};
 use crate::progress::Progress;
 use crate::store::bytes;
 
@@ -175,7 +175,7 @@ impl Verified {
             self.mendable.push(root.clone());
         }
         self.text.push_str(&format!("store {root}\n"));
-        self.text.push_str(&if rows.is_empty() { "  it is empty\n".to_owned() } else { table(&rows) });
+        self.text.push_str(&if rows.is_empty() { "  it is empty\n".to_owned() } else { table(rows) });
         self.text.push_str(&details);
         self.stores.push(json!({ "root": place.root.to_string_lossy(), "targets": targets }));
         Ok(())
@@ -210,30 +210,19 @@ impl Counts {
         counts
     }
 
-    fn row(&self, target: &str, report: &VerifyReport) -> [String; 6] {
+    fn row(&self, target: &str, report: &VerifyReport) -> Vec<String> {
         let Self { valid, refused, faults, unreadable } = self;
         let size = bytes(report.checked.bytes);
         let numbers = [*valid, *refused, *unreadable, *faults].map(|number| number.to_string());
         let [valid, refused, unreadable, faults] = numbers;
-        [one_line(target), size, valid, refused, unreadable, faults]
+        vec![one_line(target), size, valid, refused, unreadable, faults]
     }
 }
 
 /// A line for each target, under a line that says what the numbers are.
-fn table(rows: &[[String; 6]]) -> String {
-    let head = ["target", "read", "valid", "refused", "unreadable", "faults"].map(str::to_owned);
-    let lines = || std::iter::once(&head).chain(rows);
-    let width = |at: usize| lines().map(|line| line[at].chars().count()).max().unwrap_or_default();
-    let widths: [usize; 6] = std::array::from_fn(width);
-    let line = |line: &[String; 6]| {
-        let mut text = format!("  {:1$}", line[0], widths[0]);
-        for (cell, width) in line.iter().zip(widths).skip(1) {
-            text.push_str(&format!("  {cell:>width$}"));
-        }
-        text.push('\n');
-        text
-    };
-    lines().map(line).collect()
+fn table(rows: Vec<Vec<String>>) -> String {
+    let head = ["target", "read", "valid", "refused", "unreadable", "faults"].map(str::to_owned).to_vec();
+    columns("  ", &std::iter::once(head).chain(rows).collect::<Vec<_>>())
 }
 
 /// What is wrong, and where.

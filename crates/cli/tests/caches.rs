@@ -149,3 +149,19 @@ fn whole_kernels_at_which_the_framework_chokes_are_told() {
     let json = place.run(&["verify", "run", "--format", "json"]).json();
     assert_eq!(json["caches"][0]["items"][0]["effect"], "fails-later", "{json}");
 }
+
+/// Repair leaves packages alone, so nobody is sent there.
+#[test]
+fn what_is_damaged_in_a_package_is_to_be_installed_again() {
+    let place = Place::new();
+    let folder = place.path("opp/op_impl/ai_core/tbe/kernel/ascend910b/square");
+    let kernel = cann_kernel("Ascend910B2", 1);
+    kernel.write(&folder).unwrap();
+    place.run(&["verify", "opp"]).ended_with(0);
+    let object = folder.join(format!("{}.o", kernel.stem));
+    fs::write(&object, "torn").unwrap();
+    age(&object).unwrap();
+    let ran = place.run(&["verify", "opp"]).ended_with(1);
+    assert!(ran.stdout.contains("install the package again"), "{ran:?}");
+    assert!(!ran.stdout.contains("opbuild repair"), "{ran:?}");
+}

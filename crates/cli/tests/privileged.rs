@@ -16,7 +16,7 @@ type Test = fn() -> Result<(), Failed>;
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
     let mounts = root && Mounted::new(&Place::new().path("probe"), "size=64k").is_some();
-    let tests: [(&str, bool, Test); 7] = [
+    let tests: [(&str, bool, Test); 8] = [
         ("a_store_on_a_full_disk_costs_one_warning", mounts, full_store),
         ("a_store_on_a_read_only_disk_costs_one_warning", mounts, read_only_store),
         ("a_full_temporary_folder_fails_the_kernel_and_says_so", mounts, full_temporary),
@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         ("a_compiler_that_fills_the_disk_fails_alone", mounts, filling_compiler),
         ("another_users_store_is_not_trusted_unless_listed", root, foreign_store),
         ("another_users_temporary_folder_is_not_used", root, foreign_temporary),
+        ("a_closed_folder_in_a_cache_is_told_once", root, closed_in_cache),
     ];
     let trials = tests.map(|(name, possible, test)| Trial::test(name, test).with_ignored_flag(!possible));
     libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
@@ -179,5 +180,29 @@ fn foreign_temporary() -> Result<(), Failed> {
     assert!(status.unwrap().success());
     place.run(&["build", SQUARE]).ended_with(0);
     assert!(common::files(&trap).is_empty());
+    Ok(())
+}
+
+/// Of several caches that are named, each one's closed folders count once.
+fn closed_in_cache() -> Result<(), Failed> {
+    let place = Place::new();
+    let open = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    };
+    for run in ["one", "two", "three"] {
+        std::fs::create_dir_all(place.path(run).join("akg_kernel_meta")).unwrap();
+    }
+    std::fs::create_dir(place.path("one/akg_kernel_meta/akg")).unwrap();
+    open(&place.path("one/akg_kernel_meta/akg"), 0o700);
+    open(place.folder.path(), 0o755);
+    // Where the program lies, others may not be let in.
+    let program = place.path("opbuild");
+    std::fs::copy(env!("CARGO_BIN_EXE_opbuild"), &program).unwrap();
+    let mut verify = Command::new(program);
+    verify.args(["verify", "one", "two", "three", "--format", "json"]).current_dir(place.folder.path());
+    let output = std::os::unix::process::CommandExt::uid(&mut verify, 65534).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).matches("one/akg_kernel_meta/akg").count();
+    assert_eq!((told, &json["unusable"]), (1, &serde_json::json!(1)), "{output:?}");
     Ok(())
 }
