@@ -137,18 +137,34 @@ pub enum ViewError {
     },
 }
 
+/// What a failed operation calls for.
+pub(crate) enum Cause {
+    /// More space.
+    NoSpace,
+    /// The right to write.
+    NotWritable,
+    /// Something else.
+    Other,
+}
+
+impl Cause {
+    pub(crate) fn of(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace,
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::NotWritable,
+            _ => Self::Other,
+        }
+    }
+}
+
 impl ViewError {
     /// The error for a failed operation, with the way out that its cause has.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
         let (path, source) = (path.into(), source.into());
-        match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Self::NoSpace { action, path, source }
-            }
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                Self::NotWritable { action, path, source }
-            }
-            _ => Self::Io { action, path, source },
+        match Cause::of(&source) {
+            Cause::NoSpace => Self::NoSpace { action, path, source },
+            Cause::NotWritable => Self::NotWritable { action, path, source },
+            Cause::Other => Self::Io { action, path, source },
         }
     }
 }

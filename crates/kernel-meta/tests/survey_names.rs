@@ -164,3 +164,50 @@ fn akgs_kernels_for_the_host_are_libraries() {
     let item = cache.only();
     assert_eq!((item.state(), item.outcome.effect), ("damaged", Effect::CompiledAgain), "{item:?}");
 }
+
+#[test]
+fn a_kernel_of_another_device_is_told_though_its_number_begins_alike() {
+    let cache = Cache::new("kernel_meta");
+    let pair = small("square_7_20").with_field("binFileName", "square_7_2");
+    cache.put(&pair, "square_7_2.json", "square_7_2.o");
+    let item = cache.only();
+    assert!(item.notes.iter().any(|note| matches!(note, Note::KernelName { .. })), "{item:?}");
+    let cache = Cache::new("kernel_meta");
+    cache.put(&small("square_7_2"), "square_7_2.json", "square_7_2.o");
+    let item = cache.only();
+    assert!(!item.notes.iter().any(|note| matches!(note, Note::KernelName { .. })), "{item:?}");
+}
+
+/// A whole `.json` with one wrong field is not a torn one, and what comes of it follows from the field.
+#[test]
+fn a_field_of_a_wrong_type_is_no_torn_file() {
+    for (folder, field, value, effect) in [
+        // MindSpore 2.0 throws where nobody catches.
+        ("kernel_meta", "opParaSize", serde_json::json!("many"), Effect::Aborts),
+        ("kernel_meta", "sha256", serde_json::json!(7), Effect::Aborts),
+        // It reads what was in memory.
+        ("kernel_meta", "blockDim", serde_json::json!("many"), Effect::FailsLater),
+        ("kernel_cache/Ascend910B2", "blockDim", serde_json::json!("many"), Effect::FailsLater),
+        // CANN finds no digest to compare, and keeps the files.
+        ("kernel_cache/Ascend910B2", "sha256", serde_json::json!(7), Effect::Blocks),
+    ] {
+        let cache = Cache::new(folder);
+        let pair = small("te_add_00").with_field(field, value);
+        cache.put(&pair, "te_add_00.json", "te_add_00.o");
+        let item = cache.only();
+        let Verdict::Damaged(flaws) = &item.verdict else { panic!("{item:?}") };
+        assert!(flaws[0].to_string().contains(field), "{flaws:?}");
+        assert!(!flaws[0].to_string().contains("cut off"), "{flaws:?}");
+        assert_eq!(item.outcome.effect, effect, "{folder} {field}: {item:?}");
+    }
+}
+
+#[test]
+fn of_what_cannot_be_read_nobody_says_that_it_is_used() {
+    let cache = Cache::new("kernel_meta");
+    let pair = small("te_add_00");
+    cache.put(&pair, "te_add_00.json", "elsewhere");
+    std::os::unix::fs::symlink(cache.folder.join("elsewhere"), cache.folder.join("te_add_00.o")).unwrap();
+    let item = cache.only();
+    assert_eq!((item.state(), item.outcome.effect.name()), ("unreadable", "unknown"));
+}

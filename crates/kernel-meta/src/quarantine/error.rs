@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::error::Cause;
+
 /// Why nothing in a cache was set aside, put back or filled in.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -88,14 +90,10 @@ impl RepairError {
     /// The error for a failed operation, with the way out that its cause has.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
         let (path, source) = (path.into(), source.into());
-        match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Self::NoSpace { action, path, source }
-            }
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                Self::NotWritable { action, path, source }
-            }
-            _ => Self::Io { action, path, source },
+        match Cause::of(&source) {
+            Cause::NoSpace => Self::NoSpace { action, path, source },
+            Cause::NotWritable => Self::NotWritable { action, path, source },
+            Cause::Other => Self::Io { action, path, source },
         }
     }
 }

@@ -152,9 +152,31 @@ impl Bench<'_> {
             Ok(meta) => self.described(stem, members, meta, desk),
             // Reports that compilers leave beside kernels.
             Err(_) if members == Members::JSON && is_list(&desk.json) => record(),
-            Err(error) => Seen::damaged(unread(&desk.json, error)),
+            Err(error) => self.unread(stem, &desk.json, error),
         };
         Seen { json: Some(json), ..seen }
+    }
+
+    /// What is wrong with a `.json` that describes no kernel.
+    fn unread(&self, stem: &str, json: &[u8], error: MetaError) -> Seen {
+        let problem = error.to_string();
+        let flaw = match error {
+            _ if json.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0) => Flaw::EmptyJson,
+            MetaError::Field { field, .. } => Flaw::Field { field, problem },
+            MetaError::TooLarge { bytes, .. } => {
+                Flaw::TooLarge { file: format!("{stem}.json"), bytes: bytes as u64 }
+            }
+            _ => Flaw::TornJson { problem },
+        };
+        Seen { notes: self.lints(json), ..Seen::damaged(flaw) }
+    }
+
+    /// What MindSpore's reader makes of a `.json`, in its own caches.
+    fn lints(&self, json: &[u8]) -> Vec<Note> {
+        match self.kind {
+            Kind::MindSpore | Kind::Akg => mindspore_lints(json).into_iter().map(Note::Lint).collect(),
+            Kind::Cann | Kind::Package => Vec::new(),
+        }
     }
 
     /// Judges what a readable `.json` describes.
@@ -211,9 +233,7 @@ impl Bench<'_> {
         let report = validate_read(meta, object, self.expect.as_ref());
         let flaws: Vec<Flaw> = report.errors().cloned().map(Flaw::Invalid).collect();
         let mut notes: Vec<Note> = remarks(&report).map(Note::Finding).collect();
-        if !matches!(self.kind, Kind::Cann | Kind::Package) {
-            notes.extend(mindspore_lints(json).into_iter().map(Note::Lint));
-        }
+        notes.extend(self.lints(json));
         notes.extend(self.name_notes(stem, members, &report, other));
         let kernel = report.sha256.map(|sha256| Kernel { sha256, bytes: bytes + json.len() as u64 });
         let verdict = if flaws.is_empty() { Verdict::Intact } else { Verdict::Damaged(flaws) };
@@ -226,7 +246,9 @@ impl Bench<'_> {
         let mut notes = Vec::new();
         let meta = report.meta.as_ref();
         let named = meta.and_then(|meta| meta.kernel_name.as_deref()).unwrap_or_default();
-        if !named.is_empty() && !named.starts_with(stem) {
+        // Behind the name stands `__kernel0`, or the tiling key.
+        let is_own = named.strip_prefix(stem).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
+        if !named.is_empty() && !is_own {
             notes.push(Note::KernelName { kernel_name: named.to_owned() });
         }
         if self.kind == Kind::MindSpore && is_skipped(stem) {
@@ -320,9 +342,10 @@ impl Bench<'_> {
 
     /// Reads a file of a kernel; what there is to say if that cannot be done.
     fn read(&self, file: &str, limit: u64, buffer: &mut Vec<u8>) -> Result<Identity, Verdict> {
+        let read = self.dir.read(file, limit, buffer);
         let file = || file.to_owned();
         let damaged = |flaw| Err(Verdict::Damaged(vec![flaw]));
-        match self.dir.read(&file(), limit, buffer) {
+        match read {
             Read1::Whole(identity) => Ok(identity),
             Read1::TooLarge(Identity { size, .. }) => damaged(Flaw::TooLarge { file: file(), bytes: size }),
             Read1::Changing => Err(Verdict::InUse),
@@ -332,14 +355,6 @@ impl Bench<'_> {
             Read1::Failed(error) => Err(Verdict::Unreadable { file: file(), problem: error.to_string() }),
         }
     }
-}
-
-/// What is wrong with a `.json` that cannot be read.
-fn unread(json: &[u8], error: MetaError) -> Flaw {
-    if json.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0) {
-        return Flaw::EmptyJson;
-    }
-    Flaw::TornJson { problem: error.to_string() }
 }
 
 /// What is wrong with a JSON text of which nothing but that is known.

@@ -101,7 +101,7 @@ pub fn survey(place: &Place, options: &SurveyOptions<'_>) -> io::Result<Survey> 
     let mut watch = Watch::default();
     let folders = survey.folder(&dir, None, options, &mut watch)?;
     for folder in folders {
-        let known = [PREBUILT].into_iter().chain(AKG_PARTS).find(|known| *known == folder);
+        let known = FOLDERS.into_iter().find(|known| *known == folder);
         let looked = match (place.kind, known) {
             (Kind::MindSpore, Some(PREBUILT)) => {
                 dir.below(OsStr::new(PREBUILT)).and_then(|below| survey.trials(&below, options, &mut watch))
@@ -124,10 +124,7 @@ pub fn survey(place: &Place, options: &SurveyOptions<'_>) -> io::Result<Survey> 
 
 impl Survey {
     fn add_foreign(&mut self, name: &str) {
-        let mut sorted = Sorted { foreign: std::mem::take(&mut self.foreign), ..Sorted::default() };
-        sorted.add_foreign(name);
-        self.foreign = sorted.foreign;
-        self.foreign_count += sorted.foreign_count;
+        names::add_foreign(name, &mut self.foreign, &mut self.foreign_count);
     }
 
     /// Judges all files right in `dir`. The names of the folders there.

@@ -221,10 +221,15 @@ impl Sorted {
         true
     }
 
-    pub(crate) fn add_foreign(&mut self, name: &str) {
-        self.foreign_count += 1;
-        if self.foreign.len() < LISTED {
-            self.foreign.push(name.to_owned());
-        }
+    fn add_foreign(&mut self, name: &str) {
+        add_foreign(name, &mut self.foreign, &mut self.foreign_count);
+    }
+}
+
+/// Counts a name that is nobody's, and lists it among the first.
+pub(crate) fn add_foreign(name: &str, listed: &mut Vec<String>, count: &mut u64) {
+    *count += 1;
+    if listed.len() < LISTED {
+        listed.push(name.to_owned());
     }
 }

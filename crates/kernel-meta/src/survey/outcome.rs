@@ -13,6 +13,11 @@ use crate::survey::verdict::{Effect, Flaw, Note, Orphan, Outcome, Verdict, What}
 /// What both frameworks compare before they take a kernel. Nothing else keeps them from loading it.
 const COMPARED: [Code; 2] = [Code::SHA256, Code::MISSING];
 
+/// The fields that CANN's cache reads itself, before it gives a kernel out.
+const CACHE_READS: [&str; 5] = ["binFileName", "binFileSuffix", "headerFileSuffix", "kernelName", "sha256"];
+const FIELD_ABORTS: &str =
+    "MindSpore 2.0 would abort at start-up because of a field of this file, whatever network it runs";
+
 fn outcome(effect: Effect, text: impl Into<Cow<'static, str>>) -> Outcome {
     Outcome { effect, text: text.into() }
 }
@@ -34,7 +39,7 @@ pub(crate) fn of(
     }
     if matches!(verdict, Verdict::Unreadable { .. }) {
         let text = "what the framework makes of it is not known; if it cannot read it either, it compiles the kernel again";
-        return outcome(Effect::Used, text);
+        return outcome(Effect::Unknown, text);
     }
     match (kind, what) {
         (_, What::Temp) => outcome(Effect::Ignored, "nobody reads it or removes it; it takes space"),
@@ -59,6 +64,13 @@ fn mindspore(kind: Kind, what: What, verdict: &Verdict, notes: &[Note]) -> Outco
         Verdict::Damaged(flaws) => match flaws.first() {
             Some(Flaw::EmptyJson | Flaw::TornJson { .. }) => outcome(Effect::Aborts, aborts),
             Some(Flaw::Invalid(_)) => damaged_pair(flaws, notes),
+            Some(Flaw::Field { .. }) => match worst_lint(notes) {
+                Some(Reads::Abort) => outcome(Effect::Aborts, FIELD_ABORTS),
+                _ => outcome(
+                    Effect::FailsLater,
+                    "MindSpore would load it, and fail or misread the field when it registers or launches the kernel",
+                ),
+            },
             _ => outcome(Effect::CompiledAgain, "MindSpore would log an error and compile this kernel again"),
         },
         Verdict::Orphan(Orphan::InfoOnly | Orphan::ObjectOnly | Orphan::HeaderOnly) => {
@@ -95,10 +107,7 @@ fn worst_lint(notes: &[Note]) -> Option<Reads> {
 /// What MindSpore makes of a `.json` and an object that do not go together. It compares their digest and nothing else.
 fn damaged_pair(flaws: &[Flaw], notes: &[Note]) -> Outcome {
     match worst_lint(notes) {
-        Some(Reads::Abort) => outcome(
-            Effect::Aborts,
-            "MindSpore 2.0 would abort at start-up because of a field of this file, whatever network it runs",
-        ),
+        Some(Reads::Abort) => outcome(Effect::Aborts, FIELD_ABORTS),
         _ if is_refused(flaws) => {
             outcome(Effect::CompiledAgain, "MindSpore would log an error and compile this kernel again")
         }
@@ -124,6 +133,10 @@ fn cann(what: What, verdict: &Verdict, members: Members) -> Outcome {
             Some(Flaw::Invalid(_)) if !is_refused(flaws) => outcome(
                 Effect::FailsLater,
                 "CANN would load it, since its digest is right, and fail when it registers or launches the kernel",
+            ),
+            Some(Flaw::Field { field, .. }) if !CACHE_READS.contains(&field.as_str()) => outcome(
+                Effect::FailsLater,
+                "CANN's cache would give it out, and its graph engine fail or misread the field",
             ),
             _ => outcome(Effect::Blocks, blocks),
         },

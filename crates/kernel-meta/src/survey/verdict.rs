@@ -88,6 +88,13 @@ pub enum Flaw {
         /// Where, and what stands there.
         problem: String,
     },
+    /// The `.json` is whole, and one of its fields is such as no compiler writes it.
+    Field {
+        /// The field, such as `workspace.size[1]`.
+        field: String,
+        /// What stands there, and what should.
+        problem: String,
+    },
     /// The object that the `.json` describes is not there.
     NoObject {
         /// Under which names it was looked for.
@@ -182,6 +189,8 @@ pub struct Outcome {
 pub enum Effect {
     /// It is used as it is.
     Used,
+    /// That is not known, since it cannot be read.
+    Unknown,
     /// It is passed over, and nobody misses it.
     Ignored,
     /// The kernel is compiled again, once.
@@ -278,6 +287,7 @@ impl fmt::Display for Flaw {
         match self {
             Self::EmptyJson => f.write_str("the .json is empty"),
             Self::TornJson { problem } => write!(f, "the .json is cut off or damaged: {problem}"),
+            Self::Field { field: _, problem } => f.write_str(problem),
             Self::NoObject { expected } => write!(f, "the object is missing: expected {expected}"),
             Self::UnsafeName { name } => {
                 write!(f, "the .json names `{name}`, which is no file of this folder")
@@ -364,6 +374,7 @@ impl Effect {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Used => "used",
+            Self::Unknown => "unknown",
             Self::Ignored => "ignored",
             Self::CompiledAgain => "compiled-again",
             Self::Blocks => "blocks",
