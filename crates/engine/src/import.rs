@@ -31,6 +31,7 @@ use opbuild_validator::RULES_VERSION;
 
 use crate::imported::{self, IMPORTED, Imported};
 use crate::make::{HEADER, INFO, JSON, OBJECT};
+use crate::plan::op_types;
 use crate::{header, parallel};
 
 /// Says for what a kernel was built whose descriptor has these options; none if nothing here runs such kernels.
@@ -264,7 +265,7 @@ impl Run<'_> {
         let Candidate { descriptor, generation, spec, said, artifact } = candidate;
         let job = descriptor.job.digest();
         let key = import_key(&job, spec);
-        let op_type = descriptor.job.ops.iter().map(|op| op.op_type.as_str()).collect::<Vec<_>>().join("+");
+        let op_type = op_types(&descriptor.job);
         let new = ImportedKernel {
             name: item.name.clone(),
             key,

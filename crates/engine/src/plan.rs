@@ -232,6 +232,11 @@ impl Planner<'_> {
     }
 }
 
+/// The types of a job's operators, joined.
+pub(crate) fn op_types(job: &Job) -> String {
+    job.ops.iter().map(|op| op.op_type.as_str()).collect::<Vec<_>>().join("+")
+}
+
 impl Planned<'_> {
     pub(crate) fn keyed(&self) -> Option<&Keyed> {
         match &self.state {
@@ -263,7 +268,7 @@ impl Planned<'_> {
 
     /// The types of the operators, joined.
     pub(crate) fn op_type(&self) -> String {
-        self.job.ops.iter().map(|op| op.op_type.as_str()).collect::<Vec<_>>().join("+")
+        op_types(self.job)
     }
 
     /// The kernel's name, or who asked for it.
