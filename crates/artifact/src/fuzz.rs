@@ -11,7 +11,9 @@ pub fn fuzz(bytes: &[u8]) {
     for lint in &lints {
         harmless(&lint.to_string());
     }
-    let mut meta = match KernelMeta::parse(bytes) {
+    let (meta, mindspore) = KernelMeta::parse_linted(bytes);
+    assert_eq!((&meta, &mindspore), (&KernelMeta::parse(bytes), &mindspore_lints(bytes)));
+    let mut meta = match meta {
         Ok(meta) => meta,
         Err(error) => {
             harmless(&error.to_string());

@@ -111,6 +111,11 @@ pub(crate) fn items(raw: &str) -> Option<Vec<&str>> {
 
 /// The text of a string; `None` if it is none.
 pub(crate) fn text(raw: &str) -> Option<Cow<'_, str>> {
+    // Without escapes, a text is what stands between its quotes.
+    let plain = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    if let Some(plain) = plain.filter(|plain| !plain.contains(['\\', '"'])) {
+        return Some(Cow::Borrowed(plain));
+    }
     serde_json::from_str::<Text<'_>>(raw).ok().map(|Text(text)| text)
 }
 
@@ -185,7 +190,15 @@ mod tests {
     fn texts_lists_and_booleans_are_told_apart() {
         assert_eq!(text(r#""a\n""#).as_deref(), Some("a\n"));
         assert!(matches!(text("\"a\""), Some(Cow::Borrowed("a"))));
-        assert_eq!(text("1"), None);
+        for (raw, read) in [
+            ("1", None),
+            ("\"", None),
+            ("\"\"", Some("")),
+            (r#""\\""#, Some("\\")),
+            (r#"" \" ""#, Some(" \" ")),
+        ] {
+            assert_eq!(text(raw).as_deref(), read, "{raw}");
+        }
         assert_eq!(text(r#""\ud800""#), None, "half of a character");
         assert_eq!(items("[1, [2, 3], {}]"), Some(vec!["1", "[2, 3]", "{}"]));
         assert_eq!(items("{}"), None);

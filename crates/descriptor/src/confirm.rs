@@ -28,7 +28,7 @@ enum Twins {
 }
 
 /// What is hashed, and what the name is made of.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Texts<'a> {
     ops: Vec<u8>,
     soc: Vec<u8>,
@@ -42,49 +42,18 @@ impl<'a> Texts<'a> {
     /// Takes the texts out of a file in which each value begins a line, four spaces a level, as the framework's JSON
     /// library writes it. None if this is no such file, or not all of it.
     fn read(info: &'a [u8], twins: Twins) -> Option<Self> {
-        let mut texts = Self { ops: Vec::with_capacity(info.len()), ..Self::default() };
+        let (mut ops, mut soc, mut funcs) = (None, None, Vec::new());
         let mut lines = Lines { rest: info };
         let mut is_complete = false;
         while let Some(line) = lines.next() {
-            match line.key {
-                b"SocInfo" if line.opens() => texts.soc = lines.soc_info(line.indent)?,
-                b"op_list" if line.opens() => texts.read_ops(&mut lines, line.indent, twins)?,
+            match line.key() {
+                b"SocInfo" if line.opens() => soc = Some(lines.soc_info(line.indent)?),
+                b"op_list" if line.opens() => ops = Some(lines.ops(line.indent, twins, &mut funcs)?),
                 _ => {}
             }
-            is_complete = line.indent == 0 && line.value == b"}";
+            is_complete = line.indent == 0 && line.text == b"}";
         }
-        (is_complete && !texts.ops.is_empty()).then_some(texts)
-    }
-
-    /// Reads the list of operators, which is indented by `base`, without what no name hashes.
-    fn read_ops(&mut self, lines: &mut Lines<'a>, base: usize, twins: Twins) -> Option<()> {
-        let mut in_tensors = false;
-        self.ops.push(b'[');
-        loop {
-            let line = lines.next()?;
-            if line.indent <= base {
-                line.add_to(&mut self.ops);
-                return Some(());
-            }
-            let at_op = line.indent == base + OP_MEMBER;
-            let is_left_out = match line.key {
-                b"name" => at_op || in_tensors,
-                b"ori_name" | b"op_name" | b"pattern" => at_op,
-                b"output_data_desc" => at_op && twins == Twins::Without,
-                _ => false,
-            };
-            if is_left_out {
-                lines.leave_out(&line)?;
-                continue;
-            }
-            if at_op {
-                in_tensors = matches!(line.key, b"output_desc" | b"input_desc") && line.opens();
-                if line.key == b"func_name" {
-                    self.funcs.push(line.value.strip_prefix(b"\"")?.strip_suffix(b"\"")?);
-                }
-            }
-            line.add_to(&mut self.ops);
-        }
+        ops.filter(|_| is_complete).map(|ops| Self { ops, soc: soc.unwrap_or_default(), funcs })
     }
 
     fn words(&self) -> Vec<u8> {
@@ -104,34 +73,69 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// A line, without the comma that ends it.
+/// Adds the first `len` bytes of `source` to `text`. Of short pieces, what is behind them is copied too and then cut off:
+/// to move a block of a fixed size takes far less than to copy any number of bytes.
+#[inline]
+fn push(text: &mut Vec<u8>, source: &[u8], len: usize) {
+    const BLOCK: usize = 16;
+    match source.first_chunk::<BLOCK>() {
+        Some(block) if len <= BLOCK => {
+            text.extend_from_slice(block);
+            text.truncate(text.len() - BLOCK + len);
+        }
+        _ => text.extend_from_slice(&source[..len]),
+    }
+}
+
+/// Takes the comma back that `text` ends with, if it does.
+fn drop_comma(text: &mut Vec<u8>) {
+    text.pop_if(|last| *last == b',');
+}
+
+/// A line, without what it is indented by.
 #[derive(Clone, Copy, Debug)]
 struct Line<'a> {
     indent: usize,
-    /// The name of the member that begins here; empty if none does. No name that we know holds a quote.
-    key: &'a [u8],
-    /// Its value, or all that is in the line.
-    value: &'a [u8],
+    /// With the comma that ends it, without its end.
+    text: &'a [u8],
+    /// The whole file from here.
+    from: &'a [u8],
+    /// How long `"name":` is, if a member begins here; else 0.
+    name: usize,
 }
 
-impl Line<'_> {
+impl<'a> Line<'a> {
+    /// The name of the member that begins here; empty if none does. No name that we know holds a quote.
+    #[inline]
+    fn key(&self) -> &'a [u8] {
+        self.text.get(1..self.name.saturating_sub(2)).unwrap_or_default()
+    }
+
+    /// Its value, or all that is in the line.
+    fn value(&self) -> &'a [u8] {
+        let value = if self.name == 0 { self.text } else { &self.text[self.name + 1..] };
+        value.strip_suffix(b",").unwrap_or(value)
+    }
+
     /// Whether further lines belong to the value.
     fn opens(&self) -> bool {
-        matches!(self.value.last(), Some(b'{' | b'['))
+        matches!(self.text.last(), Some(b'{' | b'['))
+    }
+
+    /// Whether another value follows in the list or object.
+    fn goes_on(&self) -> bool {
+        self.text.last() == Some(&b',')
     }
 
     /// Writes the line behind others, without spaces.
+    #[inline]
     fn add_to(&self, text: &mut Vec<u8>) {
-        let closes = matches!(self.value.first(), Some(b'}' | b']'));
-        if !closes && !matches!(text.last(), Some(b'{' | b'[')) {
-            text.push(b',');
+        if self.name == 0 {
+            return push(text, self.from, self.text.len());
         }
-        if !self.key.is_empty() {
-            text.push(b'"');
-            text.extend_from_slice(self.key);
-            text.extend_from_slice(b"\":");
-        }
-        text.extend_from_slice(self.value);
+        push(text, self.from, self.name);
+        let value = self.name + 1;
+        push(text, &self.from[value..], self.text.len() - value);
     }
 }
 
@@ -140,26 +144,63 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
+    #[inline]
     fn next(&mut self) -> Option<Line<'a>> {
         let indent = spaces(self.rest);
-        let line = &self.rest[indent..];
-        if line.is_empty() {
+        let from = &self.rest[indent..];
+        if from.is_empty() {
             return None;
         }
-        let end = line.iter().position(|byte| *byte == b'\n').unwrap_or(line.len());
-        self.rest = line.get(end + 1..).unwrap_or_default();
-        let line = line[..end].strip_suffix(b",").unwrap_or(&line[..end]);
-        let (key, value) = member(line).unwrap_or((&[], line));
-        Some(Line { indent, key, value })
+        let name = name(from);
+        // No name that we know holds the end of a line.
+        let end = name + find(from.get(name..)?, b'\n');
+        self.rest = from.get(end + 1..).unwrap_or_default();
+        Some(Line { indent, text: &from[..end], from, name })
     }
 
-    /// Goes past the rest of the value that begins in `line`.
-    fn leave_out(&mut self, line: &Line<'_>) -> Option<()> {
-        let mut open = line.opens();
-        while open {
-            open = self.next()?.indent > line.indent;
+    /// The list of operators whose first line, indented by `base`, was just read, without what no name hashes; and the
+    /// functions that they name.
+    fn ops(&mut self, base: usize, twins: Twins, funcs: &mut Vec<&'a [u8]>) -> Option<Vec<u8>> {
+        let mut text = Vec::with_capacity(self.rest.len());
+        let mut in_tensors = false;
+        text.push(b'[');
+        loop {
+            let line = self.next()?;
+            if line.indent <= base {
+                line.add_to(&mut text);
+                drop_comma(&mut text);
+                return Some(text);
+            }
+            let at_op = line.indent == base + OP_MEMBER;
+            let is_left_out = match line.key() {
+                b"name" => at_op || in_tensors,
+                b"ori_name" | b"op_name" | b"pattern" if at_op => true,
+                b"output_data_desc" if at_op => twins == Twins::Without,
+                _ => false,
+            };
+            if is_left_out {
+                if !self.leave_out(line)?.goes_on() {
+                    drop_comma(&mut text);
+                }
+                continue;
+            }
+            if at_op {
+                in_tensors = matches!(line.key(), b"output_desc" | b"input_desc") && line.opens();
+                if line.key() == b"func_name" {
+                    funcs.push(line.value().strip_prefix(b"\"")?.strip_suffix(b"\"")?);
+                }
+            }
+            line.add_to(&mut text);
         }
-        Some(())
+    }
+
+    /// Goes past the rest of the value that begins in `line`. Its last line.
+    fn leave_out(&mut self, line: Line<'a>) -> Option<Line<'a>> {
+        let mut last = line;
+        while last.opens() || last.indent > line.indent {
+            last = self.next()?;
+        }
+        Some(last)
     }
 
     /// The object whose first line, indented by `base`, was just read.
@@ -169,26 +210,49 @@ impl<'a> Lines<'a> {
             let line = self.next()?;
             line.add_to(&mut soc);
             if line.indent <= base {
+                drop_comma(&mut soc);
                 return Some(soc);
             }
         }
     }
 }
 
-/// The name and the value of the member in a line, if one begins there.
-fn member(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    let text = line.strip_prefix(b"\"")?;
-    let end = text.iter().position(|byte| *byte == b'"')?;
-    Some((&text[..end], text[end..].strip_prefix(b"\": ")?))
+/// How long `"name":` is in a line that begins with it and goes on with a space; 0 if it does not.
+#[inline]
+fn name(line: &[u8]) -> usize {
+    let Some(text) = line.strip_prefix(b"\"") else { return 0 };
+    let end = find(text, b'"');
+    if text.get(end..).is_some_and(|rest| rest.starts_with(b"\": ")) { end + 3 } else { 0 }
 }
 
 /// How many spaces a line begins with.
+#[inline]
 fn spaces(line: &[u8]) -> usize {
-    let mut at = 0;
-    while line.get(at..at + 8) == Some(b"        ") {
-        at += 8;
+    let (words, rest) = line.as_chunks();
+    for (at, word) in words.iter().enumerate() {
+        let others = u64::from_le_bytes(*word) ^ u64::from_le_bytes([b' '; 8]);
+        if others != 0 {
+            return 8 * at + others.trailing_zeros() as usize / 8;
+        }
     }
-    at + line[at..].iter().take_while(|byte| **byte == b' ').count()
+    8 * words.len() + rest.iter().take_while(|byte| **byte == b' ').count()
+}
+
+/// Where `byte` is first; behind the end if it is nowhere. What is looked for is close, so this looks at eight bytes at a
+/// time and calls nothing.
+#[inline]
+fn find(text: &[u8], byte: u8) -> usize {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    let (words, rest) = text.as_chunks();
+    for (at, word) in words.iter().enumerate() {
+        let others = u64::from_le_bytes(*word) ^ (ONES * u64::from(byte));
+        // The lowest byte of `others` that is zero has its highest bit set here.
+        let found = others.wrapping_sub(ONES) & !others & (ONES << 7);
+        if found != 0 {
+            return 8 * at + found.trailing_zeros() as usize / 8;
+        }
+    }
+    8 * words.len() + rest.iter().take_while(|other| **other != byte).count()
 }
 
 #[cfg(test)]
@@ -201,10 +265,13 @@ mod tests {
 
     /// As MindSpore spells it: the documentation has the members in another order.
     fn spelled() -> Vec<u8> {
-        let value: serde_json::Value = serde_json::from_slice(SQUARE).unwrap();
+        spell(&serde_json::from_slice(SQUARE).unwrap())
+    }
+
+    fn spell(value: &serde_json::Value) -> Vec<u8> {
         let mut bytes = Vec::new();
         let format = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-        serde::Serialize::serialize(&value, &mut serde_json::Serializer::with_formatter(&mut bytes, format))
+        serde::Serialize::serialize(value, &mut serde_json::Serializer::with_formatter(&mut bytes, format))
             .unwrap();
         bytes.push(b'\n');
         bytes
@@ -242,6 +309,44 @@ mod tests {
         for (old, new) in [("Default/Square-op1", "x"), ("Opaque", "ElemWise"), ("Ascend910A", "Ascend910B1")]
         {
             assert!(confirms_name(text.replace(old, new).as_bytes(), NAME), "{old}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_may_be_the_first_or_the_last_of_its_object() {
+        let value = serde_json::json!({
+            "SocInfo": { "deviceId": "2", "vector_fp_ceiling": "" },
+            "op_list": [
+                { "func_name": "add", "input_desc": [{ "format": "ND", "name": "x" }], "pattern": ["x", {}] },
+                { "attr_desc": [{ "name": "y" }], "func_name": "a_name_of_more_than_a_block", "ori_name": [] },
+                { "name": "z" },
+                { "name": "z", "output_desc": [[{ "name": "z", "shape": [] }], "NULL: \"" ] },
+            ],
+        });
+        let texts = Texts::read(&spell(&value), Twins::With).map(|texts| {
+            let text = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+            (text(&texts.ops), text(&texts.soc), texts.words())
+        });
+        let ops = r#"[{"func_name":"add","input_desc":[{"format":"ND"}]},"#.to_owned()
+            + r#"{"attr_desc":[{"name":"y"}],"func_name":"a_name_of_more_than_a_block"},"#
+            + r#"{},{"output_desc":[[{"shape":[]}],"NULL: \""]}]"#;
+        let words = b"te_fusion_add_a_name_of_more_than_a_block".to_vec();
+        assert_eq!(texts, Some((ops, r#"{"deviceId":"2","vector_fp_ceiling":""}"#.to_owned(), words)));
+    }
+
+    #[test]
+    fn bytes_are_found_wherever_they_are() {
+        for length in 0..20 {
+            let text = vec![b'\x80'; length];
+            assert_eq!((find(&text, b'\x00'), find(&text, b'\x80')), (length, 0));
+            let indented = [vec![b' '; length], b"!  ".to_vec()].concat();
+            assert_eq!((spaces(&indented), spaces(&indented[..length])), (length, length));
+            for at in 0..length {
+                let mut text = text.clone();
+                text[at] = b'\x01';
+                text[length - 1] = b'\x01';
+                assert_eq!(find(&text, b'\x01'), at, "{length}");
+            }
         }
     }
 }

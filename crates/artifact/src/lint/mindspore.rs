@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::lint::value::{Cpp, uint32, wide};
 use crate::lint::{Effect, Lint, Lints, Vendor};
-use crate::meta::document;
+use crate::meta::{Document, document};
 use crate::raw::{self, Members, text};
 use crate::{Magic, MetaError};
 
@@ -12,10 +12,15 @@ use crate::{Magic, MetaError};
 ///
 /// Nothing is said of fields that it does not know, but for the one that a later MindSpore reads.
 pub fn mindspore_lints(json: &[u8]) -> Vec<Lint> {
+    of_document(&document(json))
+}
+
+/// The same of a document that was taken apart already.
+pub(crate) fn of_document(document: &Result<Document<'_>, MetaError>) -> Vec<Lint> {
     let mut mindspore = Lints::of(Vendor::MindSpore);
-    match document(json) {
-        Ok((_, Some(members))) if is_for_host(&members) => sha256(&mut mindspore, &members),
-        Ok((_, Some(members))) => STEPS.iter().for_each(|step| step(&mut mindspore, &members)),
+    match document {
+        Ok((_, Some(members))) if is_for_host(members) => sha256(&mut mindspore, members),
+        Ok((_, Some(members))) => STEPS.iter().for_each(|step| step(&mut mindspore, members)),
         Ok((raw, None)) => mindspore.refuse("(document)", "an object", Some(raw)),
         Err(MetaError::TooLarge { .. }) => {}
         Err(error) => {

@@ -18,6 +18,7 @@ use std::fmt;
 
 pub use fe::fe_lints;
 pub use mindspore::mindspore_lints;
+pub(crate) use mindspore::of_document;
 
 use crate::json::short;
 

@@ -1,6 +1,8 @@
 //! Whether a kernel that lies in somebody's cache is whole.
 
-use opbuild_artifact::{Expectations, KernelMeta, MetaError, is_plain_file_name, mindspore_lints};
+use std::mem;
+
+use opbuild_artifact::{Expectations, KernelMeta, MetaError, is_plain_file_name};
 use opbuild_descriptor::{confirms_name, read_info};
 use opbuild_validator::{Code, Finding, Report, examine_object, parts, validate_read};
 
@@ -26,6 +28,8 @@ pub(crate) struct Desk {
     json: Vec<u8>,
     object: Vec<u8>,
     other: Vec<u8>,
+    /// What is to be noted of the `.json`, whatever else is found.
+    lints: Vec<Note>,
 }
 
 /// The cache whose kernels are judged.
@@ -148,35 +152,26 @@ impl Bench<'_> {
             Ok(json) => json,
             Err(verdict) => return Seen::new(verdict),
         };
-        let seen = match KernelMeta::parse(&desk.json) {
+        let meta = self.parse(desk);
+        let seen = match meta {
             Ok(meta) => self.described(stem, members, meta, desk),
             // Reports that compilers leave beside kernels.
             Err(_) if members == Members::JSON && is_list(&desk.json) => record(),
-            Err(error) => self.unread(stem, &desk.json, error),
+            Err(error) => {
+                Seen { notes: mem::take(&mut desk.lints), ..Seen::damaged(unread(stem, &desk.json, error)) }
+            }
         };
         Seen { json: Some(json), ..seen }
     }
 
-    /// What is wrong with a `.json` that describes no kernel.
-    fn unread(&self, stem: &str, json: &[u8], error: MetaError) -> Seen {
-        let problem = error.to_string();
-        let flaw = match error {
-            _ if json.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0) => Flaw::EmptyJson,
-            MetaError::Field { field, .. } => Flaw::Field { field, problem },
-            MetaError::TooLarge { bytes, .. } => {
-                Flaw::TooLarge { file: format!("{stem}.json"), bytes: bytes as u64 }
-            }
-            _ => Flaw::TornJson { problem },
+    /// What the `.json` describes that was read; and in its own caches, what MindSpore's reader makes of it.
+    fn parse(&self, desk: &mut Desk) -> Result<KernelMeta, MetaError> {
+        let (meta, lints) = match self.kind {
+            Kind::MindSpore | Kind::Akg => KernelMeta::parse_linted(&desk.json),
+            Kind::Cann | Kind::Package => (KernelMeta::parse(&desk.json), Vec::new()),
         };
-        Seen { notes: self.lints(json), ..Seen::damaged(flaw) }
-    }
-
-    /// What MindSpore's reader makes of a `.json`, in its own caches.
-    fn lints(&self, json: &[u8]) -> Vec<Note> {
-        match self.kind {
-            Kind::MindSpore | Kind::Akg => mindspore_lints(json).into_iter().map(Note::Lint).collect(),
-            Kind::Cann | Kind::Package => Vec::new(),
-        }
+        desk.lints = lints.into_iter().map(Note::Lint).collect();
+        meta
     }
 
     /// Judges what a readable `.json` describes.
@@ -229,11 +224,11 @@ impl Bench<'_> {
 
     /// Judges the `.json` with the object that were read.
     fn pair(&self, stem: &str, members: Members, meta: KernelMeta, desk: &mut Desk, bytes: u64) -> Seen {
-        let Desk { json, object, other } = desk;
+        let Desk { json, object, other, lints } = desk;
         let report = validate_read(meta, object, self.expect.as_ref());
         let flaws: Vec<Flaw> = report.errors().cloned().map(Flaw::Invalid).collect();
         let mut notes: Vec<Note> = remarks(&report).map(Note::Finding).collect();
-        notes.extend(self.lints(json));
+        notes.append(lints);
         notes.extend(self.name_notes(stem, members, &report, other));
         let kernel = report.sha256.map(|sha256| Kernel { sha256, bytes: bytes + json.len() as u64 });
         let verdict = if flaws.is_empty() { Verdict::Intact } else { Verdict::Damaged(flaws) };
@@ -364,6 +359,19 @@ pub(crate) fn text_verdict(json: &[u8]) -> Option<Verdict> {
     }
     let error = serde_json::from_slice::<serde::de::IgnoredAny>(json).err()?;
     Some(Verdict::Damaged(vec![Flaw::TornJson { problem: error.to_string() }]))
+}
+
+/// What is wrong with a `.json` that describes no kernel.
+fn unread(stem: &str, json: &[u8], error: MetaError) -> Flaw {
+    let problem = error.to_string();
+    match error {
+        _ if json.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0) => Flaw::EmptyJson,
+        MetaError::Field { field, .. } => Flaw::Field { field, problem },
+        MetaError::TooLarge { bytes, .. } => {
+            Flaw::TooLarge { file: format!("{stem}.json"), bytes: bytes as u64 }
+        }
+        _ => Flaw::TornJson { problem },
+    }
 }
 
 /// A `.json` that describes no kernel, and is in order.
