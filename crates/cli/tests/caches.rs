@@ -7,6 +7,7 @@ use std::fs;
 
 use common::Place;
 use opbuild_testkit::caches::{Rank, age, cann_kernel};
+use opbuild_testkit::terminal::{COLUMNS, shown_by};
 use serde_json::{Value, json};
 
 /// Four ranks of a run, five kernels each.
@@ -33,6 +34,33 @@ fn whole_caches_are_in_order() {
     assert_eq!(kinds, ["cann", "mindspore", "mindspore", "mindspore", "mindspore"]);
     let zero = |name: &str| json["caches"].as_array().unwrap().iter().all(|cache| cache[name] == 0);
     assert!(["damaged", "orphans", "in_progress", "unreadable", "foreign"].into_iter().all(zero), "{json}");
+}
+
+/// A person sees how far it is, and nothing of that is left when the table comes.
+#[test]
+fn a_terminal_shows_progress_until_the_table_is_there() {
+    let place = Place::new();
+    ranks(&place);
+    let shown = |args: &[&str]| {
+        let (status, shown) = shown_by(place.command(args)).unwrap();
+        assert_eq!(status.code(), Some(0), "{shown}");
+        shown
+    };
+    let text = shown(&["verify", "run"]);
+    // The terminal says where the cursor goes: `ESC [ 2 K` clears a line.
+    let (before, after) = text.split_once("20 kernels checked: 20 valid").unwrap_or_default();
+    let (drawn, printed) = before.rsplit_once("\x1b[2K").unwrap_or_default();
+    let bars: Vec<&str> = drawn.split(['\r', '\n']).filter(|line| line.contains("/5 ")).collect();
+    assert!(!bars.is_empty() && bars.iter().any(|bar| bar.contains("run/rank_")), "{text:?}");
+    assert!(bars.iter().all(|bar| bar.chars().count() <= usize::from(COLUMNS) + 10), "{bars:?}");
+    assert!(
+        printed.contains("4 ranks of run have 5 kernels together") && !printed.contains("/5 "),
+        "{text:?}"
+    );
+    assert!(!after.contains('\x1b'), "{after:?}");
+    // What another program reads is nothing but JSON.
+    let json = shown(&["verify", "run", "--format", "json"]);
+    assert!(json.starts_with('{') && !json.contains('\x1b'), "{json:?}");
 }
 
 #[test]

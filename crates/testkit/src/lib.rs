@@ -27,6 +27,7 @@ pub mod image;
 mod interleave;
 mod null;
 pub mod patch;
+pub mod terminal;
 pub mod toolkit;
 mod work;
 

@@ -1,0 +1,40 @@
+//! A terminal, as a person has one.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::process::{Command, ExitStatus};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+/// Columns of the terminal that [`shown_by`] has.
+pub const COLUMNS: u16 = 100;
+
+/// Runs `command` in a terminal: all that it writes there, control sequences included, and how it ended.
+///
+/// # Errors
+/// There is no terminal to be had, or the command does not start.
+pub fn shown_by(mut command: Command) -> io::Result<(ExitStatus, String)> {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+    grantpt(&master)?;
+    unlockpt(&master)?;
+    tcsetwinsize(&master, Winsize { ws_row: 30, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 })?;
+    let name = ptsname(&master, Vec::new())?.into_string().map_err(io::Error::other)?;
+    let screen = OpenOptions::new().read(true).write(true).open(name)?;
+    command.env("TERM", "xterm").stdin(screen.try_clone()?).stdout(screen.try_clone()?).stderr(screen);
+    let mut child = command.spawn()?;
+    // Ours must be closed, or the terminal never ends.
+    drop(command);
+    let (mut master, mut shown, mut buffer) = (File::from(master), Vec::new(), [0; 4096]);
+    loop {
+        match master.read(&mut buffer) {
+            // What a terminal says that nobody has open any more.
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => break,
+            Ok(0) => break,
+            Ok(read) => shown.extend_from_slice(&buffer[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((child.wait()?, String::from_utf8_lossy(&shown).into_owned()))
+}
