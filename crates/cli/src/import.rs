@@ -55,6 +55,8 @@ struct Sum {
     imported: usize,
     bytes: usize,
     already: usize,
+    /// Those that took the place of older ones.
+    renewed: usize,
     copies: usize,
     left: usize,
     /// By reason.
@@ -68,6 +70,8 @@ impl Sum {
         for cache in &report.caches {
             sum.imported += cache.imported.len();
             sum.bytes += cache.imported.iter().map(|kernel| kernel.bytes).sum::<usize>();
+            sum.renewed += cache.renewed.len();
+            sum.bytes += cache.renewed.iter().map(|kernel| kernel.bytes).sum::<usize>();
             sum.already += cache.already;
             sum.copies += cache.copies;
             sum.left += cache.left;
@@ -81,18 +85,21 @@ impl Sum {
     }
 
     fn is_nothing(&self) -> bool {
-        self.imported + self.already + self.copies == 0
+        self.imported + self.renewed + self.already + self.copies == 0
     }
 }
 
 fn text(report: &ImportReport, sum: &Sum, dry_run: bool) -> String {
     let verb = if dry_run { "would be imported" } else { "imported" };
-    let mut text: String = report.caches.iter().map(|cache| cache_text(cache, verb)).collect();
+    let mut text: String = report.caches.iter().map(|cache| cache_text(cache, verb, dry_run)).collect();
     if report.caches.is_empty() && report.closed.is_empty() {
         text.push_str("there is no cache of a framework: expected a folder kernel_meta or akg_kernel_meta, or one above\n");
     }
     let size = bytes(u64::try_from(sum.bytes).unwrap_or(u64::MAX));
     let mut counts = vec![format!("{} {verb} ({size})", counted(sum.imported, "kernel"))];
+    if sum.renewed > 0 {
+        counts.push(format!("{} {}", sum.renewed, renewed(dry_run)));
+    }
     counts.push(format!("{} there already", sum.already));
     if sum.copies > 0 {
         counts.push(format!("{} of jobs that were there with other bytes", sum.copies));
@@ -115,13 +122,22 @@ fn text(report: &ImportReport, sum: &Sum, dry_run: bool) -> String {
     text
 }
 
-fn cache_text(cache: &Cache, verb: &str) -> String {
+/// What is said of kernels that take the place of older ones.
+fn renewed(dry_run: bool) -> &'static str {
+    if dry_run { "would replace older ones" } else { "in place of older ones" }
+}
+
+fn cache_text(cache: &Cache, verb: &str, dry_run: bool) -> String {
     let path = one_line(&cache.path.to_string_lossy());
     if let Some(why) = &cache.passed_over {
         return format!("{path}\n  passed over: {}\n", one_line(&why.to_string()));
     }
+    let renewed = match cache.renewed.len() {
+        0 => String::new(),
+        count => format!(", {count} {}", renewed(dry_run)),
+    };
     let mut text = format!(
-        "{path}\n  {} {verb}, {} there already, {} passed over\n",
+        "{path}\n  {} {verb}{renewed}, {} there already, {} passed over\n",
         cache.imported.len(),
         cache.already + cache.copies,
         cache.not_imported.len()
@@ -145,6 +161,7 @@ fn json_of(report: &ImportReport, sum: &Sum, dry_run: bool) -> Value {
         "interrupted": report.interrupted,
         "imported": sum.imported,
         "bytes": sum.bytes,
+        "renewed": sum.renewed,
         "already": sum.already,
         "copies": sum.copies,
         "passed_over": sum.passed_over,
@@ -159,6 +176,7 @@ fn json_of(report: &ImportReport, sum: &Sum, dry_run: bool) -> Value {
             "rank": cache.rank,
             "passed_over": cache.passed_over.as_ref().map(reason_json),
             "imported": cache.imported.iter().map(kernel_json).collect::<Vec<_>>(),
+            "renewed": cache.renewed.iter().map(kernel_json).collect::<Vec<_>>(),
             "already": cache.already,
             "copies": cache.copies,
             "not_imported": cache.not_imported.iter().map(|NotImported { name, why }| {

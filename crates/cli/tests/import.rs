@@ -252,6 +252,23 @@ fn told() {
     let text = run.text(&["import", "run"]);
     assert!(text.contains("0 kernels imported") && text.contains("2 there already"), "{text}");
     assert!(text.contains("opbuild build --trust-imported"), "{text}");
+    // The framework compiles one anew.
+    Rank::new(0).square_of(1, 900).write(&Rank::new(0).folder(&run.base())).unwrap();
+    for ending in ["info", "o", "json"] {
+        let later = std::time::SystemTime::now() + Duration::from_secs(60);
+        let file = std::fs::File::open(run.file(1, ending)).unwrap();
+        file.set_times(std::fs::FileTimes::new().set_modified(later)).unwrap();
+    }
+    let text = run.text(&["import", "run", "--dry-run"]);
+    assert!(
+        text.contains("0 kernels would be imported (")
+            && text.contains(", 1 would replace older ones, 1 there already"),
+        "{text}"
+    );
+    let text = run.text(&["import", "run"]);
+    assert!(text.contains("0 imported, 1 in place of older ones, 1 there already, 0 passed over"), "{text}");
+    let json = run.import(&[]).ended_with(0).json();
+    assert_eq!((json["renewed"].as_u64(), json["already"].as_u64()), (Some(0), Some(2)), "{json}");
 }
 
 fn cut(path: &Path) {

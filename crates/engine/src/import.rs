@@ -15,7 +15,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use opbuild_artifact::{Artifact, Expectations, KernelMeta};
 use opbuild_backend::{BackendError, Cancel};
@@ -26,7 +26,7 @@ use opbuild_digest::Digest;
 use opbuild_kernel_meta::survey::{
     Item, Kind, NotTaken, Place, Shelf, SurveyOptions, Taken, Verdict, What, find, survey,
 };
-use opbuild_store::{Access, Config, Draft, Lookup, Put, Store, StoreError, TargetStore};
+use opbuild_store::{Access, Config, Draft, Lookup, Put, Replace, Store, StoreError, TargetStore};
 use opbuild_validator::RULES_VERSION;
 
 use crate::imported::{self, IMPORTED, Imported};
@@ -70,16 +70,29 @@ struct Candidate {
     spec: EffectiveSpec,
     said: BTreeMap<String, String>,
     artifact: Artifact,
+    compiled_at: SystemTime,
 }
 
 /// What became of a kernel.
 enum Outcome {
     New(ImportedKernel),
+    Renewed(ImportedKernel),
     There,
     Copy,
     Not(NotImported),
     /// It was not looked at any more.
     Left,
+}
+
+/// A kernel in the store, beside one of the same job that may be imported.
+enum There {
+    /// It is this one.
+    Same,
+    /// It was imported before this one was compiled: the framework has had it compiled anew since, by another toolchain
+    /// perhaps.
+    Older,
+    /// It has other bytes, as those of other ranks do.
+    Copy,
 }
 
 impl Importer {
@@ -195,6 +208,7 @@ impl Run<'_> {
         for outcome in outcomes {
             match outcome {
                 Outcome::New(kernel) => cache.imported.push(kernel),
+                Outcome::Renewed(kernel) => cache.renewed.push(kernel),
                 Outcome::There => cache.already += 1,
                 Outcome::Copy => cache.copies += 1,
                 Outcome::Not(not) => cache.not_imported.push(not),
@@ -221,7 +235,7 @@ impl Run<'_> {
         if item.kernel.is_none() {
             return Err(PassedOver::InParts);
         }
-        let Taken { json, object, info, is_begun_anew, is_ours } =
+        let Taken { json, object, info, is_begun_anew, compiled_at, is_ours } =
             shelf.take(item).map_err(|error| match error {
                 NotTaken::Missing { file } if file.ends_with(".info") => PassedOver::NoDescriptor,
                 NotTaken::Missing { file } if file.ends_with(".o") => PassedOver::NoObject,
@@ -257,12 +271,13 @@ impl Run<'_> {
             return Err(PassedOver::OtherKernel(other));
         }
         let said = spec.take_statements();
-        Ok(Candidate { descriptor, generation, spec, said, artifact })
+        Ok(Candidate { descriptor, generation, spec, said, artifact, compiled_at })
     }
 
-    /// Puts a kernel into the store, unless one of the same job is there.
+    /// Puts a kernel into the store, unless one of the same job is there that is as new.
     fn keep(&self, place: &Place, item: &Item, candidate: &Candidate) -> Result<Outcome, PassedOver> {
-        let Candidate { descriptor, generation, spec, said, artifact } = candidate;
+        let Candidate { descriptor, generation, spec, said, .. } = candidate;
+        let artifact = &candidate.artifact;
         let job = descriptor.job.digest();
         let key = import_key(&job, spec);
         let op_type = op_types(&descriptor.job);
@@ -275,8 +290,12 @@ impl Run<'_> {
         };
         let Some(shelf) = self.shelf(&spec.target)? else { return Ok(Outcome::New(new)) };
         if self.importer.dry_run {
-            let there = self.there(&shelf, key.digest(), artifact);
-            return Ok(there.unwrap_or(Outcome::New(new)));
+            return Ok(match self.there(&shelf, key.digest(), candidate) {
+                None => Outcome::New(new),
+                Some(There::Older) => Outcome::Renewed(new),
+                Some(There::Same) => Outcome::There,
+                Some(There::Copy) => Outcome::Copy,
+            });
         }
         let folder = std::path::absolute(&place.path).unwrap_or_else(|_| place.path.clone());
         let folder = item.below.map_or_else(|| folder.clone(), |below| folder.join(below));
@@ -298,19 +317,36 @@ impl Run<'_> {
             .eager(IMPORTED, origin.as_bytes())
             .lazy(INFO, info.as_bytes())
             .lazy(HEADER, text.as_bytes());
-        match shelf.put(key.digest(), &draft).map_err(|error| self.not_kept(&error))? {
-            Put::Published => Ok(Outcome::New(new)),
-            // It may be gone again: then it was there.
-            Put::AlreadyThere => Ok(self.there(&shelf, key.digest(), artifact).unwrap_or(Outcome::There)),
+        let put = |replace| {
+            shelf.put_replacing(key.digest(), &draft, replace).map_err(|error| self.not_kept(&error))
+        };
+        if put(Replace::Never)? == Put::Published {
+            return Ok(Outcome::New(new));
         }
+        Ok(match self.there(&shelf, key.digest(), candidate) {
+            Some(There::Older) => {
+                put(Replace::Always)?;
+                Outcome::Renewed(new)
+            }
+            Some(There::Copy) => Outcome::Copy,
+            // It may be gone again: then it was there.
+            Some(There::Same) | None => Outcome::There,
+        })
     }
 
-    /// Whether a kernel of the same job is in the store: this one, or one with other bytes.
-    fn there(&self, shelf: &TargetStore, key: &Digest, artifact: &Artifact) -> Option<Outcome> {
+    /// The kernel of the same job in the store, if there is one.
+    fn there(&self, shelf: &TargetStore, key: &Digest, candidate: &Candidate) -> Option<There> {
         let Lookup::Hit(entry) = shelf.peek(key) else { return None };
+        let Candidate { artifact, compiled_at, .. } = candidate;
         let same = entry.member(OBJECT) == Some(&artifact.object[..])
             && entry.member(JSON) == Some(&artifact.json[..]);
-        Some(if same { Outcome::There } else { Outcome::Copy })
+        // Whole seconds are kept of that time.
+        let imported_by = || Imported::of(&entry)?.at.checked_add(Duration::from_secs(1));
+        Some(match () {
+            () if same => There::Same,
+            () if imported_by().is_some_and(|at| *compiled_at > at) => There::Older,
+            () => There::Copy,
+        })
     }
 
     /// The store's part for `target`; none in a dry run without a store.
@@ -338,7 +374,7 @@ impl Run<'_> {
             return;
         }
         for (target, shelf) in &*self.shelves.lock().unwrap_or_else(PoisonError::into_inner) {
-            let kernels = report.caches.iter().flat_map(|cache| &cache.imported);
+            let kernels = report.caches.iter().flat_map(|cache| cache.imported.iter().chain(&cache.renewed));
             let keys: Vec<Digest> = kernels
                 .filter(|kernel| kernel.target == *target)
                 .map(|kernel| *kernel.key.digest())

@@ -42,6 +42,8 @@ pub struct Cache {
     pub passed_over: Option<PassedOver>,
     /// What is in the store now and was not; what would be, in a dry run.
     pub imported: Vec<ImportedKernel>,
+    /// What stands in the store in place of an older one of the same job: it was compiled after that was imported.
+    pub renewed: Vec<ImportedKernel>,
     /// How many were in the store already.
     pub already: usize,
     /// How many are of jobs whose kernels were in the store already, with other bytes. The first one stays: ranks have
@@ -253,6 +255,7 @@ impl Cache {
             passed_over: None,
             imported: Vec::new(),
             already: 0,
+            renewed: Vec::new(),
             copies: 0,
             not_imported: Vec::new(),
             left: 0,

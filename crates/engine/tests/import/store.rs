@@ -1,9 +1,11 @@
 //! What import does to the store.
 
+use std::fs::{File, FileTimes};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
-use opbuild::{Mode, judge_stored};
+use opbuild::{ImportReport, Mode, judge_stored};
 use opbuild_backend::Cancel;
 use opbuild_descriptor::Generation;
 use opbuild_store::{Entry, GcOptions, RepairOptions, VerifyOptions};
@@ -150,4 +152,44 @@ fn ranks_of_two_releases_are_imported_together() {
     place.keep(&Rank { generation: Generation::R1_5, ..Rank::new(1) }, 2);
     let report = place.import();
     assert_eq!(report.caches.iter().map(|cache| cache.imported.len()).sum::<usize>(), 2);
+}
+
+/// The framework had it compiled anew since it was imported, after an upgrade as a rule: the old one is not reused.
+#[test]
+fn a_kernel_that_was_compiled_since_takes_the_place_of_the_old_one() {
+    let place = Place::with_squares(2);
+    place.import();
+    let anew = |code_bytes, at: SystemTime| {
+        let kept = Rank::new(0).square_of(1, code_bytes);
+        kept.write(&Rank::new(0).folder(&place.base())).unwrap();
+        for ending in ["info", "o", "json"] {
+            let times = FileTimes::new().set_modified(at);
+            File::open(place.file(1, ending)).unwrap().set_times(times).unwrap();
+        }
+        kept.object
+    };
+    let object = || {
+        let report = place.build(&place.trusting(), &[square(1)]);
+        report.kernels[0].artifact.as_ref().unwrap().object.clone()
+    };
+    let renewed = |report: &ImportReport| {
+        let cache = only(report);
+        (cache.imported.len(), cache.renewed.len(), cache.already, cache.copies)
+    };
+    let (first, now, minute) = (object(), SystemTime::now(), Duration::from_secs(60));
+
+    // Compiled before the import, as another rank's: the first one stays.
+    let copy = anew(900, now - minute);
+    assert_eq!(renewed(&place.import()), (0, 0, 1, 1));
+    assert_eq!(object(), first);
+
+    let newer = anew(1_000, now + minute);
+    assert!(newer != first && newer != copy);
+    let dry = place.importer().dry_run(true).import(&[place.base()]).unwrap();
+    assert_eq!((renewed(&dry), object()), ((0, 1, 1, 0), first));
+    let report = place.import();
+    assert_eq!(renewed(&report), (0, 1, 1, 0));
+    assert!(only(&report).renewed[0].name.starts_with("square_"));
+    assert_eq!(object(), newer);
+    assert_eq!((renewed(&place.import()), place.bench.entries().len()), ((0, 0, 2, 0), 2));
 }

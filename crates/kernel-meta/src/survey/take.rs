@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use opbuild_digest::Digest;
 
@@ -27,6 +28,8 @@ pub struct Taken {
     /// The `.info` was written after the `.json` or the `.o`. Frameworks write it before they compile: a compile was
     /// begun since, and the other two may be of other options.
     pub is_begun_anew: bool,
+    /// When the `.json` or the `.o` was written last: then its compile ended.
+    pub compiled_at: SystemTime,
     /// A [`View`](crate::View) put it there: it is no kernel that a framework had compiled.
     pub is_ours: bool,
 }
@@ -100,10 +103,18 @@ impl Shelf {
         let (object, object_file) = read(dir, &format!("{}.o", item.name), MAX_OBJECT)?;
         let (info, info_file) = read(dir, &format!("{}.info", item.name), MAX_TEXT)?;
         let is_begun_anew = info_file.mtime > json_file.mtime || info_file.mtime > object_file.mtime;
+        let compiled_at = at(json_file.mtime.max(object_file.mtime));
         let record = self.ours.get(&item.name).filter(|_| item.below.is_none());
         let is_ours = record.is_some_and(|digest| *digest == Digest::of(&object));
-        Ok(Taken { json, object, info, is_begun_anew, is_ours })
+        Ok(Taken { json, object, info, is_begun_anew, compiled_at, is_ours })
     }
+}
+
+/// So many nanoseconds after 1970, or before.
+fn at(nanos: i64) -> SystemTime {
+    let distance = Duration::from_nanos(nanos.unsigned_abs());
+    let moved = if nanos < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };
+    moved.unwrap_or(UNIX_EPOCH)
 }
 
 fn read(dir: &Dir, file: &str, limit: u64) -> Result<(Vec<u8>, Identity), NotTaken> {
