@@ -31,52 +31,47 @@ fn main() {
         "{:<30} {:>9} {:>9} {:>20} {:>9} {:>12} {:>6}  budget",
         "", "floor", "wall", "ratio", "cpu", "memory", "turns"
     );
+    let bare = Setting::new(&opbuild);
     for flag in ["--version", "--help"] {
-        row(flag, &Setting::new(&opbuild, &[flag]), &mut budgets);
+        row(flag, &bare, &[flag], &mut budgets);
     }
     let networks = if is_measured() { &["lenet", "squeezenet", "resnet18"][..] } else { &["lenet"] };
     let mut networks: Vec<(&str, PathBuf)> =
         networks.iter().map(|name| (*name, Path::new(OURS).join(name).join("model.onnx"))).collect();
     networks.extend(corpus::folder().map(|root| ("light_resnet50", root.join("onnx/light_resnet50.onnx"))));
     for (name, path) in networks {
-        let path = path.to_str().unwrap();
-        row(
-            &format!("build {name}"),
-            &Setting::new(&opbuild, &["build", path, "--no-kernel-meta"]),
-            &mut budgets,
-        );
-        row(&format!("build {name}, view"), &Setting::new(&opbuild, &["build", path]), &mut budgets);
+        let (setting, path) = (Setting::new(&opbuild), path.to_str().unwrap());
+        let (plain, view) = (["build", path, "--no-kernel-meta"], ["build", path]);
+        setting.prepare(&view);
+        row(&format!("build {name}"), &setting, &plain, &mut budgets);
+        row(&format!("build {name}, view"), &setting, &view, &mut budgets);
     }
     budgets.settle();
 }
 
-/// A command and its folders.
+/// The command, and folders of its own.
 struct Setting {
     folder: TempDir,
     opbuild: PathBuf,
-    arguments: Vec<String>,
 }
 
 impl Setting {
-    /// The first process finds nothing, and two more find what changed a moment ago.
-    fn new(opbuild: &Path, arguments: &[&str]) -> Self {
-        let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        let setting = Self { folder: folder().unwrap(), opbuild: opbuild.to_owned(), arguments };
-        if is_measured() && setting.is_build() {
-            setting.run();
+    fn new(opbuild: &Path) -> Self {
+        Self { folder: folder().unwrap(), opbuild: opbuild.to_owned() }
+    }
+
+    /// The first process finds nothing, and the next what changed a moment ago.
+    fn prepare(&self, arguments: &[&str]) {
+        self.run(arguments);
+        if is_measured() {
             std::thread::sleep(Duration::from_millis(2200));
+            self.run(arguments);
         }
-        setting.run();
-        setting
     }
 
-    fn is_build(&self) -> bool {
-        self.arguments[0] == "build"
-    }
-
-    fn run(&self) -> Process {
+    fn run(&self, arguments: &[&str]) -> Process {
         let mut command = Command::new(&self.opbuild);
-        command.args(&self.arguments);
+        command.args(arguments);
         run(self.inside(command))
     }
 
@@ -106,12 +101,12 @@ fn run(mut command: Command) -> Process {
     Process { wall: start.elapsed(), ended }
 }
 
-fn row(title: &str, setting: &Setting, budgets: &mut Budgets) {
+fn row(title: &str, setting: &Setting, arguments: &[&str], budgets: &mut Budgets) {
     let (mut most, mut cpu) = (0, Vec::new());
     let turns = Turns::take(
         Duration::from_millis(1500),
         [&mut || setting.floor().wall, &mut || {
-            let Process { wall, ended } = setting.run();
+            let Process { wall, ended } = setting.run(arguments);
             most = most.max(ended.most_resident);
             cpu.push(ended.cpu);
             wall
@@ -119,7 +114,7 @@ fn row(title: &str, setting: &Setting, budgets: &mut Budgets) {
     );
     cpu.sort_unstable();
     let (ratios @ [low, ratio, high], wall) = (turns.ratio(1, 0), turns.median(1));
-    let judged = setting.is_build();
+    let judged = arguments[0] == "build";
     let time = judged.then(|| budgets.judge(turns.quartiles(1), WALL.as_secs_f64()));
     let memory = judged.then(|| budgets.judge_count(most, MEMORY));
     let figure = Figure::new("cli_start", title).times(wall, turns.median(0)).ratio(ratios);

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use opbuild::DigestMemo;
 use opbuild_backend::FileDigests;
 use opbuild_backend_ascend::{OpsInfo, Search, Sources, Toolkit, toolchain};
-use opbuild_benches::{Budgets, Turns, folder, is_measured, time};
+use opbuild_benches::{Budgets, Figure, Turns, folder, is_measured, time};
 use opbuild_descriptor::{EffectiveSpec, Job};
 use opbuild_digest::{Digest, Fingerprint};
 use opbuild_testkit::toolkit;
@@ -119,11 +119,15 @@ fn main() {
     println!("{} files; cold {cold:.1?}", files.len());
     for (way, name) in names.iter().enumerate() {
         let median = turns.median(way);
-        let verdict = match way {
-            4 | 5 => budgets.judge([median.as_secs_f64(); 3], BUDGET.as_secs_f64()),
-            _ => "",
-        };
-        println!("{median:>10.1?}  {verdict:<6} {name}");
+        let is_all = [4, 5].contains(&way);
+        let verdict = is_all.then(|| budgets.judge(turns.quartiles(way), BUDGET.as_secs_f64()));
+        if way > 0 {
+            let figure = Figure::new("fingerprint", *name).entries(files.len());
+            let figure = figure.times(median, turns.median(0)).ratio(turns.ratio(way, 0));
+            let times = [median, BUDGET].map(|time| time.as_secs_f64());
+            figure.budget(format!("{BUDGET:?}"), times, verdict).note();
+        }
+        println!("{median:>10.1?}  {:<6} {name}", verdict.unwrap_or_default());
     }
     budgets.settle();
 }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use common::child;
 use opbuild::{Builder, Outcome, Request, ViewConfig};
 use opbuild_artifact::{Artifact, KernelMeta};
-use opbuild_benches::{Budgets, folder, has_room, is_measured, most_resident, thousands};
+use opbuild_benches::{Budgets, Figure, folder, has_room, is_measured, most_resident, thousands};
 use opbuild_digest::Digest;
 use opbuild_store::{Config, LimitTexts};
 use opbuild_testkit::{Counting, NullBackend, most_bytes};
@@ -74,10 +74,13 @@ fn row(kernels: u64, what: &str, budgets: &mut Budgets) {
         _ => Some(BATCH * 2),
     };
     // A few kernels say nothing of many: there the machine's processors count, each of which has one in hand.
-    let verdict = match allowed.filter(|_| kernels == 10_000) {
-        Some(allowed) => format!("{} {}", thousands(allowed), budgets.judge_count(heap, allowed)),
-        None => "-".to_owned(),
-    };
+    let allowed = allowed.filter(|_| kernels == 10_000);
+    let verdict = allowed.map(|allowed| budgets.judge_count(heap, allowed));
+    let limit = allowed.unwrap_or(u64::MAX);
+    let figure = Figure::new("many_kernels", format!("{what}: memory")).entries(kernels as usize);
+    let figure = figure.bytes(KERNEL_BYTES).value("B", heap as f64);
+    figure.budget(format!("{} bytes", thousands(limit)), [heap as f64, limit as f64], verdict).note();
+    let verdict = verdict.map_or("-".to_owned(), |verdict| format!("{} {verdict}", thousands(limit)));
     println!(
         "{:>8} {what:<16} {:>13} {:>13} {:>13} {:>9}  {verdict}",
         thousands(kernels),

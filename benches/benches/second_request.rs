@@ -19,11 +19,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use opbuild::{Builder, Request};
-use opbuild_benches::{Budgets, Turns, folder, is_measured, time};
+use opbuild_benches::{Budgets, Figure, Turns, folder, is_measured, time};
 use opbuild_store::Config;
 use opbuild_testkit::NullBackend;
 
-const BUDGET_NANOS: u64 = 1000;
+const BUDGET: Duration = Duration::from_micros(1);
 /// Requests that are timed together.
 const CALLS: u32 = 1000;
 
@@ -31,8 +31,8 @@ fn main() {
     let mut budgets = Budgets::default();
     println!("one request that was made before, the median of the turns; in nanoseconds");
     println!(
-        "{:<14} {:>7} {:>8} {:>10} {:>10} {:>11} {:>6}  budget",
-        "job", "kernels", "compare", "1 thread", "2 threads", "longest", "turns"
+        "{:<14} {:>7} {:<9} {:>8} {:>8} {:>11} {:>6}  budget",
+        "job", "kernels", "", "compare", "request", "longest", "turns"
     );
     let several = networks::alike(if is_measured() { 1000 } else { 10 });
     row("one operator", &several[..1], &mut budgets);
@@ -54,7 +54,6 @@ fn row(title: &str, requests: &[Request], budgets: &mut Budgets) {
             black_box(builder.get_or_build(&requests[(first + at) % requests.len()]).unwrap());
         }
     };
-    let each = |took: Duration| u64::try_from(took.as_nanos()).unwrap() / u64::from(CALLS);
     let turns = Turns::take(
         Duration::from_secs(5),
         [
@@ -81,14 +80,20 @@ fn row(title: &str, requests: &[Request], budgets: &mut Budgets) {
             },
         ],
     );
-    let [floor, one, two] = [0, 1, 2].map(|way| each(turns.median(way)));
-    let verdict = match title {
-        "one operator" => format!("{BUDGET_NANOS} {}", budgets.judge_count(one, BUDGET_NANOS)),
-        _ => "-".to_owned(),
-    };
-    println!(
-        "{title:<14} {:>7} {floor:>8} {one:>10} {two:>10} {longest:>11.1?} {:>6}  {verdict}",
-        requests.len(),
-        turns.count(),
-    );
+    let each = |way| turns.quartiles(way).map(|seconds| seconds / f64::from(CALLS));
+    for (way, threads) in [(1, "1 thread"), (2, "2 threads")] {
+        let verdict =
+            (title == "one operator" && way == 1).then(|| budgets.judge(each(way), BUDGET.as_secs_f64()));
+        let figure = Figure::new("second_request", format!("{title}, {threads}")).entries(requests.len());
+        let figure = figure.values("s", each(way)[1], each(0)[1]).ratio(turns.ratio(way, 0));
+        figure.budget(format!("{BUDGET:?}"), [each(way)[1], BUDGET.as_secs_f64()], verdict).note();
+        println!(
+            "{title:<14} {:>7} {threads:<9} {:>8.0} {:>8.0} {longest:>11.1?} {:>6}  {}",
+            requests.len(),
+            each(0)[1] * 1e9,
+            each(way)[1] * 1e9,
+            turns.count(),
+            verdict.map_or("-".to_owned(), |verdict| format!("{BUDGET:?} {verdict}")),
+        );
+    }
 }

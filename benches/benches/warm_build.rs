@@ -154,10 +154,10 @@ fn rows(name: &str, backend: Arc<dyn Backend>, requests: Vec<Request>, budgets: 
             &mut || time(|| setting.build(&with)),
         ],
     );
-    for (title, floor, way) in [("-", 2, 3), ("intact", 4, 5)] {
+    for (title, floor, way) in [("no", 2, 3), ("intact", 4, 5)] {
         let ratios @ [low, ratio, high] = turns.ratio(way, floor);
         let verdict = ["made", "resnet50"].contains(&name).then(|| budgets.judge(ratios, BUDGET));
-        let figure = Figure::new("warm_build", format!("{name}, view {title}")).entries(setting.keys.len());
+        let figure = Figure::new("warm_build", format!("{name}, {title} view")).entries(setting.keys.len());
         let figure = figure.times(turns.median(way), turns.median(floor)).ratio(ratios);
         figure.budget(format!("{BUDGET} times"), [ratio, BUDGET], verdict).note();
         let verdict = verdict.map_or("-".to_owned(), |verdict| format!("{BUDGET} {verdict}"));

@@ -7,6 +7,9 @@
 //! sleeps for 5 to 100 ms, as is known from an earlier build, so that the longest begin first; the same is shown of one
 //! process that does not know. Last, a network of ours is compiled by this machine's compiler on its cores.
 //!
+//! What processors worked for all processes is shown beside: each of them has every kernel to look up, to wait for and to
+//! check, which one process has to do once. Compilers that sleep leave the processors to that, as many as there are.
+//!
 //! Then a process is killed while it compiles; see [`takeover`].
 //!
 //! Every kernel must be compiled exactly once, as the compiler itself says; else this fails, measured or not.
@@ -33,7 +36,7 @@ use opbuild_benches::{
 use opbuild_testkit::CompileLog;
 use tempfile::TempDir;
 
-use rank::{Order, Rank, Work};
+use rank::{Done, Order, Rank, Work};
 
 const BUDGET: f64 = 1.15;
 
@@ -44,8 +47,8 @@ fn main() {
     let mut budgets = Budgets::default();
     println!("a cold build; ratios are to one process: lower quartile, median, upper quartile of the turns");
     println!(
-        "{:<22} {:>9} {:>9} {:>8} {:>9} {:>9} {:>17} {:>6}  budget",
-        "kernels", "processes", "jobs each", "compiles", "one", "crowd", "ratio", "turns"
+        "{:<22} {:>9} {:>9} {:>8} {:>9} {:>9} {:>9} {:>9} {:>17} {:>6}  budget",
+        "kernels", "processes", "jobs each", "compiles", "one", "crowd", "cpu, one", "cpu", "ratio", "turns"
     );
     let processes = if is_measured() { 8 } else { 3 };
     let kernels = |kernels: usize| if is_measured() { kernels } else { 16 };
@@ -100,20 +103,20 @@ impl Setting {
         Self { folder, order, kernels: keys.len() }
     }
 
-    /// How long it takes so many processes until all have all kernels.
-    fn run(&self, processes: usize, jobs: usize) -> Duration {
+    /// How long it takes so many processes until all have all kernels, and how long processors worked for that.
+    fn run(&self, processes: usize, jobs: usize) -> (Duration, Duration) {
         let order = Order { jobs, ..self.order.clone() };
         let mut ranks: Vec<Rank> = (0..processes).map(|_| Rank::start(&order)).collect();
         ranks.iter_mut().for_each(|rank| rank.await_line("ready"));
         let begin = Instant::now();
         ranks.iter_mut().for_each(Rank::go);
-        let outcomes: Vec<Vec<usize>> = ranks.iter_mut().map(Rank::outcomes).collect();
+        let done: Vec<Done> = ranks.iter_mut().map(Rank::done).collect();
         let took = begin.elapsed();
         ranks.into_iter().for_each(Rank::end);
-        self.check(&outcomes);
+        self.check(&done.iter().map(|done| done.counts.clone()).collect::<Vec<_>>());
         remove(&order.log).unwrap();
         remove_folder(&order.store).unwrap();
-        took
+        (took, done.iter().map(|done| done.cpu).sum())
     }
 
     /// Every process has every kernel, and each was compiled once, as the compiler says.
@@ -140,10 +143,21 @@ fn row(work: &Work, processes: usize, jobs: usize, machine_jobs: usize, budgets:
     let setting = Setting::new(work, machine_jobs);
     // Learns what compiles take, and what is where on this machine.
     setting.run(1, machine_jobs);
+    let mut cpu = [Vec::new(), Vec::new()];
+    let [of_one, of_all] = &mut cpu;
+    let run = |processes, jobs, cpu: &mut Vec<Duration>| {
+        let (took, worked) = setting.run(processes, jobs);
+        cpu.push(worked);
+        took
+    };
     let turns = Turns::take(
         Duration::from_secs(2),
-        [&mut || setting.run(1, machine_jobs), &mut || setting.run(processes, jobs)],
+        [&mut || run(1, machine_jobs, of_one), &mut || run(processes, jobs, of_all)],
     );
+    let cpu = cpu.map(|mut cpu| {
+        cpu.sort_unstable();
+        cpu[cpu.len() / 2]
+    });
     let ratios @ [low, ratio, high] = turns.ratio(1, 0);
     let verdict = budgets.judge(ratios, BUDGET);
     let title = title(work, setting.kernels);
@@ -151,11 +165,15 @@ fn row(work: &Work, processes: usize, jobs: usize, machine_jobs: usize, budgets:
     let figure = Figure::new("crowd", row).entries(setting.kernels);
     let figure = figure.times(turns.median(1), turns.median(0)).ratio(ratios);
     figure.budget(format!("{BUDGET} times"), [ratio, BUDGET], verdict).note();
+    let row = format!("{title}, {processes} processes of {jobs} jobs: CPU of all");
+    Figure::new("crowd", row).entries(setting.kernels).times(cpu[1], cpu[0]).note();
     println!(
-        "{title:<22} {processes:>9} {jobs:>9} {:>8} {:>9.1?} {:>9.1?} {low:>5.2} {ratio:>5.2} {high:>5.2} {:>6}  {BUDGET} {verdict}",
+        "{title:<22} {processes:>9} {jobs:>9} {:>8} {:>9.1?} {:>9.1?} {:>9.1?} {:>9.1?} {low:>5.2} {ratio:>5.2} {high:>5.2} {:>6}  {BUDGET} {verdict}",
         setting.kernels,
         turns.median(0),
         turns.median(1),
+        cpu[0],
+        cpu[1],
         turns.count(),
     );
 }
@@ -174,21 +192,23 @@ fn what_knowing_is_worth(work: &Work) {
     known.run(1, 8);
     let turns = Turns::take(
         Duration::from_secs(2),
-        [&mut || known.run(1, 8), &mut || {
+        [&mut || known.run(1, 8).0, &mut || {
             let ignorant = Setting::new(work, 8);
             assert_ne!(ignorant.folder.path(), known.folder.path());
-            ignorant.run(1, 8)
+            ignorant.run(1, 8).0
         }],
     );
     let [low, ratio, high] = turns.ratio(1, 0);
     println!(
-        "{:<22} {:>9} {:>9} {:>8} {:>9.1?} {:>9.1?} {low:>5.2} {ratio:>5.2} {high:>5.2} {:>6}  -",
+        "{:<22} {:>9} {:>9} {:>8} {:>9.1?} {:>9.1?} {:>9} {:>9} {low:>5.2} {ratio:>5.2} {high:>5.2} {:>6}  -",
         "  not known before",
         1,
         8,
         known.kernels,
         turns.median(0),
         turns.median(1),
+        "",
+        "",
         turns.count(),
     );
 }

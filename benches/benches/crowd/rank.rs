@@ -11,7 +11,7 @@ use std::time::Duration;
 use opbuild::{Builder, Event, Outcome, Request};
 use opbuild_backend::Backend;
 use opbuild_backend_cpu::{CpuBackend, CpuConfig};
-use opbuild_benches::search_path;
+use opbuild_benches::{own_cpu, search_path};
 use opbuild_descriptor::Job;
 use opbuild_store::Config;
 use opbuild_testkit::{CompileLog, NullBackend, descriptor};
@@ -99,6 +99,14 @@ pub(crate) struct Order {
     pub(crate) machine_jobs: usize,
 }
 
+/// What came of a build.
+pub(crate) struct Done {
+    /// How many kernels had each outcome, by [`Outcome::ALL`].
+    pub(crate) counts: Vec<usize>,
+    /// How long the processor worked for it, compilers that are processes apart.
+    pub(crate) cpu: Duration,
+}
+
 /// A rank that runs.
 pub(crate) struct Rank {
     child: Child,
@@ -128,12 +136,15 @@ impl Rank {
         self.stdin.write_all(b"\n").unwrap();
     }
 
-    /// How many kernels had each outcome, by [`Outcome::ALL`].
-    pub(crate) fn outcomes(&mut self) -> Vec<usize> {
+    /// Waits until it has built.
+    pub(crate) fn done(&mut self) -> Done {
         loop {
             let line = self.line();
-            if let Some(counts) = line.strip_prefix("done") {
-                return counts.split_whitespace().map(|count| count.parse().unwrap()).collect();
+            if let Some(numbers) = line.strip_prefix("done") {
+                let mut counts: Vec<u64> =
+                    numbers.split_whitespace().map(|number| number.parse().unwrap()).collect();
+                let cpu = Duration::from_micros(counts.pop().unwrap());
+                return Done { counts: counts.into_iter().map(|count| count as usize).collect(), cpu };
             }
         }
     }
@@ -173,7 +184,9 @@ pub(crate) fn run(arguments: &[String]) {
         });
     println!("ready");
     std::io::stdin().read_line(&mut String::new()).unwrap();
+    let before = own_cpu();
     let report = builder.build(&requests).unwrap();
+    let cpu = own_cpu() - before;
     let counts = Outcome::ALL.map(|outcome| report.count(outcome).to_string());
-    println!("done {}", counts.join(" "));
+    println!("done {} {}", counts.join(" "), cpu.as_micros());
 }

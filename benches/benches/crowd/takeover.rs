@@ -37,7 +37,7 @@ fn take_over(waiters: usize, round: u64) -> f64 {
     thread::sleep(Duration::from_millis(100 + round * 7 % 40));
     let died = since_1970(SystemTime::now());
     holder.kill();
-    let outcomes: Vec<Vec<usize>> = ranks.iter_mut().map(Rank::outcomes).collect();
+    let outcomes: Vec<Vec<usize>> = ranks.iter_mut().map(|rank| rank.done().counts).collect();
     ranks.into_iter().for_each(Rank::end);
     let compiled: usize = outcomes.iter().map(|counts| counts[1]).sum();
     let compiles = CompileLog::read(&order(0).log).unwrap();

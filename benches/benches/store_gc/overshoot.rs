@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use opbuild_benches::{Budgets, Kernel, folder, is_measured, thousands};
+use opbuild_benches::{Budgets, Figure, Kernel, folder, is_measured, thousands};
 use opbuild_store::{Call, Config, Op, Permit, Watcher};
 
 use crate::common::{child, config, draft, idle, key, open};
@@ -107,9 +107,13 @@ pub(crate) fn table(budgets: &mut Budgets) {
             let (limit, entry) = (megabytes << 20, put / (processes * puts));
             let unsaid = (UNSAID_PUTS * entry).min(UNSAID_BYTES + entry);
             let (over, allowed) = (most.saturating_sub(limit), processes * unsaid);
-            let verdict = if pause.is_zero() { "-" } else { budgets.judge_count(over, allowed) };
+            let verdict = (!pause.is_zero()).then(|| budgets.judge_count(over, allowed));
+            let row = format!("over the limit, {processes} processes, a put every {pause:.0?}");
+            let figure = Figure::new("store_gc", row).bytes(entry as usize).value("B", over as f64);
+            let limits = [over, allowed].map(|bytes| bytes as f64);
+            figure.budget(format!("{} bytes", thousands(allowed)), limits, verdict).note();
             println!(
-                "{processes:>9} {:>9} {pause:>7.0?} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}  {verdict}",
+                "{processes:>9} {:>9} {pause:>7.0?} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}  {}",
                 thousands(object_bytes),
                 thousands(limit),
                 thousands(put),
@@ -117,6 +121,7 @@ pub(crate) fn table(budgets: &mut Budgets) {
                 thousands(most),
                 thousands(over),
                 thousands(allowed),
+                verdict.unwrap_or("-"),
             );
         }
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::rows::Outcome;
 use crate::disk;
 
 /// One row of a benchmark.
@@ -59,7 +60,7 @@ impl Figure {
             title += &format!(", N = {}", thousands(entries));
         }
         if let Some(bytes) = self.bytes {
-            title += &format!(", {} bytes", thousands(bytes));
+            title += &format!(", {}", size(bytes as f64));
         }
         title
     }
@@ -67,14 +68,18 @@ impl Figure {
     pub(crate) fn shown(&self, value: f64) -> String {
         match self.unit.as_str() {
             "s" => seconds(value),
-            "B" => format!("{:.1} MB", value / 1e6),
-            "" => format!("{value:.2}"),
-            unit => format!("{value:.2} {unit}"),
+            "B" => size(value),
+            "" => count(value),
+            unit => format!("{} {unit}", count(value)),
         }
     }
 
     pub(crate) fn shown_ratio(&self) -> String {
-        self.ratio.map_or("-".to_owned(), |[low, ratio, high]| format!("{ratio:.2} ({low:.2} to {high:.2})"))
+        let digits = |ratio: f64| if ratio < 0.1 { 3 } else { 2 };
+        self.ratio.map_or("-".to_owned(), |[low, ratio, high]| {
+            let digits = digits(ratio);
+            format!("{ratio:.digits$} ({low:.digits$} to {high:.digits$})")
+        })
     }
 }
 
@@ -82,19 +87,49 @@ impl Budget {
     /// Whether it is met, and if it is not, by how much.
     pub(crate) fn met(&self) -> String {
         let over = (self.of_budget - 1.0) * 100.0;
-        match self.verdict.as_str() {
-            "kept" => "yes".to_owned(),
-            "just about" => {
-                format!("just about: {over:.0} % over in the middle, not in a quarter of the turns")
+        match self.outcome() {
+            Outcome::Met => "yes".to_owned(),
+            Outcome::JustAbout => {
+                format!("just about: {} over, and not in a quarter of the turns", share(over))
             }
-            "BROKEN" => format!("**no**, {over:.0} % over"),
-            other => other.to_owned(),
+            Outcome::Missed => format!("**no**, {} over", share(over)),
+            Outcome::NotMeasured => self.verdict.clone(),
         }
     }
 
-    pub(crate) fn is_broken(&self) -> bool {
-        self.verdict == "BROKEN"
+    pub(crate) fn outcome(&self) -> Outcome {
+        match self.verdict.as_str() {
+            "kept" => Outcome::Met,
+            "just about" => Outcome::JustAbout,
+            "BROKEN" => Outcome::Missed,
+            _ => Outcome::NotMeasured,
+        }
     }
+
+    /// How bad it is: by what was said of it, and then by how close it comes.
+    fn badness(&self) -> (u8, f64) {
+        let said = match self.outcome() {
+            Outcome::Missed => 2,
+            Outcome::JustAbout => 1,
+            Outcome::Met | Outcome::NotMeasured => 0,
+        };
+        (said, self.of_budget)
+    }
+}
+
+/// So many percent; what would be shown as none is not none.
+fn share(percent: f64) -> String {
+    if percent < 1.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+}
+
+/// The one that comes closest to its budget, or exceeds it most.
+pub(crate) fn worst<'a>(figures: &[&'a Figure]) -> Option<&'a Figure> {
+    let badness = |figure: &Figure| figure.budget.as_ref().map_or((0, 0.0), Budget::badness);
+    let order = |one: &Figure, other: &Figure| {
+        let (one, other) = (badness(one), badness(other));
+        one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
+    };
+    figures.iter().copied().max_by(|one, other| order(one, other))
 }
 
 /// The figures of `benches` in `folder`, in their order.
@@ -126,12 +161,28 @@ pub(crate) fn seconds(value: f64) -> String {
     format!("{number:.1} {unit}")
 }
 
-/// A number with its thousands apart.
+/// What was counted: whole, unless it is a mean.
+fn count(value: f64) -> String {
+    let whole = (value.round() - value).abs() < 0.005;
+    if whole { thousands(value.round() as u64) } else { format!("{value:.2}") }
+}
+
+/// So many bytes in the unit that fits, without `.0`.
+pub(crate) fn size(bytes: f64) -> String {
+    let (number, unit) = match bytes {
+        bytes if bytes < 1024.0 => (bytes, "B"),
+        bytes if bytes < 1024.0 * 1024.0 => (bytes / 1024.0, "KiB"),
+        bytes => (bytes / 1024.0 / 1024.0, "MiB"),
+    };
+    format!("{} {unit}", format!("{number:.1}").trim_end_matches(".0"))
+}
+
+/// A number with its thousands apart, by a narrow space at which no line ends.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> =
         digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
-    groups.join(" ")
+    groups.join("\u{202f}")
 }
 
 #[cfg(test)]
@@ -145,7 +196,7 @@ mod tests {
     fn a_line_is_a_figure() {
         let figures = parse(&LINE.replace('\n', ""), "x").unwrap();
         let [figure] = &figures[..] else { panic!("{figures:?}") };
-        assert_eq!(figure.title(), "hit, N = 1 000, 8 192 bytes");
+        assert_eq!(figure.title(), "hit, N = 1\u{202f}000, 8 KiB");
         assert_eq!(
             (figure.shown(figure.ours), figure.shown_ratio()),
             ("15.0 us".into(), "1.25 (1.10 to 1.50)".into())
@@ -167,6 +218,32 @@ mod tests {
     fn times_have_the_unit_that_fits() {
         let shown = [3.2e-8, 1.5e-5, 0.0234, 2.5].map(seconds);
         assert_eq!(shown, ["32.0 ns", "15.0 us", "23.4 ms", "2.5 s"]);
-        assert_eq!(thousands(1_234_567), "1 234 567");
+        assert_eq!(thousands(1_234_567), "1\u{202f}234\u{202f}567");
+    }
+
+    #[test]
+    fn sizes_and_counts_have_no_more_digits_than_they_need() {
+        let sizes = [75.0, 8192.0, 6209.0, 1_048_576.0, 11_300_000.0].map(size);
+        assert_eq!(sizes, ["75 B", "8 KiB", "6.1 KiB", "1 MiB", "10.8 MiB"]);
+        let figure = |unit: &str| Figure { unit: unit.to_owned(), ..Figure::default() };
+        assert_eq!(figure("").shown(5650.0), "5\u{202f}650");
+        assert_eq!(figure("").shown(27.08), "27.08");
+        assert_eq!(figure("B").shown(2048.0), "2 KiB");
+        let ratio = |ratio| Figure { ratio: Some(ratio), ..Figure::default() }.shown_ratio();
+        assert_eq!(ratio([0.0031, 0.0036, 0.004]), "0.004 (0.003 to 0.004)");
+        assert_eq!(ratio([0.3, 0.354, 0.4]), "0.35 (0.30 to 0.40)");
+    }
+
+    #[test]
+    fn the_worst_of_several_misses_if_any_does() {
+        let with = |verdict: &str, of_budget| Figure {
+            budget: Some(Budget { allowed: String::new(), verdict: verdict.to_owned(), of_budget }),
+            ..Figure::default()
+        };
+        // A median that is far over may still be no miss, if a quarter of the turns is within the budget.
+        let figures = [with("kept", 0.9), with("BROKEN", 1.1), with("just about", 3.0), Figure::default()];
+        assert_eq!(worst(&figures.iter().collect::<Vec<_>>()), Some(&figures[1]));
+        assert_eq!(worst(&[&figures[0], &figures[2]]), Some(&figures[2]));
+        assert_eq!(worst(&[]), None);
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Run;
+use super::load::{Ticks, averages, kernel_says, noise};
 use crate::disk;
 
 /// A machine, what ran on it and how that went: names and what they are, in the order of the report.
@@ -11,7 +12,18 @@ pub(crate) struct Machine {
     pub(crate) facts: Vec<(String, String)>,
     /// Benchmarks that ended in a failure.
     pub(crate) failed: Vec<String>,
+    /// What disturbed the run.
+    pub(crate) noise: Vec<String>,
+    /// How long it took, without what was built for it.
+    pub(crate) seconds: f64,
 }
+
+/// A run may take no longer.
+pub(crate) const MOST_SECONDS: f64 = 600.0;
+
+/// Facts that are asked for by their names.
+const LOAD: &str = "load before";
+const PROCESSORS: &str = "processors";
 
 /// Programs whose versions are told: what is said first counts.
 const PROGRAMS: [(&str, &str, &[&str]); 4] = [
@@ -32,27 +44,46 @@ impl Machine {
             PROGRAMS.iter().map(|(name, program, args)| ((*name).to_owned(), said(program, args))).collect();
         let processor = kernel_says("cpuinfo")?;
         facts.push(("processor".to_owned(), field(&processor, "model name")));
-        facts.push(("processors".to_owned(), processor.matches("processor\t:").count().to_string()));
+        facts.push((PROCESSORS.to_owned(), processor.matches("processor\t:").count().to_string()));
         let sha = field(&processor, "flags").split_whitespace().any(|flag| flag == "sha_ni");
         facts.push(("SHA instructions".to_owned(), if sha { "yes" } else { "no" }.to_owned()));
         facts.push(("memory".to_owned(), field(&kernel_says("meminfo")?, "MemTotal")));
         facts.push(("kernel".to_owned(), kernel_says("sys/kernel/osrelease")?.trim().to_owned()));
-        facts.push(("load before".to_owned(), load()?));
-        Ok(Self { facts, failed: Vec::new() })
+        facts.push((LOAD.to_owned(), averages()?));
+        Ok(Self { facts, failed: Vec::new(), noise: Vec::new(), seconds: 0.0 })
     }
 
-    /// And when all of them have run.
-    pub(crate) fn after(mut self, runs: &[Run]) -> Result<Self, String> {
-        self.facts.push(("load after".to_owned(), load()?));
-        let seconds: f64 = runs.iter().map(|run| run.seconds).sum();
+    /// And when all of them have run, of which the first began at `began`.
+    pub(crate) fn after(mut self, runs: &[Run], began: Ticks) -> Result<Self, String> {
+        let shares @ [others, stolen] = Ticks::now()?.others_since(began);
+        let number = |name: &str| self.fact(name).split(' ').next()?.parse::<f64>().ok();
+        self.noise = noise(number(LOAD).unwrap_or(0.0), number(PROCESSORS).unwrap_or(1.0), shares);
+        self.facts.push(("load after".to_owned(), averages()?));
+        let shares =
+            format!("{:.0} % used by others, {:.0} % taken by the host", others * 100.0, stolen * 100.0);
+        self.facts.push(("processors meanwhile".to_owned(), shares));
+        self.seconds = runs.iter().map(|run| run.seconds).sum();
         let each: Vec<String> = runs.iter().map(|run| format!("{} {:.0}", run.bench, run.seconds)).collect();
-        self.facts.push(("seconds".to_owned(), format!("{seconds:.0}: {}", each.join(", "))));
+        self.facts.push(("seconds".to_owned(), format!("{:.0}: {}", self.seconds, each.join(", "))));
         self.failed = runs.iter().filter(|run| !run.did_well).map(|run| run.bench.to_owned()).collect();
         Ok(self)
     }
 
+    /// The fact called so.
+    pub(crate) fn fact(&self, name: &str) -> &str {
+        self.facts.iter().find(|(found, _)| found == name).map_or("?", |(_, value)| value)
+    }
+
+    /// That it took longer than it may.
+    pub(crate) fn over_time(&self) -> Option<String> {
+        (self.seconds > MOST_SECONDS).then(|| {
+            let [took, may] = [self.seconds, MOST_SECONDS].map(|seconds| seconds / 60.0);
+            format!("it took {took:.1} minutes, more than the {may:.0} that it may take")
+        })
+    }
+
     pub(crate) fn to_json(&self) -> Value {
-        json!({ "facts": self.facts, "failed": self.failed })
+        json!({ "facts": self.facts, "failed": self.failed, "noise": self.noise, "seconds": self.seconds })
     }
 
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
@@ -61,21 +92,12 @@ impl Machine {
             let text = |value: &Value| Some(value.as_str()?.to_owned());
             let fact = |pair: &Value| Some((text(&pair[0])?, text(&pair[1])?));
             let facts = value["facts"].as_array()?.iter().map(fact).collect::<Option<_>>()?;
-            let failed = value["failed"].as_array()?.iter().map(text).collect::<Option<_>>()?;
-            Some(Self { facts, failed })
+            let texts = |name: &str| value[name].as_array()?.iter().map(text).collect::<Option<_>>();
+            let seconds = value["seconds"].as_f64()?;
+            Some(Self { facts, failed: texts("failed")?, noise: texts("noise")?, seconds })
         };
         parse().ok_or_else(|| "what is kept of the last run cannot be read; run it again".to_owned())
     }
-}
-
-fn kernel_says(what: &str) -> Result<String, String> {
-    let bytes = disk::bytes(std::path::Path::new("/proc"), what)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// How many processes wanted a processor in the last minute, and in 5 and 15.
-fn load() -> Result<String, String> {
-    Ok(kernel_says("loadavg")?.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
 }
 
 /// The value of the first line `name : value`.
@@ -93,9 +115,29 @@ mod tests {
 
     #[test]
     fn a_machine_is_kept_as_it_was() {
-        let machine = Machine { facts: vec![("a".into(), "b".into())], failed: vec!["key".into()] };
+        let machine = Machine {
+            facts: vec![("a".into(), "b".into())],
+            failed: vec!["key".into()],
+            noise: vec!["the neighbours".into()],
+            seconds: 7.5,
+        };
         assert_eq!(Machine::parse(&machine.to_json().to_string()), Ok(machine));
         assert!(Machine::parse("{}").is_err());
+    }
+
+    #[test]
+    fn a_run_adds_up_and_says_when_it_was_loud_or_long() {
+        let facts = [(LOAD, "2.50 1.0 1.0"), (PROCESSORS, "2")];
+        let facts = facts.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let before = Machine { facts, failed: Vec::new(), noise: Vec::new(), seconds: 0.0 };
+        let run = |bench, seconds, did_well| Run { bench, seconds, did_well };
+        let runs = [run("key", 200.0, true), run("crowd", 400.0, false)];
+        let after = before.clone().after(&runs, Ticks::now().unwrap()).unwrap();
+        assert_eq!(after.fact("seconds"), "600: key 200, crowd 400");
+        assert_eq!((after.failed.clone(), after.over_time()), (vec!["crowd".to_owned()], None));
+        assert!(after.noise[0].starts_with("the load was 2.50"), "{:?}", after.noise);
+        let long = before.after(&[run("key", 660.0, true)], Ticks::now().unwrap()).unwrap();
+        assert_eq!(long.over_time().unwrap(), "it took 11.0 minutes, more than the 10 that it may take");
     }
 
     #[test]

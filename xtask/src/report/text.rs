@@ -1,93 +1,125 @@
 //! The report, as Markdown.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use super::BENCHES;
-use super::figures::{Figure, thousands};
+use super::figures::{Figure, thousands, worst};
 use super::machine::Machine;
-use super::peers::Peers;
-use super::rows::{ROWS, Row};
+use super::notes::Notes;
+use super::peers::{Compared, Peers};
+use super::rows::{Outcome, Row, TABLES, rows};
 
 /// Everything that is in it.
 pub(crate) struct Report {
     pub(crate) machine: Machine,
     pub(crate) figures: Vec<Figure>,
     pub(crate) peers: Option<Peers>,
-    /// Sections headed `## <row>`, for rows that miss their budget.
-    pub(crate) notes: String,
+    /// Of rows that miss their budget.
+    pub(crate) notes: Notes,
     /// The committed instruction counts.
     pub(crate) guard: Option<String>,
 }
 
-const HEAD: &str = "\
-# Benchmarks
+const BUDGETS: &str = "\
+## Budgets
 
-Written by `cargo xtask bench-report`; do not edit. Ratios are those of turns that ours and the floor took one after the
-other in one run: the median, and the quartiles in brackets. A budget is broken if it is in three quarters of the turns;
-`just about` is one that only the median exceeds. Compare nothing between two runs.
+Ours and what it stands beside, the least that has to be done or what the bound names, took turns in one run. The ratio is
+the median of the turns' ratios, with their quartiles in brackets. A budget is missed if it is in three quarters of the
+turns; *just about* if only in the middle of them. Of several figures the worst is shown. Compare nothing between two runs.
 
 ";
 
 impl Report {
     pub(crate) fn markdown(&self) -> String {
         let sections = [
-            HEAD.to_owned(),
-            self.machine(),
+            self.summary(),
             self.budgets(),
             self.others(),
+            "## Plot\n\n![hits by size, puts by number of entries, and other caches](REPORT.svg)\n\n"
+                .to_owned(),
             self.missed(),
-            "## Plot\n\n![hits by size, puts by number of entries](REPORT.svg)\n\n".to_owned(),
+            self.machine(),
             self.all(),
             self.instructions(),
         ];
         format!("{}\n", sections.concat().trim_end())
     }
 
-    fn machine(&self) -> String {
-        let facts = self.machine.facts.iter();
-        let facts: String = facts.map(|(name, value)| line(&[name, value])).collect();
-        let unexplained: Vec<&str> = self
-            .machine
-            .failed
-            .iter()
-            .map(String::as_str)
-            .filter(|bench| !self.figures.iter().any(|figure| figure.bench == **bench && broken(figure)))
-            .collect();
-        let failed = match unexplained.is_empty() {
-            true => String::new(),
-            false => format!("Ended in a failure that is no broken budget: {}.\n\n", unexplained.join(", ")),
+    /// What counts, in a few lines.
+    fn summary(&self) -> String {
+        let ours = tally("budgets", rows().map(|row| row.outcome(&self.figures)));
+        let others = match self.compared() {
+            compared if compared.is_empty() => String::new(),
+            compared => {
+                format!(" {}.", tally("bounds beside other caches", compared.iter().map(|it| it.outcome)))
+            }
         };
-        format!("{}{facts}\n{failed}", table(&["machine", ""]))
+        let fact = |name| self.machine.fact(name);
+        let warnings: String = self.warnings().iter().map(|told| format!("> {told}\n>\n")).collect();
+        let warnings =
+            if warnings.is_empty() { warnings } else { format!("{}\n", warnings.trim_end_matches(">\n")) };
+        format!(
+            "# Benchmarks\n\n{ours}.{others}\n\n{}, commit {}, {} processors ({}), {:.0} s. Written by \
+             `cargo xtask bench-report`; do not edit.\n\n{warnings}",
+            fact("date"),
+            fact("commit"),
+            fact("processors"),
+            fact("processor"),
+            self.machine.seconds,
+        )
+    }
+
+    /// Why the figures may not be what they should be.
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if !self.machine.noise.is_empty() {
+            let noise = self.machine.noise.join("; ");
+            warnings.push(format!("**Noisy**: {noise}. In quiet, figures are better and steadier."));
+        }
+        if self.machine.fact("commit").ends_with("-dirty") {
+            warnings.push("**No commit**: files were changed since the one that is named.".to_owned());
+        }
+        let missed = |bench: &String| {
+            let broken = |figure: &Figure| figure.bench == *bench && is_missed(figure);
+            self.figures.iter().any(broken)
+        };
+        let failed: Vec<&str> =
+            self.machine.failed.iter().filter(|bench| !missed(bench)).map(String::as_str).collect();
+        if !failed.is_empty() {
+            warnings.push(format!("**Failed**, and not by a missed budget: {}.", failed.join(", ")));
+        }
+        warnings.extend(self.machine.over_time().map(|told| format!("**Long**: {told}.")));
+        warnings
     }
 
     fn budgets(&self) -> String {
-        let rows: String = ROWS.iter().flat_map(|row| self.rows_of(row)).collect();
-        let names = ["what", "measured", "ours", "floor", "ratio", "budget", "met"];
-        format!("## Budgets\n\n{}{rows}\n", table(&names))
+        let names = ["what", "measured", "ours", "beside", "ratio", "bound", "met"];
+        let tables = TABLES.map(|(title, rows)| {
+            let rows: String = rows.iter().map(|row| self.row(row)).collect();
+            format!("### {title}\n\n{}{rows}\n", table(&names))
+        });
+        format!("{BUDGETS}{}", tables.concat())
     }
 
-    fn rows_of(&self, row: &Row) -> Vec<String> {
-        let (found, all) = row.of(&self.figures);
-        if found.is_empty() {
+    fn row(&self, row: &Row) -> String {
+        let found = row.of(&self.figures);
+        let Some(figure) = worst(&found) else {
             let why = match row.needs {
                 "" => "not measured".to_owned(),
                 needs => format!("not measured here: {needs}"),
             };
-            return vec![line(&[row.what, "-", "-", "-", "-", row.bound, &why])];
-        }
-        let shown = |(at, figure): (usize, &&Figure)| {
-            let what = if at == 0 { row.what } else { "" };
-            let title = match all > found.len() {
-                true => format!("{} (the worst of {all})", figure.title()),
-                false => figure.title(),
-            };
-            let met = figure.budget.as_ref().map_or("-".to_owned(), |budget| budget.met());
-            let floor = figure.floor.map_or("-".to_owned(), |floor| figure.shown(floor));
-            line(&[what, &title, &figure.shown(figure.ours), &floor, &figure.shown_ratio(), row.bound, &met])
+            return line(&[row.what, "-", "-", "-", "-", row.bound, &why]);
         };
-        found.iter().enumerate().map(shown).collect()
+        let title = match found.len() {
+            1 => figure.title(),
+            all => format!("{} (worst of {all})", figure.title()),
+        };
+        let [ours, beside, ratio] = cells(figure);
+        line(&[row.what, &title, &ours, &beside, &ratio, row.bound, &met(figure)])
+    }
+
+    fn compared(&self) -> Vec<Compared> {
+        self.peers.as_ref().map(Peers::compared).unwrap_or_default()
     }
 
     fn others(&self) -> String {
@@ -103,7 +135,7 @@ impl Report {
                     [micros(ours), micros(theirs), format!("{factor:.2} times")]
                 });
                 let [ours, theirs, factor] = shown.unwrap_or_else(|| ["-", "-", "-"].map(str::to_owned));
-                line(&[&compared.with, &ours, &theirs, &factor, compared.bound, &compared.met])
+                line(&[&compared.with, &ours, &theirs, &factor, compared.bound, &compared.met()])
             })
             .collect();
         let (ours, floor) = peers.ours_and_floor();
@@ -115,40 +147,73 @@ impl Report {
         };
         let names = ["hit, beside", "ours", "theirs", "theirs by ours", "bound", "met"];
         let run = peers.run();
-        format!("## Beside other caches\n\nRun of {run}.{scale}\n\n{}{rows}\n", table(&names))
+        let noise = peers.noise().map(|noise| format!("> **Noisy**: {noise}.\n\n")).unwrap_or_default();
+        format!("## Beside other caches\n\nRun of {run}.{scale}\n\n{noise}{}{rows}\n", table(&names))
     }
 
-    /// Rows that miss their budget, with what people say of them.
+    /// What misses its budget: by its name, and figure by figure.
+    fn misses(&self) -> Vec<(String, Vec<String>)> {
+        let of_ours = rows().map(|row| {
+            let found = row.of(&self.figures);
+            let missed = found.into_iter().filter(|figure| is_missed(figure));
+            let shown =
+                |figure: &Figure| format!("{}: {}, {}", figure.title(), cells(figure)[0], met(figure));
+            (row.what.to_owned(), missed.map(shown).collect::<Vec<_>>())
+        });
+        let compared = self.compared().into_iter().filter(|compared| compared.outcome == Outcome::Missed);
+        let of_others = compared.map(|compared| (compared.with.clone(), vec![compared.met()]));
+        of_ours.filter(|(_, missed)| !missed.is_empty()).chain(of_others).collect()
+    }
+
     fn missed(&self) -> String {
-        let of_ours = ROWS.iter().filter(|row| row.of(&self.figures).0.iter().any(|figure| broken(figure)));
-        let mut missed: Vec<String> = of_ours.map(|row| row.what.to_owned()).collect();
-        let peers = self.peers.iter().flat_map(Peers::compared);
-        missed.extend(peers.filter(|compared| compared.is_broken()).map(|compared| compared.with));
-        if missed.is_empty() {
+        let misses = self.misses();
+        if misses.is_empty() {
             return "## Missed\n\nNothing.\n\n".to_owned();
         }
-        let notes = sections(&self.notes);
-        let told = missed.iter().map(|what| {
-            let note = notes.get(what.as_str()).map_or("Not explained yet.", |note| note.trim());
-            format!("### {what}\n\n{note}\n\n")
+        let told = misses.iter().map(|(what, figures)| {
+            let figures: String = figures.iter().map(|figure| format!("- {figure}\n")).collect();
+            let note = self.notes.of(what).unwrap_or("**Not explained yet.**");
+            format!("### {what}\n\n{figures}\n{note}\n\n")
         });
         format!("## Missed\n\n{}", told.collect::<String>())
+    }
+
+    /// Misses of which nobody says why, and notes on what is no row.
+    pub(crate) fn unexplained(&self) -> Result<(), String> {
+        let misses = self.misses().into_iter().map(|(what, _)| what);
+        let unexplained: Vec<String> = misses.filter(|what| self.notes.of(what).is_none()).collect();
+        let names = rows().map(|row| row.what.to_owned()).chain(Peers::names());
+        let strangers = self.notes.not_among(&names.collect::<Vec<_>>());
+        let told = [
+            ("misses its budget, and no note says why", unexplained),
+            ("is the heading of a note, and of no row", strangers),
+        ];
+        let told: Vec<String> = told
+            .iter()
+            .flat_map(|(what, names)| names.iter().map(move |name| format!("`{name}` {what}")))
+            .collect();
+        if told.is_empty() { Ok(()) } else { Err(told.join("\n  ")) }
+    }
+
+    fn machine(&self) -> String {
+        let facts = self.machine.facts.iter();
+        let facts: String = facts.map(|(name, value)| line(&[name, value])).collect();
+        format!("## Machine\n\n{}{facts}\n", table(&["", ""]))
     }
 
     fn all(&self) -> String {
         let mut text = "## All figures\n\n".to_owned();
         for bench in BENCHES {
-            let rows: String = self
-                .figures
-                .iter()
-                .filter(|figure| figure.bench == *bench)
+            let of_bench = self.figures.iter().filter(|figure| figure.bench == *bench);
+            let rows: String = of_bench
                 .map(|figure| {
-                    let floor = figure.floor.map_or("-".to_owned(), |floor| figure.shown(floor));
-                    line(&[&figure.title(), &figure.shown(figure.ours), &floor, &figure.shown_ratio()])
+                    let [ours, beside, ratio] = cells(figure);
+                    line(&[&figure.title(), &ours, &beside, &ratio, &met(figure)])
                 })
                 .collect();
             if !rows.is_empty() {
-                text += &format!("{}{rows}\n", table(&[&format!("`{bench}`"), "ours", "floor", "ratio"]));
+                text +=
+                    &format!("{}{rows}\n", table(&[&format!("`{bench}`"), "ours", "beside", "ratio", "met"]));
             }
         }
         text
@@ -171,8 +236,36 @@ impl Report {
     }
 }
 
-fn broken(figure: &Figure) -> bool {
-    figure.budget.as_ref().is_some_and(|budget| budget.is_broken())
+/// How many of how many are met, and what became of the others.
+fn tally(what: &str, outcomes: impl Iterator<Item = Outcome>) -> String {
+    let outcomes: Vec<Outcome> = outcomes.collect();
+    let count = |wanted| outcomes.iter().filter(|outcome| **outcome == wanted).count();
+    let others = [
+        (Outcome::JustAbout, "just about"),
+        (Outcome::Missed, "missed"),
+        (Outcome::NotMeasured, "not measured"),
+    ];
+    let others = others.map(|(outcome, name)| (count(outcome), name));
+    let others: String = others
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| format!(", {count} {name}"))
+        .collect();
+    format!("**{} of {} {what} are met**{others}", count(Outcome::Met), outcomes.len())
+}
+
+fn is_missed(figure: &Figure) -> bool {
+    figure.budget.as_ref().is_some_and(|budget| budget.outcome() == Outcome::Missed)
+}
+
+fn met(figure: &Figure) -> String {
+    figure.budget.as_ref().map_or("-".to_owned(), |budget| budget.met())
+}
+
+/// Ours, what it stands beside, and the ratio.
+fn cells(figure: &Figure) -> [String; 3] {
+    let beside = figure.floor.map_or("-".to_owned(), |floor| figure.shown(floor));
+    [figure.shown(figure.ours), beside, figure.shown_ratio()]
 }
 
 fn table(names: &[&str]) -> String {
@@ -181,12 +274,6 @@ fn table(names: &[&str]) -> String {
 
 fn line(cells: &[&str]) -> String {
     format!("| {} |\n", cells.iter().map(|cell| cell.replace('|', "\\|")).collect::<Vec<_>>().join(" | "))
-}
-
-/// What stands below each heading `## `.
-fn sections(notes: &str) -> BTreeMap<&str, &str> {
-    let parts = notes.split("\n## ").skip(usize::from(!notes.starts_with("## ")));
-    parts.filter_map(|part| part.trim_start_matches("## ").split_once('\n')).collect()
 }
 
 #[cfg(test)]
@@ -203,15 +290,20 @@ mod tests {
     }
 
     fn report(figures: Vec<Figure>, notes: &str) -> Report {
-        let machine =
-            Machine { facts: vec![("processors".into(), "2".into())], failed: vec!["parse_info".into()] };
-        Report { machine, figures, peers: None, notes: notes.to_owned(), guard: None }
+        let facts = [("commit", "abc-dirty"), ("processors", "2")];
+        let machine = Machine {
+            facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+            failed: vec!["parse_info".into()],
+            noise: Vec::new(),
+            seconds: 300.0,
+        };
+        Report { machine, figures, peers: None, notes: Notes::parse(notes), guard: None }
     }
 
     #[test]
     fn every_budget_has_a_row_and_what_was_not_measured_says_so() {
         let text = report(vec![figure("key", "Square", "kept", 0.2)], "").markdown();
-        for row in ROWS {
+        for row in rows() {
             assert!(text.contains(row.what) && text.contains(row.bound), "{}: {text}", row.what);
         }
         assert!(
@@ -219,20 +311,57 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("not measured here: needs `OPBUILD_CORPUS`"), "{text}");
-        assert!(text.contains("no broken budget: parse_info."), "{text}");
+        assert!(text.contains("not by a missed budget: parse_info."), "{text}");
         assert!(text.contains("## Missed\n\nNothing."), "{text}");
+        let (all, told) = (rows().count(), "budgets are met**,");
+        assert!(text.contains(&format!("**1 of {all} {told} {} not measured.", all - 1)), "{text}");
     }
 
     #[test]
     fn what_is_missed_is_told_with_its_note_or_without() {
         let missed = figure("parse_info", "Square, parse and key", "BROKEN", 1.17);
         let what = "the same, reading it included";
-        let text = report(vec![missed.clone()], "").markdown();
-        assert!(text.contains("**no**, 17 % over"), "{text}");
-        assert!(text.contains(&format!("### {what}\n\nNot explained yet.")), "{text}");
-        assert!(!text.contains("no broken budget"), "{text}");
-        let notes = format!("About.\n\n## other\n\nNo.\n\n## {what}\n\nThe parser.\n\nTried: less.\n");
-        let text = report(vec![missed], &notes).markdown();
-        assert!(text.contains(&format!("### {what}\n\nThe parser.\n\nTried: less.\n\n## Plot")), "{text}");
+        let bare = report(vec![missed.clone()], "");
+        let text = bare.markdown();
+        let told = format!("### {what}\n\n- Square, parse and key: 70.0 us, **no**, 17 % over\n");
+        assert!(text.contains(&format!("{told}\n**Not explained yet.**")), "{text}");
+        assert!(!text.contains("not by a missed budget"), "{text}");
+        assert_eq!(
+            bare.unexplained().unwrap_err(),
+            format!("`{what}` misses its budget, and no note says why")
+        );
+        let notes = format!("About.\n\n## {what}\n\nThe parser.\n\nTried: less.\n");
+        let noted = report(vec![missed.clone()], &notes);
+        let text = noted.markdown();
+        assert!(text.contains(&format!("{told}\nThe parser.\n\nTried: less.\n\n## ")), "{text}");
+        assert_eq!(noted.unexplained(), Ok(()));
+        let strange = report(vec![missed], &format!("{notes}\n## other\n\nNo.\n"));
+        assert_eq!(strange.unexplained().unwrap_err(), "`other` is the heading of a note, and of no row");
+    }
+
+    #[test]
+    fn a_run_that_should_not_be_trusted_says_so_above_its_tables() {
+        let mut report = report(Vec::new(), "");
+        report.machine.noise = vec!["the load was 5.47 before it began, on 2 processors".into()];
+        report.machine.seconds = 900.0;
+        let text = report.markdown();
+        let above = text.split("## Budgets").next().unwrap();
+        for told in ["> **Noisy**: the load was 5.47", "> **No commit**", "> **Long**: it took 15.0 minutes"]
+        {
+            assert!(above.contains(told), "{told}: {above}");
+        }
+        report.machine.facts[0].1 = "abc".into();
+        assert!(!report.markdown().contains("No commit"));
+    }
+
+    #[test]
+    fn of_several_figures_the_worst_stands_in_the_table_and_all_below() {
+        let figures = [("build a", "kept", 0.5), ("build b", "BROKEN", 1.1), ("build c", "kept", 0.9)];
+        let figures = figures.map(|(row, verdict, of)| figure("cli_start", row, verdict, of)).to_vec();
+        let text = report(figures, "").markdown();
+        let (above, below) = text.split_once("## All figures").unwrap();
+        assert!(above.contains("| build b (worst of 3) | 70.0 us |"), "{above}");
+        assert!(!above.contains("build a") && !above.contains("build c"), "{above}");
+        assert!(["build a", "build b", "build c"].iter().all(|row| below.contains(row)), "{below}");
     }
 }

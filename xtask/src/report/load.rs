@@ -1,0 +1,104 @@
+//! Who else used the processors.
+
+use crate::disk;
+
+/// More than this of the processors' time by others, or taken by the host, is noise.
+const MUCH: f64 = 0.1;
+
+/// What the kernel has counted so far, in its ticks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ticks {
+    /// Of all processors, whether they worked or not.
+    all: u64,
+    worked: u64,
+    /// Given to another machine by the host.
+    stolen: u64,
+    /// Of this process and those that it started and waited for.
+    ours: u64,
+}
+
+impl Ticks {
+    pub(crate) fn now() -> Result<Self, String> {
+        let (all, own) = (kernel_says("stat")?, kernel_says("self/stat")?);
+        Self::of(&all, &own).ok_or_else(|| "`/proc/stat` is not as it should be".to_owned())
+    }
+
+    fn of(all: &str, own: &str) -> Option<Self> {
+        let numbers = |text: &str| -> Vec<u64> {
+            text.split_whitespace().map_while(|number| number.parse().ok()).collect()
+        };
+        let all = numbers(all.lines().next()?.strip_prefix("cpu ")?);
+        let [user, nice, system, idle, waiting, interrupt, soft, stolen, ..] = all[..] else { return None };
+        // The name is in brackets, and may hold anything; what was used is the 14th field and the three behind it.
+        let own = own.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
+        let ours: Vec<u64> = own.map_while(|number| number.parse().ok()).collect();
+        let worked = user + nice + system + interrupt + soft;
+        let all = worked + idle + waiting + stolen;
+        (ours.len() == 4).then(|| Self { all, worked, stolen, ours: ours.iter().sum() })
+    }
+
+    /// The shares of the processors' time since `before` that others used, and that the host took.
+    pub(crate) fn others_since(self, before: Self) -> [f64; 2] {
+        let all = self.all.saturating_sub(before.all).max(1) as f64;
+        let worked = self.worked.saturating_sub(before.worked);
+        let others = worked.saturating_sub(self.ours.saturating_sub(before.ours));
+        [others as f64 / all, self.stolen.saturating_sub(before.stolen) as f64 / all]
+    }
+}
+
+/// What of it makes figures worse and less steady, if anything does: the load before the run, on so many processors, and
+/// the shares of others and of the host meanwhile.
+pub(crate) fn noise(load: f64, processors: f64, [others, stolen]: [f64; 2]) -> Vec<String> {
+    let mut noise = Vec::new();
+    if load > processors {
+        noise.push(format!("the load was {load:.2} before it began, on {processors:.0} processors"));
+    }
+    if others > MUCH {
+        noise.push(format!("others used {:.0} % of the processors meanwhile", others * 100.0));
+    }
+    if stolen > MUCH {
+        noise.push(format!("the host took {:.0} % of them", stolen * 100.0));
+    }
+    noise
+}
+
+/// How many processes wanted a processor in the last minute, and in 5 and 15.
+pub(crate) fn averages() -> Result<String, String> {
+    Ok(kernel_says("loadavg")?.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
+}
+
+/// What is in `/proc/<what>`.
+pub(crate) fn kernel_says(what: &str) -> Result<String, String> {
+    let bytes = disk::bytes(std::path::Path::new("/proc"), what)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ticks(all: &str, own: &str) -> Ticks {
+        let (all, own) =
+            (format!("cpu  {all}\ncpu0 1 2\n"), format!("7 (a ) name) S 1 7 7 0 -1 4 9 9 9 9 {own} 20 0"));
+        Ticks::of(&all, &own).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_ours_is_others() {
+        let before = ticks("100 0 50 800 50 0 0 10 5 0", "10 5 20 5");
+        let after = ticks("180 0 70 850 50 0 0 60 5 0", "20 15 40 15");
+        // Of 200 ticks 100 were worked, 50 of them for us, and 50 were given away.
+        assert_eq!(after.others_since(before), [0.25, 0.25]);
+        assert_eq!(Ticks::of("cpu  1 2 3\n", "7 (a) S"), None);
+        assert!(Ticks::now().unwrap().all > 0);
+    }
+
+    #[test]
+    fn only_what_is_much_is_noise() {
+        assert_eq!(noise(2.0, 2.0, [0.1, 0.1]), [""; 0]);
+        let all = noise(2.01, 2.0, [0.25, 0.5]).join("; ");
+        for told in ["load was 2.01", "on 2 processors", "others used 25 %", "host took 50 %"] {
+            assert!(all.contains(told), "{told}: {all}");
+        }
+    }
+}
