@@ -1,6 +1,6 @@
 //! What the compiler is asked once, whoever wants to know, and however many at a time.
 
-use std::sync::{Mutex, OnceLock, TryLockError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use opbuild_backend::{BackendError, Cancel};
@@ -12,12 +12,14 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// the answer is none: the next one asks again.
 pub(crate) struct Answer<T> {
     kept: OnceLock<Result<T, (String, String)>>,
-    asking: Mutex<()>,
+    /// Whether somebody is asking.
+    asking: Mutex<bool>,
+    asked: Condvar,
 }
 
 impl<T> Default for Answer<T> {
     fn default() -> Self {
-        Self { kept: OnceLock::new(), asking: Mutex::default() }
+        Self { kept: OnceLock::new(), asking: Mutex::default(), asked: Condvar::new() }
     }
 }
 
@@ -28,26 +30,13 @@ impl<T> Answer<T> {
         cancel: &Cancel,
         ask: impl FnOnce() -> Result<T, BackendError>,
     ) -> Result<&T, BackendError> {
-        let _asking = loop {
-            if let Some(kept) = self.kept.get() {
-                return told(kept);
-            }
-            match self.asking.try_lock() {
-                Ok(asking) => break asking,
-                // Whoever panicked left no answer.
-                Err(TryLockError::Poisoned(asking)) => break asking.into_inner(),
-                Err(TryLockError::WouldBlock) if cancel.is_cancelled() => {
-                    return Err(BackendError::Cancelled);
-                }
-                Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
-            }
-        };
-        // It may have come in between.
         if let Some(kept) = self.kept.get() {
             return told(kept);
         }
-        if cancel.is_cancelled() {
-            return Err(BackendError::Cancelled);
+        let _turn = self.turn(cancel)?;
+        // It may have come in between.
+        if let Some(kept) = self.kept.get() {
+            return told(kept);
         }
         let answer = match ask() {
             Err(BackendError::Cancelled) => return Err(BackendError::Cancelled),
@@ -56,6 +45,43 @@ impl<T> Answer<T> {
             Ok(answer) => Ok(answer),
         };
         told(self.kept.get_or_init(|| answer))
+    }
+
+    /// Whether there is one.
+    pub(crate) fn is_there(&self) -> bool {
+        self.kept.get().is_some()
+    }
+
+    /// The turn to ask, once nobody else does; none if there is an answer by then.
+    fn turn(&self, cancel: &Cancel) -> Result<Option<Turn<'_, T>>, BackendError> {
+        let mut asking = self.locked();
+        loop {
+            if self.is_there() {
+                return Ok(None);
+            }
+            if cancel.is_cancelled() {
+                return Err(BackendError::Cancelled);
+            }
+            if !*asking {
+                *asking = true;
+                return Ok(Some(Turn(self)));
+            }
+            (asking, _) = self.asked.wait_timeout(asking, PAUSE).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, bool> {
+        self.asking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who asks. Its turn ends with this, also if it panics and leaves no answer.
+struct Turn<'a, T>(&'a Answer<T>);
+
+impl<T> Drop for Turn<'_, T> {
+    fn drop(&mut self) {
+        *self.0.locked() = false;
+        self.0.asked.notify_all();
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use opbuild_artifact::{Artifact, Expectations};
@@ -20,7 +20,7 @@ use crate::compile;
 use crate::generate::{Generated, generate};
 use crate::known::{Known, Source};
 use crate::loader::CpuLoader;
-use crate::toolchain::Toolchain;
+use crate::toolchain::{Ahead, Toolchain};
 
 /// What a kernel is called while nobody knows its name.
 const STAND_IN: &str = "KERNEL";
@@ -109,6 +109,8 @@ pub enum Features {
 pub struct CpuBackend {
     config: CpuConfig,
     toolchain: Answer<Toolchain>,
+    /// What was begun before anybody waited for it.
+    ahead: Mutex<Option<Ahead>>,
     libm: Answer<PathBuf>,
     known: Known,
     loader: CpuLoader,
@@ -123,6 +125,7 @@ impl CpuBackend {
         Self {
             config,
             toolchain: Answer::default(),
+            ahead: Mutex::default(),
             libm: Answer::default(),
             known: Known::default(),
             loader: CpuLoader,
@@ -157,7 +160,14 @@ impl CpuBackend {
     }
 
     fn toolchain_in_use(&self, cancel: &Cancel) -> Result<&Toolchain, BackendError> {
-        self.toolchain.get(cancel, || Toolchain::probe(&self.config, cancel))
+        self.toolchain.get(cancel, || {
+            let ahead = self.ahead().take();
+            Toolchain::probe(&self.config, cancel, ahead)
+        })
+    }
+
+    fn ahead(&self) -> MutexGuard<'_, Option<Ahead>> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn generate(&self, job: &Job, symbol: &str) -> Result<Generated, BackendError> {
@@ -176,6 +186,14 @@ impl Backend for CpuBackend {
 
     fn toolchain(&self, files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
         self.toolchain_in_use(&files.cancel())?.fingerprint(files)
+    }
+
+    fn look_ahead(&self) {
+        let mut ahead = self.ahead();
+        if ahead.is_none() && !self.toolchain.is_there() {
+            // Who asks for the toolchain tries it again, and is told.
+            *ahead = Ahead::begin(&self.config, &Cancel::new()).ok();
+        }
     }
 
     /// The C that would be compiled, under a stand-in for its name; and the math library, if it calls that.

@@ -61,6 +61,7 @@ mod compile;
 mod concat;
 mod conv;
 mod disk;
+mod dry_run;
 mod elementwise;
 mod expression;
 mod ffi;

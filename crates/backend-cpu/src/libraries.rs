@@ -4,6 +4,7 @@
 //! itself and from those of the system. A library that is not found where it is looked for does not count; the loader
 //! would not find it either, or finds it by its cache in a folder that `/etc/ld.so.conf` names.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64};
@@ -14,23 +15,49 @@ use crate::disk;
 
 type Header = FileHeader64<object::LittleEndian>;
 
-/// The libraries that the file at `path` needs, as far as they are found. None for what is no ELF file: a script.
-pub(crate) fn needed(path: &Path, usual: &[PathBuf]) -> Vec<PathBuf> {
-    let Some((names, own)) = read(path) else { return Vec::new() };
-    let origin =
-        path.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned)).unwrap_or_default();
-    let origin = origin.to_string_lossy().into_owned();
-    let own: Vec<PathBuf> = own
-        .iter()
-        .flat_map(|list| list.split(':'))
-        .map(|folder| folder.replace("$ORIGIN", &origin).replace("${ORIGIN}", &origin).into())
-        .collect();
-    let find = |name: &String| {
-        let direct = name.contains('/').then(|| PathBuf::from(name));
-        let folders = own.iter().chain(usual).map(|folder| folder.join(name));
-        direct.into_iter().chain(folders).find(|candidate| disk::is_file(candidate))
-    };
-    names.iter().filter_map(find).collect()
+/// Where libraries are, as far as it was asked.
+pub(crate) struct Libraries {
+    /// The system's folders.
+    usual: Vec<PathBuf>,
+    /// What is in those: all programs need the C library.
+    known: HashMap<String, Option<PathBuf>>,
+}
+
+impl Libraries {
+    pub(crate) fn new(usual: Vec<PathBuf>) -> Self {
+        Self { usual, known: HashMap::new() }
+    }
+
+    /// The libraries that the file at `path` needs, as far as they are found. None for what is no ELF file: a script.
+    pub(crate) fn needed(&mut self, path: &Path) -> Vec<PathBuf> {
+        let Some((names, own)) = read(path) else { return Vec::new() };
+        let own = own_folders(path, &own);
+        names.into_iter().filter_map(|name| self.find(name, &own)).collect()
+    }
+
+    fn find(&mut self, name: String, own: &[PathBuf]) -> Option<PathBuf> {
+        let direct = Some(PathBuf::from(&name)).filter(|_| name.contains('/'));
+        let first = direct.into_iter().chain(own.iter().map(|folder| folder.join(&name)));
+        if let Some(found) = first.into_iter().find(|candidate| disk::is_file(candidate)) {
+            return Some(found);
+        }
+        let usual = &self.usual;
+        let in_usual = |name: &String| {
+            usual.iter().map(|folder| folder.join(name)).find(|candidate| disk::is_file(candidate))
+        };
+        self.known.entry(name).or_insert_with_key(in_usual).clone()
+    }
+}
+
+/// The folders that a program names itself, in lists.
+fn own_folders(path: &Path, lists: &[String]) -> Vec<PathBuf> {
+    if lists.is_empty() {
+        return Vec::new();
+    }
+    let real = path.canonicalize().unwrap_or_default();
+    let origin = real.parent().unwrap_or(Path::new("")).to_string_lossy().into_owned();
+    let folders = lists.iter().flat_map(|list| list.split(':'));
+    folders.map(|folder| folder.replace("$ORIGIN", &origin).replace("${ORIGIN}", &origin).into()).collect()
 }
 
 /// Names of needed libraries, and lists of folders to look for them in.
@@ -80,7 +107,7 @@ mod tests {
         let program = std::env::current_exe().unwrap();
         let triple = format!("{}-linux-gnu", std::env::consts::ARCH);
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        let libraries = needed(&program, &usual_folders(&triple));
+        let libraries = Libraries::new(usual_folders(&triple)).needed(&program);
         assert!(!libraries.is_empty());
         for library in libraries {
             let real = library.canonicalize().unwrap();
@@ -101,7 +128,7 @@ mod tests {
             .unwrap();
         cc(&["-shared", "-fPIC", "-o", "libone.so", "lib.c"]);
         cc(&["-o", "main", "main.c", "-L.", "-lone", "-Wl,-rpath,$ORIGIN"]);
-        let found = needed(&folder.path().join("main"), &[]);
+        let found = Libraries::new(Vec::new()).needed(&folder.path().join("main"));
         let own = folder.path().canonicalize().unwrap().join("libone.so");
         assert!(found.contains(&own), "{found:?}");
     }
@@ -111,7 +138,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("cc");
         std::fs::write(&script, "#!/bin/sh\n").unwrap();
-        assert!(needed(&script, &[]).is_empty());
-        assert!(needed(&folder.path().join("absent"), &[]).is_empty());
+        let mut libraries = Libraries::new(Vec::new());
+        assert!(libraries.needed(&script).is_empty());
+        assert!(libraries.needed(&folder.path().join("absent")).is_empty());
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::{disk, libraries};
+use crate::disk;
+use crate::libraries::{Libraries, usual_folders};
 
 /// Files, each under a name that does not tell where it lies, so that one toolchain has one fingerprint wherever it is
 /// installed.
@@ -47,11 +48,10 @@ impl Pieces {
 
     /// Adds the shared libraries that the programs load: for clang, they are the compiler.
     pub(crate) fn add_libraries(&mut self, triple: &str) {
-        let folders = libraries::usual_folders(triple);
+        let mut libraries = Libraries::new(usual_folders(triple));
         let mut at = 0;
         while let Some((_, path)) = self.list.get(at) {
-            let needed = libraries::needed(path, &folders);
-            for library in needed {
+            for library in libraries.needed(path) {
                 let name = library.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 self.add(&name, library);
             }

@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 
 use opbuild_backend::{BackendError, Cancel, FileDigests};
 use opbuild_digest::Fingerprint;
-use opbuild_process::{Run, tail};
 
-use crate::compile::environment;
+use crate::dry_run::{Asked, Begun, DryRun, unusable};
 use crate::pieces::Pieces;
-use crate::{CpuConfig, Features, LAUNCH_ABI, disk};
+use crate::{CpuConfig, LAUNCH_ABI, disk};
 
 /// A C compiler, as the dry run shows it.
 #[derive(Clone, Debug)]
@@ -30,38 +29,37 @@ pub(crate) struct Toolchain {
     pieces: Pieces,
     /// What the driver hands each program, less paths.
     resolved: Vec<String>,
+    /// Where it looks for libraries, if the dry run says.
+    library_path: Option<String>,
 }
 
-const WAY_OUT: &str = "install a C compiler (Debian, Ubuntu: apt install gcc; Fedora, openEuler: dnf install gcc), \
-    or name one in CC";
+/// A compiler that was found and is being asked.
+pub(crate) struct Ahead {
+    driver: PathBuf,
+    leading: Vec<String>,
+    begun: Begun,
+}
 
-fn unusable(problem: String) -> BackendError {
-    BackendError::Toolchain { problem, way_out: WAY_OUT.to_owned() }
+impl Ahead {
+    /// Finds the compiler and begins to ask it.
+    pub(crate) fn begin(config: &CpuConfig, cancel: &Cancel) -> Result<Self, BackendError> {
+        let (driver, leading) = find(config)?;
+        let begun = Asked::new(config, cancel, &driver, &leading).begin()?;
+        Ok(Self { driver, leading, begun })
+    }
 }
 
 impl Toolchain {
-    /// Finds the compiler and asks it what it would do.
-    pub(crate) fn probe(config: &CpuConfig, cancel: &Cancel) -> Result<Self, BackendError> {
-        let (driver, leading) = find(config)?;
-        let ask = |args: &[&str]| {
-            let args: Vec<String> =
-                leading.iter().cloned().chain(args.iter().map(|arg| (*arg).to_owned())).collect();
-            ask(config, cancel, &driver, &args)
-        };
-        let about = ask(&["-v"])?;
-        let triple = line_after(&about, "Target: ").unwrap_or_default();
-        let version =
-            about.lines().find(|line| line.contains(" version ")).unwrap_or_default().trim().to_owned();
-        if triple.is_empty() || version.is_empty() {
-            return Err(unusable(format!("`{} -v` does not answer as gcc or clang do", driver.display())));
-        }
-        let clang = version.contains("clang");
-        let flags = flags(&triple, clang, config.features);
-
-        let mut dry: Vec<&str> = vec!["-###"];
-        dry.extend(flags.iter().map(String::as_str));
-        dry.extend(["-x", "c", "-", "-o", "kernel.o"]);
-        let steps = ask(&dry)?;
+    /// Finds the compiler and asks it what it would do, unless that was begun `ahead`.
+    pub(crate) fn probe(
+        config: &CpuConfig,
+        cancel: &Cancel,
+        ahead: Option<Ahead>,
+    ) -> Result<Self, BackendError> {
+        let ahead = ahead.map_or_else(|| Ahead::begin(config, cancel), Ok)?;
+        let Ahead { driver, leading, begun } = ahead;
+        let DryRun { version, triple, flags, steps, linker } =
+            Asked::new(config, cancel, &driver, &leading).dry_run(begun)?;
         let search = line_after(&steps, "COMPILER_PATH=").unwrap_or_default();
         let locate = |program: &str| locate(program, &search, &config.path);
         let mut pieces = Pieces::default();
@@ -98,11 +96,12 @@ impl Toolchain {
             return Err(unusable(format!("`{} -###` shows no steps", driver.display())));
         }
         // gcc's collect2 runs ld, which the dry run does not show.
-        if let Some(linker) = locate(ask(&["-print-prog-name=ld"])?.trim()) {
+        if let Some(linker) = locate(&linker) {
             pieces.add("ld", linker);
         }
         pieces.add_libraries(&triple);
-        Ok(Self { driver, leading, flags, version, triple, pieces, resolved })
+        let library_path = line_after(&steps, "LIBRARY_PATH=");
+        Ok(Self { driver, leading, flags, version, triple, pieces, resolved, library_path })
     }
 
     /// For people: `gcc version 12.2.0 (Debian 12.2.0-14), x86_64-linux-gnu`.
@@ -131,10 +130,16 @@ impl Toolchain {
 
     /// The math library that the compiler links against.
     pub(crate) fn libm(&self, config: &CpuConfig, cancel: &Cancel) -> Result<PathBuf, BackendError> {
-        for name in ["libm.so.6", "libm.so", "libc.so"] {
-            let mut args = self.leading.clone();
-            args.push(format!("-print-file-name={name}"));
-            let answer = ask(config, cancel, &self.driver, &args)?;
+        const NAMES: [&str; 3] = ["libm.so.6", "libm.so", "libc.so"];
+        let folders = self.library_path.iter().flat_map(|list| list.split(':')).map(Path::new);
+        let folders: Vec<&Path> = folders.filter(|folder| folder.is_absolute()).collect();
+        let mut listed = NAMES.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+        if let Some(path) = listed.find(|path| disk::is_file(path)) {
+            return Ok(path);
+        }
+        let asked = Asked::new(config, cancel, &self.driver, &self.leading);
+        for name in NAMES {
+            let answer = asked.answer(&[&format!("-print-file-name={name}")])?;
             // A name that comes back as it was is not found.
             let path = PathBuf::from(answer.trim());
             if path.is_absolute() {
@@ -177,58 +182,8 @@ fn find(config: &CpuConfig) -> Result<(PathBuf, Vec<String>), BackendError> {
     usual.map(|driver| (driver, Vec::new())).ok_or_else(|| unusable("no cc, gcc or clang in PATH".to_owned()))
 }
 
-/// Everything that decides the code, made explicit.
-fn flags(triple: &str, clang: bool, features: Features) -> Vec<String> {
-    let x86 = triple.starts_with("x86_64");
-    let arch = match (features, x86) {
-        (Features::Native, true) => Some("-march=native"),
-        (Features::Native, false) => Some("-mcpu=native"),
-        (Features::Portable, true) => Some("-march=x86-64"),
-        (Features::Portable, false) if triple.starts_with("aarch64") => Some("-march=armv8-a"),
-        (Features::Portable, false) => None,
-    };
-    let mut flags = vec!["-std=c11", "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"];
-    flags.extend(arch);
-    // Floats mean what the source says, on every machine.
-    flags.extend(["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]);
-    // Nothing that needs a C library: no stack guard, no loops turned into memset.
-    flags.push("-fno-stack-protector");
-    flags.push(if clang { "-fno-builtin" } else { "-fno-tree-loop-distribute-patterns" });
-    // Small, and the same bytes every time.
-    flags.extend(["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-ident"]);
-    if x86 {
-        flags.push("-fcf-protection=none");
-    }
-    flags.extend(["-shared", "-nostdlib", "-s"]);
-    flags.extend(["-Wl,-z,noseparate-code", "-Wl,-z,norelro", "-Wl,-z,noexecstack"]);
-    flags.extend(["-Wl,--build-id=none", "-Wl,--hash-style=gnu", "-Wl,--as-needed"]);
-    flags.into_iter().map(str::to_owned).collect()
-}
-
-/// Asks the compiler something that takes no time; its answer is what it wrote.
-fn ask(config: &CpuConfig, cancel: &Cancel, driver: &Path, args: &[String]) -> Result<String, BackendError> {
-    let deadline = std::time::Instant::now().checked_add(config.probe_deadline);
-    // A question needs no folder; a machine whose temporary folder is gone can still reuse what it has.
-    let dir = if config.scratch.is_dir() { &config.scratch } else { Path::new("/") };
-    let (environment, args) =
-        (environment(&config.path, dir), args.iter().map(OsString::from).collect::<Vec<_>>());
-    let run =
-        Run { program: driver, args: &args, environment: &environment, dir, log: None, deadline, cancel };
-    let ended = run.to_end().map_err(|error| match error {
-        BackendError::Cancelled => BackendError::Cancelled,
-        // Not the deadline of a compile, and no setting of the command line: a compiler answers at once.
-        BackendError::Deadline { command, seconds, log_tail, .. } => unusable(format!(
-            "`{command}` only had to say what it is, and did not end within a deadline of {seconds:.1} s: {log_tail}"
-        )),
-        other => unusable(other.to_string()),
-    })?;
-    if !ended.status.success() {
-        return Err(unusable(format!("`{run}` failed: {}\n{}\n", ended.status, tail(&ended.output))));
-    }
-    Ok(ended.output)
-}
-
-fn line_after(text: &str, prefix: &str) -> Option<String> {
+/// What stands behind `prefix` in the first line that begins with it.
+pub(crate) fn line_after(text: &str, prefix: &str) -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix(prefix)).map(|rest| rest.trim().to_owned())
 }
 

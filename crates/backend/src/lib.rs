@@ -58,6 +58,11 @@ pub trait Backend: Send + Sync {
     /// [`BackendError::Toolchain`], if there is no usable toolchain.
     fn toolchain(&self, files: &dyn FileDigests) -> Result<Fingerprint, BackendError>;
 
+    /// Called by who will ask for the toolchain soon, on the same thread, and has something else to do first: what takes
+    /// long can be begun, and must not be waited for. What goes wrong is told to who asks for the toolchain. As provided,
+    /// nothing.
+    fn look_ahead(&self) {}
+
     /// What only this job's kernel depends on: the operator's own sources.
     ///
     /// # Errors

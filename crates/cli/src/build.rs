@@ -53,6 +53,7 @@ pub(crate) fn builder(common: &Common, cancel: &Cancel, output: &Output) -> anyh
         }
         None => {}
     }
+    builder.look_ahead();
     Ok(builder)
 }
 

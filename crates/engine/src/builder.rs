@@ -233,6 +233,12 @@ impl Builder {
         self.anew()
     }
 
+    /// Lets the backend begin to find out what its toolchain is, while the caller reads what is to be built. Does not wait
+    /// for it; to be called on the thread that will build.
+    pub fn look_ahead(&self) {
+        self.backend.look_ahead();
+    }
+
     /// Nothing that was opened or remembered under other settings is used.
     fn anew(mut self) -> Self {
         self.opened = Opened::default();

@@ -186,3 +186,24 @@ fn constants_are_read_when_a_run_needs_them() {
     let error = network.load(backend().loader().unwrap()).err().unwrap().to_string();
     assert!(error.contains("[4]") && error.contains("the file is gone"), "{error}");
 }
+
+/// The compiler is asked what it is while its caller still reads what is to be built.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a compiler is laid out on disk")]
+fn who_looks_ahead_need_not_wait_for_the_toolchain_later() {
+    let bench = Bench::new();
+    let folder = tempfile::tempdir().unwrap();
+    let (script, log) = (folder.path().join("cc.sh"), folder.path().join("log"));
+    std::fs::write(&script, format!("echo asked >> '{}'; exec cc \"$@\"\n", log.display())).unwrap();
+    let mut config = CpuConfig::new("/usr/local/bin:/usr/bin:/bin");
+    config.compiler = Some(format!("sh {}", script.display()));
+    let backend: Arc<dyn Backend> = Arc::new(CpuBackend::new(config));
+    let asked = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
+    let began = std::time::Instant::now();
+    let builder = bench.builder_of(backend);
+    builder.look_ahead();
+    while asked() == 0 {
+        assert!(began.elapsed().as_secs() < 60, "nobody asked");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}

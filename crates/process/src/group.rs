@@ -1,10 +1,13 @@
 //! A program in a process group of its own, so that it ends with all its children.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
+};
 
 use crate::ffi;
 
@@ -56,6 +59,12 @@ impl Group {
             Err(rustix::io::Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// What can be waited for: there is something to read in it when the program itself has ended. None where the system
+    /// has no such thing (Linux before 5.3), or no file to spare.
+    pub(crate) fn tells_of_its_end(&self) -> Option<OwnedFd> {
+        self.id().and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
     }
 
     /// Kills whatever of the group still runs, and says how the program itself ended.

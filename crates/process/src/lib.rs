@@ -1,15 +1,18 @@
 //! Runs compilers for backends: with the environment that they are given and no other, to a deadline, with bounded
 //! output, and so that nothing is left behind.
 //!
-//! [`Run`] runs a program to its end; [`Group`] is one that goes on, with whatever it starts in turn.
+//! [`Run`] runs a program to its end, and [`Running`] is one beside which others can be started; [`Group`] is one that
+//! goes on, with whatever it starts in turn.
 
 mod disk;
 mod ffi;
 mod group;
 mod output;
 mod run;
+mod running;
 
 pub use disk::keep_log;
 pub use group::{Group, Orphan};
 pub use output::{Output, tail};
 pub use run::{Ended, Run};
+pub use running::Running;

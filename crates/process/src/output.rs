@@ -11,15 +11,15 @@ const TAIL_LINES: usize = 20;
 const TAIL_BYTES: usize = 4 * 1024;
 
 /// Output so far.
-#[derive(Default)]
-struct Bounded {
+#[derive(Debug, Default)]
+pub(crate) struct Bounded {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     dropped: usize,
 }
 
 impl Bounded {
-    fn add(&mut self, bytes: &[u8]) {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
         let (first, rest) = bytes.split_at(bytes.len().min(KEPT - self.head.len()));
         self.head.extend_from_slice(first);
         self.tail.extend(rest);
@@ -28,7 +28,7 @@ impl Bounded {
         self.dropped += over;
     }
 
-    fn text(mut self) -> String {
+    pub(crate) fn text(mut self) -> String {
         let mut bytes = self.head;
         if self.dropped > 0 {
             bytes.extend(format!("\n[... {} bytes of output dropped ...]\n", self.dropped).bytes());
@@ -59,7 +59,7 @@ impl Output {
     }
 
     /// Reads to the end.
-    pub(crate) fn drain(&self, mut from: impl Read) {
+    fn drain(&self, mut from: impl Read) {
         let mut buffer = [0; 8192];
         loop {
             match from.read(&mut buffer) {

@@ -1,0 +1,202 @@
+//! Asking the compiler what it is, and what it would do.
+//!
+//! Each question is a process, and a warm build waits for little else. So the dry run, which says what the compiler is,
+//! too, is asked for with the flags for the compiler that is probably there, and once more only if it proves to be
+//! another; and where the linker is is asked meanwhile.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use opbuild_backend::{BackendError, Cancel};
+use opbuild_process::{Run, Running, tail};
+
+use crate::compile::environment;
+use crate::toolchain::line_after;
+use crate::{CpuConfig, Features};
+
+const WAY_OUT: &str = "install a C compiler (Debian, Ubuntu: apt install gcc; Fedora, openEuler: dnf install gcc), \
+    or name one in CC";
+
+/// Asks which linker gcc's collect2 runs.
+const LINKER: [&str; 1] = ["-print-prog-name=ld"];
+
+pub(crate) fn unusable(problem: String) -> BackendError {
+    BackendError::Toolchain { problem, way_out: WAY_OUT.to_owned() }
+}
+
+/// A compiler that is asked something that takes no time.
+pub(crate) struct Asked<'a> {
+    config: &'a CpuConfig,
+    cancel: &'a Cancel,
+    driver: &'a Path,
+    /// Arguments that come before all others.
+    leading: &'a [String],
+    dir: &'a Path,
+    environment: [(&'a OsStr, &'a OsStr); 3],
+}
+
+/// A dry run that was asked for.
+pub(crate) struct Begun {
+    guess: Vec<String>,
+    steps: Running,
+    linker: Option<Running>,
+}
+
+/// What a compiler is and would do.
+pub(crate) struct DryRun {
+    pub(crate) version: String,
+    pub(crate) triple: String,
+    /// Those that it was asked with.
+    pub(crate) flags: Vec<String>,
+    /// All that it said of its steps.
+    pub(crate) steps: String,
+    /// The linker, as the compiler names it.
+    pub(crate) linker: String,
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn new(
+        config: &'a CpuConfig,
+        cancel: &'a Cancel,
+        driver: &'a Path,
+        leading: &'a [String],
+    ) -> Self {
+        // A question needs no folder; a machine whose temporary folder is gone can still reuse what it has.
+        let dir = if config.scratch.is_dir() { &config.scratch } else { Path::new("/") };
+        Self { config, cancel, driver, leading, dir, environment: environment(&config.path, dir) }
+    }
+
+    /// The compiler's answer to `args` is what it wrote.
+    pub(crate) fn answer(&self, args: &[&str]) -> Result<String, BackendError> {
+        let words = self.words(args);
+        let run = self.run(&words);
+        let ended = run.to_end().map_err(unanswered)?;
+        if !ended.status.success() {
+            return Err(unusable(format!("`{run}` failed: {}\n{}\n", ended.status, tail(&ended.output))));
+        }
+        Ok(ended.output)
+    }
+
+    /// Begins to ask for a dry run.
+    pub(crate) fn begin(&self) -> Result<Begun, BackendError> {
+        let guess = flags(std::env::consts::ARCH, is_called_clang(self.driver), self.config.features);
+        let steps = self.run(&self.words(&dry(&guess))).begin().map_err(unanswered)?;
+        // Where there is no room for two at once it is asked afterwards.
+        let linker = self.run(&self.words(&LINKER)).begin().ok();
+        Ok(Begun { guess, steps, linker })
+    }
+
+    /// Waits for the answers. What came to nothing is asked again: who began it may have been a thread that is gone, and
+    /// with it what it started.
+    pub(crate) fn dry_run(&self, begun: Begun) -> Result<DryRun, BackendError> {
+        let Begun { guess, steps, linker } = begun;
+        let (version, triple, flags, steps) = self.for_what_it_is(guess, self.said(steps)?)?;
+        let linker = match linker.map(|linker| self.said(linker)).transpose()?.flatten() {
+            Some(linker) => linker,
+            None => self.answer(&LINKER)?,
+        };
+        Ok(DryRun { version, triple, flags, steps, linker: linker.trim().to_owned() })
+    }
+
+    /// What the compiler wrote, if it says that all is well.
+    fn said(&self, running: Running) -> Result<Option<String>, BackendError> {
+        let ended = running.cancelled_by(self.cancel).to_end().map_err(unanswered)?;
+        Ok(ended.status.success().then_some(ended.output))
+    }
+
+    /// What the compiler is, the flags for it, and what it would do with these; it `said` what it would do with those
+    /// that were guessed.
+    fn for_what_it_is(
+        &self,
+        guess: Vec<String>,
+        said: Option<String>,
+    ) -> Result<(String, String, Vec<String>, String), BackendError> {
+        let fitting =
+            |version: &str, triple: &str| flags(triple, version.contains("clang"), self.config.features);
+        if let Some(steps) = said
+            && let Some((version, triple)) = what_it_is(&steps)
+            && fitting(&version, &triple) == guess
+        {
+            return Ok((version, triple, guess, steps));
+        }
+        // It may have failed for the flags of another compiler.
+        let (version, triple) = what_it_is(&self.answer(&["-v"])?).ok_or_else(|| {
+            unusable(format!("`{} -v` does not answer as gcc or clang do", self.driver.display()))
+        })?;
+        let flags = fitting(&version, &triple);
+        let steps = self.answer(&dry(&flags))?;
+        Ok((version, triple, flags, steps))
+    }
+
+    fn words(&self, args: &[&str]) -> Vec<OsString> {
+        let leading = self.leading.iter().map(OsString::from);
+        leading.chain(args.iter().map(OsString::from)).collect()
+    }
+
+    fn run<'r>(&'r self, words: &'r [OsString]) -> Run<'r> {
+        let deadline = std::time::Instant::now().checked_add(self.config.probe_deadline);
+        let Self { driver: program, environment, dir, cancel, .. } = self;
+        Run { program, args: words, environment, dir, log: None, deadline, cancel }
+    }
+}
+
+/// There is no answer at all.
+fn unanswered(error: BackendError) -> BackendError {
+    match error {
+        BackendError::Cancelled => BackendError::Cancelled,
+        // Not the deadline of a compile, and no setting of the command line: a compiler answers at once.
+        BackendError::Deadline { command, seconds, log_tail, .. } => unusable(format!(
+            "`{command}` only had to say what it is, and did not end within a deadline of {seconds:.1} s: {log_tail}"
+        )),
+        other => unusable(other.to_string()),
+    }
+}
+
+/// The version and the target triple, which `-v` and `-###` begin with.
+fn what_it_is(said: &str) -> Option<(String, String)> {
+    let triple = line_after(said, "Target: ").filter(|triple| !triple.is_empty())?;
+    let version = said.lines().find(|line| line.contains(" version "))?.trim().to_owned();
+    Some((version, triple))
+}
+
+/// Whether a compiler is clang by its name, or by the name of what it is a link to.
+fn is_called_clang(driver: &Path) -> bool {
+    let real = driver.canonicalize().unwrap_or_default();
+    let names =
+        [driver, &real].map(|path| path.file_name().unwrap_or_default().to_string_lossy().into_owned());
+    names.iter().any(|name| name.contains("clang"))
+}
+
+/// What to say for a dry run.
+fn dry(flags: &[String]) -> Vec<&str> {
+    let flags = flags.iter().map(String::as_str);
+    std::iter::once("-###").chain(flags).chain(["-x", "c", "-", "-o", "kernel.o"]).collect()
+}
+
+/// Everything that decides the code, made explicit.
+fn flags(triple: &str, clang: bool, features: Features) -> Vec<String> {
+    let x86 = triple.starts_with("x86_64");
+    let arch = match (features, x86) {
+        (Features::Native, true) => Some("-march=native"),
+        (Features::Native, false) => Some("-mcpu=native"),
+        (Features::Portable, true) => Some("-march=x86-64"),
+        (Features::Portable, false) if triple.starts_with("aarch64") => Some("-march=armv8-a"),
+        (Features::Portable, false) => None,
+    };
+    let mut flags = vec!["-std=c11", "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"];
+    flags.extend(arch);
+    // Floats mean what the source says, on every machine.
+    flags.extend(["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]);
+    // Nothing that needs a C library: no stack guard, no loops turned into memset.
+    flags.push("-fno-stack-protector");
+    flags.push(if clang { "-fno-builtin" } else { "-fno-tree-loop-distribute-patterns" });
+    // Small, and the same bytes every time.
+    flags.extend(["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-ident"]);
+    if x86 {
+        flags.push("-fcf-protection=none");
+    }
+    flags.extend(["-shared", "-nostdlib", "-s"]);
+    flags.extend(["-Wl,-z,noseparate-code", "-Wl,-z,norelro", "-Wl,-z,noexecstack"]);
+    flags.extend(["-Wl,--build-id=none", "-Wl,--hash-style=gnu", "-Wl,--as-needed"]);
+    flags.into_iter().map(str::to_owned).collect()
+}

@@ -1,0 +1,252 @@
+//! What the compiler is asked: as little as can be, and always enough.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers fail the test that calls them")]
+#![expect(clippy::disallowed_methods, reason = "tests lay out compilers on disk")]
+
+mod common;
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use common::{Files, backend_with, job, script};
+use opbuild_backend::{Backend, BackendError, Cancel, FileDigests};
+use opbuild_backend_cpu::{CpuBackend, CpuConfig};
+use opbuild_digest::{Digest, Fingerprint};
+use tempfile::TempDir;
+
+/// A compiler that writes down what it is asked.
+struct Teller(TempDir);
+
+impl Teller {
+    /// It answers by `script`, where `$*` is the question.
+    fn new(script: &str) -> Self {
+        let teller = Self(tempfile::tempdir().unwrap());
+        let log = teller.path("log");
+        common::script(
+            &teller.path("cc"),
+            &format!("#!/bin/sh\necho \"$*\" >> '{}'\n{script}\n", log.display()),
+        );
+        teller
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn backend(&self) -> CpuBackend {
+        backend_with(self.path("cc").to_str())
+    }
+
+    fn until_asked(&self, questions: usize) {
+        let began = Instant::now();
+        while self.asked().len() < questions {
+            assert!(began.elapsed() < Duration::from_secs(20), "{:?}", self.asked());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// The first word of each question so far.
+    fn asked(&self) -> Vec<String> {
+        let log = std::fs::read_to_string(self.path("log")).unwrap_or_default();
+        let mut asked: Vec<String> =
+            log.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+        asked.sort_unstable();
+        asked
+    }
+}
+
+/// Files of somebody who may stop waiting.
+struct Impatient(Cancel);
+
+impl FileDigests for Impatient {
+    fn digest(&self, path: &Path) -> std::io::Result<Digest> {
+        Files.digest(path)
+    }
+
+    fn cancel(&self) -> Cancel {
+        self.0.clone()
+    }
+}
+
+fn toolchain(backend: &CpuBackend) -> Fingerprint {
+    backend.toolchain(&Files).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What is said of a part.
+fn note<'a>(fingerprint: &'a Fingerprint, part: &str) -> &'a str {
+    &fingerprint.parts().iter().find(|found| found.name == part).unwrap().note
+}
+
+#[test]
+fn gcc_is_asked_two_questions() {
+    if common::program("gcc").is_none() {
+        return;
+    }
+    let gcc = Teller::new("exec gcc \"$@\"");
+    let backend = gcc.backend();
+    toolchain(&backend);
+    let exp = job("Exp", &[&[3]], &[]);
+    let sources = backend.op_sources(&exp, &common::spec(&backend), &Files).unwrap();
+    assert_eq!(gcc.asked(), ["-###", "-print-prog-name=ld"]);
+    // Where its math library is it said, too.
+    let said = std::process::Command::new("gcc").arg("-print-file-name=libm.so.6").output().unwrap();
+    let path = String::from_utf8(said.stdout).unwrap();
+    let Ok(file) = std::fs::File::open(path.trim()) else { return };
+    let libm = sources.parts().iter().find(|part| part.name == "libm").unwrap();
+    assert_eq!(libm.digest, Digest::of_reader(file).unwrap());
+}
+
+/// A compiler that does not say where its libraries are is asked.
+#[test]
+fn the_math_library_is_asked_for_where_nothing_is_said_of_it() {
+    let real = common::real_compiler();
+    let silent = Teller::new(&format!("'{}' \"$@\" 2>&1 | sed '/^LIBRARY_PATH=/d'", real.display()));
+    let exp = job("Exp", &[&[3]], &[]);
+    let sources = |backend: &CpuBackend| backend.op_sources(&exp, &common::spec(backend), &Files).unwrap();
+    assert_eq!(sources(&silent.backend()), sources(common::backend()));
+    assert!(silent.asked().iter().any(|question| question.starts_with("-print-file-name=")));
+}
+
+/// One that is not understood at first is asked what it is; what comes of it is the same.
+#[test]
+fn the_long_way_leads_to_the_same_toolchain() {
+    let real = common::real_compiler();
+    let teller = Teller::new(&format!(
+        "here=$(dirname \"$0\")\n\
+         case \" $* \" in\n\
+         *' -v '*) : > \"$here/told\";;\n\
+         *' -### '*) [ -e \"$here/silent\" ] && [ ! -e \"$here/told\" ] && exit 1;;\n\
+         esac\n\
+         exec '{}' \"$@\"",
+        real.display()
+    ));
+    let short = toolchain(&teller.backend());
+    let questions = teller.asked().len();
+    std::fs::write(teller.path("silent"), "").unwrap();
+    assert_eq!(toolchain(&teller.backend()), short);
+    assert_eq!(teller.asked().len(), questions + 4);
+}
+
+/// A made-up compiler for `target`, of `version`, that takes flags only if its own is among them.
+fn made_up(target: &str, version: &str, own: &str) -> Teller {
+    Teller::new(&format!(
+        "[ \"$1\" = -print-prog-name=ld ] && {{ echo ld; exit 0; }}\n\
+         [ \"$1\" = '-###' ] && case \" $* \" in *' {own} '*) ;; *) echo 'unknown flag' >&2; exit 1;; esac\n\
+         printf '%s\\n' '{version}' 'Target: {target}'\n\
+         [ \"$1\" = '-###' ] && echo ' /bin/sh -quiet -'\n\
+         exit 0"
+    ))
+}
+
+#[test]
+fn compilers_are_asked_with_the_flags_for_what_they_are() {
+    let arm = ("aarch64-linux-gnu", "-march=armv8-a");
+    let x86 = ("x86_64-linux-gnu", "-march=x86-64");
+    let (host, other) = if cfg!(target_arch = "x86_64") { (x86, arm) } else { (arm, x86) };
+    let gcc = ("gcc version 99 (made up)", "-fno-tree-loop-distribute-patterns");
+    let clang = ("made up clang version 99", "-fno-builtin");
+    for ((target, arch), (version, kind)) in [(host, gcc), (other, gcc), (host, clang), (other, clang)] {
+        for own in [arch, kind] {
+            let fingerprint = toolchain(&made_up(target, version, own).backend());
+            let flags: Vec<&str> = note(&fingerprint, "flags").split(' ').collect();
+            assert!(flags.contains(&arch) && flags.contains(&kind), "{target}, {version}: {flags:?}");
+            assert_eq!((note(&fingerprint, "triple"), note(&fingerprint, "version")), (target, version));
+        }
+    }
+}
+
+/// Flags for others, which it only warns of, are not what its kernels are compiled with either.
+#[test]
+fn a_compiler_that_takes_all_flags_is_given_its_own() {
+    let clang = made_up(&format!("{}-linux-gnu", std::env::consts::ARCH), "clang version 99", "-std=c11");
+    let fingerprint = toolchain(&clang.backend());
+    assert!(note(&fingerprint, "flags").contains("-fno-builtin"), "{fingerprint:?}");
+    assert_eq!(clang.asked().iter().filter(|question| *question == "-###").count(), 2);
+}
+
+#[test]
+fn clang_is_known_by_its_name() {
+    let target = format!("{}-linux-gnu", std::env::consts::ARCH);
+    let clang = made_up(&target, "clang version 99", "-fno-builtin");
+    std::fs::rename(clang.path("cc"), clang.path("clang-99")).unwrap();
+    symlink(clang.path("clang-99"), clang.path("cc")).unwrap();
+    toolchain(&clang.backend());
+    assert_eq!(clang.asked(), ["-###", "-print-prog-name=ld"]);
+}
+
+/// Of two questions none waits for the other's answer.
+#[test]
+fn questions_are_asked_at_the_same_time() {
+    let real = common::real_compiler();
+    let teller = Teller::new(&format!(
+        "case \"$*\" in\n\
+         *-###*) while ! grep -q print-prog-name \"$(dirname \"$0\")/log\"; do sleep 0.01; done;;\n\
+         esac\n\
+         exec '{}' \"$@\"",
+        real.display()
+    ));
+    toolchain(&teller.backend());
+}
+
+/// What is asked ahead is not waited for, and not asked again.
+#[test]
+fn who_looks_ahead_asks_for_all() {
+    let real = common::real_compiler();
+    let teller = Teller::new(&format!(
+        "while [ ! -e \"$(dirname \"$0\")/go\" ]; do sleep 0.01; done\nexec '{}' \"$@\"",
+        real.display()
+    ));
+    let backend = teller.backend();
+    backend.look_ahead();
+    backend.look_ahead();
+    teller.until_asked(2);
+    std::fs::write(teller.path("go"), "").unwrap();
+    assert_eq!(toolchain(&backend), toolchain(&backend));
+    backend.look_ahead();
+    assert_eq!(teller.asked(), ["-###", "-print-prog-name=ld"]);
+}
+
+/// Whoever asks for the toolchain says how long that matters; and what was begun by a thread that is gone is begun anew.
+#[test]
+fn what_was_begun_ahead_binds_nobody() {
+    let hangs = Teller::new("exec sleep 1000");
+    let backend = hangs.backend();
+    backend.look_ahead();
+    let (cancel, began) = (Cancel::new(), Instant::now());
+    std::thread::scope(|scope| {
+        let asks = scope.spawn(|| backend.toolchain(&Impatient(cancel.clone())));
+        hangs.until_asked(2);
+        std::thread::sleep(Duration::from_millis(50));
+        cancel.cancel();
+        assert!(matches!(asks.join().unwrap(), Err(BackendError::Cancelled)));
+    });
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+
+    let real = common::real_compiler();
+    let slow = Teller::new(&format!("sleep 0.1\nexec '{}' \"$@\"", real.display()));
+    let backend = slow.backend();
+    std::thread::scope(|scope| scope.spawn(|| backend.look_ahead()).join().unwrap());
+    assert!(!toolchain(&backend).parts().is_empty());
+}
+
+/// That one question is answered is not enough.
+#[test]
+fn what_is_wrong_with_one_question_is_told() {
+    let config = |cc: &Path| CpuConfig {
+        compiler: Some(cc.to_str().unwrap().to_owned()),
+        probe_deadline: Duration::from_millis(500),
+        ..CpuConfig::new(common::path())
+    };
+    let real = common::real_compiler();
+    for (bad, told) in [("exit 7", "exit status: 7"), ("sleep 1000", "deadline")] {
+        let folder = tempfile::tempdir().unwrap();
+        let cc = folder.path().join("cc");
+        let text = format!(
+            "#!/bin/sh\n[ \"$1\" = -print-prog-name=ld ] && {{ {bad}; }}\nexec '{}' \"$@\"\n",
+            real.display()
+        );
+        script(&cc, &text);
+        let error = CpuBackend::new(config(&cc)).toolchain(&Files).unwrap_err().to_string();
+        assert!(error.contains(told) && error.contains("-print-prog-name=ld"), "{error}");
+    }
+}

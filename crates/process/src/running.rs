@@ -1,0 +1,234 @@
+//! A program that runs, and is waited for.
+
+use std::io::{self, PipeReader, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use opbuild_backend::{BackendError, Cancel};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::output::Bounded;
+use crate::{Ended, Group, Run, disk, tail};
+
+/// How long a program is left alone that says nothing.
+const SELDOM: Duration = Duration::from_millis(20);
+
+/// For how long its output gathers. Compilers write word by word, and each word would wake us.
+const GATHER: Duration = Duration::from_millis(1);
+
+/// Who writes so much at a time is read at once: it would wait for us.
+const FLOOD: usize = 32 * 1024;
+
+/// How often it is looked after that has closed its outputs, where the system does not tell of ends.
+const OFTEN: Duration = Duration::from_micros(500);
+
+/// A child that left the group could hold the pipe open: it does not hold us for longer.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A program that was started and is to be waited for. When this is dropped, it and all its children are killed.
+#[derive(Debug)]
+pub struct Running {
+    program: PathBuf,
+    command: String,
+    log: Option<PathBuf>,
+    deadline: Option<Instant>,
+    cancel: Cancel,
+    began: Instant,
+    group: Group,
+    /// Tells when the program ends; none where the system has no such thing.
+    end: Option<OwnedFd>,
+    /// What it writes; none once all is read.
+    pipe: Option<PipeReader>,
+    output: Bounded,
+}
+
+impl Running {
+    /// `pipe` must not block.
+    pub(crate) fn new(run: &Run<'_>, began: Instant, group: Group, pipe: PipeReader) -> Self {
+        let end = group.tells_of_its_end();
+        Self {
+            program: run.program.to_owned(),
+            command: run.to_string(),
+            log: run.log.map(Path::to_owned),
+            deadline: run.deadline,
+            cancel: run.cancel.clone(),
+            began,
+            group,
+            end,
+            pipe: Some(pipe),
+            output: Bounded::default(),
+        }
+    }
+
+    /// From now on it is `cancel` that says when nobody waits for it any more.
+    #[must_use]
+    pub fn cancelled_by(self, cancel: &Cancel) -> Self {
+        Self { cancel: cancel.clone(), ..self }
+    }
+
+    /// Waits for its end, as [`Run::to_end`] does.
+    ///
+    /// # Errors
+    /// It did not end in time, or nobody waits for it any more.
+    pub fn to_end(mut self) -> Result<Ended, BackendError> {
+        let ended = self.wait();
+        let status = self.group.end();
+        self.read_rest();
+        let output = self.output.text();
+        match (ended, status) {
+            (Some(Ok(())), Ok(status)) => Ok(Ended { status, output }),
+            (Some(Err(source)), _) | (Some(Ok(())), Err(source)) => {
+                Err(BackendError::Io { action: "wait for", path: self.program, source })
+            }
+            (None, _) if self.cancel.is_cancelled() => Err(BackendError::Cancelled),
+            (None, _) => Err(BackendError::Deadline {
+                command: self.command,
+                seconds: self.began.elapsed().as_secs_f64(),
+                log_tail: tail(&output),
+                log: self.log.and_then(|log| disk::keep_log(&log, &output)),
+            }),
+        }
+    }
+
+    /// Waits for the end without reaping; `None` if the deadline passes or nobody waits any more.
+    fn wait(&mut self) -> Option<io::Result<()>> {
+        let mut gathers = false;
+        loop {
+            match self.group.has_ended() {
+                Ok(true) => return Some(Ok(())),
+                Ok(false) => {}
+                Err(error) => return Some(Err(error)),
+            }
+            let now = Instant::now();
+            if self.cancel.is_cancelled() || self.deadline.is_some_and(|deadline| now >= deadline) {
+                return None;
+            }
+            let left = self.deadline.map_or(SELDOM, |deadline| deadline - now);
+            let output = self.pipe.as_ref().filter(|_| !gathers).map(AsFd::as_fd);
+            let most = match (gathers, &self.end, &self.pipe) {
+                (true, ..) => GATHER,
+                (false, None, None) => OFTEN,
+                _ => SELDOM,
+            };
+            wait_for([self.end.as_ref().map(AsFd::as_fd), output], most.min(left));
+            gathers = (1..FLOOD).contains(&self.read());
+        }
+    }
+
+    /// Reads what is there, and says how much that was.
+    fn read(&mut self) -> usize {
+        let (mut came, mut buffer) = (0, [0; 8192]);
+        while let Some(pipe) = self.pipe.as_mut().filter(|_| came < FLOOD) {
+            match pipe.read(&mut buffer) {
+                Ok(count) if count > 0 => {
+                    self.output.add(&buffer[..count]);
+                    came += count;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(_) | Err(_) => self.pipe = None,
+            }
+        }
+        came
+    }
+
+    /// Reads to the end, when whoever wrote has ended.
+    fn read_rest(&mut self) {
+        let ended = Instant::now();
+        loop {
+            self.read();
+            let left = GRACE.saturating_sub(ended.elapsed());
+            if self.pipe.is_none() || left.is_zero() {
+                return;
+            }
+            wait_for([self.pipe.as_ref().map(AsFd::as_fd), None], left);
+        }
+    }
+}
+
+/// Waits until there is something to read from one of these, or it is over.
+fn wait_for(any: [Option<BorrowedFd<'_>>; 2], most: Duration) {
+    let mut any: Vec<PollFd<'_>> =
+        any.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    // All callers look for themselves, so that it does not matter what came of this.
+    let _ = Timespec::try_from(most).map(|most| poll(&mut any, Some(&most)));
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "the test asks the system what this thread did")]
+
+    use std::ffi::{OsStr, OsString};
+
+    use super::*;
+
+    /// Runs a shell script; `change` is made to the running program before it is waited for.
+    fn ran(script: &str, change: impl Fn(&mut Running)) -> Ended {
+        let args = ["-c", script].map(OsString::from);
+        let environment = [(OsStr::new("PATH"), OsStr::new("/usr/bin:/bin"))];
+        let (program, dir, cancel) = (Path::new("/bin/sh"), Path::new("/"), &Cancel::new());
+        let deadline = Some(Instant::now() + Duration::from_secs(60));
+        let run = Run { program, args: &args, environment: &environment, dir, log: None, deadline, cancel };
+        let mut running = run.begin().unwrap();
+        change(&mut running);
+        running.to_end().unwrap()
+    }
+
+    /// How often this thread waited for something.
+    fn waits() -> usize {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.unwrap().trim().parse().unwrap()
+    }
+
+    #[test]
+    fn programs_are_waited_for_wherever_the_system_tells_of_their_end() {
+        let cases = [
+            ("echo one; sleep 0.05; echo two >&2; exit 3", 3, "one\ntwo\n"),
+            ("echo closed; exec >&- 2>&-; sleep 0.05; exit 4", 4, "closed\n"),
+            ("exit 5", 5, ""),
+        ];
+        for (script, code, output) in cases {
+            for told in [true, false] {
+                let ended = ran(script, |running| {
+                    if !told {
+                        running.end = None;
+                    }
+                });
+                assert_eq!((ended.status.code(), ended.output.as_str()), (Some(code), output), "{script}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_written_before_anybody_looked_is_there() {
+        let pause = |_: &mut Running| std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(ran("echo out; echo err >&2", pause).output, "out\nerr\n");
+    }
+
+    /// Each word of a compiler that writes word by word is not worth waking up for.
+    #[test]
+    fn words_gather() {
+        const WORDS: usize = 20_000;
+        let (before, began) = (waits(), Instant::now());
+        let script = format!("i=0; while [ $i -lt {WORDS} ]; do printf x; i=$((i + 1)); done");
+        let ended = ran(&script, |_| {});
+        assert_eq!(ended.output, "x".repeat(WORDS));
+        // Once for what begins to come, once while it gathers; however long all takes.
+        let (waits, gathered) = (waits() - before, began.elapsed().as_millis() / GATHER.as_millis());
+        assert!(waits as u128 <= 50 + 2 * gathered, "{waits} waits in {gathered} ms");
+    }
+
+    #[test]
+    fn who_is_not_waited_for_is_ended() {
+        let args = ["-c", "sleep 1000"].map(OsString::from);
+        let (program, dir, cancel) = (Path::new("/bin/sh"), Path::new("/"), &Cancel::new());
+        let run = Run { program, args: &args, environment: &[], dir, log: None, deadline: None, cancel };
+        let mut running = run.begin().unwrap();
+        let process = format!("/proc/{}", running.group.child().id());
+        assert!(Path::new(&process).exists());
+        drop(running);
+        assert!(!Path::new(&process).exists());
+    }
+}
