@@ -32,7 +32,7 @@ fn cache(base: &Path) -> u64 {
     let rank = Rank::new(0);
     let mut bytes = 0;
     for elements in 1..=KERNELS {
-        let kernel = rank.square_of(elements, CODE_BYTES);
+        let kernel = rank.own_square_of(elements, CODE_BYTES);
         kernel.write(&rank.folder(base)).unwrap();
         bytes += kernel.json.len() + kernel.object.len() + kernel.info.map_or(0, |info| info.len());
     }

@@ -10,13 +10,13 @@ use crate::murmur;
 
 /// Whether `info`, a file as MindSpore r1.5 or later writes it, is the descriptor of the kernel called `name`, and complete.
 ///
-/// False says nothing.
-pub fn confirms_name(info: &[u8], name: &str) -> bool {
+/// False says nothing. `buffer` is used again for each of many.
+pub fn confirms_name(info: &[u8], name: &str, buffer: &mut Vec<u8>) -> bool {
     let Some(VendorName::MindSpore { words, number, device }) = VendorName::parse(name) else { return false };
     // r1.5 hashed one list more.
     [Twins::Without, Twins::With].into_iter().any(|twins| {
-        let texts = Texts::read(info, twins);
-        texts.is_some_and(|texts| texts.words() == words.as_bytes() && texts.say(number, device))
+        let texts = Texts::read(info, twins, buffer);
+        texts.is_some_and(|texts| texts.are_called(&words) && texts.say(number, device))
     })
 }
 
@@ -29,47 +29,62 @@ enum Twins {
 
 /// What is hashed, and what the name is made of.
 #[derive(Debug)]
-struct Texts<'a> {
-    ops: Vec<u8>,
-    soc: Vec<u8>,
+struct Texts<'a, 'b> {
+    /// The operators.
+    text: &'b mut Vec<u8>,
+    /// The options, from behind their first line on.
+    soc: Option<(Lines<'a>, usize)>,
     funcs: Vec<&'a [u8]>,
 }
 
 /// How far a member of an operator is indented behind the list of operators.
 const OP_MEMBER: usize = 8;
 
-impl<'a> Texts<'a> {
+impl<'a, 'b> Texts<'a, 'b> {
     /// Takes the texts out of a file in which each value begins a line, four spaces a level, as the framework's JSON
     /// library writes it. None if this is no such file, or not all of it.
-    fn read(info: &'a [u8], twins: Twins) -> Option<Self> {
-        let (mut ops, mut soc, mut funcs) = (None, None, Vec::new());
+    fn read(info: &'a [u8], twins: Twins, text: &'b mut Vec<u8>) -> Option<Self> {
+        text.clear();
+        text.reserve(info.len());
+        let (mut soc, mut funcs) = (None, Vec::new());
         let mut lines = Lines { rest: info };
         let mut is_complete = false;
         while let Some(line) = lines.next() {
             match line.key() {
-                b"SocInfo" if line.opens() => soc = Some(lines.soc_info(line.indent)?),
-                b"op_list" if line.opens() => ops = Some(lines.ops(line.indent, twins, &mut funcs)?),
+                b"SocInfo" if line.opens() => soc = Some((lines, line.indent)),
+                b"op_list" if line.opens() => {
+                    text.clear();
+                    lines.ops(line.indent, twins, text, &mut funcs)?;
+                }
                 _ => {}
             }
             is_complete = line.indent == 0 && line.text == b"}";
         }
-        ops.filter(|_| is_complete).map(|ops| Self { ops, soc: soc.unwrap_or_default(), funcs })
+        (is_complete && !text.is_empty()).then_some(Self { text, soc, funcs })
     }
 
-    fn words(&self) -> Vec<u8> {
-        let prefix: &[u8] = if self.funcs.len() > 1 { b"te_fusion_" } else { b"" };
-        [prefix, &self.funcs.join(&b'_')].concat()
+    /// Whether a kernel of these functions has these words in its name.
+    fn are_called(&self, words: &str) -> bool {
+        match self.funcs[..] {
+            [func] => func == words.as_bytes(),
+            _ => {
+                let funcs = words.strip_prefix("te_fusion_").filter(|_| !self.funcs.is_empty());
+                funcs.is_some_and(|words| self.funcs.join(&b'_') == words.as_bytes())
+            }
+        }
     }
 
     /// Whether this is the hash: of the operators alone, or from r2.1 with the options, which say the device.
-    fn say(mut self, number: u64, device: u32) -> bool {
-        if murmur::hash(&self.ops) == number {
+    fn say(self, number: u64, device: u32) -> bool {
+        let Self { text, soc, .. } = self;
+        if murmur::hash(text) == number {
             return true;
         }
-        self.ops.extend_from_slice(&self.soc);
+        let at = text.len();
+        let Some(()) = soc.and_then(|(mut lines, indent)| lines.soc_info(indent, text)) else { return false };
         let device = format!("\"deviceId\":\"{device}\"");
-        let says_device = || self.soc.windows(device.len()).any(|window| window == device.as_bytes());
-        murmur::hash(&self.ops) == number && says_device()
+        let says_device = || text[at..].windows(device.len()).any(|window| window == device.as_bytes());
+        murmur::hash(text) == number && says_device()
     }
 }
 
@@ -139,6 +154,8 @@ impl<'a> Line<'a> {
     }
 }
 
+/// What is left of a file.
+#[derive(Clone, Copy, Debug)]
 struct Lines<'a> {
     rest: &'a [u8],
 }
@@ -158,18 +175,23 @@ impl<'a> Lines<'a> {
         Some(Line { indent, text: &from[..end], from, name })
     }
 
-    /// The list of operators whose first line, indented by `base`, was just read, without what no name hashes; and the
-    /// functions that they name.
-    fn ops(&mut self, base: usize, twins: Twins, funcs: &mut Vec<&'a [u8]>) -> Option<Vec<u8>> {
-        let mut text = Vec::with_capacity(self.rest.len());
+    /// Adds the list of operators whose first line, indented by `base`, was just read, without what no name hashes; and
+    /// the functions that they name.
+    fn ops(
+        &mut self,
+        base: usize,
+        twins: Twins,
+        text: &mut Vec<u8>,
+        funcs: &mut Vec<&'a [u8]>,
+    ) -> Option<()> {
         let mut in_tensors = false;
         text.push(b'[');
         loop {
             let line = self.next()?;
             if line.indent <= base {
-                line.add_to(&mut text);
-                drop_comma(&mut text);
-                return Some(text);
+                line.add_to(text);
+                drop_comma(text);
+                return Some(());
             }
             let at_op = line.indent == base + OP_MEMBER;
             let is_left_out = match line.key() {
@@ -180,7 +202,7 @@ impl<'a> Lines<'a> {
             };
             if is_left_out {
                 if !self.leave_out(line)?.goes_on() {
-                    drop_comma(&mut text);
+                    drop_comma(text);
                 }
                 continue;
             }
@@ -190,7 +212,7 @@ impl<'a> Lines<'a> {
                     funcs.push(line.value().strip_prefix(b"\"")?.strip_suffix(b"\"")?);
                 }
             }
-            line.add_to(&mut text);
+            line.add_to(text);
         }
     }
 
@@ -203,15 +225,15 @@ impl<'a> Lines<'a> {
         Some(last)
     }
 
-    /// The object whose first line, indented by `base`, was just read.
-    fn soc_info(&mut self, base: usize) -> Option<Vec<u8>> {
-        let mut soc = vec![b'{'];
+    /// Adds the object whose first line, indented by `base`, was just read.
+    fn soc_info(&mut self, base: usize, text: &mut Vec<u8>) -> Option<()> {
+        text.push(b'{');
         loop {
             let line = self.next()?;
-            line.add_to(&mut soc);
+            line.add_to(text);
             if line.indent <= base {
-                drop_comma(&mut soc);
-                return Some(soc);
+                drop_comma(text);
+                return Some(());
             }
         }
     }
@@ -277,6 +299,10 @@ mod tests {
         bytes
     }
 
+    fn confirms_name(info: &[u8], name: &str) -> bool {
+        super::confirms_name(info, name, &mut b"what was there before".to_vec())
+    }
+
     #[test]
     fn what_is_confirmed_follows_from_the_descriptor() {
         let info = spelled();
@@ -323,15 +349,19 @@ mod tests {
                 { "name": "z", "output_desc": [[{ "name": "z", "shape": [] }], "NULL: \"" ] },
             ],
         });
-        let texts = Texts::read(&spell(&value), Twins::With).map(|texts| {
-            let text = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
-            (text(&texts.ops), text(&texts.soc), texts.words())
-        });
+        let (info, mut text) = (spell(&value), Vec::new());
+        let texts = Texts::read(&info, Twins::With, &mut text).unwrap();
+        assert!(texts.are_called("te_fusion_add_a_name_of_more_than_a_block"));
+        for other in ["add", "add_a_name_of_more_than_a_block", "te_fusion_add", ""] {
+            assert!(!texts.are_called(other), "{other}");
+        }
+        let (mut soc, mut options) = (texts.soc.unwrap(), Vec::new());
+        soc.0.soc_info(soc.1, &mut options).unwrap();
         let ops = r#"[{"func_name":"add","input_desc":[{"format":"ND"}]},"#.to_owned()
             + r#"{"attr_desc":[{"name":"y"}],"func_name":"a_name_of_more_than_a_block"},"#
             + r#"{},{"output_desc":[[{"shape":[]}],"NULL: \""]}]"#;
-        let words = b"te_fusion_add_a_name_of_more_than_a_block".to_vec();
-        assert_eq!(texts, Some((ops, r#"{"deviceId":"2","vector_fp_ceiling":""}"#.to_owned(), words)));
+        assert_eq!(String::from_utf8(text).unwrap(), ops);
+        assert_eq!(String::from_utf8(options).unwrap(), r#"{"deviceId":"2","vector_fp_ceiling":""}"#);
     }
 
     #[test]

@@ -58,6 +58,15 @@ impl Rank {
 
     /// The same with so many bytes of code.
     pub fn square_of(&self, elements: u32, code_bytes: usize) -> Kept {
+        self.square_called(Some("square"), elements, code_bytes)
+    }
+
+    /// The same, but called in its object as in its folder: so frameworks call theirs, and no other rank's is equal.
+    pub fn own_square_of(&self, elements: u32, code_bytes: usize) -> Kept {
+        self.square_called(None, elements, code_bytes)
+    }
+
+    fn square_called(&self, name: Option<&str>, elements: u32, code_bytes: usize) -> Kept {
         let mut info: Value = serde_json::from_slice(SQUARE).unwrap_or_default();
         let (rank, device) = (self.rank, self.device);
         reshape(&mut info, elements);
@@ -86,7 +95,7 @@ impl Rank {
         let stem = self.name(&info);
         info["job_content"]["fusion_op_name"] = stem.as_str().into();
         info["job_content"]["op_list"][1]["op_name"] = stem.as_str().into();
-        let kernel = Kernel::new(Chip::of_soc(self.soc).unwrap_or(Chip::Ascend910), "square")
+        let kernel = Kernel::new(Chip::of_soc(self.soc).unwrap_or(Chip::Ascend910), name.unwrap_or(&stem))
             .code_bytes(code_bytes)
             .stamp(&format!("square of {elements}"))
             .build();

@@ -28,6 +28,7 @@ pub(crate) struct Desk {
     json: Vec<u8>,
     object: Vec<u8>,
     other: Vec<u8>,
+    text: Vec<u8>,
     /// What is to be noted of the `.json`, whatever else is found.
     lints: Vec<Note>,
 }
@@ -224,12 +225,12 @@ impl Bench<'_> {
 
     /// Judges the `.json` with the object that were read.
     fn pair(&self, stem: &str, members: Members, meta: KernelMeta, desk: &mut Desk, bytes: u64) -> Seen {
-        let Desk { json, object, other, lints } = desk;
+        let Desk { json, object, other, text, lints } = desk;
         let report = validate_read(meta, object, self.expect.as_ref());
         let flaws: Vec<Flaw> = report.errors().cloned().map(Flaw::Invalid).collect();
         let mut notes: Vec<Note> = remarks(&report).map(Note::Finding).collect();
         notes.append(lints);
-        notes.extend(self.name_notes(stem, members, &report, other));
+        notes.extend(self.name_notes(stem, members, &report, (other, text)));
         let kernel = report.sha256.map(|sha256| Kernel { sha256, bytes: bytes + json.len() as u64 });
         let verdict = if flaws.is_empty() { Verdict::Intact } else { Verdict::Damaged(flaws) };
         let kernel = kernel.filter(|_| matches!(verdict, Verdict::Intact));
@@ -237,7 +238,13 @@ impl Bench<'_> {
     }
 
     /// What is to be said of a kernel's names, and of the files beside it that nobody reads.
-    fn name_notes(&self, stem: &str, members: Members, report: &Report, buffer: &mut Vec<u8>) -> Vec<Note> {
+    fn name_notes(
+        &self,
+        stem: &str,
+        members: Members,
+        report: &Report,
+        (buffer, text): (&mut Vec<u8>, &mut Vec<u8>),
+    ) -> Vec<Note> {
         let mut notes = Vec::new();
         let meta = report.meta.as_ref();
         let named = meta.and_then(|meta| meta.kernel_name.as_deref()).unwrap_or_default();
@@ -250,7 +257,7 @@ impl Bench<'_> {
             notes.push(Note::Skipped);
         }
         if members.has(Members::INFO) && self.read(&format!("{stem}.info"), MAX_TEXT, buffer).is_ok() {
-            notes.extend(descriptor_note(stem, buffer));
+            notes.extend(descriptor_note(stem, buffer, text));
         }
         let linked_from = meta.and_then(|meta| meta.obj_sha256.as_deref());
         if let (true, Some(digest)) = (members.has(Members::O), linked_from) {
@@ -423,8 +430,8 @@ fn remarks(report: &Report) -> impl Iterator<Item = Finding> {
 }
 
 /// Whether a kernel's name follows from its descriptor.
-fn descriptor_note(stem: &str, info: &[u8]) -> Option<Note> {
-    if confirms_name(info, stem) {
+fn descriptor_note(stem: &str, info: &[u8], buffer: &mut Vec<u8>) -> Option<Note> {
+    if confirms_name(info, stem, buffer) {
         return None;
     }
     match read_info(info) {
