@@ -12,6 +12,8 @@ use serde_json::value::RawValue;
 /// The members of an object, sorted by name; of several with one name, the last.
 pub(crate) struct Members<'a> {
     list: Vec<(Cow<'a, str>, &'a str)>,
+    /// Of each name there is, its [`mark`]: most names that are asked for are not there.
+    marks: u64,
     /// The names that occurred more than once.
     pub(crate) repeated: Vec<String>,
 }
@@ -35,11 +37,15 @@ impl<'a> Members<'a> {
                 same
             });
         }
-        Ok(Self { list, repeated })
+        let marks = list.iter().fold(0, |marks, (name, _)| marks | mark(name));
+        Ok(Self { list, marks, repeated })
     }
 
     /// The value called `name`.
     pub(crate) fn get(&self, name: &str) -> Option<&'a str> {
+        if self.marks & mark(name) == 0 {
+            return None;
+        }
         let at = self.list.binary_search_by(|(member, _)| (**member).cmp(name)).ok()?;
         self.list.get(at).map(|(_, raw)| *raw)
     }
@@ -47,6 +53,12 @@ impl<'a> Members<'a> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
         self.list.iter().map(|(name, raw)| (&**name, *raw))
     }
+}
+
+/// A bit that few names share.
+fn mark(name: &str) -> u64 {
+    let last = name.as_bytes().last().copied().unwrap_or_default();
+    1 << ((2 * name.len() + usize::from(last)) % 64)
 }
 
 /// The members of an object as they come.

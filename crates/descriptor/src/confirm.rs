@@ -92,7 +92,7 @@ impl<'a, 'b> Texts<'a, 'b> {
 /// to move a block of a fixed size takes far less than to copy any number of bytes.
 #[inline]
 fn push(text: &mut Vec<u8>, source: &[u8], len: usize) {
-    const BLOCK: usize = 16;
+    const BLOCK: usize = 32;
     match source.first_chunk::<BLOCK>() {
         Some(block) if len <= BLOCK => {
             text.extend_from_slice(block);
@@ -161,7 +161,8 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    #[inline]
+    // A call for each line would take as long as reading it.
+    #[inline(always)]
     fn next(&mut self) -> Option<Line<'a>> {
         let indent = spaces(self.rest);
         let from = &self.rest[indent..];

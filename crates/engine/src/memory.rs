@@ -5,14 +5,14 @@
 //! ([`FRESH`]): then the key is computed anew, so that a compiler that was replaced is noticed.
 
 use std::collections::HashMap;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 use opbuild_artifact::Artifact;
-use opbuild_descriptor::{BuildSpec, Job, Key};
+use opbuild_descriptor::{Arg, BuildSpec, Job, Key, Tensor};
 use opbuild_digest::Digest;
 
 use crate::{JobError, Outcome, Request, footprint};
@@ -209,8 +209,21 @@ impl Memory {
         Some(answer.clone())
     }
 
+    /// The hash of what tells most requests apart. All of it would take longer than the rest of a look-up; what is not
+    /// hashed is compared.
     fn hash(&self, request: &Request) -> u64 {
-        self.hasher.hash_one((&request.descriptor.job, &request.spec))
+        let mut hasher = self.hasher.build_hasher();
+        for op in &request.descriptor.job.ops {
+            op.op_type.hash(&mut hasher);
+            op.attrs.iter().flatten().for_each(|attr| attr.value.hash(&mut hasher));
+            let inputs = op.inputs.iter().flat_map(Arg::iter).map(|input| &input.tensor);
+            for Tensor { dtype, shape, const_value, .. } in
+                inputs.chain(op.outputs.iter().flat_map(Arg::iter))
+            {
+                (dtype, shape, const_value).hash(&mut hasher);
+            }
+        }
+        hasher.finish()
     }
 
     fn now(&self) -> u64 {

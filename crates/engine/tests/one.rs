@@ -4,13 +4,15 @@
 
 mod common;
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use common::{Bench, failure, files, request};
-use opbuild::{Builder, JobError, Mode, Outcome, ViewConfig};
+use opbuild::{Builder, JobError, Mode, Outcome, Request, ViewConfig};
 use opbuild_backend::{BackendError, Cancel};
+use opbuild_descriptor::{Arg, Attr, AttrValue, Key, Tensor};
 use opbuild_testkit::NullBackend;
 
 /// Without a store: whatever is not compiled again was remembered.
@@ -55,6 +57,42 @@ fn of_many_threads_one_compiles_and_all_have_the_same_kernel() {
     let other = builder.get_or_build(&common::request("Square", &[4])).unwrap();
     assert_ne!(other.key, built[0].key);
     assert_eq!(backend.compiles(), 2);
+}
+
+/// However little of a request decides where it is looked for, all of it decides whether it is the same.
+#[test]
+fn requests_that_differ_in_anything_that_counts_are_different_kernels() {
+    let bench = Bench::new();
+    let backend = Arc::new(NullBackend::default());
+    let builder = alone(&bench, &backend);
+    let of = |edit: &dyn Fn(&mut Request)| {
+        let mut request = request("Square", &[3]);
+        edit(&mut request);
+        request
+    };
+    let tensor = |request: &mut Request, edit: &dyn Fn(&mut Tensor)| {
+        request.descriptor.job.ops[0]
+            .inputs
+            .iter_mut()
+            .flat_map(Arg::iter_mut)
+            .for_each(|input| edit(&mut input.tensor));
+    };
+    let attr = |name: &str| vec![Attr::new(name, "int32", AttrValue::Int(1))];
+    let requests = [
+        of(&|_| {}),
+        of(&|request| tensor(request, &|tensor| tensor.format = "NHWC".to_owned())),
+        of(&|request| tensor(request, &|tensor| tensor.dtype = "float16".to_owned())),
+        of(&|request| request.descriptor.job.ops[0].func_name.push('2')),
+        of(&|request| request.descriptor.job.ops[0].attrs = Some(attr("axis"))),
+        of(&|request| request.descriptor.job.ops[0].attrs = Some(attr("keep"))),
+        of(&|request| drop(request.spec.options.insert("impl_mode".to_owned(), "high_precision".into()))),
+    ];
+    let keys = || requests.iter().map(|request| builder.get_or_build(request).unwrap().key);
+    let first: Vec<Key> = keys().collect();
+    assert_eq!(first.iter().collect::<HashSet<_>>().len(), requests.len(), "{first:?}");
+    let expected: Vec<Key> = requests.iter().map(|request| bench_key(&bench, request)).collect();
+    assert_eq!(first, expected);
+    assert!(keys().eq(first.iter().copied()));
 }
 
 /// The key as a build has it.

@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::buffer::spare_capacity;
@@ -36,6 +36,25 @@ impl AsFd for Dir {
 pub(crate) struct Name {
     pub(crate) name: OsString,
     pub(crate) kind: NameKind,
+}
+
+/// Names and what bears them, all in two pieces of memory.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    text: Vec<u8>,
+    /// Where each ends.
+    list: Vec<(usize, NameKind)>,
+}
+
+impl Names {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&OsStr, NameKind)> {
+        let mut begin = 0;
+        self.list.iter().map(move |&(end, kind)| {
+            let name = &self.text[begin..end];
+            begin = end;
+            (OsStr::from_bytes(name), kind)
+        })
+    }
 }
 
 /// What bears a name.
@@ -91,7 +110,13 @@ impl Dir {
 
     /// What is in the folder, in no order.
     pub(crate) fn names(&self) -> io::Result<Vec<Name>> {
-        let mut names = Vec::new();
+        let of = |(name, kind): (&OsStr, NameKind)| Name { name: name.to_owned(), kind };
+        Ok(self.list()?.iter().map(of).collect())
+    }
+
+    /// The same, where there may be many.
+    pub(crate) fn list(&self) -> io::Result<Names> {
+        let mut names = Names::default();
         for entry in rustix::fs::Dir::read_from(&self.fd)? {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
@@ -103,7 +128,8 @@ impl Dir {
                 FileType::Unknown => self.kind(OsStr::from_bytes(name)),
                 said => said,
             };
-            names.push(Name { name: OsString::from_vec(name.to_vec()), kind: kind.into() });
+            names.text.extend_from_slice(name);
+            names.list.push((names.text.len(), kind.into()));
         }
         Ok(names)
     }

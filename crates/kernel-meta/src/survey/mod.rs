@@ -136,19 +136,19 @@ impl Survey {
         watch: &mut Watch,
     ) -> io::Result<Vec<String>> {
         let kind = self.place.kind;
-        let names = dir.names()?;
-        let plain = |name: &look::Name| name.kind == NameKind::File;
-        let texts = names.iter().filter(|name| plain(name)).filter_map(|name| name.name.to_str());
-        let mut sorted = names::sort(texts, kind);
+        let names = dir.list()?;
+        let files = names.iter().filter(|(_, kind)| *kind == NameKind::File);
+        let mut sorted = names::sort(files.filter_map(|(name, _)| name.to_str()), kind);
         let mut folders = Vec::new();
-        for name in &names {
-            match (name.kind, name.name.to_str()) {
+        let is_plain = |name: &OsStr, kind| kind == NameKind::File && name.as_encoded_bytes().is_ascii();
+        for (name, what) in names.iter().filter(|(name, kind)| !is_plain(name, *kind)) {
+            match (what, name.to_str()) {
                 (NameKind::Folder, Some(folder)) => folders.push(folder.to_owned()),
                 (NameKind::File, Some(_)) => {}
                 // A user may have moved a kernel's file elsewhere, and frameworks follow links.
                 (NameKind::Link, Some(link)) if sorted.add_link(link, kind) => {}
                 // No framework writes a link, or a name that is no text.
-                (_, _) => self.add_foreign(&name.name.to_string_lossy()),
+                (_, _) => self.add_foreign(&name.to_string_lossy()),
             }
         }
         drop(names);

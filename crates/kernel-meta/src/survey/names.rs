@@ -1,6 +1,7 @@
 //! What names in a cache stand for, by the rules of whose cache it is.
 
 use std::collections::HashMap;
+use std::mem;
 
 use crate::survey::place::Kind;
 
@@ -174,18 +175,30 @@ const LISTED: usize = 100;
 /// Sorts regular files of these names into what they stand for.
 pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> Sorted {
     let (mut sorted, mut kernels) = (Sorted::default(), HashMap::<&str, Members>::new());
+    let mut add = |stem, members: Members| {
+        let all = kernels.entry(stem).or_default();
+        *all = all.with(members);
+    };
     let mut skipped = Vec::new();
+    // Files of one kernel are made one after the other, and many file systems list them so.
+    let mut run = ("", Members::default());
     for name in names {
         match class(name, kind) {
+            Class::Of(stem, member) if stem == run.0 => run.1 = run.1.with(member),
             Class::Of(stem, member) => {
-                let members = kernels.entry(stem).or_default();
-                *members = members.with(member);
+                let (stem, members) = mem::replace(&mut run, (stem, member));
+                if !members.is_empty() {
+                    add(stem, members);
+                }
             }
             Class::Temp => sorted.temps.push(name.to_owned()),
             Class::Known => sorted.known += 1,
             Class::Skipped => skipped.push(name.strip_suffix(".json").unwrap_or(name)),
             Class::Foreign => sorted.add_foreign(name),
         }
+    }
+    if !run.1.is_empty() {
+        add(run.0, run.1);
     }
     for stem in skipped {
         // With an object or a descriptor beside it, it is a kernel with an unlucky name.
