@@ -89,6 +89,8 @@ struct Run {
 pub(crate) fn bench_report(args: &[String]) -> Result<(), String> {
     let wanted = Wanted::of(args)?;
     let root = Path::new("");
+    // Before anything is written, or the commit would not be what is measured.
+    let before = Machine::look()?;
     let peers = match &wanted.peers {
         Some(path) => {
             let results = String::from_utf8_lossy(&disk::bytes(root, path)?).into_owned();
@@ -105,7 +107,6 @@ pub(crate) fn bench_report(args: &[String]) -> Result<(), String> {
     let machine_file = folder.join("machine.json");
     if !wanted.from_last_run {
         disk::empty_folder(&folder)?;
-        let before = Machine::look()?;
         build_all()?;
         let began = Ticks::now()?;
         let runs: Vec<Run> = BENCHES.iter().map(|bench| run_one(bench, &folder)).collect::<Result<_, _>>()?;
