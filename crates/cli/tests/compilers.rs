@@ -203,7 +203,7 @@ fn compilers_are_nice_if_that_is_wanted() {
     };
     assert_eq!(niceness(&[]), [own; 3]);
     assert_eq!(niceness(&["--nice", "7"]), [(own + 7).min(19); 3]);
-    assert_eq!(niceness(&["--nice", "19", "--jobs", "1"]), [19; 3]);
+    assert_eq!(niceness(&["--nice", "19", "--jobs", "1"]), [(own + 19).min(19); 3]);
 }
 
 #[test]
