@@ -47,8 +47,13 @@ impl<T> Answer<T> {
         told(self.kept.get_or_init(|| answer))
     }
 
-    /// Whether there is one.
-    pub(crate) fn is_there(&self) -> bool {
+    /// Whether there is one, or somebody is asking.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        // In this order: whoever ends asking has left the answer before.
+        *self.locked() || self.is_there()
+    }
+
+    fn is_there(&self) -> bool {
         self.kept.get().is_some()
     }
 

@@ -179,6 +179,15 @@ impl CpuBackend {
     }
 }
 
+/// What nobody came to ask for is not killed amid its work: that would leave the compiler's temporary files behind.
+impl Drop for CpuBackend {
+    fn drop(&mut self) {
+        if let Some(ahead) = self.ahead().take() {
+            ahead.give_up();
+        }
+    }
+}
+
 impl Backend for CpuBackend {
     fn name(&self) -> &'static str {
         "cpu"
@@ -190,7 +199,8 @@ impl Backend for CpuBackend {
 
     fn look_ahead(&self) {
         let mut ahead = self.ahead();
-        if ahead.is_none() && !self.toolchain.is_there() {
+        // Who asks already took what was begun, and takes no more.
+        if ahead.is_none() && !self.toolchain.is_asked_for() {
             // Who asks for the toolchain tries it again, and is told.
             *ahead = Ahead::begin(&self.config, &Cancel::new()).ok();
         }

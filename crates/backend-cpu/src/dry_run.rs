@@ -6,6 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+use std::time::Instant;
 
 use opbuild_backend::{BackendError, Cancel};
 use opbuild_process::{Run, Running, tail};
@@ -40,6 +41,14 @@ pub(crate) struct Begun {
     guess: Vec<String>,
     steps: Running,
     linker: Option<Running>,
+}
+
+impl Begun {
+    /// Nobody wants to know any more.
+    pub(crate) fn give_up(self) {
+        let Self { guess: _, steps, linker } = self;
+        std::iter::once(steps).chain(linker).for_each(Running::give_up);
+    }
 }
 
 /// What a compiler is and would do.
@@ -87,7 +96,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Waits for the answers. What came to nothing is asked again: who began it may have been a thread that is gone, and
-    /// with it what it started.
+    /// with it what it started. Nor does time count that passed before anybody waited.
     pub(crate) fn dry_run(&self, begun: Begun) -> Result<DryRun, BackendError> {
         let Begun { guess, steps, linker } = begun;
         let (version, triple, flags, steps) = self.for_what_it_is(guess, self.said(steps)?)?;
@@ -100,8 +109,12 @@ impl<'a> Asked<'a> {
 
     /// What the compiler wrote, if it says that all is well.
     fn said(&self, running: Running) -> Result<Option<String>, BackendError> {
-        let ended = running.cancelled_by(self.cancel).to_end().map_err(unanswered)?;
-        Ok(ended.status.success().then_some(ended.output))
+        match running.waited_for(self.deadline(), self.cancel).to_end() {
+            Ok(ended) => Ok(ended.status.success().then_some(ended.output)),
+            // Somebody waited for all children of this process, this one too; or it is a child of who forked this process.
+            Err(BackendError::Io { .. }) => Ok(None),
+            Err(error) => Err(unanswered(error)),
+        }
     }
 
     /// What the compiler is, the flags for it, and what it would do with these; it `said` what it would do with those
@@ -134,9 +147,13 @@ impl<'a> Asked<'a> {
     }
 
     fn run<'r>(&'r self, words: &'r [OsString]) -> Run<'r> {
-        let deadline = std::time::Instant::now().checked_add(self.config.probe_deadline);
         let Self { driver: program, environment, dir, cancel, .. } = self;
-        Run { program, args: words, environment, dir, log: None, deadline, cancel }
+        Run { program, args: words, environment, dir, log: None, deadline: self.deadline(), cancel }
+    }
+
+    /// When who is asked now must have answered.
+    fn deadline(&self) -> Option<Instant> {
+        Instant::now().checked_add(self.config.probe_deadline)
     }
 }
 

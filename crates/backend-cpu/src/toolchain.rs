@@ -47,6 +47,11 @@ impl Ahead {
         let begun = Asked::new(config, cancel, &driver, &leading).begin()?;
         Ok(Self { driver, leading, begun })
     }
+
+    /// Nobody wants to know any more.
+    pub(crate) fn give_up(self) {
+        self.begun.give_up();
+    }
 }
 
 impl Toolchain {

@@ -8,8 +8,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use common::{Files, backend_with, job, script};
-use opbuild_backend::{Backend, BackendError, Cancel, FileDigests};
+use common::{Files, Impatient, backend_with, job, script};
+use opbuild_backend::{Backend, BackendError, Cancel};
 use opbuild_backend_cpu::{CpuBackend, CpuConfig};
 use opbuild_digest::{Digest, Fingerprint};
 use tempfile::TempDir;
@@ -38,8 +38,12 @@ impl Teller {
     }
 
     fn until_asked(&self, questions: usize) {
+        self.until(|| self.asked().len() >= questions);
+    }
+
+    fn until(&self, done: impl Fn() -> bool) {
         let began = Instant::now();
-        while self.asked().len() < questions {
+        while !done() {
             assert!(began.elapsed() < Duration::from_secs(20), "{:?}", self.asked());
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -52,19 +56,6 @@ impl Teller {
             log.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
         asked.sort_unstable();
         asked
-    }
-}
-
-/// Files of somebody who may stop waiting.
-struct Impatient(Cancel);
-
-impl FileDigests for Impatient {
-    fn digest(&self, path: &Path) -> std::io::Result<Digest> {
-        Files.digest(path)
-    }
-
-    fn cancel(&self) -> Cancel {
-        self.0.clone()
     }
 }
 
@@ -229,16 +220,96 @@ fn what_was_begun_ahead_binds_nobody() {
     assert!(!toolchain(&backend).parts().is_empty());
 }
 
+/// Who began to ask for what another asks for already would never come to wait for it.
+#[test]
+fn nothing_is_begun_ahead_of_what_is_being_asked() {
+    let real = common::real_compiler();
+    let teller = Teller::new(&format!(
+        "while [ ! -e \"$(dirname \"$0\")/go\" ]; do sleep 0.01; done\nexec '{}' \"$@\"",
+        real.display()
+    ));
+    let backend = teller.backend();
+    std::thread::scope(|scope| {
+        let asks = scope.spawn(|| toolchain(&backend));
+        teller.until_asked(2);
+        backend.look_ahead();
+        std::fs::write(teller.path("go"), "").unwrap();
+        asks.join().unwrap();
+    });
+    assert_eq!(teller.asked(), ["-###", "-print-prog-name=ld"]);
+}
+
+/// Who writes more than a pipe takes stands still until somebody reads, and is not to blame for that.
+#[test]
+fn time_counts_only_while_somebody_waits() {
+    let real = common::real_compiler();
+    let teller = Teller::new(&format!(
+        "[ \"$1\" = '-###' ] && yes | head -c 200000\nexec '{}' \"$@\"",
+        real.display()
+    ));
+    let patience = Duration::from_secs(2);
+    let backend = CpuBackend::new(CpuConfig {
+        compiler: Some(teller.path("cc").to_str().unwrap().to_owned()),
+        probe_deadline: patience,
+        ..CpuConfig::new(common::path())
+    });
+    backend.look_ahead();
+    std::thread::sleep(patience + Duration::from_millis(100));
+    toolchain(&backend);
+    assert_eq!(teller.asked(), ["-###", "-print-prog-name=ld"]);
+}
+
+/// Hosts may wait for all their children, and ours are among them.
+#[test]
+fn what_somebody_else_waited_for_is_asked_again() {
+    let real = common::real_compiler();
+    let teller =
+        Teller::new(&format!("echo $$ >> \"$(dirname \"$0\")/ids\"\nexec '{}' \"$@\"", real.display()));
+    let ids = || std::fs::read_to_string(teller.path("ids")).unwrap_or_default();
+    let backend = teller.backend();
+    backend.look_ahead();
+    teller.until(|| ids().lines().count() == 2);
+    for id in ids().lines() {
+        let id = rustix::process::Pid::from_raw(id.parse().unwrap());
+        rustix::process::waitpid(id, rustix::process::WaitOptions::empty()).unwrap();
+    }
+    assert_eq!(toolchain(&backend), toolchain(&teller.backend()));
+}
+
+/// A compiler that is killed amid its dry run would leave its temporary files in everybody's folder.
+#[test]
+fn who_looks_ahead_in_vain_leaves_nothing_behind() {
+    let teller = Teller::new(
+        "[ \"$1\" = '-###' ] || exit 0\n\
+         trap 'rm \"$TMPDIR/left\"; exit 1' TERM\n\
+         : > \"$TMPDIR/left\"\n\
+         while :; do sleep 0.01; done",
+    );
+    let scratch = teller.path("scratch");
+    std::fs::create_dir(&scratch).unwrap();
+    let backend = CpuBackend::new(CpuConfig {
+        compiler: Some(teller.path("cc").to_str().unwrap().to_owned()),
+        scratch: scratch.clone(),
+        ..CpuConfig::new(common::path())
+    });
+    backend.look_ahead();
+    teller.until(|| scratch.join("left").exists());
+    drop(backend);
+    assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0);
+}
+
 /// That one question is answered is not enough.
 #[test]
 fn what_is_wrong_with_one_question_is_told() {
-    let config = |cc: &Path| CpuConfig {
+    let config = |cc: &Path, probe_deadline: Duration| CpuConfig {
         compiler: Some(cc.to_str().unwrap().to_owned()),
-        probe_deadline: Duration::from_millis(500),
+        probe_deadline,
         ..CpuConfig::new(common::path())
     };
     let real = common::real_compiler();
-    for (bad, told) in [("exit 7", "exit status: 7"), ("sleep 1000", "deadline")] {
+    // Also the real one has to answer within that.
+    let (long, short) = (Duration::from_secs(30), Duration::from_secs(2));
+    for (bad, told, patience) in [("exit 7", "exit status: 7", long), ("sleep 1000", "deadline", short)] {
         let folder = tempfile::tempdir().unwrap();
         let cc = folder.path().join("cc");
         let text = format!(
@@ -246,7 +317,7 @@ fn what_is_wrong_with_one_question_is_told() {
             real.display()
         );
         script(&cc, &text);
-        let error = CpuBackend::new(config(&cc)).toolchain(&Files).unwrap_err().to_string();
+        let error = CpuBackend::new(config(&cc, patience)).toolchain(&Files).unwrap_err().to_string();
         assert!(error.contains(told) && error.contains("-print-prog-name=ld"), "{error}");
     }
 }

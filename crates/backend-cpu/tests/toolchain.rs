@@ -10,12 +10,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::{
-    Files, attr, backend, backend_with, compile, float, job, kernel, launch, real_compiler, script,
+    Files, Impatient, attr, backend, backend_with, compile, float, job, kernel, launch, real_compiler, script,
 };
-use opbuild_backend::{Backend, BackendError, Cancel, FileDigests};
+use opbuild_backend::{Backend, BackendError, Cancel};
 use opbuild_backend_cpu::{CpuBackend, CpuConfig, Features};
 use opbuild_descriptor::AttrValue;
-use opbuild_digest::{Digest, Fingerprint};
+use opbuild_digest::Fingerprint;
 
 fn fingerprint(backend: &CpuBackend) -> Fingerprint {
     backend.toolchain(&Files).unwrap_or_else(|error| panic!("{error}"))
@@ -286,19 +286,6 @@ fn programs_that_are_no_compilers_are_refused_in_time() {
     no_toolchain(&with(answers), "shows no steps");
     let steps = "if [ \"$1\" = '-###' ]; then echo ' /no/such/cc1 -quiet -'; fi\n";
     no_toolchain(&with(&format!("{answers}{steps}")), "which is not there");
-}
-
-/// Files of somebody who may stop waiting.
-struct Impatient(Cancel);
-
-impl FileDigests for Impatient {
-    fn digest(&self, path: &Path) -> std::io::Result<Digest> {
-        Files.digest(path)
-    }
-
-    fn cancel(&self) -> Cancel {
-        self.0.clone()
-    }
 }
 
 /// Several want to know what a compiler is that does not answer, and stop waiting: that is no verdict on the compiler.

@@ -69,7 +69,8 @@ a store already, and what was in the source of an operator of one's own nobody k
 By which toolchain and from which sources such a kernel was compiled nobody knows, so builds pass it
 over unless --trust-imported is given; then it is reused for an equal job, target and options, on every
 rank and device. A kernel that opbuild compiled comes before it. Of kernels of one job the first is
-kept. To import again changes nothing.
+kept, until one is imported that by the dates of its files was compiled since: it takes the place of the
+older one. To import the same again changes nothing.
 Exit code 0: something is imported, or was; 1: and something was wrong with others; 2: nothing could be
 imported, or a folder could not be read.";
 

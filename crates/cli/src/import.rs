@@ -95,12 +95,13 @@ fn text(report: &ImportReport, sum: &Sum, dry_run: bool) -> String {
     if report.caches.is_empty() && report.closed.is_empty() {
         text.push_str("there is no cache of a framework: expected a folder kernel_meta or akg_kernel_meta, or one above\n");
     }
+    let renewed = match sum.renewed {
+        0 => String::new(),
+        count => format!(", {count} {}", renewed(dry_run)),
+    };
     let size = bytes(u64::try_from(sum.bytes).unwrap_or(u64::MAX));
-    let mut counts = vec![format!("{} {verb} ({size})", counted(sum.imported, "kernel"))];
-    if sum.renewed > 0 {
-        counts.push(format!("{} {}", sum.renewed, renewed(dry_run)));
-    }
-    counts.push(format!("{} there already", sum.already));
+    let put = format!("{} {verb}{renewed} ({size})", counted(sum.imported, "kernel"));
+    let mut counts = vec![put, format!("{} there already", sum.already)];
     if sum.copies > 0 {
         counts.push(format!("{} of jobs that were there with other bytes", sum.copies));
     }

@@ -46,6 +46,8 @@ fn files_that_cannot_be_read() {
     place.run(&["run", "folder.info", "--input-values", "1"]).ended_with(2).says("is a folder");
     place.run(&["inspect", "/dev/zero"]).ended_with(2);
     place.run(&["build"]).ended_with(2);
+    // The compiler was asked something meanwhile, and nobody waited for the answer.
+    assert_eq!(common::files(&place.path("tmp")), Vec::<std::path::PathBuf>::new());
 }
 
 /// What can be read is built; the exit code still tells of the rest.

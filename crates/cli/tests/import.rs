@@ -252,17 +252,18 @@ fn told() {
     let text = run.text(&["import", "run"]);
     assert!(text.contains("0 kernels imported") && text.contains("2 there already"), "{text}");
     assert!(text.contains("opbuild build --trust-imported"), "{text}");
-    // The framework compiles one anew.
+    // The framework compiles one anew. Of the time of an import, whole seconds are kept.
+    std::thread::sleep(Duration::from_secs(2));
+    let now = std::time::SystemTime::now();
     Rank::new(0).square_of(1, 900).write(&Rank::new(0).folder(&run.base())).unwrap();
     for ending in ["info", "o", "json"] {
-        let later = std::time::SystemTime::now() + Duration::from_secs(60);
         let file = std::fs::File::open(run.file(1, ending)).unwrap();
-        file.set_times(std::fs::FileTimes::new().set_modified(later)).unwrap();
+        file.set_times(std::fs::FileTimes::new().set_modified(now)).unwrap();
     }
     let text = run.text(&["import", "run", "--dry-run"]);
     assert!(
-        text.contains("0 kernels would be imported (")
-            && text.contains(", 1 would replace older ones, 1 there already"),
+        text.contains("0 kernels would be imported, 1 would replace older ones (")
+            && text.contains(" KiB), 1 there already"),
         "{text}"
     );
     let text = run.text(&["import", "run"]);

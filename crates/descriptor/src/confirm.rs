@@ -6,13 +6,18 @@
 //! hashes otherwise, or spelled otherwise, and [`Descriptor::named_by`](crate::Descriptor::named_by) knows.
 
 use crate::borne::VendorName;
+use crate::info::MAX_INFO_BYTES;
 use crate::murmur;
 
 /// Whether `info`, a file as MindSpore r1.5 or later writes it, is the descriptor of the kernel called `name`, and complete.
 ///
-/// False says nothing. `buffer` is used again for each of many.
+/// What no name hashes is not looked at: only [`read_info`](crate::read_info) sees damage to that. False says nothing.
+/// `buffer` is used again for each of many.
 pub fn confirms_name(info: &[u8], name: &str, buffer: &mut Vec<u8>) -> bool {
     let Some(VendorName::MindSpore { words, number, device }) = VendorName::parse(name) else { return false };
+    if info.len() as u64 > MAX_INFO_BYTES {
+        return false;
+    }
     // r1.5 hashed one list more.
     [Twins::Without, Twins::With].into_iter().any(|twins| {
         let texts = Texts::read(info, twins, buffer);
@@ -42,23 +47,27 @@ const OP_MEMBER: usize = 8;
 
 impl<'a, 'b> Texts<'a, 'b> {
     /// Takes the texts out of a file in which each value begins a line, four spaces a level, as the framework's JSON
-    /// library writes it. None if this is no such file, or not all of it.
+    /// library writes it. None if this is no such file, not all of it, or more than one.
     fn read(info: &'a [u8], twins: Twins, text: &'b mut Vec<u8>) -> Option<Self> {
         text.clear();
         text.reserve(info.len());
         let (mut soc, mut funcs) = (None, Vec::new());
         let mut lines = Lines { rest: info };
         let mut is_complete = false;
+        lines.next().filter(|line| line.indent == 0 && line.text == b"{")?;
         while let Some(line) = lines.next() {
             match line.key() {
+                _ if is_complete => return None,
                 b"SocInfo" if line.opens() => soc = Some((lines, line.indent)),
-                b"op_list" if line.opens() => {
-                    text.clear();
-                    lines.ops(line.indent, twins, text, &mut funcs)?;
-                }
+                // Of two, the functions of both would be in the name.
+                b"op_list" if line.opens() && !text.is_empty() => return None,
+                b"op_list" if line.opens() => lines.ops(line.indent, twins, text, &mut funcs)?,
                 _ => {}
             }
-            is_complete = line.indent == 0 && line.text == b"}";
+            is_complete = line.indent == 0;
+            if is_complete && line.text != b"}" {
+                return None;
+            }
         }
         (is_complete && !text.is_empty()).then_some(Self { text, soc, funcs })
     }
@@ -336,6 +345,26 @@ mod tests {
         for (old, new) in [("Default/Square-op1", "x"), ("Opaque", "ElemWise"), ("Ascend910A", "Ascend910B1")]
         {
             assert!(confirms_name(text.replace(old, new).as_bytes(), NAME), "{old}");
+        }
+    }
+
+    #[test]
+    fn what_no_reader_takes_is_not_confirmed() {
+        let info = spelled();
+        let text = String::from_utf8(info.clone()).unwrap();
+        let list = text.find("        \"op_list\"").unwrap();
+        let end = list + text[list..].find("\n        ]").unwrap() + "\n        ]".len();
+        let twice = [&text[..end], ",\n", &text[list..]].concat();
+        // The last list counts, and it has one operator.
+        assert!(read_info(twice.as_bytes()).unwrap().named_by(NAME).is_some());
+        let both = "te_fusion_square_square_12484080525657478220_2";
+        assert!(read_info(twice.as_bytes()).unwrap().named_by(both).is_none());
+        assert!(!confirms_name(twice.as_bytes(), both));
+        let large = [&info[..], &vec![b' '; MAX_INFO_BYTES as usize]].concat();
+        for damaged in [[&info[..], b"}\n"].concat(), [b"{\n", &info[..]].concat(), info[2..].to_vec(), large]
+        {
+            let length = damaged.len();
+            assert!(read_info(&damaged).is_err() && !confirms_name(&damaged, NAME), "{length}");
         }
     }
 

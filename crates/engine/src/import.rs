@@ -15,7 +15,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use opbuild_artifact::{Artifact, Expectations, KernelMeta};
 use opbuild_backend::{BackendError, Cancel};
@@ -26,13 +26,18 @@ use opbuild_digest::Digest;
 use opbuild_kernel_meta::survey::{
     Item, Kind, NotTaken, Place, Shelf, SurveyOptions, Taken, Verdict, What, find, survey,
 };
-use opbuild_store::{Access, Config, Draft, Lookup, Put, Replace, Store, StoreError, TargetStore};
+use opbuild_store::{
+    Access, Config, Draft, LockOutcome, Lookup, Patience, Put, Replace, Store, StoreError, TargetStore,
+};
 use opbuild_validator::RULES_VERSION;
 
 use crate::imported::{self, IMPORTED, Imported};
 use crate::make::{HEADER, INFO, JSON, OBJECT};
 use crate::plan::op_types;
 use crate::{header, parallel};
+
+/// Who has the lock of an entry for longer is stopped or hangs.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Says for what a kernel was built whose descriptor has these options; none if nothing here runs such kernels.
 type Reader = dyn Fn(&BuildSpec) -> Option<Result<EffectiveSpec, BackendError>> + Send + Sync;
@@ -59,6 +64,8 @@ struct Run<'a> {
     /// None in a dry run without a store.
     store: Option<Store>,
     shelves: Mutex<BTreeMap<String, Arc<TargetStore>>>,
+    /// The `.json` and the object that a dry run would have put under each key.
+    foreseen: Mutex<BTreeMap<Digest, [Digest; 2]>>,
     /// Nothing more can be written.
     stopped: AtomicBool,
 }
@@ -146,7 +153,13 @@ impl Importer {
             Err(StoreError::NoStore { .. }) if self.dry_run => None,
             opened => Some(opened?),
         };
-        let run = Run { importer: self, store, shelves: Mutex::default(), stopped: AtomicBool::new(false) };
+        let run = Run {
+            importer: self,
+            store,
+            shelves: Mutex::default(),
+            foreseen: Mutex::default(),
+            stopped: AtomicBool::new(false),
+        };
         let mut report = ImportReport::default();
         for folder in folders {
             match find(folder) {
@@ -288,15 +301,10 @@ impl Run<'_> {
             target: spec.target.clone(),
             bytes: artifact.object.len() + artifact.json.len(),
         };
-        let Some(shelf) = self.shelf(&spec.target)? else { return Ok(Outcome::New(new)) };
-        if self.importer.dry_run {
-            return Ok(match self.there(&shelf, key.digest(), candidate) {
-                None => Outcome::New(new),
-                Some(There::Older) => Outcome::Renewed(new),
-                Some(There::Same) => Outcome::There,
-                Some(There::Copy) => Outcome::Copy,
-            });
-        }
+        let shelf = self.shelf(&spec.target)?;
+        let Some(shelf) = shelf.as_deref().filter(|_| !self.importer.dry_run) else {
+            return Ok(self.foresee(shelf.as_deref(), new, candidate));
+        };
         let folder = std::path::absolute(&place.path).unwrap_or_else(|_| place.path.clone());
         let folder = item.below.map_or_else(|| folder.clone(), |below| folder.join(below));
         let imported = Imported {
@@ -323,15 +331,57 @@ impl Run<'_> {
         if put(Replace::Never)? == Put::Published {
             return Ok(Outcome::New(new));
         }
-        Ok(match self.there(&shelf, key.digest(), candidate) {
-            Some(There::Older) => {
-                put(Replace::Always)?;
-                Outcome::Renewed(new)
-            }
-            Some(There::Copy) => Outcome::Copy,
+        match self.there(shelf, key.digest(), candidate) {
+            Some(There::Older) => self.renew(shelf, new, candidate, put),
+            Some(There::Copy) => Ok(Outcome::Copy),
             // It may be gone again: then it was there.
-            Some(There::Same) | None => Outcome::There,
-        })
+            Some(There::Same) | None => Ok(Outcome::There),
+        }
+    }
+
+    /// Puts a kernel in place of an older one.
+    fn renew(
+        &self,
+        shelf: &TargetStore,
+        new: ImportedKernel,
+        candidate: &Candidate,
+        put: impl Fn(Replace) -> Result<Put, PassedOver>,
+    ) -> Result<Outcome, PassedOver> {
+        // Who marks the older one as validated writes it again, and has this lock meanwhile.
+        let cancelled = || self.importer.cancel.is_cancelled();
+        let deadline = Instant::now().checked_add(PATIENCE);
+        let patience = Patience { deadline, cancelled: &cancelled, on_wait: None };
+        let held = shelf.lock(new.key.digest(), patience).map_err(|error| self.not_kept(&error))?;
+        if matches!(held, LockOutcome::Cancelled) {
+            return Ok(Outcome::Left);
+        }
+        // Another import may have put it meanwhile, or one that is newer still.
+        match self.there(shelf, new.key.digest(), candidate) {
+            Some(There::Older) | None => put(Replace::Always).map(|_| Outcome::Renewed(new)),
+            Some(There::Same) => Ok(Outcome::There),
+            Some(There::Copy) => Ok(Outcome::Copy),
+        }
+    }
+
+    /// What would become of a kernel. Of those of one job that would be put, the first would stay.
+    fn foresee(&self, shelf: Option<&TargetStore>, new: ImportedKernel, candidate: &Candidate) -> Outcome {
+        let Candidate { artifact, .. } = candidate;
+        let bytes = [&artifact.json, &artifact.object].map(|bytes| Digest::of(bytes));
+        let mut foreseen = self.foreseen.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = match foreseen.get(new.key.digest()) {
+            Some(first) if *first == bytes => Some(There::Same),
+            Some(_) => Some(There::Copy),
+            None => shelf.and_then(|shelf| self.there(shelf, new.key.digest(), candidate)),
+        };
+        if matches!(there, None | Some(There::Older)) {
+            foreseen.insert(*new.key.digest(), bytes);
+        }
+        match there {
+            None => Outcome::New(new),
+            Some(There::Older) => Outcome::Renewed(new),
+            Some(There::Same) => Outcome::There,
+            Some(There::Copy) => Outcome::Copy,
+        }
     }
 
     /// The kernel of the same job in the store, if there is one.
@@ -340,11 +390,11 @@ impl Run<'_> {
         let Candidate { artifact, compiled_at, .. } = candidate;
         let same = entry.member(OBJECT) == Some(&artifact.object[..])
             && entry.member(JSON) == Some(&artifact.json[..]);
-        // Whole seconds are kept of that time.
-        let imported_by = || Imported::of(&entry)?.at.checked_add(Duration::from_secs(1));
         Some(match () {
             () if same => There::Same,
-            () if imported_by().is_some_and(|at| *compiled_at > at) => There::Older,
+            () if Imported::of(&entry).is_some_and(|imported| imported.is_older(*compiled_at)) => {
+                There::Older
+            }
             () => There::Copy,
         })
     }

@@ -74,6 +74,14 @@ impl Imported {
         })
     }
 
+    /// Whether one of the same job was compiled since, at `at` by the dates of its files. A date that is still to come is of
+    /// a clock that is wrong, and says nothing.
+    pub(crate) fn is_older(&self, at: SystemTime) -> bool {
+        // Whole seconds are kept of the other time.
+        let since = self.at.checked_add(Duration::from_secs(1));
+        since.is_some_and(|since| at > since) && at <= SystemTime::now()
+    }
+
     /// What is not known of its making, in words.
     pub fn unknown(&self) -> &'static str {
         match self.has_options {

@@ -190,7 +190,7 @@ fn constants_are_read_when_a_run_needs_them() {
 /// The compiler is asked what it is while its caller still reads what is to be built.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a compiler is laid out on disk")]
-fn who_looks_ahead_need_not_wait_for_the_toolchain_later() {
+fn the_compiler_is_asked_ahead() {
     let bench = Bench::new();
     let folder = tempfile::tempdir().unwrap();
     let (script, log) = (folder.path().join("cc.sh"), folder.path().join("log"));

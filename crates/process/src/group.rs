@@ -67,19 +67,28 @@ impl Group {
         self.id().and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
     }
 
+    /// Asks all of the group to end. Whoever does not goes on.
+    pub(crate) fn ask_to_end(&self) {
+        self.signal(Signal::TERM);
+    }
+
     /// Kills whatever of the group still runs, and says how the program itself ended.
     ///
     /// # Errors
     /// The system does not say.
     pub fn end(&mut self) -> io::Result<ExitStatus> {
-        // While the program is not reaped its number cannot be another's, so this meets its own children only.
-        if let Some(group) = self.id().filter(|_| !self.reaped) {
-            // The group is gone already, as a rule.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
+        self.signal(Signal::KILL);
         let status = self.child.wait()?;
         self.reaped = true;
         Ok(status)
+    }
+
+    fn signal(&self, signal: Signal) {
+        // While the program is not reaped its number cannot be another's, so this meets its own children only.
+        if let Some(group) = self.id().filter(|_| !self.reaped) {
+            // The group is gone already, as a rule.
+            let _ = kill_process_group(group, signal);
+        }
     }
 
     fn id(&self) -> Option<Pid> {

@@ -26,6 +26,9 @@ const OFTEN: Duration = Duration::from_micros(500);
 /// A child that left the group could hold the pipe open: it does not hold us for longer.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// So long may who is given up take to end by itself, and as long again once it is asked to.
+const PARTING: Duration = Duration::from_millis(250);
+
 /// A program that was started and is to be waited for. When this is dropped, it and all its children are killed.
 #[derive(Debug)]
 pub struct Running {
@@ -61,10 +64,21 @@ impl Running {
         }
     }
 
-    /// From now on it is `cancel` that says when nobody waits for it any more.
+    /// From now on somebody waits for it: to `deadline`, as long as `cancel` does not say otherwise. That it did not end
+    /// before says nothing: nobody read what it writes, and a pipe takes only so much.
     #[must_use]
-    pub fn cancelled_by(self, cancel: &Cancel) -> Self {
-        Self { cancel: cancel.clone(), ..self }
+    pub fn waited_for(self, deadline: Option<Instant>, cancel: &Cancel) -> Self {
+        Self { deadline, cancel: cancel.clone(), began: Instant::now(), ..self }
+    }
+
+    /// Ends it, since nobody wants to know any more. Unlike one that is dropped it is given a moment to end by itself, and
+    /// is asked to before it is killed: compilers remove their temporary files then.
+    pub fn give_up(mut self) {
+        self.read_rest(PARTING);
+        if self.pipe.is_some() {
+            self.group.ask_to_end();
+            self.read_rest(PARTING);
+        }
     }
 
     /// Waits for its end, as [`Run::to_end`] does.
@@ -74,7 +88,7 @@ impl Running {
     pub fn to_end(mut self) -> Result<Ended, BackendError> {
         let ended = self.wait();
         let status = self.group.end();
-        self.read_rest();
+        self.read_rest(GRACE);
         let output = self.output.text();
         match (ended, status) {
             (Some(Ok(())), Ok(status)) => Ok(Ended { status, output }),
@@ -133,12 +147,12 @@ impl Running {
         came
     }
 
-    /// Reads to the end, when whoever wrote has ended.
-    fn read_rest(&mut self) {
-        let ended = Instant::now();
+    /// Reads to the end of what is written by who has ended or soon will, but for no longer than `at_most`.
+    fn read_rest(&mut self, at_most: Duration) {
+        let began = Instant::now();
         loop {
             self.read();
-            let left = GRACE.saturating_sub(ended.elapsed());
+            let left = at_most.saturating_sub(began.elapsed());
             if self.pipe.is_none() || left.is_zero() {
                 return;
             }
@@ -218,6 +232,38 @@ mod tests {
         // Once for what begins to come, once while it gathers; however long all takes.
         let (waits, gathered) = (waits() - before, began.elapsed().as_millis() / GATHER.as_millis());
         assert!(waits as u128 <= 50 + 2 * gathered, "{waits} waits in {gathered} ms");
+    }
+
+    /// Its children, too; and who does not obey is killed.
+    #[test]
+    fn who_is_given_up_is_asked_to_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ready, left) = (folder.path().join("ready"), folder.path().join("left"));
+        let tidy = format!("trap \"rm '{}'; exit\" TERM; : > '{0}'", left.display());
+        let goes_on = format!(": > '{}'; while :; do sleep 0.01; done", ready.display());
+        let stubborn = format!("trap '' TERM; {goes_on}");
+        for script in [format!("{tidy}; {goes_on}"), format!("({tidy}; {goes_on}); :"), stubborn] {
+            let args = ["-c", &script].map(OsString::from);
+            let environment = [(OsStr::new("PATH"), OsStr::new("/usr/bin:/bin"))];
+            let (program, dir, cancel) = (Path::new("/bin/sh"), Path::new("/"), &Cancel::new());
+            let run = Run {
+                program,
+                args: &args,
+                environment: &environment,
+                dir,
+                log: None,
+                deadline: None,
+                cancel,
+            };
+            let mut running = run.begin().unwrap();
+            let process = format!("/proc/{}", running.group.child().id());
+            while !ready.exists() {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            running.give_up();
+            assert!(!left.exists() && !Path::new(&process).exists(), "{script}");
+            std::fs::remove_file(&ready).unwrap();
+        }
     }
 
     #[test]

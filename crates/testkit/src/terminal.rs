@@ -2,8 +2,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, ExitStatus};
 
+use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -20,7 +22,9 @@ pub fn shown_by(mut command: Command) -> io::Result<(ExitStatus, String)> {
     unlockpt(&master)?;
     tcsetwinsize(&master, Winsize { ws_row: 30, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 })?;
     let name = ptsname(&master, Vec::new())?.into_string().map_err(io::Error::other)?;
-    let screen = OpenOptions::new().read(true).write(true).open(name)?;
+    // Else it may become the terminal of whoever runs the tests, who is hung up on when it ends.
+    let own = OFlags::NOCTTY.bits().cast_signed();
+    let screen = OpenOptions::new().read(true).write(true).custom_flags(own).open(name)?;
     command.env("TERM", "xterm").stdin(screen.try_clone()?).stdout(screen.try_clone()?).stderr(screen);
     let mut child = command.spawn()?;
     // Ours must be closed, or the terminal never ends.

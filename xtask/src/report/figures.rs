@@ -118,7 +118,7 @@ impl Budget {
 }
 
 /// So many percent; what would be shown as none is not none.
-fn share(percent: f64) -> String {
+pub(crate) fn share(percent: f64) -> String {
     if percent < 1.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 

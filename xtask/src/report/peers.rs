@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::figures::thousands;
+use super::figures::{share, thousands};
 use super::rows::Outcome;
 
 /// What is kept of a run.
@@ -22,6 +22,9 @@ pub(crate) struct Peers {
 
 /// Our own contender is called so on the harness's command line: `--contender 'ours=...'`.
 const OURS: &str = "ours";
+
+/// Where the harness puts entries; the first is the quickest.
+const MEDIA: [&str; 2] = ["shm", "disk"];
 
 /// Another cache, how many entries, and how we must compare: its time by ours is no less than that.
 const BOUNDS: &[(&str, u64, f64, &str)] = &[
@@ -57,32 +60,39 @@ impl Compared {
         match self.outcome {
             Outcome::NotMeasured => "not measured: not in that run".to_owned(),
             Outcome::Met => "yes".to_owned(),
-            Outcome::Missed | Outcome::JustAbout => format!("**no**, {:.0} % short", self.short * 100.0),
+            Outcome::Missed | Outcome::JustAbout => format!("**no**, {} short", share(self.short * 100.0)),
         }
     }
 }
 
 impl Peers {
-    /// What the harness wrote. With several media, memory counts, and the disk where nothing was measured there.
+    /// What the harness wrote. Of several media that one counts in which ours was measured: memory before the disk.
     pub(crate) fn of_results(text: &str) -> Result<Self, String> {
         let results: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let contenders = results["inproc"].as_object().ok_or("there is no `inproc`")?;
-        let mut hits: BTreeMap<String, BTreeMap<u64, f64>> = BTreeMap::new();
-        for (name, media) in contenders {
-            let found = hits.entry(name.clone()).or_default();
-            for medium in ["shm", "disk"] {
-                for (entries, ops) in media[medium].as_object().into_iter().flatten() {
-                    let median = ops["get"]["median_us"].as_f64();
-                    if let (Ok(entries), Some(median)) = (entries.parse(), median) {
-                        found.entry(entries).or_insert(median);
-                    }
-                }
-            }
-        }
-        if !hits.contains_key(OURS) {
+        if !contenders.contains_key(OURS) {
             return Err(format!(
                 "there is no contender `{OURS}`; run it with `--contender 'ours=.../peer store'`"
             ));
+        }
+        let median = |name: &str, medium: &str, entries: &str| {
+            contenders[name][medium][entries]["get"]["median_us"].as_f64()
+        };
+        let counts = |medium: &str, entries: &str| {
+            let ours = MEDIA.into_iter().find(|medium| median(OURS, medium, entries).is_some());
+            ours.is_none_or(|ours| ours == medium)
+        };
+        let mut hits: BTreeMap<String, BTreeMap<u64, f64>> = BTreeMap::new();
+        for (name, media) in contenders {
+            let found = hits.entry(name.clone()).or_default();
+            for medium in MEDIA {
+                let sizes = media[medium].as_object().into_iter().flatten().map(|(entries, _)| entries);
+                for entries in sizes.filter(|entries| counts(medium, entries)) {
+                    if let (Ok(size), Some(median)) = (entries.parse(), median(name, medium, entries)) {
+                        found.entry(size).or_insert(median);
+                    }
+                }
+            }
         }
         let text = |name: &str| results[name].as_str().unwrap_or("?").to_owned();
         let cores = results["cores"].as_u64().unwrap_or(0);
@@ -192,6 +202,19 @@ mod tests {
         assert_eq!(met, ["**no**, 2 % short", missing, missing, "yes", "yes", missing]);
         assert_eq!(peers.compared()[3].times, Some((10.0, 15.0, 1.5)));
         assert_eq!(peers.hit("ours", 10_000), Some(11.0));
+    }
+
+    #[test]
+    fn only_what_was_measured_at_one_place_is_compared() {
+        let others = RESULTS.replace("1 blob\":{\"shm\"", "1 blob\":{\"disk\"");
+        let compared = Peers::of_results(&others).unwrap().compared();
+        assert_eq!(compared[3].times, None, "ours is of the memory, and theirs of the disk");
+    }
+
+    #[test]
+    fn what_is_missed_by_little_is_not_missed_by_nothing() {
+        let close = RESULTS.replace("59.0", "59.9");
+        assert_eq!(Peers::of_results(&close).unwrap().compared()[0].met(), "**no**, 0.2 % short");
     }
 
     #[test]

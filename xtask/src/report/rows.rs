@@ -125,14 +125,14 @@ const THE_WHOLE: &[Row] = &[
         "validator, objects of 64 KiB and more",
         "1.5 times SHA-256 of the object",
         "validate",
-        |figure| figure.bytes >= Some(64 << 10),
+        |figure| figure.bytes.is_some_and(|bytes| bytes >= 64 << 10),
         "",
     ),
     row(
         "validator, smaller objects",
         "30 us more than SHA-256 of the object",
         "validate",
-        |figure| figure.bytes < Some(64 << 10),
+        |figure| figure.bytes.is_some_and(|bytes| bytes < 64 << 10),
         "",
     ),
 ];
@@ -212,9 +212,14 @@ const SINGLE_PARTS: &[Row] = &[
 ];
 
 impl Row {
+    /// Whether `figure` is about it.
+    pub(crate) fn has(&self, figure: &Figure) -> bool {
+        figure.bench == self.bench && (self.picks)(figure)
+    }
+
     /// The figures about it.
     pub(crate) fn of<'a>(&self, figures: &'a [Figure]) -> Vec<&'a Figure> {
-        figures.iter().filter(|figure| figure.bench == self.bench && (self.picks)(figure)).collect()
+        figures.iter().filter(|figure| self.has(figure)).collect()
     }
 
     /// How it came out: by the worst of its figures.
@@ -257,6 +262,9 @@ mod tests {
         assert_eq!(of("validator, objects"), (3, Outcome::JustAbout));
         assert_eq!(of("validator, smaller"), (1, Outcome::Missed));
         assert_eq!(of("cold build"), (0, Outcome::NotMeasured));
+        // What says no size is of no size.
+        let sizeless = Figure { bytes: None, ..validated(0, "kept") };
+        assert!(rows().all(|row| row.of(std::slice::from_ref(&sizeless)).is_empty()));
     }
 
     #[test]

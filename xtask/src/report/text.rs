@@ -79,6 +79,10 @@ impl Report {
         if self.machine.fact("commit").ends_with("-dirty") {
             warnings.push("**No commit**: files were changed since the one that is named.".to_owned());
         }
+        let of_no_row: Vec<String> = self.missed_in_no_row().map(beside_rows).collect();
+        if !of_no_row.is_empty() {
+            warnings.push(format!("**Missed, and in no row**: {}.", of_no_row.join("; ")));
+        }
         let missed = |bench: &String| {
             let broken = |figure: &Figure| figure.bench == *bench && is_missed(figure);
             self.figures.iter().any(broken)
@@ -151,18 +155,25 @@ impl Report {
         format!("## Beside other caches\n\nRun of {run}.{scale}\n\n{noise}{}{rows}\n", table(&names))
     }
 
+    /// Figures that miss a budget of which no row tells.
+    fn missed_in_no_row(&self) -> impl Iterator<Item = &Figure> {
+        let has_row = |figure: &Figure| rows().any(|row| row.has(figure));
+        self.figures.iter().filter(move |figure| is_missed(figure) && !has_row(figure))
+    }
+
     /// What misses its budget: by its name, and figure by figure.
     fn misses(&self) -> Vec<(String, Vec<String>)> {
+        let shown = |figure: &Figure| format!("{}: {}, {}", figure.title(), cells(figure)[0], met(figure));
         let of_ours = rows().map(|row| {
             let found = row.of(&self.figures);
             let missed = found.into_iter().filter(|figure| is_missed(figure));
-            let shown =
-                |figure: &Figure| format!("{}: {}, {}", figure.title(), cells(figure)[0], met(figure));
             (row.what.to_owned(), missed.map(shown).collect::<Vec<_>>())
         });
+        let of_no_row = self.missed_in_no_row().map(|figure| (beside_rows(figure), vec![shown(figure)]));
         let compared = self.compared().into_iter().filter(|compared| compared.outcome == Outcome::Missed);
         let of_others = compared.map(|compared| (compared.with.clone(), vec![compared.met()]));
-        of_ours.filter(|(_, missed)| !missed.is_empty()).chain(of_others).collect()
+        let of_ours = of_ours.filter(|(_, missed)| !missed.is_empty());
+        of_ours.chain(of_no_row).chain(of_others).collect()
     }
 
     fn missed(&self) -> String {
@@ -180,9 +191,9 @@ impl Report {
 
     /// Misses of which nobody says why, and notes on what is no row.
     pub(crate) fn unexplained(&self) -> Result<(), String> {
-        let misses = self.misses().into_iter().map(|(what, _)| what);
-        let unexplained: Vec<String> = misses.filter(|what| self.notes.of(what).is_none()).collect();
-        let names = rows().map(|row| row.what.to_owned()).chain(Peers::names());
+        let misses: Vec<String> = self.misses().into_iter().map(|(what, _)| what).collect();
+        let names = rows().map(|row| row.what.to_owned()).chain(Peers::names()).chain(misses.clone());
+        let unexplained = misses.into_iter().filter(|what| self.notes.of(what).is_none()).collect();
         let strangers = self.notes.not_among(&names.collect::<Vec<_>>());
         let told = [
             ("misses its budget, and no note says why", unexplained),
@@ -252,6 +263,11 @@ fn tally(what: &str, outcomes: impl Iterator<Item = Outcome>) -> String {
         .map(|(count, name)| format!(", {count} {name}"))
         .collect();
     format!("**{} of {} {what} are met**{others}", count(Outcome::Met), outcomes.len())
+}
+
+/// What a figure is called that is in no row.
+fn beside_rows(figure: &Figure) -> String {
+    format!("`{}`: {}", figure.bench, figure.title())
 }
 
 fn is_missed(figure: &Figure) -> bool {
@@ -337,6 +353,20 @@ mod tests {
         assert_eq!(noted.unexplained(), Ok(()));
         let strange = report(vec![missed], &format!("{notes}\n## other\n\nNo.\n"));
         assert_eq!(strange.unexplained().unwrap_err(), "`other` is the heading of a note, and of no row");
+    }
+
+    #[test]
+    fn what_misses_a_budget_and_has_no_row_is_told_all_the_same() {
+        let walk = Figure { entries: Some(1000), ..figure("store_gc", "walk", "BROKEN", 1.5) };
+        let mut report = report(vec![walk], "");
+        report.machine.failed = vec!["store_gc".into()];
+        let (text, name) = (report.markdown(), "`store_gc`: walk, N = 1\u{202f}000");
+        let above = text.split("## Budgets").next().unwrap();
+        assert!(above.contains(&format!("> **Missed, and in no row**: {name}.")), "{text}");
+        assert!(text.contains(&format!("### {name}\n\n- walk")), "{text}");
+        assert!(report.unexplained().unwrap_err().contains(name));
+        report.notes = Notes::parse("## `store_gc`: walk, N = 1 000\n\nSmall.\n");
+        assert_eq!(report.unexplained(), Ok(()));
     }
 
     #[test]

@@ -35,6 +35,19 @@ impl FileDigests for Files {
     }
 }
 
+/// The same, of somebody who may stop waiting.
+pub(crate) struct Impatient(pub(crate) Cancel);
+
+impl FileDigests for Impatient {
+    fn digest(&self, path: &Path) -> std::io::Result<Digest> {
+        Files.digest(path)
+    }
+
+    fn cancel(&self) -> Cancel {
+        self.0.clone()
+    }
+}
+
 /// The `PATH` of the tests.
 pub(crate) fn path() -> OsString {
     std::env::var_os("PATH").unwrap()

@@ -46,8 +46,8 @@ pub struct Cache {
     pub renewed: Vec<ImportedKernel>,
     /// How many were in the store already.
     pub already: usize,
-    /// How many are of jobs whose kernels were in the store already, with other bytes. The first one stays: ranks have
-    /// kernels of one job that differ in their names.
+    /// How many are of jobs whose kernels were in the store already, with other bytes, and not compiled since. The first
+    /// one stays: ranks have kernels of one job that differ in their names.
     pub copies: usize,
     /// What was not imported, and why.
     pub not_imported: Vec<NotImported>,

@@ -5,10 +5,10 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use opbuild::{ImportReport, Mode, judge_stored};
+use opbuild::{Cache, ImportReport, Mode, judge_stored};
 use opbuild_backend::Cancel;
 use opbuild_descriptor::Generation;
-use opbuild_store::{Entry, GcOptions, RepairOptions, VerifyOptions};
+use opbuild_store::{Entry, GcOptions, LockOutcome, Patience, RepairOptions, VerifyOptions};
 use opbuild_testkit::caches::{Kept, Rank};
 
 use crate::{Place, TARGET, counts, only, request, square};
@@ -159,15 +159,7 @@ fn ranks_of_two_releases_are_imported_together() {
 fn a_kernel_that_was_compiled_since_takes_the_place_of_the_old_one() {
     let place = Place::with_squares(2);
     place.import();
-    let anew = |code_bytes, at: SystemTime| {
-        let kept = Rank::new(0).square_of(1, code_bytes);
-        kept.write(&Rank::new(0).folder(&place.base())).unwrap();
-        for ending in ["info", "o", "json"] {
-            let times = FileTimes::new().set_modified(at);
-            File::open(place.file(1, ending)).unwrap().set_times(times).unwrap();
-        }
-        kept.object
-    };
+    let anew = |code_bytes, at| compiled_anew(&place, &Rank::new(0), code_bytes, at);
     let object = || {
         let report = place.build(&place.trusting(), &[square(1)]);
         report.kernels[0].artifact.as_ref().unwrap().object.clone()
@@ -183,7 +175,7 @@ fn a_kernel_that_was_compiled_since_takes_the_place_of_the_old_one() {
     assert_eq!(renewed(&place.import()), (0, 0, 1, 1));
     assert_eq!(object(), first);
 
-    let newer = anew(1_000, now + minute);
+    let newer = anew(1_000, after_an_import());
     assert!(newer != first && newer != copy);
     let dry = place.importer().dry_run(true).import(&[place.base()]).unwrap();
     assert_eq!((renewed(&dry), object()), ((0, 1, 1, 0), first));
@@ -192,4 +184,83 @@ fn a_kernel_that_was_compiled_since_takes_the_place_of_the_old_one() {
     assert!(only(&report).renewed[0].name.starts_with("square_"));
     assert_eq!(object(), newer);
     assert_eq!((renewed(&place.import()), place.bench.entries().len()), ((0, 0, 2, 0), 2));
+}
+
+/// A file server's clock may be ahead: what it dates is not newer than all else for that.
+#[test]
+fn of_files_from_a_clock_that_is_ahead_the_first_stays() {
+    let place = Place::new();
+    let ahead = SystemTime::now() + Duration::from_secs(3600);
+    for rank in [0, 1].map(Rank::new) {
+        compiled_anew(&place, &rank, 900, ahead);
+    }
+    assert_eq!(told(&place.import()), [(1, 0, 0, 0), (0, 0, 0, 1)]);
+    assert_eq!(told(&place.import()), [(0, 0, 1, 0), (0, 0, 0, 1)]);
+    // The clock is put right.
+    let object = compiled_anew(&place, &Rank::new(0), 1_000, after_an_import());
+    assert_eq!(told(&place.import()), [(0, 1, 0, 0), (0, 0, 0, 1)]);
+    let report = place.build(&place.trusting(), &[square(1)]);
+    assert!(report.kernels[0].artifact.as_ref().unwrap().object == object);
+}
+
+#[test]
+fn a_dry_run_foresees_which_of_several_stays() {
+    let place = Place::new();
+    for code_bytes in [900, 1_000] {
+        let at = after_an_import();
+        for rank in [0, 1].map(Rank::new) {
+            compiled_anew(&place, &rank, code_bytes, at);
+        }
+        let dry = || place.importer().dry_run(true).import(&[place.base()]).unwrap();
+        let foreseen = told(&dry());
+        assert_eq!(foreseen, told(&place.import()));
+        assert_eq!(told(&dry()), [(0, 0, 1, 0), (0, 0, 0, 1)]);
+    }
+}
+
+/// Whoever has the lock of an entry marks that one, or takes it away: what replaces it comes after that.
+#[test]
+fn an_older_kernel_is_replaced_under_its_lock() {
+    let place = Place::with_squares(1);
+    place.import();
+    let before = std::fs::read(&place.bench.entries()[0]).unwrap();
+    compiled_anew(&place, &Rank::new(0), 900, after_an_import());
+    let shelf = place.shelf();
+    let patience = Patience { deadline: None, cancelled: &|| false, on_wait: None };
+    let lock = shelf.lock(&shelf.keys(1)[0], patience).unwrap();
+    assert!(matches!(lock, LockOutcome::Acquired(_)), "{lock:?}");
+    let cancel = Cancel::new();
+    std::thread::scope(|scope| {
+        let import = scope.spawn(|| place.importer().cancel(cancel.clone()).import(&[place.base()]).unwrap());
+        // Time enough to replace it, for one that does not wait.
+        std::thread::sleep(Duration::from_millis(300));
+        cancel.cancel();
+        assert_eq!(only(&import.join().unwrap()).renewed.len(), 0);
+    });
+    assert!(before == std::fs::read(&place.bench.entries()[0]).unwrap());
+    drop(lock);
+    assert_eq!(told(&place.import()), [(0, 1, 0, 0)]);
+}
+
+/// Now, and later than what was imported: of the time of an import, whole seconds are kept.
+fn after_an_import() -> SystemTime {
+    std::thread::sleep(Duration::from_secs(2));
+    SystemTime::now()
+}
+
+/// Has a rank's kernel of one length compiled, of so many bytes of code and at that time; its object.
+fn compiled_anew(place: &Place, rank: &Rank, code_bytes: usize, at: SystemTime) -> Vec<u8> {
+    let (kept, folder) = (rank.square_of(1, code_bytes), rank.folder(&place.base()));
+    kept.write(&folder).unwrap();
+    for ending in ["info", "o", "json"] {
+        let file = File::open(folder.join(format!("{}.{ending}", kept.stem))).unwrap();
+        file.set_times(FileTimes::new().set_modified(at)).unwrap();
+    }
+    kept.object
+}
+
+/// Of each cache: how many were imported, took the place of others, were there already, and are copies.
+fn told(report: &ImportReport) -> Vec<(usize, usize, usize, usize)> {
+    let of = |cache: &Cache| (cache.imported.len(), cache.renewed.len(), cache.already, cache.copies);
+    report.caches.iter().map(of).collect()
 }
