@@ -90,7 +90,7 @@ pub(crate) fn bench_report(args: &[String]) -> Result<(), String> {
     let wanted = Wanted::of(args)?;
     let root = Path::new("");
     // Before anything is written, or the commit would not be what is measured.
-    let before = Machine::look()?;
+    let before = if wanted.from_last_run { None } else { Some(Machine::look()?) };
     let peers = match &wanted.peers {
         Some(path) => {
             let results = String::from_utf8_lossy(&disk::bytes(root, path)?).into_owned();
@@ -105,7 +105,7 @@ pub(crate) fn bench_report(args: &[String]) -> Result<(), String> {
     };
     let folder = figures_folder()?;
     let machine_file = folder.join("machine.json");
-    if !wanted.from_last_run {
+    if let Some(before) = before {
         disk::empty_folder(&folder)?;
         build_all()?;
         let began = Ticks::now()?;

@@ -5,10 +5,10 @@
 mod common;
 
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use common::{Files, Impatient, backend_with, job, script};
+use common::{Files, Impatient, job};
 use opbuild_backend::{Backend, BackendError, Cancel};
 use opbuild_backend_cpu::{CpuBackend, CpuConfig};
 use opbuild_digest::{Digest, Fingerprint};
@@ -33,8 +33,24 @@ impl Teller {
         self.0.path().join(name)
     }
 
+    /// The real compiler, which answers as soon as there is a file `go`.
+    fn held() -> Self {
+        let real = common::real_compiler();
+        Self::new(&format!(
+            "while [ ! -e \"$(dirname \"$0\")/go\" ]; do sleep 0.01; done\nexec '{}' \"$@\"",
+            real.display()
+        ))
+    }
+
+    fn config(&self) -> CpuConfig {
+        CpuConfig {
+            compiler: Some(self.path("cc").to_str().unwrap().to_owned()),
+            ..CpuConfig::new(common::path())
+        }
+    }
+
     fn backend(&self) -> CpuBackend {
-        backend_with(self.path("cc").to_str())
+        CpuBackend::new(self.config())
     }
 
     fn until_asked(&self, questions: usize) {
@@ -182,11 +198,7 @@ fn questions_are_asked_at_the_same_time() {
 /// What is asked ahead is not waited for, and not asked again.
 #[test]
 fn who_looks_ahead_asks_for_all() {
-    let real = common::real_compiler();
-    let teller = Teller::new(&format!(
-        "while [ ! -e \"$(dirname \"$0\")/go\" ]; do sleep 0.01; done\nexec '{}' \"$@\"",
-        real.display()
-    ));
+    let teller = Teller::held();
     let backend = teller.backend();
     backend.look_ahead();
     backend.look_ahead();
@@ -223,11 +235,7 @@ fn what_was_begun_ahead_binds_nobody() {
 /// Who began to ask for what another asks for already would never come to wait for it.
 #[test]
 fn nothing_is_begun_ahead_of_what_is_being_asked() {
-    let real = common::real_compiler();
-    let teller = Teller::new(&format!(
-        "while [ ! -e \"$(dirname \"$0\")/go\" ]; do sleep 0.01; done\nexec '{}' \"$@\"",
-        real.display()
-    ));
+    let teller = Teller::held();
     let backend = teller.backend();
     std::thread::scope(|scope| {
         let asks = scope.spawn(|| toolchain(&backend));
@@ -248,11 +256,7 @@ fn time_counts_only_while_somebody_waits() {
         real.display()
     ));
     let patience = Duration::from_secs(2);
-    let backend = CpuBackend::new(CpuConfig {
-        compiler: Some(teller.path("cc").to_str().unwrap().to_owned()),
-        probe_deadline: patience,
-        ..CpuConfig::new(common::path())
-    });
+    let backend = CpuBackend::new(CpuConfig { probe_deadline: patience, ..teller.config() });
     backend.look_ahead();
     std::thread::sleep(patience + Duration::from_millis(100));
     toolchain(&backend);
@@ -287,11 +291,7 @@ fn who_looks_ahead_in_vain_leaves_nothing_behind() {
     );
     let scratch = teller.path("scratch");
     std::fs::create_dir(&scratch).unwrap();
-    let backend = CpuBackend::new(CpuConfig {
-        compiler: Some(teller.path("cc").to_str().unwrap().to_owned()),
-        scratch: scratch.clone(),
-        ..CpuConfig::new(common::path())
-    });
+    let backend = CpuBackend::new(CpuConfig { scratch: scratch.clone(), ..teller.config() });
     backend.look_ahead();
     teller.until(|| scratch.join("left").exists());
     drop(backend);
@@ -301,23 +301,16 @@ fn who_looks_ahead_in_vain_leaves_nothing_behind() {
 /// That one question is answered is not enough.
 #[test]
 fn what_is_wrong_with_one_question_is_told() {
-    let config = |cc: &Path, probe_deadline: Duration| CpuConfig {
-        compiler: Some(cc.to_str().unwrap().to_owned()),
-        probe_deadline,
-        ..CpuConfig::new(common::path())
-    };
     let real = common::real_compiler();
     // Also the real one has to answer within that.
     let (long, short) = (Duration::from_secs(30), Duration::from_secs(2));
     for (bad, told, patience) in [("exit 7", "exit status: 7", long), ("sleep 1000", "deadline", short)] {
-        let folder = tempfile::tempdir().unwrap();
-        let cc = folder.path().join("cc");
-        let text = format!(
-            "#!/bin/sh\n[ \"$1\" = -print-prog-name=ld ] && {{ {bad}; }}\nexec '{}' \"$@\"\n",
+        let teller = Teller::new(&format!(
+            "[ \"$1\" = -print-prog-name=ld ] && {{ {bad}; }}\nexec '{}' \"$@\"",
             real.display()
-        );
-        script(&cc, &text);
-        let error = CpuBackend::new(config(&cc, patience)).toolchain(&Files).unwrap_err().to_string();
+        ));
+        let backend = CpuBackend::new(CpuConfig { probe_deadline: patience, ..teller.config() });
+        let error = backend.toolchain(&Files).unwrap_err().to_string();
         assert!(error.contains(told) && error.contains("-print-prog-name=ld"), "{error}");
     }
 }

@@ -69,9 +69,9 @@ impl Sum {
         let mut sum = Self::default();
         for cache in &report.caches {
             sum.imported += cache.imported.len();
-            sum.bytes += cache.imported.iter().map(|kernel| kernel.bytes).sum::<usize>();
             sum.renewed += cache.renewed.len();
-            sum.bytes += cache.renewed.iter().map(|kernel| kernel.bytes).sum::<usize>();
+            sum.bytes +=
+                cache.imported.iter().chain(&cache.renewed).map(|kernel| kernel.bytes).sum::<usize>();
             sum.already += cache.already;
             sum.copies += cache.copies;
             sum.left += cache.left;
@@ -95,10 +95,7 @@ fn text(report: &ImportReport, sum: &Sum, dry_run: bool) -> String {
     if report.caches.is_empty() && report.closed.is_empty() {
         text.push_str("there is no cache of a framework: expected a folder kernel_meta or akg_kernel_meta, or one above\n");
     }
-    let renewed = match sum.renewed {
-        0 => String::new(),
-        count => format!(", {count} {}", renewed(dry_run)),
-    };
+    let renewed = renewed(sum.renewed, dry_run);
     let size = bytes(u64::try_from(sum.bytes).unwrap_or(u64::MAX));
     let put = format!("{} {verb}{renewed} ({size})", counted(sum.imported, "kernel"));
     let mut counts = vec![put, format!("{} there already", sum.already)];
@@ -123,9 +120,13 @@ fn text(report: &ImportReport, sum: &Sum, dry_run: bool) -> String {
     text
 }
 
-/// What is said of kernels that take the place of older ones.
-fn renewed(dry_run: bool) -> &'static str {
-    if dry_run { "would replace older ones" } else { "in place of older ones" }
+/// What is said of `count` kernels that take the place of older ones, behind those that are new.
+fn renewed(count: usize, dry_run: bool) -> String {
+    match (count, dry_run) {
+        (0, _) => String::new(),
+        (_, true) => format!(", {count} would replace older ones"),
+        (_, false) => format!(", {count} in place of older ones"),
+    }
 }
 
 fn cache_text(cache: &Cache, verb: &str, dry_run: bool) -> String {
@@ -133,10 +134,7 @@ fn cache_text(cache: &Cache, verb: &str, dry_run: bool) -> String {
     if let Some(why) = &cache.passed_over {
         return format!("{path}\n  passed over: {}\n", one_line(&why.to_string()));
     }
-    let renewed = match cache.renewed.len() {
-        0 => String::new(),
-        count => format!(", {count} {}", renewed(dry_run)),
-    };
+    let renewed = renewed(cache.renewed.len(), dry_run);
     let mut text = format!(
         "{path}\n  {} {verb}{renewed}, {} there already, {} passed over\n",
         cache.imported.len(),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::BENCHES;
-use super::figures::{Figure, thousands, worst};
+use super::figures::{Budget, Figure, thousands, worst};
 use super::machine::Machine;
 use super::notes::Notes;
 use super::peers::{Compared, Peers};
@@ -79,12 +79,12 @@ impl Report {
         if self.machine.fact("commit").ends_with("-dirty") {
             warnings.push("**No commit**: files were changed since the one that is named.".to_owned());
         }
-        let of_no_row: Vec<String> = self.missed_in_no_row().map(beside_rows).collect();
+        let of_no_row: Vec<String> = self.over_in_no_row().map(beside_rows).collect();
         if !of_no_row.is_empty() {
             warnings.push(format!("**Missed, and in no row**: {}.", of_no_row.join("; ")));
         }
         let missed = |bench: &String| {
-            let broken = |figure: &Figure| figure.bench == *bench && is_missed(figure);
+            let broken = |figure: &Figure| figure.bench == *bench && outcome(figure) == Some(Outcome::Missed);
             self.figures.iter().any(broken)
         };
         let failed: Vec<&str> =
@@ -155,21 +155,21 @@ impl Report {
         format!("## Beside other caches\n\nRun of {run}.{scale}\n\n{noise}{}{rows}\n", table(&names))
     }
 
-    /// Figures that miss a budget of which no row tells.
-    fn missed_in_no_row(&self) -> impl Iterator<Item = &Figure> {
+    /// Figures over a budget of which no row tells.
+    fn over_in_no_row(&self) -> impl Iterator<Item = &Figure> {
         let has_row = |figure: &Figure| rows().any(|row| row.has(figure));
-        self.figures.iter().filter(move |figure| is_missed(figure) && !has_row(figure))
+        self.figures.iter().filter(move |figure| is_over(figure) && !has_row(figure))
     }
 
-    /// What misses its budget: by its name, and figure by figure.
+    /// What misses its budget, if only in the middle of the turns: by its name, and figure by figure.
     fn misses(&self) -> Vec<(String, Vec<String>)> {
         let shown = |figure: &Figure| format!("{}: {}, {}", figure.title(), cells(figure)[0], met(figure));
         let of_ours = rows().map(|row| {
             let found = row.of(&self.figures);
-            let missed = found.into_iter().filter(|figure| is_missed(figure));
-            (row.what.to_owned(), missed.map(shown).collect::<Vec<_>>())
+            let over = found.into_iter().filter(|figure| is_over(figure));
+            (row.what.to_owned(), over.map(shown).collect::<Vec<_>>())
         });
-        let of_no_row = self.missed_in_no_row().map(|figure| (beside_rows(figure), vec![shown(figure)]));
+        let of_no_row = self.over_in_no_row().map(|figure| (beside_rows(figure), vec![shown(figure)]));
         let compared = self.compared().into_iter().filter(|compared| compared.outcome == Outcome::Missed);
         let of_others = compared.map(|compared| (compared.with.clone(), vec![compared.met()]));
         let of_ours = of_ours.filter(|(_, missed)| !missed.is_empty());
@@ -270,8 +270,13 @@ fn beside_rows(figure: &Figure) -> String {
     format!("`{}`: {}", figure.bench, figure.title())
 }
 
-fn is_missed(figure: &Figure) -> bool {
-    figure.budget.as_ref().is_some_and(|budget| budget.outcome() == Outcome::Missed)
+fn outcome(figure: &Figure) -> Option<Outcome> {
+    figure.budget.as_ref().map(Budget::outcome)
+}
+
+/// Whether it is over its budget at least in the middle of the turns.
+fn is_over(figure: &Figure) -> bool {
+    matches!(outcome(figure), Some(Outcome::Missed | Outcome::JustAbout))
 }
 
 fn met(figure: &Figure) -> String {
@@ -351,6 +356,12 @@ mod tests {
         let text = noted.markdown();
         assert!(text.contains(&format!("{told}\nThe parser.\n\nTried: less.\n\n## ")), "{text}");
         assert_eq!(noted.unexplained(), Ok(()));
+        // Over in the middle of the turns is over, and has to be explained as well.
+        let close = report(vec![figure("parse_info", "Square, parse and key", "just about", 1.1)], "");
+        assert!(
+            close.markdown().contains(&format!("### {what}\n\n- Square, parse and key: 70.0 us, just about"))
+        );
+        assert!(close.unexplained().is_err() && close.markdown().contains("not by a missed budget"));
         let strange = report(vec![missed], &format!("{notes}\n## other\n\nNo.\n"));
         assert_eq!(strange.unexplained().unwrap_err(), "`other` is the heading of a note, and of no row");
     }
