@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use opbuild_artifact::Artifact;
 use opbuild_backend::{BackendError, CompileRequest};
 use opbuild_descriptor::Op;
-use opbuild_process::{Run, keep_log, tail};
+use opbuild_process::{Run, Sandbox, keep_log, tail};
 use serde_json::{Map, Value, json};
 
 use crate::find::Toolkit;
@@ -175,6 +175,7 @@ impl Process<'_> {
             log: Some(&log),
             deadline: request.deadline,
             cancel: request.cancel,
+            sandbox: Sandbox::default(),
         };
         let ended = run.to_end()?;
         *transient = is_transient(&ended.output);

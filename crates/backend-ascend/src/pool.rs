@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use opbuild_backend::{BackendError, Cancel};
-use opbuild_process::{Group, Orphan, Output, tail};
+use opbuild_process::{Group, Orphan, Output, Sandbox, tail};
 use serde_json::{Value, json};
 
 use crate::{frame, slog};
@@ -238,7 +238,7 @@ impl Worker {
         command.args(["-u", "-c", SCRIPT]).arg(arguments.to_string()).current_dir("/");
         command.env_clear().envs(setup.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut group = Group::start(&mut command, Orphan::IsTold)?;
+        let mut group = Group::start(&mut command, Orphan::IsTold, Sandbox::default())?;
         let child = group.child();
         let (Some(requests), Some(mut out), Some(printed)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())

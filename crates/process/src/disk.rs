@@ -1,7 +1,16 @@
 //! Every access to the disk: the only module of this crate that may touch `std::fs`.
 #![expect(clippy::disallowed_methods, reason = "this is the crate's I/O module")]
 
+use std::ffi::OsStr;
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use opbuild_digest::Digest;
+
+use crate::sandbox::FileState;
 
 /// What is smaller stays when room is made for a log.
 const SMALL: u64 = 256 * 1024;
@@ -20,4 +29,136 @@ pub fn keep_log(path: &Path, output: &str) -> Option<PathBuf> {
         Some(())
     };
     (keep() || (make_room().is_some() && keep())).then(|| path.to_owned())
+}
+
+/// How a script begins, and how much of its first line the kernel reads.
+const SCRIPT: &[u8] = b"#!";
+const SCRIPT_LINE: usize = 256;
+
+/// What the kernel opens besides to execute the program at `path`, and whether that is since it is a script: the
+/// interpreter of its first line, or of its ELF header.
+pub(crate) fn interpreter(path: &Path) -> io::Result<Option<(PathBuf, bool)>> {
+    let mut head = Vec::new();
+    let mut file = File::open(path)?;
+    file.by_ref().take(SCRIPT_LINE as u64).read_to_end(&mut head)?;
+    if let Some(line) = head.strip_prefix(SCRIPT) {
+        let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let mut words = line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
+        let interpreter = words.next().map(|word| PathBuf::from(OsStr::from_bytes(word)));
+        return Ok(interpreter.map(|path| (path, true)));
+    }
+    Ok(elf_interpreter(&head, &mut file)?.map(|path| (path, false)))
+}
+
+/// The dynamic loader that a 64-bit little-endian ELF file names (`PT_INTERP`); none for any other file.
+fn elf_interpreter(head: &[u8], file: &mut File) -> io::Result<Option<PathBuf>> {
+    const PT_INTERP: u64 = 3;
+    let number = |bytes: &[u8], at: usize, length: usize| {
+        bytes
+            .get(at..at + length)
+            .map(|bytes| bytes.iter().rev().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte)))
+    };
+    if !head.starts_with(b"\x7fELF\x02\x01") {
+        return Ok(None);
+    }
+    let (Some(at), Some(size), Some(count)) = (number(head, 32, 8), number(head, 54, 2), number(head, 56, 2))
+    else {
+        return Ok(None);
+    };
+    let mut table = Vec::new();
+    file.seek(SeekFrom::Start(at))?;
+    file.by_ref().take(size * count).read_to_end(&mut table)?;
+    for header in table.chunks(usize::try_from(size).unwrap_or_default().max(1)) {
+        if let (Some(PT_INTERP), Some(at), Some(length)) =
+            (number(header, 0, 4), number(header, 8, 8), number(header, 32, 8))
+        {
+            let mut name = Vec::new();
+            file.seek(SeekFrom::Start(at))?;
+            file.by_ref().take(length.min(libc::PATH_MAX as u64)).read_to_end(&mut name)?;
+            let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+            return Ok(Some(PathBuf::from(OsStr::from_bytes(name))));
+        }
+    }
+    Ok(None)
+}
+
+/// What is at `path`, links followed; none if nothing can be found there.
+pub(crate) fn metadata(path: &Path) -> Option<Metadata> {
+    std::fs::metadata(path).ok()
+}
+
+pub(crate) fn state(found: &Metadata) -> FileState {
+    let nanoseconds =
+        |seconds: i64, nanoseconds: i64| seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds);
+    FileState {
+        dev: found.dev(),
+        ino: found.ino(),
+        size: found.len(),
+        modified: nanoseconds(found.mtime(), found.mtime_nsec()),
+        changed: nanoseconds(found.ctime(), found.ctime_nsec()),
+        is_executable: found.mode() & 0o111 != 0,
+    }
+}
+
+pub(crate) fn exists(path: &Path) -> bool {
+    metadata(path).is_some()
+}
+
+/// Whether two paths lead to one file.
+pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
+    let identity = |path| metadata(path).map(|found| (found.dev(), found.ino()));
+    identity(one).is_some_and(|one| Some(one) == identity(other))
+}
+
+/// A digest of the names in a directory, in their order.
+pub(crate) fn names(path: &Path) -> io::Result<Digest> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(path)? {
+        names.push(entry?.file_name());
+    }
+    names.sort_unstable();
+    let mut bytes = Vec::new();
+    for name in &names {
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.push(0);
+    }
+    Ok(Digest::of(&bytes))
+}
+
+/// Where a symbolic link leads.
+pub(crate) fn link(path: &Path) -> Option<PathBuf> {
+    std::fs::read_link(path).ok()
+}
+
+/// The SHA-256 of a file.
+pub(crate) fn digest(path: &Path) -> io::Result<Digest> {
+    Digest::of_reader(File::open(path)?)
+}
+
+/// The process that a thread belongs to.
+pub(crate) fn process_of(thread: i32) -> io::Result<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    line.and_then(|number| number.trim().parse().ok())
+        .ok_or_else(|| io::Error::other("a thread has no process"))
+}
+
+/// All files below the directory `path`, in the order of their names. Links to directories are not followed.
+pub(crate) fn files_below(path: &Path, at_most: usize) -> io::Result<Vec<PathBuf>> {
+    let (mut found, mut directories) = (Vec::new(), vec![path.to_owned()]);
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                directories.push(entry.path());
+            } else if metadata(&entry.path()).is_some_and(|found| !found.is_dir()) {
+                found.push(entry.path());
+            }
+            if found.len() + directories.len() > at_most {
+                return Err(io::Error::other(format!("there are more than {at_most} files below it")));
+            }
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
 }

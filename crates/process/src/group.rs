@@ -9,7 +9,8 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
 };
 
-use crate::ffi;
+use crate::ffi::{self, BeforeExec};
+use crate::{Domain, Observer, Sandbox};
 
 /// What becomes of a program whose parent dies before it, however that happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,13 +33,18 @@ impl Group {
     ///
     /// # Errors
     /// It could not be started.
-    pub fn start(command: &mut Command, orphan: Orphan) -> io::Result<Self> {
+    pub fn start(command: &mut Command, orphan: Orphan, sandbox: Sandbox<'_>) -> io::Result<Self> {
         command.process_group(0);
         let signal = match orphan {
             Orphan::Dies => Signal::KILL,
             Orphan::IsTold => Signal::TERM,
         };
-        ffi::signal_when_orphaned(command, signal);
+        let steps = BeforeExec {
+            when_orphaned: signal,
+            ruleset: sandbox.domain.map(Domain::ruleset),
+            observer: sandbox.observer.map(Observer::socket),
+        };
+        ffi::before_exec(command, steps);
         Ok(Self { child: command.spawn()?, reaped: false })
     }
 

@@ -10,9 +10,14 @@ mod group;
 mod output;
 mod run;
 mod running;
+mod sandbox;
 
 pub use disk::keep_log;
 pub use group::{Group, Orphan};
 pub use output::{Output, tail};
 pub use run::{Ended, Run};
 pub use running::Running;
+pub use sandbox::{
+    Domain, DomainBuilder, DomainError, Found, Inputs, InputsError, Observation, Observer, Program, Sandbox,
+    UNKEYED, Unchanged, Unkeyed,
+};

@@ -10,7 +10,7 @@ use std::time::Instant;
 use opbuild_backend::{BackendError, Cancel};
 use rustix::fs::{OFlags, fcntl_setfl};
 
-use crate::{Group, Orphan, Running, disk, tail};
+use crate::{Group, Orphan, Running, Sandbox, disk, tail};
 
 /// A program to run, and how.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,8 @@ pub struct Run<'a> {
     pub deadline: Option<Instant>,
     /// Says when nobody waits for it any more.
     pub cancel: &'a Cancel,
+    /// What confines and observes it.
+    pub sandbox: Sandbox<'a>,
 }
 
 /// A program that ended by itself.
@@ -90,7 +92,7 @@ impl Run<'_> {
         let for_stderr = for_stdout.try_clone()?;
         command.stdin(Stdio::null()).stdout(for_stdout).stderr(for_stderr);
         // Our ends of the pipe close with `command`; else what is read would have no end.
-        Ok((Group::start(&mut command, Orphan::Dies)?, from))
+        Ok((Group::start(&mut command, Orphan::Dies, self.sandbox)?, from))
     }
 }
 

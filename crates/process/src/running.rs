@@ -176,6 +176,7 @@ mod tests {
     use std::ffi::{OsStr, OsString};
 
     use super::*;
+    use crate::Sandbox;
 
     /// Runs a shell script; `change` is made to the running program before it is waited for.
     fn ran(script: &str, change: impl Fn(&mut Running)) -> Ended {
@@ -183,7 +184,16 @@ mod tests {
         let environment = [(OsStr::new("PATH"), OsStr::new("/usr/bin:/bin"))];
         let (program, dir, cancel) = (Path::new("/bin/sh"), Path::new("/"), &Cancel::new());
         let deadline = Some(Instant::now() + Duration::from_secs(60));
-        let run = Run { program, args: &args, environment: &environment, dir, log: None, deadline, cancel };
+        let run = Run {
+            program,
+            args: &args,
+            environment: &environment,
+            dir,
+            log: None,
+            deadline,
+            cancel,
+            sandbox: Sandbox::default(),
+        };
         let mut running = run.begin().unwrap();
         change(&mut running);
         running.to_end().unwrap()
@@ -254,6 +264,7 @@ mod tests {
                 log: None,
                 deadline: None,
                 cancel,
+                sandbox: Sandbox::default(),
             };
             let mut running = run.begin().unwrap();
             let process = format!("/proc/{}", running.group.child().id());
@@ -270,7 +281,16 @@ mod tests {
     fn who_is_not_waited_for_is_ended() {
         let args = ["-c", "sleep 1000"].map(OsString::from);
         let (program, dir, cancel) = (Path::new("/bin/sh"), Path::new("/"), &Cancel::new());
-        let run = Run { program, args: &args, environment: &[], dir, log: None, deadline: None, cancel };
+        let run = Run {
+            program,
+            args: &args,
+            environment: &[],
+            dir,
+            log: None,
+            deadline: None,
+            cancel,
+            sandbox: Sandbox::default(),
+        };
         let mut running = run.begin().unwrap();
         let process = format!("/proc/{}", running.group.child().id());
         assert!(Path::new(&process).exists());

@@ -1,0 +1,300 @@
+//! Seccomp's user notification: a program's system calls that name files wait until they were looked at, and then go on.
+//!
+//! Linux 5.5 and later. The numbers and structures are those of `linux/seccomp.h`.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+
+use super::call;
+
+/// A path is at most this long (`PATH_MAX` of Linux), its zero byte included.
+const MAX_PATH: usize = 4096;
+/// The arguments of a program are read up to this many, and up to this many bytes together.
+const MAX_ARGS: usize = 1 << 14;
+const MAX_ARG_BYTES: usize = 1 << 22;
+/// Memory is readable or not page by page.
+const PAGE: u64 = 4096;
+
+/// Calls that name a file: where its directory's descriptor is among the arguments, and where the name is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// Opened with these flags.
+    Open { flags: libc::c_int },
+    /// Executed.
+    Exec,
+    /// Asked for its properties, or whether it is there.
+    Look,
+    /// Asked where a symbolic link leads, or for the properties of the link itself.
+    LookAtLink,
+}
+
+/// What names the file in the arguments of a call.
+#[derive(Clone, Copy)]
+struct Arguments {
+    dir: Option<usize>,
+    name: usize,
+}
+
+const AT: Arguments = Arguments { dir: Some(0), name: 1 };
+#[cfg(target_arch = "x86_64")]
+const PLAIN: Arguments = Arguments { dir: None, name: 0 };
+
+/// The calls that wait. What a call opens or asks is seen by its arguments alone.
+#[rustfmt::skip]
+const WATCHED: &[libc::c_long] = &[
+    libc::SYS_openat, libc::SYS_openat2, libc::SYS_execve, libc::SYS_execveat, libc::SYS_faccessat,
+    libc::SYS_faccessat2, libc::SYS_newfstatat, libc::SYS_statx, libc::SYS_readlinkat, libc::SYS_chdir,
+    #[cfg(target_arch = "x86_64")] libc::SYS_open,
+    #[cfg(target_arch = "x86_64")] libc::SYS_access,
+    #[cfg(target_arch = "x86_64")] libc::SYS_stat,
+    #[cfg(target_arch = "x86_64")] libc::SYS_lstat,
+    #[cfg(target_arch = "x86_64")] libc::SYS_readlink,
+];
+
+/// The calls that fail: each is a way to open a file, or to give a path another meaning, that could not be seen.
+const REFUSED: &[libc::c_long] = &[
+    libc::SYS_io_uring_setup,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_open_tree,
+    libc::SYS_chroot,
+    libc::SYS_pivot_root,
+    libc::SYS_mount,
+    libc::SYS_move_mount,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+];
+
+/// `AUDIT_ARCH_*` of `linux/audit.h`: the ELF machine, 64 bits, little-endian.
+const ARCH: u32 = if cfg!(target_arch = "x86_64") {
+    0xc000_003e
+} else if cfg!(target_arch = "aarch64") {
+    0xc000_00b7
+} else if cfg!(target_arch = "riscv64") {
+    0xc000_00f3
+} else if cfg!(target_arch = "loongarch64") {
+    0xc000_0102
+} else {
+    // No call is of this architecture: the program fails at once, and the caller takes another way.
+    0
+};
+
+/// Calls of the x32 interface have this bit in their numbers.
+const X32: u32 = 0x4000_0000;
+
+/// Where the number and the architecture are in what a filter sees (`struct seccomp_data`).
+const NUMBER: u32 = 0;
+const ARCHITECTURE: u32 = 4;
+
+/// The filter: watched calls wait, refused ones and those of other architectures fail, all others go on.
+pub(crate) fn filter() -> Vec<libc::sock_filter> {
+    let load = |offset| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
+    let give = |value| statement(libc::BPF_RET | libc::BPF_K, value);
+    let refuse = |errno: i32| give(libc::SECCOMP_RET_ERRNO | errno as u32);
+    let if_equal = |value, then, other| jump(libc::BPF_JEQ, value, then, other);
+    let mut program = vec![load(ARCHITECTURE), if_equal(ARCH, 1, 0), refuse(libc::ENOSYS), load(NUMBER)];
+    program.extend([jump(libc::BPF_JGE, X32, 0, 1), refuse(libc::ENOSYS)]);
+    for &number in WATCHED {
+        program.extend([if_equal(number as u32, 0, 1), give(libc::SECCOMP_RET_USER_NOTIF)]);
+    }
+    for &number in REFUSED {
+        program.extend([if_equal(number as u32, 0, 1), refuse(libc::EPERM)]);
+    }
+    program.push(give(libc::SECCOMP_RET_ALLOW));
+    program
+}
+
+fn statement(code: u32, value: u32) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt: 0, jf: 0, k: value }
+}
+
+fn jump(test: u32, value: u32, then: u8, other: u8) -> libc::sock_filter {
+    libc::sock_filter { code: (libc::BPF_JMP | test | libc::BPF_K) as u16, jt: then, jf: other, k: value }
+}
+
+/// Sets `filter` for this thread and all that it starts, and gives the descriptor that calls are reported to. Allocates
+/// nothing: it is called between fork and exec.
+pub(super) fn listen(filter: &[libc::sock_filter]) -> io::Result<OwnedFd> {
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    let fd = call(|| {
+        // SAFETY: `program` describes the filter, which both outlive the call; the kernel only reads it.
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) }
+    })?;
+    // SAFETY: the call gave a new descriptor that nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Where calls are reported.
+#[derive(Debug)]
+pub(crate) struct Listener(OwnedFd);
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A call that waits.
+pub(crate) struct Waiting {
+    id: u64,
+    /// The thread that makes it.
+    pub(crate) thread: i32,
+    number: libc::c_long,
+    args: [u64; 6],
+}
+
+impl Listener {
+    pub(crate) fn new(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+
+    /// The next call; none if the one that was reported is gone, as is its process then.
+    pub(crate) fn receive(&self) -> io::Result<Option<Waiting>> {
+        // SAFETY: the structure is of integers alone, for which zeros are values; the kernel wants it zeroed.
+        let mut found: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+        // SAFETY: the descriptor is open, and `found` is the structure that this request fills in.
+        let got = call(|| unsafe {
+            libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut found).into()
+        });
+        match got {
+            Ok(_) => {
+                let libc::seccomp_data { nr, args, .. } = found.data;
+                Ok(Some(Waiting { id: found.id, thread: found.pid as i32, number: nr.into(), args }))
+            }
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the call still waits: only then was what its thread's number told about it.
+    pub(crate) fn still_waits(&self, waiting: &Waiting) -> bool {
+        let id = waiting.id;
+        // SAFETY: the descriptor is open, and this request reads one number.
+        call(|| unsafe {
+            libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id).into()
+        })
+        .is_ok()
+    }
+
+    /// Lets the call go on.
+    pub(crate) fn go_on(&self, waiting: &Waiting) {
+        // SAFETY: as above.
+        let mut answer: libc::seccomp_notif_resp = unsafe { std::mem::zeroed() };
+        answer.id = waiting.id;
+        answer.flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
+        // SAFETY: the descriptor is open, and `answer` is the structure that this request reads. A process that died
+        // meanwhile takes no answer.
+        unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer) };
+    }
+}
+
+impl Waiting {
+    /// What the call does.
+    pub(crate) fn call(&self) -> io::Result<Call> {
+        let no_follow = |flags: u64| match flags as i32 & libc::AT_SYMLINK_NOFOLLOW {
+            0 => Call::Look,
+            _ => Call::LookAtLink,
+        };
+        Ok(match self.number {
+            libc::SYS_openat => Call::Open { flags: self.args[2] as i32 },
+            libc::SYS_openat2 => Call::Open { flags: self.flags_of_openat2()? },
+            libc::SYS_execve | libc::SYS_execveat => Call::Exec,
+            libc::SYS_newfstatat => no_follow(self.args[3]),
+            libc::SYS_statx => no_follow(self.args[2]),
+            libc::SYS_readlinkat => Call::LookAtLink,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_open => Call::Open { flags: self.args[1] as i32 },
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_lstat | libc::SYS_readlink => Call::LookAtLink,
+            _ => Call::Look,
+        })
+    }
+
+    /// The directory's descriptor that the name is relative to; none for the working directory.
+    pub(crate) fn dir(&self) -> Option<i32> {
+        let dir = self.arguments().dir.map(|at| self.args[at] as i32)?;
+        (dir != libc::AT_FDCWD).then_some(dir)
+    }
+
+    /// The file's name as it stands; empty where the descriptor itself is meant.
+    pub(crate) fn name(&self) -> io::Result<OsString> {
+        match self.args[self.arguments().name] {
+            0 => Ok(OsString::new()),
+            address => self.text(address, MAX_PATH),
+        }
+    }
+
+    pub(crate) fn is_exec(&self) -> bool {
+        matches!(self.number, libc::SYS_execve | libc::SYS_execveat)
+    }
+
+    /// The arguments of the program that is to be executed.
+    pub(crate) fn program_args(&self) -> io::Result<Vec<OsString>> {
+        let list = self.args[if self.number == libc::SYS_execveat { 2 } else { 1 }];
+        let (mut args, mut bytes) = (Vec::new(), 0);
+        for at in 0..MAX_ARGS as u64 {
+            let mut pointer = [0; 8];
+            self.read(list + 8 * at, &mut pointer)?;
+            let address = u64::from_ne_bytes(pointer);
+            if address == 0 {
+                return Ok(args);
+            }
+            let arg = self.text(address, MAX_ARG_BYTES - bytes)?;
+            bytes += arg.len();
+            args.push(arg);
+        }
+        Err(io::Error::other("a program has more arguments than are looked at"))
+    }
+
+    fn arguments(&self) -> Arguments {
+        match self.number {
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_open | libc::SYS_access | libc::SYS_stat | libc::SYS_lstat | libc::SYS_readlink => {
+                PLAIN
+            }
+            libc::SYS_execve | libc::SYS_chdir => Arguments { dir: None, name: 0 },
+            _ => AT,
+        }
+    }
+
+    fn flags_of_openat2(&self) -> io::Result<i32> {
+        // `struct open_how` begins with the flags.
+        let mut flags = [0; 8];
+        self.read(self.args[2], &mut flags)?;
+        Ok(u64::from_ne_bytes(flags) as i32)
+    }
+
+    /// The text at `address`, up to its zero byte.
+    fn text(&self, address: u64, at_most: usize) -> io::Result<OsString> {
+        let mut text = Vec::new();
+        while text.len() < at_most {
+            let from = address + text.len() as u64;
+            // The page behind the text may not be there.
+            let mut piece = vec![0; (PAGE - from % PAGE) as usize];
+            self.read(from, &mut piece)?;
+            if let Some(end) = piece.iter().position(|byte| *byte == 0) {
+                text.extend_from_slice(&piece[..end]);
+                return Ok(OsString::from_vec(text));
+            }
+            text.append(&mut piece);
+        }
+        Err(io::Error::other("a text is longer than is looked at"))
+    }
+
+    /// Fills `buffer` from the memory of the thread's process.
+    fn read(&self, address: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: buffer.len() };
+        let got = call(|| {
+            // SAFETY: `local` is all of `buffer`, which nothing else uses; `remote` is an address in the other process,
+            // which the kernel checks and only reads.
+            unsafe { libc::process_vm_readv(self.thread, &raw const local, 1, &raw const remote, 1, 0) as _ }
+        })?;
+        match got as usize == buffer.len() {
+            true => Ok(()),
+            false => Err(io::Error::other("an argument of a system call cannot be read")),
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! What a toolchain's observation comes to: files that count, and what must stay as it is for it to hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use opbuild_backend::FileDigests;
+use opbuild_digest::Digest;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::{Domain, DomainError, Found, Observation, UNKEYED, Unkeyed};
+use crate::disk;
+
+/// Files below a directory that is declared are looked at up to this many.
+const MAX_DECLARED: usize = 10_000;
+
+/// The files that a toolchain reads, and everything else that it looked at to come by them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inputs {
+    /// Files that count by content.
+    read: BTreeMap<PathBuf, Hex>,
+    /// Files that may be read and do not count. If one changes, the toolchain is to be observed anew.
+    watched: BTreeMap<PathBuf, Hex>,
+    /// The names in directories that were listed, as one digest.
+    listed: BTreeMap<PathBuf, Hex>,
+    /// What was found at each path that was looked at, or looked for in vain.
+    looked_at: BTreeMap<PathBuf, Found>,
+}
+
+/// A digest in hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+struct Hex(Digest);
+
+impl From<Hex> for String {
+    fn from(hex: Hex) -> Self {
+        hex.0.to_string()
+    }
+}
+
+impl TryFrom<String> for Hex {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse().map(Self).map_err(|_| format!("`{text}` is no digest"))
+    }
+}
+
+/// Why an observation gives no inputs.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum InputsError {
+    /// Something may have been missed.
+    #[error("{0}")]
+    Incomplete(String),
+    /// A pipe, a device or a socket was read.
+    #[error("`{0}` is read, which is not a file: what comes from it can be in no key")]
+    NotAFile(PathBuf),
+    /// Something changed while the toolchain was observed.
+    #[error("`{0}` changed while the toolchain was observed")]
+    Changed(PathBuf),
+    /// A file that was read cannot be digested.
+    #[error("cannot digest `{path}`: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// Whether inputs are as they were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unchanged {
+    /// All are.
+    Yes,
+    /// The first path at which something else was found.
+    No(PathBuf),
+}
+
+impl Inputs {
+    /// What `observations` of one toolchain come to together.
+    ///
+    /// # Errors
+    /// [`InputsError`]: they are not complete, or did not stay true while they were made.
+    pub fn of(observations: &[&Observation], files: &dyn FileDigests) -> Result<Self, InputsError> {
+        let mut inputs = Self::default();
+        for observation in observations {
+            if let Some(why) = &observation.incomplete {
+                return Err(InputsError::Incomplete(why.clone()));
+            }
+            for (path, found) in &observation.read {
+                inputs.add_file(path, found, files)?;
+            }
+            for (path, names) in &observation.listed {
+                if !is_volatile(path) {
+                    inputs.listed.insert(path.clone(), Hex(*names));
+                }
+            }
+            for (path, found) in &observation.looked_at {
+                if !is_volatile(path) {
+                    inputs.looked_at.insert(path.clone(), found.clone());
+                }
+            }
+        }
+        match inputs.unchanged(files) {
+            Unchanged::Yes => Ok(inputs),
+            Unchanged::No(path) => Err(InputsError::Changed(path)),
+        }
+    }
+
+    fn add_file(&mut self, path: &Path, found: &Found, files: &dyn FileDigests) -> Result<(), InputsError> {
+        if is_volatile(path) {
+            return Ok(());
+        }
+        if !found.is_file() {
+            return Err(InputsError::NotAFile(path.to_owned()));
+        }
+        let digest =
+            files.digest(path).map_err(|source| InputsError::Io { path: path.to_owned(), source })?;
+        // What was digested is what was read only if the file did not change since it was opened.
+        if !found.is_same(path) {
+            return Err(InputsError::Changed(path.to_owned()));
+        }
+        let kind = if Unkeyed::covering(path).is_some() { &mut self.watched } else { &mut self.read };
+        kind.insert(path.to_owned(), Hex(digest));
+        Ok(())
+    }
+
+    /// Adds a file that counts although no observation read it.
+    ///
+    /// # Errors
+    /// [`InputsError::Io`].
+    pub fn declare(&mut self, path: &Path, files: &dyn FileDigests) -> Result<Digest, InputsError> {
+        let failed = |source| InputsError::Io { path: path.to_owned(), source };
+        if !Found::at(path).is_file() {
+            return match disk::exists(path) {
+                true => Err(InputsError::NotAFile(path.to_owned())),
+                false => Err(failed(io::ErrorKind::NotFound.into())),
+            };
+        }
+        let digest = files.digest(path).map_err(failed)?;
+        self.read.insert(path.to_owned(), Hex(digest));
+        Ok(digest)
+    }
+
+    /// Adds a file, or a directory with all files below it, up to 10 000. Links to directories are not followed.
+    ///
+    /// # Errors
+    /// [`InputsError::Io`], [`InputsError::NotAFile`].
+    pub fn declare_below(&mut self, root: &Path, files: &dyn FileDigests) -> Result<(), InputsError> {
+        if !Found::at(root).is_directory() {
+            return self.declare(root, files).map(drop);
+        }
+        let failed = |source| InputsError::Io { path: root.to_owned(), source };
+        for below in disk::files_below(root, MAX_DECLARED).map_err(failed)? {
+            self.declare(&below, files)?;
+        }
+        self.listed.insert(root.to_owned(), Hex(disk::names(root).map_err(failed)?));
+        Ok(())
+    }
+
+    /// The files that count by content, and their digests.
+    pub fn files(&self) -> impl Iterator<Item = (&Path, Digest)> {
+        self.read.iter().map(|(path, Hex(digest))| (path.as_path(), *digest))
+    }
+
+    /// The digest of a file that counts.
+    pub fn digest(&self, path: &Path) -> Option<Digest> {
+        self.read.get(path).map(|Hex(digest)| *digest)
+    }
+
+    /// Files that may be read and do not count.
+    pub fn unkeyed(&self) -> impl Iterator<Item = &Path> {
+        self.watched.keys().map(PathBuf::as_path)
+    }
+
+    /// How many paths were looked at without being read.
+    pub fn looked_at(&self) -> usize {
+        self.looked_at.len() + self.listed.len()
+    }
+
+    /// Whether all is as it was when the toolchain was observed. Costs a call for each path while `files` remembers the
+    /// digests.
+    pub fn unchanged(&self, files: &dyn FileDigests) -> Unchanged {
+        let is_as_it_was =
+            |(path, Hex(digest)): &(&PathBuf, &Hex)| files.digest(path).is_ok_and(|now| now == *digest);
+        let moved_file = self.read.iter().chain(&self.watched).find(|file| !is_as_it_was(file));
+        let moved = moved_file.map(|(path, _)| path);
+        let moved = moved.or_else(|| {
+            self.looked_at.iter().find(|(path, found)| !found.still_holds(path)).map(|(path, _)| path)
+        });
+        let moved = moved.or_else(|| {
+            let lists_the_same = |path: &Path, names: &Hex| disk::names(path).is_ok_and(|now| now == names.0);
+            self.listed.iter().find(|(path, names)| !lists_the_same(path, names)).map(|(path, _)| path)
+        });
+        moved.map_or(Unchanged::Yes, |path| Unchanged::No(path.clone()))
+    }
+
+    /// What a run read or listed that is not among these, and may not be read unkeyed.
+    pub fn beyond<'o>(&self, observation: &'o Observation) -> BTreeSet<&'o Path> {
+        let is_known = |path: &Path| {
+            Unkeyed::covering(path).is_some()
+                || self.read.contains_key(path)
+                || self.is_real_path_of_a_file(path)
+        };
+        let read = observation.read.keys().map(PathBuf::as_path).filter(|path| !is_known(path));
+        let listed = observation.listed.keys().map(PathBuf::as_path);
+        let listed = listed.filter(|path| {
+            Unkeyed::covering(path).is_none() && !self.listed.keys().any(|known| path.starts_with(known))
+        });
+        read.chain(listed).collect()
+    }
+
+    /// Whether what is at `path` counts, or need not.
+    pub fn covers(&self, path: &Path) -> bool {
+        Unkeyed::covering(path).is_some() || self.read.contains_key(path) || self.is_real_path_of_a_file(path)
+    }
+
+    /// Whether a file that counts is at `path` under another name, as by `..` or a symbolic link.
+    fn is_real_path_of_a_file(&self, path: &Path) -> bool {
+        let same = |known: &Path| disk::is_same_file(known, path);
+        let name = path.file_name();
+        self.read.keys().filter(|known| known.file_name() == name).any(|known| same(known))
+    }
+
+    /// A domain in which these can be read, what needs no key, and all in `work_dir`.
+    ///
+    /// # Errors
+    /// [`DomainError`]: there is no Landlock, or a file is gone.
+    pub fn domain(&self, work_dir: &Path) -> Result<Domain, DomainError> {
+        let mut domain = Domain::builder()?.beneath(work_dir)?;
+        for path in self.read.keys() {
+            domain = domain.file(path)?;
+        }
+        for path in self.listed.keys() {
+            domain = domain.list(path)?;
+        }
+        for Unkeyed { path, .. } in UNKEYED {
+            let path = Path::new(path);
+            if disk::exists(path) {
+                domain = domain.beneath(path)?;
+            }
+        }
+        domain.build()
+    }
+}
+
+fn is_volatile(path: &Path) -> bool {
+    Unkeyed::covering(path).is_some_and(|unkeyed| unkeyed.is_volatile)
+}

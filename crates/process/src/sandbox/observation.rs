@@ -1,0 +1,128 @@
+//! What was seen of a program and all that it started.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use opbuild_digest::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::disk;
+
+/// What a program and all that it started looked at, outside their work directory.
+#[derive(Clone, Debug, Default)]
+pub struct Observation {
+    /// The programs in the order in which they were started. One that executes another is two.
+    pub programs: Vec<Program>,
+    /// What was found at each path that was opened for reading, or executed.
+    pub read: BTreeMap<PathBuf, Found>,
+    /// Directories whose entries were listed, with a digest of their names.
+    pub listed: BTreeMap<PathBuf, Digest>,
+    /// What was found at each path that was looked at otherwise: properties asked for, looked for in vain, or where a
+    /// link leads.
+    pub looked_at: BTreeMap<PathBuf, Found>,
+    /// Why something may have been missed.
+    pub incomplete: Option<String>,
+}
+
+/// One program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// Its file; empty for a process that was forked and executed nothing.
+    pub path: PathBuf,
+    /// Its arguments, its name included.
+    pub args: Vec<OsString>,
+    /// Files that it read: itself, its interpreters, and what it opened, in the order of the first time.
+    pub read: Vec<PathBuf>,
+    /// Digests of the files in the work directory that it read, as they were when it opened them.
+    pub intermediate: Vec<Digest>,
+    /// Whether it is a script.
+    pub is_script: bool,
+}
+
+/// What was found at a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    what: What,
+    /// Where it leads, if it is a symbolic link.
+    link: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum What {
+    Nothing,
+    File(FileState),
+    Directory,
+    /// A pipe, a socket or a device.
+    Other,
+}
+
+/// What must be the same for a file to be the same, and what programs ask of one that they do not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileState {
+    pub(crate) dev: u64,
+    pub(crate) ino: u64,
+    pub(crate) size: u64,
+    /// Since 1970, in nanoseconds.
+    pub(crate) modified: i64,
+    pub(crate) changed: i64,
+    pub(crate) is_executable: bool,
+}
+
+impl Found {
+    /// Looks at `path` now.
+    pub fn at(path: &Path) -> Self {
+        let what = match disk::metadata(path) {
+            None => What::Nothing,
+            Some(found) if found.is_file() => What::File(disk::state(&found)),
+            Some(found) if found.is_dir() => What::Directory,
+            Some(_) => What::Other,
+        };
+        Self { what, link: disk::link(path) }
+    }
+
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.what == What::Nothing
+    }
+
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self.what, What::File(_))
+    }
+
+    pub(crate) fn is_directory(&self) -> bool {
+        self.what == What::Directory
+    }
+
+    pub(crate) fn is_link(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// Whether the same file is there, unchanged.
+    pub(crate) fn is_same(&self, path: &Path) -> bool {
+        Self::at(path) == *self
+    }
+
+    /// Whether one who looks, and does not read, finds the same: a file is there or not, is empty or not, can be executed
+    /// or not. Logs grow, and directories gain entries, without meaning anything to those who only look.
+    pub(crate) fn still_holds(&self, path: &Path) -> bool {
+        let same = match (&self.what, disk::metadata(path)) {
+            (What::Nothing, now) => now.is_none(),
+            (What::File(then), Some(now)) => {
+                let state = disk::state(&now);
+                now.is_file()
+                    && (state.size == 0, state.is_executable) == (then.size == 0, then.is_executable)
+            }
+            (What::Directory, Some(now)) => now.is_dir(),
+            (What::Other, Some(now)) => !now.is_dir() && !now.is_file(),
+            (_, None) => false,
+        };
+        same && (self.link.is_none() || disk::link(path) == self.link)
+    }
+}
+
+impl Observation {
+    /// Whether a script took part: what it does may depend on what is in no file, such as a host's name.
+    pub fn has_scripts(&self) -> bool {
+        self.programs.iter().any(|program| program.is_script)
+    }
+}

@@ -1,0 +1,354 @@
+//! Observes the files that a program looks at, by seccomp's user notification.
+//!
+//! Needs no privilege, and takes some microseconds for each call that names a file. What a call will do is read from its
+//! arguments, resolved as the kernel resolves them, and looked at before the call goes on. A program that changes its
+//! arguments in between deceives the observer: it guards against accidents of toolchains, not against attackers, who could
+//! write another kernel as well.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType, recvmsg,
+    socketpair,
+};
+
+use super::observation::Found;
+use super::{Observation, Program};
+use crate::disk;
+use crate::ffi::{Call, Listener, Waiting};
+
+/// A script may name a script as its interpreter, and so on; the kernel follows five.
+const MAX_INTERPRETERS: usize = 6;
+
+/// Observes one run of a program. Give it to the run's [`Sandbox`](super::Sandbox), and ask it to
+/// [`finish`](Self::finish) when the run has ended.
+#[derive(Debug)]
+pub struct Observer {
+    /// The child sends the descriptor here that its calls are reported to.
+    socket: Arc<OwnedFd>,
+    /// Closed to end the thread.
+    stop: io::PipeWriter,
+    thread: JoinHandle<Observation>,
+}
+
+impl Observer {
+    /// Begins to wait for a program whose work directory is `work_dir`: what it reads and writes there is not observed.
+    ///
+    /// # Errors
+    /// No socket, pipe or thread is to be had.
+    pub fn start(work_dir: &Path) -> io::Result<Self> {
+        let (ours, childs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let (stopped, stop) = io::pipe()?;
+        let real = work_dir.canonicalize()?;
+        let watch = Watch {
+            work_dirs: [work_dir.to_owned(), real],
+            seen: Observation::default(),
+            order: BTreeMap::new(),
+            threads: BTreeMap::new(),
+            began: Vec::new(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("observer".to_owned())
+            .spawn(move || watch.until_stopped(&ours, &stopped))?;
+        Ok(Self { socket: Arc::new(childs), stop, thread })
+    }
+
+    /// What was observed. A program that still runs is not observed any more, and fails.
+    pub fn finish(self) -> Observation {
+        drop((self.stop, self.socket));
+        self.thread.join().unwrap_or_else(|_| Observation {
+            incomplete: Some("the observer failed".to_owned()),
+            ..Observation::default()
+        })
+    }
+
+    pub(crate) fn socket(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.socket)
+    }
+}
+
+/// What the thread works on.
+struct Watch {
+    /// The work directory as it is named, and as it is.
+    work_dirs: [PathBuf; 2],
+    seen: Observation,
+    /// The program that each process is now, by its number.
+    order: BTreeMap<i32, usize>,
+    /// The process of each thread.
+    threads: BTreeMap<i32, i32>,
+    /// The process of each program.
+    began: Vec<i32>,
+}
+
+impl Watch {
+    fn until_stopped(mut self, socket: &OwnedFd, stopped: &io::PipeReader) -> Observation {
+        if let Err(error) = self.observe(socket, stopped) {
+            self.miss(format!("a program could not be observed: {error}"));
+        }
+        self.in_order()
+    }
+
+    fn observe(&mut self, socket: &OwnedFd, stopped: &io::PipeReader) -> io::Result<()> {
+        if !is_ready(socket, stopped)? {
+            return Ok(());
+        }
+        let Some(listener) = receive(socket)? else { return Ok(()) };
+        while is_ready(&listener, stopped)? {
+            let Some(waiting) = listener.receive()? else {
+                // All of its processes have ended, or the one that waited did.
+                if has_ended(&listener)? {
+                    return Ok(());
+                }
+                continue;
+            };
+            let found = self.look(&waiting);
+            // A thread that is gone may have given its number to another by now.
+            if listener.still_waits(&waiting)
+                && let Err(error) = found
+            {
+                self.miss(format!("a system call could not be understood: {error}"));
+            }
+            listener.go_on(&waiting);
+        }
+        Ok(())
+    }
+
+    fn miss(&mut self, why: String) {
+        self.seen.incomplete.get_or_insert(why);
+    }
+
+    fn look(&mut self, waiting: &Waiting) -> io::Result<()> {
+        let call = waiting.call()?;
+        let name = waiting.name()?;
+        let path = match resolve(waiting, name)? {
+            Some(path) => path,
+            // The open file itself is meant: it was looked at when it was opened, or is no file.
+            None if call != Call::Exec => return Ok(()),
+            None => return Err(io::Error::other("a program without a name was executed")),
+        };
+        match call {
+            Call::Exec => self.execute(waiting, &path),
+            Call::Open { flags } => self.open(waiting, path, flags),
+            Call::Look | Call::LookAtLink => {
+                if !self.is_ours(&path) {
+                    self.look_at(path);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn execute(&mut self, waiting: &Waiting, path: &Path) -> io::Result<()> {
+        if !Found::at(path).is_file() {
+            // The search along PATH.
+            self.look_at(path.to_owned());
+            return Ok(());
+        }
+        let mut program =
+            Program { path: path.to_owned(), args: waiting.program_args()?, ..Program::default() };
+        let mut next = Some(path.to_owned());
+        for _ in 0..MAX_INTERPRETERS {
+            let Some(file) = next.take() else { break };
+            if self.is_ours(&file) {
+                program.intermediate.extend(disk::digest(&file).ok());
+            } else {
+                self.seen.read.insert(file.clone(), Found::at(&file));
+                program.read.push(file.clone());
+            }
+            match disk::interpreter(&file)? {
+                Some((interpreter, is_script)) => {
+                    program.is_script |= is_script;
+                    next = Some(interpreter);
+                }
+                None => break,
+            }
+        }
+        let process = self.process(waiting)?;
+        self.add(process, program);
+        Ok(())
+    }
+
+    fn open(&mut self, waiting: &Waiting, path: PathBuf, flags: i32) -> io::Result<()> {
+        let replaces = flags & libc::O_ACCMODE == libc::O_WRONLY || flags & libc::O_TRUNC != 0;
+        let found = Found::at(&path);
+        if self.is_ours(&path) {
+            if !replaces && found.is_file() {
+                let digest = disk::digest(&path)?;
+                self.program(waiting)?.intermediate.push(digest);
+            }
+        } else if replaces || found.is_nothing() || flags & libc::O_PATH != 0 {
+            self.look_at(path);
+        } else if found.is_directory() {
+            let names = disk::names(&path)?;
+            self.seen.listed.insert(path, names);
+        } else {
+            let program = self.program(waiting)?;
+            if !program.read.contains(&path) {
+                program.read.push(path.clone());
+            }
+            self.seen.read.insert(path, found);
+        }
+        Ok(())
+    }
+
+    fn look_at(&mut self, path: PathBuf) {
+        // The directories above the work directory are there as long as it is, and are others for another run.
+        if self.work_dirs.iter().any(|dir| dir.starts_with(&path)) {
+            return;
+        }
+        let found = Found::at(&path);
+        self.seen.looked_at.insert(path, found);
+    }
+
+    /// Whether a path is in the work directory, whatever leads there.
+    fn is_ours(&self, path: &Path) -> bool {
+        let is_within = |path: &Path| self.work_dirs.iter().any(|dir| path.starts_with(dir));
+        let is_plain = path.components().all(|part| part != Component::ParentDir);
+        // A link in the work directory may lead out of it, and one elsewhere into it.
+        match path.canonicalize() {
+            Ok(real) => is_within(&real),
+            Err(_) => is_plain && is_within(path),
+        }
+    }
+
+    fn process(&mut self, waiting: &Waiting) -> io::Result<i32> {
+        if let Some(process) = self.threads.get(&waiting.thread) {
+            return Ok(*process);
+        }
+        let process = disk::process_of(waiting.thread)?;
+        self.threads.insert(waiting.thread, process);
+        Ok(process)
+    }
+
+    /// The program that makes a call.
+    fn program(&mut self, waiting: &Waiting) -> io::Result<&mut Program> {
+        let process = self.process(waiting)?;
+        let at = match self.order.get(&process) {
+            Some(at) => *at,
+            None => self.add(process, Program::default()),
+        };
+        self.seen.programs.get_mut(at).ok_or_else(|| io::Error::other("a program is missing"))
+    }
+
+    fn add(&mut self, process: i32, program: Program) -> usize {
+        let at = self.seen.programs.len();
+        self.seen.programs.push(program);
+        self.began.push(process);
+        self.order.insert(process, at);
+        at
+    }
+
+    /// Programs that run at the same time are put in the order of their processes' numbers, which does not depend on which
+    /// of them was quicker. Numbers begin anew when they are used up.
+    fn in_order(self) -> Observation {
+        const MOST_PROCESSES: i32 = 1 << 22;
+        let Self { mut seen, began, .. } = self;
+        let first = began.first().copied().unwrap_or_default();
+        let mut programs: Vec<(i32, Program)> = began
+            .into_iter()
+            .map(|process| (process - first).rem_euclid(MOST_PROCESSES))
+            .zip(seen.programs)
+            .collect();
+        programs.sort_by_key(|(since, _)| *since);
+        seen.programs = programs.into_iter().map(|(_, program)| program).collect();
+        let Observation { read, looked_at, .. } = &mut seen;
+        // Its content counts, and so that it is there; but not for one who saw where its name leads.
+        looked_at.retain(|path, found| found.is_link() || !read.contains_key(path));
+        seen
+    }
+}
+
+/// The path that a call names, made absolute; none if it names none.
+fn resolve(waiting: &Waiting, name: OsString) -> io::Result<Option<PathBuf>> {
+    let process = format!("/proc/{}", waiting.thread);
+    let name = PathBuf::from(name);
+    if name.as_os_str().is_empty() {
+        // Executed by descriptor (`fexecve`).
+        let by_fd = || disk::link(Path::new(&format!("{process}/fd/{}", waiting.dir()?)));
+        return Ok(by_fd().filter(|path| waiting.is_exec() && path.is_absolute()));
+    }
+    let path = if name.is_absolute() {
+        name
+    } else {
+        let dir = match waiting.dir() {
+            Some(fd) => format!("{process}/fd/{fd}"),
+            None => format!("{process}/cwd"),
+        };
+        let dir = disk::link(Path::new(&dir)).filter(|dir| dir.is_absolute());
+        dir.ok_or_else(|| io::Error::other("the directory of a relative path is not known"))?.join(name)
+    };
+    Ok(through_proc(path, waiting.thread))
+}
+
+/// What `path` leads to where it is a link of `/proc` that depends on who follows it; none for an open file, which was
+/// looked at when it was opened, or is a pipe.
+fn through_proc(path: PathBuf, thread: i32) -> Option<PathBuf> {
+    const STANDARD: [&str; 4] = ["/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd"];
+    if STANDARD.iter().any(|standard| path.starts_with(standard)) {
+        return None;
+    }
+    let Ok(rest) = path.strip_prefix("/proc") else { return Some(path) };
+    let mut parts = rest.components();
+    let process = match parts.next().and_then(|part| part.as_os_str().to_str()) {
+        Some("self" | "thread-self") => thread.to_string(),
+        Some(number) if number.bytes().all(|byte| byte.is_ascii_digit()) => number.to_owned(),
+        _ => return Some(path),
+    };
+    match parts.next().and_then(|part| part.as_os_str().to_str()) {
+        Some(link @ ("cwd" | "root" | "exe")) => {
+            let target = disk::link(Path::new(&format!("/proc/{process}/{link}")))?;
+            Some(if parts.as_path().as_os_str().is_empty() { target } else { target.join(parts.as_path()) })
+        }
+        Some("fd") => None,
+        _ => Some(path),
+    }
+}
+
+/// Waits until there is something to read; false when it is over.
+fn is_ready(fd: &impl AsFd, stopped: &io::PipeReader) -> io::Result<bool> {
+    loop {
+        let mut fds = [PollFd::new(fd, PollFlags::IN), PollFd::new(stopped, PollFlags::IN)];
+        match poll(&mut fds, None) {
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+            Ok(_) => {}
+        }
+        let [ready, over] = fds.map(|fd| fd.revents());
+        if ready.contains(PollFlags::IN) {
+            return Ok(true);
+        }
+        if !ready.is_empty() || !over.is_empty() {
+            return Ok(false);
+        }
+    }
+}
+
+/// Whether no process is left that could make a call.
+fn has_ended(listener: &Listener) -> io::Result<bool> {
+    let mut fds = [PollFd::new(listener, PollFlags::IN)];
+    poll(&mut fds, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+    Ok(fds[0].revents().contains(PollFlags::HUP))
+}
+
+/// The descriptor that a child sends; none if it ended before.
+fn receive(socket: &OwnedFd) -> io::Result<Option<Listener>> {
+    let mut byte = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut buffer = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(&mut byte)];
+    recvmsg(socket, &mut parts, &mut buffer, RecvFlags::CMSG_CLOEXEC)?;
+    let mut fds = buffer.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    Ok(fds.next().and_then(|mut fds| fds.next()).map(Listener::new))
+}

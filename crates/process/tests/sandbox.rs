@@ -1,0 +1,266 @@
+//! What programs read is observed, and what they may not read is denied: with real programs.
+#![expect(clippy::disallowed_methods, reason = "tests lay files and run programs over them")]
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use opbuild_backend::{BackendError, Cancel, FileDigests};
+use opbuild_digest::Digest;
+use opbuild_process::{Ended, Inputs, InputsError, Observation, Observer, Run, Sandbox, Unchanged};
+
+struct Files;
+
+impl FileDigests for Files {
+    fn digest(&self, path: &Path) -> io::Result<Digest> {
+        fs::read(path).map(|bytes| Digest::of(&bytes))
+    }
+}
+
+/// A directory with a work directory in it, and what is run there.
+struct Bench {
+    dir: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("work")).unwrap();
+        Self { dir }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text.replace("{}", self.dir.path().to_str().unwrap())).unwrap();
+        path
+    }
+
+    /// `{}` in the script is the bench's directory.
+    fn run(&self, script: &str, sandbox: Sandbox<'_>) -> Result<Ended, BackendError> {
+        let script = script.replace("{}", self.dir.path().to_str().unwrap());
+        let args = ["-c", &script].map(OsString::from);
+        let work = self.path("work");
+        let environment = [
+            (OsStr::new("PATH"), OsStr::new("/usr/local/bin:/usr/bin:/bin")),
+            (OsStr::new("TMPDIR"), work.as_os_str()),
+            (OsStr::new("LC_ALL"), OsStr::new("C")),
+        ];
+        let run = Run {
+            program: Path::new("/bin/sh"),
+            args: &args,
+            environment: &environment,
+            dir: &work,
+            log: None,
+            deadline: std::time::Instant::now().checked_add(Duration::from_secs(60)),
+            cancel: &Cancel::new(),
+            sandbox,
+        };
+        run.to_end()
+    }
+
+    fn observe(&self, script: &str) -> (Ended, Observation) {
+        let observer = Observer::start(&self.path("work")).unwrap();
+        let ended = self.run(script, Sandbox { observer: Some(&observer), domain: None }).unwrap();
+        let seen = observer.finish();
+        assert_eq!(seen.incomplete, None, "{script}");
+        (ended, seen)
+    }
+
+    /// What a script comes to in the domain of what `observed` read.
+    fn confined(&self, observed: &str, script: &str) -> Ended {
+        let (_, seen) = self.observe(observed);
+        let inputs = Inputs::of(&[&seen], &Files).unwrap();
+        let domain = inputs.domain(&self.path("work")).unwrap();
+        self.run(script, Sandbox { domain: Some(&domain), observer: None }).unwrap()
+    }
+}
+
+const C: &str = "printf 'float f(float x) { return x + 1; }' > k.c && cc -O2 -shared -nostdlib -o k.o k.c";
+
+#[test]
+fn all_that_a_compiler_reads_is_seen() {
+    let bench = Bench::new();
+    bench.write("a.h", "#include \"sub/b.h\"\n");
+    let nested = bench.write("sub/b.h", "\n");
+    let (ended, seen) = bench.observe(&format!("{C} -include {{}}/a.h -L {{}}/lib"));
+    assert!(ended.status.success(), "{}", ended.output);
+    let names: Vec<&str> = seen.read.keys().filter_map(|path| path.file_name()?.to_str()).collect();
+    for name in ["cc1", "as", "a.h", "stdc-predef.h", "liblto_plugin.so"] {
+        assert!(names.contains(&name), "{name} in {names:?}");
+    }
+    assert!(names.iter().any(|name| name.starts_with("ld-linux")), "the dynamic loader in {names:?}");
+    assert!(seen.read.contains_key(&nested), "{names:?}");
+    // Its temporary files are not among them.
+    assert!(seen.read.keys().all(|path| !path.starts_with(bench.path("work"))));
+    // Steps come in their order, with their arguments.
+    let steps: Vec<&str> = seen.programs.iter().filter_map(|p| p.path.file_name()?.to_str()).collect();
+    let at = |name: &str| steps.iter().position(|step| step.ends_with(name));
+    assert!(at("cc1") < at("as") && at("as") < at("ld"), "{steps:?}");
+    let shown = |word: &str| seen.programs.iter().flat_map(|p| &p.args).any(|arg| arg == word);
+    assert!(shown("-include") && shown("-quiet"));
+    assert!(seen.programs.iter().any(|program| !program.intermediate.is_empty()));
+}
+
+#[test]
+fn what_is_looked_for_in_vain_is_seen() {
+    let bench = Bench::new();
+    let (_, seen) = bench.observe(
+        "cat {}/one 2>/dev/null; test -e {}/two; ls {}/three 2>/dev/null; cd {}/four 2>/dev/null; cat ../five 2>/dev/null; \
+         readlink {}/six; exec {}/seven",
+    );
+    let inputs = Inputs::of(&[&seen], &Files).unwrap();
+    assert_eq!(inputs.unchanged(&Files), Unchanged::Yes);
+    for name in ["one", "two", "three", "four", "five", "six", "seven"] {
+        let path = bench.write(name, "");
+        assert!(matches!(inputs.unchanged(&Files), Unchanged::No(_)), "`{name}` appeared");
+        fs::remove_file(path).unwrap();
+        assert_eq!(inputs.unchanged(&Files), Unchanged::Yes, "`{name}` is gone again");
+    }
+}
+
+#[test]
+fn every_change_of_what_was_read_or_listed_is_noticed() {
+    let bench = Bench::new();
+    let read = bench.write("flags", "-O2");
+    bench.write("list/a", "");
+    let link = bench.path("link");
+    symlink("flags", &link).unwrap();
+    let script = bench.write("tool", "#!/bin/sh\nread x < {}/flags; exec ls {}/list\n");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let (_, seen) = bench.observe("{}/tool; cat {}/link; readlink {}/link; [ -x {}/tool ]");
+    assert!(seen.has_scripts());
+    let inputs = Inputs::of(&[&seen], &Files).unwrap();
+    let moved = || matches!(inputs.unchanged(&Files), Unchanged::No(_));
+    assert!(!moved());
+    // What cannot matter: times, growth of what is only looked at, the same bytes.
+    fs::write(&read, "-O2").unwrap();
+    bench.write("unrelated", "");
+    assert!(!moved());
+    fs::write(&read, "-O3").unwrap();
+    assert!(moved());
+    fs::write(&read, "-O2").unwrap();
+    let other = bench.write("list/b", "");
+    assert!(moved());
+    fs::remove_file(other).unwrap();
+    bench.write("other", "-O2");
+    fs::remove_file(&link).unwrap();
+    symlink("other", &link).unwrap();
+    assert!(moved(), "the link leads elsewhere, to the same bytes");
+}
+
+#[test]
+fn nothing_but_what_was_observed_can_be_read() {
+    let bench = Bench::new();
+    bench.write("known", "known\n");
+    bench.write("secret", "secret\n");
+    let reads = "cat {}/known; ls {} > /dev/null; mkdir -p {}/work/x; mv x x.old";
+    let cases = [
+        "cat {}/secret",
+        "ln -sf {}/secret {}/work/link; cat {}/work/link",
+        "read x < {}/secret && echo $x",
+        "ln {}/secret {}/work/hard && cat {}/work/hard",
+        "mv {}/secret {}/work/moved && cat {}/work/moved",
+        "cat /proc/self/root{}/secret",
+        "cd {} && cat secret",
+        "cat {}/work/../secret",
+    ];
+    for case in cases {
+        let ended =
+            bench.confined(&format!("{reads}; {case}").replace("secret", "absent"), &format!("{case} 2>&1"));
+        assert!(!ended.output.contains("secret\n"), "{case}: {}", ended.output);
+        assert!(!ended.status.success(), "{case}: {}", ended.output);
+        assert!(bench.path("secret").exists(), "{case}");
+    }
+    let ended = bench.confined(
+        reads,
+        "cat {}/known; echo log >> {}/log; cat /dev/null /etc/passwd > /dev/null; \
+                                       echo x > t; cat t; mv t u; cat {}/work/u",
+    );
+    assert!(ended.status.success(), "{}", ended.output);
+    assert_eq!(ended.output, "known\nx\nx\n");
+}
+
+#[test]
+fn a_confined_compile_gives_the_same_object() {
+    let bench = Bench::new();
+    let (ended, _) = bench.observe(C);
+    assert!(ended.status.success(), "{}", ended.output);
+    let free = fs::read(bench.path("work/k.o")).unwrap();
+    fs::remove_file(bench.path("work/k.o")).unwrap();
+    let ended = bench.confined(C, C);
+    assert!(ended.status.success(), "{}", ended.output);
+    assert_eq!(fs::read(bench.path("work/k.o")).unwrap(), free);
+}
+
+#[test]
+fn what_another_run_reads_beyond_is_named() {
+    let bench = Bench::new();
+    let (known, extra) = (bench.write("known", ""), bench.write("extra", ""));
+    let (_, seen) = bench.observe("cat {}/known; ls {}/work");
+    let inputs = Inputs::of(&[&seen], &Files).unwrap();
+    let (_, more) = bench.observe("cat {}/known {}/work/../known {}/extra; ls {}/work");
+    assert_eq!(inputs.beyond(&more).into_iter().collect::<Vec<_>>(), [extra.as_path()]);
+    assert_eq!(inputs.digest(&known), Some(Digest::of(b"")));
+}
+
+#[test]
+fn what_is_no_file_is_refused() {
+    let bench = Bench::new();
+    let (_, seen) = bench.observe("mkfifo {}/pipe; (echo x > {}/pipe) & cat {}/pipe");
+    assert!(
+        matches!(Inputs::of(&[&seen], &Files), Err(InputsError::NotAFile(path)) if path == bench.path("pipe"))
+    );
+    // Pipes between programs are no files of anybody's.
+    let (_, seen) = bench.observe("echo x | cat /dev/stdin | cat /proc/self/fd/0");
+    Inputs::of(&[&seen], &Files).unwrap();
+}
+
+#[test]
+fn inherited_descriptors_are_closed() {
+    let bench = Bench::new();
+    let secret = bench.write("secret", "secret\n");
+    let file = fs::File::open(secret).unwrap();
+    // One that is not closed when a program is executed, as a shell's `9<file` makes it.
+    let inherited = rustix::io::dup(&file).unwrap();
+    let number = std::os::fd::AsRawFd::as_raw_fd(&inherited);
+    let script = format!("cat /proc/self/fd/{number} <&{number} 2>&1");
+    let ended = bench.run(&script, Sandbox::default()).unwrap();
+    assert!(!ended.status.success() && !ended.output.contains("secret\n"), "{}", ended.output);
+}
+
+#[test]
+fn ways_around_the_observer_fail() {
+    let bench = Bench::new();
+    for case in ["unshare -m true", "chroot / true", "mount -t tmpfs none {}/work", "nsenter -m -t 1 true"] {
+        let (ended, _) = bench.observe(case);
+        assert!(!ended.status.success(), "{case}");
+    }
+}
+
+#[test]
+fn programs_that_outlive_their_run_hold_up_nothing() {
+    let bench = Bench::new();
+    let (ended, seen) = bench.observe("setsid sh -c 'sleep 5; cat {}/late' > /dev/null 2>&1 & echo done");
+    assert_eq!((ended.output.as_str(), seen.read.contains_key(&bench.path("late"))), ("done\n", false));
+}
+
+#[test]
+fn programs_at_the_same_time_have_one_order() {
+    let bench = Bench::new();
+    let order = || {
+        let (_, seen) =
+            bench.observe("for i in 1 2 3 4; do cat /etc/hostname | wc -c | cat > /dev/null; done");
+        seen.programs.into_iter().map(|program| (program.path, program.args)).collect::<Vec<_>>()
+    };
+    let first = order();
+    assert!(first.len() >= 13, "{first:?}");
+    (0..5).for_each(|_| assert_eq!(order(), first));
+}
