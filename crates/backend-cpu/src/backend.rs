@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,14 +15,14 @@ use opbuild_backend::{
     asks_for_debug,
 };
 use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, Op};
-use opbuild_digest::Fingerprint;
+use opbuild_digest::{Digest, Fingerprint};
 
-use crate::answer::Answer;
-use crate::compile;
+use crate::compile::{self, CompileError};
+use crate::disk;
 use crate::generate::{Generated, generate};
 use crate::known::{Known, Source};
 use crate::loader::CpuLoader;
-use crate::toolchain::{Ahead, Toolchain};
+use crate::toolchain::{Ahead, Answer, Toolchain};
 
 /// What a kernel is called while nobody knows its name.
 const STAND_IN: &str = "KERNEL";
@@ -34,10 +36,12 @@ pub struct CpuConfig {
     pub path: OsString,
     /// The instruction set.
     pub features: Features,
-    /// Where compilers run when they are only asked something; without it, in the root folder.
+    /// Where compilers run when they are only asked something, and where they are probed.
     pub scratch: PathBuf,
     /// How long the compiler may take to answer a question.
     pub probe_deadline: Duration,
+    /// Files, and directories of files, that the compiler reads for some kernels only: they count by content.
+    pub inputs: Vec<PathBuf>,
     /// Elementwise operators whose C expression, over `x` or over `a` and `b`, is another than ours.
     pub expressions: BTreeMap<String, String>,
     /// What is done to generated C before anything else sees it.
@@ -89,6 +93,7 @@ impl CpuConfig {
             features: Features::Portable,
             scratch: std::env::temp_dir(),
             probe_deadline: Duration::from_secs(30),
+            inputs: Vec::new(),
             expressions: BTreeMap::new(),
             rewrite: None,
         }
@@ -111,7 +116,8 @@ pub struct CpuBackend {
     toolchain: Answer<Toolchain>,
     /// What was begun before anybody waited for it.
     ahead: Mutex<Option<Ahead>>,
-    libm: Answer<PathBuf>,
+    /// Whether it was said that a launcher is left out.
+    has_warned: AtomicBool,
     known: Known,
     loader: CpuLoader,
 }
@@ -126,7 +132,7 @@ impl CpuBackend {
             config,
             toolchain: Answer::default(),
             ahead: Mutex::default(),
-            libm: Answer::default(),
+            has_warned: AtomicBool::new(false),
             known: Known::default(),
             loader: CpuLoader,
         }
@@ -156,14 +162,31 @@ impl CpuBackend {
     /// # Errors
     /// [`BackendError::Toolchain`], if there is none.
     pub fn compiler(&self) -> Result<String, BackendError> {
-        self.toolchain_in_use(&Cancel::new()).map(Toolchain::summary)
+        self.in_use(&Undigested).map(|toolchain| toolchain.summary())
     }
 
-    fn toolchain_in_use(&self, cancel: &Cancel) -> Result<&Toolchain, BackendError> {
-        self.toolchain.get(cancel, || {
-            let ahead = self.ahead().take();
-            Toolchain::probe(&self.config, cancel, ahead)
-        })
+    /// How compiles are kept from reading what no key covers, for people; and why not by a better means.
+    ///
+    /// # Errors
+    /// [`BackendError::Toolchain`], if there is no compiler.
+    pub fn confinement(&self) -> Result<String, BackendError> {
+        self.in_use(&Undigested).map(|toolchain| toolchain.confinement())
+    }
+
+    /// The toolchain, as it was when it was last asked for.
+    fn in_use(&self, files: &dyn FileDigests) -> Result<Arc<Toolchain>, BackendError> {
+        self.toolchain.get(&files.cancel(), |_| true, || self.find(files))
+    }
+
+    /// The toolchain as it is now.
+    fn current(&self, files: &dyn FileDigests) -> Result<Arc<Toolchain>, BackendError> {
+        let holds = |toolchain: &Toolchain| toolchain.still_holds(&self.config, files);
+        self.toolchain.get(&files.cancel(), holds, || self.find(files))
+    }
+
+    fn find(&self, files: &dyn FileDigests) -> Result<Toolchain, BackendError> {
+        let ahead = self.ahead().take();
+        Toolchain::find(&self.config, files, ahead)
     }
 
     fn ahead(&self) -> MutexGuard<'_, Option<Ahead>> {
@@ -194,7 +217,7 @@ impl Backend for CpuBackend {
     }
 
     fn toolchain(&self, files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
-        self.toolchain_in_use(&files.cancel())?.fingerprint(files)
+        self.current(files).map(|toolchain| toolchain.fingerprint())
     }
 
     fn look_ahead(&self) {
@@ -202,7 +225,7 @@ impl Backend for CpuBackend {
         // Who asks already took what was begun, and takes no more.
         if ahead.is_none() && !self.toolchain.is_asked_for() {
             // Who asks for the toolchain tries it again, and is told.
-            *ahead = Ahead::begin(&self.config, &Cancel::new()).ok();
+            *ahead = Ahead::begin(&self.config, &Cancel::new()).ok().flatten();
         }
     }
 
@@ -251,7 +274,35 @@ impl Backend for CpuBackend {
 
     fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
         let source = self.generate(request.job, &request.name.symbol())?;
-        compile::compile(&self.config, self.toolchain_in_use(request.cancel)?, &source, request)
+        let files = Uncancelled(request.cancel);
+        let toolchain = self.in_use(&files)?;
+        match compile::compile(&self.config, &toolchain, &source, request) {
+            Err(CompileError::Moved(error)) => {
+                let now = self.current(&files)?;
+                // Nothing changed: the next time would come to the same.
+                if Arc::ptr_eq(&now, &toolchain) {
+                    return Err(error);
+                }
+                compile::compile(&self.config, &now, &source, request).map_err(CompileError::into_inner)
+            }
+            Err(CompileError::Failed(error)) => Err(error),
+            Ok(artifact) => Ok(artifact),
+        }
+    }
+
+    /// Each launcher that is left out, once.
+    fn warnings(&self) -> Vec<String> {
+        if self.has_warned.swap(true, Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let left_out = Toolchain::left_out(&self.config);
+        let warn = |launcher: &PathBuf| {
+            format!(
+                "`{}` is left out: what it keeps or sends elsewhere would take part in kernels without being in their keys",
+                launcher.display()
+            )
+        };
+        left_out.iter().map(warn).collect()
     }
 
     /// Of the vendor's options only those for debugging mean anything here.
@@ -314,17 +365,32 @@ impl CpuBackend {
         let mut fingerprint = Fingerprint::new();
         fingerprint.add("generated C", digest, format!("{lines} lines"));
         if calls_libm {
-            let cancel = files.cancel();
-            let toolchain = self.toolchain_in_use(&cancel)?;
-            let path = self.libm.get(&cancel, || toolchain.libm(&self.config, &cancel))?;
-            let digest = files.digest(path).map_err(|source| BackendError::Io {
-                action: "read the math library",
-                path: path.clone(),
-                source,
-            })?;
+            let digest = self.in_use(files)?.libm();
             fingerprint.add("libm", digest, format!("{:.12}", digest.to_string()));
         }
         Ok(fingerprint)
+    }
+}
+
+/// Digests that are taken each time, for questions outside of a build.
+struct Undigested;
+
+impl FileDigests for Undigested {
+    fn digest(&self, path: &Path) -> io::Result<Digest> {
+        Digest::of_reader(disk::open(path)?)
+    }
+}
+
+/// The same, as long as a compile is not cancelled.
+struct Uncancelled<'a>(&'a Cancel);
+
+impl FileDigests for Uncancelled<'_> {
+    fn digest(&self, path: &Path) -> io::Result<Digest> {
+        Undigested.digest(path)
+    }
+
+    fn cancel(&self) -> Cancel {
+        self.0.clone()
     }
 }
 

@@ -2,57 +2,195 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use opbuild_artifact::{Artifact, BlockDim, Flag, KernelMeta, Magic, Parameter};
 use opbuild_backend::{BackendError, CompileRequest};
 use opbuild_descriptor::{Arg, EffectiveSpec};
 use opbuild_digest::Digest;
-use opbuild_process::Run;
+use opbuild_process::{DomainError, Ended, Observer, Run, Sandbox};
 
 use crate::expression::calls_libm;
 use crate::generate::Generated;
-use crate::toolchain::Toolchain;
+use crate::toolchain::{DEPENDENCY_FLAGS, Means, Toolchain, read_dependencies};
 use crate::{CpuConfig, disk};
 
 /// Our own field of the `.json`: the digest of the job that the kernel computes, for the loader.
 pub(crate) const JOB_FIELD: &str = "opbuildJob";
 
-/// Compiles generated C.
+/// Compiles generated C with `toolchain`. What it reads is confined to what the key covers, or checked afterwards.
 pub(crate) fn compile(
     config: &CpuConfig,
     toolchain: &Toolchain,
     source: &Generated,
     request: &CompileRequest<'_>,
-) -> Result<Artifact, BackendError> {
-    let CompileRequest { job, spec, name, work_dir, deadline, cancel } = request;
+) -> Result<Artifact, CompileError> {
+    let work_dir = request.work_dir;
     disk::write(&work_dir.join("kernel.c"), source.text.as_bytes())?;
-    // Relative names: the work folder's path must not find its way into the object.
-    let mut args = toolchain.leading.clone();
-    args.extend(toolchain.flags.iter().cloned());
-    for_debugging(&mut args, spec);
-    args.extend(["-o", "kernel.o", "kernel.c"].map(str::to_owned));
-    if calls_libm(&source.text) {
-        args.push("-lm".to_owned());
-    }
     let log = work_dir.join("compile.log");
-    let args: Vec<OsString> = args.into_iter().map(OsString::from).collect();
     let environment = environment(&config.path, work_dir);
-    let run = Run {
-        program: &toolchain.driver,
-        args: &args,
-        environment: &environment,
-        dir: work_dir,
-        log: Some(&log),
-        deadline: *deadline,
-        cancel,
-    };
-    let ended = run.to_end()?;
-    if !ended.status.success() {
-        return Err(run.failed(&ended));
-    }
+    let job = Compile { toolchain, source, request, log: &log, environment: &environment };
+    let (ended, args) = job.run()?;
+    let run = job.prepared(&args, Sandbox::default());
     let object = disk::read_made(&work_dir.join("kernel.o"))
         .map_err(|error| run.lied(&ended, format!("its object `kernel.o` cannot be read: {error}")))?;
+    Ok(artifact(source, request, object))
+}
+
+/// Why a compile came to nothing.
+pub(crate) enum CompileError {
+    /// The toolchain is not what it was when it was probed: with one that is probed again it may go well.
+    Moved(BackendError),
+    Failed(BackendError),
+}
+
+impl From<BackendError> for CompileError {
+    fn from(error: BackendError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl CompileError {
+    pub(crate) fn into_inner(self) -> BackendError {
+        match self {
+            Self::Moved(error) | Self::Failed(error) => error,
+        }
+    }
+}
+
+/// One compile that is to be run, perhaps twice.
+struct Compile<'a> {
+    toolchain: &'a Toolchain,
+    source: &'a Generated,
+    request: &'a CompileRequest<'a>,
+    log: &'a Path,
+    environment: &'a [(&'a OsStr, &'a OsStr)],
+}
+
+impl Compile<'_> {
+    /// Runs the compiler as the host allows. Gives the arguments, too, for messages.
+    fn run(&self) -> Result<(Ended, Vec<OsString>), CompileError> {
+        let args = self.args(&[]);
+        // Kernels for debugging are not kept.
+        let ended = match self.toolchain.means() {
+            _ if self.request.spec.debug => self.plain(&args)?,
+            Means::None => self.plain(&args)?,
+            Means::Landlock => self.confined(&args)?,
+            Means::Observation => self.observed(&args)?,
+            Means::Dependencies => {
+                let args = self.args(&DEPENDENCY_FLAGS);
+                let ended = self.plain(&args)?;
+                self.check_dependencies(&args)?;
+                ended
+            }
+        };
+        Ok((ended, args))
+    }
+
+    fn plain(&self, args: &[OsString]) -> Result<Ended, CompileError> {
+        let run = self.prepared(args, Sandbox::default());
+        Ok(succeeded(&run, run.to_end()?)?)
+    }
+
+    /// Denies what the probe did not read. A compiler to which something is denied fails, or says so, or goes on without
+    /// it; so whatever is not as usual is run once more and observed, to name the file.
+    fn confined(&self, args: &[OsString]) -> Result<Ended, CompileError> {
+        let domain = match self.toolchain.inputs().domain(self.request.work_dir) {
+            Ok(domain) => domain,
+            Err(error @ DomainError::Path { .. }) => return Err(CompileError::Moved(self.unconfined(error))),
+            Err(error) => return Err(self.unconfined(error).into()),
+        };
+        let run = self.prepared(args, Sandbox { domain: Some(&domain), observer: None });
+        let ended = run.to_end()?;
+        if ended.status.success() && self.toolchain.always_says(&ended.output) {
+            return Ok(ended);
+        }
+        match self.observed(args) {
+            Ok(_) if ended.status.success() => Ok(ended),
+            observed => observed,
+        }
+    }
+
+    /// Observes what is read, and refuses what no key covers.
+    fn observed(&self, args: &[OsString]) -> Result<Ended, CompileError> {
+        let work_dir = self.request.work_dir;
+        let failed =
+            |source| BackendError::Io { action: "observe programs in", path: work_dir.to_owned(), source };
+        let observer = Observer::start(work_dir).map_err(failed)?;
+        let ended = self.prepared(args, Sandbox { domain: None, observer: Some(&observer) }).to_end();
+        let run = self.prepared(args, Sandbox::default());
+        let seen = observer.finish();
+        let ended = ended?;
+        if let Some(why) = seen.incomplete {
+            return Err(failed(io::Error::other(why)).into());
+        }
+        self.refuse(self.toolchain.inputs().beyond(&seen).into_iter().map(Path::to_owned).collect(), &run)?;
+        Ok(succeeded(&run, ended)?)
+    }
+
+    fn check_dependencies(&self, args: &[OsString]) -> Result<(), CompileError> {
+        let work_dir = self.request.work_dir;
+        let read = read_dependencies(work_dir).map_err(|source| BackendError::Io {
+            action: "read what the compiler says that it reads in",
+            path: work_dir.to_owned(),
+            source,
+        })?;
+        let unknown = read.into_iter().filter(|path| !self.toolchain.inputs().covers(path));
+        self.refuse(unknown.collect(), &self.prepared(args, Sandbox::default()))
+    }
+
+    fn refuse(&self, paths: Vec<PathBuf>, run: &Run<'_>) -> Result<(), CompileError> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        // If the toolchain changed since it was probed, what it reads may have changed with it.
+        Err(CompileError::Moved(BackendError::UnkeyedRead {
+            command: run.to_string(),
+            paths,
+            help: "declare it as an input of the toolchain (--toolchain-input), so that it counts".to_owned(),
+        }))
+    }
+
+    fn unconfined(&self, error: DomainError) -> BackendError {
+        let path = self.request.work_dir.to_owned();
+        BackendError::Io { action: "confine programs in", path, source: io::Error::other(error) }
+    }
+
+    fn args(&self, further: &[&str]) -> Vec<OsString> {
+        let mut args: Vec<String> = self.toolchain.args().map(str::to_owned).collect();
+        for_debugging(&mut args, self.request.spec);
+        args.extend(further.iter().copied().map(str::to_owned));
+        // Relative names: the work directory's path must not find its way into the object.
+        args.extend(["-o", "kernel.o", "kernel.c"].map(str::to_owned));
+        if calls_libm(&self.source.text) {
+            args.push("-lm".to_owned());
+        }
+        args.into_iter().map(OsString::from).collect()
+    }
+
+    fn prepared<'r>(&'r self, args: &'r [OsString], sandbox: Sandbox<'r>) -> Run<'r> {
+        let CompileRequest { work_dir, deadline, cancel, .. } = *self.request;
+        Run {
+            program: self.toolchain.driver(),
+            args,
+            environment: self.environment,
+            dir: work_dir,
+            log: Some(self.log),
+            deadline,
+            cancel,
+            sandbox,
+        }
+    }
+}
+
+fn succeeded(run: &Run<'_>, ended: Ended) -> Result<Ended, BackendError> {
+    if ended.status.success() { Ok(ended) } else { Err(run.failed(&ended)) }
+}
+
+/// The object with its `.json`.
+fn artifact(source: &Generated, request: &CompileRequest<'_>, object: Vec<u8>) -> Artifact {
+    let CompileRequest { job, name, .. } = request;
     let outputs = job.ops.iter().flat_map(|op| &op.outputs);
     let arguments = job.data.iter().flat_map(|data| &data.outputs).chain(outputs).flat_map(Arg::iter).count();
     let meta = KernelMeta {
@@ -69,13 +207,19 @@ pub(crate) fn compile(
         extra: BTreeMap::from([(JOB_FIELD.to_owned(), job.digest().to_string().into())]),
         ..KernelMeta::default()
     };
-    Ok(Artifact { json: meta.to_json().into_bytes(), object, extra: Vec::new() })
+    Artifact { json: meta.to_json().into_bytes(), object, extra: Vec::new() }
 }
 
 /// All of the compiler's environment when it runs in `dir`: what else is set must not change what it does.
-pub(crate) fn environment<'a>(path: &'a OsStr, dir: &'a Path) -> [(&'a OsStr, &'a OsStr); 3] {
+pub(crate) fn environment<'a>(path: &'a OsStr, dir: &'a Path) -> [(&'a OsStr, &'a OsStr); 4] {
     let named = |name, value| (OsStr::new(name), value);
-    [named("PATH", path), named("TMPDIR", dir.as_os_str()), named("LC_ALL", OsStr::new("C"))]
+    [
+        named("PATH", path),
+        named("TMPDIR", dir.as_os_str()),
+        named("LC_ALL", OsStr::new("C")),
+        // A compiler's wrapper in Python must not write beside its sources, where it would read the next time.
+        named("PYTHONDONTWRITEBYTECODE", OsStr::new("1")),
+    ]
 }
 
 /// What the debug options make of the flags: level 2 is "not optimised, with symbols", as in the vendor's compiler.

@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::{self, Read};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use opbuild_backend::BackendError;
@@ -80,4 +80,53 @@ pub(crate) fn library_folders() -> Vec<PathBuf> {
     texts.extend(included.iter().map(|path| read(path)));
     let lines = texts.iter().flat_map(|text| text.lines()).map(str::trim);
     lines.filter(|line| line.starts_with('/')).map(PathBuf::from).collect()
+}
+
+/// Whether a program is machine code, not a script.
+pub(crate) fn is_elf(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok())
+        && magic == *b"\x7fELF"
+}
+
+/// A directory of our own for a probe, below the first of `places` that has room for it; it goes with its owner.
+pub(crate) fn private_dir(places: &[&Path]) -> io::Result<tempfile::TempDir> {
+    let mut failed = io::Error::from(io::ErrorKind::NotFound);
+    for place in places {
+        let made = tempfile::Builder::new()
+            .prefix("opbuild-probe-")
+            .permissions(std::fs::Permissions::from_mode(0o700))
+            .tempdir_in(place);
+        match made {
+            Ok(dir) => return Ok(dir),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+/// Makes a directory for this user.
+pub(crate) fn create_dir(path: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().mode(0o700).create(path)
+}
+
+/// Removes a directory that may not be there, with all that is in it.
+pub(crate) fn remove_dir(path: &Path) {
+    let _ = std::fs::remove_dir_all(path);
+}
+
+/// What kind of processor this is: what the system says of the first one, less what changes by itself.
+pub(crate) fn processor() -> String {
+    // The system makes up the text as it is read; more would be of further processors.
+    const ENOUGH: u64 = 4096;
+    const CHANGING: [&str; 2] = ["cpu MHz", "bogomips"];
+    let mut text = Vec::new();
+    let read = std::fs::File::open("/proc/cpuinfo").map(|file| file.take(ENOUGH).read_to_end(&mut text));
+    if !matches!(read, Ok(Ok(_))) {
+        return String::new();
+    }
+    let text = String::from_utf8_lossy(&text);
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let lines = first.lines().filter(|line| !CHANGING.iter().any(|word| line.starts_with(word)));
+    lines.collect::<Vec<_>>().join("\n")
 }

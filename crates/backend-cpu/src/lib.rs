@@ -53,7 +53,6 @@
 //! The default feature level is the architecture's baseline, so that kernels can be shared between machines;
 //! [`Features::Native`] is this machine's, and then the resolved features are part of the fingerprint.
 
-mod answer;
 mod backend;
 mod cast;
 mod code;
@@ -61,7 +60,6 @@ mod compile;
 mod concat;
 mod conv;
 mod disk;
-mod dry_run;
 mod elementwise;
 mod expression;
 mod ffi;
@@ -71,14 +69,12 @@ mod generate;
 mod integer;
 mod known;
 mod layer_norm;
-mod libraries;
 mod loader;
 mod loops;
 mod lrn;
 mod matmul;
 mod nest;
 mod pad;
-mod pieces;
 mod pool;
 mod reduce;
 mod slice;

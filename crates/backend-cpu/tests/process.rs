@@ -218,7 +218,7 @@ fn cancelling_ends_the_compiler_and_its_children_at_once() {
 }
 
 #[test]
-fn the_compiler_sees_an_environment_of_three_variables() {
+fn the_compiler_sees_an_environment_of_four_variables() {
     // What the shell itself adds is not in what it was started with.
     let case = Case::new("tr '\\0' '\\n' < /proc/$$/environ > kernel.o; ls -l /proc/$$/fd >&2; exit 3");
     let Err(BackendError::Compile { log_tail, .. }) = case.outcome() else {
@@ -229,7 +229,7 @@ fn the_compiler_sees_an_environment_of_three_variables() {
     seen.sort_unstable();
     let (path, work) = (common::path(), case.work());
     let (path, temp) = (format!("PATH={}", path.to_str().unwrap()), format!("TMPDIR={}", work.display()));
-    assert_eq!(seen, ["LC_ALL=C", &path, &temp]);
+    assert_eq!(seen, ["LC_ALL=C", &path, "PYTHONDONTWRITEBYTECODE=1", &temp]);
     // No input to wait for.
     assert!(log_tail.lines().any(|line| line.contains(" 0 -> /dev/null")), "{log_tail}");
 }

@@ -81,6 +81,19 @@ pub enum BackendError {
         /// A file with all of its output that was kept.
         log: Option<PathBuf>,
     },
+    /// A compile read what is in no key.
+    #[error(
+        "`{command}` reads {} for this kernel, which its toolchain's probe did not read, so that no key covers it; {help}",
+        listed(paths)
+    )]
+    UnkeyedRead {
+        /// The program and its arguments.
+        command: String,
+        /// What it read.
+        paths: Vec<PathBuf>,
+        /// What to do about it.
+        help: String,
+    },
     /// A file or process operation failed.
     #[error("cannot {action} `{path}`: {source}")]
     Io {
@@ -119,6 +132,15 @@ fn tail(log: &str) -> String {
 
 fn kept(log: &Option<PathBuf>) -> String {
     log.as_ref().map(|path| format!("\nthe whole output is in `{}`", path.display())).unwrap_or_default()
+}
+
+fn listed(paths: &[PathBuf]) -> String {
+    const SHOWN: usize = 3;
+    let shown: Vec<String> = paths.iter().take(SHOWN).map(|path| format!("`{}`", path.display())).collect();
+    match paths.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
 }
 
 /// Why a backend does not take a job.

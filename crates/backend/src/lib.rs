@@ -191,4 +191,13 @@ pub trait FileDigests: Send + Sync {
     fn cancel(&self) -> Cancel {
         Cancel::new()
     }
+
+    /// What was remembered under `question`, by this process or an earlier one of the same user on this machine. Whether it
+    /// still holds is for the backend to check. As provided, nothing is.
+    fn recall(&self, _question: &Digest) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Remembers `answer`, at best effort, in place of what was remembered under `question`. As provided, it is dropped.
+    fn remember(&self, _question: &Digest, _answer: &[u8]) {}
 }

@@ -11,6 +11,8 @@ use opbuild_store::Mode;
 const ENVIRONMENT: &str = "\
 Environment:
   CC                      the C compiler of the target cpu, with arguments if need be
+  OPBUILD_TOOLCHAIN_INPUTS
+                          files and directories, separated by colons, that count as parts of the compiler
   OPBUILD_CACHE_DIR       the store's folder; else ASCEND_CACHE_PATH/opbuild, else XDG_CACHE_HOME/opbuild,
                           else ~/.cache/opbuild
   ASCEND_MAX_OP_CACHE_SIZE, ASCEND_REMAIN_CACHE_SIZE_RATIO, OPBUILD_MAX_CACHE_ENTRIES
@@ -376,6 +378,10 @@ pub(crate) struct Common {
     #[arg(long = "cann-driver", value_name = "DRIVER", default_value = "auto")]
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(["auto", "workers", "process"]))]
     pub(crate) cann_driver: String,
+    /// A file, or a directory of files, that the compiler reads for some kernels only: it counts by content, and may be
+    /// read; may be given several times. Beside those of OPBUILD_TOOLCHAIN_INPUTS
+    #[arg(long = "toolchain-input", value_name = "PATH")]
+    pub(crate) toolchain_inputs: Vec<PathBuf>,
     /// Build with the vendor's debug level (0 to 4); kernels with a level other than 0 are never stored
     #[arg(long = "op_debug_level", value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=4))]
     pub(crate) op_debug_level: Option<u8>,

@@ -18,9 +18,13 @@ use crate::progress::Progress;
 use crate::{env, interrupt, model};
 
 /// The backends there are. A compiler that is asked something has `patience` to answer.
-pub(crate) fn registry(patience: Duration, ascend: AscendConfig) -> anyhow::Result<Registry> {
+pub(crate) fn registry(
+    patience: Duration,
+    ascend: AscendConfig,
+    toolchain_inputs: &[PathBuf],
+) -> anyhow::Result<Registry> {
     let mut registry = Registry::new();
-    registry.add(CpuBackend::entry(env::cpu_config(patience)?));
+    registry.add(CpuBackend::entry(env::cpu_config(patience, toolchain_inputs)?));
     registry.add(AscendBackend::entry(ascend));
     Ok(registry)
 }
@@ -39,7 +43,8 @@ fn ascend(common: &Common, cancel: &Cancel) -> AscendConfig {
 /// A builder as the flags have it.
 pub(crate) fn builder(common: &Common, cancel: &Cancel, output: &Output) -> anyhow::Result<Builder> {
     let deadline = Duration::from_secs_f64(common.deadline);
-    let backend = registry(deadline, ascend(common, cancel))?.open(&common.target)?;
+    let backend =
+        registry(deadline, ascend(common, cancel), &common.toolchain_inputs)?.open(&common.target)?;
     let mut builder =
         Builder::new(backend).cancel(cancel.clone()).mode(common.cache_mode).deadline(Some(deadline));
     if let Some(jobs) = common.jobs {
@@ -357,5 +362,7 @@ fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
 /// Opens the backend anew, for its loader.
 pub(crate) fn backend(common: &Common, cancel: &Cancel) -> anyhow::Result<Arc<dyn opbuild_backend::Backend>> {
     let deadline = Duration::from_secs_f64(common.deadline);
-    registry(deadline, ascend(common, cancel))?.open(&common.target).context("opening the backend")
+    registry(deadline, ascend(common, cancel), &common.toolchain_inputs)?
+        .open(&common.target)
+        .context("opening the backend")
 }

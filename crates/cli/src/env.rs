@@ -62,10 +62,23 @@ pub(crate) fn kernel_meta() -> anyhow::Result<ViewConfig> {
     Ok(ViewConfig { base, rank })
 }
 
-/// The C compiler: `CC`, looked for in `PATH`. It has `patience` to answer a question.
-pub(crate) fn cpu_config(patience: Duration) -> anyhow::Result<CpuConfig> {
+/// What counts as a part of the compiler: what the environment names, and `declared`.
+pub(crate) fn toolchain_inputs(declared: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let named = var("OPBUILD_TOOLCHAIN_INPUTS").unwrap_or_default();
+    let named = std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty());
+    let absolute = |path: PathBuf| {
+        std::path::absolute(&path)
+            .with_context(|| format!("`{}`: the current directory is gone", path.display()))
+    };
+    named.chain(declared.iter().cloned()).map(absolute).collect()
+}
+
+/// The C compiler: `CC`, looked for in `PATH`. It has `patience` to answer a question, and `declared` counts as a part of
+/// it.
+pub(crate) fn cpu_config(patience: Duration, declared: &[PathBuf]) -> anyhow::Result<CpuConfig> {
     let mut config = CpuConfig::new(var("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()));
     config.probe_deadline = config.probe_deadline.min(patience);
+    config.inputs = toolchain_inputs(declared)?;
     if let Some(compiler) = var("CC") {
         config.compiler =
             Some(compiler.into_string().ok().context("CC is not UTF-8; name the compiler by another path")?);

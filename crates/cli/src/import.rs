@@ -24,7 +24,8 @@ pub(crate) fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<Verdi
         "there is no place for a store: set OPBUILD_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
     )?;
     // Nobody is asked anything, so no toolkit need be there.
-    let registry = build::registry(Duration::from_secs(60), AscendConfig::new(env::ascend_search(None)))?;
+    let registry =
+        build::registry(Duration::from_secs(60), AscendConfig::new(env::ascend_search(None)), &[])?;
     let cancel = interrupt::cancel();
     let progress = Arc::new(Progress::new(output.is_text()));
     let shown = Arc::clone(&progress);

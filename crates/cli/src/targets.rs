@@ -15,14 +15,20 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) fn targets(output: &Output) -> anyhow::Result<Verdict> {
     let mut registry = Registry::new();
-    registry.add(CpuBackend::entry(env::cpu_config(PATIENCE)?));
-    let compiler = CpuBackend::new(env::cpu_config(PATIENCE)?).compiler();
+    let config = env::cpu_config(PATIENCE, &[])?;
+    registry.add(CpuBackend::entry(config.clone()));
+    let backend = CpuBackend::new(config);
+    let compiler = backend.compiler();
     let state = compiler.as_ref().map_or_else(ToString::to_string, Clone::clone);
+    let confinement = backend.confinement().ok();
     let operators: Vec<&str> = opbuild_ops::all().iter().map(|row| row.op_type).collect();
     let (mut text, mut json_backends) = (String::new(), Vec::new());
     for entry in registry.entries() {
         text.push_str(&format!("{}: {}\n  backend    {}\n", entry.targets, entry.about, entry.name));
         text.push_str(&format!("  toolchain  {state}\n"));
+        if let Some(confinement) = &confinement {
+            text.push_str(&format!("  reads      {confinement}\n"));
+        }
         let count = operators.len();
         text.push_str(&format!(
             "  operators  {count} (on float32; some on whole numbers and truth values too): {}\n",
@@ -33,6 +39,7 @@ pub(crate) fn targets(output: &Output) -> anyhow::Result<Verdict> {
             "targets": entry.targets.split(", ").collect::<Vec<_>>(),
             "about": entry.about,
             "toolchain": compiler.as_ref().ok(),
+            "reads": confinement,
             "problem": compiler.as_ref().err().map(ToString::to_string),
             "operators": operators,
         }));

@@ -22,12 +22,17 @@ const MAX_FILES: usize = 16384;
 const MAX_BYTES: u64 = 8 << 20;
 /// Without the digest of all lines.
 const MAX_BODY: usize = MAX_BYTES as usize - 2 * Digest::LEN - 1;
+/// So many answers of backends are remembered, each of so many bytes at most.
+const MAX_ANSWERS: usize = 64;
+const MAX_ANSWER: u64 = 1 << 20;
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// Remembers digests of files, in memory and in a file of this user's.
 #[derive(Debug, Default)]
 pub struct DigestMemo {
     file: Option<PathBuf>,
+    /// Where answers are remembered, a file each.
+    answers: Option<PathBuf>,
     cancel: Cancel,
     state: Mutex<State>,
 }
@@ -102,7 +107,14 @@ impl DigestMemo {
         let text = disk::read_own(&file, MAX_BYTES).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let known = text.as_deref().and_then(parse).unwrap_or_default();
         let state = Mutex::new(State { known, ..State::default() });
-        Self { file: Some(file), cancel: Cancel::new(), state }
+        Self { file: Some(file), answers: None, cancel: Cancel::new(), state }
+    }
+
+    /// Remembers backends' answers in the directory `dir`, which must be this user's alone.
+    #[must_use]
+    pub fn with_answers(mut self, dir: Option<PathBuf>) -> Self {
+        self.answers = dir;
+        self
     }
 
     /// Lets `cancel` end programs that backends run to answer what they are asked with this memo.
@@ -156,6 +168,24 @@ impl FileDigests for DigestMemo {
 
     fn cancel(&self) -> Cancel {
         self.cancel.clone()
+    }
+
+    fn recall(&self, question: &Digest) -> Option<Vec<u8>> {
+        disk::read_own(&self.answers.as_ref()?.join(question.to_string()), MAX_ANSWER).ok()
+    }
+
+    /// The answers that were remembered longest ago make room.
+    fn remember(&self, question: &Digest, answer: &[u8]) {
+        let Some(dir) = self.answers.as_ref().filter(|_| answer.len() as u64 <= MAX_ANSWER) else { return };
+        let file = dir.join(question.to_string());
+        if disk::replace(&file, answer).is_err() {
+            return;
+        }
+        let mut others = disk::list(dir);
+        others.retain(|(path, _)| *path != file);
+        others.sort_by_key(|(_, changed)| *changed);
+        let surplus = others.len().saturating_sub(MAX_ANSWERS - 1);
+        others.iter().take(surplus).for_each(|(path, _)| disk::remove_file(path));
     }
 }
 

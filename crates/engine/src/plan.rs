@@ -215,13 +215,15 @@ impl Planner<'_> {
             other => other,
         };
         // What nobody can compile needs no toolchain, and says so first.
-        let toolchain = Arc::clone(match self.toolchain.get() {
-            Some(toolchain) => toolchain,
+        let (toolchain, op_sources) = match self.toolchain.get() {
+            Some(toolchain) => (Arc::clone(toolchain), op_sources),
             None => {
                 let toolchain = Arc::new(backend.toolchain(files)?);
-                self.toolchain.get_or_init(|| toolchain)
+                let toolchain = Arc::clone(self.toolchain.get_or_init(|| toolchain));
+                // The first sources may have been taken by a toolchain that was found to be another just now.
+                (toolchain, backend.admit(job, &spec, files))
             }
-        });
+        };
         let op_sources = match op_sources {
             Ok(op_sources) => op_sources,
             Err(error) => return Ok(Err((error, Some(spec)))),

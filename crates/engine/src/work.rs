@@ -3,6 +3,7 @@
 //! ```text
 //! <base>/opbuild-<uid>/       this user's, and nobody else can write to it
 //!   digests                   what files had which digest, see `memo`
+//!   answers/                  what compilers said, see `memo`
 //!   costs                     what compiles took, see `costs`
 //!   slots/                    who compiles, see `tokens`
 //!   groups/                   who replaces what is in a store, see `group`
@@ -60,6 +61,11 @@ impl WorkRoot {
     /// Where this user's processes agree on how many compilers run.
     pub(crate) fn slots(&self) -> Option<PathBuf> {
         self.common("slots")
+    }
+
+    /// Where backends' answers are remembered.
+    pub(crate) fn answers(&self) -> Option<PathBuf> {
+        self.common("answers")
     }
 
     /// Where builds find each other that replace what is in the same store.

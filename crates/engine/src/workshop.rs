@@ -35,7 +35,8 @@ impl Workshop {
         let shelves = Shelves::open(builder, &warnings)?;
         let work = WorkRoot::open(&builder.work_base);
         let memo = work.as_ref().map(|work| DigestMemo::open(work.memo())).unwrap_or_default();
-        let memo = memo.cancelled_by(builder.cancel.clone());
+        let answers = work.as_ref().ok().and_then(WorkRoot::answers);
+        let memo = memo.cancelled_by(builder.cancel.clone()).with_answers(answers);
         let costs = Costs::new(work.as_ref().ok().map(WorkRoot::costs));
         let slots = work.as_ref().ok().and_then(WorkRoot::slots);
         let tokens = Tokens::new(slots, builder.compilers());

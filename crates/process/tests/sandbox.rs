@@ -1,4 +1,5 @@
 //! What programs read is observed, and what they may not read is denied: with real programs.
+#![expect(clippy::unwrap_used, reason = "helpers fail the test that calls them")]
 #![expect(clippy::disallowed_methods, reason = "tests lay files and run programs over them")]
 
 use std::ffi::{OsStr, OsString};

@@ -1,25 +1,22 @@
 //! Asking the compiler what it is, and what it would do.
 //!
-//! Each question is a process, and a warm build waits for little else. So the dry run, which says what the compiler is,
-//! too, is asked for with the flags for the compiler that is probably there, and once more only if it proves to be
-//! another; and where the linker is is asked meanwhile.
+//! Each question is a process. So the dry run (`-###`), which says what the compiler is, too, is asked for with the flags for
+//! the compiler that is probably there, and once more only if it proves to be another.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::time::Instant;
 
 use opbuild_backend::{BackendError, Cancel};
-use opbuild_process::{Run, Running, tail};
+use opbuild_process::{Run, Running, Sandbox, tail};
 
 use crate::compile::environment;
-use crate::toolchain::line_after;
-use crate::{CpuConfig, Features};
+use crate::{CpuConfig, Features, disk};
+
+use super::words::line_after;
 
 const WAY_OUT: &str = "install a C compiler (Debian, Ubuntu: apt install gcc; Fedora, openEuler: dnf install gcc), \
     or name one in CC";
-
-/// Asks which linker gcc's collect2 runs.
-const LINKER: [&str; 1] = ["-print-prog-name=ld"];
 
 pub(crate) fn unusable(problem: String) -> BackendError {
     BackendError::Toolchain { problem, way_out: WAY_OUT.to_owned() }
@@ -33,21 +30,19 @@ pub(crate) struct Asked<'a> {
     /// Arguments that come before all others.
     leading: &'a [String],
     dir: &'a Path,
-    environment: [(&'a OsStr, &'a OsStr); 3],
+    environment: [(&'a OsStr, &'a OsStr); 4],
 }
 
 /// A dry run that was asked for.
 pub(crate) struct Begun {
     guess: Vec<String>,
     steps: Running,
-    linker: Option<Running>,
 }
 
 impl Begun {
     /// Nobody wants to know any more.
     pub(crate) fn give_up(self) {
-        let Self { guess: _, steps, linker } = self;
-        std::iter::once(steps).chain(linker).for_each(Running::give_up);
+        self.steps.give_up();
     }
 }
 
@@ -59,8 +54,6 @@ pub(crate) struct DryRun {
     pub(crate) flags: Vec<String>,
     /// All that it said of its steps.
     pub(crate) steps: String,
-    /// The linker, as the compiler names it.
-    pub(crate) linker: String,
 }
 
 impl<'a> Asked<'a> {
@@ -88,23 +81,17 @@ impl<'a> Asked<'a> {
 
     /// Begins to ask for a dry run.
     pub(crate) fn begin(&self) -> Result<Begun, BackendError> {
-        let guess = flags(std::env::consts::ARCH, is_called_clang(self.driver), self.config.features);
+        let guess = self.flags(std::env::consts::ARCH, is_called_clang(self.driver));
         let steps = self.run(&self.words(&dry(&guess))).begin().map_err(unanswered)?;
-        // Where there is no room for two at once it is asked afterwards.
-        let linker = self.run(&self.words(&LINKER)).begin().ok();
-        Ok(Begun { guess, steps, linker })
+        Ok(Begun { guess, steps })
     }
 
     /// Waits for the answers. What came to nothing is asked again: who began it may have been a thread that is gone, and
     /// with it what it started. Nor does time count that passed before anybody waited.
     pub(crate) fn dry_run(&self, begun: Begun) -> Result<DryRun, BackendError> {
-        let Begun { guess, steps, linker } = begun;
+        let Begun { guess, steps } = begun;
         let (version, triple, flags, steps) = self.for_what_it_is(guess, self.said(steps)?)?;
-        let linker = match linker.map(|linker| self.said(linker)).transpose()?.flatten() {
-            Some(linker) => linker,
-            None => self.answer(&LINKER)?,
-        };
-        Ok(DryRun { version, triple, flags, steps, linker: linker.trim().to_owned() })
+        Ok(DryRun { version, triple, flags, steps })
     }
 
     /// What the compiler wrote, if it says that all is well.
@@ -124,8 +111,7 @@ impl<'a> Asked<'a> {
         guess: Vec<String>,
         said: Option<String>,
     ) -> Result<(String, String, Vec<String>, String), BackendError> {
-        let fitting =
-            |version: &str, triple: &str| flags(triple, version.contains("clang"), self.config.features);
+        let fitting = |version: &str, triple: &str| self.flags(triple, version.contains("clang"));
         if let Some(steps) = said
             && let Some((version, triple)) = what_it_is(&steps)
             && fitting(&version, &triple) == guess
@@ -141,6 +127,12 @@ impl<'a> Asked<'a> {
         Ok((version, triple, flags, steps))
     }
 
+    /// The generated C includes nothing. What a script or an argument includes besides must be found.
+    fn flags(&self, triple: &str, clang: bool) -> Vec<String> {
+        let needs_no_header = self.leading.is_empty() && disk::is_elf(self.driver);
+        flags(triple, clang, self.config.features, needs_no_header)
+    }
+
     fn words(&self, args: &[&str]) -> Vec<OsString> {
         let leading = self.leading.iter().map(OsString::from);
         leading.chain(args.iter().map(OsString::from)).collect()
@@ -148,7 +140,8 @@ impl<'a> Asked<'a> {
 
     fn run<'r>(&'r self, words: &'r [OsString]) -> Run<'r> {
         let Self { driver: program, environment, dir, cancel, .. } = self;
-        Run { program, args: words, environment, dir, log: None, deadline: self.deadline(), cancel }
+        let sandbox = Sandbox::default();
+        Run { program, args: words, environment, dir, log: None, deadline: self.deadline(), cancel, sandbox }
     }
 
     /// When who is asked now must have answered.
@@ -191,7 +184,7 @@ fn dry(flags: &[String]) -> Vec<&str> {
 }
 
 /// Everything that decides the code, made explicit.
-fn flags(triple: &str, clang: bool, features: Features) -> Vec<String> {
+fn flags(triple: &str, clang: bool, features: Features, needs_no_header: bool) -> Vec<String> {
     let x86 = triple.starts_with("x86_64");
     let arch = match (features, x86) {
         (Features::Native, true) => Some("-march=native"),
@@ -202,6 +195,10 @@ fn flags(triple: &str, clang: bool, features: Features) -> Vec<String> {
     };
     let mut flags = vec!["-std=c11", "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"];
     flags.extend(arch);
+    if needs_no_header {
+        // Not even the one that compilers include by themselves.
+        flags.push("-nostdinc");
+    }
     // Floats mean what the source says, on every machine.
     flags.extend(["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]);
     // Nothing that needs a C library: no stack guard, no loops turned into memset.

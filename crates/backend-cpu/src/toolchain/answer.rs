@@ -1,0 +1,102 @@
+//! What the compiler is asked once, whoever wants to know, and however many at a time; and again once that no longer holds.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use opbuild_backend::{BackendError, Cancel};
+
+/// Threads that wait for another's question look this often whether they still have to.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// An answer, once there is one. Errors are kept too: a machine without a compiler is asked once. A question that was
+/// cancelled has no answer: the next caller asks again.
+pub(crate) struct Answer<T> {
+    state: Mutex<State<T>>,
+    asked: Condvar,
+}
+
+struct State<T> {
+    kept: Option<Kept<T>>,
+    /// Whether a thread is asking.
+    is_asked: bool,
+}
+
+type Kept<T> = Result<Arc<T>, (String, String)>;
+
+impl<T> Default for Answer<T> {
+    fn default() -> Self {
+        Self { state: Mutex::new(State { kept: None, is_asked: false }), asked: Condvar::new() }
+    }
+}
+
+impl<T> Answer<T> {
+    /// The answer if there is one for which `holds`, else the one that `ask` gives; of several callers one asks.
+    pub(crate) fn get(
+        &self,
+        cancel: &Cancel,
+        holds: impl Fn(&T) -> bool,
+        ask: impl FnOnce() -> Result<T, BackendError>,
+    ) -> Result<Arc<T>, BackendError> {
+        if let Some(kept) = self.kept(&holds) {
+            return given(kept);
+        }
+        let _turn = self.turn(cancel)?;
+        // Another may have asked in between.
+        if let Some(kept) = self.kept(&holds) {
+            return given(kept);
+        }
+        let answer = match ask() {
+            Err(BackendError::Cancelled) => return Err(BackendError::Cancelled),
+            Err(BackendError::Toolchain { problem, way_out }) => Err((problem, way_out)),
+            Err(other) => Err((other.to_string(), "check the compiler's installation".to_owned())),
+            Ok(answer) => Ok(Arc::new(answer)),
+        };
+        self.locked().kept = Some(answer.clone());
+        given(answer)
+    }
+
+    /// Whether there is an answer, or a thread is asking.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        let state = self.locked();
+        state.is_asked || state.kept.is_some()
+    }
+
+    fn kept(&self, holds: impl Fn(&T) -> bool) -> Option<Kept<T>> {
+        // Looking whether it holds takes a while, in which others may do the same.
+        let kept = self.locked().kept.clone()?;
+        kept.as_ref().map_or(true, |answer| holds(answer)).then_some(kept)
+    }
+
+    /// The turn to ask, once no other thread does.
+    fn turn(&self, cancel: &Cancel) -> Result<Turn<'_, T>, BackendError> {
+        let mut state = self.locked();
+        loop {
+            if cancel.is_cancelled() {
+                return Err(BackendError::Cancelled);
+            }
+            if !state.is_asked {
+                state.is_asked = true;
+                return Ok(Turn(self));
+            }
+            (state, _) = self.asked.wait_timeout(state, PAUSE).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The turn of a thread that asks. It ends with this, also if the thread panics and leaves no answer.
+struct Turn<'a, T>(&'a Answer<T>);
+
+impl<T> Drop for Turn<'_, T> {
+    fn drop(&mut self) {
+        self.0.locked().is_asked = false;
+        self.0.asked.notify_all();
+    }
+}
+
+fn given<T>(kept: Kept<T>) -> Result<Arc<T>, BackendError> {
+    kept.map_err(|(problem, way_out)| BackendError::Toolchain { problem, way_out })
+}

@@ -1,0 +1,117 @@
+//! What compiler and linker say that they read, for hosts on which programs can be neither confined nor observed.
+//!
+//! A dry run shows the programs, their ELF headers the libraries that these load, dependency files the headers, libraries
+//! and scripts. What a program reads without saying so stays unseen, so nothing is kept that a script compiled.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use opbuild_backend::BackendError;
+use opbuild_process::{Found, Observation, Program};
+
+use super::cc::Cc;
+use super::dry_run::{DryRun, unusable};
+use super::libraries::{Libraries, usual_folders};
+use super::words::{command_of, line_after};
+use crate::{CpuConfig, disk};
+
+const COMPILER_FILE: &str = "kernel.d";
+const LINKER_FILE: &str = "link.d";
+
+/// Has the compiler and the linker write down what they read.
+pub(crate) const FLAGS: [&str; 4] = ["-MD", "-MF", COMPILER_FILE, "-Wl,--dependency-file=link.d"];
+
+/// The files that were read by a compile in `dir`, outside of it.
+pub(crate) fn read(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for name in [COMPILER_FILE, LINKER_FILE] {
+        let text = disk::read_made(&dir.join(name))?;
+        for path in names(&String::from_utf8_lossy(&text)) {
+            let path = dir.join(path);
+            if !path.starts_with(dir) && !found.contains(&path) {
+                found.push(path);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The prerequisites in a makefile's rules.
+fn names(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for rule in text.replace("\\\n", " ").lines() {
+        let Some((_, names)) = rule.split_once(": ") else { continue };
+        let mut name = String::new();
+        let mut letters = names.chars().peekable();
+        while let Some(letter) = letters.next() {
+            match letter {
+                '\\' if letters.peek().is_some_and(|next| matches!(next, ' ' | '#' | '\\')) => {
+                    name.extend(letters.next())
+                }
+                '$' if letters.peek() == Some(&'$') => name.extend(letters.next()),
+                ' ' => found.extend(Some(std::mem::take(&mut name)).filter(|name| !name.is_empty())),
+                letter => name.push(letter),
+            }
+        }
+        found.extend(Some(name).filter(|name| !name.is_empty()));
+    }
+    found
+}
+
+/// What a dry run shows to take part: the driver, the programs that it runs, and the libraries that they load.
+pub(crate) fn of_dry_run(config: &CpuConfig, cc: &Cc, dry_run: &DryRun) -> Result<Observation, BackendError> {
+    let search = line_after(&dry_run.steps, "COMPILER_PATH=").unwrap_or_default();
+    let locate = |program: &str| {
+        let mut folders = std::ffi::OsString::from(&search);
+        folders.push(":");
+        folders.push(&config.path);
+        disk::find_program(OsStr::new(program), &folders)
+    };
+    let mut seen = Observation::default();
+    let program = |path: PathBuf, args: &[String]| Program {
+        read: vec![path.clone()],
+        is_script: !disk::is_elf(&path),
+        path,
+        args: args.iter().map(Into::into).collect(),
+        ..Program::default()
+    };
+    seen.programs.push(program(cc.driver.clone(), &[]));
+    for step in dry_run.steps.lines().filter_map(command_of) {
+        let (name, _) = step.split_first().ok_or_else(|| unusable("an empty step".to_owned()))?;
+        let path = locate(name).ok_or_else(|| {
+            unusable(format!("`{}` runs `{name}`, which is not there", cc.driver.display()))
+        })?;
+        seen.programs.push(program(path, &step));
+    }
+    if seen.programs.len() == 1 {
+        return Err(unusable(format!("`{} -###` shows no steps", cc.driver.display())));
+    }
+    // gcc's collect2 runs ld, which the dry run does not show.
+    seen.programs.extend(locate("ld").map(|path| program(path, &[])));
+    let mut libraries = Libraries::new(usual_folders(&dry_run.triple));
+    for program in &mut seen.programs {
+        let mut at = 0;
+        while let Some(path) = program.read.get(at) {
+            for library in libraries.needed(path) {
+                if !program.read.contains(&library) {
+                    program.read.push(library);
+                }
+            }
+            at += 1;
+        }
+        seen.read.extend(program.read.iter().map(|path| (path.clone(), Found::at(path))));
+    }
+    Ok(seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_makefiles_come_apart() {
+        let text = "kernel.o: kernel.c \\\n /a/b.h /with\\ space.h \\\n  /dollar$$.h\n\nkernel.c:\n";
+        assert_eq!(names(text), ["kernel.c", "/a/b.h", "/with space.h", "/dollar$.h"]);
+    }
+}

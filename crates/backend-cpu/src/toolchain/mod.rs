@@ -1,0 +1,303 @@
+//! Finding the compiler, and what it reads.
+//!
+//! A dry run (`-###`) says what the compiler is. A [`probe`] compiles two small sources, which shows every program that
+//! takes part, the arguments that it is handed (so `-march=native` shows as this machine's features), and every file that
+//! is read. Files count by content, not by place or date.
+
+mod answer;
+mod cc;
+mod dependencies;
+mod dry_run;
+mod libraries;
+mod pieces;
+mod probe;
+mod record;
+mod words;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use opbuild_backend::{BackendError, Cancel, FileDigests};
+use opbuild_digest::{Digest, Fingerprint, Hasher};
+use opbuild_process::{Inputs, InputsError, Unchanged};
+
+pub(crate) use answer::Answer;
+use cc::Cc;
+pub(crate) use dependencies::{FLAGS as DEPENDENCY_FLAGS, read as read_dependencies};
+use dry_run::{Asked, Begun, DryRun, unusable};
+use probe::{Probe, Probed};
+pub(crate) use record::Means;
+use record::{Read, Record};
+
+use crate::{CpuConfig, Features, LAUNCH_ABI, disk};
+
+/// The form of records: another form is another question.
+const RECORD: u64 = 1;
+
+/// A C compiler, as it was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Toolchain {
+    cc: Cc,
+    /// What was declared to count: a name that does not tell where it lies, and its digest.
+    declared: Vec<(String, Digest)>,
+    record: Record,
+    /// What compiles may read: what the probe did, and what was declared.
+    inputs: Inputs,
+}
+
+/// A compiler that was found and is being asked.
+pub(crate) struct Ahead {
+    cc: Cc,
+    begun: Begun,
+}
+
+impl Ahead {
+    /// Finds the compiler and begins to ask it, if it has to be asked each time.
+    pub(crate) fn begin(config: &CpuConfig, cancel: &Cancel) -> Result<Option<Self>, BackendError> {
+        let cc = Cc::find(config)?;
+        if disk::is_elf(&cc.driver) {
+            return Ok(None);
+        }
+        let begun = Asked::new(config, cancel, &cc.driver, &cc.leading).begin()?;
+        Ok(Some(Self { cc, begun }))
+    }
+
+    /// Ends what nobody waits for.
+    pub(crate) fn give_up(self) {
+        self.begun.give_up();
+    }
+}
+
+impl Toolchain {
+    /// Finds the compiler, and finds out what it reads unless that is remembered and still holds.
+    pub(crate) fn find(
+        config: &CpuConfig,
+        files: &dyn FileDigests,
+        ahead: Option<Ahead>,
+    ) -> Result<Self, BackendError> {
+        let cancel = files.cancel();
+        let (cc, begun) = match ahead {
+            Some(Ahead { cc, begun }) => (cc, Some(begun)),
+            None => (Cc::find(config)?, None),
+        };
+        let question = question(config, &cc);
+        let recalled = files.recall(&question).and_then(|bytes| Record::decode(&bytes));
+        let recalled = recalled.filter(|record| record.inputs.unchanged(files) == Unchanged::Yes);
+        let asked = Asked::new(config, &cancel, &cc.driver, &cc.leading);
+        // What a script answers may depend on what is in no file.
+        let dry_run = match &recalled {
+            Some(record) if !record.has_scripts => None,
+            _ => {
+                let begun = begun.map_or_else(|| asked.begin(), Ok)?;
+                Some(asked.dry_run(begun)?)
+            }
+        };
+        let record = match (recalled, dry_run) {
+            (Some(record), None) => record,
+            (Some(record), Some(dry_run)) if record.shown == shown(&dry_run) => record,
+            (_, Some(dry_run)) => {
+                let record = probe(config, files, &cc, dry_run)?;
+                if let Some(bytes) = record.encode() {
+                    files.remember(&question, &bytes);
+                }
+                record
+            }
+            (None, None) => return Err(unusable("it was not asked".to_owned())),
+        };
+        let mut inputs = record.inputs.clone();
+        for path in &config.inputs {
+            inputs.declare_below(path, files).map_err(|error| undeclarable(path, error))?;
+        }
+        Ok(Self { cc, declared: declared(config, files)?, record, inputs })
+    }
+
+    /// Whether all that was looked at is as it was.
+    pub(crate) fn still_holds(&self, config: &CpuConfig, files: &dyn FileDigests) -> bool {
+        let is_steady = self.record.unkept.is_some() || self.record.inputs.unchanged(files) == Unchanged::Yes;
+        is_steady
+            && Cc::find(config).is_ok_and(|cc| cc == self.cc)
+            && declared(config, files).is_ok_and(|declared| declared == self.declared)
+    }
+
+    /// For people: `gcc version 12.2.0 (Debian 12.2.0-14), x86_64-linux-gnu`.
+    pub(crate) fn summary(&self) -> String {
+        let Record { version, triple, .. } = &self.record;
+        format!("{version}, {triple} ({})", self.cc.driver.display())
+    }
+
+    /// For people: how reads are kept to what the key covers.
+    pub(crate) fn confinement(&self) -> String {
+        let Record { means, why, inputs, .. } = &self.record;
+        let files = inputs.files().count();
+        let why = why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        format!(
+            "compiles are {means}{why}: {files} files count, {} other paths are watched",
+            inputs.looked_at()
+        )
+    }
+
+    /// Launchers in CC that are left out.
+    pub(crate) fn left_out(config: &CpuConfig) -> Vec<PathBuf> {
+        Cc::find(config).map(|cc| cc.left_out).unwrap_or_default()
+    }
+
+    pub(crate) fn driver(&self) -> &Path {
+        &self.cc.driver
+    }
+
+    /// All arguments but input, output and libraries.
+    pub(crate) fn args(&self) -> impl Iterator<Item = &str> {
+        self.cc.leading.iter().chain(&self.record.flags).map(String::as_str)
+    }
+
+    pub(crate) fn means(&self) -> Means {
+        self.record.means
+    }
+
+    pub(crate) fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+
+    /// Whether `output` is what the compiler writes even where all is well.
+    pub(crate) fn always_says(&self, output: &str) -> bool {
+        output.is_empty() || output == self.record.says
+    }
+
+    /// What all kernels share.
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        let Record { version, triple, flags, inputs, plain, unkept, .. } = &self.record;
+        let mut fingerprint = Fingerprint::new();
+        fingerprint.text("version", version);
+        fingerprint.text("triple", triple);
+        for Read { name, path } in &plain.read {
+            if let Some(digest) = inputs.digest(path) {
+                fingerprint.add(name, digest, format!("{:.12}", digest.to_string()));
+            }
+        }
+        for (name, digest) in &self.declared {
+            fingerprint.add(format!("input {name}"), *digest, format!("{:.12}", digest.to_string()));
+        }
+        fingerprint.text("flags", flags.join(" "));
+        if !self.cc.leading.is_empty() {
+            fingerprint.text("arguments", self.cc.words_that_count());
+        }
+        fingerprint.text("resolved", &plain.resolved);
+        let order = ("order of reading", Some(plain.order));
+        for (name, digest) in
+            [order, ("intermediate files", plain.intermediate), ("small object", plain.object)]
+        {
+            if let Some(digest) = digest {
+                fingerprint.add(name, digest, format!("{:.12}", digest.to_string()));
+            }
+        }
+        fingerprint.text("launch ABI", LAUNCH_ABI.to_string());
+        if let Some(why) = unkept {
+            // Another each time: what is compiled by it is found by nobody, and not kept.
+            static NEXT: AtomicU64 = AtomicU64::new(0);
+            let next = NEXT.fetch_add(1, Ordering::Relaxed);
+            fingerprint.text("what cannot be known", format!("{why} ({}-{next})", std::process::id()));
+        }
+        fingerprint
+    }
+
+    /// What kernels share besides that call the mathematical library.
+    pub(crate) fn libm(&self) -> Digest {
+        let Record { inputs, plain, libm, .. } = &self.record;
+        let mut hasher = Hasher::new("opbuild cpu libm 1");
+        let only_libm = || libm.read.iter().filter(|file| !plain.read.contains(file));
+        hasher.list(only_libm().count());
+        for Read { name, path } in only_libm() {
+            hasher.str(name);
+            hasher.option(inputs.digest(path).is_some());
+            if let Some(digest) = inputs.digest(path) {
+                hasher.digest(&digest);
+            }
+        }
+        hasher.str(&libm.resolved);
+        hasher.digest(&libm.order);
+        for digest in [libm.intermediate, libm.object] {
+            hasher.option(digest.is_some());
+            if let Some(digest) = digest {
+                hasher.digest(&digest);
+            }
+        }
+        hasher.finish()
+    }
+}
+
+fn probe(
+    config: &CpuConfig,
+    files: &dyn FileDigests,
+    cc: &Cc,
+    dry_run: DryRun,
+) -> Result<Record, BackendError> {
+    let probed = Probe { config, files, cc, dry_run: &dry_run }.run()?;
+    let Probed { inputs, plain, libm, means, why, says, has_scripts, unkept } = probed;
+    let shown = shown(&dry_run);
+    let DryRun { version, triple, flags, steps: _ } = dry_run;
+    Ok(Record { version, triple, flags, shown, inputs, plain, libm, means, why, says, has_scripts, unkept })
+}
+
+/// What a dry run shows, less paths: temporary files are called otherwise each time.
+fn shown(dry_run: &DryRun) -> Digest {
+    let mut hasher = Hasher::new("opbuild cpu dry run 1");
+    hasher.str(&dry_run.version);
+    hasher.str(&dry_run.triple);
+    for step in dry_run.steps.lines().filter_map(words::command_of) {
+        let words = words::that_count(&step);
+        hasher.list(words.len());
+        words.iter().for_each(|word| hasher.str(word));
+    }
+    hasher.finish()
+}
+
+/// What a remembered probe must have been asked: all that a compiler's steps depend on beside files.
+fn question(config: &CpuConfig, cc: &Cc) -> Digest {
+    let CpuConfig {
+        compiler: _,
+        path,
+        features,
+        scratch: _,
+        probe_deadline: _,
+        inputs,
+        expressions: _,
+        rewrite: _,
+    } = config;
+    let mut hasher = Hasher::new("opbuild cpu probe");
+    hasher.u64(RECORD);
+    hasher.str(env!("CARGO_PKG_VERSION"));
+    hasher.bytes(path.as_encoded_bytes());
+    hasher.bytes(cc.driver.as_os_str().as_encoded_bytes());
+    hasher.list(cc.leading.len());
+    cc.leading.iter().for_each(|word| hasher.str(word));
+    hasher.list(inputs.len());
+    inputs.iter().for_each(|path| hasher.bytes(path.as_os_str().as_encoded_bytes()));
+    hasher.bool(*features == Features::Native);
+    // A directory for temporary files may be another machine's, too.
+    let system = rustix::system::uname();
+    for text in [system.nodename(), system.release(), system.machine()] {
+        hasher.bytes(text.to_bytes());
+    }
+    hasher.bytes(disk::processor().as_bytes());
+    hasher.finish()
+}
+
+/// What was declared to count, by names that do not tell where it lies.
+fn declared(config: &CpuConfig, files: &dyn FileDigests) -> Result<Vec<(String, Digest)>, BackendError> {
+    let mut found = Vec::new();
+    for root in &config.inputs {
+        let base = root.parent().unwrap_or(root);
+        let mut inputs = Inputs::default();
+        inputs.declare_below(root, files).map_err(|error| undeclarable(root, error))?;
+        let name = |path: &Path| path.strip_prefix(base).unwrap_or(path).display().to_string();
+        found.extend(inputs.files().map(|(path, digest)| (name(path), digest)));
+    }
+    Ok(found)
+}
+
+fn undeclarable(path: &Path, error: InputsError) -> BackendError {
+    BackendError::Toolchain {
+        problem: format!("`{}`, which is declared as its input, cannot be read: {error}", path.display()),
+        way_out: "name files, or directories of files, that are there".to_owned(),
+    }
+}

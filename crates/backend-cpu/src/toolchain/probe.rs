@@ -1,0 +1,353 @@
+//! What a compiler reads, found out on two small sources.
+//!
+//! They are fixed, so that a key depends on the toolchain alone and not on which kernel happens to be first. Each is
+//! compiled once while it is observed, and once more in the domain that follows from that: what comes out must be equal,
+//! else the domain is of no use here.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use opbuild_backend::{BackendError, FileDigests};
+use opbuild_digest::{Digest, Hasher};
+use opbuild_process::{
+    Domain, Ended, Inputs, InputsError, Observation, Observer, Program, Run, Sandbox, tail,
+};
+
+use super::cc::Cc;
+use super::dry_run::{DryRun, unusable};
+use super::pieces::Pieces;
+use super::record::{Means, Read, Steps};
+use super::{dependencies, words};
+use crate::compile::environment;
+use crate::{CpuConfig, disk};
+
+/// Needs neither a header nor a library.
+const PLAIN: &str = "\
+typedef float vector __attribute__((vector_size(16)));
+void kernel__kernel0(const void *const *inputs, void *const *outputs, void *workspace, unsigned long block)
+{
+    const float *x = inputs[0];
+    float *y = outputs[0];
+    (void)workspace;
+    for (unsigned long i = 0; i < 64; ++i)
+        y[i] = x[i] * (float)block + __builtin_fabsf(x[63 - i]);
+    for (unsigned long i = 0; i < 16; ++i)
+        ((vector *)y)[i] += ((const vector *)x)[i];
+}
+";
+
+/// Needs the mathematical library.
+const LIBM: &str = "\
+void kernel__kernel0(const void *const *inputs, void *const *outputs, void *workspace, unsigned long block)
+{
+    const float *x = inputs[0];
+    float *y = outputs[0];
+    (void)workspace;
+    (void)block;
+    for (unsigned long i = 0; i < 64; ++i)
+        y[i] = __builtin_expf(x[i]) + (float)__builtin_lgamma((double)x[i]);
+}
+";
+
+/// How often a toolchain is observed again that changes while it is observed.
+const ATTEMPTS: usize = 3;
+
+/// What a probe finds.
+pub(crate) struct Probed {
+    pub(crate) inputs: Inputs,
+    pub(crate) plain: Steps,
+    pub(crate) libm: Steps,
+    pub(crate) means: Means,
+    /// Why it is not the first of the means.
+    pub(crate) why: Option<String>,
+    /// What the compiler writes even where all is well.
+    pub(crate) says: String,
+    pub(crate) has_scripts: bool,
+    /// Why no kernel may be kept, if so.
+    pub(crate) unkept: Option<String>,
+}
+
+/// A compiler to be probed.
+pub(crate) struct Probe<'a> {
+    pub(crate) config: &'a CpuConfig,
+    pub(crate) files: &'a dyn FileDigests,
+    pub(crate) cc: &'a Cc,
+    pub(crate) dry_run: &'a DryRun,
+}
+
+/// One run of both sources.
+struct Pass {
+    plain: Compiled,
+    libm: Compiled,
+}
+
+/// One source, compiled.
+struct Compiled {
+    object: Digest,
+    says: String,
+    seen: Observation,
+}
+
+/// How programs are run for a pass.
+#[derive(Clone, Copy)]
+struct How<'a> {
+    observed: bool,
+    inputs: Option<&'a Inputs>,
+    /// Further flags.
+    flags: &'a [&'a str],
+}
+
+impl Probe<'_> {
+    pub(crate) fn run(&self) -> Result<Probed, BackendError> {
+        let places = [&self.config.scratch, Path::new("/dev/shm"), Path::new("/var/tmp"), Path::new("/tmp")];
+        let dir = disk::private_dir(&places).map_err(|source| BackendError::Io {
+            action: "make a directory for probing the compiler below",
+            path: self.config.scratch.clone(),
+            source,
+        })?;
+        let mut unsteady = String::new();
+        for _ in 0..ATTEMPTS {
+            let passed = self.pass(dir.path(), How { observed: true, inputs: None, flags: &[] });
+            let first = match passed {
+                Ok(first) => first,
+                // There is no observer here, or nothing can be run; the next says which.
+                Err(BackendError::Io { source, .. }) => {
+                    return self
+                        .by_dependencies(dir.path(), format!("programs cannot be observed: {source}"));
+                }
+                Err(error) => return Err(error),
+            };
+            unsteady = match self.inputs(&first) {
+                Ok(inputs) => match self.confirm(dir.path(), first, inputs)? {
+                    Ok(probed) => return Ok(probed),
+                    Err(why) => why,
+                },
+                Err(InputsError::Changed(path)) => {
+                    format!("`{}` changes while the compiler runs", path.display())
+                }
+                Err(InputsError::Incomplete(why)) => return self.by_dependencies(dir.path(), why),
+                Err(error) => return Err(unusable(error.to_string())),
+            };
+        }
+        self.unkept(dir.path(), unsteady)
+    }
+
+    fn inputs(&self, pass: &Pass) -> Result<Inputs, InputsError> {
+        Inputs::of(&[&pass.plain.seen, &pass.libm.seen], self.files)
+    }
+
+    /// Compiles again in the domain of what was read. What differs from the `first` pass is the reason if it cannot be
+    /// confirmed that the compiler is steady.
+    fn confirm(
+        &self,
+        dir: &Path,
+        first: Pass,
+        inputs: Inputs,
+    ) -> Result<Result<Probed, String>, BackendError> {
+        let names = self.names(&first, &inputs);
+        let confined = self.pass(dir, How { observed: true, inputs: Some(&inputs), flags: &[] });
+        let (means, why, second) = match confined {
+            Ok(second) if second.is_as(&first) => (Means::Landlock, None, second),
+            Err(error @ (BackendError::Cancelled | BackendError::Deadline { .. })) => return Err(error),
+            confined => {
+                let why = match confined {
+                    Ok(_) => "in a domain the compiler makes other objects".to_owned(),
+                    Err(BackendError::Io { source, .. }) => source.to_string(),
+                    Err(error) => error.to_string(),
+                };
+                let second = self.pass(dir, How { observed: true, inputs: None, flags: &[] })?;
+                (Means::Observation, Some(why), second)
+            }
+        };
+        let [plain, libm] = [(&first.plain, &second.plain), (&first.libm, &second.libm)].map(|(one, two)| {
+            let (one, two) = (steps(one, &names), steps(two, &names));
+            one.steady_with(&two)
+        });
+        let (Some(plain), Some(libm)) = (plain, libm) else {
+            return Ok(Err("the compiler takes other steps each time".to_owned()));
+        };
+        let has_scripts = first.plain.seen.has_scripts() || first.libm.seen.has_scripts();
+        let says = first.plain.says;
+        Ok(Ok(Probed { inputs, plain, libm, means, why, says, has_scripts, unkept: None }))
+    }
+
+    /// The names of all files that are read, in the order of the first time: the same wherever they lie.
+    fn names(&self, pass: &Pass, inputs: &Inputs) -> Pieces {
+        let mut names = Pieces::default();
+        names.add("driver", self.cc.driver.clone());
+        for program in pass.plain.seen.programs.iter().chain(&pass.libm.seen.programs) {
+            for path in program.read.iter().filter(|path| inputs.digest(path).is_some()) {
+                names.add(&words::name_of(path), path.clone());
+            }
+        }
+        names
+    }
+
+    /// Without an observer: what the dry run shows, and what compiler and linker say that they read.
+    fn by_dependencies(&self, dir: &Path, why: String) -> Result<Probed, BackendError> {
+        let flags = dependencies::FLAGS;
+        let pass = self.pass(dir, How { observed: false, inputs: None, flags: &flags })?;
+        let mut seen = dependencies::of_dry_run(self.config, self.cc, self.dry_run)?;
+        let has_scripts = seen.has_scripts();
+        let mut inputs = Inputs::default();
+        let mut declare = |path: &Path| {
+            let digest = inputs.declare(path, self.files);
+            digest.map_err(|error| unusable(error.to_string()))
+        };
+        seen.read.keys().try_for_each(|path| declare(path).map(drop))?;
+        let mut program = |name: &str| -> Result<Program, BackendError> {
+            let read = dependencies::read(&dir.join(name)).map_err(|source| BackendError::Io {
+                action: "read what the compiler says that it reads in",
+                path: dir.join(name),
+                source,
+            })?;
+            read.iter().try_for_each(|path| declare(path).map(drop))?;
+            Ok(Program { read, ..Program::default() })
+        };
+        let (plain, libm) = (program("plain")?, program("libm")?);
+        seen.programs.push(plain);
+        let mut with_libm = seen.clone();
+        with_libm.programs.push(libm);
+        let unkept = has_scripts.then(|| format!("the compiler is a script, and {why}"));
+        let says = pass.plain.says.clone();
+        let first =
+            Pass { plain: Compiled { seen, ..pass.plain }, libm: Compiled { seen: with_libm, ..pass.libm } };
+        let names = self.names(&first, &inputs);
+        let (plain, libm) = (steps(&first.plain, &names), steps(&first.libm, &names));
+        // Landlock needs no observer.
+        let confined = self.pass(dir, How { observed: false, inputs: Some(&inputs), flags: &[] });
+        let means = match confined {
+            Ok(second)
+                if first.plain.object == second.plain.object && first.libm.object == second.libm.object =>
+            {
+                Means::Landlock
+            }
+            Err(error @ BackendError::Cancelled) => return Err(error),
+            _ => Means::Dependencies,
+        };
+        Ok(Probed { inputs, plain, libm, means, why: Some(why), says, has_scripts, unkept })
+    }
+
+    /// A compiler that cannot be known can still compile.
+    fn unkept(&self, dir: &Path, why: String) -> Result<Probed, BackendError> {
+        let pass = self.pass(dir, How { observed: false, inputs: None, flags: &[] })?;
+        let names = Pieces::default();
+        Ok(Probed {
+            inputs: Inputs::default(),
+            plain: steps(&pass.plain, &names),
+            libm: steps(&pass.libm, &names),
+            means: Means::None,
+            why: Some(why.clone()),
+            says: pass.plain.says,
+            has_scripts: true,
+            unkept: Some(why),
+        })
+    }
+
+    /// Compiles both sources at the same time.
+    fn pass(&self, dir: &Path, how: How<'_>) -> Result<Pass, BackendError> {
+        std::thread::scope(|scope| {
+            let libm = scope.spawn(|| self.compile(&dir.join("libm"), LIBM, true, how));
+            let plain = self.compile(&dir.join("plain"), PLAIN, false, how);
+            let libm = libm.join().unwrap_or_else(|_| Err(unusable("probing it failed".to_owned())));
+            Ok(Pass { plain: plain?, libm: libm? })
+        })
+    }
+
+    fn compile(&self, dir: &Path, source: &str, libm: bool, how: How<'_>) -> Result<Compiled, BackendError> {
+        let io = |action| move |source| BackendError::Io { action, path: dir.to_owned(), source };
+        disk::remove_dir(dir);
+        disk::create_dir(dir).map_err(io("make"))?;
+        disk::write(&dir.join("kernel.c"), source.as_bytes())?;
+        let args = self.args(libm, how.flags);
+        let environment = environment(&self.config.path, dir);
+        let observer = match how.observed {
+            true => Some(Observer::start(dir).map_err(io("observe programs in"))?),
+            false => None,
+        };
+        let domain: Option<Domain> = match how.inputs {
+            Some(inputs) => {
+                let domain = inputs.domain(dir);
+                Some(domain.map_err(|error| io("confine programs in")(std::io::Error::other(error)))?)
+            }
+            None => None,
+        };
+        let cancel = self.files.cancel();
+        let run = Run {
+            program: &self.cc.driver,
+            args: &args,
+            environment: &environment,
+            dir,
+            log: None,
+            deadline: std::time::Instant::now().checked_add(self.config.probe_deadline),
+            cancel: &cancel,
+            sandbox: Sandbox::default(),
+        };
+        let sandbox = Sandbox { domain: domain.as_ref(), observer: observer.as_ref() };
+        let ended = Run { sandbox, ..run }.to_end();
+        let seen = observer.map(Observer::finish).unwrap_or_default();
+        let ended = ended?;
+        let object = self.object(&run, &ended, dir)?;
+        Ok(Compiled { object, says: ended.output, seen })
+    }
+
+    fn args(&self, libm: bool, flags: &[&str]) -> Vec<OsString> {
+        let words = self.cc.leading.iter().chain(&self.dry_run.flags).map(String::as_str);
+        let words = words.chain(flags.iter().copied()).chain(["-o", "kernel.o", "kernel.c"]);
+        words.chain(libm.then_some("-lm")).map(OsString::from).collect()
+    }
+
+    fn object(&self, run: &Run<'_>, ended: &Ended, dir: &Path) -> Result<Digest, BackendError> {
+        let cannot = |why: String| unusable(format!("`{run}` cannot compile a small source: {why}"));
+        if !ended.status.success() {
+            return Err(cannot(format!("{}\n{}\n", ended.status, tail(&ended.output))));
+        }
+        let object = disk::read_made(&dir.join("kernel.o"));
+        object
+            .map(|object| Digest::of(&object))
+            .map_err(|error| cannot(format!("it makes no object: {error}")))
+    }
+}
+
+impl Pass {
+    fn is_as(&self, other: &Self) -> bool {
+        self.plain.object == other.plain.object && self.libm.object == other.libm.object
+    }
+}
+
+/// What a compile consists of, in words that are the same wherever the toolchain lies.
+fn steps(compiled: &Compiled, names: &Pieces) -> Steps {
+    let (mut resolved, mut reads, mut intermediate) =
+        (Vec::new(), Vec::new(), Hasher::new("opbuild cpu intermediate"));
+    for (at, program) in compiled.seen.programs.iter().enumerate() {
+        if !program.path.as_os_str().is_empty() {
+            let name = names.name_of(&program.path).unwrap_or_else(|| words::name_of(&program.path));
+            resolved.push(name);
+            // The first one's are those that the driver is called with, which count by themselves.
+            if at > 0 {
+                resolved.extend(words::that_count(program.args.iter().skip(1)));
+            }
+        }
+        reads.push(";".to_owned());
+        for path in &program.read {
+            if let Some(name) = names.name_of(path) {
+                reads.push(name);
+            }
+        }
+        for digest in &program.intermediate {
+            intermediate.bytes(digest.as_bytes());
+        }
+    }
+    let read: Vec<Read> = names
+        .iter()
+        .filter(|(_, path)| compiled.seen.programs.iter().any(|program| program.read.contains(path)))
+        .map(|(name, path)| Read { name: name.to_owned(), path: PathBuf::clone(path) })
+        .collect();
+    Steps {
+        resolved: resolved.join(" "),
+        read,
+        order: Digest::of(reads.join("\n").as_bytes()),
+        intermediate: Some(intermediate.finish()),
+        object: Some(compiled.object),
+    }
+}

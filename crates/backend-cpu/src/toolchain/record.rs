@@ -1,0 +1,146 @@
+//! What a probe found, in the form in which it is remembered from one process to the next.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use opbuild_digest::Digest;
+use opbuild_process::Inputs;
+use serde::{Deserialize, Serialize};
+
+/// By what it is known that a kernel read nothing but what its key covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Means {
+    /// The kernel denies all else.
+    Landlock,
+    /// Each compile is observed.
+    Observation,
+    /// Compiler and linker say what they read.
+    Dependencies,
+    /// By nothing: no kernel is kept.
+    None,
+}
+
+impl fmt::Display for Means {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Landlock => "confined by Landlock",
+            Self::Observation => "observed by seccomp",
+            Self::Dependencies => "checked by dependency files",
+            Self::None => "not kept",
+        })
+    }
+}
+
+/// What one of the small sources came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Steps {
+    /// The programs and their arguments, less paths.
+    pub(crate) resolved: String,
+    /// The files that were read and count.
+    pub(crate) read: Vec<Read>,
+    /// The order in which they were read, and by which program.
+    #[serde(with = "hex")]
+    pub(crate) order: Digest,
+    /// What programs left for each other, unless that is another each time.
+    #[serde(with = "optional_hex")]
+    pub(crate) intermediate: Option<Digest>,
+    /// The object, unless that is another each time.
+    #[serde(with = "optional_hex")]
+    pub(crate) object: Option<Digest>,
+}
+
+/// A file that was read, under a name that does not tell where it lies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Read {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+}
+
+impl Steps {
+    /// These steps less what another run of the same came to otherwise; none if the steps themselves are others.
+    pub(crate) fn steady_with(self, other: &Self) -> Option<Self> {
+        let same = self.resolved == other.resolved && self.order == other.order;
+        same.then(|| Self {
+            intermediate: self.intermediate.filter(|found| Some(*found) == other.intermediate),
+            object: self.object.filter(|found| Some(*found) == other.object),
+            ..self
+        })
+    }
+}
+
+/// A compiler that was asked and probed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// Such as `gcc version 12.2.0 (Debian 12.2.0-14)`.
+    pub(crate) version: String,
+    pub(crate) triple: String,
+    /// All flags but input, output and libraries.
+    pub(crate) flags: Vec<String>,
+    /// What a dry run shows, less paths.
+    #[serde(with = "hex")]
+    pub(crate) shown: Digest,
+    pub(crate) inputs: Inputs,
+    pub(crate) plain: Steps,
+    pub(crate) libm: Steps,
+    pub(crate) means: Means,
+    /// Why it is not the first of the means.
+    pub(crate) why: Option<String>,
+    /// What the compiler writes even where all is well.
+    pub(crate) says: String,
+    pub(crate) has_scripts: bool,
+    /// Why no kernel may be kept, if so.
+    pub(crate) unkept: Option<String>,
+}
+
+/// A record is the digest of its text and the text: a torn one is none.
+impl Record {
+    /// None if a path in it is not UTF-8, or what it says holds for one process only.
+    pub(crate) fn encode(&self) -> Option<Vec<u8>> {
+        if self.unkept.is_some() {
+            return None;
+        }
+        let text = serde_json::to_string(self).ok()?;
+        Some(format!("{}\n{text}", Digest::of(text.as_bytes())).into_bytes())
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (digest, text) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;
+        if digest.parse::<Digest>().ok()? != Digest::of(text.as_bytes()) {
+            return None;
+        }
+        serde_json::from_str(text).ok()
+    }
+}
+
+mod hex {
+    use opbuild_digest::Digest;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(digest: &Digest, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(digest)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Digest, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(|_| D::Error::custom("no digest"))
+    }
+}
+
+mod optional_hex {
+    use opbuild_digest::Digest;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    #[expect(clippy::ref_option, reason = "serde calls it with a reference to the field")]
+    pub(super) fn serialize<S: Serializer>(
+        digest: &Option<Digest>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        digest.map(|digest| digest.to_string()).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Digest>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        text.map(|text| text.parse().map_err(|_| D::Error::custom("no digest"))).transpose()
+    }
+}
