@@ -108,6 +108,8 @@ impl Compile<'_> {
         }
         match self.observed(args) {
             Ok(_) if ended.status.success() => Ok(ended),
+            // It took its own directory away, for instance: how it failed at first says more.
+            Err(CompileError::Failed(BackendError::Io { .. })) => Ok(succeeded(&run, ended)?),
             observed => observed,
         }
     }

@@ -89,6 +89,11 @@ pub(crate) fn is_elf(path: &Path) -> bool {
         && magic == *b"\x7fELF"
 }
 
+/// Where there may be room for a small directory, `first` before all.
+pub(crate) fn places(first: &Path) -> [&Path; 4] {
+    [first, Path::new("/dev/shm"), Path::new("/var/tmp"), Path::new("/tmp")]
+}
+
 /// A directory of our own for a probe, below the first of `places` that has room for it; it goes with its owner.
 pub(crate) fn private_dir(places: &[&Path]) -> io::Result<tempfile::TempDir> {
     let mut failed = io::Error::from(io::ErrorKind::NotFound);

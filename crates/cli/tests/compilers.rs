@@ -24,8 +24,13 @@ const KERNELS: usize = 6;
 fn one_is_bad(place: &Place, bad: &str, args: &[&str], says: &[&str]) -> String {
     network(place, KERNELS);
     // Of two that begin at once one is the third.
-    let cc =
-        Teller::new(place, &format!("[ $begun -ge 3 ] && mkdir ../../../third 2>/dev/null && {{ {bad}\n}}"));
+    let cc = Teller::new(
+        place,
+        &format!(
+            "[ $begun -ge 3 ] && ln -s $kernel ../../../third 2> /dev/null\n\
+         [ \"$(readlink ../../../third)\" = $kernel ] && {{ {bad}\n}}"
+        ),
+    );
     let ran = Build::start(place, 0, &cc, args).end().ended_with(1);
     let (failed, built) = (ran.count("failed"), ran.count("compiled"));
     assert_eq!((failed, built), (1, KERNELS as u64 - 1), "{ran:?}");

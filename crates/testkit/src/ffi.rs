@@ -1,7 +1,13 @@
-//! An allocator that counts.
-#![expect(unsafe_code, reason = "an allocator is an unsafe trait; every call goes to the system's")]
+//! An allocator that counts, and processes on which the system's means of confinement are lost.
+#![expect(
+    unsafe_code,
+    reason = "an allocator is an unsafe trait, whose calls go to the system's; and a child is prepared between fork and exec"
+)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
@@ -58,4 +64,63 @@ pub fn allocations<T>(run: impl FnOnce() -> T) -> (T, usize) {
 
 fn must_be_counting() {
     assert_ne!(TIMES.load(Relaxed), 0, "`Counting` is not this program's allocator");
+}
+
+/// A means by which programs are confined or observed, as a host may lack it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// Landlock: Linux before 5.13, or a container's policy.
+    Landlock,
+    /// Seccomp's user notification: Linux before 5.5, or one that observes us already.
+    Notification,
+}
+
+/// Has the program that `command` starts, and all that it starts, find a host without these means.
+pub fn without_means(command: &mut Command, means: &[Means]) {
+    let filter = without(means);
+    let prepare = move || {
+        // SAFETY: this prctl takes numbers only.
+        if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+        // SAFETY: `program` describes the filter, which both outlive the call; the kernel only reads it.
+        match unsafe {
+            libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program)
+        } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed: these are two system calls, on memory that
+    // was allocated before.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// A filter under which the calls of these means fail as on a host without them.
+fn without(means: &[Means]) -> Vec<libc::sock_filter> {
+    // Offsets in what a filter sees: the call's number, and the lower half of its second argument.
+    const NUMBER: u32 = 0;
+    const SECOND_ARGUMENT: u32 = 24;
+    let statement = |code: u32, value| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k: value };
+    let skip_unless = |test: u32, value, count| libc::sock_filter {
+        code: (libc::BPF_JMP | test | libc::BPF_K) as u16,
+        jt: 0,
+        jf: count,
+        k: value,
+    };
+    let load = |offset| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
+    let fail = |errno: i32| statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | errno as u32);
+    let mut program = Vec::new();
+    if means.contains(&Means::Landlock) {
+        let number = libc::SYS_landlock_create_ruleset as u32;
+        program.extend([load(NUMBER), skip_unless(libc::BPF_JEQ, number, 1), fail(libc::ENOSYS)]);
+    }
+    if means.contains(&Means::Notification) {
+        let (number, flag) = (libc::SYS_seccomp as u32, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER as u32);
+        program.extend([load(NUMBER), skip_unless(libc::BPF_JEQ, number, 3), load(SECOND_ARGUMENT)]);
+        program.extend([skip_unless(libc::BPF_JSET, flag, 1), fail(libc::EINVAL)]);
+    }
+    program.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW));
+    program
 }

@@ -32,7 +32,7 @@ pub mod toolkit;
 mod work;
 
 pub use compile_log::{CompileLog, LoggedCompile, since_1970};
-pub use ffi::{Counting, allocations, most_bytes};
+pub use ffi::{Counting, Means, allocations, most_bytes, without_means};
 pub use folder::Folder;
 pub use interleave::{Body, interleave};
 pub use null::NullBackend;

@@ -70,7 +70,7 @@ pub(crate) fn of_dry_run(config: &CpuConfig, cc: &Cc, dry_run: &DryRun) -> Resul
     };
     let mut seen = Observation::default();
     let program = |path: PathBuf, args: &[String]| Program {
-        read: vec![path.clone()],
+        read: std::iter::once(path.clone()).chain(args.iter().flat_map(|word| files_in(word))).collect(),
         is_script: !disk::is_elf(&path),
         path,
         args: args.iter().map(Into::into).collect(),
@@ -105,9 +105,48 @@ pub(crate) fn of_dry_run(config: &CpuConfig, cc: &Cc, dry_run: &DryRun) -> Resul
     Ok(seen)
 }
 
+/// The files that an argument names: as a whole (`/x.so`), behind a sign (`-plugin-opt=/x`, `-Wl,/x`, `@/x`), or behind a
+/// flag (`-imacros/x.h`).
+fn files_in(word: &str) -> Vec<PathBuf> {
+    let mut begins: Vec<usize> = word.match_indices(['=', ',', '@']).map(|(at, _)| at + 1).collect();
+    begins.extend(word.find('/'));
+    begins.push(0);
+    let ends = || word.match_indices(',').map(|(at, _)| at).chain([word.len()]);
+    let candidates = begins.iter().flat_map(|begin| ends().map(move |end| (*begin, end)));
+    let texts = candidates.filter_map(|(begin, end)| word.get(begin..end));
+    let mut found: Vec<PathBuf> =
+        texts.map(PathBuf::from).filter(|path| path.is_absolute() && disk::is_file(path)).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests make files")]
+
     use super::*;
+
+    #[test]
+    fn files_are_found_wherever_an_argument_names_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.h");
+        std::fs::write(&file, "").unwrap();
+        let path = file.to_str().unwrap();
+        for word in [
+            path.to_owned(),
+            format!("-specs={path}"),
+            format!("-imacros{path}"),
+            format!("@{path}"),
+            format!("-Wl,-T,{path}"),
+            format!("-Wl,-T,{path},--more"),
+            format!("--include={path}"),
+        ] {
+            assert_eq!(files_in(&word), [file.clone()], "{word}");
+        }
+        assert!(files_in(folder.path().to_str().unwrap()).is_empty());
+        assert!(files_in("-O2").is_empty());
+    }
 
     #[test]
     fn names_in_makefiles_come_apart() {

@@ -3,12 +3,13 @@
 //! Each question is a process. So the dry run (`-###`), which says what the compiler is, too, is asked for with the flags for
 //! the compiler that is probably there, and once more only if it proves to be another.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::Instant;
 
 use opbuild_backend::{BackendError, Cancel};
 use opbuild_process::{Run, Running, Sandbox, tail};
+use tempfile::TempDir;
 
 use crate::compile::environment;
 use crate::{CpuConfig, Features, disk};
@@ -29,20 +30,25 @@ pub(crate) struct Asked<'a> {
     driver: &'a Path,
     /// Arguments that come before all others.
     leading: &'a [String],
-    dir: &'a Path,
-    environment: [(&'a OsStr, &'a OsStr); 4],
 }
 
 /// A dry run that was asked for.
 pub(crate) struct Begun {
     guess: Vec<String>,
-    steps: Running,
+    steps: Asking,
+}
+
+/// A question, and the directory that is its own while it is answered: compilers make temporary files even for a dry run, and
+/// do not always remove them.
+struct Asking {
+    running: Running,
+    _dir: Option<TempDir>,
 }
 
 impl Begun {
     /// Nobody wants to know any more.
     pub(crate) fn give_up(self) {
-        self.steps.give_up();
+        self.steps.running.give_up();
     }
 }
 
@@ -63,18 +69,15 @@ impl<'a> Asked<'a> {
         driver: &'a Path,
         leading: &'a [String],
     ) -> Self {
-        // A question needs no folder; a machine whose temporary folder is gone can still reuse what it has.
-        let dir = if config.scratch.is_dir() { &config.scratch } else { Path::new("/") };
-        Self { config, cancel, driver, leading, dir, environment: environment(&config.path, dir) }
+        Self { config, cancel, driver, leading }
     }
 
     /// The compiler's answer to `args` is what it wrote.
     pub(crate) fn answer(&self, args: &[&str]) -> Result<String, BackendError> {
-        let words = self.words(args);
-        let run = self.run(&words);
-        let ended = run.to_end().map_err(unanswered)?;
+        let (running, command) = self.ask(args)?;
+        let ended = running.running.to_end().map_err(unanswered)?;
         if !ended.status.success() {
-            return Err(unusable(format!("`{run}` failed: {}\n{}\n", ended.status, tail(&ended.output))));
+            return Err(unusable(format!("`{command}` failed: {}\n{}\n", ended.status, tail(&ended.output))));
         }
         Ok(ended.output)
     }
@@ -82,7 +85,7 @@ impl<'a> Asked<'a> {
     /// Begins to ask for a dry run.
     pub(crate) fn begin(&self) -> Result<Begun, BackendError> {
         let guess = self.flags(std::env::consts::ARCH, is_called_clang(self.driver));
-        let steps = self.run(&self.words(&dry(&guess))).begin().map_err(unanswered)?;
+        let (steps, _) = self.ask(&dry(&guess))?;
         Ok(Begun { guess, steps })
     }
 
@@ -95,8 +98,8 @@ impl<'a> Asked<'a> {
     }
 
     /// What the compiler wrote, if it says that all is well.
-    fn said(&self, running: Running) -> Result<Option<String>, BackendError> {
-        match running.waited_for(self.deadline(), self.cancel).to_end() {
+    fn said(&self, asking: Asking) -> Result<Option<String>, BackendError> {
+        match asking.running.waited_for(self.deadline(), self.cancel).to_end() {
             Ok(ended) => Ok(ended.status.success().then_some(ended.output)),
             // Somebody waited for all children of this process, this one too; or it is a child of who forked this process.
             Err(BackendError::Io { .. }) => Ok(None),
@@ -138,10 +141,24 @@ impl<'a> Asked<'a> {
         leading.chain(args.iter().map(OsString::from)).collect()
     }
 
-    fn run<'r>(&'r self, words: &'r [OsString]) -> Run<'r> {
-        let Self { driver: program, environment, dir, cancel, .. } = self;
-        let sandbox = Sandbox::default();
-        Run { program, args: words, environment, dir, log: None, deadline: self.deadline(), cancel, sandbox }
+    /// Starts the compiler with a question; with the command, for messages.
+    fn ask(&self, args: &[&str]) -> Result<(Asking, String), BackendError> {
+        // A question needs no directory; a machine without a temporary one can still reuse what it has.
+        let dir = disk::private_dir(&disk::places(&self.config.scratch)).ok();
+        let path = dir.as_ref().map_or(Path::new("/"), TempDir::path);
+        let words = self.words(args);
+        let run = Run {
+            program: self.driver,
+            args: &words,
+            environment: &environment(&self.config.path, path),
+            dir: path,
+            log: None,
+            deadline: self.deadline(),
+            cancel: self.cancel,
+            sandbox: Sandbox::default(),
+        };
+        let (running, command) = (run.begin().map_err(unanswered)?, run.to_string());
+        Ok((Asking { running, _dir: dir }, command))
     }
 
     /// When who is asked now must have answered.

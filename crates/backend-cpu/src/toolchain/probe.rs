@@ -99,12 +99,12 @@ struct How<'a> {
 
 impl Probe<'_> {
     pub(crate) fn run(&self) -> Result<Probed, BackendError> {
-        let places = [&self.config.scratch, Path::new("/dev/shm"), Path::new("/var/tmp"), Path::new("/tmp")];
-        let dir = disk::private_dir(&places).map_err(|source| BackendError::Io {
-            action: "make a directory for probing the compiler below",
-            path: self.config.scratch.clone(),
-            source,
-        })?;
+        let dir =
+            disk::private_dir(&disk::places(&self.config.scratch)).map_err(|source| BackendError::Io {
+                action: "make a directory for probing the compiler below",
+                path: self.config.scratch.clone(),
+                source,
+            })?;
         let mut unsteady = String::new();
         for _ in 0..ATTEMPTS {
             let passed = self.pass(dir.path(), How { observed: true, inputs: None, flags: &[] });

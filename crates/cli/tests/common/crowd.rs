@@ -29,14 +29,22 @@ pub(crate) struct Line {
 impl Teller {
     /// In `place`, the system's compiler, but that it tells, and has a habit.
     pub(crate) fn new(place: &Place, habit: &str) -> Self {
-        let (log, file) = (place.path("compiles.log"), place.write("habit", ""));
+        let (log, file) = (place.path("compiles.log"), place.path("habit"));
+        // It reads nothing that changes: that would make it another compiler each time. What is counted is counted by
+        // directories and links that are made, and where a link leads is no file's content. While it is probed it has no
+        // habit, and only runs what habits may run.
         let body = format!(
-            "case \"$*\" in *kernel.c*) ;; *) exec cc \"$@\";; esac\n\
+            "case \"$PWD\" in */opbuild-probe-*)\n\
+             for each in sed date mkdir ln readlink sleep yes head cat grep cut cp mv rm touch truncate; do\n\
+             $each --version > /dev/null; done; exec cc \"$@\";; esac\n\
+             case \"$*\" in *kernel.c*) ;; *) exec cc \"$@\";; esac\n\
              kernel=$(sed -n 's/.* \\([a-z_0-9]*\\)__kernel0.*/\\1/p' kernel.c)\n\
              tell() {{ echo \"$1 $kernel $PPID $(date +%s%N)\" >> '{log}'; }}\n\
-             tell begin\n\
-             begun=$(grep -c ^begin '{log}')\n\
-             . '{habit}'\n\
+             mine='{log}'.$kernel.$PPID\n\
+             begun=$(readlink \"$mine\") || {{\n\
+             begun=1; until mkdir '{log}'.$begun 2> /dev/null; do begun=$((begun + 1)); done\n\
+             ln -s $begun \"$mine\"; tell begin; }}\n\
+             eval \"$(readlink '{habit}')\"\n\
              cc \"$@\"; code=$?\n\
              tell end\n\
              exit $code",
@@ -54,10 +62,11 @@ impl Teller {
         Self { path: format!("{} {arguments}", self.path), log: self.log.clone(), habit: self.habit.clone() }
     }
 
-    /// From now on `habit` is what it does before it compiles: shell, which may ask for `$kernel`, and for `$begun`, how
-    /// many kernels were begun. To those who ask it is the same compiler.
+    /// From now on `habit` is what it does before it compiles: shell, which may ask for `$kernel`, and for `$begun`, the
+    /// how manieth it was to be begun, by whichever process; a kernel that a process begins again keeps its number.
     pub(crate) fn does(&self, habit: &str) {
-        std::fs::write(&self.habit, format!("{habit}\n:\n")).unwrap();
+        let _ = std::fs::remove_file(&self.habit);
+        std::os::unix::fs::symlink(format!("{habit}\n:"), &self.habit).unwrap();
     }
 
     pub(crate) fn lines(&self) -> Vec<Line> {

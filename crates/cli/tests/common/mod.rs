@@ -51,6 +51,16 @@ impl Ran {
     }
 }
 
+/// Runs a command to its end.
+pub(crate) fn ran(command: &mut Command) -> Ran {
+    let output = command.output().expect("opbuild runs");
+    Ran {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
 /// A working folder, with its own store, temporary folder and environment.
 pub(crate) struct Place {
     pub(crate) folder: TempDir,
@@ -94,12 +104,7 @@ impl Place {
     }
 
     pub(crate) fn run_with(&self, args: &[&str], env: &[(&str, &str)]) -> Ran {
-        let output = self.command(args).envs(env.iter().copied()).output().expect("opbuild runs");
-        Ran {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        ran(self.command(args).envs(env.iter().copied()))
     }
 
     /// Every finished entry of the store.

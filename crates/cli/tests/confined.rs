@@ -1,0 +1,194 @@
+//! Kernels are compiled from what their keys cover, by whatever means the host has; and a kernel that would need more is
+//! refused by name.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests make and look at files"
+)]
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{Place, Ran};
+use opbuild_testkit::{Means, without_means};
+
+/// A host that has all means, and hosts that lack some, with what is said of them.
+const HOSTS: [(&[Means], &str); 4] = [
+    (&[], "compiles are confined by Landlock:"),
+    (&[Means::Landlock], "compiles are observed by seccomp ("),
+    (&[Means::Notification], "compiles are confined by Landlock ("),
+    (&[Means::Landlock, Means::Notification], "compiles are checked by dependency files ("),
+];
+
+/// Builds the network of two kernels.
+fn build(place: &Place, cc: &str, lacks: &[Means], args: &[&str]) -> Ran {
+    let mut command =
+        place.command(&[&["build", "net", "--format", "json", "--no-kernel-meta"], args].concat());
+    run(command.env("CC", cc), lacks)
+}
+
+fn run(command: &mut Command, lacks: &[Means]) -> Ran {
+    if !lacks.is_empty() {
+        without_means(command, lacks);
+    }
+    common::ran(command)
+}
+
+fn place() -> Place {
+    let place = Place::new();
+    common::crowd::network(&place, 2);
+    place
+}
+
+/// gcc with another header before each source, which includes a second one.
+fn gcc_with_headers(place: &Place) -> (String, std::path::PathBuf) {
+    place.write("a.h", "#include \"b.h\"\n");
+    let nested = place.write("b.h", "#define VERSION 1\n");
+    (format!("gcc -include {}", place.path("a.h").display()), nested)
+}
+
+#[test]
+fn hosts_say_by_what_means_kernels_are_confined() {
+    let place = Place::new();
+    for (lacks, says) in HOSTS {
+        let ran = run(place.command(&["targets"]).env("CC", "gcc"), lacks);
+        assert!(ran.stdout.contains(says), "{says}: {ran:?}");
+    }
+}
+
+#[test]
+fn nested_headers_count_on_every_host() {
+    for (lacks, says) in HOSTS {
+        let place = place();
+        let (cc, nested) = gcc_with_headers(&place);
+        assert_eq!(build(&place, &cc, lacks, &[]).ended_with(0).count("compiled"), 2, "{says}");
+        assert_eq!(build(&place, &cc, lacks, &[]).ended_with(0).count("reused"), 2, "{says}");
+        std::fs::write(&nested, "#define VERSION 2\n").unwrap();
+        assert_eq!(build(&place, &cc, lacks, &[]).ended_with(0).count("compiled"), 2, "{says}");
+    }
+}
+
+/// A wrapper that reads a file for some kernels only.
+fn wrapper(place: &Place, reads: &str) -> String {
+    let flags = place.write("flags", "-O1\n");
+    let body = format!(
+        "cat /dev/null\n\
+         case \"$PWD\" in */opbuild-probe-*) exec gcc \"$@\";; esac\n\
+         case \"$*\" in *kernel.c*) {};; esac\n\
+         exec gcc $more \"$@\"",
+        reads.replace("FLAGS", &flags.display().to_string())
+    );
+    place.script("wrapped-cc", &body).display().to_string()
+}
+
+#[test]
+fn what_only_some_kernels_read_is_refused_by_name_and_can_be_declared() {
+    for reads in ["more=$(cat FLAGS) || exit 1", ". FLAGS", "read more < FLAGS || exit 1"] {
+        for (lacks, says) in &HOSTS[..2] {
+            let place = place();
+            let cc = wrapper(&place, reads);
+            let ran = build(&place, &cc, lacks, &[]).ended_with(1);
+            assert_eq!(ran.count("failed"), 2, "{reads}, {says}: {ran:?}");
+            let flags = place.path("flags").display().to_string();
+            assert!(ran.stdout.contains(&flags) && ran.stdout.contains("--toolchain-input"), "{ran:?}");
+            if reads.starts_with('.') {
+                continue;
+            }
+            let declared = ["--toolchain-input", flags.as_str()];
+            assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("compiled"), 2, "{says}");
+            assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("reused"), 2, "{says}");
+            std::fs::write(&flags, "-O2\n").unwrap();
+            assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("compiled"), 2, "{says}");
+        }
+    }
+}
+
+/// What is denied in silence takes no part: the kernel is the one of its key.
+#[test]
+fn what_is_denied_reaches_no_kernel() {
+    let place = place();
+    let cc = wrapper(&place, "more=$(cat FLAGS 2> /dev/null)");
+    std::fs::write(place.path("flags"), "-DNEVER -Werror -O0\n").unwrap();
+    assert_eq!(build(&place, &cc, &[], &[]).ended_with(0).count("compiled"), 2);
+    std::fs::write(place.path("flags"), "-O3\n").unwrap();
+    assert_eq!(build(&place, &cc, &[], &[]).ended_with(0).count("reused"), 2);
+}
+
+/// Without an observer it is not known what a script reads: it compiles, and nothing is kept.
+#[test]
+fn nothing_of_a_script_is_kept_where_nothing_is_observed() {
+    let place = place();
+    let cc = place.script("wrapped-cc", "exec gcc \"$@\"").display().to_string();
+    for _ in 0..2 {
+        let ran = build(&place, &cc, &[Means::Landlock, Means::Notification], &[]).ended_with(0);
+        assert_eq!((ran.count("compiled"), place.entries().len()), (2, 0), "{ran:?}");
+        assert!(ran.stderr.contains("not kept"), "{ran:?}");
+    }
+}
+
+#[test]
+fn launchers_are_left_out_and_said_so() {
+    let place = place();
+    let launcher =
+        place.script("bin/ccache", "echo 'a launcher ran' > \"$(dirname \"$0\")/ran\"; exec \"$@\"");
+    std::os::unix::fs::symlink(&launcher, place.path("bin/gcc")).unwrap();
+    for cc in [format!("{} gcc", launcher.display()), place.path("bin/gcc").display().to_string()] {
+        let ran = build(&place, &cc, &[], &[]).ended_with(0);
+        assert!(
+            ran.stderr.contains("ccache` is left out") || ran.stderr.contains("bin/gcc` is left out"),
+            "{ran:?}"
+        );
+        assert!(!place.path("bin/ran").exists());
+    }
+    // It is the compiler alone.
+    assert_eq!(build(&place, "gcc", &[], &[]).ended_with(0).count("reused"), 2);
+}
+
+#[test]
+fn words_that_are_no_options_are_refused() {
+    let place = place();
+    for (cc, word) in [("gcc other.c", "`other.c`"), ("gcc -O1 -o x", "`-o`"), ("env A=1 gcc", "`A=1`")] {
+        let ran = build(&place, cc, &[], &[]);
+        assert_ne!(ran.code, Some(0));
+        let all = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(all.contains(word) && all.contains("put anything else into a script"), "{cc}: {all}");
+    }
+}
+
+/// A word of CC counts as a whole, also if part of it names a file.
+#[test]
+fn words_that_name_files_keep_the_rest_of_their_text() {
+    let place = place();
+    let file = place.write("file", "");
+    let with = |text: &str| format!("gcc -DPATH_AND={}{text}", file.display());
+    assert_eq!(build(&place, &with(":1"), &[], &[]).ended_with(0).count("compiled"), 2);
+    assert_eq!(build(&place, &with(":1"), &[], &[]).ended_with(0).count("reused"), 2);
+    assert_eq!(build(&place, &with(":2"), &[], &[]).ended_with(0).count("compiled"), 2);
+}
+
+#[test]
+fn odd_temporary_directories_hit_and_are_left_clean() {
+    for name in ["a=b", "with space", "comma,colon:", "semi;quote'", "tilde~@file", "-L", "back\\slash"] {
+        let place = place();
+        let temporary = place.path(name);
+        std::fs::create_dir(&temporary).unwrap();
+        let build = |outcome| {
+            let mut command = place.command(&["build", "net", "--format", "json", "--no-kernel-meta"]);
+            let ran = run(command.env("TMPDIR", &temporary), &[]).ended_with(0);
+            assert_eq!(ran.count(outcome), 2, "`{name}`: {ran:?}");
+        };
+        build("compiled");
+        build("reused");
+        let left: Vec<_> =
+            std::fs::read_dir(&temporary).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(left.iter().all(|path| is_ours(path)), "`{name}`: {left:?}");
+    }
+}
+
+fn is_ours(path: &Path) -> bool {
+    path.file_name().unwrap().to_str().unwrap().starts_with("opbuild-")
+        && !path.to_str().unwrap().contains("probe")
+}
