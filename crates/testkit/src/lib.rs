@@ -8,6 +8,7 @@
 //!   [`patch`]: changes one field of it.
 //! * [`caches`]: kernels as frameworks leave them in their caches.
 //! * [`toolkit`]: a stand-in for the CANN toolkit, whose `opc` compiles without CANN.
+//! * [`toolchain_mutations`]: compilers, headers, libraries and wrappers that change between builds.
 //! * [`fault`]: a disk that fails, dies or loses power at any call that is chosen; [`Folder`] keeps and puts back its
 //!   files.
 //! * [`corpus`]: where files are that we may not redistribute. [`Counting`], [`most_bytes`] and [`allocations`]: how
@@ -28,6 +29,7 @@ mod interleave;
 mod null;
 pub mod patch;
 pub mod terminal;
+pub mod toolchain_mutations;
 pub mod toolkit;
 mod work;
 

@@ -1,0 +1,127 @@
+//! What a case is made of.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::place::Place;
+
+/// One way to change a toolchain.
+#[derive(Clone, Copy)]
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    /// What changes and how it reaches the object, in a few words.
+    pub(super) about: &'static str,
+    pub(super) expect: Expect,
+    /// What this machine must have; without it the case shows as ignored.
+    pub(super) needs: &'static [Need],
+    /// The product may refuse this toolchain, or single kernels. Then nothing is compared, and the case is counted apart.
+    pub(super) may_refuse: bool,
+    /// An unchanged toolchain must reuse what it built. False where compiling itself changes the toolchain.
+    pub(super) reusable: bool,
+    /// Whether the case can also start with the changed toolchain.
+    pub(super) reversible: bool,
+    /// Lays a toolchain in [`Place::root`] and returns how the driver is called. Two calls leave the same bytes.
+    pub(super) setup: fn(&Place) -> io::Result<Call>,
+    /// Changes it. All that it makes is in [`Place::root`] or beside it.
+    pub(super) change: fn(&Place, &mut Call) -> io::Result<()>,
+}
+
+/// What a change may do to kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expect {
+    /// It changes the code of at least one kernel, or what is refused. The harness sees that it does.
+    Matters,
+    /// It is of a kind that matters, though perhaps not for these kernels: both a rebuild and reuse of equal objects are
+    /// right.
+    MayMatter,
+    /// No kernel can depend on it: everything must be reused.
+    CannotMatter,
+}
+
+/// What a case needs of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// A program in `PATH`.
+    Program(&'static str),
+    /// A gcc whose files lie as in its own releases, so that a copy of the tree works.
+    GccTree,
+    /// Clang as LLVM 14 and later install it: a small program and its libraries.
+    ClangTree,
+    /// A Python that can run the stand-in toolkit, too.
+    Python,
+    /// Static C library.
+    StaticLibc,
+    /// A kernel that lets programs use io_uring.
+    Ring,
+    /// A kernel with the system calls of 32-bit programs.
+    Int80,
+    /// The right to mount.
+    Mounts,
+    /// Root.
+    Root,
+    /// `user.*` attributes on the temporary directory's file system.
+    Attributes,
+    /// `--toolchain-input` and `OPBUILD_TOOLCHAIN_INPUTS`.
+    ToolchainInput,
+}
+
+/// How `opbuild` is called: all that differs from a plain `opbuild build`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Call {
+    /// `CC`; unset if empty.
+    pub(super) cc: String,
+    /// Directories before those of the system in `PATH`.
+    pub(super) path: Vec<String>,
+    /// Further environment.
+    pub(super) env: Vec<(&'static str, String)>,
+    /// Further arguments.
+    pub(super) args: Vec<String>,
+    /// Another working directory than the store's.
+    pub(super) cwd: Option<PathBuf>,
+    /// Another `TMPDIR` than the store's.
+    pub(super) tmp: Option<PathBuf>,
+    /// A command that runs `opbuild` as its last arguments.
+    pub(super) launcher: Vec<String>,
+    /// Operators to build; all if empty. They are built in this order, by a process each.
+    pub(super) one_by_one: Vec<&'static str>,
+}
+
+impl Call {
+    pub(super) fn cc(cc: impl Into<String>) -> Self {
+        Self { cc: cc.into(), ..Self::default() }
+    }
+
+    pub(super) fn with_env(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.env.push((name, value.into()));
+        self
+    }
+
+    pub(super) fn with_path(mut self, directory: impl Into<String>) -> Self {
+        self.path.push(directory.into());
+        self
+    }
+
+    pub(super) fn with_args(mut self, args: &[&str]) -> Self {
+        self.args.extend(args.iter().map(|arg| (*arg).to_owned()));
+        self
+    }
+}
+
+/// A change that matters: the rest of a case is one struct literal.
+pub(super) const MATTERS: Case = Case {
+    name: "",
+    about: "",
+    expect: Expect::Matters,
+    needs: &[],
+    may_refuse: false,
+    reusable: true,
+    reversible: true,
+    setup: |place| Ok(Call::cc(place.gcc()?)),
+    change: |_, _| Ok(()),
+};
+
+/// The same for a change that is not seen in these kernels.
+pub(super) const MAY_MATTER: Case = Case { expect: Expect::MayMatter, ..MATTERS };
+
+/// The same for a change that cannot matter.
+pub(super) const HARMLESS: Case = Case { expect: Expect::CannotMatter, ..MATTERS };

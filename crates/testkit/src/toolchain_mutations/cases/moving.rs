@@ -1,0 +1,55 @@
+//! Toolchains that change while a build runs: by the compiler itself, at a known point.
+
+use std::io;
+
+use crate::toolchain_mutations::case::{Call, Case, MAY_MATTER};
+use crate::toolchain_mutations::place::{Place, header};
+
+/// A wrapper around gcc with a header, which does `before` and `after` the first compile of a kernel. Dry runs and
+/// compiles of other sources leave everything as it is.
+fn wrapper(place: &Place, before: &str, after: &str) -> io::Result<Call> {
+    place.write("a.h", "#include \"b.h\"\n")?;
+    place.header("b.h", 1)?;
+    place.write("new", header(2))?;
+    let first = "first=; case \"$*\" in *kernel.c*) mkdir \"$T/done\" 2>/dev/null && first=1;; esac";
+    let run = "\"$GCC\" \"$@\" -include \"$T/a.h\"; code=$?";
+    let body =
+        format!("{first}\n[ $first ] && {{ {before}; }}\n{run}\n[ $first ] && {{ {after}; }}\nexit $code");
+    place.script("cc", "/bin/sh", &body)?;
+    Ok(Call::cc(place.text("cc")))
+}
+
+const MOVING: Case = Case { reusable: false, reversible: false, may_refuse: true, ..MAY_MATTER };
+
+pub(super) const CASES: &[Case] = &[
+    Case {
+        name: "header_moves_before_the_first_kernel",
+        about: "the first kernel is compiled with another header than was seen; then the header is as it was",
+        setup: |place| wrapper(place, "cp \"$T/new\" \"$T/b.h\"", ":"),
+        change: |place, _| place.header("b.h", 1),
+        ..MOVING
+    },
+    Case {
+        name: "header_moves_and_comes_back",
+        about: "the first kernel is compiled with another header, and the compiler takes the change back",
+        setup: |place| {
+            wrapper(place, "cp \"$T/b.h\" \"$T/old\"; cp \"$T/new\" \"$T/b.h\"", "cp \"$T/old\" \"$T/b.h\"")
+        },
+        change: |_, _| Ok(()),
+        ..MOVING
+    },
+    Case {
+        name: "header_moves_after_the_first_kernel",
+        about: "between two kernels the header changes, and stays",
+        setup: |place| wrapper(place, ":", "cp \"$T/new\" \"$T/b.h\""),
+        change: |_, _| Ok(()),
+        ..MOVING
+    },
+    Case {
+        name: "header_moves_by_another_file",
+        about: "between two kernels another file gets the header's name; then the old one has it again",
+        setup: |place| wrapper(place, "cp \"$T/b.h\" \"$T/kept\"; mv \"$T/new\" \"$T/b.h\"", ":"),
+        change: |place, _| place.rename("kept", "b.h"),
+        ..MOVING
+    },
+];

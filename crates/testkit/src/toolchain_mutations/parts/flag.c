@@ -1,0 +1,3 @@
+char flag_mark(void) {
+    return '0' + MARK;
+}

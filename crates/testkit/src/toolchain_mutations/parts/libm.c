@@ -1,0 +1,3 @@
+float expf(float x) {
+    return x + MARK;
+}

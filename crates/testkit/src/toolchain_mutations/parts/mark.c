@@ -1,0 +1,1 @@
+__attribute__((visibility("hidden"), used)) const int linked_mark = MARK;

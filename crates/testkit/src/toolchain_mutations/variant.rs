@@ -1,0 +1,72 @@
+//! Which cases are played, and how: which toolchain comes first, how old its files are, and whether dates give a change
+//! away.
+
+/// Seeds after which everything repeats.
+const SEEDS: u32 = 16;
+
+/// One case in so many is played for a seed, so that a test run stays below a minute. All have their turn within as many
+/// neighbouring seeds.
+const SHARE: u32 = 2;
+
+/// The seeds to play: `OPBUILD_MUTATION_SEEDS`, numbers with commas between them, or `all`; else one.
+pub(super) fn seeds() -> Vec<u32> {
+    #[expect(clippy::disallowed_methods, reason = "how thorough a test run is comes from its environment")]
+    let text = std::env::var("OPBUILD_MUTATION_SEEDS").unwrap_or_default();
+    if text == "all" {
+        return (0..SEEDS).collect();
+    }
+    let seeds: Vec<u32> = text.split(',').filter_map(|seed| seed.trim().parse().ok()).collect();
+    if seeds.is_empty() { vec![0] } else { seeds }
+}
+
+/// One way to play a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Variant {
+    /// Begin with the changed toolchain, and change it to the original: what appeared disappears.
+    pub(super) reversed: bool,
+    /// The toolchain is laid just before the first build, and changed within the same second.
+    pub(super) young: bool,
+    /// All modification times are as before the change, those of directories, too.
+    pub(super) restores_times: bool,
+}
+
+impl Variant {
+    /// The way to play the case called `name` for a seed, if that is its turn.
+    pub(super) fn new(name: &str, seed: u32, reversible: bool) -> Option<Self> {
+        let hash = name.bytes().fold(17_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+        let way = (hash >> 8).wrapping_add(seed / SHARE);
+        let variant =
+            Self { reversed: reversible && way & 1 == 1, young: way & 2 == 2, restores_times: way & 4 == 4 };
+        (hash.wrapping_add(seed) % SHARE == 0).then_some(variant)
+    }
+
+    /// In a trial's name.
+    pub(super) fn name(self) -> String {
+        let words = [
+            if self.reversed { "back" } else { "forth" },
+            if self.young { "young" } else { "old" },
+            if self.restores_times { "same_times" } else { "own_times" },
+        ];
+        words.join(".")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_case_has_its_turn_in_every_way() {
+        for name in ["nested_header", "wrapper", "rank"] {
+            let played = (0..SEEDS).filter_map(|seed| Variant::new(name, seed, true));
+            let ways: HashSet<String> = played.map(Variant::name).collect();
+            assert_eq!(ways.len(), 8, "{name}");
+            for seed in 0..SEEDS {
+                let turns = (seed..seed + SHARE).filter_map(|seed| Variant::new(name, seed, true)).count();
+                assert_eq!(turns, 1, "{name} {seed}");
+            }
+        }
+    }
+}
