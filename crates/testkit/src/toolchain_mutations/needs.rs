@@ -9,7 +9,7 @@ use super::parts::Parts;
 use super::place::{program, python, run};
 
 /// Whether `opbuild` has `--toolchain-input` and `OPBUILD_TOOLCHAIN_INPUTS`: the cases of `declared.rs` are for them.
-const TOOLCHAIN_INPUT: bool = false;
+const TOOLCHAIN_INPUT: bool = true;
 
 /// What was found out of this machine.
 pub(super) struct Machine {
