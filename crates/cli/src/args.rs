@@ -202,10 +202,12 @@ pub(crate) struct RunArgs {
     /// output's says which one it is for; else they are for the outputs in order
     #[arg(long, value_name = "FILE")]
     pub(crate) compare: Vec<PathBuf>,
-    /// How far an element may be from its reference, as a part of it [default: 1e-3; for whole numbers 0]
+    /// How far an element may be from its reference, as a part of it [default: 1e-3]. Floats only: whole numbers and truth
+    /// values must be equal. NaN equals NaN only, and an infinity only the same one, whatever is allowed
     #[arg(long, value_parser = tolerance, value_name = "R")]
     pub(crate) rtol: Option<f64>,
-    /// How far it may be besides [default: 1e-4 of the root mean square of the output's references; for whole numbers 0]
+    /// How far it may be besides, whole numbers too [default: 0 for these; for floats 1e-4 of the median magnitude of the
+    /// output's references that are not 0, of those up to 1e9 times as large as the element's own]
     #[arg(long, value_parser = tolerance, value_name = "A")]
     pub(crate) atol: Option<f64>,
     /// Show what each node took
@@ -443,7 +445,10 @@ fn fill(text: &str) -> Result<Fill, String> {
 }
 
 fn tolerance(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|value| *value >= 0.0).ok_or_else(|| "expected a number of 0 or more".to_owned())
+    let value: Option<f64> = text.parse().ok();
+    // An infinite one would let everything pass.
+    let value = value.filter(|value| *value >= 0.0 && value.is_finite());
+    value.ok_or_else(|| "expected a number of 0 or more".to_owned())
 }
 
 fn dim(text: &str) -> Result<(String, i64), String> {
