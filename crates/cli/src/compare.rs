@@ -5,7 +5,7 @@ use std::path::Path;
 use opbuild_onnx::{Tensor, ValueInfo};
 use serde_json::{Value, json};
 
-use crate::output::{counted, one_line};
+use crate::text::counted;
 use crate::values::{Element, elements};
 
 /// How far an element may be from its reference: `atol + rtol * |reference|`.
@@ -230,7 +230,7 @@ fn index(mut at: usize, shape: &[i64]) -> Vec<usize> {
 impl Comparison {
     /// One line for people.
     pub(crate) fn text(&self, dtype: &str) -> String {
-        let (output, reference) = (one_line(&self.output), one_line(&self.reference));
+        let Self { output, reference, .. } = self;
         let what = match &self.verdict {
             Verdict::Different { what, expected, found } => {
                 format!("{what}: expected {expected}, found {found}")

@@ -9,7 +9,7 @@ use opbuild_onnx::{ModelError, Network, OnnxError, ValueInfo};
 use crate::args::Common;
 use crate::env;
 use crate::input::{self, Found};
-use crate::output::{Output, one_line};
+use crate::output::Output;
 
 /// More bytes than any list of operators has.
 const MAX_DEBUG_CONFIG: u64 = 16 << 20;
@@ -116,7 +116,7 @@ pub(crate) fn debug(requests: &mut [Request], common: &Common, output: &Output) 
         output.warning(&format!(
             "`{}`: op_debug_list names `{}`, and there is no such operator (types are written OpType::Type)",
             path.display(),
-            one_line(&unused)
+            unused
         ));
     }
     Ok(())
