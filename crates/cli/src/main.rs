@@ -7,6 +7,7 @@ mod entry;
 mod env;
 mod explain;
 mod feed;
+mod file_limit;
 mod gc_kernel_cache;
 mod import;
 mod input;
@@ -39,6 +40,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Args, Command};
+use file_limit::FileLimit;
 use output::{Output, Verdict};
 use text::one_line;
 
@@ -47,13 +49,14 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return usage(error),
     };
-    let output = Output::new(args.format);
+    let output = Output::new(args.format, FileLimit::watch());
     let verdict = run(&args, &output);
     if let Err(error) = &verdict
         && !interrupt::is_behind(error)
     {
         output.failure(error);
     }
+    output.warn_of_file_limit();
     match verdict {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
         Ok(Verdict::Problems) => ExitCode::from(1),

@@ -11,6 +11,7 @@ use opbuild_backend::BackendError;
 use serde_json::{Value, json};
 
 use crate::args::Format;
+use crate::file_limit::FileLimit;
 use crate::text::{Text, shown_json};
 
 /// How a command came out.
@@ -29,13 +30,14 @@ pub(crate) enum Verdict {
 /// Prints in the format that was asked for.
 pub(crate) struct Output {
     format: Format,
+    file_limit: FileLimit,
     /// Everything that was warned of, for the result.
     warnings: RefCell<Vec<String>>,
 }
 
 impl Output {
-    pub(crate) fn new(format: Format) -> Self {
-        Self { format, warnings: RefCell::default() }
+    pub(crate) fn new(format: Format, file_limit: FileLimit) -> Self {
+        Self { format, file_limit, warnings: RefCell::default() }
     }
 
     pub(crate) fn is_text(&self) -> bool {
@@ -47,6 +49,7 @@ impl Output {
     /// # Errors
     /// It cannot be written, though the reader is still there.
     pub(crate) fn result(&self, text: &Text, json: &Value) -> anyhow::Result<()> {
+        self.warn_of_file_limit();
         let mut out = std::io::stdout().lock();
         let written = match self.format {
             Format::Text => writeln!(out, "{}", text.as_str()),
@@ -116,6 +119,13 @@ impl Output {
         self.error(error);
         // The error itself may be that nothing can be written.
         let _ = self.quiet_result(&json!({ "error": chain(error) }));
+    }
+
+    /// Warns once if a file met the limit on their size: which write it was may have been of no consequence.
+    pub(crate) fn warn_of_file_limit(&self) {
+        if let Some(text) = self.file_limit.reached() {
+            self.warning(&text);
+        }
     }
 }
 
