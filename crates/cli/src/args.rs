@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 use opbuild_store::Mode;
 
@@ -366,7 +367,8 @@ pub(crate) struct Common {
     #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = dim)]
     pub(crate) dims: Vec<(String, i64)>,
     /// An option of the target's compiler, for all kernels: deterministic=true, impl_mode=high_precision, aicore_num=8,
-    /// core_type=VectorCore, op_bank_path=DIR, mdl_bank_path=DIR, impl_mode_list=MatMul:high_precision,...
+    /// core_type=VectorCore, op_bank_path=DIR, mdl_bank_path=DIR, impl_mode_list=MatMul:high_precision,... Without a value
+    /// what a descriptor says does not count. A name that neither the target nor a descriptor has is an error
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = named)]
     pub(crate) options: Vec<(String, String)>,
     /// The folder of the CANN toolkit [default: $ASCEND_HOME_PATH, $ASCEND_TOOLKIT_HOME, $ASCEND_OPP_PATH, else where it
@@ -382,8 +384,8 @@ pub(crate) struct Common {
     #[arg(long = "op_debug_level", value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=4))]
     pub(crate) op_debug_level: Option<u8>,
     /// A file with a line op_debug_config=oom,ccec_g,... and, if not all operators are meant, op_debug_list=NODE,
-    /// OpType::TYPE,...; kernels that are meant are never stored
-    #[arg(long = "op_debug_config", value_name = "FILE")]
+    /// OpType::TYPE,...; kernels that are meant are never stored. No words, or no FILE: off
+    #[arg(long = "op_debug_config", value_name = "FILE", value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub(crate) op_debug_config: Option<PathBuf>,
 }
 
@@ -394,8 +396,9 @@ fn mode(text: &str) -> Result<Mode, opbuild_store::ParseModeError> {
 /// `name=value`.
 fn named(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
-    match name.is_empty() || value.is_empty() {
-        true => Err("expected NAME=VALUE, with something on both sides".to_owned()),
+    match name.is_empty() {
+        true => Err("expected NAME=VALUE, with a name".to_owned()),
+        // Nothing behind it unsets what a descriptor says.
         false => Ok((name.to_owned(), value.to_owned())),
     }
 }

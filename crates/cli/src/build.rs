@@ -94,7 +94,7 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
     if !args.no_kernel_meta {
         builder = builder.view(env::kernel_meta()?);
     }
-    let (mut requests, unreadable) = model::requests(&args.inputs, &builder, &args.common);
+    let (mut requests, unreadable) = model::requests(&args.inputs, &builder, &args.common)?;
     if cancel.is_cancelled() && requests.is_empty() {
         output.interrupted();
         return Ok(Verdict::Interrupted);

@@ -22,7 +22,7 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> anyhow::Result<Ver
         return compare(args, other, output);
     }
     let builder = build::builder(&args.common, &Cancel::new(), output)?.trust_imported(args.trust_imported);
-    let (mut requests, unreadable) = model::requests(&args.inputs, &builder, &args.common);
+    let (mut requests, unreadable) = model::requests(&args.inputs, &builder, &args.common)?;
     model::debug(&mut requests, &args.common, output)?;
     unreadable.iter().for_each(|(_, error)| output.error(error));
     if requests.is_empty() {

@@ -16,6 +16,7 @@ mod inspect_info;
 mod inspect_kernel;
 mod interrupt;
 mod model;
+mod options;
 mod output;
 mod pairs;
 mod profile;

@@ -15,6 +15,7 @@ use crate::args::RunArgs;
 use crate::build::{backend, builder, interrupted, network_name, note_targets, summary, tell, with_progress};
 use crate::compare::{Comparison, Tolerance, compare};
 use crate::model::{self, Model};
+use crate::options::UnknownOptions;
 use crate::output::{Logged, Output, Verdict};
 use crate::profile::Profile;
 use crate::progress::Progress;
@@ -25,6 +26,9 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
     let cancel = interrupt::cancel();
     let builder = builder(&args.common, &cancel, output)?;
     let model = Model::read(&args.model, &builder, &args.common, false)?;
+    let mut unknown = UnknownOptions::of(&args.common, builder.backend());
+    model.admit(&mut unknown);
+    unknown.check()?;
     let outputs = model.outputs();
     let inputs = feed::inputs(&model.inputs(), args)?;
     let references = feed::assigned(&args.compare, &outputs, "output")?;
