@@ -89,7 +89,7 @@ pub(crate) fn requests(
     builder: &Builder,
     common: &Common,
 ) -> anyhow::Result<(Vec<Request>, Vec<(PathBuf, anyhow::Error)>)> {
-    let Found { files, mut unreadable } = input::model_files(inputs);
+    let Found { files, mut unreadable, .. } = input::model_files(inputs);
     let several = files.len() > 1;
     let mut requests = Vec::new();
     let mut unknown = UnknownOptions::of(common, builder.backend());

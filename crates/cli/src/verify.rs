@@ -66,7 +66,7 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
             tally.fail(&place.root, &error, output);
         }
     }
-    let Found { mut files, unreadable } = input::files(&paths, "kernel", is_kernel_file);
+    let Found { mut files, unreadable, .. } = input::files(&paths, "kernel", is_kernel_file);
     unreadable.iter().for_each(|(path, error)| tally.fail(path, error, output));
     // A pattern such as `*` names both files of a pair, and the `.json` knows which those are.
     files.sort_by_key(|path| path.extension().is_none_or(|extension| extension != "json"));

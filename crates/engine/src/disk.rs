@@ -187,6 +187,12 @@ pub(crate) fn read_time(mut file: &File) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(nanos))
 }
 
+/// Which file or directory is at `path`, by whatever path it is reached.
+pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
 /// A path without links and detours, as far as it is there.
 pub(crate) fn resolve(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
