@@ -40,6 +40,7 @@ pub(crate) fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<Verdi
     for (folder, error) in &report.closed {
         output.error(&anyhow::anyhow!("cannot read `{}`: {error}", folder.display()));
     }
+    report.warnings.iter().for_each(|warning| output.warning(warning));
     let sum = Sum::of(&report);
     output.result(&text(&report, &sum, args.dry_run), &json_of(&report, &sum, args.dry_run))?;
     Ok(match () {

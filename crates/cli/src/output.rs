@@ -91,9 +91,14 @@ impl Output {
     }
 
     /// Something that did not stop the command, and that its user should know; it goes into the result, too.
+    ///
+    /// Once: chips share a file of limits, and targets a store.
     pub(crate) fn warning(&self, text: &str) {
-        say("warning", text);
-        self.warnings.borrow_mut().push(text.to_owned());
+        let mut warned = self.warnings.borrow_mut();
+        if !warned.iter().any(|known| known == text) {
+            say("warning", text);
+            warned.push(text.to_owned());
+        }
     }
 
     /// An error with what caused it.

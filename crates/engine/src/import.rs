@@ -161,6 +161,8 @@ impl Importer {
             stopped: AtomicBool::new(false),
         };
         let (mut report, mut seen) = (ImportReport::default(), HashSet::new());
+        let notices = run.store.iter().flat_map(Store::limit_notices);
+        report.warnings = notices.map(ToString::to_string).collect();
         for folder in folders {
             match find(folder) {
                 Ok(places) => {

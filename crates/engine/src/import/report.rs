@@ -28,6 +28,8 @@ pub struct ImportReport {
     pub caches: Vec<Cache>,
     /// Folders that could not be looked into, and why.
     pub closed: Vec<(PathBuf, String)>,
+    /// What should be known and stopped nothing: limits of the store that do not count.
+    pub warnings: Vec<String>,
     /// Whether it ended before all was done.
     pub interrupted: bool,
 }
