@@ -151,7 +151,8 @@ pub(crate) enum Command {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct BuildArgs {
-    /// Networks (.onnx), operator descriptors (.info), or folders of them
+    /// Networks (.onnx), operator descriptors (.info), or directories of them, links and pseudo file systems (/proc) not
+    /// followed
     #[arg(required = true, value_name = "PATH")]
     pub(crate) inputs: Vec<PathBuf>,
     #[command(flatten)]

@@ -83,12 +83,15 @@ impl Model {
     }
 }
 
+/// What could not be read, and why.
+pub(crate) type Unreadable = Vec<(PathBuf, anyhow::Error)>;
+
 /// A request for each operator of everything that `inputs` name, and what could not be read.
 pub(crate) fn requests(
     inputs: &[PathBuf],
     builder: &Builder,
     common: &Common,
-) -> anyhow::Result<(Vec<Request>, Vec<(PathBuf, anyhow::Error)>)> {
+) -> anyhow::Result<(Vec<Request>, Unreadable)> {
     let Found { files, mut unreadable, .. } = input::model_files(inputs);
     let several = files.len() > 1;
     let mut requests = Vec::new();

@@ -1,6 +1,5 @@
 //! Names come from models, directories and compilers of others: wherever people read them, they make no line of their own,
 //! and a terminal obeys nothing in them. Programs get them as they are.
-#![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests make and look at files")]
 
 mod common;
 #[path = "../../onnx/tests/common/mod.rs"]

@@ -1,5 +1,4 @@
 //! Options that the user gives: a misspelt one is an error for every target. What a descriptor has never is one.
-#![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests make and look at files")]
 
 mod common;
 

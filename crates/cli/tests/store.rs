@@ -79,8 +79,8 @@ fn every_limit_that_does_not_count_is_reported() {
     place.run(&["build", SQUARE]).ended_with(0);
     let bad = "[op_cache]\nmax_op_cache_size=5\n[op_compiler_cache]\nmax_op_cache_size=0\nremain_cache_size_ratio=101\n";
     place.write("cache/op_cache.ini", bad);
-    std::fs::create_dir_all(place.path("kernel_cache/Ascend910B1")).unwrap();
-    std::fs::create_dir_all(place.path("kernel_cache/Ascend310P3")).unwrap();
+    place.write("kernel_cache/Ascend910B1/x.lock", "");
+    place.write("kernel_cache/Ascend310P3/x.lock", "");
     place.write("kernel_cache/op_cache.ini", bad);
     let env = [("ASCEND_MAX_OP_CACHE_SIZE", "many"), ("ASCEND_REMAIN_CACHE_SIZE_RATIO", "200")];
     for args in [
