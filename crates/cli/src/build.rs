@@ -229,7 +229,7 @@ pub(crate) fn report_text(report: &BuildReport) -> Text {
         let name = format!("{}{}{}", kernel.name, asked_by(kernel), found_as(report, at));
         text.line(format!("{:9} {name}  {time:>7}  {why}", kernel.outcome).trim_end());
         if kernel.outcome == Outcome::Failed {
-            text.append(&failure_text(kernel, "    "));
+            text.append(&failure_text(kernel));
         }
     }
     text.line(summary(report));
@@ -247,9 +247,9 @@ pub(crate) fn report_text(report: &BuildReport) -> Text {
     text
 }
 
-/// Why a kernel failed, behind `lead`; with the end of its compiler's log, if that is why.
-pub(crate) fn failure_text(kernel: &KernelReport, lead: &str) -> Text {
-    let reason = format!("{lead}{}", kernel.reason.as_deref().unwrap_or("no reason was given"));
+/// Why a kernel failed; with the end of its compiler's log, if that is why.
+fn failure_text(kernel: &KernelReport) -> Text {
+    let reason = format!("    {}", kernel.reason.as_deref().unwrap_or("no reason was given"));
     let mut text = Text::default();
     match kernel.error.as_deref().is_some_and(|error| has_lines(error)) {
         true => text.quoted(reason),

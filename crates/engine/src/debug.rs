@@ -6,8 +6,10 @@
 //! op_debug_list=conv1,OpType::MatMulV2
 //! ```
 //!
-//! Without the second line it is every operator. A first line without words turns debugging off, as in CANN. As the vendor documents it, those that the list leaves out use the
-//! cache as ever. What the words of the first line mean is the backend's affair.
+//! Without the second line it is every operator. A first line without words turns debugging off, as in CANN.
+//!
+//! As the vendor documents it, those that the list leaves out use the cache as ever. What the words of the first line
+//! mean is the backend's affair.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;

@@ -64,7 +64,7 @@ pub(crate) enum NotPrivate {
         user: u32,
     },
     /// It cannot be made or looked at, or is no directory.
-    #[error("`{}` cannot be used: {source}; remove what is there", path.display())]
+    #[error("`{}` cannot be used: {source}; have a directory of this user's there", path.display())]
     Io {
         /// The directory.
         path: PathBuf,
