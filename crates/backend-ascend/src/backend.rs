@@ -333,6 +333,10 @@ impl Backend for AscendBackend {
         self.attempt(request, ATTEMPTS)?.0
     }
 
+    fn option_names(&self) -> Vec<&'static str> {
+        options::names()
+    }
+
     fn resolve(&self, spec: &BuildSpec) -> Result<EffectiveSpec, BackendError> {
         let mut options = options::resolve(spec)?;
         for name in options.keys().filter(|name| !options::has_meaning(name)) {

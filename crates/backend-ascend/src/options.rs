@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use opbuild_backend::BackendError;
-use opbuild_descriptor::BuildSpec;
+use opbuild_descriptor::{BuildSpec, OPTION_NAMES};
 
 /// What `--impl_mode` may be (8.1, `opc_tool`); `,optional` may stand behind.
 const MODES: [&str; 7] = [
@@ -92,6 +92,15 @@ pub(crate) fn resolve(spec: &BuildSpec) -> Result<BTreeMap<String, String>, Back
         }
     }
     Ok(effective)
+}
+
+/// The names of all options that are understood, and of those that descriptors have.
+pub(crate) fn names() -> Vec<&'static str> {
+    let known = KNOWN.iter().flat_map(|known| [known.name].into_iter().chain(known.others.iter().copied()));
+    let mut names: Vec<&str> = known.chain(WITHOUT_EFFECT).chain(OPTION_NAMES).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// Whether an effective option is one that is known here.

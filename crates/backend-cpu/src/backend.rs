@@ -14,7 +14,7 @@ use opbuild_backend::{
     Backend, BackendError, Cancel, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported,
     asks_for_debug,
 };
-use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, Op};
+use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, OPTION_NAMES, Op};
 use opbuild_digest::{Digest, Fingerprint};
 
 use crate::compile::{self, CompileError};
@@ -320,15 +320,16 @@ impl Backend for CpuBackend {
                 options.insert("op_debug_level".to_owned(), level);
             }
         }
-        if let Some(config) = spec.option("op_debug_config") {
-            if let Some(unknown) = config.split(',').find(|word| !DEBUG_WORDS.contains(word)) {
-                return Err(BackendError::Option {
-                    name: "op_debug_config".to_owned(),
-                    value: unknown.to_owned(),
-                    expected: DEBUG_WORDS.join(", "),
-                });
-            }
-            options.insert("op_debug_config".to_owned(), config);
+        let config = spec.words("op_debug_config");
+        if let Some(unknown) = config.iter().find(|word| !DEBUG_WORDS.contains(&word.as_str())) {
+            return Err(BackendError::Option {
+                name: "op_debug_config".to_owned(),
+                value: unknown.clone(),
+                expected: DEBUG_WORDS.join(", "),
+            });
+        }
+        if !config.is_empty() {
+            options.insert("op_debug_config".to_owned(), config.join(","));
         }
         let level = match self.config.features {
             Features::Portable => "",
@@ -336,6 +337,10 @@ impl Backend for CpuBackend {
         };
         let target = format!("cpu-{}{level}", std::env::consts::ARCH);
         Ok(EffectiveSpec { target, options, debug: asks_for_debug(spec) })
+    }
+
+    fn option_names(&self) -> Vec<&'static str> {
+        OPTION_NAMES.to_vec()
     }
 
     fn loader(&self) -> Option<&dyn Loader> {

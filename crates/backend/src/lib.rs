@@ -118,6 +118,12 @@ pub trait Backend: Send + Sync {
         })
     }
 
+    /// The names of all options that [`resolve`](Self::resolve) understands, also of those that change nothing here: a
+    /// caller can refuse what its user misspelt. Options of descriptors are not limited to them. As provided, none.
+    fn option_names(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// Rewrites a network for the target: element types, formats, conversions between them. As provided, nothing.
     ///
     /// # Errors
@@ -146,7 +152,7 @@ pub trait Backend: Send + Sync {
 /// Whether `spec` has debug options on: such kernels are compiled afresh each time and never stored.
 pub fn asks_for_debug(spec: &BuildSpec) -> bool {
     let level = spec.option("op_debug_level").is_some_and(|level| level != "0");
-    level || spec.option("op_debug_config").is_some()
+    level || !spec.words("op_debug_config").is_empty()
 }
 
 /// Whether a job can be compiled.

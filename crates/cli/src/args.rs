@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 use opbuild_store::Mode;
 
@@ -152,7 +153,8 @@ pub(crate) enum Command {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct BuildArgs {
-    /// Networks (.onnx), operator descriptors (.info), or folders of them
+    /// Networks (.onnx), operator descriptors (.info), or directories of them, links and pseudo file systems (/proc) not
+    /// followed
     #[arg(required = true, value_name = "PATH")]
     pub(crate) inputs: Vec<PathBuf>,
     #[command(flatten)]
@@ -204,10 +206,12 @@ pub(crate) struct RunArgs {
     /// output's says which one it is for; else they are for the outputs in order
     #[arg(long, value_name = "FILE")]
     pub(crate) compare: Vec<PathBuf>,
-    /// How far an element may be from its reference, as a part of it [default: 1e-3; for whole numbers 0]
+    /// How far an element may be from its reference, as a part of it [default: 1e-3]. Floats only: whole numbers and truth
+    /// values must be equal. NaN equals NaN only, and an infinity only the same one, whatever is allowed
     #[arg(long, value_parser = tolerance, value_name = "R")]
     pub(crate) rtol: Option<f64>,
-    /// How far it may be besides [default: 1e-4 of the root mean square of the output's references; for whole numbers 0]
+    /// How far it may be besides, whole numbers too [default: 0 for these; for floats 1e-4 of the median magnitude of the
+    /// output's references that are not 0, of those up to 1e9 times as large as the element's own]
     #[arg(long, value_parser = tolerance, value_name = "A")]
     pub(crate) atol: Option<f64>,
     /// Show what each node took
@@ -366,7 +370,8 @@ pub(crate) struct Common {
     #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = dim)]
     pub(crate) dims: Vec<(String, i64)>,
     /// An option of the target's compiler, for all kernels: deterministic=true, impl_mode=high_precision, aicore_num=8,
-    /// core_type=VectorCore, op_bank_path=DIR, mdl_bank_path=DIR, impl_mode_list=MatMul:high_precision,...
+    /// core_type=VectorCore, op_bank_path=DIR, mdl_bank_path=DIR, impl_mode_list=MatMul:high_precision,... Without a value
+    /// what a descriptor says does not count. A name that neither the target nor a descriptor has is an error
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = named)]
     pub(crate) options: Vec<(String, String)>,
     /// The folder of the CANN toolkit [default: $ASCEND_HOME_PATH, $ASCEND_TOOLKIT_HOME, $ASCEND_OPP_PATH, else where it
@@ -386,8 +391,8 @@ pub(crate) struct Common {
     #[arg(long = "op_debug_level", value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=4))]
     pub(crate) op_debug_level: Option<u8>,
     /// A file with a line op_debug_config=oom,ccec_g,... and, if not all operators are meant, op_debug_list=NODE,
-    /// OpType::TYPE,...; kernels that are meant are never stored
-    #[arg(long = "op_debug_config", value_name = "FILE")]
+    /// OpType::TYPE,...; kernels that are meant are never stored. No words, or no FILE: off
+    #[arg(long = "op_debug_config", value_name = "FILE", value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub(crate) op_debug_config: Option<PathBuf>,
 }
 
@@ -398,8 +403,9 @@ fn mode(text: &str) -> Result<Mode, opbuild_store::ParseModeError> {
 /// `name=value`.
 fn named(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
-    match name.is_empty() || value.is_empty() {
-        true => Err("expected NAME=VALUE, with something on both sides".to_owned()),
+    match name.is_empty() {
+        true => Err("expected NAME=VALUE, with a name".to_owned()),
+        // Nothing behind it unsets what a descriptor says.
         false => Ok((name.to_owned(), value.to_owned())),
     }
 }
@@ -449,7 +455,10 @@ fn fill(text: &str) -> Result<Fill, String> {
 }
 
 fn tolerance(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|value| *value >= 0.0).ok_or_else(|| "expected a number of 0 or more".to_owned())
+    let value: Option<f64> = text.parse().ok();
+    // An infinite one would let everything pass.
+    let value = value.filter(|value| *value >= 0.0 && value.is_finite());
+    value.ok_or_else(|| "expected a number of 0 or more".to_owned())
 }
 
 fn dim(text: &str) -> Result<(String, i64), String> {

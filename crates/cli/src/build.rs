@@ -13,8 +13,9 @@ use opbuild_store::Config;
 use serde_json::{Value, json};
 
 use crate::args::{BuildArgs, Common};
-use crate::output::{Output, Verdict, chain, counted, one_line, printable};
+use crate::output::{Output, Verdict, chain, has_lines};
 use crate::progress::Progress;
+use crate::text::{Text, counted};
 use crate::{env, interrupt, model};
 
 /// The backends there are. A compiler that is asked something has `patience` to answer.
@@ -98,7 +99,7 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
     if !args.no_kernel_meta {
         builder = builder.view(env::kernel_meta()?);
     }
-    let (mut requests, unreadable) = model::requests(&args.inputs, &builder, &args.common);
+    let (mut requests, unreadable) = model::requests(&args.inputs, &builder, &args.common)?;
     if cancel.is_cancelled() && requests.is_empty() {
         output.interrupted();
         return Ok(Verdict::Interrupted);
@@ -117,8 +118,9 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
         json["unreadable"] = unreadable_json(&unreadable);
     }
     json["interrupted"] = cancel.is_cancelled().into();
-    output.result(&report_text(&report), &json)?;
+    // First, for the result has them, too.
     let placed = tell(&report, output);
+    output.result(&report_text(&report), &json)?;
     if cancel.is_cancelled() {
         output.note(&interrupted(&report));
     }
@@ -181,20 +183,20 @@ pub(crate) fn tell(report: &BuildReport, output: &Output) -> bool {
                 output.warning(&format!(
                     "operators of different kernels are all called `{}`: a framework would run one for the other, so \
                      none is in kernel_meta; build them in ranks or folders of their own",
-                    one_line(name)
+                    name
                 ));
             }
             for name in &placed.unusable {
                 output.warning(&format!(
                     "`{}` cannot be a file's name; its kernel is in kernel_meta under our name, where the framework \
                      does not look",
-                    one_line(name)
+                    name
                 ));
             }
             for name in &placed.in_parts {
                 output.warning(&format!(
                     "the kernel `{}` is in parts (`jsonList`), which kernel_meta does not hold yet; it is in the store",
-                    one_line(name)
+                    name
                 ));
             }
             placed.contested.is_empty() && placed.unusable.is_empty() && placed.in_parts.is_empty()
@@ -215,8 +217,8 @@ pub(crate) fn network_name(file: &Path) -> String {
     file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy().into_owned()
 }
 
-pub(crate) fn report_text(report: &BuildReport) -> String {
-    let mut text = String::new();
+pub(crate) fn report_text(report: &BuildReport) -> Text {
+    let mut text = Text::default();
     // What was reused needs no line of its own, unless it is all there is to say.
     let few = report.kernels.len() <= 8;
     // Of those that were left the first failure tells enough, or the interrupt.
@@ -226,25 +228,37 @@ pub(crate) fn report_text(report: &BuildReport) -> String {
     for (at, kernel) in report.kernels.iter().enumerate().filter(|(_, kernel)| worth_a_line(kernel)) {
         let time = kernel.compile_time.map(|time| format!("{} ms", time.as_millis())).unwrap_or_default();
         let why = match (&kernel.reason, kernel.outcome) {
-            (Some(reason), Outcome::Failed) => format!("\n    {}", printable(reason).replace('\n', "\n    ")),
-            (Some(reason), _) => format!("({})", one_line(reason)),
-            (None, _) => String::new(),
+            (Some(reason), outcome) if outcome != Outcome::Failed => format!("({reason})"),
+            _ => String::new(),
         };
-        let name = format!("{}{}{}", one_line(&kernel.name), asked_by(kernel), found_as(report, at));
-        text.push_str(format!("{:9} {name}  {time:>7}  {why}", kernel.outcome).trim_end());
-        text.push('\n');
+        let name = format!("{}{}{}", kernel.name, asked_by(kernel), found_as(report, at));
+        text.line(format!("{:9} {name}  {time:>7}  {why}", kernel.outcome).trim_end());
+        if kernel.outcome == Outcome::Failed {
+            text.append(&failure_text(kernel));
+        }
     }
-    text.push_str(&summary(report));
+    text.line(summary(report));
     if imported > 0 {
         let were = if imported == 1 { "was" } else { "were" };
-        text.push_str(&format!(
-            "\n{imported} of those reused {were} imported: nobody knows by which toolchain"
+        text.line(format_args!(
+            "{imported} of those reused {were} imported: nobody knows by which toolchain"
         ));
     }
     if let Some(Ok(placed)) = &report.view
         && !placed.names.is_empty()
     {
-        text.push_str(&format!("\nkernels are in {}", shortened(&placed.folder)));
+        text.line(format_args!("kernels are in {}", shortened(&placed.folder)));
+    }
+    text
+}
+
+/// Why a kernel failed; with the end of its compiler's log, if that is why.
+fn failure_text(kernel: &KernelReport) -> Text {
+    let reason = format!("    {}", kernel.reason.as_deref().unwrap_or("no reason was given"));
+    let mut text = Text::default();
+    match kernel.error.as_deref().is_some_and(|error| has_lines(error)) {
+        true => text.quoted(reason),
+        false => text.line(reason),
     }
     text
 }
@@ -256,8 +270,8 @@ fn asked_by(kernel: &KernelReport) -> String {
         return String::new();
     };
     match names.len() - 1 {
-        0 => format!(" for {}", one_line(first)),
-        more => format!(" for {} and {more} more", one_line(first)),
+        0 => format!(" for {first}"),
+        more => format!(" for {first} and {more} more"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use opbuild_onnx::{Tensor, ValueInfo};
 use serde_json::{Value, json};
 
-use crate::output::{counted, one_line};
+use crate::text::counted;
 use crate::values::{Element, elements};
 
 /// How far an element may be from its reference: `atol + rtol * |reference|`.
@@ -15,12 +15,77 @@ pub(crate) struct Tolerance {
     pub(crate) atol: Option<f64>,
 }
 
+/// The relative tolerance of floats, if the user gives none.
+const RTOL: f64 = 1e-3;
+/// The absolute one, as a part of the [`Scale`].
+const ATOL: f64 = 1e-4;
+
 impl Tolerance {
-    /// Relative and absolute tolerance for elements of `dtype` whose references have this root mean square: what was
-    /// given, else what rounding makes of floats. Whole numbers are not rounded.
-    fn of(self, dtype: &str, rms: f64) -> (f64, f64) {
-        let (rtol, atol) = if dtype.contains("float") { (1e-3, 1e-4 * rms) } else { (0.0, 0.0) };
-        (self.rtol.unwrap_or(rtol), self.atol.unwrap_or(atol))
+    /// Rounding changes floats only: truth values must be equal, and so must whole numbers unless `atol` is given.
+    fn of(self, dtype: &str) -> Allowed {
+        let Self { rtol, atol } = self;
+        match dtype {
+            "bool" => Allowed { rtol: 0.0, atol: Some(0.0) },
+            _ if dtype.contains("float") => Allowed { rtol: rtol.unwrap_or(RTOL), atol },
+            _ => Allowed { rtol: 0.0, atol: Some(atol.unwrap_or(0.0)) },
+        }
+    }
+}
+
+/// A tolerance for elements of one type.
+#[derive(Clone, Copy, Debug)]
+struct Allowed {
+    rtol: f64,
+    /// Unless given, it follows from the scale.
+    atol: Option<f64>,
+}
+
+impl Allowed {
+    /// For an element with the reference `expected`, where references nearby have the magnitude `scale`.
+    fn error(self, expected: f64, scale: f64) -> f64 {
+        let size = if expected.is_finite() { expected.abs() } else { 0.0 };
+        self.atol.unwrap_or(ATOL * scale) + self.rtol * size
+    }
+}
+
+/// The typical magnitude of references, by which rounding errors of small elements are judged: what cancels out was as
+/// large as its neighbours.
+///
+/// It is a median, so that a few huge references allow nothing to the others. And only those count for an element that
+/// are at most [`Scale::REACH`] times as large: no float32 that far below its neighbours is what rounding left of them. So
+/// it holds even where most elements are huge, such as the scores that a mask fills with -3.4e38.
+struct Scale {
+    /// The magnitudes of the references that are finite and not 0, in order.
+    magnitudes: Vec<f64>,
+}
+
+impl Scale {
+    /// More than the 24 bits of a float32.
+    const REACH: f64 = 1e9;
+
+    fn of(references: impl Iterator<Item = Element>) -> Self {
+        let magnitudes = references.map(|reference| reference.number().abs());
+        let mut magnitudes: Vec<f64> = magnitudes.filter(|size| size.is_finite() && *size > 0.0).collect();
+        magnitudes.sort_unstable_by(f64::total_cmp);
+        Self { magnitudes }
+    }
+
+    /// For an element with the reference `expected`; 0, if there is nothing to go by.
+    fn at(&self, expected: f64) -> f64 {
+        let size = expected.abs();
+        // An element that should be 0 says nothing itself: it is taken for one of the smallest hundredth.
+        let size = if size > 0.0 { size } else { self.rank(self.magnitudes.len() / 100) };
+        let near = self.magnitudes.partition_point(|magnitude| *magnitude <= size * Self::REACH);
+        self.rank(near.saturating_sub(1) / 2)
+    }
+
+    /// The median of all.
+    fn typical(&self) -> f64 {
+        self.rank(self.magnitudes.len().saturating_sub(1) / 2)
+    }
+
+    fn rank(&self, at: usize) -> f64 {
+        self.magnitudes.get(at).copied().unwrap_or_default()
     }
 }
 
@@ -53,9 +118,13 @@ struct Errors {
     worst: Option<Worst>,
     /// The greatest error of all.
     greatest: f64,
+    /// The greatest error as a part of its reference, of references that are not 0.
+    relative: f64,
+    /// The greatest error as a part of its reference or of the scale there, whichever is larger.
+    over_scale: f64,
+    scale: f64,
     rms: f64,
-    atol: f64,
-    rtol: f64,
+    allowed: Allowed,
 }
 
 #[derive(Debug)]
@@ -90,35 +159,54 @@ pub(crate) fn compare(
 }
 
 fn errors(output: &ValueInfo, found: &[u8], reference: &Tensor, tolerance: Tolerance) -> Errors {
-    let rms = root_mean_square(elements(&reference.dtype, &reference.bytes));
-    let (rtol, atol) = tolerance.of(&output.dtype, rms);
-    let (mut outside, mut count, mut greatest) = (0, 0, 0.0_f64);
+    let references = || elements(&reference.dtype, &reference.bytes);
+    let (scale, allowed) = (Scale::of(references()), tolerance.of(&output.dtype));
+    let mut errors = Errors {
+        elements: 0,
+        outside: 0,
+        worst: None,
+        greatest: 0.0,
+        relative: 0.0,
+        over_scale: 0.0,
+        scale: scale.typical(),
+        rms: root_mean_square(references()),
+        allowed,
+    };
     let mut worst: Option<(usize, Element, Element, f64)> = None;
-    let mut worst_excess = f64::NEG_INFINITY;
-    let pairs = elements(&output.dtype, found).zip(elements(&reference.dtype, &reference.bytes));
-    for (at, (found, expected)) in pairs.enumerate() {
+    let mut worst_excess = 0.0;
+    for (at, (found, expected)) in elements(&output.dtype, found).zip(references()).enumerate() {
         let error = found.distance(expected);
-        let size = expected.number().abs();
-        let allowed = atol + rtol * if size.is_finite() { size } else { 0.0 };
-        // Both infinite: as wrong as can be, whatever is allowed.
-        let excess = if error.is_infinite() { f64::INFINITY } else { error - allowed };
-        // Beside a great tolerance, excesses are alike for rounding; then the error tells.
-        let worse = excess > worst_excess
-            || (excess == worst_excess && worst.is_none_or(|(.., greatest)| error > greatest));
+        let (size, near) = (expected.number().abs(), scale.at(expected.number()));
+        let excess = over(error, allowed.error(expected.number(), near));
+        let worse = worst
+            .is_none_or(|(.., before)| excess > worst_excess || (excess == worst_excess && error > before));
         if worse {
             (worst, worst_excess) = (Some((at, found, expected, error)), excess);
         }
-        outside += usize::from(excess > 0.0);
-        greatest = greatest.max(error);
-        count += 1;
+        errors.outside += usize::from(excess > 1.0);
+        errors.greatest = errors.greatest.max(error);
+        errors.over_scale = errors.over_scale.max(over(error, size.max(near)));
+        if size > 0.0 {
+            errors.relative = errors.relative.max(over(error, size));
+        }
+        errors.elements += 1;
     }
-    let worst = worst.map(|(at, found, expected, error)| Worst {
+    errors.worst = worst.map(|(at, found, expected, error)| Worst {
         index: index(at, &output.shape),
         expected,
         found,
         error,
     });
-    Errors { elements: count, outside, worst, greatest, rms, atol, rtol }
+    errors
+}
+
+/// An error as a part of something. An infinite one, as of a number beside none, is beyond everything.
+fn over(error: f64, size: f64) -> f64 {
+    match error {
+        0.0 => 0.0,
+        _ if error.is_infinite() => f64::INFINITY,
+        _ => error / size,
+    }
 }
 
 fn root_mean_square(elements: impl Iterator<Item = Element>) -> f64 {
@@ -142,7 +230,7 @@ fn index(mut at: usize, shape: &[i64]) -> Vec<usize> {
 impl Comparison {
     /// One line for people.
     pub(crate) fn text(&self, dtype: &str) -> String {
-        let (output, reference) = (one_line(&self.output), one_line(&self.reference));
+        let Self { output, reference, .. } = self;
         let what = match &self.verdict {
             Verdict::Different { what, expected, found } => {
                 format!("{what}: expected {expected}, found {found}")
@@ -171,10 +259,13 @@ impl Comparison {
                 json["elements"] = errors.elements.into();
                 json["outside"] = errors.outside.into();
                 json["worst"] = worst.into();
+                json["worst_relative"] = number(errors.relative);
+                json["scale"] = number(errors.scale);
+                json["worst_over_scale"] = number(errors.over_scale);
                 json["rms"] = number(errors.rms);
-                json["worst_over_rms"] = number(errors.over_rms());
-                json["rtol"] = number(errors.rtol);
-                json["atol"] = number(errors.atol);
+                json["worst_over_rms"] = number(over(errors.greatest, errors.rms));
+                json["rtol"] = number(errors.allowed.rtol);
+                json["atol"] = number(errors.atol());
             }
         }
         json
@@ -182,26 +273,26 @@ impl Comparison {
 }
 
 impl Errors {
-    /// The greatest error as a part of the references' root mean square.
-    fn over_rms(&self) -> f64 {
-        if self.greatest == 0.0 { 0.0 } else { self.greatest / self.rms }
+    /// The absolute tolerance, of an element of usual size.
+    fn atol(&self) -> f64 {
+        self.allowed.error(0.0, self.scale)
     }
 
     fn text(&self, dtype: &str) -> String {
         let Some(worst) = &self.worst else { return "no elements".to_owned() };
-        let Self { elements, outside, rtol, atol, .. } = self;
-        let allowed = format!("{atol:.1e} + {rtol:.1e} x |expected|");
+        let (elements, outside) = (self.elements, self.outside);
+        let allowed = format!("{:.1e} + {:.1e} x |expected|", self.atol(), self.allowed.rtol);
         let outside = match outside {
-            0 => format!("all {} within {allowed}", counted(*elements, "element")),
-            outside => format!("{outside} of {} not within {allowed}", counted(*elements, "element")),
+            0 => format!("all {} within {allowed}", counted(elements, "element")),
+            outside => format!("{outside} of {} not within {allowed}", counted(elements, "element")),
         };
         format!(
-            "{outside}; worst at {:?}: expected {}, found {}, error {:.2e}; greatest error {:.1e} of rms",
+            "{outside}; worst at {:?}: expected {}, found {}, error {:.2e}; worst relative error {:.1e}",
             worst.index,
             worst.expected.shown(dtype),
             worst.found.shown(dtype),
             worst.error,
-            self.over_rms()
+            self.relative
         )
     }
 }
@@ -251,12 +342,77 @@ mod tests {
     }
 
     #[test]
+    fn huge_references_allow_nothing_to_the_others() {
+        let huge = f32::MAX;
+        // A quarter, half, and all but one of them, as a mask leaves them.
+        for references in [
+            vec![300.0, 200.0, 100.0, huge],
+            vec![300.0, huge],
+            vec![300.0, huge, -huge, huge, -huge, huge],
+            vec![300.0, 1e10, 1e18, 1e26, 1e34, huge],
+            vec![300.0, -1e12, -1e12],
+            vec![300.0, f32::INFINITY, f32::NAN, f32::NEG_INFINITY],
+        ] {
+            let with = |first: f32| [&[first], &references[1..]].concat();
+            for wrong in [3.0, 299.0, -300.0, 0.0, f32::NAN, huge] {
+                let found = compared(&with(wrong), &references, 1e-3, None);
+                assert!(!found.passed, "{wrong} in {references:?}: {}", found.text("float32"));
+                assert_eq!(found.json()["worst"]["index"], json!([0, 0]), "{references:?}");
+            }
+            assert!(compared(&with(300.1), &references, 1e-3, None).passed, "{references:?}");
+        }
+        let zero = compared(&[5.0, 1.0, huge, huge], &[0.0, 1.0, huge, huge], 1e-3, None);
+        assert!(!zero.passed, "{}", zero.text("float32"));
+    }
+
+    #[test]
+    fn references_of_any_size_are_judged_by_their_own() {
+        for size in [1e-38_f32, 1e-30, 1e-6, 1.0, 1e30] {
+            let references = [size, -2.0 * size, 0.5 * size, 0.0];
+            assert!(compared(&references, &references, 1e-3, None).passed);
+            assert!(
+                compared(&[size * 1.0005, references[1], references[2], 0.0], &references, 1e-3, None).passed
+            );
+            for (at, wrong) in [(0, size * 1.01), (0, 0.0), (3, size * 0.01), (2, -0.5 * size)] {
+                let mut found = references;
+                found[at] = wrong;
+                assert!(
+                    !compared(&found, &references, 1e-3, None).passed,
+                    "{wrong} at {at} of {references:?}"
+                );
+            }
+        }
+        // Where all are 0 there is no size to go by.
+        assert!(compared(&[0.0, -0.0], &[0.0, 0.0], 1e-3, None).passed);
+        assert!(!compared(&[1e-30, 0.0], &[0.0, 0.0], 1e-3, None).passed);
+        assert!(compared(&[1e-30, 0.0], &[0.0, 0.0], 1e-3, Some(1e-20)).passed);
+        assert!(compared(&[], &[], 1e-3, None).passed);
+    }
+
+    #[test]
+    fn the_worst_relative_error_is_told() {
+        let found = compared(&[1.0, 2.2, 0.001], &[1.0, 2.0, 0.0], 1.0, Some(1.0));
+        let relative = found.json()["worst_relative"].as_f64().unwrap();
+        assert!((relative - 0.1).abs() < 1e-6, "{relative}");
+        assert!(found.text("float32").contains("worst relative error 1.0e-1"), "{}", found.text("float32"));
+        assert_eq!(compared(&[f32::NAN], &[1.0], 1.0, None).json()["worst_relative"], "inf");
+    }
+
+    #[test]
     fn what_is_not_a_number_is_as_wrong_as_can_be() {
         assert!(!compared(&[f32::NAN], &[1.0], 1.0, Some(1e30)).passed);
         assert!(!compared(&[f32::INFINITY], &[1.0], 1.0, Some(1e30)).passed);
         assert!(!compared(&[1.0], &[f32::INFINITY], 1.0, Some(1e30)).passed);
         assert!(!compared(&[1.0, f32::NAN], &[f32::NAN, 1.0], 1.0, Some(1e30)).passed);
         assert!(compared(&[f32::NAN, f32::INFINITY], &[f32::NAN, f32::INFINITY], 0.0, Some(0.0)).passed);
+        // The same infinity only, and the largest number is none, whatever is allowed.
+        for (found, expected) in
+            [(f32::NEG_INFINITY, f32::INFINITY), (f32::MAX, f32::INFINITY), (f32::INFINITY, f32::MAX)]
+        {
+            assert!(!compared(&[found], &[expected], 1e308, Some(1e308)).passed, "{found} {expected}");
+        }
+        // Whatever bits a NaN has.
+        assert!(compared(&[f32::from_bits(0xffc0_1234)], &[f32::NAN], 0.0, Some(0.0)).passed);
     }
 
     #[test]
@@ -272,7 +428,23 @@ mod tests {
         let wrong = compared([2, 100_051], default);
         assert!(!wrong.passed);
         assert_eq!(wrong.json()["worst"]["index"], json!([1]));
+        // A relative tolerance is for the floats of the same network; an absolute one was meant.
+        assert!(!compared([2, 100_051], Tolerance { rtol: Some(0.1), atol: None }).passed);
         assert!(compared([2, 100_051], Tolerance { rtol: None, atol: Some(1.0) }).passed);
+        // Two that are one as float64.
+        let (near, far) = (bytes([i64::MAX, 0]), bytes([i64::MAX - 1, 0]));
+        let reference = Tensor { bytes: near, ..reference };
+        assert!(!compare(&output, &far, &reference, Path::new("y.npy"), default).passed);
+    }
+
+    #[test]
+    fn truth_values_are_equal_or_not_whatever_is_allowed() {
+        let output = ValueInfo { name: "y".into(), dtype: "bool".into(), shape: vec![2] };
+        let reference =
+            Tensor { name: String::new(), dtype: "bool".into(), shape: vec![2], bytes: vec![1, 0] };
+        let tolerance = Tolerance { rtol: Some(1e9), atol: Some(1e9) };
+        let passed = |found: &[u8]| compare(&output, found, &reference, Path::new("y"), tolerance).passed;
+        assert!(passed(&[1, 0]) && passed(&[7, 0]) && !passed(&[1, 1]) && !passed(&[0, 0]));
     }
 
     #[test]

@@ -10,7 +10,8 @@ use crate::args::ExplainArgs;
 use crate::build::{self, note_targets};
 use crate::input;
 use crate::model;
-use crate::output::{Output, Verdict, counted, one_line};
+use crate::output::{Output, Verdict};
+use crate::text::{Text, counted};
 
 /// More differences than these are not told to people, and no more characters of each.
 const TOLD: usize = 8;
@@ -21,7 +22,7 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> anyhow::Result<Ver
         return compare(args, other, output);
     }
     let builder = build::builder(&args.common, &Cancel::new(), output)?.trust_imported(args.trust_imported);
-    let (mut requests, unreadable) = model::requests(&args.inputs, &builder, &args.common);
+    let (mut requests, unreadable) = model::requests(&args.inputs, &builder, &args.common)?;
     model::debug(&mut requests, &args.common, output)?;
     unreadable.iter().for_each(|(_, error)| output.error(error));
     if requests.is_empty() {
@@ -31,13 +32,13 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> anyhow::Result<Ver
     note_targets(&requests, &args.common, output);
 
     let kernels = builder.explain(&requests)?;
-    let text: String = kernels.iter().map(text_of).collect();
-    let summary = summary(&kernels);
+    let mut text: Text = kernels.iter().map(text_of).collect();
+    text.line(summary(&kernels));
     let mut json = json!({ "kernels": kernels.iter().map(json_of).collect::<Vec<_>>() });
     if !unreadable.is_empty() {
         json["unreadable"] = build::unreadable_json(&unreadable);
     }
-    output.result(&format!("{text}{summary}"), &json)?;
+    output.result(&text, &json)?;
     Ok(if unreadable.is_empty() { Verdict::Good } else { Verdict::Unusable })
 }
 
@@ -49,9 +50,9 @@ fn compare(args: &ExplainArgs, other: &std::path::Path, output: &Output) -> anyh
     let (old, new) = (input::read_descriptor(other)?, input::read_descriptor(input)?);
     let job = Diff::of_jobs(&old.job, &new.job);
     let spec = Diff::of_specs(&as_said(&old.spec), &as_said(&new.spec));
-    let mut text = if job.is_empty() { "the jobs are the same\n".to_owned() } else { String::new() };
+    let mut text = if job.is_empty() { Text::of("the jobs are the same") } else { Text::default() };
     for change in job.changes.iter().chain(&spec.changes) {
-        text.push_str(&format!("{}\n", one_line(&change.to_string())));
+        text.line(change);
     }
     output.result(&text, &json!({ "job": changes(&job), "spec": changes(&spec) }))?;
     Ok(Verdict::Good)
@@ -78,17 +79,17 @@ fn outcome(kernel: &Explanation) -> &'static str {
     }
 }
 
-fn text_of(kernel: &Explanation) -> String {
+fn text_of(kernel: &Explanation) -> Text {
     let Explanation { name, op_type, asked_by, fate, .. } = kernel;
     let others = if asked_by.len() > 1 { format!(", {} operators", asked_by.len()) } else { String::new() };
-    let mut text = format!("{:8} {} ({}{others})\n", outcome(kernel), one_line(name), one_line(op_type));
+    let mut text = Text::of(format_args!("{:8} {name} ({op_type}{others})", outcome(kernel)));
     match fate {
         Fate::Bypassed => {
-            text.push_str("  kernels with debug options are compiled each time and never kept\n");
+            text.line("  kernels with debug options are compiled each time and never kept");
         }
-        Fate::Refused(why) => text.push_str(&format!("  {}\n", one_line(&why.to_string()))),
+        Fate::Refused(why) => text.line(format_args!("  {why}")),
         Fate::Miss { why, nearest } => {
-            text.push_str(&format!("  {}\n", one_line(why)));
+            text.line(format_args!("  {why}"));
             text.extend(nearest.iter().map(|nearest| nearest_text(nearest)));
         }
         _ => {}
@@ -98,9 +99,9 @@ fn text_of(kernel: &Explanation) -> String {
             Fate::Hit => "it is",
             _ => "an imported kernel matches: --trust-imported would reuse it;",
         };
-        text.push_str(&format!("  {would} {}\n", one_line(&imported.to_string())));
+        text.line(format_args!("  {would} {imported}"));
     }
-    text.extend(kernel.imported_problem.iter().map(|problem| format!("  {}\n", one_line(problem))));
+    text.extend(kernel.imported_problem.iter().map(|problem| Text::of(format_args!("  {problem}"))));
     text
 }
 
@@ -130,7 +131,7 @@ fn told(changes: &[PartChange]) -> Vec<String> {
 }
 
 /// What moved, by part of the key.
-fn nearest_text(nearest: &Nearest) -> String {
+fn nearest_text(nearest: &Nearest) -> Text {
     let lines = |diff: &Diff| diff.changes.iter().map(ToString::to_string).collect();
     let parts: [(&str, Vec<String>); 4] = [
         ("job", lines(&nearest.job)),
@@ -138,15 +139,15 @@ fn nearest_text(nearest: &Nearest) -> String {
         ("toolchain", told(&nearest.toolchain)),
         ("op sources", told(&nearest.op_sources)),
     ];
-    let mut text = format!("  the nearest is {}; different are\n", one_line(&nearest.name));
+    let mut text = Text::of(format_args!("  the nearest is {}; different are", nearest.name));
     for (part, lines) in parts {
         for line in lines.iter().take(TOLD) {
             let told: String = line.chars().take(TOLD_CHARACTERS).collect();
             let more = if told.len() < line.len() { "..." } else { "" };
-            text.push_str(&format!("    {part:10}  {}{more}\n", one_line(&told)));
+            text.line(format_args!("    {part:10}  {told}{more}"));
         }
         if let Some(more) = lines.len().checked_sub(TOLD + 1) {
-            text.push_str(&format!("    {part:10}  and {} more\n", more + 1));
+            text.line(format_args!("    {part:10}  and {} more", more + 1));
         }
     }
     text
@@ -165,5 +166,5 @@ fn nearest_json(nearest: &Nearest) -> Value {
 fn summary(kernels: &[Explanation]) -> String {
     let count = |name: &str| kernels.iter().filter(|kernel| outcome(kernel) == name).count();
     let counts = ["hit", "miss", "bypassed", "refused"].map(|name| format!("{} {name}", count(name)));
-    format!("{}: {}\n", counted(kernels.len(), "kernel"), counts.join(", "))
+    format!("{}: {}", counted(kernels.len(), "kernel"), counts.join(", "))
 }

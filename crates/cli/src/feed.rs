@@ -8,7 +8,7 @@ use opbuild_onnx::ValueInfo;
 
 use crate::args::{Fill, RunArgs};
 use crate::input;
-use crate::output::counted;
+use crate::text::counted;
 use crate::values::{bytes_of, size};
 
 /// The elements of every input, as the command line has them.

@@ -12,12 +12,13 @@ use serde_json::{Value, json};
 use crate::args::GcArgs;
 use crate::env;
 use crate::interrupt;
-use crate::output::{Output, Verdict, counted, one_line};
+use crate::output::{Output, Verdict};
 use crate::progress::Progress;
 use crate::store::bytes;
+use crate::text::{Text, counted};
 
 pub(crate) fn gc(args: &GcArgs, output: &Output) -> anyhow::Result<Verdict> {
-    let mut run = Run { output, text: String::new(), caches: Vec::new(), verdict: Verdict::Good };
+    let mut run = Run { output, text: Text::default(), caches: Vec::new(), verdict: Verdict::Good };
     if args.older_than.is_some_and(|age| age < IDLE_FOR) {
         output.warning(
             "--older-than counts as 30m: in CANN's cache nothing goes that was used within half an hour",
@@ -69,7 +70,7 @@ fn environment() -> LimitTexts {
 /// What was done so far.
 struct Run<'a> {
     output: &'a Output,
-    text: String,
+    text: Text,
     caches: Vec<Value>,
     verdict: Verdict,
 }
@@ -114,20 +115,20 @@ impl Run<'_> {
     }
 
     fn warning(&mut self, path: &Path, text: &str) {
-        self.output.warning(&format!("{}: {text}", one_line(&path.to_string_lossy())));
+        self.output.warning(&format!("{}: {text}", path.to_string_lossy()));
     }
 
     /// A folder with which nothing could be done.
     fn failed(&mut self, path: &Path, error: &dyn std::fmt::Display) {
         let name = path.to_string_lossy();
-        self.output.error(&anyhow::anyhow!("{}: {error}", one_line(&name)));
+        self.output.error(&anyhow::anyhow!("{}: {error}", name));
         self.caches.push(json!({ "path": name, "error": error.to_string() }));
         self.verdict = Verdict::Unusable;
     }
 
     fn made_room(&mut self, place: &Place, report: &GcReport, args: &GcArgs) {
         let name = place.path.to_string_lossy();
-        self.text.push_str(&format!("{}: {}\n", one_line(&name), summary(report, args.dry_run)));
+        self.text.line(format_args!("{}: {}", name, summary(report, args.dry_run)));
         self.caches.push(cache_json(place, report));
         for notice in &report.notices {
             self.output.warning(&notice.to_string());
@@ -142,7 +143,7 @@ impl Run<'_> {
                      that of the file"
                 }
             };
-            self.output.note(&format!("{}: {text}", one_line(&name)));
+            self.output.note(&format!("{}: {text}", name));
         }
         self.tell_what_stays(&place.path, report);
     }
@@ -153,12 +154,12 @@ impl Run<'_> {
         if let Some((file, error)) = failure {
             let failed = counted(usize::try_from(*failed).unwrap_or(usize::MAX), "thing");
             let file = file.to_string_lossy();
-            self.warning(path, &format!("{failed} could not be deleted: `{}`: {error}", one_line(&file)));
+            self.warning(path, &format!("{failed} could not be deleted: `{}`: {error}", file));
             self.problem();
         }
         for (below, error) in closed {
             let below = below.to_string_lossy();
-            self.warning(path, &format!("`{}` could not be looked into: {error}", one_line(&below)));
+            self.warning(path, &format!("`{}` could not be looked into: {error}", below));
             self.problem();
         }
         if *unread > 0 {
@@ -171,11 +172,10 @@ impl Run<'_> {
             );
         }
         if *strange_count > 0 {
-            let first: Vec<String> =
-                strange.iter().take(3).map(|name| format!("`{}`", one_line(name))).collect();
+            let first: Vec<String> = strange.iter().take(3).map(|name| format!("`{}`", name)).collect();
             let more = if *strange_count > 3 { ", ..." } else { "" };
             let text = format!("{strange_count} not CANN's, left alone: {}{more}", first.join(", "));
-            self.output.note(&format!("{}: {text}", one_line(&path.to_string_lossy())));
+            self.output.note(&format!("{}: {text}", path.to_string_lossy()));
         }
     }
 

@@ -10,9 +10,10 @@ use opbuild_backend_ascend::AscendConfig;
 use serde_json::{Value, json};
 
 use crate::args::ImportArgs;
-use crate::output::{Output, Verdict, counted, one_line};
+use crate::output::{Output, Verdict};
 use crate::progress::Progress;
 use crate::store::bytes;
+use crate::text::{Text, counted};
 use crate::verify_store::threads;
 use crate::{build, env, interrupt};
 
@@ -40,6 +41,7 @@ pub(crate) fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<Verdi
     for (folder, error) in &report.closed {
         output.error(&anyhow::anyhow!("cannot read `{}`: {error}", folder.display()));
     }
+    report.warnings.iter().for_each(|warning| output.warning(warning));
     let sum = Sum::of(&report);
     output.result(&text(&report, &sum, args.dry_run), &json_of(&report, &sum, args.dry_run))?;
     Ok(match () {
@@ -90,11 +92,11 @@ impl Sum {
     }
 }
 
-fn text(report: &ImportReport, sum: &Sum, dry_run: bool) -> String {
+fn text(report: &ImportReport, sum: &Sum, dry_run: bool) -> Text {
     let verb = if dry_run { "would be imported" } else { "imported" };
-    let mut text: String = report.caches.iter().map(|cache| cache_text(cache, verb, dry_run)).collect();
+    let mut text: Text = report.caches.iter().map(|cache| cache_text(cache, verb, dry_run)).collect();
     if report.caches.is_empty() && report.closed.is_empty() {
-        text.push_str("there is no cache of a framework: expected a folder kernel_meta or akg_kernel_meta, or one above\n");
+        text.line("there is no cache of a framework: expected a folder kernel_meta or akg_kernel_meta, or one above");
     }
     let renewed = renewed(sum.renewed, dry_run);
     let size = bytes(u64::try_from(sum.bytes).unwrap_or(u64::MAX));
@@ -111,12 +113,12 @@ fn text(report: &ImportReport, sum: &Sum, dry_run: bool) -> String {
     if sum.left > 0 {
         counts.push(format!("{} not looked at", sum.left));
     }
-    text.push_str(&format!("{}\n", counts.join(", ")));
+    text.line(counts.join(", "));
     if report.interrupted {
-        text.push_str("interrupted before everything was imported; run it again to go on\n");
+        text.line("interrupted before everything was imported; run it again to go on");
     }
     if !sum.is_nothing() && !dry_run {
-        text.push_str("builds reuse them if they are told to: opbuild build --trust-imported\n");
+        text.line("builds reuse them if they are told to: opbuild build --trust-imported");
     }
     text
 }
@@ -130,26 +132,27 @@ fn renewed(count: usize, dry_run: bool) -> String {
     }
 }
 
-fn cache_text(cache: &Cache, verb: &str, dry_run: bool) -> String {
-    let path = one_line(&cache.path.to_string_lossy());
+fn cache_text(cache: &Cache, verb: &str, dry_run: bool) -> Text {
+    let mut text = Text::of(cache.path.display());
     if let Some(why) = &cache.passed_over {
-        return format!("{path}\n  passed over: {}\n", one_line(&why.to_string()));
+        text.line(format_args!("  passed over: {why}"));
+        return text;
     }
     let renewed = renewed(cache.renewed.len(), dry_run);
-    let mut text = format!(
-        "{path}\n  {} {verb}{renewed}, {} there already, {} passed over\n",
+    text.line(format_args!(
+        "  {} {verb}{renewed}, {} there already, {} passed over",
         cache.imported.len(),
         cache.already + cache.copies,
         cache.not_imported.len()
-    );
+    ));
     for NotImported { name, why } in cache.not_imported.iter().take(NAMED) {
-        text.push_str(&format!("  passed over {}: {}\n", one_line(name), one_line(&why.to_string())));
+        text.line(format_args!("  passed over {name}: {why}"));
     }
     if let Some(more) = cache.not_imported.len().checked_sub(NAMED + 1) {
-        text.push_str(&format!("  and {} more\n", more + 1));
+        text.line(format_args!("  and {} more", more + 1));
     }
     for (folder, error) in &cache.closed {
-        text.push_str(&format!("  cannot read {}: {}\n", one_line(folder), one_line(error)));
+        text.line(format_args!("  cannot read {folder}: {error}"));
     }
     text
 }

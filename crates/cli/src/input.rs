@@ -1,13 +1,15 @@
 //! Reading what the command line names.
 #![expect(clippy::disallowed_methods, reason = "this is the command's I/O module")]
 
-use std::fs::OpenOptions;
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use opbuild_descriptor::{Descriptor, MAX_INFO_BYTES, read_info};
+use opbuild_kernel_meta::{pseudo_below, pseudo_file_system};
 use rustix::fs::OFlags;
 
 /// Folders nested deeper than this are not looked into.
@@ -97,8 +99,18 @@ pub(crate) fn make_folder(path: &Path) -> anyhow::Result<()> {
 pub(crate) struct Found {
     /// Files, folders opened, each folder's in order of their paths.
     pub(crate) files: Vec<PathBuf>,
-    /// What could not be looked into, and why.
+    /// What could not be looked into, and why; each directory once, by whatever paths it was met.
     pub(crate) unreadable: Vec<(PathBuf, anyhow::Error)>,
+    seen: HashSet<(u64, u64)>,
+}
+
+impl Found {
+    fn unreadable(&mut self, path: &Path, error: anyhow::Error) {
+        let is_new = path.metadata().map(|found| self.seen.insert((found.dev(), found.ino())));
+        if is_new.unwrap_or(true) {
+            self.unreadable.push((path.to_owned(), error));
+        }
+    }
 }
 
 /// Every file that `inputs` name; folders give the `.onnx` and `.info` files below them.
@@ -119,34 +131,58 @@ pub(crate) fn files(inputs: &[PathBuf], kind: &str, meant: impl Fn(&Path) -> boo
             continue;
         }
         let (files, problems) = (found.files.len(), found.unreadable.len());
-        walk(input, MAX_DEPTH, &meant, &mut found);
+        walk(input, None, MAX_DEPTH, &meant, &mut found);
         if found.files.len() == files && found.unreadable.len() == problems {
             let error = anyhow::anyhow!("there is no {kind} file in `{}`", input.display());
-            found.unreadable.push((input.clone(), error));
+            found.unreadable(input, error);
         }
         found.files[files..].sort_unstable();
     }
     found
 }
 
-fn walk(folder: &Path, depth: usize, meant: &impl Fn(&Path) -> bool, found: &mut Found) {
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) => {
-            let error =
-                anyhow::Error::new(error).context(format!("cannot read the folder `{}`", folder.display()));
-            return found.unreadable.push((folder.to_owned(), error));
-        }
+/// Looks through `folder`, which is in `above`, or was named. Links are not followed, pseudo file systems not entered.
+fn walk(
+    folder: &Path,
+    above: Option<&File>,
+    depth: usize,
+    meant: &impl Fn(&Path) -> bool,
+    found: &mut Found,
+) {
+    let cannot = |error: std::io::Error| {
+        anyhow::Error::new(error).context(format!("cannot read the directory `{}`", folder.display()))
     };
-    for entry in entries.flatten() {
-        let path = entry.path();
-        let Ok(kind) = entry.file_type() else { continue };
+    let dir = match File::open(folder) {
+        Ok(dir) => dir,
+        Err(error) => return found.unreadable(folder, cannot(error)),
+    };
+    match above.map_or_else(|| pseudo_file_system(&dir), |above| pseudo_below(above, &dir)) {
+        None => {}
+        Some(_) if above.is_some() => return,
+        Some(name) => {
+            let path = folder.display();
+            let error =
+                anyhow::anyhow!("`{path}` is on the pseudo file system {name}: it is not looked through");
+            return found.unreadable(folder, error);
+        }
+    }
+    let entries = match folder.read_dir() {
+        Ok(entries) => entries,
+        Err(error) => return found.unreadable(folder, cannot(error)),
+    };
+    for entry in entries {
+        let (path, kind) = match entry.and_then(|entry| Ok((entry.path(), entry.file_type()?))) {
+            Ok(entry) => entry,
+            // What is gone since is none of what there is.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return found.unreadable(folder, cannot(error)),
+        };
         if kind.is_dir() && depth > 0 {
-            walk(&path, depth - 1, meant, found);
+            walk(&path, Some(&dir), depth - 1, meant, found);
         } else if kind.is_dir() {
             let error =
                 anyhow::anyhow!("`{}` is nested too deep; name it on the command line", path.display());
-            found.unreadable.push((path, error));
+            found.unreadable(&path, error);
         } else if meant(&path) {
             found.files.push(path);
         }

@@ -13,8 +13,9 @@ use crate::entry::{self, Stored};
 use crate::input::read_file;
 use crate::inspect_info;
 use crate::inspect_kernel;
-use crate::output::{Output, Verdict, chain, one_line};
+use crate::output::{Output, Verdict, chain};
 use crate::pairs::{Judged, Looked, judge, judge_alone};
+use crate::text::Text;
 use crate::verify::{findings_json, findings_text};
 
 /// What was found in a file: lines of (field, value), and what is wrong with it.
@@ -50,12 +51,12 @@ impl Found {
 
 pub(crate) fn inspect(args: &InspectArgs, output: &Output) -> anyhow::Result<Verdict> {
     let mut verdict = Verdict::Good;
-    let (mut text, mut json_files) = (String::new(), Vec::new());
+    let (mut text, mut json_files) = (Text::default(), Vec::new());
     for path in &args.files {
         match look(path) {
             Ok(all) => {
                 for (path, found) in all {
-                    text.push_str(&found_text(&path, &found));
+                    text.append(&found_text(&path, &found));
                     json_files.push(found_json(&path, &found));
                     if !found.is_valid() && verdict == Verdict::Good {
                         verdict = Verdict::Problems;
@@ -160,16 +161,16 @@ fn describe_header(found: &mut Found, header: Value) {
     }
 }
 
-fn found_text(path: &Path, found: &Found) -> String {
+fn found_text(path: &Path, found: &Found) -> Text {
     let width = found.fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0).min(28);
-    let mut text = format!("{}: {}\n", path.display(), found.kind);
+    let mut text = Text::of(format_args!("{}: {}", path.display(), found.kind));
     for (name, value) in &found.fields {
-        text.push_str(&format!("  {:width$}  {}\n", one_line(name), one_line(value)));
+        text.line(format_args!("  {name:width$}  {value}"));
     }
     for problem in &found.problems {
-        text.push_str(&format!("  problem: {}\n", one_line(problem)));
+        text.line(format_args!("  problem: {problem}"));
     }
-    text.push_str(&found.report.as_ref().map(findings_text).unwrap_or_default());
+    text.extend(found.report.as_ref().map(findings_text));
     text
 }
 

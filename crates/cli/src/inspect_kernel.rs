@@ -5,8 +5,8 @@ use opbuild_validator::{DeviceMeta, ElfFacts, KernelFacts, Linkage, parts};
 use serde_json::Value;
 
 use crate::inspect::Found;
-use crate::output::counted;
 use crate::pairs::Judged;
+use crate::text::counted;
 
 /// At most so many kernels of an object are described one by one.
 const DESCRIBED: usize = 20;

@@ -9,7 +9,8 @@ use opbuild_onnx::{ModelError, Network, OnnxError, ValueInfo};
 use crate::args::Common;
 use crate::env;
 use crate::input::{self, Found};
-use crate::output::{Output, one_line};
+use crate::options::UnknownOptions;
+use crate::output::Output;
 
 /// More bytes than any list of operators has.
 const MAX_DEBUG_CONFIG: u64 = 16 << 20;
@@ -40,6 +41,13 @@ impl Model {
         let prepared = builder.prepare(network.graph, &spec(common));
         network.graph = prepared.map_err(|error| input::named(path, error))?;
         Ok(Self::Network(Box::new(network)))
+    }
+
+    /// Takes out what its descriptor has.
+    pub(crate) fn admit(&self, unknown: &mut UnknownOptions) {
+        if let Self::Operator(descriptor) = self {
+            unknown.found_in(&descriptor.spec);
+        }
     }
 
     /// A request for each operator.
@@ -75,22 +83,33 @@ impl Model {
     }
 }
 
+/// What could not be read, and why.
+pub(crate) type Unreadable = Vec<(PathBuf, anyhow::Error)>;
+
 /// A request for each operator of everything that `inputs` name, and what could not be read.
 pub(crate) fn requests(
     inputs: &[PathBuf],
     builder: &Builder,
     common: &Common,
-) -> (Vec<Request>, Vec<(PathBuf, anyhow::Error)>) {
-    let Found { files, mut unreadable } = input::model_files(inputs);
+) -> anyhow::Result<(Vec<Request>, Unreadable)> {
+    let Found { files, mut unreadable, .. } = input::model_files(inputs);
     let several = files.len() > 1;
     let mut requests = Vec::new();
+    let mut unknown = UnknownOptions::of(common, builder.backend());
     for file in files {
         match Model::read(&file, builder, common, several) {
-            Ok(model) => requests.extend(model.requests(common)),
+            Ok(model) => {
+                model.admit(&mut unknown);
+                requests.extend(model.requests(common));
+            }
             Err(error) => unreadable.push((file, error)),
         }
     }
-    (requests, unreadable)
+    // What could not be read may have had the option.
+    if unreadable.is_empty() || !requests.is_empty() {
+        unknown.check()?;
+    }
+    Ok((requests, unreadable))
 }
 
 /// What CANN compiles everything with while it collects information for its maintainers, unless told otherwise.
@@ -98,28 +117,42 @@ const COLLECTING: [&str; 4] = ["dump_bin", "dump_cce", "dump_loc", "ccec_g"];
 
 /// Has the operators that `--op_debug_config` means compiled for debugging; all of them while information is collected.
 pub(crate) fn debug(requests: &mut [Request], common: &Common, output: &Output) -> anyhow::Result<()> {
-    let Some(path) = &common.op_debug_config else {
+    let path = common.op_debug_config.as_ref();
+    let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else {
+        // Said to be off.
+        if path.is_some() {
+            DebugConfig { options: Vec::new(), operators: None }.set_on(requests);
+        }
         if env::collects() {
-            output.note(&format!(
-                "NPU_COLLECT_PATH is set: everything is compiled anew for debugging ({}), and nothing is kept",
-                COLLECTING.join(",")
-            ));
-            let options = COLLECTING.map(str::to_owned).into();
-            DebugConfig { options, operators: None }.set_on(requests);
+            collect(requests, output);
         }
         return Ok(());
     };
     let text = input::read_file(path, MAX_DEBUG_CONFIG)?;
     let config: DebugConfig =
         String::from_utf8_lossy(&text).parse().map_err(|error| input::named(path, error))?;
+    if config.options.is_empty() && env::collects() {
+        collect(requests, output);
+        return Ok(());
+    }
     for unused in config.set_on(requests) {
         output.warning(&format!(
             "`{}`: op_debug_list names `{}`, and there is no such operator (types are written OpType::Type)",
             path.display(),
-            one_line(&unused)
+            unused
         ));
     }
     Ok(())
+}
+
+/// Compiles everything as CANN does it while it collects information: an empty configuration is none, there, too.
+fn collect(requests: &mut [Request], output: &Output) {
+    output.note(&format!(
+        "NPU_COLLECT_PATH is set: everything is compiled anew for debugging ({}), and nothing is kept",
+        COLLECTING.join(",")
+    ));
+    let options = COLLECTING.map(str::to_owned).into();
+    DebugConfig { options, operators: None }.set_on(requests);
 }
 
 /// Reads a network. Sizes may be given for the dimensions of other networks of the same command, too.

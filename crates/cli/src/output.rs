@@ -1,11 +1,18 @@
-//! Printing: results to stdout, everything else to stderr.
+//! Printing: results to stdout, everything else to stderr. Nothing is printed but what is a [`Text`].
 
+use std::cell::RefCell;
+use std::error::Error;
+use std::fmt;
 use std::io::{ErrorKind, Write};
 
 use anyhow::Context;
+use opbuild::JobError;
+use opbuild_backend::BackendError;
 use serde_json::{Value, json};
 
 use crate::args::Format;
+use crate::file_limit::FileLimit;
+use crate::text::{Text, shown_json};
 
 /// How a command came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,28 +30,32 @@ pub(crate) enum Verdict {
 /// Prints in the format that was asked for.
 pub(crate) struct Output {
     format: Format,
+    file_limit: FileLimit,
+    /// Everything that was warned of, for the result.
+    warnings: RefCell<Vec<String>>,
 }
 
 impl Output {
-    pub(crate) fn new(format: Format) -> Self {
-        Self { format }
+    pub(crate) fn new(format: Format, file_limit: FileLimit) -> Self {
+        Self { format, file_limit, warnings: RefCell::default() }
     }
 
     pub(crate) fn is_text(&self) -> bool {
         self.format == Format::Text
     }
 
-    /// The result: `text`, or `json`.
+    /// The result: `text`, or `json` with all warnings so far.
     ///
     /// # Errors
-    /// It cannot be written, and somebody was there to read it.
-    pub(crate) fn result(&self, text: &str, json: &Value) -> anyhow::Result<()> {
+    /// It cannot be written, though the reader is still there.
+    pub(crate) fn result(&self, text: &Text, json: &Value) -> anyhow::Result<()> {
+        self.warn_of_file_limit();
         let mut out = std::io::stdout().lock();
-        let line = match self.format {
-            Format::Text => text.trim_end().to_owned(),
-            Format::Json => json.to_string(),
+        let written = match self.format {
+            Format::Text => writeln!(out, "{}", text.as_str()),
+            Format::Json => writeln!(out, "{}", shown_json(&self.with_warnings(json).to_string())),
         };
-        match writeln!(out, "{line}").and_then(|()| out.flush()) {
+        match written.and_then(|()| out.flush()) {
             // A reader that has gone away (`| head`) has all it wants.
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
                 Err(error).context("cannot write the result")
@@ -53,9 +64,25 @@ impl Output {
         }
     }
 
-    /// A result that in text has been told already.
+    /// The result of a command that reported everything on stderr.
     pub(crate) fn quiet_result(&self, json: &Value) -> anyhow::Result<()> {
-        if self.is_text() { Ok(()) } else { self.result("", json) }
+        if self.is_text() { Ok(()) } else { self.result(&Text::default(), json) }
+    }
+
+    /// The result with what was warned of, each once: a build's own report has its warnings already.
+    fn with_warnings(&self, json: &Value) -> Value {
+        let mut json = json.clone();
+        let warned = self.warnings.borrow();
+        if let (Value::Object(fields), false) = (&mut json, warned.is_empty()) {
+            let all = fields.entry("warnings").or_insert_with(|| json!([]));
+            for warning in warned.iter().map(|warning| Value::from(warning.as_str())) {
+                match all {
+                    Value::Array(all) if !all.contains(&warning) => all.push(warning),
+                    _ => {}
+                }
+            }
+        }
+        json
     }
 
     /// Something to know that is not the result.
@@ -63,37 +90,91 @@ impl Output {
         say("note", text);
     }
 
+    /// Something that did not stop the command, and that its user should know; it goes into the result, too.
+    ///
+    /// Once: chips share a file of limits, and targets a store.
     pub(crate) fn warning(&self, text: &str) {
-        say("warning", text);
+        let mut warned = self.warnings.borrow_mut();
+        if !warned.iter().any(|known| known == text) {
+            say("warning", text);
+            warned.push(text.to_owned());
+        }
     }
 
     /// An error with what caused it.
     pub(crate) fn error(&self, error: &anyhow::Error) {
-        say("error", &chain(error));
+        let mut text = Text::default();
+        let line = format!("error: {}", chain(error));
+        if error.chain().any(has_lines) {
+            text.quoted(line)
+        } else {
+            text.line(line)
+        }
+        print(&text);
     }
 
-    /// Nothing came of it, since somebody did not want to wait.
+    /// Nothing came of it, since it was interrupted.
     pub(crate) fn interrupted(&self) {
         self.note("interrupted before anything was built; run it again");
-        if !self.is_text() {
-            let _ = self.result("", &json!({ "interrupted": true }));
-        }
+        let _ = self.quiet_result(&json!({ "interrupted": true }));
     }
 
-    /// The error that ended a command: told to people, and in JSON in place of the result.
+    /// The error that ended a command: for people on stderr, and in JSON in place of the result.
     pub(crate) fn failure(&self, error: &anyhow::Error) {
         self.error(error);
-        if !self.is_text() {
-            // The error itself may be that nothing can be written.
-            let _ = self.result("", &json!({ "error": chain(error) }));
+        // The error itself may be that nothing can be written.
+        let _ = self.quiet_result(&json!({ "error": chain(error) }));
+    }
+
+    /// Warns once if a file met the limit on their size: which write it was may have been of no consequence.
+    pub(crate) fn warn_of_file_limit(&self) {
+        if let Some(text) = self.file_limit.reached() {
+            self.warning(&text);
         }
     }
 }
 
-/// A line on stderr. If that cannot be written there is nobody to tell.
+/// A line on stderr.
 fn say(kind: &str, text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{kind}: {}", printable(text));
+    let mut line = Text::default();
+    line.line(format_args!("{kind}: {text}"));
+    print(&line);
 }
+
+/// Prints on stderr. If that cannot be written there is no other place for it.
+fn print(text: &Text) {
+    let _ = writeln!(std::io::stderr().lock(), "{}", text.as_str());
+}
+
+/// Whether an error has lines of its own: the end of a compiler's log.
+pub(crate) fn has_lines(error: &(dyn Error + 'static)) -> bool {
+    let of_backend = |error: &BackendError| {
+        matches!(
+            error,
+            BackendError::Compile { .. } | BackendError::Deadline { .. } | BackendError::Output { .. }
+        )
+    };
+    match (error.downcast_ref::<BackendError>(), error.downcast_ref::<JobError>()) {
+        (Some(error), _) | (_, Some(JobError::Backend(error))) => of_backend(error),
+        (_, Some(error)) => matches!(
+            error,
+            JobError::Elsewhere { .. } | JobError::Invalid { .. } | JobError::AnotherKernel { .. }
+        ),
+        _ => error.is::<Logged>(),
+    }
+}
+
+/// An error made of others that may have lines of their own.
+#[derive(Debug)]
+pub(crate) struct Logged(pub(crate) String);
+
+impl fmt::Display for Logged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Logged {}
 
 /// An error and its causes in one line, a cause that an error already tells left out.
 pub(crate) fn chain(error: &anyhow::Error) -> String {
@@ -106,57 +187,4 @@ pub(crate) fn chain(error: &anyhow::Error) -> String {
         }
     }
     text
-}
-
-/// Text with nothing in it that a terminal would obey. Lines stay lines.
-pub(crate) fn printable(text: &str) -> String {
-    let plain = |letter: char| !letter.is_control() || matches!(letter, '\n' | '\t');
-    if text.chars().all(plain) {
-        return text.to_owned();
-    }
-    let escape =
-        |letter: char| if plain(letter) { letter.to_string() } else { letter.escape_default().to_string() };
-    text.chars().map(escape).collect()
-}
-
-/// A name from a file: one line, whatever is in it.
-pub(crate) fn one_line(name: &str) -> String {
-    printable(&name.replace('\n', "\\n").replace('\t', "\\t"))
-}
-
-/// `1 kernel`, `2 kernels`.
-pub(crate) fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-/// Lines with their cells below each other, behind `indent`: the first to the left, the others to the right. All lines
-/// have as many cells as the first.
-pub(crate) fn columns(indent: &str, lines: &[Vec<String>]) -> String {
-    let cells = lines.first().map_or(0, Vec::len);
-    let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or_default();
-    let widths: Vec<usize> = (0..cells).map(width).collect();
-    let mut text = String::new();
-    for line in lines {
-        text.push_str(indent);
-        for (at, (cell, width)) in line.iter().zip(&widths).enumerate() {
-            text.push_str(&match at {
-                0 => format!("{cell:width$}"),
-                _ => format!("  {cell:>width$}"),
-            });
-        }
-        text.push('\n');
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_from_a_file_reaches_a_terminal_raw() {
-        assert_eq!(printable("a\x1b[31mb\nc"), "a\\u{1b}[31mb\nc");
-        assert_eq!(one_line("a\nreused fake"), "a\\nreused fake");
-        assert_eq!(one_line("Default/Square-op1"), "Default/Square-op1");
-    }
 }

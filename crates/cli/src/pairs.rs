@@ -98,10 +98,9 @@ fn judge_master(
     for part in parts {
         match judge_part(path, part, expect) {
             Ok(kernels) => judged.extend(kernels),
-            Err(error) => report.add(Problem::Part {
-                part: crate::output::one_line(part),
-                problem: crate::output::one_line(&crate::output::chain(&error)),
-            }),
+            Err(error) => {
+                report.add(Problem::Part { part: (*part).to_owned(), problem: crate::output::chain(&error) })
+            }
         }
     }
     judged.insert(0, alone(path, expect, report));

@@ -8,8 +8,8 @@ use opbuild_descriptor::Job;
 use opbuild_ops::Call;
 use serde_json::{Value, json};
 
-use crate::output::{counted, one_line};
 use crate::run::milliseconds;
+use crate::text::{Text, counted};
 
 /// The times of a run.
 pub(crate) struct Profile {
@@ -62,19 +62,20 @@ impl Profile {
     }
 
     /// Every node in order, then operator types by what they took together.
-    pub(crate) fn text(&self) -> String {
-        let mut text = format!("{:>10}  {:>5}  {:>8}  {:16}  node\n", "ms", "%", "GFLOP/s", "operator");
+    pub(crate) fn text(&self) -> Text {
+        let mut text =
+            Text::of(format_args!("{:>10}  {:>5}  {:>8}  {:16}  node", "ms", "%", "GFLOP/s", "operator"));
         let mut by_type: BTreeMap<&str, (usize, Duration, u64)> = BTreeMap::new();
         for step in &self.steps {
-            text.push_str(&self.line(step.elapsed, step.flops, &step.op_type, &one_line(&step.name)));
+            text.line(self.line(step.elapsed, step.flops, &step.op_type, &step.name));
             let sum = by_type.entry(&step.op_type).or_default();
             *sum = (sum.0 + 1, sum.1 + step.elapsed, sum.2 + step.flops);
         }
         let mut by_type: Vec<_> = by_type.into_iter().collect();
         by_type.sort_by_key(|(_, (_, elapsed, _))| std::cmp::Reverse(*elapsed));
-        text.push_str("together\n");
+        text.line("together");
         for (op_type, (count, elapsed, flops)) in by_type {
-            text.push_str(&self.line(elapsed, flops, op_type, &counted(count, "node")));
+            text.line(self.line(elapsed, flops, op_type, &counted(count, "node")));
         }
         text
     }
@@ -82,7 +83,7 @@ impl Profile {
     fn line(&self, elapsed: Duration, flops: u64, op_type: &str, what: &str) -> String {
         let share = elapsed.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9) * 100.0;
         let speed = if flops == 0 { String::new() } else { format!("{:.1}", rate(flops, elapsed)) };
-        format!("{:>10.3}  {share:>5.1}  {speed:>8}  {op_type:16}  {what}\n", milliseconds(elapsed))
+        format!("{:>10.3}  {share:>5.1}  {speed:>8}  {op_type:16}  {what}", milliseconds(elapsed))
     }
 
     /// Every node, in order.

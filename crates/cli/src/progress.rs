@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use indicatif::{ProgressBar, ProgressStyle};
 use opbuild::Event;
 
-use crate::output::one_line;
+use crate::text::one_line;
 
 /// Shows the progress of a command on stderr, if that is a terminal.
 pub(crate) struct Progress(ProgressBar);
@@ -23,6 +23,11 @@ impl Progress {
         Self(bar)
     }
 
+    /// The only way for names onto the bar.
+    fn message(&self, text: &str) {
+        self.0.set_message(one_line(text));
+    }
+
     /// A network of `nodes` is about to run.
     pub(crate) fn begin(&self, nodes: usize) {
         self.0.set_length(nodes as u64);
@@ -37,9 +42,8 @@ impl Progress {
 
     /// So many of so many are done of something, which may be another one than before.
     pub(crate) fn of(&self, what: &str, done: u64, of: u64) {
-        let what = one_line(what);
-        if self.0.message() != what {
-            self.about(&what);
+        if self.0.message() != one_line(what) {
+            self.about(what);
         }
         self.at(done, of);
     }
@@ -47,12 +51,12 @@ impl Progress {
     /// What it is about from now on.
     pub(crate) fn about(&self, what: &str) {
         self.0.set_position(0);
-        self.0.set_message(one_line(what));
+        self.message(what);
     }
 
     /// A node has run.
     pub(crate) fn ran(&self, node: &str) {
-        self.0.set_message(one_line(node));
+        self.message(node);
         self.0.inc(1);
     }
 
@@ -60,9 +64,9 @@ impl Progress {
         match event {
             Event::Planned { kernels, .. } => self.0.set_length(kernels as u64),
             Event::Hit { .. } => self.0.inc(1),
-            Event::Started { .. } | Event::Waiting { .. } => self.0.set_message(one_line(&event.to_string())),
+            Event::Started { .. } | Event::Waiting { .. } => self.message(&event.to_string()),
             Event::Finished { .. } | Event::Failed { .. } => {
-                self.0.set_message(one_line(&event.to_string()));
+                self.message(&event.to_string());
                 self.0.inc(1);
             }
             // Warnings are in the report, and printed from there.

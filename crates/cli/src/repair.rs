@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 
 use crate::args::RepairArgs;
 use crate::interrupt;
-use crate::output::{Output, Verdict, chain, counted, one_line};
+use crate::output::{Output, Verdict, chain};
 use crate::progress::Progress;
 use crate::repair_caches;
 use crate::repair_undo;
 use crate::store::bytes;
+use crate::text::{Text, counted};
 use crate::verify_store::{Place, beside_json, flaw_json, flaw_text, judged_as, threads};
 
 /// Repairs a store, or caches of frameworks.
@@ -38,12 +39,12 @@ fn repair_store(args: &RepairArgs, place: Option<Place>, output: &Output) -> any
     let access = if args.dry_run { Access::ReadOnly } else { Access::ReadWrite };
     let root = place.root.to_string_lossy();
     let Some(store) = place.open(access, &args.store, output)? else {
-        let text = format!("there is no store at {}\n", one_line(&root));
+        let text = Text::of(format_args!("there is no store at {root}"));
         output.result(&text, &json!({ "root": root, "dry_run": args.dry_run, "left": 0, "targets": [] }))?;
         return Ok(Verdict::Good);
     };
     let (cancel, progress) = (interrupt::cancel(), Progress::new(output.is_text()));
-    let (mut text, mut targets, mut left) = (format!("store {}\n", one_line(&root)), Vec::new(), 0);
+    let (mut text, mut targets, mut left) = (Text::of(format_args!("store {root}")), Vec::new(), 0);
     for (name, shelf) in place.shelves(&store)? {
         let repaired = shelf.and_then(|shelf| {
             judged_as(&name, threads(args.jobs), &progress, &cancel, |verify| {
@@ -53,7 +54,7 @@ fn repair_store(args: &RepairArgs, place: Option<Place>, output: &Output) -> any
         match repaired {
             Ok(report) => {
                 left += report.left.len();
-                text.push_str(&report_text(&name, &report, args.dry_run));
+                text.append(&report_text(&name, &report, args.dry_run));
                 targets.push(report_json(&name, &report));
             }
             Err(error) => {
@@ -65,11 +66,11 @@ fn repair_store(args: &RepairArgs, place: Option<Place>, output: &Output) -> any
         }
     }
     progress.done();
-    text.push_str(&match (left, args.dry_run) {
-        (0, false) => "all is in order\n".to_owned(),
-        (0, true) => "all would be in order; nothing was changed\n".to_owned(),
-        (left, _) => format!("not all is in order: {left} left\n"),
-    });
+    match (left, args.dry_run) {
+        (0, false) => text.line("all is in order"),
+        (0, true) => text.line("all would be in order; nothing was changed"),
+        (left, _) => text.line(format_args!("not all is in order: {left} left")),
+    }
     output
         .result(&text, &json!({ "root": root, "dry_run": args.dry_run, "left": left, "targets": targets }))?;
     Ok(match left {
@@ -79,53 +80,55 @@ fn repair_store(args: &RepairArgs, place: Option<Place>, output: &Output) -> any
     })
 }
 
-fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> String {
+fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> Text {
     let number = |files: u64| usize::try_from(files).unwrap_or(usize::MAX);
-    let mut text = format!(
-        "{}: {} checked, {} whole\n",
-        one_line(target),
+    let mut text = Text::of(format_args!(
+        "{target}: {} checked, {} whole",
         counted(number(report.checked.files), "kernel"),
         report.whole.files
-    );
+    ));
     let made = report.done.iter().filter(|deed| matches!(deed.what, What::Made)).count();
     let would = if dry_run { "would be " } else { "" };
     for deed in &report.done {
-        text.push_str(&deed_text(deed, would));
+        deed_line(&mut text, deed, would);
     }
     if made > 0 {
-        text.push_str(&format!("  {would}made: {}\n", counted(made, "missing folder")));
+        text.line(format_args!("  {would}made: {}", counted(made, "missing folder")));
     }
     for left in &report.left {
         let what = flaw_text(&left.flawed.path, &left.flawed.flaw);
-        text.push_str(&format!("  left: {what}{}\n", one_line(&why_text(left))));
+        text.line(format_args!("  left: {what}{}", why_text(left)));
     }
     if let Some((before, now)) = &report.counted {
         let before = before.as_ref().map_or("unknown".to_owned(), size_text);
-        text.push_str(&format!("  size: {}; it was taken for {before}\n", size_text(now)));
+        text.line(format_args!("  size: {}; it was taken for {before}", size_text(now)));
     }
     if report.busy {
-        text.push_str("  another process makes room: it counts, and deletes what the dead left\n");
+        text.line("  another process makes room: it counts, and deletes what the dead left");
     }
     if report.cancelled {
-        text.push_str("  interrupted; run it again to go on\n");
+        text.line("  interrupted; run it again to go on");
     }
     text
 }
 
-fn deed_text(deed: &Deed, would: &str) -> String {
-    let path = one_line(&deed.path.to_string_lossy());
+fn deed_line(text: &mut Text, deed: &Deed, would: &str) {
+    let path = deed.path.to_string_lossy();
     match &deed.what {
         What::SetAside { flaw, place, .. } => {
-            let place =
-                place.as_ref().map(|place| format!("    now {}\n", one_line(&place.to_string_lossy())));
             let what = flaw_text(&deed.path, flaw);
-            format!("  {would}set aside, {}: {what}\n{}", flaw.name(), place.unwrap_or_default())
+            text.line(format_args!("  {would}set aside, {}: {what}", flaw.name()));
+            if let Some(place) = place {
+                text.line(format_args!("    now {}", place.display()));
+            }
         }
-        What::Swept(kind) => format!("  {would}deleted, {}: {path}\n", kind.name()),
-        What::BegunAnew => format!("  {would}begun anew: {path}: its numbers did not check\n"),
+        What::Swept(kind) => text.line(format_args!("  {would}deleted, {}: {path}", kind.name())),
+        What::BegunAnew => {
+            text.line(format_args!("  {would}begun anew: {path}: its numbers did not check"));
+        }
         // Told together: there are hundreds.
-        What::Made => String::new(),
-        _ => format!("  {would}mended: {path}\n"),
+        What::Made => {}
+        _ => text.line(format_args!("  {would}mended: {path}")),
     }
 }
 

@@ -14,9 +14,10 @@ use serde_json::json;
 use crate::args::RepairArgs;
 use crate::input;
 use crate::interrupt;
-use crate::output::{Output, Verdict, counted};
+use crate::output::{Output, Verdict};
 use crate::progress::Progress;
 use crate::repair_shown as shown;
+use crate::text::counted;
 use crate::verify_store::{self, threads};
 
 /// A map of devices is a few lines.
@@ -186,13 +187,15 @@ fn tell(repairs: &Repairs, cancel: &Cancel, output: &Output) -> anyhow::Result<V
     let left: usize = repairs.caches.iter().map(Repaired::left).sum::<usize>() + repairs.closed.len();
     let refused = repairs.filled.as_ref().map_or(0, |filled| filled.refused.len());
     let mut text = shown::text(repairs);
-    text.push_str(&match (left, refused, repairs.dry_run) {
-        _ if cancel.is_cancelled() => "interrupted; run it again to go on\n".to_owned(),
-        (0, 0, false) => "all is in order\n".to_owned(),
-        (0, 0, true) => "all would be in order; nothing was changed\n".to_owned(),
-        (0, refused, _) => format!("{} could not be filled\n", counted(refused, "kernel or rank")),
-        (left, _, _) => format!("not all is in order: {left} left\n"),
-    });
+    match (left, refused, repairs.dry_run) {
+        _ if cancel.is_cancelled() => text.line("interrupted; run it again to go on"),
+        (0, 0, false) => text.line("all is in order"),
+        (0, 0, true) => text.line("all would be in order; nothing was changed"),
+        (0, refused, _) => {
+            text.line(format_args!("{} could not be filled", counted(refused, "kernel or rank")));
+        }
+        (left, _, _) => text.line(format_args!("not all is in order: {left} left")),
+    }
     output.result(
         &text,
         &json!({

@@ -8,70 +8,69 @@ use opbuild_kernel_meta::quarantine::{Aside, Left, Moved, Why};
 use opbuild_kernel_meta::survey::{Busy, Rank, Verdict, What};
 use serde_json::{Value, json};
 
-use crate::output::{counted, one_line};
 use crate::repair_caches::{Repaired, Repairs};
+use crate::text::{Text, counted};
 
 /// So many of a kind are listed in text; JSON has all.
 const LISTED: usize = 50;
 
-pub(crate) fn text(repairs: &Repairs) -> String {
-    let mut text = String::new();
+pub(crate) fn text(repairs: &Repairs) -> Text {
+    let mut text = Text::default();
     for repaired in &repairs.caches {
-        text.push_str(&cache_text(repaired, repairs.dry_run));
+        text.append(&cache_text(repaired, repairs.dry_run));
     }
     for (path, problem) in &repairs.closed {
-        text.push_str(&format!("left: {}: {}\n", shown(path), one_line(problem)));
+        text.line(format_args!("left: {}: {problem}", shown(path)));
     }
     if let Some(filled) = &repairs.filled {
-        text.push_str(&filled_text(filled, repairs.dry_run));
+        text.append(&filled_text(filled, repairs.dry_run));
     }
-    text.push_str(&lacking_text(repairs));
+    text.append(&lacking_text(repairs));
     let lefts =
         || repairs.caches.iter().filter_map(|one| one.aside.as_ref().ok()).flat_map(|aside| &aside.left);
     let forced = |left: &Left| matches!(left.why, Why::InProgress(Busy::Young { .. } | Busy::Open { .. }));
     if lefts().any(forced) {
-        text.push_str("what is in progress goes with --force: only if nothing is building there\n");
+        text.line("what is in progress goes with --force: only if nothing is building there");
     }
     if repairs.caches.iter().any(|one| one.aside.as_ref().is_ok_and(|aside| aside.quarantine.is_some())) {
         let paths: Vec<String> = repairs.paths.iter().map(|path| shown(path)).collect();
-        text.push_str(&format!("`opbuild repair --undo {}` puts back what was set aside", paths.join(" ")));
         let filled = repairs.filled.as_ref().is_some_and(|filled| !filled.filled.is_empty());
-        text.push_str(if filled {
-            ", where it was not filled: there, move away first what was\n"
-        } else {
-            "\n"
-        });
+        let where_ = if filled { ", where it was not filled: there, move away first what was" } else { "" };
+        text.line(format_args!(
+            "`opbuild repair --undo {}` puts back what was set aside{where_}",
+            paths.join(" ")
+        ));
     }
     text
 }
 
 fn shown(path: &Path) -> String {
-    one_line(&path.to_string_lossy())
+    path.to_string_lossy().into_owned()
 }
 
-fn cache_text(repaired: &Repaired, dry_run: bool) -> String {
+fn cache_text(repaired: &Repaired, dry_run: bool) -> Text {
     let place = &repaired.survey.place;
     let (kernels, intact) = counts(repaired);
-    let mut text = format!("{}: {}, {intact} intact\n", shown(&place.path), counted(kernels, "kernel"));
+    let kernels = counted(kernels, "kernel");
+    let mut text = Text::of(format_args!("{}: {kernels}, {intact} intact", shown(&place.path)));
     let would = if dry_run { "would be " } else { "" };
     match &repaired.aside {
-        Err(error) => text.push_str(&format!("  left: {}\n", one_line(&error.to_string()))),
+        Err(error) => text.line(format_args!("  left: {error}")),
         Ok(aside) => {
-            let moved =
-                aside.moved.iter().map(|moved| format!("  {would}set aside: {}\n", moved_text(moved)));
-            text.extend(cut(moved, aside.moved.len()));
-            let left = aside.left.iter().map(|left| format!("  left: {}\n", left_text(left)));
-            text.extend(cut(left, aside.left.len()));
+            let moved = aside.moved.iter().map(|moved| format!("  {would}set aside: {}", moved_text(moved)));
+            cut(&mut text, moved, aside.moved.len());
+            let left = aside.left.iter().map(|left| format!("  left: {}", left_text(left)));
+            cut(&mut text, left, aside.left.len());
             if let Some(quarantine) = &aside.quarantine {
-                text.push_str(&format!("  now in {}\n", shown(quarantine)));
+                text.line(format_args!("  now in {}", shown(quarantine)));
             }
             if aside.without_locks {
-                text.push_str("  this file system has no locks: nobody could be kept away meanwhile\n");
+                text.line("  this file system has no locks: nobody could be kept away meanwhile");
             }
         }
     }
     for (folder, error) in &repaired.survey.closed {
-        text.push_str(&format!("  left: folder {}: {error}\n", one_line(folder)));
+        text.line(format_args!("  left: folder {folder}: {error}"));
     }
     text
 }
@@ -82,38 +81,39 @@ fn counts(repaired: &Repaired) -> (usize, usize) {
     (kernels().count(), kernels().filter(|item| matches!(item.verdict, Verdict::Intact)).count())
 }
 
-/// The first lines, and how many there are more.
-fn cut(lines: impl Iterator<Item = String>, all: usize) -> impl Iterator<Item = String> {
-    let more = all.saturating_sub(LISTED);
-    lines.take(LISTED).chain((more > 0).then(|| format!("  and {more} more, which --format json names\n")))
+/// Adds the first lines, and how many there are more.
+fn cut(text: &mut Text, lines: impl Iterator<Item = String>, all: usize) {
+    lines.take(LISTED).for_each(|line| text.line(line));
+    if let more @ 1.. = all.saturating_sub(LISTED) {
+        text.line(format_args!("  and {more} more, which --format json names"));
+    }
 }
 
 fn named(what: What, below: Option<&str>, name: &str) -> String {
     let below = below.map(|below| format!("{below}/")).unwrap_or_default();
-    format!("{what} {below}{}", one_line(name))
+    format!("{what} {below}{name}")
 }
 
 fn moved_text(moved: &Moved) -> String {
-    format!("{}: {}", named(moved.what, moved.below, &moved.name), one_line(&moved.why))
+    format!("{}: {}", named(moved.what, moved.below, &moved.name), moved.why)
 }
 
 fn left_text(left: &Left) -> String {
-    format!("{}: {}", named(left.what, left.below, &left.name), one_line(&left.why.to_string()))
+    format!("{}: {}", named(left.what, left.below, &left.name), left.why)
 }
 
-fn filled_text(report: &FillReport, dry_run: bool) -> String {
+fn filled_text(report: &FillReport, dry_run: bool) -> Text {
     let mut ranks: BTreeMap<(&Path, &str), usize> = BTreeMap::new();
     for Filled { folder, donor, .. } in &report.filled {
         *ranks.entry((folder, donor)).or_default() += 1;
     }
     let would = if dry_run { "would be " } else { "" };
-    let mut text = String::new();
+    let mut text = Text::default();
     for ((folder, donor), number) in &ranks {
-        text.push_str(&format!(
-            "{would}filled: {} of {} from rank {}\n",
+        text.line(format_args!(
+            "{would}filled: {} of {} from rank {donor}",
             counted(*number, "kernel"),
-            shown(folder),
-            one_line(donor)
+            shown(folder)
         ));
     }
     // The same is true of many.
@@ -123,20 +123,20 @@ fn filled_text(report: &FillReport, dry_run: bool) -> String {
     }
     let all = whys.len();
     let lines = whys.into_iter().map(|((base, rank, why), kernels)| {
-        let rank = rank.map(|rank| format!(", rank {}", one_line(rank))).unwrap_or_default();
+        let rank = rank.map(|rank| format!(", rank {rank}")).unwrap_or_default();
         let of = match kernels.as_slice() {
             [] => String::new(),
-            [kernel] => format!(", {}", one_line(kernel)),
-            [first, ..] => format!(", {} and {} more", one_line(first), kernels.len() - 1),
+            [kernel] => format!(", {kernel}"),
+            [first, ..] => format!(", {first} and {} more", kernels.len() - 1),
         };
-        format!("not filled: {}{rank}{of}: {}\n", shown(base), one_line(why))
+        format!("not filled: {}{rank}{of}: {why}", shown(base))
     });
-    text.extend(cut(lines, all));
+    cut(&mut text, lines, all);
     for (folder, why) in &report.no_ranks {
-        text.push_str(&format!("not filled: {}: {why}\n", shown(folder)));
+        text.line(format_args!("not filled: {}: {why}", shown(folder)));
     }
     if report.filled.is_empty() && report.refused.is_empty() {
-        text.push_str("no rank lacks what another has\n");
+        text.line("no rank lacks what another has");
     }
     text
 }
@@ -147,18 +147,19 @@ fn lacking(repairs: &Repairs) -> impl Iterator<Item = (&Path, &Rank)> {
     ranks.filter(|(_, rank)| !rank.lacks.is_empty())
 }
 
-fn lacking_text(repairs: &Repairs) -> String {
+fn lacking_text(repairs: &Repairs) -> Text {
     let line = |(base, rank): (&Path, &Rank)| {
         let kernels = counted(rank.lacks.len(), "kernel");
-        format!("rank {} of {} lacks {kernels} that others have\n", one_line(&rank.rank), shown(base))
+        format!("rank {} of {} lacks {kernels} that others have", rank.rank, shown(base))
     };
-    let mut text: String = cut(lacking(repairs).map(line), lacking(repairs).count()).collect();
+    let mut text = Text::default();
+    cut(&mut text, lacking(repairs).map(line), lacking(repairs).count());
     let mut bases: Vec<String> = lacking(repairs).map(|(base, _)| shown(base)).collect();
     bases.dedup();
     if !bases.is_empty() {
-        text.push_str(&format!(
+        text.line(format_args!(
             "they compile that while others wait, maybe for too long; `opbuild repair --fill {}` gives them what others \
-             have, where their MindSpore allows it\n",
+             have, where their MindSpore allows it",
             bases.join(" ")
         ));
     }

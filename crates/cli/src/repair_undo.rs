@@ -9,7 +9,8 @@ use opbuild_kernel_meta::quarantine::{
 use serde_json::{Value, json};
 
 use crate::args::RepairArgs;
-use crate::output::{Output, Verdict, chain, counted, one_line};
+use crate::output::{Output, Verdict, chain};
+use crate::text::{Text, counted};
 
 /// So many files are listed in text; JSON has all.
 const LISTED: usize = 50;
@@ -28,13 +29,13 @@ pub(crate) fn undo(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdict
         }
         runs.extend(newest(found));
     }
-    let (mut text, mut all, mut left) = (String::new(), Vec::new(), 0);
+    let (mut text, mut all, mut left) = (Text::default(), Vec::new(), 0);
     for run in &runs {
         let options = UndoOptions { dry_run: args.dry_run, observe: &|_| {} };
         match put_back(run, &options) {
             Ok(undone) => {
                 left += undone.kept.len();
-                text.push_str(&shown(run, &undone, args.dry_run));
+                text.append(&shown(run, &undone, args.dry_run));
                 all.push(json(run, &undone));
             }
             Err(error) => {
@@ -45,31 +46,28 @@ pub(crate) fn undo(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdict
             }
         }
     }
-    text.push_str(&match (left, args.dry_run) {
-        (0, false) => "all is back\n".to_owned(),
-        (0, true) => "all would be back; nothing was changed\n".to_owned(),
-        (left, _) => format!("not all is back: {left} left\n"),
-    });
+    match (left, args.dry_run) {
+        (0, false) => text.line("all is back"),
+        (0, true) => text.line("all would be back; nothing was changed"),
+        (left, _) => text.line(format_args!("not all is back: {left} left")),
+    }
     output.result(&text, &json!({ "dry_run": args.dry_run, "left": left, "undone": all }))?;
     Ok(if left == 0 { Verdict::Good } else { Verdict::Problems })
 }
 
-fn shown(run: &Quarantined, undone: &Undone, dry_run: bool) -> String {
+fn shown(run: &Quarantined, undone: &Undone, dry_run: bool) -> Text {
     let Undone { restored, kept, .. } = undone;
     let would = if dry_run { "would be " } else { "" };
-    let mut text = format!(
-        "{}: {} {would}put back\n",
-        one_line(&run.cache.to_string_lossy()),
-        counted(restored.len(), "file")
-    );
+    let restored = counted(restored.len(), "file");
+    let mut text = Text::of(format_args!("{}: {restored} {would}put back", run.cache.display()));
     for Kept { file, why } in kept.iter().take(LISTED) {
-        text.push_str(&format!("  left: {}: {}\n", one_line(file), one_line(why)));
+        text.line(format_args!("  left: {file}: {why}"));
     }
     if let more @ 1.. = kept.len().saturating_sub(LISTED) {
-        text.push_str(&format!("  and {more} more, which --format json names\n"));
+        text.line(format_args!("  and {more} more, which --format json names"));
     }
     if !kept.is_empty() {
-        text.push_str(&format!("  in {}\n", one_line(&run.path().to_string_lossy())));
+        text.line(format_args!("  in {}", run.path().to_string_lossy()));
     }
     text
 }

@@ -15,15 +15,20 @@ use crate::args::RunArgs;
 use crate::build::{backend, builder, interrupted, network_name, note_targets, summary, tell, with_progress};
 use crate::compare::{Comparison, Tolerance, compare};
 use crate::model::{self, Model};
-use crate::output::{Output, Verdict, one_line};
+use crate::options::UnknownOptions;
+use crate::output::{Logged, Output, Verdict};
 use crate::profile::Profile;
 use crate::progress::Progress;
+use crate::text::Text;
 use crate::{feed, interrupt, show};
 
 pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
     let cancel = interrupt::cancel();
     let builder = builder(&args.common, &cancel, output)?;
     let model = Model::read(&args.model, &builder, &args.common, false)?;
+    let mut unknown = UnknownOptions::of(&args.common, builder.backend());
+    model.admit(&mut unknown);
+    unknown.check()?;
     let outputs = model.outputs();
     let inputs = feed::inputs(&model.inputs(), args)?;
     let references = feed::assigned(&args.compare, &outputs, "output")?;
@@ -55,9 +60,9 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
         .collect();
     let all_passed = comparisons.iter().all(|(comparison, _)| comparison.passed);
 
-    let (mut text, mut shown) = (String::new(), Vec::new());
+    let (mut text, mut shown) = (Text::default(), Vec::new());
     for (at, (info, buffer)) in outputs.iter().zip(&ran.buffers).enumerate() {
-        text.push_str(&show::text(at, info, buffer));
+        text.append(&show::text(at, info, buffer));
         let mut json = show::json_of(info, buffer);
         if let Some(file) = files.get(at) {
             json["file"] = file.as_str().into();
@@ -65,13 +70,12 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
         shown.push(json);
     }
     for (comparison, info) in &comparisons {
-        text.push_str(&comparison.text(&info.dtype));
-        text.push('\n');
+        text.line(comparison.text(&info.dtype));
     }
     let mut json = ran.json(args, &model);
     json["outputs"] = shown.into();
     json["comparisons"] = comparisons.iter().map(|(comparison, _)| comparison.json()).collect();
-    text.push_str(&ran.text(args, &model));
+    text.append(&ran.text(args, &model));
     output.result(&text, &json)?;
     Ok(if all_passed { Verdict::Good } else { Verdict::Problems })
 }
@@ -109,12 +113,13 @@ impl Ran {
         json
     }
 
-    fn text(&self, args: &RunArgs, model: &Model) -> String {
-        let mut text = if args.profile { self.profile.text() } else { String::new() };
+    fn text(&self, args: &RunArgs, model: &Model) -> Text {
+        let mut text = if args.profile { self.profile.text() } else { Text::default() };
         if let (Model::Operator(_), [kernel]) = (model, self.report.kernels.as_slice()) {
-            text.push_str(&format!("{} {}\n", kernel.outcome, kernel.name));
+            text.line(format_args!("{} {}", kernel.outcome, kernel.name));
         }
-        text.push_str(&format!("{}\n{}", summary(&self.report), self.profile.summary()));
+        text.line(summary(&self.report));
+        text.line(self.profile.summary());
         text
     }
 }
@@ -137,9 +142,10 @@ fn execute(
     if !failed.is_empty() {
         let one = |kernel: &&KernelReport| {
             let reason = kernel.reason.as_deref().unwrap_or("no reason was given");
-            format!("`{}` could not be built: {reason}", one_line(&kernel.name))
+            format!("`{}` could not be built: {reason}", kernel.name)
         };
-        return Ok(Err(anyhow!(failed.iter().map(one).collect::<Vec<_>>().join("\n"))));
+        let failed = failed.iter().map(one).collect::<Vec<_>>().join("\n");
+        return Ok(Err(Logged(failed).into()));
     }
     let backend = backend(&args.common, cancel)?;
     let threads = args.common.jobs.or_else(|| std::thread::available_parallelism().ok());

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::compare::number;
 use crate::input;
-use crate::output::one_line;
+use crate::text::Text;
 use crate::values::{Element, elements, rounded};
 
 /// JSON has the values of outputs with at most this many elements,
@@ -33,16 +33,17 @@ pub(crate) fn write_outputs(
 }
 
 /// An output for people: its values, or what they are like.
-pub(crate) fn text(at: usize, info: &ValueInfo, buffer: &Buffer) -> String {
+pub(crate) fn text(at: usize, info: &ValueInfo, buffer: &Buffer) -> Text {
     let name = match info.name == format!("output {at}") {
         true => String::new(),
-        false => format!(" `{}`", one_line(&info.name)),
+        false => format!(" `{}`", info.name),
     };
-    let head = format!("output {at}{name}: {} {:?}", info.dtype, info.shape);
+    let mut text = Text::of(format_args!("output {at}{name}: {} {:?}", info.dtype, info.shape));
     let values = || elements(&info.dtype, buffer.bytes());
     if values().count() <= MAX_SHOWN {
         let values: Vec<String> = values().map(|value| value.shown(&info.dtype)).collect();
-        return format!("{head}\n[{}]\n", values.join(", "));
+        text.line(format_args!("[{}]", values.join(", ")));
+        return text;
     }
     let (mut least, mut most, mut sum, mut count) = (f64::INFINITY, f64::NEG_INFINITY, 0.0, 0.0);
     let mut not_numbers = 0;
@@ -53,13 +54,14 @@ pub(crate) fn text(at: usize, info: &ValueInfo, buffer: &Buffer) -> String {
     }
     let first: Vec<String> = values().take(4).map(|value| value.shown(&info.dtype)).collect();
     let nan = if not_numbers == 0 { String::new() } else { format!(", {not_numbers} not a number") };
-    format!(
-        "{head}\n[{}, ...] from {} to {}, mean {}{nan}\n",
+    text.line(format_args!(
+        "[{}, ...] from {} to {}, mean {}{nan}",
         first.join(", "),
         rounded(least),
         rounded(most),
         rounded(sum / count)
-    )
+    ));
+    text
 }
 
 /// An output for programs: with its values, unless there are many.

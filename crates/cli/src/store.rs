@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use crate::args::{GcArgs, StatsArgs, StoreArgs};
 use crate::build;
 use crate::gc_kernel_cache;
-use crate::output::{Output, Verdict, counted, one_line};
+use crate::output::{Output, Verdict};
+use crate::text::{Text, counted};
 
 pub(crate) fn gc(args: &GcArgs, output: &Output) -> anyhow::Result<Verdict> {
     if !args.dirs.is_empty() {
@@ -27,10 +28,10 @@ pub(crate) fn clear(args: &StoreArgs, output: &Output) -> anyhow::Result<Verdict
 fn make_room(args: &StoreArgs, options: &GcOptions, output: &Output) -> anyhow::Result<Verdict> {
     let access = if options.dry_run { Access::ReadOnly } else { Access::ReadWrite };
     let Some(store) = open(args, access, output)? else { return Ok(Verdict::Good) };
-    let (mut text, mut targets, mut verdict) = (String::new(), Vec::new(), Verdict::Good);
+    let (mut text, mut targets, mut verdict) = (Text::default(), Vec::new(), Verdict::Good);
     for (name, target) in shelves(&store)? {
         let report = target.gc(options)?;
-        text.push_str(&format!("{}: {}\n", one_line(&name), made_room(&report, options.dry_run)));
+        text.line(format_args!("{name}: {}", made_room(&report, options.dry_run)));
         if let Some(failure) = &report.failure {
             let failed = counted(usize::try_from(report.failed).unwrap_or(usize::MAX), "kernel");
             output.warning(&format!("{failed} could not be deleted: {failure}"));
@@ -39,7 +40,9 @@ fn make_room(args: &StoreArgs, options: &GcOptions, output: &Output) -> anyhow::
         targets.push(gc_json(&name, &report));
     }
     let root = store.root().to_string_lossy();
-    text.push_str(if targets.is_empty() { "the store is empty\n" } else { "" });
+    if targets.is_empty() {
+        text.line("the store is empty");
+    }
     output.result(&text, &json!({ "root": root, "dry_run": options.dry_run, "targets": targets }))?;
     Ok(verdict)
 }
@@ -53,7 +56,7 @@ fn open(args: &StoreArgs, access: Access, output: &Output) -> anyhow::Result<Opt
     let store = match Store::open(Config { access: Access::ReadOnly, ..config.clone() }) {
         Err(StoreError::NoStore { path }) => {
             let root = path.to_string_lossy();
-            let text = format!("there is no store at {}\n", one_line(&root));
+            let text = Text::of(format_args!("there is no store at {root}"));
             output.result(&text, &json!({ "root": root, "targets": [] }))?;
             return Ok(None);
         }
@@ -110,11 +113,11 @@ fn usage_json(usage: &Usage) -> Value {
 pub(crate) fn stats(args: &StatsArgs, output: &Output) -> anyhow::Result<Verdict> {
     let access = if args.zero { Access::ReadWrite } else { Access::ReadOnly };
     let Some(store) = open(&args.store, access, output)? else { return Ok(Verdict::Good) };
-    let (mut text, mut targets) = (String::new(), Vec::new());
+    let (mut text, mut targets) = (Text::default(), Vec::new());
     for (name, target) in shelves(&store)? {
         let statistics = target.statistics();
         let there = target.gc(&GcOptions { dry_run: true, ..GcOptions::default() })?.before;
-        text.push_str(&stats_text(&name, &statistics, &there));
+        text.append(&stats_text(&name, &statistics, &there));
         let numbers: serde_json::Map<String, Value> =
             statistics.all().map(|(name, number)| (name.replace('-', "_"), number.into())).collect();
         targets.push(json!({ "target": name, "store": usage_json(&there), "statistics": numbers }));
@@ -124,7 +127,7 @@ pub(crate) fn stats(args: &StatsArgs, output: &Output) -> anyhow::Result<Verdict
     }
     let limits = store.limits();
     let limit = limits.max_bytes.map_or("none".to_owned(), |max| format!("{} a target", bytes(max)));
-    text.push_str(&format!("store {}, limit {limit}\n", one_line(&store.root().to_string_lossy())));
+    text.line(format_args!("store {}, limit {limit}", store.root().to_string_lossy()));
     let json = json!({
         "root": store.root().to_string_lossy(),
         "max_bytes": limits.max_bytes,
@@ -136,7 +139,7 @@ pub(crate) fn stats(args: &StatsArgs, output: &Output) -> anyhow::Result<Verdict
     Ok(Verdict::Good)
 }
 
-fn stats_text(name: &str, statistics: &Statistics, there: &Usage) -> String {
+fn stats_text(name: &str, statistics: &Statistics, there: &Usage) -> Text {
     let Statistics { hits, compiles, waits, evictions, quarantines, .. } = statistics;
     let misses = statistics.misses();
     let rate = match hits + misses {
@@ -155,16 +158,14 @@ fn stats_text(name: &str, statistics: &Statistics, there: &Usage) -> String {
         .map(|(number, reason)| format!("{number} {reason}"))
         .collect();
     let reasons = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
-    format!(
-        "{}\n  stored    {}, {}\n  look-ups  {hits} hits, {misses} misses{rate}{reasons}\n  compiled  {compiles} in \
-         {:.1} s, waited {waits} times for others\n  saved     {:.1} s of compiling\n  removed   {evictions} to make \
-         room, {quarantines} damaged\n",
-        one_line(name),
-        kernels(there),
-        bytes(there.total().bytes),
-        Duration::from_micros(statistics.compile_micros).as_secs_f64(),
-        statistics.time_saved().as_secs_f64(),
-    )
+    let mut text = Text::of(name);
+    text.line(format_args!("  stored    {}, {}", kernels(there), bytes(there.total().bytes)));
+    text.line(format_args!("  look-ups  {hits} hits, {misses} misses{rate}{reasons}"));
+    let compiled = Duration::from_micros(statistics.compile_micros).as_secs_f64();
+    text.line(format_args!("  compiled  {compiles} in {compiled:.1} s, waited {waits} times for others"));
+    text.line(format_args!("  saved     {:.1} s of compiling", statistics.time_saved().as_secs_f64()));
+    text.line(format_args!("  removed   {evictions} to make room, {quarantines} damaged"));
+    text
 }
 
 /// Bytes for people.

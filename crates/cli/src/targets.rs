@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::env;
 use crate::output::{Output, Verdict};
 use crate::targets_ascend::ascend;
+use crate::text::Text;
 
 /// How long a compiler may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,18 +23,19 @@ pub(crate) fn targets(output: &Output) -> anyhow::Result<Verdict> {
     let state = compiler.as_ref().map_or_else(ToString::to_string, Clone::clone);
     let confinement = backend.confinement().ok();
     let operators: Vec<&str> = opbuild_ops::all().iter().map(|row| row.op_type).collect();
-    let (mut text, mut json_backends) = (String::new(), Vec::new());
+    let (mut text, mut json_backends) = (Text::default(), Vec::new());
     for entry in registry.entries() {
-        text.push_str(&format!("{}: {}\n  backend    {}\n", entry.targets, entry.about, entry.name));
-        text.push_str(&format!("  toolchain  {state}\n"));
+        text.line(format_args!("{}: {}", entry.targets, entry.about));
+        text.line(format_args!("  backend    {}", entry.name));
+        text.line(format_args!("  toolchain  {state}"));
         if let Some(confinement) = &confinement {
-            text.push_str(&format!("  reads      {confinement}\n"));
+            text.line(format_args!("  reads      {confinement}"));
         }
         let count = operators.len();
-        text.push_str(&format!(
-            "  operators  {count} (on float32; some on whole numbers and truth values too): {}\n",
-            wrapped(&operators)
+        text.line(format_args!(
+            "  operators  {count} (on float32; some on whole numbers and truth values too):"
         ));
+        wrapped(&mut text, &operators);
         json_backends.push(json!({
             "backend": entry.name,
             "targets": entry.targets.split(", ").collect::<Vec<_>>(),
@@ -45,33 +47,29 @@ pub(crate) fn targets(output: &Output) -> anyhow::Result<Verdict> {
         }));
     }
     let ascend = ascend(&env::ascend_search(None));
-    text.push_str(&ascend.text);
+    text.append(&ascend.text);
     let mut onnx: Vec<&str> =
         opbuild_onnx::operators().filter(|row| row.domain.is_empty()).map(|row| row.op_type).collect();
     onnx.sort_unstable();
     onnx.dedup();
-    text.push_str(&format!(
-        "onnx: networks of these operators can be built\n  operators  {}: {}\n",
-        onnx.len(),
-        wrapped(&onnx)
-    ));
+    text.line("onnx: networks of these operators can be built");
+    text.line(format_args!("  operators  {}:", onnx.len()));
+    wrapped(&mut text, &onnx);
     let json = json!({ "backends": json_backends, "ascend": ascend.json, "onnx_operators": onnx });
     output.result(&text, &json)?;
     Ok(if compiler.is_ok() && ascend.is_good { Verdict::Good } else { Verdict::Problems })
 }
 
-/// Words in lines of about a hundred characters, behind an indent.
-fn wrapped(words: &[&str]) -> String {
-    let mut text = String::new();
-    let mut width = 0;
+/// Adds words in lines of about a hundred characters, behind an indent.
+fn wrapped(text: &mut Text, words: &[&str]) {
+    let mut line = String::new();
     for word in words {
-        if width == 0 || width + word.len() > 90 {
-            text.push_str("\n    ");
-            width = 0;
+        if !line.is_empty() && line.len() + word.len() > 90 {
+            text.line(format_args!("   {line}"));
+            line.clear();
         }
-        text.push_str(word);
-        text.push(' ');
-        width += word.len() + 1;
+        line.push(' ');
+        line.push_str(word);
     }
-    text.trim_end().to_owned()
+    text.line(format_args!("   {line}"));
 }

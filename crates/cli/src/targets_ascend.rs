@@ -3,11 +3,11 @@
 use opbuild_backend_ascend::{AscendError, Search, Soc, Toolkit};
 use serde_json::{Value, json};
 
-use crate::output::one_line;
+use crate::text::Text;
 
 /// What was found.
 pub(crate) struct Ascend {
-    pub(crate) text: String,
+    pub(crate) text: Text,
     pub(crate) json: Value,
     /// False if there is a toolkit that cannot be used. That there is none is no problem: few machines have one.
     pub(crate) is_good: bool,
@@ -21,7 +21,7 @@ pub(crate) fn ascend(search: &Search) -> Ascend {
 }
 
 fn lacking(error: &AscendError) -> Ascend {
-    let mut text = "Ascend: kernels for Ascend chips, by CANN\n".to_owned();
+    let mut text = Text::of("Ascend: kernels for Ascend chips, by CANN");
     let missing = if let AscendError::Incomplete { root, named_by, missing } = error {
         let problem = format!("the toolkit `{}` ({named_by}) is not complete", root.display());
         row(&mut text, "problem", &problem);
@@ -61,7 +61,7 @@ fn found(toolkit: &Toolkit) -> Ascend {
 
     let versions = &toolkit.versions;
     let release = versions.compiler.release.as_deref().unwrap_or("of unknown release");
-    let mut text = format!("Ascend: kernels for Ascend chips, by CANN {}\n", one_line(release));
+    let mut text = Text::of(format_args!("Ascend: kernels for Ascend chips, by CANN {release}"));
     let real = toolkit.real_root();
     let link = if real == toolkit.root { String::new() } else { format!(", which is `{}`", real.display()) };
     row(&mut text, "toolkit", &format!("`{}` ({}){link}", toolkit.root.display(), toolkit.named_by));
@@ -110,7 +110,6 @@ fn target(soc: &Soc) -> Value {
     })
 }
 
-/// A line of what is told; what comes from files stays on it.
-fn row(text: &mut String, what: &str, value: &str) {
-    text.push_str(&format!("  {what:<9}  {}\n", one_line(value)));
+fn row(text: &mut Text, what: &str, value: &str) {
+    text.line(format_args!("  {what:<9}  {value}"));
 }

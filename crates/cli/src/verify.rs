@@ -13,15 +13,16 @@ use crate::args::VerifyArgs;
 use crate::entry::{self, Stored};
 use crate::input::{self, Found, is_there};
 use crate::interrupt;
-use crate::output::{Output, Verdict, chain, counted, one_line};
+use crate::output::{Output, Verdict, chain};
 use crate::pairs::{Judged, Looked, is_kernel_file, judge};
+use crate::text::{Text, counted};
 use crate::verify_caches::{Checked, Sums, caches, mendable, ranks_json};
 use crate::verify_store::{Place, Verified, threads};
 
 /// What was judged so far.
 #[derive(Default)]
 struct Tally {
-    text: String,
+    text: Text,
     files: Vec<Value>,
     valid: usize,
     refused: usize,
@@ -65,7 +66,7 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
             tally.fail(&place.root, &error, output);
         }
     }
-    let Found { mut files, unreadable } = input::files(&paths, "kernel", is_kernel_file);
+    let Found { mut files, unreadable, .. } = input::files(&paths, "kernel", is_kernel_file);
     unreadable.iter().for_each(|(path, error)| tally.fail(path, error, output));
     // A pattern such as `*` names both files of a pair, and the `.json` knows which those are.
     files.sort_by_key(|path| path.extension().is_none_or(|extension| extension != "json"));
@@ -124,9 +125,9 @@ impl Tally {
 
     fn add(&mut self, judged: &Judged) {
         let Judged { file, object, target, report } = judged;
-        let beside = object.as_ref().map(|object| {
-            format!(" and {}", one_line(&object.file_name().unwrap_or_default().to_string_lossy()))
-        });
+        let beside = object
+            .as_ref()
+            .map(|object| format!(" and {}", object.file_name().unwrap_or_default().to_string_lossy()));
         self.line(file, &beside.unwrap_or_default(), target, report.is_valid());
         self.findings(report);
         self.files.push(json!({
@@ -142,7 +143,7 @@ impl Tally {
     fn add_entry(&mut self, file: &Path, stored: &Stored) {
         self.line(file, "", &stored.target, stored.is_valid());
         for problem in &stored.problems {
-            self.text.push_str(&format!("  {:<8} {}\n", "error", one_line(problem)));
+            self.text.line(format_args!("  {:<8} {problem}", "error"));
         }
         if let Some(report) = &stored.report {
             self.findings(report);
@@ -163,8 +164,8 @@ impl Tally {
             false => ("refused", &mut self.refused),
         };
         *count += 1;
-        let file = one_line(&file.to_string_lossy());
-        self.text.push_str(&format!("{verdict:<8} {file}{beside} for {}\n", one_line(target)));
+        let file = file.to_string_lossy();
+        self.text.line(format_args!("{verdict:<8} {file}{beside} for {target}"));
     }
 
     fn findings(&mut self, report: &Report) {
@@ -174,38 +175,41 @@ impl Tally {
     }
 
     fn tell(self, output: &Output) -> anyhow::Result<Verdict> {
-        let Self { text, files, valid, refused, unusable, others, remarks, stores, caches } = self;
+        let Self { text: tally_text, files, valid, refused, unusable, others, remarks, stores, caches } =
+            self;
         let Sums { intact, wrong, rests, busy } = caches.sums();
         let (valid, refused) = (valid + stores.valid + intact, refused + stores.refused + wrong);
         let unusable = unusable + stores.unusable + caches.unreadable();
         let ranks = caches.ranks();
-        let (checked, mut text) = (valid + refused, stores.text + &caches.text(&ranks) + &text);
+        let (checked, mut text) = (valid + refused, stores.text);
+        text.append(&caches.text(&ranks));
+        text.append(&tally_text);
         let looked = !stores.stores.is_empty() || !caches.is_empty();
         // Folders hold other files too; but somebody who named nothing else wants to know.
         if checked == 0 && !looked {
-            others.iter().for_each(|why| output.error(&anyhow::anyhow!("{}", one_line(why))));
+            others.iter().for_each(|why| output.error(&anyhow::anyhow!("{why}")));
         }
         let passed_over = match others.len() {
             0 => String::new(),
             number => format!(", {} of other kinds passed over", counted(number, "file")),
         };
-        text.push_str(&format!(
-            "{} checked: {valid} valid, {refused} refused; {} unusable{passed_over}\n",
+        text.line(format_args!(
+            "{} checked: {valid} valid, {refused} refused; {} unusable{passed_over}",
             counted(checked, "kernel"),
             counted(unusable, "file")
         ));
         if rests > 0 {
-            text.push_str(&format!("besides kernels, {} damaged or left over\n", counted(rests, "file")));
+            text.line(format_args!("besides kernels, {} damaged or left over", counted(rests, "file")));
         }
         if busy > 0 {
-            text.push_str(&format!(
+            text.line(format_args!(
                 "{busy} not judged, since a build may be at it: if none runs, verify again half an hour after the last \
-                 write\n"
+                 write"
             ));
         }
         if remarks > 0 {
-            text.push_str(&format!(
-                "{} on how MindSpore 2.0 reads them; inspect tells\n",
+            text.line(format_args!(
+                "{} on how MindSpore 2.0 reads them; inspect tells",
                 counted(remarks, "note")
             ));
         }
@@ -215,21 +219,21 @@ impl Tally {
         let broken = mendable(&caches.surveys);
         if !broken.is_empty() {
             let broken = broken.join(" ");
-            text.push_str(&format!(
-                "`opbuild repair {broken}` moves aside what is damaged or left over there\n"
+            text.line(format_args!(
+                "`opbuild repair {broken}` moves aside what is damaged or left over there"
             ));
         }
         if lacking {
-            text.push_str(
-                "`opbuild repair --fill DIR` completes ranks from others, where their MindSpore allows it\n",
+            text.line(
+                "`opbuild repair --fill DIR` completes ranks from others, where their MindSpore allows it",
             );
         }
         for root in &stores.mendable {
-            text.push_str(&format!("`opbuild repair {root}` sets aside what is damaged there\n"));
+            text.line(format_args!("`opbuild repair {root}` sets aside what is damaged there"));
         }
         let cancelled = stores.cancelled || caches.cancelled();
         if cancelled {
-            text.push_str("interrupted before everything was checked\n");
+            text.line("interrupted before everything was checked");
         }
         let json = json!({
             "checked": checked, "valid": valid, "refused": refused, "unusable": unusable,
@@ -248,12 +252,12 @@ impl Tally {
 }
 
 /// A line for each finding.
-pub(crate) fn findings_text(report: &Report) -> String {
+pub(crate) fn findings_text(report: &Report) -> Text {
     report.findings.iter().map(line).collect()
 }
 
-fn line(finding: &Finding) -> String {
-    format!("  {:<8} {}\n", finding.severity(), one_line(&finding.to_string()))
+fn line(finding: &Finding) -> Text {
+    Text::of(format_args!("  {:<8} {finding}", finding.severity()))
 }
 
 /// The findings for programs: the code says what it is, the message what was found, the hint what to do.

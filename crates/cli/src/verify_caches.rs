@@ -12,8 +12,9 @@ use opbuild_kernel_meta::survey::{
 };
 use serde_json::{Value, json};
 
-use crate::output::{Output, chain, columns, counted, one_line};
+use crate::output::{Output, chain};
 use crate::progress::Progress;
+use crate::text::{Text, columns, counted};
 
 /// So many things of one kind are told in text.
 const TOLD: usize = 50;
@@ -87,7 +88,7 @@ impl Checked {
             self.fail(&path, &anyhow::anyhow!("nested too deep; name it on the command line"), output);
         }
         for link in links {
-            let link = one_line(&link.to_string_lossy());
+            let link = link.to_string_lossy();
             output.note(&format!("`{link}` is a link and was not followed: name it to have it checked"));
         }
         let full = |place: &Place| place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
@@ -154,12 +155,12 @@ impl Checked {
         compare(&self.surveys)
     }
 
-    pub(crate) fn text(&self, ranks: &[Ranks]) -> String {
+    pub(crate) fn text(&self, ranks: &[Ranks]) -> Text {
         if self.surveys.is_empty() {
-            return String::new();
+            return Text::default();
         }
-        let mut text: String = self.surveys.iter().map(details).collect();
-        text.push_str(&table(&self.surveys));
+        let mut text: Text = self.surveys.iter().map(details).collect();
+        text.append(&table(&self.surveys));
         text.extend(ranks.iter().map(ranks_text));
         text
     }
@@ -170,16 +171,16 @@ impl Checked {
 }
 
 /// What is wrong in one cache, and good to know.
-fn details(survey: &Survey) -> String {
-    let mut text = String::new();
+fn details(survey: &Survey) -> Text {
+    let mut text = Text::default();
     let wrong: Vec<&Item> =
         survey.items.iter().filter(|item| !matches!(item.verdict, Found::Intact)).collect();
     for item in wrong.iter().take(TOLD) {
-        text.push_str(&item_text(survey, item));
+        text.append(&item_text(survey, item));
     }
     if wrong.len() > TOLD {
-        let path = one_line(&survey.place.path.to_string_lossy());
-        text.push_str(&format!("and {} more in {path}: --format json lists all\n", wrong.len() - TOLD));
+        let path = survey.place.path.to_string_lossy();
+        text.line(format_args!("and {} more in {path}: --format json lists all", wrong.len() - TOLD));
     }
     let mut troubles: Vec<(&Item, usize)> = Vec::new();
     for item in survey.items.iter().filter(|item| is_trouble(item)) {
@@ -189,12 +190,7 @@ fn details(survey: &Survey) -> String {
         }
     }
     for (item, count) in troubles {
-        text.push_str(&format!(
-            "note        {}: {}{}\n",
-            shown(survey, item),
-            item.outcome.text,
-            more(count)
-        ));
+        text.line(format_args!("note        {}: {}{}", shown(survey, item), item.outcome.text, more(count)));
     }
     let notes = survey.items.iter().flat_map(|item| item.notes.iter().map(move |note| (item, note)));
     let told = notes.filter(|(item, note)| is_told(note) && matches!(item.verdict, Found::Intact));
@@ -206,18 +202,18 @@ fn details(survey: &Survey) -> String {
         }
     }
     for (item, note, count) in kinds {
-        let note = one_line(&note.to_string());
-        text.push_str(&format!("note        {}: {note}{}\n", shown(survey, item), more(count)));
+        text.line(format_args!("note        {}: {note}{}", shown(survey, item), more(count)));
     }
     text
 }
 
-fn item_text(survey: &Survey, item: &Item) -> String {
-    let mut text = format!("{:<11} {}: {}\n", item.state(), shown(survey, item), problems(item).join("; "));
+fn item_text(survey: &Survey, item: &Item) -> Text {
+    let problems = problems(item).join("; ");
+    let mut text = Text::of(format_args!("{:<11} {}: {problems}", item.state(), shown(survey, item)));
     if let Some(busy) = item.busy {
-        text.push_str(&format!("{:<11} {busy}: a build may be at it\n", ""));
+        text.line(format_args!("{:<11} {busy}: a build may be at it", ""));
     }
-    text.push_str(&format!("{:<11} {}\n", "", item.outcome.text));
+    text.line(format_args!("{:<11} {}", "", item.outcome.text));
     text
 }
 
@@ -238,15 +234,15 @@ fn is_told(note: &Note) -> bool {
 
 fn shown(survey: &Survey, item: &Item) -> String {
     let folder = item.below.map_or_else(|| survey.place.path.clone(), |below| survey.place.path.join(below));
-    one_line(&folder.join(&item.name).to_string_lossy())
+    folder.join(&item.name).to_string_lossy().into_owned()
 }
 
 /// What is wrong with a thing.
 fn problems(item: &Item) -> Vec<String> {
-    let one = |text: String| vec![one_line(&text)];
+    let one = |text: String| vec![text];
     match &item.verdict {
         Found::Intact => Vec::new(),
-        Found::Damaged(flaws) => flaws.iter().map(|flaw| one_line(&flaw.to_string())).collect(),
+        Found::Damaged(flaws) => flaws.iter().map(ToString::to_string).collect(),
         Found::Orphan(orphan) => one(orphan.to_string()),
         Found::InUse => one("it changed whenever it was read".to_owned()),
         Found::Unreadable { file, problem } => one(format!("`{file}` cannot be read: {problem}")),
@@ -255,42 +251,37 @@ fn problems(item: &Item) -> Vec<String> {
 }
 
 /// A line for each cache, under a line that says what the numbers are.
-fn table(surveys: &[Survey]) -> String {
+fn table(surveys: &[Survey]) -> Text {
     let head = ["cache", "kernels", "intact", "damaged", "orphans", "in use", "unreadable", "others"];
     let rows = surveys.iter().map(|survey| {
         let Counts { kernels, intact, damaged, orphans, busy, unreadable, .. } = Counts::of(survey);
         let others = usize::try_from(survey.foreign_count).unwrap_or(usize::MAX);
         let numbers = [kernels, intact, damaged, orphans, busy, unreadable, others];
         let numbers = numbers.map(|number| number.to_string());
-        std::iter::once(one_line(&survey.place.path.to_string_lossy())).chain(numbers).collect::<Vec<_>>()
+        std::iter::once(survey.place.path.to_string_lossy().into_owned()).chain(numbers).collect::<Vec<_>>()
     });
     let lines: Vec<Vec<String>> = std::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect();
     columns("", &lines)
 }
 
-fn ranks_text(ranks: &Ranks) -> String {
+fn ranks_text(ranks: &Ranks) -> Text {
     let Ranks { base, kernels, ranks } = ranks;
-    let base = one_line(&base.to_string_lossy());
+    let base = base.to_string_lossy();
     let short: Vec<&Rank> = ranks.iter().filter(|rank| !rank.lacks.is_empty()).collect();
     let together =
         format!("{} of {base} have {} together", counted(ranks.len(), "rank"), counted(*kernels, "kernel"));
     if short.is_empty() {
-        return format!("{together}, and each has all\n");
+        return Text::of(format_args!("{together}, and each has all"));
     }
-    let mut text = format!(
-        "{together}; where one lacks some, the others wait while it compiles, unless \
-         it runs another part of the network:\n"
-    );
+    let mut text = Text::of(format_args!(
+        "{together}; where one lacks some, the others wait while it compiles, unless it runs another part of the network:"
+    ));
     for Rank { rank, has, lacks, .. } in short {
         let names: Vec<String> =
             lacks.iter().take(3).map(|lack| format!("{} (of rank {})", lack.name, lack.there)).collect();
         let more = if lacks.len() > 3 { ", ..." } else { "" };
-        let names = one_line(&names.join(", "));
-        text.push_str(&format!(
-            "  rank {} has {has}, lacks {}: {names}{more}\n",
-            one_line(rank),
-            lacks.len()
-        ));
+        let names = names.join(", ");
+        text.line(format_args!("  rank {rank} has {has}, lacks {}: {names}{more}", lacks.len()));
     }
     text
 }
@@ -333,7 +324,7 @@ fn item_json(item: &Item) -> Value {
         "state": item.state(), "orphan": orphan, "problems": problems(item),
         "busy": item.busy.map(|busy| busy.to_string()),
         "effect": item.outcome.effect.name(), "consequence": item.outcome.text,
-        "notes": item.notes.iter().map(|note| one_line(&note.to_string())).collect::<Vec<_>>(),
+        "notes": item.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }
 
@@ -352,5 +343,5 @@ fn orphan_name(orphan: Orphan) -> &'static str {
 pub(crate) fn mendable(surveys: &[Survey]) -> Vec<String> {
     let is_mended = |survey: &&Survey| survey.place.kind != Kind::Package;
     let wrong = surveys.iter().filter(is_mended).filter(|survey| survey.items.iter().any(Item::is_finding));
-    wrong.map(|survey| one_line(&survey.place.path.to_string_lossy())).collect()
+    wrong.map(|survey| survey.place.path.to_string_lossy().into_owned()).collect()
 }

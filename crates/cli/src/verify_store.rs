@@ -16,9 +16,10 @@ use serde_json::{Value, json};
 use crate::args::StoreArgs;
 use crate::build;
 use crate::input;
-use crate::output::{Output, chain, columns, counted, one_line};
+use crate::output::{Output, chain};
 use crate::progress::Progress;
 use crate::store::bytes;
+use crate::text::{Text, columns, counted};
 
 /// Which store, and which of its targets if not all.
 #[derive(Debug, PartialEq, Eq)]
@@ -110,7 +111,7 @@ pub(crate) fn judged_as<T>(
 /// What came of checking stores.
 #[derive(Default)]
 pub(crate) struct Verified {
-    pub(crate) text: String,
+    pub(crate) text: Text,
     pub(crate) stores: Vec<Value>,
     pub(crate) valid: usize,
     /// Entries that are not the kernels they should be.
@@ -135,14 +136,14 @@ impl Verified {
         cancel: &Cancel,
         output: &Output,
     ) -> anyhow::Result<()> {
-        let root = one_line(&place.root.to_string_lossy());
+        let root = place.root.to_string_lossy();
         let Some(store) = place.open(Access::ReadOnly, args, output)? else {
-            self.text.push_str(&format!("there is no store at {root}\n"));
+            self.text.line(format_args!("there is no store at {root}"));
             self.stores.push(json!({ "root": place.root.to_string_lossy(), "targets": [] }));
             return Ok(());
         };
         let progress = Progress::new(output.is_text());
-        let (mut rows, mut details, mut targets) = (Vec::new(), String::new(), Vec::new());
+        let (mut rows, mut details, mut targets) = (Vec::new(), Text::default(), Vec::new());
         let mut mendable = false;
         for (name, shelf) in place.shelves(&store)? {
             let shelf = match shelf {
@@ -166,17 +167,17 @@ impl Verified {
             let besides: Vec<&Beside> =
                 report.besides.iter().filter(|beside| self.seen.insert(beside.path.clone())).collect();
             details.extend(report.flaws.iter().map(flaw_line));
-            details.push_str(&besides_text(&name, &besides));
+            details.append(&besides_text(&name, &besides));
             rows.push(counts.row(&name, &report));
             targets.push(target_json(&name, &report, &besides));
         }
         progress.done();
         if mendable {
-            self.mendable.push(root.clone());
+            self.mendable.push(root.to_string());
         }
-        self.text.push_str(&format!("store {root}\n"));
-        self.text.push_str(&if rows.is_empty() { "  it is empty\n".to_owned() } else { table(rows) });
-        self.text.push_str(&details);
+        self.text.line(format_args!("store {root}"));
+        self.text.append(&if rows.is_empty() { Text::of("  it is empty") } else { table(rows) });
+        self.text.append(&details);
         self.stores.push(json!({ "root": place.root.to_string_lossy(), "targets": targets }));
         Ok(())
     }
@@ -215,49 +216,45 @@ impl Counts {
         let size = bytes(report.checked.bytes);
         let numbers = [*valid, *refused, *unreadable, *faults].map(|number| number.to_string());
         let [valid, refused, unreadable, faults] = numbers;
-        vec![one_line(target), size, valid, refused, unreadable, faults]
+        vec![target.to_owned(), size, valid, refused, unreadable, faults]
     }
 }
 
 /// A line for each target, under a line that says what the numbers are.
-fn table(rows: Vec<Vec<String>>) -> String {
+fn table(rows: Vec<Vec<String>>) -> Text {
     let head = ["target", "read", "valid", "refused", "unreadable", "faults"].map(str::to_owned).to_vec();
     columns("  ", &std::iter::once(head).chain(rows).collect::<Vec<_>>())
 }
 
 /// What is wrong, and where.
-pub(crate) fn flaw_line(flawed: &Flawed) -> String {
-    format!("{:<10} {}\n", flawed.flaw.name(), flaw_text(&flawed.path, &flawed.flaw))
+pub(crate) fn flaw_line(flawed: &Flawed) -> Text {
+    Text::of(format_args!("{:<10} {}", flawed.flaw.name(), flaw_text(&flawed.path, &flawed.flaw)))
 }
 
 /// What is wrong with what; an error may say what it is about.
 pub(crate) fn flaw_text(path: &Path, flaw: &Flaw) -> String {
     let (path, flaw) = (path.to_string_lossy(), flaw.to_string());
-    if flaw.contains(&*path) { one_line(&flaw) } else { one_line(&format!("{path}: {flaw}")) }
+    if flaw.contains(&*path) { flaw } else { format!("{path}: {flaw}") }
 }
 
 /// What is there besides: how much of each kind, and where what is not ours is.
-fn besides_text(target: &str, besides: &[&Beside]) -> String {
+fn besides_text(target: &str, besides: &[&Beside]) -> Text {
     /// So many are named.
     const NAMED: usize = 20;
     let mut kinds: BTreeMap<BesideKind, usize> = BTreeMap::new();
     besides.iter().for_each(|beside| *kinds.entry(beside.kind).or_default() += 1);
     if kinds.is_empty() {
-        return String::new();
+        return Text::default();
     }
     let kinds: Vec<String> = kinds.iter().map(|(kind, number)| format!("{number} {}", kind.name())).collect();
-    let mut text = format!("besides in {}: {}\n", one_line(target), kinds.join(", "));
+    let mut text = Text::of(format_args!("besides in {target}: {}", kinds.join(", ")));
     let foreign = || besides.iter().filter(|beside| beside.kind.is_foreign());
     for beside in foreign().take(NAMED) {
-        text.push_str(&format!(
-            "  {:<14} {}\n",
-            beside.kind.name(),
-            one_line(&beside.path.to_string_lossy())
-        ));
+        text.line(format_args!("  {:<14} {}", beside.kind.name(), beside.path.display()));
     }
     match foreign().count().saturating_sub(NAMED) {
         0 => {}
-        more => text.push_str(&format!("  and {} more\n", counted(more, "other"))),
+        more => text.line(format_args!("  and {} more", counted(more, "other"))),
     }
     text
 }

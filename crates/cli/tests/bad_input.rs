@@ -50,6 +50,21 @@ fn files_that_cannot_be_read() {
     assert_eq!(common::files(&place.path("tmp")), Vec::<std::path::PathBuf>::new());
 }
 
+/// What the kernel shows as files is nobody's model: looking through all of it takes long, and finds nothing.
+#[test]
+fn pseudo_file_systems_are_not_looked_through() {
+    let place = Place::new();
+    for path in ["/proc", "/proc/self", "/sys", "/proc/1/task"] {
+        for command in ["build", "explain", "import"] {
+            let ran = place.run(&[command, path]).ended_with(2).says("pseudo file system");
+            assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+        }
+    }
+    // A link that leads out of it leads out of it.
+    place.write("square.info", square_of(3));
+    place.run(&["build", "/proc/self/cwd"]).ended_with(0);
+}
+
 /// What can be read is built; the exit code still tells of the rest.
 #[test]
 fn one_bad_file_among_good_ones() {

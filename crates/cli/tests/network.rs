@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::{Place, Ran};
+use common::{Place, Ran, square_of};
 use serde_json::Value;
 
 /// A folder of `fixtures/networks`.
@@ -47,10 +47,10 @@ fn every_network_of_the_fixtures_equals_onnx_runtime_at_every_tap() {
         assert_eq!(comparisons.len(), references);
         assert!(references >= 4, "{name} has taps");
         for comparison in comparisons {
-            let worst = comparison["worst_over_rms"].as_f64().unwrap();
+            let worst = comparison["worst_over_scale"].as_f64().unwrap();
             assert!(worst <= 1e-3, "{name}: {comparison}");
             // Not a comparison of nothing with nothing.
-            assert!(comparison["rms"].as_f64().unwrap() > 1e-3, "{name}: {comparison}");
+            assert!(comparison["scale"].as_f64().unwrap() > 0.0, "{name}: {comparison}");
         }
         assert_eq!(ran.count("compiled") + ran.count("reused"), ran.count("kernels"));
 
@@ -87,6 +87,31 @@ fn a_wrong_element_is_found_and_shown() {
     compared(&["--rtol", "0.02"]).ended_with(0);
     compared(&["--rtol", "0", "--atol", "1"]).ended_with(0);
     compared(&["--rtol", "0", "--atol", "0"]).ended_with(1);
+}
+
+#[test]
+fn a_huge_reference_allows_nothing_to_the_others() {
+    let place = Place::new();
+    let model = place.write("square.info", square_of(3));
+    let (huge, reference) = (1.8e19_f32, place.path("y.npy"));
+    let values = [huge * huge, 300.0, 16.0];
+    let bytes = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+    let tensor = opbuild_onnx::Tensor { name: String::new(), dtype: "float32".into(), shape: vec![3], bytes };
+    opbuild_onnx::write_npy(&reference, &tensor).unwrap();
+    let compared = |second: &str, more: &[&str]| {
+        let (model, values) = (model.to_str().unwrap(), format!("1.8e19,{second},4"));
+        let args = ["run", model, "--input-values", &values, "--compare", reference.to_str().unwrap()];
+        place.run(&[&args[..], more].concat())
+    };
+    let wrong = compared("1.7320508", &[]).ended_with(1);
+    assert!(wrong.stdout.contains("expected 300, found 3") && wrong.stdout.contains("DIFFERS"), "{wrong:?}");
+    assert!(wrong.stdout.contains("worst relative error 9.9e-1"), "{wrong:?}");
+    compared("17.320508", &[]).ended_with(0);
+    for tolerance in ["--rtol=inf", "--atol=inf", "--rtol=NaN", "--atol=-1", "--rtol=1e999"] {
+        compared("17.320508", &[tolerance]).ended_with(2).says("expected a number of 0 or more");
+    }
+    // A result that is no number differs from every number, whatever is allowed.
+    compared("NaN", &["--rtol=1e300", "--atol=1e300"]).ended_with(1);
 }
 
 #[test]

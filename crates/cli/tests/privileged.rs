@@ -16,7 +16,8 @@ type Test = fn() -> Result<(), Failed>;
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
     let mounts = root && Mounted::new(&Place::new().path("probe"), "size=64k").is_some();
-    let tests: [(&str, bool, Test); 8] = [
+    let pseudo = root && Mounted::of("mqueue", &Place::new().path("probe")).is_some();
+    let tests: [(&str, bool, Test); 10] = [
         ("a_store_on_a_full_disk_costs_one_warning", mounts, full_store),
         ("a_store_on_a_read_only_disk_costs_one_warning", mounts, read_only_store),
         ("a_full_temporary_folder_fails_the_kernel_and_says_so", mounts, full_temporary),
@@ -25,6 +26,8 @@ fn main() -> ExitCode {
         ("another_users_store_is_not_trusted_unless_listed", root, foreign_store),
         ("another_users_temporary_folder_is_not_used", root, foreign_temporary),
         ("a_closed_folder_in_a_cache_is_told_once", root, closed_in_cache),
+        ("volumes_in_a_tree_are_entered_and_pseudo_file_systems_are_not", mounts && pseudo, pseudo_in_tree),
+        ("a_closed_directory_is_reported_once", root, closed_in_tree),
     ];
     let trials = tests.map(|(name, possible, test)| Trial::test(name, test).with_ignored_flag(!possible));
     libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
@@ -44,6 +47,13 @@ impl Mounted {
             .ok()?
             .status;
         status.success().then(|| Self(at.to_owned()))
+    }
+
+    /// A pseudo file system.
+    fn of(kind: &str, at: &Path) -> Option<Self> {
+        std::fs::create_dir_all(at).ok()?;
+        let output = Command::new("mount").args(["-t", kind, "none"]).arg(at).output().ok()?;
+        output.status.success().then(|| Self(at.to_owned()))
     }
 
     fn remount(&self, options: &str) {
@@ -204,5 +214,71 @@ fn closed_in_cache() -> Result<(), Failed> {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let told = String::from_utf8_lossy(&output.stderr).matches("one/akg_kernel_meta/akg").count();
     assert_eq!((told, &json["unusable"]), (1, &serde_json::json!(1)), "{output:?}");
+    Ok(())
+}
+
+/// What is in a pseudo file system is nobody's model and nobody's kernel, even if it is called so.
+fn pseudo_in_tree() -> Result<(), Failed> {
+    let place = Place::new();
+    let kinds = ["mqueue", "hugetlbfs", "proc", "sysfs", "devpts"];
+    let mounted: Vec<_> =
+        kinds.iter().filter_map(|kind| Mounted::of(kind, &place.path(&format!("tree/{kind}")))).collect();
+    // These two let files be made.
+    let mut traps = 0;
+    for kind in ["mqueue", "hugetlbfs"] {
+        traps += usize::from(std::fs::write(place.path(&format!("tree/{kind}/trap.info")), "").is_ok());
+        let _ = std::fs::create_dir(place.path(&format!("tree/{kind}/kernel_meta")));
+    }
+    assert!(traps > 0 && mounted.len() > 1, "nothing to fall into");
+    let volume = Mounted::new(&place.path("tree/a/volume"), "size=1m").ok_or("mount")?;
+    place.write("tree/a/volume/net/square.info", square_of(3));
+    let ran = place.run(&["build", "tree", "--format", "json"]).ended_with(0);
+    assert_eq!((ran.count("kernels"), ran.count("failed")), (1, 0), "{ran:?}");
+    assert!(!ran.stderr.contains("tree/"), "{ran:?}");
+    place.run(&["explain", "tree"]).ended_with(0);
+    // Neither do the caches of frameworks lie there; those on a volume do.
+    opbuild_testkit::caches::Rank::new(0)
+        .square(3)
+        .write(&place.path("tree/a/volume/rank_0/kernel_meta"))
+        .unwrap();
+    let ran = place.run(&["import", "tree", "--format", "json"]);
+    let caches = ran.json()["caches"].as_array().unwrap().len();
+    assert!(caches == 1 && !ran.stderr.contains("tree/"), "{ran:?}");
+    for kind in kinds.iter().take(mounted.len()) {
+        let named = format!("tree/{kind}");
+        if mounted.iter().any(|mounted| mounted.0 == place.path(&named)) {
+            place.run(&["build", &named]).ended_with(2).says(&format!("pseudo file system {kind}"));
+            place.run(&["import", &named]).ended_with(2).says(&format!("pseudo file system {kind}"));
+        }
+    }
+    drop((mounted, volume));
+    Ok(())
+}
+
+/// By whatever names it is met, and beside what can be read.
+fn closed_in_tree() -> Result<(), Failed> {
+    let place = Place::new();
+    place.write("tree/square.info", square_of(3));
+    place.write("tree/closed/four.info", square_of(4));
+    std::fs::create_dir_all(place.path("tree/rank_0")).unwrap();
+    let open = |path: &str, mode| {
+        std::fs::set_permissions(place.path(path), std::os::unix::fs::PermissionsExt::from_mode(mode))
+            .unwrap();
+    };
+    open("tree/closed", 0o700);
+    open("tmp", 0o777);
+    std::fs::set_permissions(place.folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))
+        .unwrap();
+    let program = place.path("opbuild");
+    std::fs::copy(env!("CARGO_BIN_EXE_opbuild"), &program).unwrap();
+    for command in ["build", "explain", "import"] {
+        let mut run = Command::new(&program);
+        run.args([command, "tree", "./tree", "tree/../tree", "tree/closed"]).current_dir(place.folder.path());
+        run.env("TMPDIR", place.path("tmp")).env("OPBUILD_CACHE_DIR", place.path("cache"));
+        let output = std::os::unix::process::CommandExt::uid(&mut run, 65534).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let told = said.matches("closed").count();
+        assert!(output.status.code() == Some(2) && told == 1, "{command}: {output:?}");
+    }
     Ok(())
 }

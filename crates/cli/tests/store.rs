@@ -72,6 +72,60 @@ fn the_environment_and_the_file_limit_the_store() {
     assert_eq!(limit(&[("ASCEND_MAX_OP_CACHE_SIZE", "7")]), 9 << 20, "the file comes first");
 }
 
+/// Each by itself, to people and to programs, in every command that goes by them: with value, name, range and default.
+#[test]
+fn every_limit_that_does_not_count_is_reported() {
+    let place = Place::new();
+    place.run(&["build", SQUARE]).ended_with(0);
+    let bad = "[op_cache]\nmax_op_cache_size=5\n[op_compiler_cache]\nmax_op_cache_size=0\nremain_cache_size_ratio=101\n";
+    place.write("cache/op_cache.ini", bad);
+    place.write("kernel_cache/Ascend910B1/x.lock", "");
+    place.write("kernel_cache/Ascend310P3/x.lock", "");
+    place.write("kernel_cache/op_cache.ini", bad);
+    let env = [("ASCEND_MAX_OP_CACHE_SIZE", "many"), ("ASCEND_REMAIN_CACHE_SIZE_RATIO", "200")];
+    for args in [
+        &["build", SQUARE][..],
+        &["gc"],
+        &["stats"],
+        &["clear"],
+        &["verify"],
+        &["gc", "kernel_cache"],
+        &["import", "tmp"],
+    ] {
+        let text = place.run_with(args, &env);
+        let json = place.run_with(&[args, &["--format", "json"]].concat(), &env);
+        let warnings: Vec<String> = json.json()["warnings"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{json:?}"))
+            .iter()
+            .map(|warning| warning.as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(warnings.len(), 5, "{args:?}: {warnings:?}");
+        for (name, value, default) in [
+            ("max_op_cache_size", "0", "500"),
+            ("remain_cache_size_ratio", "101", "50"),
+            ("ASCEND_MAX_OP_CACHE_SIZE", "many", "500"),
+            ("ASCEND_REMAIN_CACHE_SIZE_RATIO", "200", "50"),
+        ] {
+            let says = [
+                format!("`{value}` is not valid for `{name}`"),
+                format!("(default: {default})"),
+                "in [".to_owned(),
+            ];
+            let found = |warning: &&String| says.iter().all(|says| warning.contains(says));
+            assert_eq!(warnings.iter().filter(found).count(), 1, "{args:?}, {name}: {warnings:?}");
+        }
+        assert!(warnings.iter().any(|warning| warning.contains("[op_cache]")), "{warnings:?}");
+        for warning in &warnings {
+            assert_eq!(
+                text.stderr.matches(&format!("warning: {warning}\n")).count(),
+                1,
+                "{args:?}: {text:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn what_was_done_is_counted() {
     let place = Place::new();

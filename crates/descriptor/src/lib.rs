@@ -73,6 +73,7 @@ pub use job::{
 pub use key::{KEY_SCHEMA, Key, KeyParts};
 pub use name::KernelName;
 pub use spec::{
-    AttrTwin, BuildSpec, DtypeFields, EffectiveSpec, Envelope, OpLabels, OutputTwin, TensorLabel,
+    AttrTwin, BuildSpec, DtypeFields, EffectiveSpec, Envelope, OPTION_NAMES, OpLabels, OutputTwin,
+    TensorLabel,
 };
 pub use vendor::NameError;

@@ -7,6 +7,27 @@ use serde_json::Value;
 
 use crate::info::Generation;
 
+/// The options that frameworks write into descriptors of any generation (MindSpore's `SocInfo`).
+pub const OPTION_NAMES: [&str; 17] = [
+    "autoTilingMode",
+    "coreNum",
+    "coreType",
+    "deterministic",
+    "l1Fusion",
+    "l2Fusion",
+    "l2Mode",
+    "mdl_bank_path",
+    "offlineTune",
+    "op_bank_path",
+    "op_bank_update",
+    "op_debug_config",
+    "op_debug_level",
+    "op_impl_mode",
+    "op_impl_mode_list",
+    "status_check",
+    "vector_fp_ceiling",
+];
+
 /// For what a job is built, as asked: a target and options in the vendor's words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BuildSpec {
@@ -25,6 +46,14 @@ impl BuildSpec {
     /// The same options for another target.
     pub fn retarget(&self, target: &str) -> Self {
         Self { target: target.to_owned(), options: self.options.clone() }
+    }
+
+    /// The words of the list that the option `name` is: separated by commas, without blanks. None of them is as good as no
+    /// such option, in any spelling: empty, blank, `[]`.
+    pub fn words(&self, name: &str) -> Vec<String> {
+        let text = self.option(name).filter(|text| text != "[]").unwrap_or_default();
+        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+        words.map(str::to_owned).collect()
     }
 
     /// The option `name` as text; a string without its quotes. `None` if absent or empty.

@@ -6,8 +6,10 @@
 //! op_debug_list=conv1,OpType::MatMulV2
 //! ```
 //!
-//! Without the second line it is every operator. As the vendor documents it, those that the list leaves out use the
-//! cache as ever. What the words of the first line mean is the backend's affair.
+//! Without the second line it is every operator. A first line without words turns debugging off, as in CANN.
+//!
+//! As the vendor documents it, those that the list leaves out use the cache as ever. What the words of the first line
+//! mean is the backend's affair.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -22,7 +24,8 @@ const LIST: &str = "op_debug_list";
 /// Debug options, and the operators that they are for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DebugConfig {
-    /// The words of `op_debug_config`, such as `oom`.
+    /// The words of `op_debug_config`, such as `oom`. Without any, nothing is compiled for debugging, whatever its
+    /// descriptor says.
     pub options: Vec<String>,
     /// The items of `op_debug_list`, if there is one: node names, and operator types as `OpType::Type`.
     pub operators: Option<Vec<String>>,
@@ -80,7 +83,11 @@ impl FromStr for DebugConfig {
                 LIST => (LIST, &mut operators),
                 _ => return Err(unknown()),
             };
-            let items: Vec<String> = value.split(',').map(|item| item.trim().to_owned()).collect();
+            let items: Vec<String> = match value.trim() {
+                // Off, as in CANN.
+                "" if name == CONFIG => Vec::new(),
+                value => value.split(',').map(|item| item.trim().to_owned()).collect(),
+            };
             if items.iter().any(String::is_empty) {
                 return Err(DebugConfigError::Empty { line, name });
             }
@@ -141,7 +148,10 @@ mod tests {
         let wrong = |text: &str| read(text).unwrap_err();
         assert_eq!(wrong(""), DebugConfigError::NoOptions);
         assert_eq!(wrong("op_debug_list=a"), DebugConfigError::NoOptions);
-        assert_eq!(wrong("\nop_debug_config="), DebugConfigError::Empty { line: 2, name: CONFIG });
+        for off in ["op_debug_config=", "op_debug_config = \t\r\n"] {
+            assert_eq!(read(off).unwrap(), DebugConfig { options: Vec::new(), operators: None });
+        }
+        assert_eq!(wrong("\nop_debug_config=,"), DebugConfigError::Empty { line: 2, name: CONFIG });
         assert_eq!(
             wrong("op_debug_config=oom\nop_debug_list=a,,b"),
             DebugConfigError::Empty { line: 2, name: LIST }

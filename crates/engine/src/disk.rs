@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use thiserror::Error;
 
 /// A file to be digested, and what it was when it was opened.
 pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
@@ -43,16 +44,57 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     temp.persist(path).map(drop).map_err(|error| error.error)
 }
 
+/// Why a directory cannot be one of this user's own.
+#[derive(Debug, Error)]
+pub(crate) enum NotPrivate {
+    /// Another user may change what is in it.
+    #[error(
+        "`{}` belongs to user {owner} and has mode {mode:04o}, expected user {user} and a mode in which only the owner \
+         writes, such as 0700; remove it, or give it this owner and mode",
+        path.display()
+    )]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// Its permissions.
+        mode: u32,
+        /// This user.
+        user: u32,
+    },
+    /// It cannot be made or looked at, or is no directory.
+    #[error("`{}` cannot be used: {source}; have a directory of this user's there", path.display())]
+    Io {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl From<NotPrivate> for io::Error {
+    fn from(error: NotPrivate) -> Self {
+        match error {
+            NotPrivate::Io { source, .. } => source,
+            error => Self::other(error),
+        }
+    }
+}
+
 /// Makes a folder for this user, or takes one that is this user's and that nobody else can write to.
-pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
+pub(crate) fn private_folder(path: &Path) -> Result<(), NotPrivate> {
+    let cannot = |source| NotPrivate::Io { path: path.to_owned(), source };
     match DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(cannot(error)),
         _ => {}
     }
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
-    let found = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?.metadata()?;
-    if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
-        return Err(io::Error::other("it belongs to somebody else, or others can write to it"));
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let opened = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path);
+    let found = opened.and_then(|folder| folder.metadata()).map_err(cannot)?;
+    let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
+    if owner != user || found.mode() & 0o022 != 0 {
+        return Err(NotPrivate::Foreign { path: path.to_owned(), owner, mode: found.mode() & 0o7777, user });
     }
     Ok(())
 }
@@ -143,6 +185,12 @@ pub(crate) fn read_time(mut file: &File) -> Option<SystemTime> {
     file.take(64).read_to_string(&mut text).ok()?;
     let nanos = text.strip_suffix('\n')?.parse().ok()?;
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(nanos))
+}
+
+/// Which file or directory is at `path`, by whatever path it is reached.
+pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 /// A path without links and detours, as far as it is there.

@@ -177,6 +177,8 @@ fn is_starved(text: &str) -> bool {
     let signs = [
         "No space left",
         "Disk quota",
+        "File size limit exceeded",
+        "File too large",
         "Cannot allocate memory",
         "out of memory",
         "Killed",

@@ -10,7 +10,7 @@ mod report;
 
 pub use report::{Cache, ImportError, ImportReport, ImportedKernel, NotImported, PassedOver};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -160,16 +160,18 @@ impl Importer {
             foreseen: Mutex::default(),
             stopped: AtomicBool::new(false),
         };
-        let mut report = ImportReport::default();
+        let (mut report, mut seen) = (ImportReport::default(), HashSet::new());
+        let notices = run.store.iter().flat_map(Store::limit_notices);
+        report.warnings = notices.map(ToString::to_string).collect();
         for folder in folders {
             match find(folder) {
                 Ok(places) => {
-                    report.add_closed(&places);
+                    report.add_closed(&places, &mut seen);
                     for place in &places.places {
                         run.place(place, &mut report);
                     }
                 }
-                Err(error) => report.closed.push((folder.clone(), error.to_string())),
+                Err(error) => report.add_unreadable(folder, &error, &mut seen),
             }
         }
         report.interrupted = self.cancel.is_cancelled();

@@ -35,6 +35,8 @@ pub(crate) enum Cause {
     Locks,
     /// Kernels that cannot be put where a framework looks.
     View,
+    /// The work directory cannot be used.
+    Work,
     /// The toolchain changed during the build.
     Moved,
     /// What the backend says itself, each thing once.
@@ -46,10 +48,15 @@ impl Warnings {
         Self { told: Mutex::default(), observer }
     }
 
-    /// Tells all of what a backend says.
+    /// Reports all of what a backend says.
     pub(crate) fn tell_all(&self, texts: &[String]) {
+        self.tell_each(Cause::Backend, texts);
+    }
+
+    /// Reports each of `texts`: they have one cause, and each is to be mended by itself.
+    pub(crate) fn tell_each(&self, cause: Cause, texts: &[String]) {
         for text in texts {
-            self.push(Cause::Backend, text);
+            self.push(cause, text);
         }
     }
 

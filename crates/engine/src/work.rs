@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use crate::disk::NotPrivate;
 use crate::{disk, group};
 
 /// A folder younger than this may be between its making and its locking.
@@ -33,19 +34,33 @@ pub(crate) struct WorkRoot {
     dir: PathBuf,
     // Held for its removal, where no folder of this user's could be had.
     temporary: Option<tempfile::TempDir>,
+    /// Why that could not be had.
+    refused: Option<NotPrivate>,
 }
 
 impl WorkRoot {
     /// The folder of this user in `base`; where that is not to be had, one for this process alone.
     pub(crate) fn open(base: &Path) -> io::Result<Self> {
         let dir = base.join(format!("opbuild-{}", rustix::process::geteuid().as_raw()));
-        if disk::private_folder(&dir).is_ok() {
-            let root = Self { dir, temporary: None };
-            root.sweep();
-            return Ok(root);
-        }
+        let refused = match disk::private_folder(&dir) {
+            Ok(()) => {
+                let root = Self { dir, temporary: None, refused: None };
+                root.sweep();
+                return Ok(root);
+            }
+            Err(refused) => Some(refused),
+        };
         let temporary = tempfile::Builder::new().prefix("opbuild-").tempdir_in(base)?;
-        Ok(Self { dir: temporary.path().to_owned(), temporary: Some(temporary) })
+        Ok(Self { dir: temporary.path().to_owned(), temporary: Some(temporary), refused })
+    }
+
+    /// What is lost, and why, where the directory of this user's is not to be had.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let why = self.refused.as_ref()?;
+        Some(format!(
+            "{why}, or set TMPDIR to another directory: without it this build remembers neither digests of files nor \
+             compile times, keeps nothing of compiles that fail, and does not count the compilers of other builds"
+        ))
     }
 
     /// Where digests are remembered.
@@ -59,7 +74,7 @@ impl WorkRoot {
     }
 
     /// Where this user's processes agree on how many compilers run.
-    pub(crate) fn slots(&self) -> Option<PathBuf> {
+    pub(crate) fn slots(&self) -> Result<PathBuf, NotPrivate> {
         self.common("slots")
     }
 
@@ -69,13 +84,13 @@ impl WorkRoot {
     }
 
     /// Where builds find each other that replace what is in the same store.
-    pub(crate) fn groups(&self) -> Option<PathBuf> {
+    pub(crate) fn groups(&self) -> Result<PathBuf, NotPrivate> {
         self.common(GROUPS)
     }
 
-    fn common(&self, name: &str) -> Option<PathBuf> {
+    fn common(&self, name: &str) -> Result<PathBuf, NotPrivate> {
         let dir = self.dir.join(name);
-        disk::private_folder(&dir).ok().map(|()| dir)
+        disk::private_folder(&dir).map(|()| dir)
     }
 
     /// A new, empty folder.

@@ -1,6 +1,7 @@
 //! What building needs: the store, a place for compilers to work, and what was learned before.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -8,6 +9,7 @@ use std::time::SystemTime;
 use opbuild_store::{Access, Config, Mode, Store, StoreError, TargetStore};
 
 use crate::costs::Costs;
+use crate::disk::NotPrivate;
 use crate::group::Group;
 use crate::tokens::Tokens;
 use crate::warnings::{Cause, Warnings};
@@ -38,11 +40,19 @@ impl Workshop {
         let answers = work.as_ref().ok().and_then(WorkRoot::answers);
         let memo = memo.cancelled_by(builder.cancel.clone()).with_answers(answers);
         let costs = Costs::new(work.as_ref().ok().map(WorkRoot::costs));
-        let slots = work.as_ref().ok().and_then(WorkRoot::slots);
+        if let Some(warning) = work.as_ref().ok().and_then(WorkRoot::warning) {
+            warnings.tell(Cause::Work, &warning);
+        }
+        let common = |find: fn(&WorkRoot) -> Result<PathBuf, NotPrivate>, lost: &str| {
+            let found = find(work.as_ref().ok()?);
+            found.map_err(|why| warnings.tell(Cause::Work, &format!("{why}: without it {lost}"))).ok()
+        };
+        let slots = common(WorkRoot::slots, "this build does not count the compilers of other builds");
         let tokens = Tokens::new(slots, builder.compilers());
         let group = match &builder.store {
             Some(config) if builder.mode == Mode::Force => {
-                let groups = work.as_ref().ok().and_then(WorkRoot::groups);
+                let groups =
+                    common(WorkRoot::groups, "other builds with the mode force compile the same again");
                 Group::join(groups.as_deref(), &config.root, began)
             }
             _ => Group::alone(began),
@@ -69,9 +79,8 @@ pub(crate) struct Shelves {
 impl Shelves {
     fn open(builder: &Builder, warnings: &Warnings) -> Result<Self, BuildError> {
         let store = open_store(builder, warnings)?;
-        for notice in store.iter().flat_map(Store::limit_notices) {
-            warnings.tell(Cause::Limits, &notice.to_string());
-        }
+        let notices = store.iter().flat_map(Store::limit_notices).map(ToString::to_string);
+        warnings.tell_each(Cause::Limits, &notices.collect::<Vec<_>>());
         let cannot_keep = AtomicBool::new(false);
         Ok(Self { mode: builder.mode, store, opened: Mutex::default(), cannot_keep })
     }

@@ -31,6 +31,12 @@ const ENTRIES: usize = 100;
 const FIRST_POLL: Duration = Duration::from_millis(1);
 const LAST_POLL: Duration = Duration::from_millis(20);
 
+/// What is mounted for this process, a line each (proc(5), `mountinfo`); nothing, where that cannot be read.
+pub(crate) fn mount_table() -> String {
+    std::fs::read("/proc/self/mountinfo")
+        .map_or_else(|_| String::new(), |table| String::from_utf8_lossy(&table).into_owned())
+}
+
 /// Which file it is, and in which state: any write, truncation, rename or change of times makes another identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {

@@ -73,12 +73,14 @@ pub mod fill;
 pub mod kernel_cache;
 mod manifest;
 mod materialise;
+mod pseudo;
 pub mod quarantine;
 pub mod survey;
 
 pub use content::{Content, KernelFiles, Part, Withdrawn};
 pub use error::ViewError;
 pub use materialise::ViewReport;
+pub use pseudo::{pseudo_below, pseudo_file_system};
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

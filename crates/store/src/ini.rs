@@ -49,6 +49,8 @@ pub(crate) struct Ini {
     pub(crate) entries: Option<String>,
     /// The first lines that say nothing, by number.
     pub(crate) strange: Vec<(usize, String)>,
+    /// Sections of other names that have lines, and where each begins.
+    pub(crate) sections: Vec<(usize, String)>,
 }
 
 impl Ini {
@@ -80,17 +82,28 @@ impl Ini {
 
     pub(crate) fn parse(text: &str) -> Self {
         let mut found = Self::default();
-        let mut ours = true;
+        // The section of another name that a line stands in; None in ours, and before the first.
+        let mut other: Option<(usize, &str)> = None;
         for (number, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
             if line.is_empty() || line.starts_with(';') {
                 continue;
             }
             if let Some(section) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-                ours = section.trim() == SECTION;
+                other = Some((number + 1, section.trim())).filter(|(_, name)| *name != SECTION);
                 continue;
             }
-            if ours && !found.take(line) && found.strange.len() < MAX_STRANGE {
+            let is_known = match other {
+                None => found.take(line),
+                Some((begin, name)) => {
+                    let section = (begin, name.to_owned());
+                    if found.sections.last() != Some(&section) && found.sections.len() < MAX_STRANGE {
+                        found.sections.push(section);
+                    }
+                    true
+                }
+            };
+            if !is_known && found.strange.len() < MAX_STRANGE {
                 found.strange.push((number + 1, line.to_owned()));
             }
         }
@@ -159,6 +172,16 @@ mod tests {
         let expected = [(2, "max_op_cache_sze=7".to_owned()), (4, "max_op_cache_size 500".to_owned())];
         assert_eq!(ini.strange, expected);
         assert_eq!(Ini::parse(&"\u{1}junk\n".repeat(9999)).strange.len(), MAX_STRANGE);
+    }
+
+    #[test]
+    fn sections_of_other_names_are_named_if_they_hold_anything() {
+        let ini = Ini::parse(
+            "[op_cache]\nmax_op_cache_size=7\nratio=1\n[empty]\n# x\n[op_compiler_cache]\n[ Old ]\nx\n",
+        );
+        assert_eq!(ini.sections, [(1, "op_cache".to_owned()), (7, "Old".to_owned())]);
+        assert_eq!((ini.size, ini.strange.len()), (None, 0));
+        assert_eq!(Ini::parse(&"[a]\nb=c\n".repeat(9)).sections.len(), MAX_STRANGE);
     }
 
     #[test]

@@ -81,6 +81,18 @@ pub enum LimitNotice {
         /// What stands there, or its beginning.
         text: String,
     },
+    /// A section that is not read.
+    #[error(
+        "the section `[{section}]` (line {line} of `{path}`) does not count: expected `[op_compiler_cache]`"
+    )]
+    Section {
+        /// The file.
+        path: String,
+        /// Where it begins, from 1.
+        line: usize,
+        /// Its name, or its beginning.
+        section: String,
+    },
     /// The file is there and cannot be read.
     #[error("the limits in `{path}` do not count: {problem}")]
     Unread {
@@ -181,6 +193,12 @@ impl Limits {
                 text: text.chars().take(SHOWN).collect(),
             })
             .collect();
+        let cut = |text: &String| text.chars().take(SHOWN).collect();
+        notices.extend(ini.sections.iter().map(|(line, section)| LimitNotice::Section {
+            path: path.to_owned(),
+            line: *line,
+            section: cut(section),
+        }));
         let told = &mut notices;
         let file = Some(path);
         let in_file =
@@ -299,6 +317,32 @@ mod tests {
         }
         let (_, _, notices) = resolve("", (&"9".repeat(5000), ""));
         assert!(notices[0].len() < 300, "{}", notices[0].len());
+    }
+
+    #[test]
+    fn everything_that_does_not_count_is_reported_each() {
+        let ini = "[cache]\nmax_op_cache_size=9\n[op_compiler_cache]\nmax_op_cache_size=0\nremain_cache_size_ratio=101\n\
+                   max_op_cache_entries=-1\nmax_op_cache_size 5\n";
+        let texts = LimitTexts { max_entries: Some("0".into()), ..environment("many", "0") };
+        let (limits, notices) = Limits::resolve(&Ini::parse(ini), "f", &texts);
+        assert_eq!((limits.max_bytes, limits.remain_percent, limits.max_entries), (Some(500 * MB), 50, None));
+        let notices: Vec<String> = notices.iter().map(ToString::to_string).collect();
+        let expected = [
+            "line 7 of `f`",
+            "`[cache]` (line 1 of `f`) does not count: expected `[op_compiler_cache]`",
+            "`0` is not valid for `max_op_cache_size` in `f`",
+            "`101` is not valid for `remain_cache_size_ratio` in `f`",
+            "`many` is not valid for `ASCEND_MAX_OP_CACHE_SIZE`",
+            "`0` is not valid for `ASCEND_REMAIN_CACHE_SIZE_RATIO`",
+            "`-1` is not valid for `max_op_cache_entries` in `f`",
+            "`0` is not valid for `OPBUILD_MAX_CACHE_ENTRIES`",
+        ];
+        assert_eq!(notices.len(), expected.len(), "{notices:?}");
+        for (notice, expected) in notices.iter().zip(expected) {
+            assert!(notice.contains(expected), "{notice}");
+            let is_value = notice.contains("not valid");
+            assert!(!is_value || (notice.contains("expected") && notice.contains("default: ")), "{notice}");
+        }
     }
 
     #[test]

@@ -94,8 +94,16 @@ impl<const N: usize> Numbers<N> {
         if before.len() > text.len() {
             disk.set_length(&file, path, 0)?;
         }
-        if before != text.as_bytes() {
-            disk.write_start(&file, path, text.as_bytes())?;
+        if before != text.as_bytes()
+            && let Err(error) = disk.write_start(&file, path, text.as_bytes())
+        {
+            // A full disk, or a limit on the size of files, may have let a part through: no numbers are better than torn
+            // ones, and the old ones are better still.
+            let _ = match self.decode(&before) {
+                Some(_) => disk.write_start(&file, path, &before),
+                None => disk.set_length(&file, path, 0),
+            };
+            return Err(error);
         }
         Ok(Changed::To(values))
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use opbuild_artifact::{Artifact, BlockDim, Expectations, KernelMeta, Magic};
 use opbuild_backend::{Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported};
-use opbuild_descriptor::{EffectiveSpec, Job};
+use opbuild_descriptor::{EffectiveSpec, Job, OPTION_NAMES};
 use opbuild_digest::{Digest, Fingerprint};
 
 use crate::{CompileLog, elf};
@@ -113,6 +113,10 @@ impl Backend for NullBackend {
             Some(op) => Support::No(Unsupported::Op { backend: "null", op_type: op.op_type.clone() }),
             None => Support::Yes,
         }
+    }
+
+    fn option_names(&self) -> Vec<&'static str> {
+        OPTION_NAMES.to_vec()
     }
 
     fn expectations(&self, spec: &EffectiveSpec) -> Expectations {

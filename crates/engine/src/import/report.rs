@@ -1,12 +1,16 @@
 //! What came of an import.
 
+use std::collections::HashSet;
 use std::fmt;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use opbuild_descriptor::Key;
 use opbuild_kernel_meta::survey::{Item, Place, Places, Verdict};
 use opbuild_store::StoreError;
 use thiserror::Error;
+
+use crate::disk;
 
 /// Why nothing could be imported at all.
 #[derive(Debug, Error)]
@@ -24,6 +28,8 @@ pub struct ImportReport {
     pub caches: Vec<Cache>,
     /// Folders that could not be looked into, and why.
     pub closed: Vec<(PathBuf, String)>,
+    /// What should be known and stopped nothing: limits of the store that do not count.
+    pub warnings: Vec<String>,
     /// Whether it ended before all was done.
     pub interrupted: bool,
 }
@@ -239,8 +245,15 @@ impl fmt::Display for PassedOver {
 }
 
 impl ImportReport {
-    pub(super) fn add_closed(&mut self, places: &Places) {
-        self.closed.extend(places.closed.iter().map(|(path, error)| (path.clone(), error.to_string())));
+    /// Adds a directory that could not be looked into: once, by whatever paths it was met.
+    pub(super) fn add_unreadable(&mut self, path: &Path, error: &io::Error, seen: &mut HashSet<(u64, u64)>) {
+        if disk::identity(path).is_none_or(|directory| seen.insert(directory)) {
+            self.closed.push((path.to_owned(), error.to_string()));
+        }
+    }
+
+    pub(super) fn add_closed(&mut self, places: &Places, seen: &mut HashSet<(u64, u64)>) {
+        places.closed.iter().for_each(|(path, error)| self.add_unreadable(path, error, seen));
         let deep = "nested too deep; name it on the command line".to_owned();
         self.closed.extend(places.too_deep.iter().map(|path| (path.clone(), deep.clone())));
     }

@@ -86,6 +86,28 @@ pub enum LimitNotice {
         /// Why CANN does, and what would make it obey.
         reason: &'static str,
     },
+    /// A section with limits in it that nobody reads.
+    #[error(
+        "the limits in the section `[{section}]` of `{path}` do not count: expected `[op_compiler_cache]`"
+    )]
+    Section {
+        /// The file.
+        path: String,
+        /// Its name, or its beginning.
+        section: String,
+    },
+    /// A line of the section that sets nothing.
+    #[error(
+        "line {line} of `{path}` does not count: `{text}`; expected `key=value` or `[op_compiler_cache]`"
+    )]
+    Line {
+        /// The file.
+        path: String,
+        /// Which line, from 1.
+        line: usize,
+        /// What stands there, or its beginning.
+        text: String,
+    },
     /// The file is there and cannot be read.
     #[error(
         "the limits in `{path}` cannot be read: {problem}; no kernel is deleted for want of room unless --max-size says so"
@@ -168,13 +190,20 @@ struct Ini {
     ratio: Option<String>,
     /// Why CANN passes over them, if it does.
     passed_over: Option<&'static str>,
+    /// Sections of other names with limits in them.
+    sections: Vec<String>,
+    /// Lines that set nothing, by number.
+    strange: Vec<(usize, String)>,
 }
+
+/// More lines of one kind are not reported: a file with so many is something else.
+const MAX_STRANGE: usize = 3;
 
 impl Ini {
     fn parse(text: &str) -> Self {
         let (mut found, mut section) = (Self::default(), "");
         let (mut sections, mut versions, mut old_names) = (BTreeSet::new(), [false; 2], false);
-        for line in text.lines() {
+        for (line, number) in text.lines().zip(1..) {
             if line.starts_with('#') {
                 continue;
             }
@@ -185,6 +214,10 @@ impl Ini {
             }
             let Some((key, value)) = line.split_once('=').map(|(key, value)| (key.trim(), value.trim()))
             else {
+                let is_ours = matches!(section, "" | SECTION) && !line.is_empty() && !line.starts_with('#');
+                if is_ours && found.strange.len() < MAX_STRANGE {
+                    found.strange.push((number, line.chars().take(SHOWN).collect()));
+                }
                 continue;
             };
             if key.is_empty() || value.is_empty() {
@@ -192,6 +225,10 @@ impl Ini {
             }
             sections.insert(section);
             if !matches!(section, "" | SECTION) {
+                let name: String = section.chars().take(SHOWN).collect();
+                if key.contains("op_cache_size") || key.contains("cache_size_ratio") {
+                    found.add_section(name);
+                }
                 continue;
             }
             match key {
@@ -221,6 +258,26 @@ impl Ini {
     }
 }
 
+impl Ini {
+    fn add_section(&mut self, name: String) {
+        if !self.sections.contains(&name) && self.sections.len() < MAX_STRANGE {
+            self.sections.push(name);
+        }
+    }
+
+    /// What is to be said of the file besides its values.
+    fn notices(&self, path: &str) -> Vec<LimitNotice> {
+        let section =
+            |section: &String| LimitNotice::Section { path: path.to_owned(), section: section.clone() };
+        let line = |(line, text): &(usize, String)| LimitNotice::Line {
+            path: path.to_owned(),
+            line: *line,
+            text: text.clone(),
+        };
+        self.strange.iter().map(line).chain(self.sections.iter().map(section)).collect()
+    }
+}
+
 /// The limits that hold where `ini` is the text of `op_cache.ini` at `path`, and what is to be said of them. Of an
 /// error no limit follows.
 pub(crate) fn find(
@@ -239,7 +296,7 @@ pub(crate) fn find(
 
 /// File, then environment, then default. Size and ratio of the file count only together.
 fn resolve(ini: &Ini, path: &str, environment: &LimitTexts) -> (Limits, Vec<LimitNotice>) {
-    let mut notices = Vec::new();
+    let mut notices = ini.notices(path);
     let told = &mut notices;
     let file = Some(path);
     let in_file = (
@@ -381,9 +438,34 @@ mod tests {
             );
         }
         let later = format!("{}[z]\nmax_op_cache_size=1\n", file("9", "40"));
-        assert_eq!(found(&later, ("", "")), (Some(9 * MB), 40, vec![]));
+        let (size, ratio, notices) = found(&later, ("", ""));
+        assert_eq!((size, ratio, notices.len()), (Some(9 * MB), 40, 1), "{notices:?}");
+        assert!(notices[0].contains("section `[z]`") && notices[0].contains("[op_compiler_cache]"));
         let again = format!("# max_op_cache_size=1\n{}max_op_cache_size=8\r\n", file("9", "40"));
         assert_eq!(found(&again, ("", "")), (Some(8 * MB), 40, vec![]));
+    }
+
+    #[test]
+    fn everything_that_does_not_count_is_reported_each() {
+        let ini = "[op_cache]\nmax_op_cache_size=9\nremain_cache_size_ratio=40\n[op_compiler_cache]\nmax_op_cache_size 7\n\
+                   max_op_cache_size=0\nremain_cache_size_ratio=101\n[op_compiler_cache\n";
+        let (size, ratio, notices) = found(ini, ("many", "-1"));
+        assert_eq!((size, ratio), (Some(500 * MB), 50));
+        let expected = [
+            "line 5 of `/k/op_cache.ini` does not count: `max_op_cache_size 7`",
+            "line 8 of `/k/op_cache.ini` does not count: `[op_compiler_cache`",
+            "section `[op_cache]` of `/k/op_cache.ini`",
+            "`0` is not valid for `max_op_cache_size` in `/k/op_cache.ini`",
+            "`101` is not valid for `remain_cache_size_ratio` in `/k/op_cache.ini`",
+            "`many` is not valid for `ASCEND_MAX_OP_CACHE_SIZE`",
+            "`-1` is not valid for `ASCEND_REMAIN_CACHE_SIZE_RATIO`",
+        ];
+        assert_eq!(notices.len(), expected.len(), "{notices:?}");
+        for (notice, expected) in notices.iter().zip(expected) {
+            assert!(notice.contains(expected), "{notice}");
+        }
+        // A section of other things is none of ours.
+        assert_eq!(found(&format!("{}[other]\nx=1\n", file("9", "40")), ("", "")).2, Vec::<String>::new());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use crate::pseudo::pseudo_below;
 use crate::quarantine::aside::locked;
 use crate::quarantine::ground::{Ground, beside};
 use crate::quarantine::journal::{self, Entry};
@@ -146,6 +147,7 @@ fn walk(dir: &Dir, depth: usize, found: &mut Vec<Quarantined>) -> io::Result<()>
         } else if depth < MAX_DEPTH
             // Into folders that are closed to us, we can put nothing back.
             && let Ok(below) = dir.below(&folder.name)
+            && pseudo_below(dir, &below).is_none()
         {
             walk(&below, depth + 1, found)?;
         }

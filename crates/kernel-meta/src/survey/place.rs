@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use opbuild_artifact::Expectations;
 
+use crate::pseudo::{pseudo_below, pseudo_file_system};
 use crate::survey::look::{Dir, NameKind};
 
 /// Folders nested deeper than this are not looked into.
@@ -101,12 +102,17 @@ pub struct Places {
     pub links: Vec<PathBuf>,
 }
 
-/// The caches at and below `path`. Links are followed only at `path` itself.
+/// The caches at and below `path`. Links are followed only at `path` itself, and pseudo file systems are not entered.
 ///
 /// # Errors
-/// `path` is no folder, or closed to us.
+/// `path` is no folder, closed to us, or on a pseudo file system.
 pub fn find(path: &Path) -> io::Result<Places> {
     let dir = Dir::open(path)?;
+    if let Some(name) = pseudo_file_system(&dir) {
+        return Err(io::Error::other(format!(
+            "it is on the pseudo file system {name}, which holds no kernels"
+        )));
+    }
     // What `.` is called only its full path tells.
     let full = path.canonicalize()?;
     let above: Vec<&OsStr> = full.iter().collect();
@@ -142,6 +148,7 @@ fn walk(dir: Dir, path: &mut Vec<OsString>, depth: usize, places: &mut Places) {
             continue;
         }
         match dir.below(&folder.name) {
+            Ok(below) if pseudo_below(&dir, &below).is_some() => {}
             Ok(below) => {
                 path.push(folder.name);
                 walk(below, path, depth + 1, places);

@@ -1,0 +1,82 @@
+//! Names of options that the user gave: one that is misspelt must not count for nothing.
+
+use anyhow::bail;
+use opbuild_backend::Backend;
+use opbuild_descriptor::BuildSpec;
+
+use crate::args::Common;
+
+/// Names given with `--option` that nothing was found to know so far.
+pub(crate) struct UnknownOptions {
+    names: Vec<String>,
+    known: Vec<&'static str>,
+    target: String,
+}
+
+impl UnknownOptions {
+    /// Those that `backend` does not know.
+    pub(crate) fn of(common: &Common, backend: &dyn Backend) -> Self {
+        let mut known = backend.option_names();
+        known.sort_unstable();
+        let given = common.options.iter().map(|(name, _)| name);
+        let names = given.filter(|name| !known.contains(&name.as_str())).cloned().collect();
+        Self { names, known, target: common.target.clone() }
+    }
+
+    /// What a descriptor has is an option: its framework knows it.
+    pub(crate) fn found_in(&mut self, spec: &BuildSpec) {
+        self.names.retain(|name| !spec.options.contains_key(name));
+    }
+
+    /// # Errors
+    /// Some are left.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        if self.names.is_empty() {
+            return Ok(());
+        }
+        let one = |name: &String| match nearest(name, &self.known) {
+            Some(nearest) => format!("`{name}` (did you mean `{nearest}`?)"),
+            None => format!("`{name}`"),
+        };
+        bail!(
+            "the target `{}` has no option {}, and no descriptor has one; known are {}",
+            self.target,
+            self.names.iter().map(one).collect::<Vec<_>>().join(", "),
+            self.known.join(", ")
+        )
+    }
+}
+
+/// The known name that differs least, whatever its case; none, if all differ in more than a third of their letters.
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let plain = |name: &str| name.to_ascii_lowercase().replace(['-', '.'], "_");
+    let name = plain(name);
+    let distance = |known: &&&str| strsim::damerau_levenshtein(&name, &plain(known));
+    let nearest = known.iter().min_by_key(distance)?;
+    (distance(&nearest) <= name.chars().count().max(nearest.len()) / 3).then_some(*nearest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_found_and_no_far_one() {
+        let known = ["deterministic", "impl_mode", "impl_mode_list", "op_debug_level", "coreNum"];
+        for (name, expected) in [
+            ("impl_mod", Some("impl_mode")),
+            ("impl-mode", Some("impl_mode")),
+            ("determinstic", Some("deterministic")),
+            ("Deterministic", Some("deterministic")),
+            ("op_debug_lvel", Some("op_debug_level")),
+            ("corenum", Some("coreNum")),
+            ("impl_mode_lsit", Some("impl_mode_list")),
+            ("opt", None),
+            ("something_else", None),
+            ("\u{202e}", None),
+        ] {
+            assert_eq!(nearest(name, &known), expected, "{name}");
+        }
+        assert_eq!(nearest("x", &[]), None);
+    }
+}

@@ -1,0 +1,182 @@
+//! Text for people: whatever is in the names that it holds, a terminal obeys none of it, and no name makes a line.
+//!
+//! Names come from models, descriptors, kernels and directories of others. All text for people goes through here, so that
+//! no print has to remember to escape them: a line is escaped as a whole when it is added, and only [`Text`] ends it.
+
+use std::fmt::{self, Display, Write};
+
+/// Lines for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Text(String);
+
+impl Text {
+    /// One line.
+    pub(crate) fn of(line: impl Display) -> Self {
+        let mut text = Self::default();
+        text.line(line);
+        text
+    }
+
+    /// Adds one line, whatever is in it.
+    pub(crate) fn line(&mut self, line: impl Display) {
+        // Writing to a string cannot fail.
+        let _ = write!(Escape(&mut self.0), "{line}");
+        self.0.push('\n');
+    }
+
+    /// Adds text that has lines of its own, as compilers print it. Its lines after the first are marked, so that none of
+    /// them can be taken for one of ours.
+    pub(crate) fn quoted(&mut self, text: impl Display) {
+        let text = text.to_string();
+        for (at, line) in text.trim_end().split('\n').enumerate() {
+            match at {
+                0 => self.line(line),
+                _ => self.line(format_args!("    | {line}")),
+            }
+        }
+    }
+
+    pub(crate) fn append(&mut self, other: &Self) {
+        self.0.push_str(&other.0);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All lines; the last one without its end.
+    pub(crate) fn as_str(&self) -> &str {
+        self.0.trim_end()
+    }
+}
+
+impl Extend<Text> for Text {
+    fn extend<I: IntoIterator<Item = Self>>(&mut self, texts: I) {
+        texts.into_iter().for_each(|text| self.append(&text));
+    }
+}
+
+impl FromIterator<Text> for Text {
+    fn from_iter<I: IntoIterator<Item = Self>>(texts: I) -> Self {
+        let mut all = Self::default();
+        all.extend(texts);
+        all
+    }
+}
+
+/// Escapes what passes through.
+struct Escape<'a>(&'a mut String);
+
+impl Write for Escape<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|letter| self.write_char(letter))
+    }
+
+    fn write_char(&mut self, letter: char) -> fmt::Result {
+        match letter {
+            _ if is_plain(letter) => self.0.push(letter),
+            '\n' | '\r' | '\t' => self.0.extend(letter.escape_default()),
+            _ => self.0.extend(letter.escape_unicode()),
+        }
+        Ok(())
+    }
+}
+
+/// Text as it may stand in a line.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    let _ = Escape(&mut line).write_str(text);
+    line
+}
+
+/// JSON of the same value that may be shown, too: JSON has no control characters, but all others of the kind.
+pub(crate) fn shown_json(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for letter in json.chars() {
+        match is_plain(letter) {
+            true => shown.push(letter),
+            // They stand in texts only, where this is the same letter.
+            false => letter.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
+                let _ = write!(shown, "\\u{unit:04x}");
+            }),
+        }
+    }
+    shown
+}
+
+/// Whether a letter is shown as itself, where it stands: no control character, no end of a line or paragraph, and nothing
+/// of Unicode's category Cf, which has no shape of its own and turns the direction of others or hides between them.
+fn is_plain(letter: char) -> bool {
+    !letter.is_control()
+        && !matches!(letter,
+            '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}' | '\u{891}' | '\u{8e2}'
+            | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Lines with their cells below each other, behind `indent`: the first to the left, the others to the right. All lines
+/// have as many cells as the first.
+pub(crate) fn columns(indent: &str, lines: &[Vec<String>]) -> Text {
+    let lines: Vec<Vec<String>> =
+        lines.iter().map(|line| line.iter().map(|cell| one_line(cell)).collect()).collect();
+    let cells = lines.first().map_or(0, Vec::len);
+    let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..cells).map(width).collect();
+    let mut text = Text::default();
+    for line in &lines {
+        let cells = line.iter().zip(&widths).enumerate().map(|(at, (cell, width))| match at {
+            0 => format!("{cell:width$}"),
+            _ => format!("  {cell:>width$}"),
+        });
+        text.line(format_args!("{indent}{}", cells.collect::<String>()));
+    }
+    text
+}
+
+/// `1 kernel`, `2 kernels`.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everything that ends a line, moves the cursor, colours, or turns the direction of what stands beside it.
+    const HOSTILE: &str = "a\nb\r\t\0\x07\x08\x1b[31m\x7f\u{85}\u{9b}2J\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}\
+                           \u{200e}\u{200f}\u{61c}\u{200b}\u{feff}\u{ad}\u{e0041}z";
+
+    #[test]
+    fn a_line_is_one_line_of_letters_whatever_is_in_it() {
+        let mut text = Text::default();
+        text.line(format_args!("node `{HOSTILE}`"));
+        assert_eq!(text.0.lines().count(), 1);
+        assert!(text.as_str().chars().all(is_plain), "{text:?}");
+        assert!(text.as_str().starts_with("node `a\\nb\\r\\t\\u{0}\\u{7}"), "{text:?}");
+        assert!(text.as_str().ends_with("z`"), "{text:?}");
+        let plain = "Default/Square-op1 äé 卷积 \u{301} ✓ \\ \" ' \u{a0}";
+        assert_eq!(one_line(plain), plain);
+    }
+
+    #[test]
+    fn quoted_lines_cannot_be_taken_for_ours() {
+        let mut text = Text::default();
+        text.quoted("cc failed\r\nerror: forged\n\x1b[2Jreused  x\u{202e}\n");
+        assert_eq!(text.as_str(), "cc failed\\r\n    | error: forged\n    | \\u{1b}[2Jreused  x\\u{202e}");
+    }
+
+    #[test]
+    fn json_keeps_its_value_and_nothing_in_it_is_obeyed() {
+        let json = serde_json::json!({ HOSTILE: [HOSTILE, "\u{13430}\\u202e\""] });
+        let shown = shown_json(&json.to_string());
+        assert!(shown.chars().all(is_plain), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), json);
+    }
+
+    #[test]
+    fn cells_stand_below_each_other_as_they_are_shown() {
+        let lines = [vec!["a\n".to_owned(), "1".to_owned()], vec!["abcd".to_owned(), "22".to_owned()]];
+        assert_eq!(columns("  ", &lines).as_str(), "  a\\n    1\n  abcd  22");
+    }
+}
