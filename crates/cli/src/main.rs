@@ -15,6 +15,7 @@ mod inspect_info;
 mod inspect_kernel;
 mod interrupt;
 mod model;
+mod others;
 mod output;
 mod pairs;
 mod profile;

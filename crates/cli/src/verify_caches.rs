@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use opbuild_backend::Cancel;
 use opbuild_kernel_meta::survey::{
     Effect, Item, Kind, Note, Orphan, Place, Places, Rank, Ranks, Survey, SurveyOptions, Verdict as Found,
-    What, compare, find, survey,
+    What, compare, survey,
 };
 use serde_json::{Value, json};
 
@@ -17,12 +17,6 @@ use crate::progress::Progress;
 
 /// So many things of one kind are told in text.
 const TOLD: usize = 50;
-
-/// The caches of frameworks at and below `path`; none, if it is something else.
-pub(crate) fn caches(path: &Path) -> Option<Places> {
-    let found = find(path).ok()?;
-    (!found.places.is_empty() || !found.links.is_empty()).then_some(found)
-}
 
 /// What came of checking caches.
 #[derive(Default)]
@@ -39,7 +33,9 @@ struct Counts {
     intact: usize,
     damaged: usize,
     orphans: usize,
-    /// Kernels that are damaged or orphans.
+    /// Kernels in order, for another chip.
+    elsewhere: usize,
+    /// Kernels that are damaged, orphans, or for another chip.
     wrong_kernels: usize,
     busy: usize,
     unreadable: usize,
@@ -68,6 +64,7 @@ impl Counts {
                 "intact" => counts.intact += usize::from(is_kernel),
                 "damaged" => counts.damaged += 1,
                 "orphan" => counts.orphans += 1,
+                "other chip" => counts.elsewhere += 1,
                 "unreadable" => counts.unreadable += 1,
                 _ => counts.busy += 1,
             }
@@ -77,8 +74,14 @@ impl Counts {
 }
 
 impl Checked {
-    /// Checks the caches in `found`, and changes nothing.
-    pub(crate) fn add(&mut self, found: Places, threads: NonZeroUsize, cancel: &Cancel, output: &Output) {
+    /// Checks the caches in `found`, and changes nothing. How many kernels are in them, whatever their state.
+    pub(crate) fn add(
+        &mut self,
+        found: Places,
+        threads: NonZeroUsize,
+        cancel: &Cancel,
+        output: &Output,
+    ) -> usize {
         let Places { places, closed, too_deep, links, .. } = found;
         for (path, error) in closed {
             self.fail(&path, &anyhow::Error::new(error), output);
@@ -93,6 +96,7 @@ impl Checked {
         let full = |place: &Place| place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
         let looked: HashSet<PathBuf> = self.surveys.iter().map(|survey| full(&survey.place)).collect();
         let known = |place: &Place| looked.contains(&full(place));
+        let named: HashSet<PathBuf> = places.iter().map(full).collect();
         let new: Vec<Place> = places.into_iter().filter(|place| !known(place)).collect();
         let progress = Progress::new(output.is_text());
         for place in new {
@@ -116,6 +120,8 @@ impl Checked {
             }
         }
         progress.done();
+        let there = self.surveys.iter().filter(|survey| named.contains(&full(&survey.place)));
+        there.map(|survey| Counts::of(survey).kernels).sum()
     }
 
     fn fail(&mut self, path: &Path, error: &anyhow::Error, output: &Output) {
@@ -139,7 +145,7 @@ impl Checked {
         for counts in self.surveys.iter().map(Counts::of) {
             sums.intact += counts.intact;
             sums.wrong += counts.wrong_kernels;
-            sums.rests += counts.damaged + counts.orphans - counts.wrong_kernels;
+            sums.rests += counts.damaged + counts.orphans + counts.elsewhere - counts.wrong_kernels;
             sums.busy += counts.busy;
         }
         sums
@@ -248,6 +254,7 @@ fn problems(item: &Item) -> Vec<String> {
         Found::Intact => Vec::new(),
         Found::Damaged(flaws) => flaws.iter().map(|flaw| one_line(&flaw.to_string())).collect(),
         Found::Orphan(orphan) => one(orphan.to_string()),
+        Found::OtherChip(other) => one(other.to_string()),
         Found::InUse => one("it changed whenever it was read".to_owned()),
         Found::Unreadable { file, problem } => one(format!("`{file}` cannot be read: {problem}")),
         _ => one("something is wrong with it".to_owned()),
@@ -256,11 +263,13 @@ fn problems(item: &Item) -> Vec<String> {
 
 /// A line for each cache, under a line that says what the numbers are.
 fn table(surveys: &[Survey]) -> String {
-    let head = ["cache", "kernels", "intact", "damaged", "orphans", "in use", "unreadable", "others"];
+    let head =
+        ["cache", "kernels", "intact", "damaged", "other chip", "orphans", "in use", "unreadable", "others"];
     let rows = surveys.iter().map(|survey| {
-        let Counts { kernels, intact, damaged, orphans, busy, unreadable, .. } = Counts::of(survey);
+        let Counts { kernels, intact, damaged, elsewhere, orphans, busy, unreadable, .. } =
+            Counts::of(survey);
         let others = usize::try_from(survey.foreign_count).unwrap_or(usize::MAX);
-        let numbers = [kernels, intact, damaged, orphans, busy, unreadable, others];
+        let numbers = [kernels, intact, damaged, elsewhere, orphans, busy, unreadable, others];
         let numbers = numbers.map(|number| number.to_string());
         std::iter::once(one_line(&survey.place.path.to_string_lossy())).chain(numbers).collect::<Vec<_>>()
     });
@@ -309,7 +318,7 @@ pub(crate) fn ranks_json(ranks: &[Ranks]) -> Value {
 }
 
 fn cache_json(survey: &Survey) -> Value {
-    let Counts { kernels, intact, damaged, orphans, busy, unreadable, .. } = Counts::of(survey);
+    let Counts { kernels, intact, damaged, elsewhere, orphans, busy, unreadable, .. } = Counts::of(survey);
     let told = |item: &&Item| {
         !matches!(item.verdict, Found::Intact) || item.notes.iter().any(is_told) || is_trouble(item)
     };
@@ -317,7 +326,7 @@ fn cache_json(survey: &Survey) -> Value {
     let Survey { place, known, skipped, foreign, foreign_count, cancelled, .. } = survey;
     json!({
         "cache": place.path.to_string_lossy(), "kind": place.kind.name(), "rank": place.rank, "soc": place.soc,
-        "kernels": kernels, "intact": intact, "damaged": damaged, "orphans": orphans, "in_progress": busy,
+        "kernels": kernels, "intact": intact, "damaged": damaged, "other_chip": elsewhere, "orphans": orphans, "in_progress": busy,
         "unreadable": unreadable, "known": known, "skipped": skipped, "foreign": foreign_count,
         "foreign_names": foreign, "interrupted": cancelled, "items": items,
     })
@@ -351,6 +360,7 @@ fn orphan_name(orphan: Orphan) -> &'static str {
 /// The caches in which repair finds something to do. Packages are to be installed again, which their outcome says.
 pub(crate) fn mendable(surveys: &[Survey]) -> Vec<String> {
     let is_mended = |survey: &&Survey| survey.place.kind != Kind::Package;
-    let wrong = surveys.iter().filter(is_mended).filter(|survey| survey.items.iter().any(Item::is_finding));
+    let wrong =
+        surveys.iter().filter(is_mended).filter(|survey| survey.items.iter().any(Item::is_repairable));
     wrong.map(|survey| one_line(&survey.place.path.to_string_lossy())).collect()
 }

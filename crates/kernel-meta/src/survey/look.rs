@@ -15,6 +15,30 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 
 use crate::disk::Identity;
 
+/// The numbers that Linux gives to file systems without files of users (`linux/magic.h`): proc, sysfs, devpts, cgroup and
+/// its second version, debugfs, tracefs, securityfs, pstore, efivarfs, bpf, mqueue, configfs, fusectl, selinuxfs,
+/// binfmt_misc, rpc_pipefs, nsfs.
+const PSEUDO: [u32; 18] = [
+    0x9fa0,
+    0x6265_6572,
+    0x1cd1,
+    0x0027_e0eb,
+    0x6367_7270,
+    0x6462_6720,
+    0x7472_6163,
+    0x7363_6673,
+    0x6165_676c,
+    0xde5e_81e4,
+    0xcafe_4a11,
+    0x1980_0202,
+    0x6265_6570,
+    0x6573_5543,
+    0xf97c_ff8c,
+    0x4249_4e4d,
+    0x6759_6969,
+    0x6e73_6673,
+];
+
 /// How often a file that changes while it is read is read anew.
 const READS: usize = 3;
 
@@ -102,6 +126,11 @@ impl Dir {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether the files here are made up by the system, as in `/proc` and `/sys`, wherever that is mounted.
+    pub(crate) fn is_pseudo(&self) -> bool {
+        rustix::fs::fstatfs(&self.fd).is_ok_and(|found| PSEUDO.contains(&(found.f_type as u32)))
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
