@@ -8,7 +8,7 @@ use opbuild_artifact::{Expectations, KernelMeta};
 use opbuild_descriptor::MAX_INFO_BYTES;
 use opbuild_kernel_meta::survey::Places;
 
-use crate::input::{read_file, read_some};
+use crate::input::{is_there, read_file, read_some};
 use crate::pairs::says_nothing;
 
 /// So many bytes of an object tell for which machine it is.
@@ -72,8 +72,7 @@ impl<'a> Folder<'a> {
         match read_file(path, MAX_INFO_BYTES).map(|json| KernelMeta::parse(&json)) {
             Ok(Ok(meta)) => !says_nothing(&meta),
             Ok(Err(_)) => self.has_pairs,
-            // Why it cannot be read is for whoever judges it.
-            Err(_) => true,
+            Err(_) => self.has_pairs && is_there(path),
         }
     }
 

@@ -111,7 +111,10 @@ impl fmt::Display for Built {
         match family {
             Some(family) => write!(f, "{family} (e_flags {flags:#x})"),
             None if self.is_ascend() => write!(f, "Ascend chips with e_flags {flags:#x}"),
-            None => write!(f, "{machine}"),
+            None => match machine.name() {
+                Some(name) => f.write_str(name),
+                None => write!(f, "{machine}"),
+            },
         }
     }
 }
@@ -120,7 +123,9 @@ impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Chips(family) => write!(f, "{family}"),
-            Self::Hosts(machine) => write!(f, "{}", Machine(*machine)),
+            Self::Hosts(machine) => {
+                write!(f, "{}", Built { machine: Machine(*machine), family: None, flags: 0 })
+            }
         }
     }
 }
@@ -214,7 +219,7 @@ pub(crate) fn compare(dir: &Dir, place: &Place, items: &mut [Item]) {
     let odd = odd_ones(&candidates);
     for (at, other) in others {
         match is_ours(&items[at]) {
-            true => items[at].notes.push(Note::OtherChip(other)),
+            true => items[at].notes.push(Note::OwnOtherChip(other)),
             false => refuse(dir, place.kind, &mut items[at], other),
         }
     }

@@ -234,9 +234,10 @@ pub enum Note {
         /// Whether the digest in the `.json` is that of the library, not of what is inside.
         is_its_own: bool,
     },
-    /// It is for another chip than others in its directory, as its descriptor says; or than its descriptor says, and a
-    /// view put it there.
+    /// It is for another chip than most others in its directory, as its descriptor says.
     OtherChip(OtherChip),
+    /// It is for another chip than its descriptor says, and a [`View`](crate::View) put it there: that was asked for.
+    OwnOtherChip(OtherChip),
     /// The object from which AKG linked the shared one is another. Nobody reads it.
     OtherObject,
     /// What the validator says that is no error.
@@ -376,7 +377,8 @@ impl fmt::Display for Note {
                 "its object is a library that CANN asks for the kernel: the digest may be that of what is inside, \
                  which was not checked",
             ),
-            Self::OtherChip(other) => write!(f, "{other}"),
+            Self::OtherChip(other) => write!(f, "{other}; its descriptor says so, too"),
+            Self::OwnOtherChip(other) => write!(f, "{other}; opbuild was asked to put it there"),
             Self::OtherObject => f.write_str(
                 "the object beside the library is not the one that it was linked from; nobody reads it",
             ),
