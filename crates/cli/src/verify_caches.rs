@@ -10,6 +10,7 @@ use opbuild_kernel_meta::survey::{
     Effect, Item, Kind, Note, Orphan, Place, Places, Rank, Ranks, Survey, SurveyOptions, Verdict as Found,
     What, compare, survey,
 };
+use opbuild_validator::Severity;
 use serde_json::{Value, json};
 
 use crate::output::{Output, chain, columns, counted, one_line};
@@ -206,14 +207,15 @@ fn details(survey: &Survey) -> String {
     let told = notes.filter(|(item, note)| is_told(note) && matches!(item.verdict, Found::Intact));
     let mut kinds: Vec<(&Item, &Note, usize)> = Vec::new();
     for (item, note) in told {
-        match kinds.iter_mut().find(|(_, first, _)| discriminant(*first) == discriminant(note)) {
+        match kinds.iter_mut().find(|(_, first, _)| is_alike(first, note)) {
             Some((.., count)) => *count += 1,
             None => kinds.push((item, note, 1)),
         }
     }
     for (item, note, count) in kinds {
+        let kind = if matches!(note, Note::Finding(_)) { "warning" } else { "note" };
         let note = one_line(&note.to_string());
-        text.push_str(&format!("note        {}: {note}{}\n", shown(survey, item), more(count)));
+        text.push_str(&format!("{kind:<11} {}: {note}{}\n", shown(survey, item), more(count)));
     }
     text
 }
@@ -237,9 +239,21 @@ fn is_trouble(item: &Item) -> bool {
     matches!(item.verdict, Found::Intact) && item.outcome.effect >= Effect::FailsLater
 }
 
-/// Whether a note is about names and files, not about what is in them.
+/// Whether a note is about names and files, or a warning about what is in them.
 fn is_told(note: &Note) -> bool {
-    !matches!(note, Note::Lint(_) | Note::Finding(_))
+    match note {
+        Note::Lint(_) => false,
+        Note::Finding(finding) => finding.severity() > Severity::Note,
+        _ => true,
+    }
+}
+
+/// Whether two notes say the same, of whatever kernels.
+fn is_alike(one: &Note, other: &Note) -> bool {
+    match (one, other) {
+        (Note::Finding(one), Note::Finding(other)) => one.code() == other.code(),
+        _ => discriminant(one) == discriminant(other),
+    }
 }
 
 fn shown(survey: &Survey, item: &Item) -> String {
@@ -261,10 +275,15 @@ fn problems(item: &Item) -> Vec<String> {
     }
 }
 
+/// The column of kernels for other chips.
+const OTHER_CHIP: usize = 4;
+
 /// A line for each cache, under a line that says what the numbers are.
 fn table(surveys: &[Survey]) -> String {
     let head =
         ["cache", "kernels", "intact", "damaged", "other chip", "orphans", "in use", "unreadable", "others"];
+    // Few caches have any, and then the column stands out.
+    let has_others = surveys.iter().any(|survey| Counts::of(survey).elsewhere > 0);
     let rows = surveys.iter().map(|survey| {
         let Counts { kernels, intact, damaged, elsewhere, orphans, busy, unreadable, .. } =
             Counts::of(survey);
@@ -273,7 +292,10 @@ fn table(surveys: &[Survey]) -> String {
         let numbers = numbers.map(|number| number.to_string());
         std::iter::once(one_line(&survey.place.path.to_string_lossy())).chain(numbers).collect::<Vec<_>>()
     });
-    let lines: Vec<Vec<String>> = std::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect();
+    let mut lines: Vec<Vec<String>> = std::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect();
+    if !has_others {
+        lines.iter_mut().for_each(|line| drop(line.remove(OTHER_CHIP)));
+    }
     columns("", &lines)
 }
 

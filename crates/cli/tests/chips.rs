@@ -153,6 +153,41 @@ fn directories_of_compilers_are_looked_into() {
     }
 }
 
+/// What no compiler writes and no loader refuses: a warning each, in a cache as by itself, and no error.
+#[test]
+fn odd_descriptions_are_warned_of_in_caches_too() {
+    type Change = fn(&mut serde_json::Map<String, Value>);
+    let changes: [(&str, Change); 7] = [
+        ("OPV018", |fields| drop(fields.insert("kernelName".into(), "other".into()))),
+        ("OPV018", |fields| drop(fields.remove("kernelName"))),
+        ("OPV019", |fields| drop(fields.insert("coreType".into(), "QuantumCore".into()))),
+        ("OPV056", |fields| drop(fields.remove("blockDim"))),
+        ("OPV056", |fields| drop(fields.remove("workspace"))),
+        ("OPV056", |fields| {
+            fields.remove("coreType");
+            fields.remove("core_type");
+        }),
+        ("OPV008", |fields| drop(fields.insert("magic".into(), "RT_DEV_BINARY_MAGIC_ELF".into()))),
+    ];
+    for (code, change) in changes {
+        let place = Place::new();
+        let pair = Kernel::new(Chip::Ascend910B, "Add_69cf").build();
+        let folder = place.path("opp/op_impl/ai_core/tbe/kernel/ascend910b/add");
+        put(&folder, &pair.clone().with_fields(change));
+        put(&folder, &Kernel::new(Chip::Ascend910B, "Sub_12ab").build());
+        let ran = place.run(&["verify", "opp"]).ended_with(0);
+        says(&ran, &["warning     opp/op_impl", code]);
+        let json = checked(&place, "opp", 0, [2, 2, 0]);
+        let items = json["caches"][0]["items"].as_array().unwrap();
+        assert_eq!(items.len(), 1, "{json}");
+        let notes = items[0]["notes"].to_string();
+        assert!(notes.contains(code), "{code}: {notes}");
+        let file = folder.join("Add_69cf.json");
+        let ran = place.run(&["verify", file.to_str().unwrap()]).ended_with(0);
+        says(&ran, &["  warning  ", code]);
+    }
+}
+
 /// Compilers for hosts leave their objects in the same trees.
 #[test]
 fn objects_of_other_programs_are_no_kernels() {

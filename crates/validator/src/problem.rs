@@ -122,21 +122,15 @@ pub enum Problem {
         /// What stands there.
         found: String,
     },
-    /// A field is missing that the compilers for the object's chip always write, so that readers take a default.
+    /// A field is missing that the compilers for the object's chip write.
     #[error("field `{field}` is missing: {reader}")]
     Unsaid {
         /// The field.
         field: &'static str,
         /// What its readers do without it.
         reader: &'static str,
-    },
-    /// The same of a field that some kernels do without.
-    #[error("field `{field}` is missing: {reader}")]
-    MayBeUnsaid {
-        /// The field.
-        field: &'static str,
-        /// What its readers do without it.
-        reader: &'static str,
+        /// Whether all kernels like this one have it.
+        always: bool,
     },
     /// Kernels are not called after the file.
     #[error("field `binFileName` is `{bin_file_name}`, but the kernel is called `{kernel}`")]

@@ -14,25 +14,22 @@ const WORKSPACE: &str = "workspace";
 /// Judges what the `.json` of kernels for AI cores leaves out. Compilers for the first generation wrote neither kinds of
 /// core nor, mostly, a workspace.
 pub(crate) fn judge(meta: &KernelMeta, facts: &[ElfFacts], findings: &mut Findings) {
+    let mut missing = |field, reader, always| {
+        let code = if always { Code::UNSAID } else { Code::MAY_BE_UNSAID };
+        findings.add(code, || Problem::Unsaid { field, reader, always });
+    };
     if meta.block_dim.is_none() {
         let reader = "CANN launches it on 1 core, MindSpore on as many as happen to stand in memory";
-        findings.add(Code::UNSAID, || Problem::Unsaid { field: "blockDim", reader });
+        missing("blockDim", reader, true);
     }
     let family = facts.iter().find_map(|facts| facts.family).filter(|family| *family != Family::Ascend910);
     let Some(family) = family else { return };
     if meta.core_type.is_none() {
-        let (field, reader) = ("coreType", "CANN takes the core from `core_type`, or the kernel without one");
-        match family.is_split() && meta.old_core_type.is_none() {
-            true => findings.add(Code::UNSAID, || Problem::Unsaid { field, reader }),
-            false => findings.add(Code::MAY_BE_UNSAID, || Problem::MayBeUnsaid { field, reader }),
-        }
+        let reader = "CANN takes the core from `core_type`, or the kernel without one";
+        missing("coreType", reader, family.is_split() && meta.old_core_type.is_none());
     }
     if meta.workspace.is_none() {
-        let (field, reader) = ("workspace", "frameworks give it none");
-        match takes_workspace(facts) {
-            true => findings.add(Code::UNSAID, || Problem::Unsaid { field, reader }),
-            false => findings.add(Code::MAY_BE_UNSAID, || Problem::MayBeUnsaid { field, reader }),
-        }
+        missing("workspace", "frameworks give it none", takes_workspace(facts));
     }
 }
 
