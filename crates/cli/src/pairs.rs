@@ -161,8 +161,8 @@ fn other_chip(json: &Path, report: &Report) -> Option<Expectations> {
     let chip = is_there(&info).then(|| read_file(&info, MAX_INFO_BYTES).ok()).flatten();
     let expect = Expectations::named(&named_otherwise(report, &chip?)?)?;
     let stem = json.file_stem()?.to_str()?;
-    let folder = json.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    (!is_ours(folder, stem, &report.sha256?)).then_some(expect)
+    let directory = json.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    (!is_ours(directory, stem, &report.sha256?)).then_some(expect)
 }
 
 /// Judges a pair that was read already.

@@ -29,7 +29,7 @@ struct Tally {
     unusable: usize,
     /// Files that were named and are no kernel's, and why not.
     others: Vec<String>,
-    /// Files in folders that are no kernel's.
+    /// Files in directories that are no kernel's.
     beside: Vec<String>,
     /// Remarks about MindSpore 2.0, which nearly every kernel of today gets.
     remarks: usize,

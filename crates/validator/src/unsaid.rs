@@ -28,8 +28,10 @@ pub(crate) fn judge(meta: &KernelMeta, facts: &[ElfFacts], findings: &mut Findin
         let reader = "CANN takes the core from `core_type`, or the kernel without one";
         missing("coreType", reader, family.is_split() && meta.old_core_type.is_none());
     }
-    if meta.workspace.is_none() {
-        missing("workspace", "frameworks give it none", takes_workspace(facts));
+    let takes_workspace = meta.workspace.is_none() && takes_workspace(facts);
+    // Kernels for one shape need none, as a rule.
+    if meta.workspace.is_none() && (takes_workspace || meta.listed().is_some()) {
+        missing("workspace", "frameworks give it none", takes_workspace);
     }
 }
 

@@ -128,7 +128,7 @@ pub(crate) fn agreed(kernel: &str, donors: &[(usize, String)], ranks: &[Rank<'_>
     Ok(Donor { rank, stem: stem.to_owned(), sha256, descriptor, soc: Some(soc) })
 }
 
-/// Refuses a kernel that the chip cannot run that its descriptor names, whoever put it there.
+/// Refuses a kernel that cannot run on the chip that its descriptor names, even if a view put it there.
 fn runs(from: &Rank<'_>, stem: &str, descriptor: &Descriptor) -> Result<(), String> {
     let path = format!("rank_{}/kernel_meta/{stem}", from.name);
     let (mut json, mut object) = (Vec::new(), Vec::new());

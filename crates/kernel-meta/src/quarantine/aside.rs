@@ -477,7 +477,7 @@ impl fmt::Display for Why {
                 f,
                 "{other}: it is not damaged, so it stays; move its files away by hand, and the kernel is compiled again"
             ),
-            Self::Installed => f.write_str("it is part of an operator package: install that again"),
+            Self::Installed => f.write_str("it is part of an operator package: install or build that again"),
             Self::Failed { file, problem } => {
                 write!(f, "`{file}` could not be moved: {problem}; run it as the user who owns the folder")
             }

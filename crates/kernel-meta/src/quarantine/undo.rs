@@ -146,6 +146,7 @@ fn walk(dir: &Dir, depth: usize, found: &mut Vec<Quarantined>) -> io::Result<()>
         } else if depth < MAX_DEPTH
             // Into folders that are closed to us, we can put nothing back.
             && let Ok(below) = dir.below(&folder.name)
+            && !below.is_pseudo()
         {
             walk(&below, depth + 1, found)?;
         }

@@ -86,6 +86,12 @@ impl Built {
 
     /// Whether the target called `target` runs it: none if that is not known.
     pub fn runs_on(self, target: &str) -> Option<bool> {
+        // As AKG names hosts.
+        match target {
+            "x86_64" => return Some(self.machine.0 == Expectations::X86_64),
+            "aarch64" => return Some(self.machine.0 == Expectations::AARCH64),
+            _ => {}
+        }
         let expect = Expectations::named(target)?;
         if !expect.machines.contains(&self.machine.0) {
             return Some(false);
@@ -169,7 +175,7 @@ pub fn named_otherwise(report: &Report, info: &[u8]) -> Option<String> {
 fn claim(built: Built, info: &[u8]) -> Claim {
     // To read all of a descriptor takes longer than all the rest. Where every chip that it may name fits, it does.
     let fits: Vec<Option<bool>> = quick_names(info).map(|name| built.runs_on(name)).collect();
-    if fits.iter().all(|fits| *fits != Some(false)) {
+    if !fits.is_empty() && fits.iter().all(|fits| *fits != Some(false)) {
         return if fits.contains(&Some(true)) { Claim::Fits } else { Claim::None };
     }
     let Ok(descriptor) = read_info(info) else { return Claim::None };
@@ -320,6 +326,9 @@ mod tests {
             (unknown, "Ascend910A", None),
             (host, "Ascend910A", Some(false)),
             (host, "cpu-x86_64", None),
+            (host, "x86_64", Some(true)),
+            (B, "x86_64", Some(false)),
+            (host, "aarch64", Some(false)),
         ] {
             assert_eq!(built.runs_on(target), runs, "{built} on {target}");
         }

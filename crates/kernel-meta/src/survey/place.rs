@@ -31,9 +31,9 @@ pub enum Kind {
     Akg,
     /// CANN's `kernel_cache/<soc>`.
     Cann,
-    /// A folder of an operator package, `op_impl/ai_core/tbe/kernel/<soc>/<op>`, or of the tree that one is built in.
+    /// A directory of an operator package, `op_impl/ai_core/tbe/kernel/<soc>/<op>`, or of the tree that one is built in.
     Package,
-    /// The folder that CANN has kernels compiled in: `kernel_meta_<process>/kernel_meta`.
+    /// The directory that CANN has kernels compiled in: `kernel_meta_<process>/kernel_meta`.
     Work,
 }
 
@@ -105,7 +105,7 @@ pub struct Places {
     pub too_deep: Vec<PathBuf>,
     /// Links that are called as a cache or a rank is. What is behind them was not looked into.
     pub links: Vec<PathBuf>,
-    /// Folders that are no cache, with the names of files in them that may be kernels': `.json`, `.o`, `.so`, `.kern`.
+    /// Directories that are no cache, with the names of files in them that may be kernels': `.json`, `.o`, `.so`, `.kern`.
     pub others: Vec<(PathBuf, Vec<OsString>)>,
 }
 
@@ -128,7 +128,7 @@ pub fn find(path: &Path) -> io::Result<Places> {
 }
 
 impl Places {
-    /// Keeps the names of files in a folder that is no cache, if they may be kernels'.
+    /// Keeps the names of files in a directory that is no cache, if they may be kernels'.
     fn add_others(&mut self, dir: &Dir, names: &[Name]) {
         let may_be = |name: &&Name| {
             let suffix = Path::new(&name.name).extension().and_then(OsStr::to_str);
@@ -177,13 +177,13 @@ fn walk(dir: Dir, path: &mut Vec<OsString>, depth: usize, places: &mut Places) {
             Err(error) => places.closed.push((dir.path().join(&folder.name), error)),
         }
     }
-    // CANN has a `kernel_meta` with nothing in it but the folders of its processes.
+    // CANN has a `kernel_meta` with nothing in it but the directories of its processes.
     let is_outer = !has_files && places.places.len() > before;
     places.places.extend(place.filter(|place| place.rank.is_some() || !is_outer));
 }
 
-/// Whether kernels are right in a folder of packages: they sort their operators into folders, some into folders of folders.
-/// Where packages are built, other folders have files, too.
+/// Whether kernels are right in a directory of packages: operators have directories of their own, some of them nested. Where
+/// packages are built, other directories have files, too.
 fn is_package(full: &[OsString], names: &[Name]) -> bool {
     let mut files = names.iter().filter(|name| name.kind == NameKind::File).map(|name| &*name.name);
     if installed_soc(full).is_some() {
@@ -195,7 +195,7 @@ fn is_package(full: &[OsString], names: &[Name]) -> bool {
     !stems(".json").is_disjoint(&stems(".o"))
 }
 
-/// Whether a folder below `place` holds what belongs to that, or what a repair took away.
+/// Whether a directory below `place` holds what belongs to that, or what a repair took away.
 fn is_own_part(place: Option<&Place>, name: &OsStr) -> bool {
     let is_quarantine = name.as_encoded_bytes().ends_with(QUARANTINE.as_bytes());
     let has_parts = place.is_some_and(|place| matches!(place.kind, Kind::MindSpore | Kind::Akg));
