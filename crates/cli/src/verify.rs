@@ -50,8 +50,9 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
             (None, Ok(())) => match find(path).ok().filter(|_| expect.is_none()) {
                 Some(mut found) => {
                     let (files, others) = others(std::mem::take(&mut found.others), &found);
-                    let is_complete = found.closed.is_empty() && found.too_deep.is_empty();
+                    let unreadable = tally.caches.unreadable();
                     let kernels = tally.caches.add(found, jobs, &cancel, output);
+                    let is_complete = tally.caches.unreadable() == unreadable;
                     if kernels == 0 && files.is_empty() && is_complete && !cancel.is_cancelled() {
                         let nothing = anyhow::anyhow!("there is no kernel file in `{}`", path.display());
                         tally.fail(path, &nothing, output);
