@@ -35,11 +35,17 @@ and notes do not. A .json is checked with the object of its name, or of its binF
 lib*.so); one that only lists parts, with its parts.
 Of a store every entry is read in full, beside builds that use it: each byte, the kernel in it, and
 whether it is the kernel of its key. What else is there is told. `opbuild repair` mends a store.
-Of the caches that MindSpore, AKG and CANN keep themselves, each kernel is intact, damaged, left over
-(an orphan) or in progress: written within half an hour, open or locked. With it stands what the
-framework would do, and which kernels a rank lacks that others have; `opbuild repair DIR` mends.
+Below a directory, every directory with kernels is checked, whatever it is in: the caches that
+MindSpore, AKG and CANN keep themselves, CANN's work directories, operator packages and the trees that
+they are built in, and pairs anywhere else. File systems that the kernel makes up (/proc, /sys) are not
+entered.
+In caches, each kernel is intact, damaged, left over (an orphan), for another chip, or in progress:
+written within half an hour, open or locked. It is for another chip if its object is, by its machine and
+e_flags, for another one than the descriptor (.info) beside it or the directory's name says; without
+these, than the other kernels of the directory. With it stands what the framework would do, and which
+kernels a rank lacks that others have; `opbuild repair DIR` mends what is damaged or left over.
 Exit code 1: a kernel was refused, a store or cache is not in order, or a rank lacks kernels; 2: a file
-could not be checked.";
+could not be checked, or a path has no kernel.";
 
 /// What repair does.
 const REPAIRS: &str = "\
@@ -54,7 +60,9 @@ below each DIR: kernels that are damaged or left over go, with all their files, 
 these again. Nothing is deleted, no link is followed, and --undo puts everything back. Training may
 run meanwhile: what is not what was judged any more stays. What was written within half an hour, or
 is open, may be in the making, and needs --force. What is locked is never touched, with --force
-neither: wait, or end who holds it. Operator packages are left alone: install them again.
+neither: wait, or end who holds it. Operator packages are left alone: install them again. A kernel for
+another chip than its descriptor names is not damaged: it stays, is reported, and no rank is filled
+with it.
 --fill then gives each rank the kernels that other ranks have intact: of MindSpore r1.5 to r2.0 only,
 where all who have a kernel agree on its bytes and on what they were made for.
 Exit code 0: all is in order now, or would be without --dry-run; 1: something is left; 2: there is

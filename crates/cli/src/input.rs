@@ -13,7 +13,7 @@ use opbuild_kernel_meta::{pseudo_below, pseudo_file_system};
 use rustix::fs::OFlags;
 
 /// Folders nested deeper than this are not looked into.
-const MAX_DEPTH: usize = 16;
+const MAX_DEPTH: usize = 128;
 
 /// A file of at most `limit` bytes.
 pub(crate) fn read_file(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
@@ -24,7 +24,7 @@ pub(crate) fn read_file(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
 }
 
 /// The first `limit` bytes of a file.
-fn read_some(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn read_some(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
     let cannot = || format!("cannot read `{}`", path.display());
     // A pipe without a writer would have us wait for ever.
     let flags = OFlags::NONBLOCK.bits() as i32;

@@ -17,6 +17,7 @@ mod inspect_kernel;
 mod interrupt;
 mod model;
 mod options;
+mod others;
 mod output;
 mod pairs;
 mod profile;

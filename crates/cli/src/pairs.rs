@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use opbuild_artifact::{Expectations, KernelMeta, MetaError, is_safe_file_name};
 use opbuild_descriptor::MAX_INFO_BYTES;
+use opbuild_kernel_meta::survey::{is_ours, named_otherwise};
 use opbuild_store::MAX_ENTRY_BYTES;
 use opbuild_validator::{Problem, Report, examine, examine_json, examine_object_for, expectations_of, parts};
 
@@ -77,7 +78,7 @@ fn judge_json(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Look
 }
 
 /// Whether this is another kind of `.json`: the folders of operator libraries hold several.
-fn says_nothing(meta: &KernelMeta) -> bool {
+pub(crate) fn says_nothing(meta: &KernelMeta) -> bool {
     let KernelMeta { bin_file_name, kernel_name, kernel_list, magic, sha256, .. } = meta;
     bin_file_name.is_none()
         && kernel_name.is_none()
@@ -143,10 +144,24 @@ fn judge_pair(
     expect: Option<&Expectations>,
 ) -> anyhow::Result<Judged> {
     let object = read_file(object_path, MAX_ENTRY_BYTES)?;
-    let (mut report, target) = judge_bytes(json, &object, expect);
+    let (mut report, mut target) = judge_bytes(json, &object, expect);
+    if let (None, Some(chip)) = (expect, other_chip(path, &report)) {
+        (report, target) = judge_bytes(json, &object, Some(&chip));
+    }
     let name = object_path.file_name().context("a file has a name")?;
     report.compare_file_name(&name.to_string_lossy());
     Ok(Judged { file: path.to_owned(), object: Some(object_path.to_owned()), target, report })
+}
+
+/// What the chip expects that the descriptor beside the `.json` names, if it cannot run the kernel, and we did not put it
+/// there on purpose.
+fn other_chip(json: &Path, report: &Report) -> Option<Expectations> {
+    let info = json.with_extension("info");
+    let chip = is_there(&info).then(|| read_file(&info, MAX_INFO_BYTES).ok()).flatten();
+    let expect = Expectations::named(&named_otherwise(report, &chip?)?)?;
+    let stem = json.file_stem()?.to_str()?;
+    let directory = json.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    (!is_ours(directory, stem, &report.sha256?)).then_some(expect)
 }
 
 /// Judges a pair that was read already.

@@ -218,6 +218,7 @@ fn left_json(left: &Left) -> Value {
         Why::InProgress(_) => "in-progress",
         Why::Changed { .. } | Why::InUse => "changed",
         Why::Unreadable { .. } => "unreadable",
+        Why::OtherChip(_) => "other-chip",
         Why::Installed => "installed",
         Why::NotAFile { .. } => "not-a-file",
         Why::Astray { .. } => "astray",

@@ -1,22 +1,23 @@
 //! `opbuild verify`.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
 use opbuild_artifact::Expectations;
-use opbuild_kernel_meta::survey::{Places, is_set_aside};
+use opbuild_kernel_meta::survey::find;
 use opbuild_validator::{Code, Finding, Report};
 use serde_json::{Value, json};
 
 use crate::args::VerifyArgs;
 use crate::entry::{self, Stored};
-use crate::input::{self, Found, is_there};
+use crate::input::{self, Found};
 use crate::interrupt;
+use crate::others::others;
 use crate::output::{Output, Verdict, chain};
 use crate::pairs::{Judged, Looked, is_kernel_file, judge};
 use crate::text::{Text, counted};
-use crate::verify_caches::{Checked, Sums, caches, mendable, ranks_json};
+use crate::verify_caches::{Checked, Sums, mendable, ranks_json};
 use crate::verify_store::{Place, Verified, threads};
 
 /// What was judged so far.
@@ -27,8 +28,10 @@ struct Tally {
     valid: usize,
     refused: usize,
     unusable: usize,
-    /// Files that are no kernel's, and why not.
+    /// Files that were named and are no kernel's, and why not.
     others: Vec<String>,
+    /// Files in directories that are no kernel's.
+    beside: Vec<String>,
     /// Remarks about MindSpore 2.0, which nearly every kernel of today gets.
     remarks: usize,
     stores: Verified,
@@ -45,10 +48,18 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
         match (Place::of(path), input::can_read(path)) {
             (Some(place), _) => places.push(place),
             (None, Err(error)) => tally.fail(path, &error, output),
-            (None, Ok(())) => match caches(path).filter(|_| expect.is_none()) {
-                Some(found) => {
-                    paths.extend(beside(path, &found));
-                    tally.caches.add(found, jobs, &cancel, output);
+            (None, Ok(())) => match find(path).ok().filter(|_| expect.is_none()) {
+                Some(mut found) => {
+                    let (files, others) = others(std::mem::take(&mut found.others), &found);
+                    let unreadable = tally.caches.unreadable();
+                    let kernels = tally.caches.add(found, jobs, &cancel, output);
+                    let is_complete = tally.caches.unreadable() == unreadable;
+                    if kernels == 0 && files.is_empty() && is_complete && !cancel.is_cancelled() {
+                        let nothing = anyhow::anyhow!("there is no kernel file in `{}`", path.display());
+                        tally.fail(path, &nothing, output);
+                    }
+                    paths.extend(files);
+                    tally.beside.extend(others);
                 }
                 None => paths.push(path.clone()),
             },
@@ -99,15 +110,6 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
         }
     }
     tally.tell(output)
-}
-
-/// Kernels below `path` that are in none of the caches there, and were not taken out of them. What has no object beside it
-/// may be anybody's file.
-fn beside(path: &Path, caches: &Places) -> Vec<PathBuf> {
-    let is_pair = |path: &Path| is_kernel_file(path) && is_there(&path.with_extension("o"));
-    let in_cache = |path: &Path| caches.places.iter().any(|place| path.starts_with(&place.path));
-    let outside = |path: &Path| !in_cache(path) && !is_set_aside(path);
-    input::files(&[path.to_owned()], "kernel", |path| is_pair(path) && outside(path)).files
 }
 
 fn named(target: &str) -> anyhow::Result<Expectations> {
@@ -175,8 +177,18 @@ impl Tally {
     }
 
     fn tell(self, output: &Output) -> anyhow::Result<Verdict> {
-        let Self { text: tally_text, files, valid, refused, unusable, others, remarks, stores, caches } =
-            self;
+        let Self {
+            text: tally_text,
+            files,
+            valid,
+            refused,
+            unusable,
+            mut others,
+            beside,
+            remarks,
+            stores,
+            caches,
+        } = self;
         let Sums { intact, wrong, rests, busy } = caches.sums();
         let (valid, refused) = (valid + stores.valid + intact, refused + stores.refused + wrong);
         let unusable = unusable + stores.unusable + caches.unreadable();
@@ -189,6 +201,7 @@ impl Tally {
         if checked == 0 && !looked {
             others.iter().for_each(|why| output.error(&anyhow::anyhow!("{why}")));
         }
+        others.extend(beside);
         let passed_over = match others.len() {
             0 => String::new(),
             number => format!(", {} of other kinds passed over", counted(number, "file")),

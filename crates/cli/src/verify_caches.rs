@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use opbuild_backend::Cancel;
 use opbuild_kernel_meta::survey::{
     Effect, Item, Kind, Note, Orphan, Place, Places, Rank, Ranks, Survey, SurveyOptions, Verdict as Found,
-    What, compare, find, survey,
+    What, compare, survey,
 };
+use opbuild_validator::Severity;
 use serde_json::{Value, json};
 
 use crate::output::{Output, chain};
@@ -18,12 +19,6 @@ use crate::text::{Text, columns, counted};
 
 /// So many things of one kind are told in text.
 const TOLD: usize = 50;
-
-/// The caches of frameworks at and below `path`; none, if it is something else.
-pub(crate) fn caches(path: &Path) -> Option<Places> {
-    let found = find(path).ok()?;
-    (!found.places.is_empty() || !found.links.is_empty()).then_some(found)
-}
 
 /// What came of checking caches.
 #[derive(Default)]
@@ -40,7 +35,9 @@ struct Counts {
     intact: usize,
     damaged: usize,
     orphans: usize,
-    /// Kernels that are damaged or orphans.
+    /// Kernels in order, for another chip.
+    elsewhere: usize,
+    /// Kernels that are damaged, orphans, or for another chip.
     wrong_kernels: usize,
     busy: usize,
     unreadable: usize,
@@ -69,6 +66,7 @@ impl Counts {
                 "intact" => counts.intact += usize::from(is_kernel),
                 "damaged" => counts.damaged += 1,
                 "orphan" => counts.orphans += 1,
+                "other chip" => counts.elsewhere += 1,
                 "unreadable" => counts.unreadable += 1,
                 _ => counts.busy += 1,
             }
@@ -78,8 +76,14 @@ impl Counts {
 }
 
 impl Checked {
-    /// Checks the caches in `found`, and changes nothing.
-    pub(crate) fn add(&mut self, found: Places, threads: NonZeroUsize, cancel: &Cancel, output: &Output) {
+    /// Checks the caches in `found`, and changes nothing. How many kernels are in them, whatever their state.
+    pub(crate) fn add(
+        &mut self,
+        found: Places,
+        threads: NonZeroUsize,
+        cancel: &Cancel,
+        output: &Output,
+    ) -> usize {
         let Places { places, closed, too_deep, links, .. } = found;
         for (path, error) in closed {
             self.fail(&path, &anyhow::Error::new(error), output);
@@ -94,6 +98,7 @@ impl Checked {
         let full = |place: &Place| place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
         let looked: HashSet<PathBuf> = self.surveys.iter().map(|survey| full(&survey.place)).collect();
         let known = |place: &Place| looked.contains(&full(place));
+        let named: HashSet<PathBuf> = places.iter().map(full).collect();
         let new: Vec<Place> = places.into_iter().filter(|place| !known(place)).collect();
         let progress = Progress::new(output.is_text());
         for place in new {
@@ -117,6 +122,8 @@ impl Checked {
             }
         }
         progress.done();
+        let there = self.surveys.iter().filter(|survey| named.contains(&full(&survey.place)));
+        there.map(|survey| Counts::of(survey).kernels).sum()
     }
 
     fn fail(&mut self, path: &Path, error: &anyhow::Error, output: &Output) {
@@ -140,7 +147,7 @@ impl Checked {
         for counts in self.surveys.iter().map(Counts::of) {
             sums.intact += counts.intact;
             sums.wrong += counts.wrong_kernels;
-            sums.rests += counts.damaged + counts.orphans - counts.wrong_kernels;
+            sums.rests += counts.damaged + counts.orphans + counts.elsewhere - counts.wrong_kernels;
             sums.busy += counts.busy;
         }
         sums
@@ -196,13 +203,14 @@ fn details(survey: &Survey) -> Text {
     let told = notes.filter(|(item, note)| is_told(note) && matches!(item.verdict, Found::Intact));
     let mut kinds: Vec<(&Item, &Note, usize)> = Vec::new();
     for (item, note) in told {
-        match kinds.iter_mut().find(|(_, first, _)| discriminant(*first) == discriminant(note)) {
+        match kinds.iter_mut().find(|(_, first, _)| is_alike(first, note)) {
             Some((.., count)) => *count += 1,
             None => kinds.push((item, note, 1)),
         }
     }
     for (item, note, count) in kinds {
-        text.line(format_args!("note        {}: {note}{}", shown(survey, item), more(count)));
+        let kind = if matches!(note, Note::Finding(_)) { "warning" } else { "note" };
+        text.line(format_args!("{kind:<11} {}: {note}{}", shown(survey, item), more(count)));
     }
     text
 }
@@ -227,9 +235,21 @@ fn is_trouble(item: &Item) -> bool {
     matches!(item.verdict, Found::Intact) && item.outcome.effect >= Effect::FailsLater
 }
 
-/// Whether a note is about names and files, not about what is in them.
+/// Whether a note is about names and files, or a warning about what is in them.
 fn is_told(note: &Note) -> bool {
-    !matches!(note, Note::Lint(_) | Note::Finding(_))
+    match note {
+        Note::Lint(_) => false,
+        Note::Finding(finding) => finding.severity() > Severity::Note,
+        _ => true,
+    }
+}
+
+/// Whether two notes say the same, of whatever kernels.
+fn is_alike(one: &Note, other: &Note) -> bool {
+    match (one, other) {
+        (Note::Finding(one), Note::Finding(other)) => one.code() == other.code(),
+        _ => discriminant(one) == discriminant(other),
+    }
 }
 
 fn shown(survey: &Survey, item: &Item) -> String {
@@ -244,23 +264,34 @@ fn problems(item: &Item) -> Vec<String> {
         Found::Intact => Vec::new(),
         Found::Damaged(flaws) => flaws.iter().map(ToString::to_string).collect(),
         Found::Orphan(orphan) => one(orphan.to_string()),
+        Found::OtherChip(other) => one(other.to_string()),
         Found::InUse => one("it changed whenever it was read".to_owned()),
         Found::Unreadable { file, problem } => one(format!("`{file}` cannot be read: {problem}")),
         _ => one("something is wrong with it".to_owned()),
     }
 }
 
+/// The column of kernels for other chips.
+const OTHER_CHIP: usize = 4;
+
 /// A line for each cache, under a line that says what the numbers are.
 fn table(surveys: &[Survey]) -> Text {
-    let head = ["cache", "kernels", "intact", "damaged", "orphans", "in use", "unreadable", "others"];
+    let head =
+        ["cache", "kernels", "intact", "damaged", "other chip", "orphans", "in use", "unreadable", "others"];
+    // Few caches have any, and then the column stands out.
+    let has_others = surveys.iter().any(|survey| Counts::of(survey).elsewhere > 0);
     let rows = surveys.iter().map(|survey| {
-        let Counts { kernels, intact, damaged, orphans, busy, unreadable, .. } = Counts::of(survey);
+        let Counts { kernels, intact, damaged, elsewhere, orphans, busy, unreadable, .. } =
+            Counts::of(survey);
         let others = usize::try_from(survey.foreign_count).unwrap_or(usize::MAX);
-        let numbers = [kernels, intact, damaged, orphans, busy, unreadable, others];
+        let numbers = [kernels, intact, damaged, elsewhere, orphans, busy, unreadable, others];
         let numbers = numbers.map(|number| number.to_string());
         std::iter::once(survey.place.path.to_string_lossy().into_owned()).chain(numbers).collect::<Vec<_>>()
     });
-    let lines: Vec<Vec<String>> = std::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect();
+    let mut lines: Vec<Vec<String>> = std::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect();
+    if !has_others {
+        lines.iter_mut().for_each(|line| drop(line.remove(OTHER_CHIP)));
+    }
     columns("", &lines)
 }
 
@@ -300,7 +331,7 @@ pub(crate) fn ranks_json(ranks: &[Ranks]) -> Value {
 }
 
 fn cache_json(survey: &Survey) -> Value {
-    let Counts { kernels, intact, damaged, orphans, busy, unreadable, .. } = Counts::of(survey);
+    let Counts { kernels, intact, damaged, elsewhere, orphans, busy, unreadable, .. } = Counts::of(survey);
     let told = |item: &&Item| {
         !matches!(item.verdict, Found::Intact) || item.notes.iter().any(is_told) || is_trouble(item)
     };
@@ -308,7 +339,7 @@ fn cache_json(survey: &Survey) -> Value {
     let Survey { place, known, skipped, foreign, foreign_count, cancelled, .. } = survey;
     json!({
         "cache": place.path.to_string_lossy(), "kind": place.kind.name(), "rank": place.rank, "soc": place.soc,
-        "kernels": kernels, "intact": intact, "damaged": damaged, "orphans": orphans, "in_progress": busy,
+        "kernels": kernels, "intact": intact, "damaged": damaged, "other_chip": elsewhere, "orphans": orphans, "in_progress": busy,
         "unreadable": unreadable, "known": known, "skipped": skipped, "foreign": foreign_count,
         "foreign_names": foreign, "interrupted": cancelled, "items": items,
     })
@@ -342,6 +373,7 @@ fn orphan_name(orphan: Orphan) -> &'static str {
 /// The caches in which repair finds something to do. Packages are to be installed again, which their outcome says.
 pub(crate) fn mendable(surveys: &[Survey]) -> Vec<String> {
     let is_mended = |survey: &&Survey| survey.place.kind != Kind::Package;
-    let wrong = surveys.iter().filter(is_mended).filter(|survey| survey.items.iter().any(Item::is_finding));
+    let wrong =
+        surveys.iter().filter(is_mended).filter(|survey| survey.items.iter().any(Item::is_repairable));
     wrong.map(|survey| survey.place.path.to_string_lossy().into_owned()).collect()
 }

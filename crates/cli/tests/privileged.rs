@@ -193,7 +193,8 @@ fn foreign_temporary() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Of several caches that are named, each one's closed folders count once.
+/// Of several paths that are named, what is closed in each counts once; and in a path of which not all was read there may
+/// be kernels.
 fn closed_in_cache() -> Result<(), Failed> {
     let place = Place::new();
     let open = |path: &Path, mode| {
@@ -204,6 +205,8 @@ fn closed_in_cache() -> Result<(), Failed> {
     }
     std::fs::create_dir(place.path("one/akg_kernel_meta/akg")).unwrap();
     open(&place.path("one/akg_kernel_meta/akg"), 0o700);
+    std::fs::create_dir(place.path("two/closed")).unwrap();
+    open(&place.path("two/closed"), 0o700);
     open(place.folder.path(), 0o755);
     // Where the program lies, others may not be let in.
     let program = place.path("opbuild");
@@ -212,8 +215,11 @@ fn closed_in_cache() -> Result<(), Failed> {
     verify.args(["verify", "one", "two", "three", "--format", "json"]).current_dir(place.folder.path());
     let output = std::os::unix::process::CommandExt::uid(&mut verify, 65534).output().unwrap();
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).matches("one/akg_kernel_meta/akg").count();
-    assert_eq!((told, &json["unusable"]), (1, &serde_json::json!(1)), "{output:?}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    for line in ["one/akg_kernel_meta/akg", "two/closed", "there is no kernel file in `three`"] {
+        assert_eq!(stderr.matches(line).count(), 1, "{line}: {output:?}");
+    }
+    assert_eq!(json["unusable"], 3, "{output:?}");
     Ok(())
 }
 

@@ -11,10 +11,13 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// A file to be digested, and what it was when it was opened.
+/// A file to be digested, and what it was when it was opened. A pipe is none: it would be waited for.
 pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
-    let file = File::open(path)?;
+    let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
     let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
     Ok((file, metadata))
 }
 

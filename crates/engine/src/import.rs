@@ -188,7 +188,7 @@ impl Run<'_> {
         }
         let mut cache = Cache::new(place);
         match place.kind {
-            Kind::Cann | Kind::Package => {
+            Kind::Cann | Kind::Package | Kind::Work => {
                 cache.passed_over = Some(PassedOver::NoDescriptors(place.kind.to_string()))
             }
             _ => {

@@ -80,7 +80,7 @@ impl WorkRoot {
 
     /// Where backends' answers are remembered.
     pub(crate) fn answers(&self) -> Option<PathBuf> {
-        self.common("answers")
+        self.common("answers").ok()
     }
 
     /// Where builds find each other that replace what is in the same store.

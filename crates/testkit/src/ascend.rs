@@ -40,12 +40,20 @@ pub enum Chip {
     Ascend910B,
     /// Ascend 910_93, compiled for like the 910B.
     Ascend910_93,
+    /// Ascend 950.
+    Ascend950,
 }
 
 impl Chip {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Ascend910, Self::Ascend310B, Self::Ascend310P, Self::Ascend910B, Self::Ascend910_93];
+    pub const ALL: [Self; 6] = [
+        Self::Ascend910,
+        Self::Ascend310B,
+        Self::Ascend310P,
+        Self::Ascend910B,
+        Self::Ascend910_93,
+        Self::Ascend950,
+    ];
 
     /// The family of a chip by its name. `Ascend910B` is one of the first generation, `Ascend910B1` is not.
     pub fn of_soc(soc: &str) -> Option<Self> {
@@ -56,6 +64,7 @@ impl Chip {
             _ if version.starts_with("910B") => Some(Self::Ascend910B),
             _ if version.starts_with("310P") => Some(Self::Ascend310P),
             _ if version.starts_with("310B") => Some(Self::Ascend310B),
+            _ if version.starts_with("950") => Some(Self::Ascend950),
             _ => None,
         }
     }
@@ -68,12 +77,13 @@ impl Chip {
             Self::Ascend310P => "Ascend310P3",
             Self::Ascend910B => "Ascend910B1",
             Self::Ascend910_93 => "Ascend910_9391",
+            Self::Ascend950 => "Ascend950PR_9599",
         }
     }
 
     /// Whether cube and vector cores are separate.
     pub const fn is_split(self) -> bool {
-        matches!(self, Self::Ascend910B | Self::Ascend910_93)
+        matches!(self, Self::Ascend910B | Self::Ascend910_93 | Self::Ascend950)
     }
 
     /// `e_flags` of an object for these cores.
@@ -82,6 +92,7 @@ impl Chip {
             Self::Ascend910 => 0,
             Self::Ascend310P => 0x8a_0000,
             Self::Ascend310B => 0x95_0000,
+            Self::Ascend950 => 0x99_0000,
             Self::Ascend910B | Self::Ascend910_93 if cores.has_cube() => 0x94_0000,
             Self::Ascend910B | Self::Ascend910_93 => 0x93_0000,
         }
@@ -278,7 +289,7 @@ mod tests {
         let of = |soc| Chip::of_soc(soc);
         assert_eq!(of("Ascend910B"), Some(Chip::Ascend910));
         assert_eq!(of("Ascend910B4-1"), Some(Chip::Ascend910B));
-        assert_eq!([of("Ascend310"), of("910B1"), of("Ascend950")], [None; 3]);
+        assert_eq!([of("Ascend310"), of("910B1"), of("Ascend610")], [None; 3]);
         for chip in Chip::ALL {
             assert_eq!(of(chip.soc()), Some(chip));
         }

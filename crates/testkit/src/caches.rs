@@ -153,6 +153,13 @@ pub fn cann_kernel(soc: &str, number: u32) -> Kept {
 }
 
 impl Kept {
+    /// The same kernel, compiled for `chip`: the descriptor stays as it is.
+    #[must_use]
+    pub fn compiled_for(self, chip: Chip) -> Self {
+        let pair = Kernel::new(chip, &self.stem).build();
+        Self { json: pair.json, object: pair.object, ..self }
+    }
+
     /// Writes the files to `folder`, made if needed, and dates them an hour ago.
     ///
     /// # Errors

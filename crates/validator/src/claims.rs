@@ -62,6 +62,19 @@ pub(crate) struct Claim<'a> {
     pub(crate) deterministic: Option<Deterministic>,
 }
 
+impl Claim<'_> {
+    /// Whether it is claimed that the kernel is a mixed one with cores of one side only, and it is one of that side:
+    /// compilers call such a kernel `MIX_AIC` and say 0 cores of the other side in its ratio.
+    pub(crate) const fn is_one_sided(&self, found: KernelType) -> bool {
+        use KernelType::{Aic, AicRollback, Aiv, AivRollback};
+        matches!(
+            (self.task_ratio, found),
+            (Some(TaskRatio { cube: 0, .. }), Aiv | AivRollback)
+                | (Some(TaskRatio { vector: 0, .. }), Aic | AicRollback)
+        )
+    }
+}
+
 /// The kernels that the `.json` names: those in `kernelList`, or `kernelName` where nothing is listed.
 pub(crate) fn claims(meta: &KernelMeta) -> Vec<Claim<'_>> {
     let shared = meta.task_ration.as_ref().and_then(ratio);

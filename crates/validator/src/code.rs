@@ -120,6 +120,10 @@ rules! {
         => "check the compiler's version; readers differ in what they make of it";
     LISTED_TWICE = 17 Warning: "the `kernelList` names a kernel more than once"
         => "check that the `.json` was not edited; which of its entries is taken is the reader's choice";
+    BASE_NAME = 18 Warning: "`kernelName` is not what the names in the `kernelList` begin with"
+        => "check that the `.json` was not edited; CANN reads `kernelName` beside the list, and takes no kernel without it from its cache";
+    UNKNOWN_CORE = 19 Warning: "the kind of core is none that a compiler writes"
+        => "check that the `.json` was not edited; CANN ignores an unknown `coreType`, and refuses an unknown `core_type`";
     NOT_ELF = 20 Error: "the object is no ELF file"
         => "build the kernel again; placeholders and text files of test trees look like this";
     CLASS = 21 Error: "the object is an ELF file, but not of 64 bits"
@@ -142,6 +146,8 @@ rules! {
         => "build the kernel again; some versions of the Ascend runtime refuse it";
     ENTRY_SIZE = 30 Error: "the section headers do not have the size of ELF64's"
         => "build the kernel again; the runtime refuses it";
+    CHIP = 31 Error: "the object is for chips of another family"
+        => "use the kernel on the chip it was built for, or build it for this one";
     TEXT_PLACE = 40 Warning: "the first loaded section is not `.text` at address 0, by which the runtime finds kernels"
         => "check that the object was linked by the target's linker; the runtime would jump to the wrong place";
     GAP = 41 Warning: "loaded sections are not as far apart in the file as in memory"
@@ -174,6 +180,10 @@ rules! {
         => "no harm: CANN calls `GetKernelBin` in it, to get the kernel";
     NOT_VISIBLE = 55 Warning: "a part defines what the `.json` names, but not as a visible function"
         => "check that it was compiled to be linked; the linker would not find the kernel";
+    UNSAID = 56 Warning: "the `.json` lacks a field that the compilers for this chip always write"
+        => "check that the `.json` was not edited; frameworks take a default for it, or what happens to be in memory";
+    MAY_BE_UNSAID = 57 Note: "the `.json` lacks a field that the compilers for this chip write for most kernels"
+        => "no harm, if the kernel has no use for it";
     METADATA = 60 Warning: "a metadata section is cut off or has an unknown content"
         => "check the compiler's version; the runtime ignores what it cannot read and takes defaults";
     STRAY_METADATA = 61 Warning: "a metadata section is for a kernel that the object does not define"
@@ -194,8 +204,8 @@ rules! {
         => "check that the two are of one build; a kernel launched without it may hang";
     DETERMINISTIC = 74 Note: "the metadata and the `.json` differ on deterministic computing"
         => "no harm, unless results must repeat";
-    ARCHITECTURE = 75 Warning: "`e_flags` name another architecture than the `.json` or the target"
-        => "check that the kernel was built for this chip";
+    ARCHITECTURE = 75 Warning: "`e_flags` name other cores than the `.json`"
+        => "check that the `.json` was not edited; the runtime may launch the kernel on the wrong cores";
     DISAGREE = 80 Error: "two ELF parsers read the object differently"
         => "do not use the object; the loader may see yet another one";
     SECOND_PARSER = 81 Warning: "the second ELF parser cannot read the object, so there is no second opinion"

@@ -111,6 +111,7 @@ fn check_magic(meta: &KernelMeta, expect: &Expectations, is_container: bool, fin
 }
 
 fn check_kernel_names(meta: &KernelMeta, findings: &mut Findings) {
+    check_base_name(meta, findings);
     let first = meta.entry_names().first().copied();
     match (first, meta.bin_file_name.as_deref()) {
         (None, _) => findings.add(Code::MISSING, || Problem::Missing { field: "kernelName" }),
@@ -121,6 +122,19 @@ fn check_kernel_names(meta: &KernelMeta, findings: &mut Findings) {
             });
         }
         (Some(_), _) => {}
+    }
+}
+
+/// Beside a list, `kernelName` is what all names in it begin with.
+fn check_base_name(meta: &KernelMeta, findings: &mut Findings) {
+    let Some(list) = meta.listed() else { return };
+    let base = meta.kernel_name.as_deref().filter(|name| !name.is_empty());
+    let other = list.iter().find(|entry| base.is_none_or(|base| !entry.kernel_name.starts_with(base)));
+    if let Some(other) = other {
+        findings.add(Code::BASE_NAME, || Problem::BaseName {
+            found: base.map_or("nothing".to_owned(), |base| format!("`{}`", shown(base.as_bytes()))),
+            kernel: shown(other.kernel_name.as_bytes()),
+        });
     }
 }
 
@@ -160,6 +174,12 @@ fn check_cores(meta: &KernelMeta, findings: &mut Findings) {
     {
         let (core_type, other) = (new.to_string(), old.to_string());
         findings.add(Code::CORE_TYPES, || Problem::CoreTypes { core_type, other });
+    }
+    for (field, word) in [("coreType", new), ("core_type", old)] {
+        if let Some(Word::Other(text)) = word {
+            let found = shown(text.as_bytes());
+            findings.add(Code::UNKNOWN_CORE, || Problem::UnknownCore { field, found });
+        }
     }
     if let (Some(core), Some(magic)) = (new.or(old).and_then(Word::known), claims::magic(meta))
         && !magic.fits(core)

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::chip::{Architecture, Family};
 use crate::device::DeviceMeta;
 
 /// What an ELF object says of itself. Names are shown as text: bytes that are not UTF-8 are replaced.
@@ -16,8 +17,10 @@ pub struct ElfFacts {
     pub elf_type: Option<ElfType>,
     /// `e_flags`, whose meaning is the machine's own.
     pub flags: u32,
-    /// The chip that `e_flags` name, where that is known.
+    /// The cores that `e_flags` name, where that is known.
     pub architecture: Option<Architecture>,
+    /// The chips that load it, where that is known.
+    pub family: Option<Family>,
     /// The number of section headers, with the null one.
     pub sections: usize,
     /// Whether the object is to be linked before it can be loaded.
@@ -114,111 +117,5 @@ impl fmt::Display for ElfType {
             Self::Executable => "executable",
             Self::Shared => "shared object",
         })
-    }
-}
-
-/// The cores that an Ascend object is compiled for, by bits 16 to 23 of its `e_flags`.
-///
-/// Only numbers that were seen in genuine objects have names. Objects of the first generation have 0, which says
-/// nothing, and what another number stands for is not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Architecture {
-    /// 0x8a: Ascend 310P.
-    M200,
-    /// 0x93: the vector cores of Ascend 910B and 910_93.
-    C220Vector,
-    /// 0x94: the cube cores of Ascend 910B and 910_93; also kernels of both kinds of core.
-    C220Cube,
-    /// 0x95: Ascend 310B.
-    M300,
-}
-
-/// The chips of the first generation, whose names are the beginnings of others.
-const FIRST_GENERATION: [&str; 5] =
-    ["Ascend910A", "Ascend910B", "Ascend910ProA", "Ascend910ProB", "Ascend910PremiumA"];
-
-impl Architecture {
-    pub(crate) const fn from_flags(machine: Machine, flags: u32) -> Option<Self> {
-        match (machine.0, flags >> 16) {
-            (0x1029, 0x8a) => Some(Self::M200),
-            (0x1029, 0x93) => Some(Self::C220Vector),
-            (0x1029, 0x94) => Some(Self::C220Cube),
-            (0x1029, 0x95) => Some(Self::M300),
-            _ => None,
-        }
-    }
-
-    /// The name that the compiler gives it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::M200 => "dav-m200",
-            Self::C220Vector => "dav-c220-vec",
-            Self::C220Cube => "dav-c220-cube",
-            Self::M300 => "dav-m300",
-        }
-    }
-
-    /// Whether the chip with the full name `soc` has such cores; none, if that is not known.
-    ///
-    /// `Ascend910B` alone is a chip of the first generation; its later namesakes all have a digit behind.
-    pub(crate) fn is_of(self, soc: &str) -> Option<bool> {
-        let begins = |name: &str| soc.get(..name.len()).is_some_and(|head| head.eq_ignore_ascii_case(name));
-        let own = |names: &[&str]| names.iter().any(|name| begins(name));
-        let c220 = own(&["Ascend910B1", "Ascend910B2", "Ascend910B3", "Ascend910B4", "Ascend910_93"]);
-        let (m200, m300) = (own(&["Ascend310P"]), own(&["Ascend310B", "AS31XM1X"]));
-        // Their objects have no flags at all.
-        let first = FIRST_GENERATION.iter().any(|name| soc.eq_ignore_ascii_case(name));
-        if !(c220 || m200 || m300 || first) {
-            return None;
-        }
-        Some(match self {
-            Self::M200 => m200,
-            Self::C220Vector | Self::C220Cube => c220,
-            Self::M300 => m300,
-        })
-    }
-}
-
-impl fmt::Display for Architecture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_known_flags_have_a_name() {
-        let name = |flags| Architecture::from_flags(Machine(0x1029), flags).map(Architecture::name);
-        assert_eq!(name(0x93_0000), Some("dav-c220-vec"));
-        assert_eq!(name(0x94_0001), Some("dav-c220-cube"));
-        assert_eq!(name(0), None);
-        assert_eq!(name(0x193_0000), None);
-        assert_eq!(Architecture::from_flags(Machine(62), 0x93_0000), None);
-    }
-
-    #[test]
-    fn a_chip_is_judged_only_where_its_cores_are_known() {
-        let vector = Architecture::C220Vector;
-        for (soc, verdict) in [
-            ("Ascend910B1", Some(true)),
-            ("Ascend910_9362", Some(true)),
-            ("Ascend310P3", Some(false)),
-            ("ascend910b4-1", Some(true)),
-            ("Ascend910B", Some(false)),
-            ("ASCEND910A", Some(false)),
-            ("Ascend910PremiumA", Some(false)),
-            ("Ascend910", None),
-            ("Ascend910_95", None),
-            ("Ascend", None),
-        ] {
-            assert_eq!(vector.is_of(soc), verdict, "{soc}");
-        }
-        assert_eq!(Architecture::M300.is_of("Ascend310B4"), Some(true));
-        assert_eq!(Architecture::M300.is_of("AS31XM1X"), Some(true));
-        assert_eq!(Architecture::M200.is_of("Ascend310B4"), Some(false));
     }
 }

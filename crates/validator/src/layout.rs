@@ -5,6 +5,7 @@ use object::elf;
 use object::read::elf::SectionHeader as _;
 use opbuild_artifact::{Expectations, Loader};
 
+use crate::chip::Family;
 use crate::code::Code;
 use crate::elf::Elf;
 use crate::facts::{ElfFacts, ElfType, Linkage, Machine};
@@ -54,11 +55,11 @@ fn check_machine(elf: &Elf<'_>, facts: &ElfFacts, expect: &Expectations, finding
         });
         return false;
     }
-    if let Some(found) = facts.architecture
-        && found.is_of(&expect.target) == Some(false)
+    if let (Some(found), Some(expected)) = (facts.family, Family::of_target(&expect.target))
+        && found != expected
     {
-        let expected = format!("the target is {}", expect.target);
-        findings.add(Code::ARCHITECTURE, || Problem::Architecture { expected, found });
+        let (target, flags) = (expect.target.clone(), facts.flags);
+        findings.add(Code::CHIP, || Problem::Chip { target, flags, found });
     }
     true
 }

@@ -4,14 +4,16 @@ use std::collections::HashSet;
 
 use opbuild_artifact::{Deterministic, Expectations, KernelMeta, Loader, Magic, Word};
 
+use crate::chip::Architecture;
 use crate::claims::{self, Claim, Cores};
 use crate::code::Code;
 use crate::device::DeviceMeta;
-use crate::facts::{Architecture, ElfFacts, Linkage};
+use crate::facts::{ElfFacts, Linkage};
 use crate::objects::{GETTER, Objects, Place};
 use crate::problem::Problem;
 use crate::report::Findings;
 use crate::shown::shown;
+use crate::unsaid;
 
 /// What a `.json` leaves out of a kernel's symbol when the kernel has a cube and a vector side.
 const MIX_SUFFIXES: [&str; 2] = ["_mix_aic", "_mix_aiv"];
@@ -71,6 +73,7 @@ pub(crate) fn judge(
     if loader == Loader::Ascend {
         pair.tell_unlisted(claims.len(), findings);
         facts.iter().for_each(|facts| check_architecture(meta, facts, findings));
+        unsaid::judge(meta, facts, findings);
     }
     pair.named
 }
@@ -236,7 +239,7 @@ fn compare_cores(
     if let Some((field, cores, word)) = known {
         // A mixed binary may have kernels for one side only; then nothing but their own entry speaks of them.
         let may_differ = cores == Cores::Mix && field != "kernelType";
-        if !cores.allow(found) && !may_differ {
+        if !cores.allow(found) && !may_differ && !claim.is_one_sided(found) {
             findings.add(Code::KERNEL_TYPE, || Problem::KernelType {
                 kernel: shown(symbol),
                 field,
@@ -268,16 +271,27 @@ fn check_key_in_name(meta: &KernelMeta, claim: &Claim<'_>, findings: &mut Findin
     }
 }
 
-/// On chips with cores of two sorts, `e_flags` say for which the object was compiled.
+/// On chips with cores of two sorts, `e_flags` say for which the object was compiled, and the magic says on which it is
+/// launched: that of a mixed kernel goes with no kernel for cores of one sort.
 fn check_architecture(meta: &KernelMeta, facts: &ElfFacts, findings: &mut Findings) {
     let Some(found) = facts.architecture else { return };
     let other = match found {
-        Architecture::C220Vector => Magic::ElfAicube,
-        Architecture::C220Cube => Magic::ElfAivec,
-        _ => return,
+        Architecture::C220Vector => Some(Magic::ElfAicube),
+        Architecture::C220Cube => Some(Magic::ElfAivec),
+        _ => None,
     };
-    if claims::magic(meta) == Some(other) {
-        let expected = format!("`magic` is {other}");
-        findings.add(Code::ARCHITECTURE, || Problem::Architecture { expected, found });
+    let magic = claims::magic(meta);
+    if magic.is_some() && magic == other {
+        let expected = format!("`magic` is {}", other.unwrap_or(Magic::Elf));
+        return findings.add(Code::ARCHITECTURE, || Problem::Architecture { expected, found });
+    }
+    let core = meta.core_type.as_ref().or(meta.old_core_type.as_ref());
+    if magic == Some(Magic::Elf)
+        && found.family().is_split()
+        && let Some(core) = core.and_then(Word::known)
+        && !core.is_mix()
+    {
+        let with = format!("the core type {core} on {}", found.family());
+        findings.add(Code::MAGIC_MISFIT, || Problem::MagicMisfit { magic: Magic::Elf, with });
     }
 }

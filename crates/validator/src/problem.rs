@@ -6,8 +6,9 @@ use opbuild_artifact::{Deterministic, Lint, Magic, MetaError};
 use opbuild_digest::Digest;
 use thiserror::Error;
 
+use crate::chip::{Architecture, Family};
 use crate::device::{KernelType, TaskRatio};
-use crate::facts::{Architecture, ElfType, Machine};
+use crate::facts::{ElfType, Machine};
 use crate::shown::{Bytes, Count, Names, list};
 
 /// What was found, with what was expected. Text from files is cut short, and holds nothing that a terminal obeys.
@@ -105,6 +106,32 @@ pub enum Problem {
         /// `core_type`.
         other: String,
     },
+    /// The common name is not the beginning of the listed ones.
+    #[error("field `kernelName`: expected the beginning of `{kernel}` in `kernelList`, found {found}")]
+    BaseName {
+        /// What stands there.
+        found: String,
+        /// The first listed name that begins otherwise.
+        kernel: String,
+    },
+    /// The kind of core is none that a compiler writes.
+    #[error("field `{field}`: expected a kind of core such as VectorCore, found `{found}`")]
+    UnknownCore {
+        /// `coreType` or `core_type`.
+        field: &'static str,
+        /// What stands there.
+        found: String,
+    },
+    /// A field is missing that the compilers for the object's chip write.
+    #[error("field `{field}` is missing: {reader}")]
+    Unsaid {
+        /// The field.
+        field: &'static str,
+        /// What its readers do without it.
+        reader: &'static str,
+        /// Whether all kernels like this one have it.
+        always: bool,
+    },
     /// Kernels are not called after the file.
     #[error("field `binFileName` is `{bin_file_name}`, but the kernel is called `{kernel}`")]
     BinName {
@@ -165,6 +192,16 @@ pub enum Problem {
         expected: Vec<Machine>,
         /// What stands there.
         found: Machine,
+    },
+    /// The object is for other chips.
+    #[error("`e_flags` of the object, {flags:#x}: expected those of {target}, found those of {found}")]
+    Chip {
+        /// The target.
+        target: String,
+        /// What stands there.
+        flags: u32,
+        /// The chips that it stands for.
+        found: Family,
     },
     /// The object is a kind of ELF file that the target cannot load.
     #[error("`e_type` of the object: expected {expected}, found {found}")]

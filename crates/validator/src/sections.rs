@@ -4,10 +4,11 @@ use object::LittleEndian as LE;
 use object::elf;
 use object::read::elf::SectionHeader as _;
 
+use crate::chip::{Architecture, Family};
 use crate::code::Code;
 use crate::device;
 use crate::elf::{Elf, malformed};
-use crate::facts::{Architecture, ElfFacts, KernelFacts, Linkage};
+use crate::facts::{ElfFacts, KernelFacts, Linkage};
 use crate::problem::Problem;
 use crate::report::Findings;
 use crate::shown::shown;
@@ -100,6 +101,7 @@ pub(crate) fn facts(elf: &Elf<'_>, special: &Special<'_>, findings: &mut Finding
         elf_type: elf.elf_type(),
         flags: elf.flags,
         architecture: Architecture::from_flags(elf.machine, elf.flags),
+        family: Family::of_header(elf.machine, elf.elf_type(), elf.flags),
         sections: elf.sections.len(),
         linkage: linkage(elf),
         compilers: special.comment.map(compilers).unwrap_or_default(),

@@ -94,6 +94,8 @@ pub struct NotImported {
 pub enum PassedOver {
     /// It is damaged, or what is left of one: what is wrong.
     Damaged(String),
+    /// It is for another chip than its descriptor, or its directory, names: which.
+    OtherChip(String),
     /// Somebody is at it: who.
     InUse(String),
     /// It cannot be read: why.
@@ -133,6 +135,7 @@ pub enum PassedOver {
 impl PassedOver {
     pub(super) fn of_item(item: &Item) -> Self {
         match &item.verdict {
+            Verdict::OtherChip(other) => Self::OtherChip(other.to_string()),
             Verdict::InUse => Self::InUse("it changed whenever it was read".to_owned()),
             Verdict::Unreadable { file, problem } => Self::Unreadable(format!("`{file}`: {problem}")),
             verdict => {
@@ -155,6 +158,7 @@ impl PassedOver {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Damaged(_) => "damaged",
+            Self::OtherChip(_) => "other-chip",
             Self::InUse(_) => "in-use",
             Self::Unreadable(_) => "unreadable",
             Self::Ours => "ours",
@@ -178,6 +182,7 @@ impl PassedOver {
     pub const fn is_problem(&self) -> bool {
         match self {
             Self::Damaged(_)
+            | Self::OtherChip(_)
             | Self::Unreadable(_)
             | Self::TornDescriptor(_)
             | Self::OtherName(_)
@@ -203,6 +208,7 @@ impl fmt::Display for PassedOver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Damaged(what) => write!(f, "not whole: {what}"),
+            Self::OtherChip(other) => f.write_str(other),
             Self::InUse(who) => write!(f, "somebody is at it: {who}"),
             Self::Unreadable(why) => write!(f, "cannot be read: {why}"),
             Self::Ours => f.write_str("opbuild put it there, out of a store of its own"),

@@ -3,6 +3,8 @@
 use opbuild::{StoredError, judge_stored};
 use opbuild_digest::Digest;
 use opbuild_store::{Draft, Entry, Lookup, Replace, TargetStore};
+use opbuild_testkit::ascend::Chip;
+use opbuild_testkit::caches::Rank;
 use opbuild_validator::RULES_VERSION;
 
 use crate::{Place, TARGET, square};
@@ -118,6 +120,26 @@ fn what_it_says_must_be_what_its_key_is_made_of() {
     assert!(matches!(kind, StoredError::AnotherKernel { .. }), "{kind}");
     let (outcome, is_imported) = place.outcome(&place.trusting(), &square(1));
     assert_eq!((outcome, is_imported), ("reused", false));
+}
+
+/// Imports once took kernels for other chips, with a warning. Those are not given out any more.
+#[test]
+fn one_for_another_chip_that_older_rules_let_in_is_refused() {
+    let (place, imported, ours) = both();
+    let shelf = place.shelf();
+    std::fs::remove_file(shelf.path(&ours)).unwrap();
+    let genuine = entry(&shelf, &imported);
+    let other = Rank::new(0).square(1).compiled_for(Chip::Ascend910B);
+    put(&shelf, &imported, &genuine, RULES_VERSION - 1, |name, bytes| {
+        Some(match name {
+            "object" => other.object.clone(),
+            "json" => other.json.clone(),
+            _ => bytes,
+        })
+    });
+    let error = judge_stored(&entry(&shelf, &imported), TARGET).unwrap_err().to_string();
+    assert!(error.contains("OPV031"), "{error}");
+    assert_eq!(place.outcome(&place.trusting(), &square(1)), ("compiled", false));
 }
 
 /// What older rules let in is validated once more before it is taken.

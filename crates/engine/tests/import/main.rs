@@ -81,7 +81,8 @@ impl Backend for Compiler {
 
     fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
         self.compiles.fetch_add(1, Ordering::Relaxed);
-        let pair = Kernel::new(Chip::Ascend910, request.name.as_str()).build();
+        let chip = Chip::of_soc(&request.spec.target).unwrap_or(Chip::Ascend910);
+        let pair = Kernel::new(chip, request.name.as_str()).build();
         Ok(Artifact { json: pair.json, object: pair.object, extra: Vec::new() })
     }
 }

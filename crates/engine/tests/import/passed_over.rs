@@ -130,7 +130,26 @@ fn a_kernel_for_another_machine() {
         write(&place.file(1, "json"), json);
         ["info", "o", "json"].iter().for_each(|ending| age(&place.file(1, ending)).unwrap());
     });
-    assert_eq!(reasons, ["invalid"]);
+    assert_eq!(reasons, ["other-chip"]);
+}
+
+/// Kernels in order, each beside the descriptor of another chip; and the one that is right.
+#[test]
+fn kernels_for_other_chips() {
+    for chip in Chip::ALL {
+        let place = Place::new();
+        Rank::new(0).square(1).compiled_for(chip).write(&Rank::new(0).folder(&place.base())).unwrap();
+        let report = place.import();
+        let cache = only(&report);
+        if chip == Chip::Ascend910 {
+            assert_eq!(cache.imported.len(), 1, "{chip:?}: {report:?}");
+            continue;
+        }
+        let why = &cache.not_imported[0].why;
+        assert_eq!(why.name(), "other-chip", "{chip:?}: {why}");
+        assert!(why.is_problem() && why.to_string().contains("its descriptor names Ascend910A"), "{why}");
+        assert!(place.bench.entries().is_empty());
+    }
 }
 
 #[test]

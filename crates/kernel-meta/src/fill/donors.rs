@@ -1,8 +1,9 @@
 //! Whether those who have a kernel have the same one.
 
-use opbuild_artifact::KernelMeta;
+use opbuild_artifact::{Expectations, KernelMeta};
 use opbuild_descriptor::{Descriptor, Generation, read_info};
 use opbuild_digest::Digest;
+use opbuild_validator::validate_read;
 use serde_json::{Map, Value};
 
 use crate::compare::describes;
@@ -122,7 +123,34 @@ pub(crate) fn agreed(kernel: &str, donors: &[(usize, String)], ranks: &[Rank<'_>
         Some((descriptor, _, soc)) => (descriptor, soc),
         None => return Err("its descriptor is gone".to_owned()),
     };
+    let from = &ranks[rank];
+    runs(from, stem, &descriptor)?;
     Ok(Donor { rank, stem: stem.to_owned(), sha256, descriptor, soc: Some(soc) })
+}
+
+/// Refuses a kernel that cannot run on the chip that its descriptor names, even if a view put it there.
+fn runs(from: &Rank<'_>, stem: &str, descriptor: &Descriptor) -> Result<(), String> {
+    let path = format!("rank_{}/kernel_meta/{stem}", from.name);
+    let (mut json, mut object) = (Vec::new(), Vec::new());
+    let is_read = from.dir.as_ref().is_some_and(|dir| {
+        let read = |suffix: &str, limit, bytes: &mut Vec<u8>| {
+            matches!(dir.read(&format!("{stem}.{suffix}"), limit, bytes), Read1::Whole(_))
+        };
+        read("json", MAX_TEXT, &mut json) && read("o", MAX_OBJECT, &mut object)
+    });
+    if !is_read {
+        return Err(format!("`{path}` changed since it was looked at: run it again"));
+    }
+    let target = &descriptor.spec.target;
+    let Some(expect) = Expectations::named(target) else { return Ok(()) };
+    let meta = KernelMeta::parse(&json).unwrap_or_default();
+    match validate_read(meta, &object, Some(&expect)).errors().next() {
+        None => Ok(()),
+        Some(error) => Err(format!(
+            "`{path}` is no kernel for {target}, which its descriptor names: {}",
+            error.message()
+        )),
+    }
 }
 
 fn having<'a>(rank: usize, stem: &'a str, ranks: &'a [Rank<'_>]) -> Result<Having<'a>, String> {

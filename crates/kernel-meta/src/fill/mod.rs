@@ -11,6 +11,7 @@
 //! - **Donors agree.** All ranks under one base that have a kernel must have the same object, the same `.json` and the
 //!   same `SocInfo`, but for what names a device, a folder or themselves; else the kernel is refused, and both are named.
 //!   So it is if the rank's own `SocInfo` is another.
+//! - **The chip runs it**: the object is for the chip that its descriptor names.
 //! - **The device is known, not guessed**: from the names of the rank's own files, or from a [`DeviceMap`]. `RANK_ID` is
 //!   no device.
 //! - **Nothing is replaced**, and the `.json` comes last, when the object is on the disk. A job that makes the same

@@ -14,7 +14,7 @@ use crate::quarantine::locks::Locks;
 use crate::quarantine::plan::{Plan, Set, plan};
 use crate::quarantine::{RepairError, Run, Step, io};
 use crate::survey::look::{Dir, OpenFiles};
-use crate::survey::{Busy, Item, Survey, What};
+use crate::survey::{Busy, Item, OtherChip, Survey, What};
 
 /// How to set aside.
 pub struct AsideOptions<'a> {
@@ -100,6 +100,8 @@ pub enum Why {
         /// Its name.
         file: String,
     },
+    /// It is a kernel in order, for another chip: that is no damage, and the user's to decide.
+    OtherChip(OtherChip),
     /// It is part of what was installed: no framework makes it again.
     Installed,
     /// A file could not be moved.
@@ -471,7 +473,11 @@ impl fmt::Display for Why {
                 "`{file}` is a link, or no file at all, and links are not followed: a framework may find the kernel whole \
                  there; put the file itself in its place, or move all files of this kernel away by hand"
             ),
-            Self::Installed => f.write_str("it is part of an operator package: install that again"),
+            Self::OtherChip(other) => write!(
+                f,
+                "{other}: it is not damaged, so it stays; move its files away by hand, and the kernel is compiled again"
+            ),
+            Self::Installed => f.write_str("it is part of an operator package: install or build that again"),
             Self::Failed { file, problem } => {
                 write!(f, "`{file}` could not be moved: {problem}; run it as the user who owns the folder")
             }

@@ -56,6 +56,7 @@ fn stays(item: &Item, kind: Kind, force: bool) -> Option<Why> {
         (Verdict::Unreadable { file, problem }, _) => {
             Some(Why::Unreadable { file: file.clone(), problem: problem.clone() })
         }
+        (Verdict::OtherChip(other), _) => Some(Why::OtherChip(other.clone())),
         (_, _) if kind == Kind::Package => Some(Why::Installed),
         // Frameworks do follow links: to them it may be whole, and what they compile anew they write through the link.
         (Verdict::Damaged(flaws), _) if flaws.iter().any(|flaw| flaw.no_file().is_some()) => {
@@ -126,6 +127,7 @@ impl Item {
         match &self.verdict {
             Verdict::Damaged(flaws) => flaws.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
             Verdict::Orphan(orphan) => orphan.to_string(),
+            Verdict::OtherChip(other) => other.to_string(),
             Verdict::Unreadable { file, problem } => format!("`{file}` cannot be read: {problem}"),
             Verdict::InUse => "it changed whenever it was read".to_owned(),
             Verdict::Intact => String::new(),
@@ -150,6 +152,7 @@ mod tests {
             outcome: Outcome { effect: Effect::Blocks, text: "".into() },
             notes: Vec::new(),
             kernel: None,
+            chip: None,
             members: Members::O,
             object: None,
             named: Vec::new(),

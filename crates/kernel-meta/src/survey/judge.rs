@@ -2,11 +2,12 @@
 
 use std::mem;
 
-use opbuild_artifact::{Expectations, KernelMeta, MetaError, is_plain_file_name};
+use opbuild_artifact::{KernelMeta, MetaError, is_plain_file_name};
 use opbuild_descriptor::{confirms_name, read_info};
 use opbuild_validator::{Code, Finding, Report, examine_object, parts, validate_read};
 
 use crate::disk::Identity;
+use crate::survey::chips::Chip;
 use crate::survey::look::{Dir, Read1};
 use crate::survey::names::{Members, is_skipped};
 use crate::survey::outcome;
@@ -38,8 +39,6 @@ pub(crate) struct Desk {
 pub(crate) struct Bench<'a> {
     pub(crate) dir: &'a Dir,
     pub(crate) kind: Kind,
-    /// What is expected of all its kernels, where the folder's name says it.
-    pub(crate) expect: Option<Expectations>,
 }
 
 /// What came of looking at a kernel's files.
@@ -48,6 +47,7 @@ pub(crate) struct Seen {
     what: What,
     notes: Vec<Note>,
     kernel: Option<Kernel>,
+    chip: Option<Chip>,
     /// The object, if it is not called after the stem.
     object: Option<Box<str>>,
     /// All files that the `.json` names and that are not called after the stem, there or not.
@@ -62,7 +62,8 @@ impl Seen {
     }
 
     pub(crate) fn of(what: What, verdict: Verdict) -> Self {
-        Self { verdict, what, notes: Vec::new(), kernel: None, object: None, named: Vec::new(), json: None }
+        let (notes, named) = (Vec::new(), Vec::new());
+        Self { verdict, what, notes, kernel: None, chip: None, object: None, named, json: None }
     }
 
     pub(crate) fn named(self, object: &str) -> Self {
@@ -116,7 +117,7 @@ impl Bench<'_> {
 
     /// What is to be said of what was seen, with the state of all files if something is wrong.
     pub(crate) fn item(&self, stem: &str, members: Members, seen: Seen) -> Item {
-        let Seen { verdict, what, notes, kernel, object, named, json } = seen;
+        let Seen { verdict, what, notes, kernel, chip, object, named, json } = seen;
         let mut item = Item {
             what,
             name: stem.to_owned(),
@@ -126,6 +127,7 @@ impl Bench<'_> {
             busy: None,
             notes,
             kernel,
+            chip,
             members,
             object,
             named,
@@ -169,7 +171,7 @@ impl Bench<'_> {
     fn parse(&self, desk: &mut Desk) -> Result<KernelMeta, MetaError> {
         let (meta, lints) = match self.kind {
             Kind::MindSpore | Kind::Akg => KernelMeta::parse_linted(&desk.json),
-            Kind::Cann | Kind::Package => (KernelMeta::parse(&desk.json), Vec::new()),
+            Kind::Cann | Kind::Package | Kind::Work => (KernelMeta::parse(&desk.json), Vec::new()),
         };
         desk.lints = lints.into_iter().map(Note::Lint).collect();
         meta
@@ -217,7 +219,9 @@ impl Bench<'_> {
         };
         let object = (!members.hold(stem, name)).then(|| name.as_str().into());
         let seen = match self.kind {
-            Kind::Cann | Kind::Package if name.ends_with(".so") => library(&meta, desk, identity.size),
+            Kind::Cann | Kind::Package | Kind::Work if name.ends_with(".so") => {
+                library(&meta, desk, identity.size)
+            }
             _ => self.pair(stem, members, meta, desk, identity.size),
         };
         Seen { object, ..seen }
@@ -226,15 +230,18 @@ impl Bench<'_> {
     /// Judges the `.json` with the object that were read.
     fn pair(&self, stem: &str, members: Members, meta: KernelMeta, desk: &mut Desk, bytes: u64) -> Seen {
         let Desk { json, object, other, text, lints } = desk;
-        let report = validate_read(meta, object, self.expect.as_ref());
+        // For which chip it should be is compared afterwards: a kernel for another one is not damaged.
+        let report = validate_read(meta, object, None);
+        let mut chip = Chip::of(&report);
         let flaws: Vec<Flaw> = report.errors().cloned().map(Flaw::Invalid).collect();
         let mut notes: Vec<Note> = remarks(&report).map(Note::Finding).collect();
         notes.append(lints);
-        notes.extend(self.name_notes(stem, members, &report, (other, text)));
+        notes.extend(self.name_notes(stem, members, &report, (other, text), chip.as_mut()));
         let kernel = report.sha256.map(|sha256| Kernel { sha256, bytes: bytes + json.len() as u64 });
         let verdict = if flaws.is_empty() { Verdict::Intact } else { Verdict::Damaged(flaws) };
-        let kernel = kernel.filter(|_| matches!(verdict, Verdict::Intact));
-        Seen { notes, kernel, ..Seen::new(verdict) }
+        let is_intact = matches!(verdict, Verdict::Intact);
+        let (kernel, chip) = (kernel.filter(|_| is_intact), chip.filter(|_| is_intact));
+        Seen { notes, kernel, chip, ..Seen::new(verdict) }
     }
 
     /// What is to be said of a kernel's names, and of the files beside it that nobody reads.
@@ -244,6 +251,7 @@ impl Bench<'_> {
         members: Members,
         report: &Report,
         (buffer, text): (&mut Vec<u8>, &mut Vec<u8>),
+        chip: Option<&mut Chip>,
     ) -> Vec<Note> {
         let mut notes = Vec::new();
         let meta = report.meta.as_ref();
@@ -258,6 +266,9 @@ impl Bench<'_> {
         }
         if members.has(Members::INFO) && self.read(&format!("{stem}.info"), MAX_TEXT, buffer).is_ok() {
             notes.extend(descriptor_note(stem, buffer, text));
+            if let Some(chip) = chip {
+                chip.described(buffer);
+            }
         }
         let linked_from = meta.and_then(|meta| meta.obj_sha256.as_deref());
         if let (true, Some(digest)) = (members.has(Members::O), linked_from) {
@@ -323,7 +334,9 @@ impl Bench<'_> {
             // Kernels for the host: the object is only what the library was linked from.
             (Kind::Akg, None) if meta.obj_sha256.is_some() => vec![format!("{stem}.so")],
             (Kind::Akg, None) => vec![format!("{stem}.so"), format!("{stem}.ptx"), format!("{stem}.o")],
-            (Kind::Cann | Kind::Package, _) => by_bin_name(meta.bin_file_name.as_deref().unwrap_or(stem)),
+            (Kind::Cann | Kind::Package | Kind::Work, _) => {
+                by_bin_name(meta.bin_file_name.as_deref().unwrap_or(stem))
+            }
         };
         match names.iter().find(|name| !is_plain_file_name(name)) {
             Some(unsafe_name) => Err(unsafe_name.chars().take(80).collect()),
@@ -333,7 +346,7 @@ impl Bench<'_> {
 
     /// What a `.json` names, objects and header, that is not called after its stem.
     fn named(&self, stem: &str, objects: &[String], meta: &KernelMeta) -> Vec<Box<str>> {
-        let is_cann = matches!(self.kind, Kind::Cann | Kind::Package);
+        let is_cann = matches!(self.kind, Kind::Cann | Kind::Package | Kind::Work);
         let suffix = meta.header_file_suffix.as_deref().filter(|suffix| is_cann && !suffix.is_empty());
         let header =
             suffix.map(|suffix| format!("{}{suffix}", meta.bin_file_name.as_deref().unwrap_or(stem)));

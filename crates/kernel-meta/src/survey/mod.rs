@@ -8,13 +8,16 @@
 //! | MindSpore | `kernel_meta`, `rank_N/kernel_meta` | `<stem>.json`, `<stem>.o` or `lib<stem>.so`, `<stem>.info` |
 //! | AKG | `akg_kernel_meta`, and `akg`, `tbe`, `composite` in it | `<stem>.json`, `<stem>.o`, `<stem>.so`, `<stem>.info` |
 //! | CANN | `kernel_cache/<soc>` | `<kernel>.json`, the object that it names, `_pre.json`, `.lock`, `.temp` |
-//! | operator package | `tbe/kernel/<soc>/<op>` | `<kernel>.json`, the object that it names |
+//! | operator package, or the tree that it is built in | `tbe/kernel/<soc>/<op>`, `kernel/<soc>`, `binary/<soc>` | `<kernel>.json`, the object that it names |
+//! | a compiler's work | `kernel_meta_<process>/kernel_meta` | `<kernel>.json`, the object that it names |
 //!
 //! A kernel is *intact* if its `.json` can be read and the object beside it is the one described there, as
-//! [`opbuild_validator`] decides. It is an *orphan* if the `.json` is missing, and *damaged* else. What is damaged or an
+//! [`opbuild_validator`] decides. It is for *another chip* if that is so and its descriptor or the directory names another
+//! chip than its object. It is an *orphan* if the `.json` is missing, and *damaged* else. What is damaged or an
 //! orphan and was written less than [`YOUNG`] ago, or is open or locked, is *in progress*: a build may be at it.
 
 mod busy;
+mod chips;
 mod judge;
 pub(crate) mod look;
 pub(crate) mod names;
@@ -26,9 +29,10 @@ mod take;
 mod verdict;
 
 pub use busy::YOUNG;
+pub use chips::{Built, NamedBy, OtherChip, named_otherwise};
 pub use place::{Kind, Place, Places, find, is_set_aside};
 pub use ranks::{Lack, Rank, Ranks, compare};
-pub use take::{NotTaken, Shelf, Taken};
+pub use take::{NotTaken, Shelf, Taken, is_ours};
 pub use verdict::{Busy, Effect, Flaw, Item, Kernel, Note, Orphan, Outcome, Verdict, What};
 
 use std::ffi::OsStr;
@@ -37,8 +41,6 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::{Builder, scope};
 use std::time::SystemTime;
-
-use opbuild_artifact::Expectations;
 
 use busy::Watch;
 use judge::{Bench, Desk};
@@ -158,13 +160,13 @@ impl Survey {
         foreign.iter().for_each(|name| self.add_foreign(name));
         self.foreign_count += foreign_count - foreign.len() as u64;
 
-        let expect = self.place.soc.as_deref().and_then(Expectations::named);
-        let bench = Bench { dir, kind, expect };
+        let bench = Bench { dir, kind };
         let first = self.items.len();
         let (judged, cancelled) = judge_all(&bench, &kernels, options);
         self.cancelled |= cancelled;
         self.items.extend(judged);
         settle::settle(dir, kind, &mut self.items, first);
+        chips::compare(dir, &self.place, &mut self.items[first..]);
         self.items.extend(temps.into_iter().map(|temp| bench.rest(temp, What::Temp, Orphan::Temp)));
         for item in &mut self.items[first..] {
             item.below = below;
@@ -184,7 +186,7 @@ impl Survey {
             let (kind, name) = (name.kind, name.name.to_string_lossy().into_owned());
             match name.strip_suffix(".json") {
                 Some(stem) if kind == NameKind::File => {
-                    let bench = Bench { dir, kind: self.place.kind, expect: None };
+                    let bench = Bench { dir, kind: self.place.kind };
                     match bench.trial(stem, Members::JSON, &mut buffer) {
                         Some(item) => self.items.push(Item { below: Some(PREBUILT), ..item }),
                         None => self.known += 1,

@@ -98,8 +98,9 @@ pub(crate) enum Class<'a> {
 }
 
 /// What frameworks and we put beside kernels.
-const KNOWN: [&str; 8] = [
+const KNOWN: [&str; 9] = [
     "file.lock",
+    "kernel_meta.lock",
     "Initialize.info",
     "not_support_fusion_op.cache",
     "op_cache_file_del.lock",
@@ -127,6 +128,11 @@ pub(crate) fn class(name: &str, kind: Kind) -> Class<'_> {
                 .or_else(|| of(".o", Members::O))
                 .or_else(|| of(".ptx", Members::PTX))
         }
+        // Compilers leave sources and logs there, too.
+        Kind::Work => match name.ends_with(".json") && is_skipped(name) {
+            true => return Class::Skipped,
+            false => of(".json", Members::JSON).or_else(|| of(".o", Members::O)),
+        },
         Kind::Cann | Kind::Package => {
             if name.ends_with(".temp") {
                 return Class::Temp;
@@ -207,7 +213,7 @@ pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> Sort
             None => sorted.skipped += 1,
         }
     }
-    if matches!(kind, Kind::MindSpore | Kind::Akg) {
+    if matches!(kind, Kind::MindSpore | Kind::Akg | Kind::Work) {
         // Operators that users compile ahead of time are libraries there without more. Kernels begin with a descriptor.
         kernels.retain(|stem, members| {
             let is_alone = members.without(Members::SO.with(Members::LIB_SO)).is_empty();

@@ -41,12 +41,20 @@ pub(crate) fn of(
         let text = "what the framework makes of it is not known; if it cannot read it either, it compiles the kernel again";
         return outcome(Effect::Unknown, text);
     }
+    if matches!(verdict, Verdict::OtherChip(_)) {
+        return outcome(
+            Effect::FailsLater,
+            "the framework would take it, since its name and its digest are right, and fail when it registers or launches \
+             it on that chip: move it away, and the kernel is compiled again",
+        );
+    }
     match (kind, what) {
         (_, What::Temp) => outcome(Effect::Ignored, "nobody reads it or removes it; it takes space"),
         (_, What::Lock) => outcome(Effect::Ignored, "nobody removes it"),
         (Kind::MindSpore | Kind::Akg, _) => mindspore(kind, what, verdict, notes),
         (Kind::Cann, _) => cann(what, verdict, members),
         (Kind::Package, _) => package(verdict),
+        (Kind::Work, _) => work(verdict),
     }
 }
 
@@ -146,6 +154,21 @@ fn cann(what: What, verdict: &Verdict, members: Members) -> Outcome {
         Verdict::Orphan(_) => outcome(Effect::Ignored, "CANN passes over it, and never removes it"),
         Verdict::Intact if what == What::Record => outcome(Effect::Ignored, "CANN does not read it"),
         _ => outcome(Effect::Used, "CANN would use it"),
+    }
+}
+
+/// What comes of what a compiler left where it works.
+fn work(verdict: &Verdict) -> Outcome {
+    match verdict {
+        Verdict::Damaged(_) => outcome(
+            Effect::FailsLater,
+            "the process that had it compiled takes it as it is; no later one reads it",
+        ),
+        Verdict::Orphan(_) => outcome(Effect::Ignored, "no process reads it"),
+        _ => outcome(
+            Effect::Used,
+            "the process that had it compiled takes it from here; no later one reads it",
+        ),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where caches are, and whose.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
@@ -8,10 +9,11 @@ use std::path::{Component, Path, PathBuf};
 use opbuild_artifact::Expectations;
 
 use crate::pseudo::{pseudo_below, pseudo_file_system};
-use crate::survey::look::{Dir, NameKind};
+use crate::survey::FOLDERS;
+use crate::survey::look::{Dir, Name, NameKind};
 
 /// Folders nested deeper than this are not looked into.
-pub(crate) const MAX_DEPTH: usize = 16;
+pub(crate) const MAX_DEPTH: usize = 128;
 /// How a folder's name ends that holds what a repair took away.
 pub(crate) const QUARANTINE: &str = ".opbuild-quarantine";
 
@@ -30,8 +32,10 @@ pub enum Kind {
     Akg,
     /// CANN's `kernel_cache/<soc>`.
     Cann,
-    /// A folder of an operator package: `op_impl/ai_core/tbe/kernel/<soc>/<op>`.
+    /// A directory of an operator package, `op_impl/ai_core/tbe/kernel/<soc>/<op>`, or of the tree that one is built in.
     Package,
+    /// The directory that CANN has kernels compiled in: `kernel_meta_<process>/kernel_meta`.
+    Work,
 }
 
 impl Kind {
@@ -42,6 +46,7 @@ impl Kind {
             Self::Akg => "akg",
             Self::Cann => "cann",
             Self::Package => "package",
+            Self::Work => "cann-work",
         }
     }
 }
@@ -53,6 +58,7 @@ impl fmt::Display for Kind {
             Self::Akg => "AKG's akg_kernel_meta",
             Self::Cann => "CANN's kernel_cache",
             Self::Package => "an operator package",
+            Self::Work => "CANN's work directory",
         })
     }
 }
@@ -100,9 +106,12 @@ pub struct Places {
     pub too_deep: Vec<PathBuf>,
     /// Links that are called as a cache or a rank is. What is behind them was not looked into.
     pub links: Vec<PathBuf>,
+    /// Directories that are no cache, with the names of files in them that may be kernels': `.json`, `.o`, `.so`, `.kern`.
+    pub others: Vec<(PathBuf, Vec<OsString>)>,
 }
 
-/// The caches at and below `path`. Links are followed only at `path` itself, and pseudo file systems are not entered.
+/// The caches at and below `path`, those in other caches, too. Links are followed only at `path` itself, and pseudo file
+/// systems are not entered.
 ///
 /// # Errors
 /// `path` is no folder, closed to us, or on a pseudo file system.
@@ -120,27 +129,42 @@ pub fn find(path: &Path) -> io::Result<Places> {
     walk(dir, &mut above.into_iter().map(OsStr::to_owned).collect(), 0, &mut places);
     places.places.sort_by(|a, b| a.path.cmp(&b.path));
     places.links.sort_unstable();
+    places.others.sort_unstable();
     Ok(places)
+}
+
+impl Places {
+    /// Keeps the names of files in a directory that is no cache, if they may be kernels'.
+    fn add_others(&mut self, dir: &Dir, names: &[Name]) {
+        let may_be = |name: &&Name| {
+            let suffix = Path::new(&name.name).extension().and_then(OsStr::to_str);
+            name.kind != NameKind::Folder && matches!(suffix, Some("json" | "o" | "so" | "kern"))
+        };
+        let mut files: Vec<OsString> = names.iter().filter(may_be).map(|name| name.name.clone()).collect();
+        files.sort_unstable();
+        if !files.is_empty() && !is_set_aside(dir.path()) {
+            self.others.push((dir.path().to_owned(), files));
+        }
+    }
 }
 
 /// Looks into `dir`, whose full path has the names `path`.
 fn walk(dir: Dir, path: &mut Vec<OsString>, depth: usize, places: &mut Places) {
-    let place = recognise(dir.path(), path);
-    if let Some(place) = place.clone().filter(|place| place.kind != Kind::Package) {
-        return places.places.push(place);
-    }
     let names = match dir.names() {
         Ok(names) => names,
         Err(error) => return places.closed.push((dir.path().to_owned(), error)),
     };
-    // Packages sort their operators into folders, some into folders of folders.
     let has_files = names.iter().any(|name| name.kind == NameKind::File);
-    places.places.extend(place.filter(|_| has_files));
+    let place =
+        recognise(dir.path(), path).filter(|place| place.kind != Kind::Package || is_package(path, &names));
+    if place.is_none() {
+        places.add_others(&dir, &names);
+    }
     let links = names.iter().filter(|name| name.kind == NameKind::Link && is_cache_name(&name.name));
     places.links.extend(links.map(|link| dir.path().join(&link.name)));
+    let before = places.places.len();
     for folder in names.into_iter().filter(|name| name.kind == NameKind::Folder) {
-        let is_quarantine = folder.name.to_string_lossy().ends_with(QUARANTINE);
-        if is_quarantine {
+        if is_own_part(place.as_ref(), &folder.name) {
             continue;
         }
         if depth == MAX_DEPTH {
@@ -157,6 +181,29 @@ fn walk(dir: Dir, path: &mut Vec<OsString>, depth: usize, places: &mut Places) {
             Err(error) => places.closed.push((dir.path().join(&folder.name), error)),
         }
     }
+    // CANN has a `kernel_meta` with nothing in it but the directories of its processes.
+    let is_outer = !has_files && places.places.len() > before;
+    places.places.extend(place.filter(|place| place.rank.is_some() || !is_outer));
+}
+
+/// Whether kernels are right in a directory of packages: operators have directories of their own, some of them nested. Where
+/// packages are built, other directories have files, too.
+fn is_package(full: &[OsString], names: &[Name]) -> bool {
+    let mut files = names.iter().filter(|name| name.kind == NameKind::File).map(|name| &*name.name);
+    if installed_soc(full).is_some() {
+        return files.next().is_some();
+    }
+    let stems = |suffix: &'static str| {
+        files.clone().filter_map(move |name| name.to_str()?.strip_suffix(suffix)).collect::<HashSet<&str>>()
+    };
+    !stems(".json").is_disjoint(&stems(".o"))
+}
+
+/// Whether a directory below `place` holds what belongs to that, or what a repair took away.
+fn is_own_part(place: Option<&Place>, name: &OsStr) -> bool {
+    let is_quarantine = name.as_encoded_bytes().ends_with(QUARANTINE.as_bytes());
+    let has_parts = place.is_some_and(|place| matches!(place.kind, Kind::MindSpore | Kind::Akg));
+    is_quarantine || (has_parts && FOLDERS.iter().any(|part| *part == name))
 }
 
 /// Whether caches, or folders of them, are called so.
@@ -179,6 +226,9 @@ fn recognise(path: &Path, full: &[OsString]) -> Option<Place> {
         soc: soc.map(str::to_owned),
     };
     match (own, parent) {
+        ("kernel_meta", Some(process)) if process.starts_with("kernel_meta_") => {
+            Some(place(Kind::Work, None, None))
+        }
         ("kernel_meta", _) => {
             let rank = parent.and_then(|parent| parent.strip_prefix("rank_"));
             Some(place(Kind::MindSpore, rank, None))
@@ -191,7 +241,7 @@ fn recognise(path: &Path, full: &[OsString]) -> Option<Place> {
         }
         // Others have folders of that name, too.
         (_, Some("kernel_cache")) => None,
-        _ => package_of(full).map(|soc| place(Kind::Package, None, Some(soc))),
+        _ => installed_soc(full).or_else(|| built_soc(full)).map(|soc| place(Kind::Package, None, Some(soc))),
     }
 }
 
@@ -202,10 +252,21 @@ fn has_ini(full: &[OsString]) -> bool {
 }
 
 /// The chip that the kernels of an operator package's folder are for: what stands behind `tbe/kernel`.
-fn package_of(full: &[OsString]) -> Option<&str> {
+fn installed_soc(full: &[OsString]) -> Option<&str> {
     let at = full.windows(2).rposition(|names| names[0] == "tbe" && names[1] == "kernel")?;
     let soc = full.get(at + 2)?.to_str()?;
     (soc != "config").then_some(soc)
+}
+
+/// The chip that kernels are compiled for in a tree that a package is built in: CMake and CPack leave them there as
+/// `kernel/<soc>/<op>` and `binary/<soc>/bin/<op>`.
+fn built_soc(full: &[OsString]) -> Option<&str> {
+    let is_chip = |name: &OsString| {
+        let number = name.to_str().and_then(|name| name.strip_prefix("ascend"));
+        number.is_some_and(|number| number.starts_with(|digit: char| digit.is_ascii_digit()))
+    };
+    let is_built = |names: &[OsString]| (names[0] == "kernel" || names[0] == "binary") && is_chip(&names[1]);
+    full.get(full.windows(2).rposition(is_built)? + 1)?.to_str()
 }
 
 #[cfg(test)]
@@ -250,6 +311,12 @@ mod tests {
             ("/o/ai_core/tbe/kernel/config/ascend910b", None),
             ("/o/tbe/kernel/ascend910b/ops/add", Some((Kind::Package, None, said("ascend910b")))),
             ("/o/ai_core/tbe/kernel", None),
+            ("/w/kernel_meta/kernel_meta_123/kernel_meta", Some((Kind::Work, None, None))),
+            ("/w/kernel_meta_Add_5f0e/kernel_meta", Some((Kind::Work, None, None))),
+            ("/b/build_out/kernel/ascend310b/add", Some((Kind::Package, None, said("ascend310b")))),
+            ("/b/op_kernel/binary/ascend910b/bin/add", Some((Kind::Package, None, said("ascend910b")))),
+            ("/b/kernel/ascend/add", None),
+            ("/b/kernel/drivers", None),
             ("/", None),
         ] {
             assert_eq!(of(path), expected, "{path}");

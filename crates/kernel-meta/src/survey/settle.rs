@@ -12,7 +12,7 @@ use crate::survey::verdict::{Flaw, Item, Orphan, Verdict, What};
 /// alone and is described elsewhere goes.
 pub(crate) fn settle(dir: &Dir, kind: Kind, items: &mut Vec<Item>, first: usize) {
     let Some(new) = items.get_mut(first..) else { return };
-    if kind == Kind::Cann {
+    if matches!(kind, Kind::Cann | Kind::Package | Kind::Work) {
         find_strays(dir, kind, new);
     }
     let named: HashSet<String> =
@@ -28,7 +28,7 @@ pub(crate) fn settle(dir: &Dir, kind: Kind, items: &mut Vec<Item>, first: usize)
         });
     }
     // MindSpore goes by names alone.
-    if matches!(kind, Kind::Cann | Kind::Package) {
+    if matches!(kind, Kind::Cann | Kind::Package | Kind::Work) {
         leave_undecided(kind, items.get_mut(first..).unwrap_or_default());
     }
 }
@@ -50,7 +50,7 @@ fn find_strays(dir: &Dir, kind: Kind, items: &mut [Item]) {
     for item in items.iter_mut().filter(|item| is_suspect(item)) {
         let Some(object) = item.object.as_deref().filter(|object| owners.contains(*object)) else { continue };
         item.verdict = Verdict::Damaged(vec![Flaw::AnothersJson { object: object.to_owned() }]);
-        item.kernel = None;
+        (item.kernel, item.chip) = (None, None);
         item.outcome = outcome::of(kind, item.what, &item.name, &item.verdict, &item.notes, item.members);
         item.seen = item.files().into_iter().map(|file| (file.clone(), dir.identity(&file))).collect();
     }

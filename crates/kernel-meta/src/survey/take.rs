@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use opbuild_digest::Digest;
@@ -76,17 +77,8 @@ impl Shelf {
     /// # Errors
     /// The folder cannot be opened.
     pub fn open(place: &Place) -> io::Result<Self> {
-        let (dir, mut text) = (Dir::open(&place.path)?, Vec::new());
-        let ours = match dir.read(manifest::NAME, MAX_TEXT, &mut text) {
-            Read1::Whole(_) => {
-                let kernels = Manifest::parse(&text).kernels;
-                let object = |(stem, record): (&Cow<'_, str>, &Record<'_>)| {
-                    (stem.clone().into_owned(), record.file(Part::Object).digest)
-                };
-                kernels.iter().map(object).collect()
-            }
-            _ => HashMap::new(),
-        };
+        let dir = Dir::open(&place.path)?;
+        let ours = ours(&dir);
         Ok(Self { dir, ours })
     }
 
@@ -108,6 +100,21 @@ impl Shelf {
         let is_ours = record.is_some_and(|digest| *digest == Digest::of(&object));
         Ok(Taken { json, object, info, is_begun_anew, compiled_at, is_ours })
     }
+}
+
+/// The objects that a view put into a directory, by the stems of their names.
+pub(crate) fn ours(dir: &Dir) -> HashMap<String, Digest> {
+    let mut text = Vec::new();
+    let Read1::Whole(_) = dir.read(manifest::NAME, MAX_TEXT, &mut text) else { return HashMap::new() };
+    let object = |(stem, record): (&Cow<'_, str>, &Record<'_>)| {
+        (stem.clone().into_owned(), record.file(Part::Object).digest)
+    };
+    Manifest::parse(&text).kernels.iter().map(object).collect()
+}
+
+/// Whether a [`View`](crate::View) put the object with this digest into the directory at `path`, under the stem `stem`.
+pub fn is_ours(path: &Path, stem: &str, object: &Digest) -> bool {
+    Dir::open(path).is_ok_and(|dir| ours(&dir).get(stem) == Some(object))
 }
 
 /// So many nanoseconds after 1970, or before.

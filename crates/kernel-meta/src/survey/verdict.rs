@@ -8,6 +8,7 @@ use opbuild_digest::Digest;
 use opbuild_validator::Finding;
 
 use crate::disk::Identity;
+use crate::survey::chips::{Chip, OtherChip};
 use crate::survey::names::Members;
 
 /// Something in a cache, with what was found about it.
@@ -29,6 +30,8 @@ pub struct Item {
     pub notes: Vec<Note>,
     /// Of an intact kernel, what it is.
     pub kernel: Option<Kernel>,
+    /// Of a kernel that was read, what is known of its chip.
+    pub(crate) chip: Option<Chip>,
     pub(crate) members: Members,
     /// The object, if it is not called after the stem.
     pub(crate) object: Option<Box<str>>,
@@ -66,6 +69,8 @@ pub enum Verdict {
     Damaged(Vec<Flaw>),
     /// It is what is left of something.
     Orphan(Orphan),
+    /// It is a kernel in order, for another chip than the one that is named beside it.
+    OtherChip(OtherChip),
     /// It changed whenever it was read.
     InUse,
     /// It could not be read: which file, and why.
@@ -229,6 +234,10 @@ pub enum Note {
         /// Whether the digest in the `.json` is that of the library, not of what is inside.
         is_its_own: bool,
     },
+    /// It is for another chip than most others in its directory, as its descriptor says.
+    OtherChip(OtherChip),
+    /// It is for another chip than its descriptor says, and a [`View`](crate::View) put it there: that was asked for.
+    OwnOtherChip(OtherChip),
     /// The object from which AKG linked the shared one is another. Nobody reads it.
     OtherObject,
     /// What the validator says that is no error.
@@ -254,14 +263,22 @@ impl Item {
 
     /// Whether something is wrong with it, for good as far as can be told.
     pub fn is_finding(&self) -> bool {
-        self.busy.is_none() && matches!(self.verdict, Verdict::Damaged(_) | Verdict::Orphan(_))
+        let is_wrong =
+            matches!(self.verdict, Verdict::Damaged(_) | Verdict::Orphan(_) | Verdict::OtherChip(_));
+        self.busy.is_none() && is_wrong
     }
 
-    /// In a word: `intact`, `damaged`, `orphan`, `in progress`, `in use`, `unreadable`.
+    /// Whether a repair would move it away: a kernel for another chip is not damaged.
+    pub fn is_repairable(&self) -> bool {
+        self.is_finding() && !matches!(self.verdict, Verdict::OtherChip(_))
+    }
+
+    /// In a word: `intact`, `damaged`, `orphan`, `other chip`, `in progress`, `in use`, `unreadable`.
     pub fn state(&self) -> &'static str {
         match (&self.verdict, self.busy) {
             (Verdict::Intact, _) => "intact",
             (Verdict::InUse, _) => "in use",
+            (Verdict::OtherChip(_), _) => "other chip",
             (Verdict::Unreadable { .. }, _) => "unreadable",
             (_, Some(_)) => "in progress",
             (Verdict::Damaged(_), None) => "damaged",
@@ -360,6 +377,8 @@ impl fmt::Display for Note {
                 "its object is a library that CANN asks for the kernel: the digest may be that of what is inside, \
                  which was not checked",
             ),
+            Self::OtherChip(other) => write!(f, "{other}; its descriptor says so, too"),
+            Self::OwnOtherChip(other) => write!(f, "{other}; opbuild was asked to put it there"),
             Self::OtherObject => f.write_str(
                 "the object beside the library is not the one that it was linked from; nobody reads it",
             ),

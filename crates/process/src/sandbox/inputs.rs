@@ -184,8 +184,10 @@ impl Inputs {
     /// Whether all is as it was when the toolchain was observed. Costs a call for each path while `files` remembers the
     /// digests.
     pub fn unchanged(&self, files: &dyn FileDigests) -> Unchanged {
-        let is_as_it_was =
-            |(path, Hex(digest)): &(&PathBuf, &Hex)| files.digest(path).is_ok_and(|now| now == *digest);
+        // A pipe that took a file's place has no digest, and reading it would never end.
+        let is_as_it_was = |(path, Hex(digest)): &(&PathBuf, &Hex)| {
+            Found::at(path).is_file() && files.digest(path).is_ok_and(|now| now == *digest)
+        };
         let moved_file = self.read.iter().chain(&self.watched).find(|file| !is_as_it_was(file));
         let moved = moved_file.map(|(path, _)| path);
         let moved = moved.or_else(|| {

@@ -31,6 +31,7 @@ pub fn zoo() -> Vec<(&'static str, Pair)> {
         ("910B vector, CANN 8", b("AddRmsNorm_4b60").era(Era::Cann8).keys([0, 1, 2])),
         ("910B vector, late CANN 8", b("AllFinite_52f5").era(Era::Cann8Late)),
         ("910B vector, CANN 8, no metadata", b("AddRmsNorm_cde6").era(Era::Cann8).without_metadata()),
+        ("950 vector", Kernel::new(Chip::Ascend950, "AllFinite_6b5e")),
         ("910_93 vector", Kernel::new(Chip::Ascend910_93, "AllFinite_74e4")),
         ("910B cube", b("MoeGroupedMatmul_3461").cores(Cores::AiCore).keys([10, 11])),
         ("910B mix 1:2", b("GroupedMatmul_1fb9").cores(mix).keys([3]).arguments(arguments)),

@@ -50,7 +50,7 @@ impl Files {
     fn of(object: Vec<u8>, kernel: &str) -> Self {
         let digest = Digest::of(&object);
         let json = format!(
-            r#"{{"binFileName": "k", "binFileSuffix": ".o", "kernelName": "{kernel}",
+            r#"{{"binFileName": "k", "binFileSuffix": ".o", "blockDim": 1, "kernelName": "{kernel}",
                 "magic": "RT_DEV_BINARY_MAGIC_ELF", "sha256": "{digest}"}}"#
         );
         Self { json: json.into_bytes(), object }

@@ -65,6 +65,7 @@ impl Kernel {
         let json = serde_json::json!({
             "binFileName": "add", "binFileSuffix": ".o", "blockDim": -1, "coreType": "VectorCore", "core_type": "AIV",
             "kernelName": "add", "magic": "RT_DEV_BINARY_MAGIC_ELF_AIVEC",
+            "workspace": {"num": 1, "size": [-1], "type": [0]},
             "kernelList": names.iter().map(|name| serde_json::json!({"kernelName": name})).collect::<Vec<_>>(),
         });
         let mut made = Self::of(&names, &tlv(1, &[3, 0, 0, 0]), json);
@@ -80,6 +81,7 @@ impl Kernel {
         });
         let json = serde_json::json!({
             "binFileName": "add", "binFileSuffix": ".o", "blockDim": -1, "coreType": "MIX", "kernelName": "add", "magic": "RT_DEV_BINARY_MAGIC_ELF",
+            "workspace": {"num": 1, "size": [-1], "type": [0]},
             "taskRation": "tilingKey", "kernelList": [entry],
         });
         let mut key = vec![0x80, 0, 0, 0];
@@ -106,6 +108,10 @@ impl Kernel {
         made.e_type = 1;
         made.sections.retain(|section| section.name == ".text" || section.name == ".comment");
         made
+    }
+
+    pub(crate) fn is_first_generation(&self) -> bool {
+        self.flags == 0 && self.e_type == 1
     }
 
     fn of(names: &[String], meta: &[u8], json: serde_json::Value) -> Self {

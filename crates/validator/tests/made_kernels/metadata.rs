@@ -8,7 +8,8 @@ use crate::ascend::{Kernel, NOTE, Section, tlv};
 use crate::codes;
 
 fn judge(kernel: &Kernel) -> Vec<Code> {
-    let expect = Expectations::ascend("Ascend910B1");
+    let target = if kernel.is_first_generation() { "Ascend910A" } else { "Ascend910B1" };
+    let expect = Expectations::ascend(target);
     codes(&validate(kernel.json().as_bytes(), &kernel.object(), &expect))
 }
 
@@ -34,12 +35,13 @@ fn the_kind_of_core_is_compared() {
             kernel.json["magic"] = "RT_DEV_BINARY_MAGIC_ELF".into();
         })
     };
-    assert_eq!(core("VectorCore"), []);
-    assert_eq!(core("AiCore"), [Code::KERNEL_TYPE]);
-    assert_eq!(core("CubeCore"), [Code::KERNEL_TYPE]);
+    // Mixed kernels have this magic, and on these chips no others.
+    assert_eq!(core("VectorCore"), [Code::MAGIC_MISFIT]);
+    assert_eq!(core("AiCore"), [Code::KERNEL_TYPE, Code::MAGIC_MISFIT]);
+    assert_eq!(core("CubeCore"), [Code::KERNEL_TYPE, Code::MAGIC_MISFIT]);
     // A mixed binary may have a kernel for one side; and of new words nothing is known.
     assert_eq!(core("MIX"), []);
-    assert_eq!(core("QuantumCore"), []);
+    assert_eq!(core("QuantumCore"), [Code::UNKNOWN_CORE]);
 
     let kind = |number| {
         let section = move |kernel: &mut Kernel| kernel.section(".ascend.meta.add_0").bytes[4] = number;

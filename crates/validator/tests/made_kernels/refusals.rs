@@ -214,6 +214,14 @@ fn all_problems_are_told_the_gravest_first() {
     assert_eq!(found, [Code::UNSAFE_NAME, Code::MISSING, Code::SHA256, Code::NOT_ELF, Code::BIN_NAME]);
 }
 
+/// An empty file is said to be empty first: that its digest is another follows from it.
+#[test]
+fn an_empty_object_is_called_empty_before_its_digest_is_called_wrong() {
+    let report = check(&meta(&object()), b"");
+    assert_eq!(codes(&report), [Code::NOT_ELF, Code::SHA256]);
+    assert!(report.findings[0].message().ends_with("found an empty file"), "{:?}", report.findings);
+}
+
 #[test]
 fn names_that_would_leave_the_folder_are_refused() {
     for name in ["../add_1", "/etc/passwd", ".", "a b", "add_1\n", "..", "a\0", "a\\b"] {

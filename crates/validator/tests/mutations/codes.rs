@@ -48,7 +48,7 @@ fn the_second_parser_reads_only_text() {
 fn the_vendors_readers_have_their_say() {
     for (code, field, value) in [
         (Code::FE_REFUSES, "taskRation", json!("half")),
-        (Code::FE_LINT, "coreType", json!("QuantumCore")),
+        (Code::FE_LINT, "schedule_mode", json!("fast")),
         (Code::MINDSPORE_LINT, "parameters", json!([null, 0])),
     ] {
         let (pair, expect) = base("910A static");

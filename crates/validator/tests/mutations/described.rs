@@ -89,14 +89,39 @@ pub(crate) const FIELDS: &[Mutation] = &[
         set(fields, "coreType", "AiCore");
     }),
     fields(VECTOR, "other cores in old words", &[Code::CORE_TYPES], |fields| set(fields, "core_type", "AIC")),
-    fields(VECTOR, "cores of tomorrow", &[], |fields| {
+    fields(VECTOR, "cores of tomorrow", &[Code::UNKNOWN_CORE], |fields| {
         set(fields, "coreType", "QuantumCore");
         set(fields, "core_type", "AIQ");
     }),
-    fields(VECTOR, "no cores", &[], |fields| {
+    fields(VECTOR, "no cores", &[Code::UNSAID], |fields| {
         fields.remove("coreType");
         fields.remove("core_type");
     }),
+    fields("950 vector", "no cores", &[Code::UNSAID], |fields| {
+        fields.remove("coreType");
+        fields.remove("core_type");
+    }),
+    fields(VECTOR, "cores in old words only", &[Code::MAY_BE_UNSAID], |fields| {
+        fields.remove("coreType");
+    }),
+    fields("310P", "no cores", &[Code::MAY_BE_UNSAID], |fields| drop(fields.remove("coreType"))),
+    fields(VECTOR, "no number of blocks", &[Code::UNSAID], |fields| drop(fields.remove("blockDim"))),
+    fields(STATIC, "no number of blocks", &[Code::UNSAID], |fields| drop(fields.remove("blockDim"))),
+    fields(VECTOR, "no workspace", &[Code::UNSAID], |fields| drop(fields.remove("workspace"))),
+    fields("310B AscendC", "no workspace", &[Code::MAY_BE_UNSAID], |fields| {
+        fields.remove("workspace");
+    }),
+    fields(VECTOR, "the magic of mixed kernels", &[Code::MAGIC_MISFIT], |fields| {
+        set(fields, "magic", "RT_DEV_BINARY_MAGIC_ELF");
+    }),
+    fields("950 vector", "the magic of mixed kernels", &[Code::MAGIC_MISFIT], |fields| {
+        set(fields, "magic", "RT_DEV_BINARY_MAGIC_ELF");
+    }),
+    fields(VECTOR, "a list of another kernel's name", &[Code::BASE_NAME], |fields| {
+        set(fields, "kernelName", "Other");
+    }),
+    fields(VECTOR, "a list and no name", &[Code::BASE_NAME], |fields| drop(fields.remove("kernelName"))),
+    fields(VECTOR, "a list and an empty name", &[Code::BASE_NAME], |fields| set(fields, "kernelName", "")),
     fields(VECTOR, "cores that are a number", &[Code::FIELD], |fields| set(fields, "coreType", 1)),
     fields(STATIC, "no kernel", &[Code::MISSING], |fields| drop(fields.remove("kernelName"))),
     fields(STATIC, "another kernel", &[Code::KERNEL], |fields| {
@@ -136,7 +161,7 @@ pub(crate) const FIELDS: &[Mutation] = &[
         list(fields).push(json!({"kernelName": "MoeGroupedMatmul_3461_12"}));
     }),
     fields(CUBE, "a kernel too few", &[Code::UNLISTED], |fields| drop(list(fields).pop())),
-    fields(CUBE, "a kernel by another name", &[Code::KERNEL, Code::UNLISTED], |fields| {
+    fields(CUBE, "a kernel by another name", &[Code::BASE_NAME, Code::KERNEL, Code::UNLISTED], |fields| {
         list(fields)[1]["kernelName"] = "moegroupedmatmul_3461_11".into();
     }),
     fields(MIX, "one side of a kernel", &[Code::UNLISTED], |fields| {
@@ -183,7 +208,7 @@ pub(crate) const FIELDS: &[Mutation] = &[
     }),
     fields(VECTOR, "tiling data of no size", &[Code::ODD_VALUE], |fields| set(fields, "opParaSize", -1)),
     fields(VECTOR, "tiling data of null", &[], |fields| set(fields, "opParaSize", Value::Null)),
-    fields(VECTOR, "blocks of null", &[], |fields| set(fields, "blockDim", Value::Null)),
+    fields(VECTOR, "blocks of null", &[Code::UNSAID], |fields| set(fields, "blockDim", Value::Null)),
     fields(VECTOR, "a list of no parts", &[], |fields| set(fields, "jsonList", json!([]))),
     // It has an object of its own, and so is no master.
     fields(VECTOR, "parts without a digest", &[Code::MISSING], |fields| {

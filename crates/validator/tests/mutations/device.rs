@@ -76,14 +76,16 @@ pub(crate) const LAYOUT: &[Mutation] = &[
     object(VECTOR, "for cube cores", &[Code::ARCHITECTURE], |object| {
         put(object, header::FLAGS, [0, 0, 0x94])
     }),
-    object(VECTOR, "for another chip", &[Code::ARCHITECTURE], |object| {
-        put(object, header::FLAGS, [0, 0, 0x8a])
-    }),
-    object("310P", "for another chip", &[Code::ARCHITECTURE], |object| {
-        put(object, header::FLAGS, [0, 0, 0x95])
-    }),
-    object("910A static", "for vector cores", &[Code::ARCHITECTURE], |object| {
+    object(VECTOR, "for another chip", &[Code::CHIP], |object| put(object, header::FLAGS, [0, 0, 0x8a])),
+    object("310P", "for another chip", &[Code::CHIP], |object| put(object, header::FLAGS, [0, 0, 0x95])),
+    object("910A static", "for vector cores", &[Code::CHIP, Code::UNSAID], |object| {
         put(object, header::FLAGS, [0, 0, 0x93]);
+    }),
+    object("950 vector", "for another chip", &[Code::CHIP], |object| {
+        put(object, header::FLAGS, [0, 0, 0x93]);
+    }),
+    object("950 vector", "for cores that were never seen", &[], |object| {
+        put(object, header::FLAGS, [0, 0, 0x9a]);
     }),
     // A part is not loaded: how it lies is its linker's affair.
     object("910B part, vector", "memory that nobody defines", &[], |object| {
@@ -136,6 +138,14 @@ pub(crate) const METADATA: &[Mutation] = &[
     object(CUBE, "for vector cores", &[Code::KERNEL_TYPE, Code::MAGIC_MISFIT], |object| {
         fill(object, CUBE_META, 4, [3]);
     }),
+    // Of a mixed kernel without cube cores, compilers may say that it is a vector kernel, and call it `MIX_AIC`.
+    object("910B mix 0:1, in the list", "vector cores only", &[], |object| {
+        fill(object, ".ascend.meta.TransposeKvCache_f57d_0_mix_aiv", 4, [3]);
+    }),
+    object("910B mix 0:1, in the list", "cube cores only", &[Code::KERNEL_TYPE], |object| {
+        fill(object, ".ascend.meta.TransposeKvCache_f57d_0_mix_aiv", 4, [2]);
+    }),
+    object(MIX, "vector cores only", &[Code::KERNEL_TYPE], |object| fill(object, MIX_META, 4, [3])),
     object(MIX, "another ratio of cores", &[Code::TASK_RATIO], |object| {
         fill(object, MIX_META, 12, [1, 0, 1, 0])
     }),

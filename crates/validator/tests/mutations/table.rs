@@ -93,6 +93,7 @@ pub(crate) fn base(kind: &str) -> (Pair, Expectations) {
         "910A static" | "910A dynamic" => Expectations::ascend(Chip::Ascend910.soc()),
         "310B AscendC" => Expectations::ascend(Chip::Ascend310B.soc()),
         "310P" => Expectations::ascend(Chip::Ascend310P.soc()),
+        "950 vector" => Expectations::ascend(Chip::Ascend950.soc()),
         "910_93 vector" => Expectations::ascend(Chip::Ascend910_93.soc()),
         _ => Expectations::ascend(Chip::Ascend910B.soc()),
     };

@@ -1,0 +1,213 @@
+//! Chips: what the header of an object says of them, and what their names say.
+
+use std::fmt;
+
+use crate::facts::{ElfType, Machine};
+
+/// The machine of AI cores.
+const ASCEND: Machine = Machine(opbuild_artifact::Expectations::ASCEND);
+
+/// The cores that an Ascend object is compiled for, by bits 16 to 23 of its `e_flags`.
+///
+/// Only numbers that were seen in genuine objects have names. Objects of the first generation have 0, which names no
+/// cores, and what another number stands for is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Architecture {
+    /// 0x8a: Ascend 310P.
+    M200,
+    /// 0x93: the vector cores of Ascend 910B and 910_93.
+    C220Vector,
+    /// 0x94: the cube cores of Ascend 910B and 910_93; also kernels of both kinds of core.
+    C220Cube,
+    /// 0x95: Ascend 310B.
+    M300,
+    /// 0x99: Ascend 950; seen in vector kernels.
+    C310,
+}
+
+impl Architecture {
+    pub(crate) const fn from_flags(machine: Machine, flags: u32) -> Option<Self> {
+        match (machine.0, flags >> 16) {
+            (0x1029, 0x8a) => Some(Self::M200),
+            (0x1029, 0x93) => Some(Self::C220Vector),
+            (0x1029, 0x94) => Some(Self::C220Cube),
+            (0x1029, 0x95) => Some(Self::M300),
+            (0x1029, 0x99) => Some(Self::C310),
+            _ => None,
+        }
+    }
+
+    /// The name that the compiler gives it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::M200 => "dav-m200",
+            Self::C220Vector => "dav-c220-vec",
+            Self::C220Cube => "dav-c220-cube",
+            Self::M300 => "dav-m300",
+            Self::C310 => "dav-c310",
+        }
+    }
+
+    /// The chips that have such cores.
+    pub const fn family(self) -> Family {
+        match self {
+            Self::M200 => Family::Ascend310P,
+            Self::C220Vector | Self::C220Cube => Family::Ascend910B,
+            Self::M300 => Family::Ascend310B,
+            Self::C310 => Family::Ascend950,
+        }
+    }
+}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Chips that run each other's kernels, and no others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Family {
+    /// The first generation: Ascend 910A, 910ProA, 910ProB, 910PremiumA, and the one that is called 910B and nothing more.
+    Ascend910,
+    /// Ascend 310P1 to 310P7.
+    Ascend310P,
+    /// Ascend 310B1 to 310B4, AS31XM1X.
+    Ascend310B,
+    /// Ascend 910B1 to 910B4, and 910_93.
+    Ascend910B,
+    /// Ascend 950, which CANN 8 called 910_95.
+    Ascend950,
+}
+
+impl Family {
+    /// All that are known.
+    pub const ALL: [Self; 5] =
+        [Self::Ascend910, Self::Ascend310P, Self::Ascend310B, Self::Ascend910B, Self::Ascend950];
+
+    /// The family of a chip by the name that CANN gives it, or by the name of a directory of packages; none if it is not
+    /// known.
+    ///
+    /// `Ascend910B` alone is a chip of the first generation, and its later namesakes all have a digit behind; but
+    /// packages have a directory `ascend910b` for those.
+    pub fn of_target(name: &str) -> Option<Self> {
+        match name {
+            "ascend910" => return Some(Self::Ascend910),
+            "ascend910b" => return Some(Self::Ascend910B),
+            "Ascend910B" => return Some(Self::Ascend910),
+            _ => {}
+        }
+        let name = name.to_ascii_lowercase();
+        let begins = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
+        match () {
+            () if ["ascend910a", "ascend910proa", "ascend910prob", "ascend910premiuma"].contains(&&*name) => {
+                Some(Self::Ascend910)
+            }
+            () if begins(&["ascend910b1", "ascend910b2", "ascend910b3", "ascend910b4", "ascend910_93"]) => {
+                Some(Self::Ascend910B)
+            }
+            () if begins(&["ascend950", "ascend910_95"]) => Some(Self::Ascend950),
+            () if begins(&["ascend310p"]) => Some(Self::Ascend310P),
+            () if begins(&["ascend310b", "as31xm1"]) => Some(Self::Ascend310B),
+            () => None,
+        }
+    }
+
+    /// The family that an object is compiled for, by its header. Compilers for the first generation wrote relocatable
+    /// objects without flags; what other flags stand for that were never seen is not known.
+    pub fn of_header(machine: Machine, elf_type: Option<ElfType>, flags: u32) -> Option<Self> {
+        match Architecture::from_flags(machine, flags) {
+            Some(architecture) => Some(architecture.family()),
+            None if machine == ASCEND && flags == 0 && elf_type == Some(ElfType::Relocatable) => {
+                Some(Self::Ascend910)
+            }
+            None => None,
+        }
+    }
+
+    /// What to call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ascend910 => "Ascend 910 (first generation)",
+            Self::Ascend310P => "Ascend 310P",
+            Self::Ascend310B => "Ascend 310B",
+            Self::Ascend910B => "Ascend 910B or 910_93",
+            Self::Ascend950 => "Ascend 950",
+        }
+    }
+
+    /// Whether cube and vector cores are separate, so that a kernel has to say on which it runs.
+    pub(crate) const fn is_split(self) -> bool {
+        matches!(self, Self::Ascend910B | Self::Ascend950)
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_known_flags_have_a_name() {
+        let name = |flags| Architecture::from_flags(ASCEND, flags).map(Architecture::name);
+        assert_eq!(name(0x93_0000), Some("dav-c220-vec"));
+        assert_eq!(name(0x94_0001), Some("dav-c220-cube"));
+        assert_eq!(name(0x99_0000), Some("dav-c310"));
+        assert_eq!([name(0), name(0x193_0000), name(0x9a_0000)], [None; 3]);
+        assert_eq!(Architecture::from_flags(Machine(62), 0x93_0000), None);
+    }
+
+    #[test]
+    fn chips_have_families_by_name() {
+        use Family::{Ascend310B, Ascend310P, Ascend910, Ascend910B, Ascend950};
+        for (names, family) in [
+            (
+                &["Ascend910A", "Ascend910B", "ASCEND910A", "Ascend910ProB", "Ascend910PremiumA"][..],
+                Ascend910,
+            ),
+            (&["Ascend910B1", "ascend910b4-1", "Ascend910B2C", "Ascend910_9362", "ascend910_93"], Ascend910B),
+            (&["Ascend310P3", "ascend310p"], Ascend310P),
+            (&["Ascend310B4", "AS31XM1X", "ascend310b"], Ascend310B),
+            (&["Ascend950PR_9599", "Ascend950DT_9581", "Ascend910_95", "ascend950"], Ascend950),
+            // Directories of packages.
+            (&["ascend910"], Ascend910),
+            (&["ascend910b"], Ascend910B),
+        ] {
+            for name in names {
+                assert_eq!(Family::of_target(name), Some(family), "{name}");
+            }
+        }
+        for unknown in
+            ["Ascend910", "ASCEND910B", "Ascend", "Ascend310", "Ascend610", "Ascend910B5", "cpu", ""]
+        {
+            assert_eq!(Family::of_target(unknown), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn objects_have_families_by_header() {
+        use ElfType::{Executable, Relocatable};
+        let of = |elf_type, flags| Family::of_header(ASCEND, Some(elf_type), flags);
+        for (elf_type, flags, family) in [
+            (Relocatable, 0, Some(Family::Ascend910)),
+            (Executable, 0, None),
+            (Relocatable, 1, None),
+            (Relocatable, 0x93_0000, Some(Family::Ascend910B)),
+            (Executable, 0x94_0000, Some(Family::Ascend910B)),
+            (Executable, 0x95_0000, Some(Family::Ascend310B)),
+            (Executable, 0x8a_0000, Some(Family::Ascend310P)),
+            (Executable, 0x99_0000, Some(Family::Ascend950)),
+            (Executable, 0x9a_0000, None),
+        ] {
+            assert_eq!(of(elf_type, flags), family, "{flags:#x}");
+        }
+        assert_eq!(Family::of_header(Machine(62), Some(Relocatable), 0), None);
+    }
+}
