@@ -35,6 +35,10 @@ pub(crate) enum Cause {
     Locks,
     /// Kernels that cannot be put where a framework looks.
     View,
+    /// Kernels that are left as others put them there.
+    Left,
+    /// The directory for kernels is one where other users may write.
+    Directory,
     /// The toolchain changed during the build.
     Moved,
     /// What the backend says itself, each thing once.

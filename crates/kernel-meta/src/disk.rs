@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -16,12 +17,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use opbuild_digest::Digest;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
-use crate::ViewError;
 use crate::quarantine::io::rename_new;
+use crate::survey::look;
+use crate::{DirectoryRisk, ViewError};
 
-const LOCK: &str = ".opbuild.lock";
+/// The lock of our builds in a folder.
+pub(crate) const LOCK: &str = ".opbuild.lock";
 const TEMP: &str = ".opbuild-tmp-";
+/// How a file is called that bore a kernel's name, until its content tells whether it is ours: this, a process, a number,
+/// and the name it had.
+const OLD: &str = ".opbuild-old-";
 const FOLDER_MODE: u32 = 0o750;
 const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
 /// No `.json` and no manifest is larger; a file that is, is not ours.
@@ -104,6 +111,46 @@ pub(crate) struct Folder {
     dir: OwnedFd,
     lock: File,
     locked: bool,
+    watch: Watch,
+}
+
+/// Told the name of each file that is about to be made, renamed or removed. For tests.
+#[derive(Clone, Default)]
+pub(crate) struct Watch(pub(crate) Option<Arc<dyn Fn(&str) + Send + Sync>>);
+
+impl Watch {
+    pub(crate) fn tell(&self, name: &str) {
+        if let Some(watch) = &self.0 {
+            watch(name);
+        }
+    }
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Watch").field(&self.0.is_some()).finish()
+    }
+}
+
+/// What bears a name.
+#[derive(Debug)]
+pub(crate) enum Bearer {
+    Nothing,
+    File(Identity),
+    /// A link, a directory, a pipe, a device.
+    Other,
+    Unknown(io::Error),
+}
+
+/// What became of a file that was to be taken out of sight.
+#[derive(Debug)]
+pub(crate) enum Displaced {
+    /// There is no such file.
+    Gone,
+    /// It has this name now, and is the expected one.
+    As(String),
+    /// It is another one, and has its name again.
+    Other,
 }
 
 impl Folder {
@@ -116,7 +163,20 @@ impl Folder {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let lock = rustix::fs::openat(&dir, LOCK, flags, FILE_MODE)
             .map_err(|source| ViewError::io("open", path.join(LOCK), source))?;
-        Ok(Self { path: path.to_owned(), dir, lock: lock.into(), locked: false })
+        Ok(Self { path: path.to_owned(), dir, lock: lock.into(), locked: false, watch: Watch::default() })
+    }
+
+    /// Opens the folder at `path` to look at it: nothing is made, and nothing locked. None if it is not there.
+    pub(crate) fn look(path: &Path) -> Result<Option<Self>, ViewError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let failed = |source: Errno| ViewError::io("open the folder", path, source);
+        let dir = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+            opened => opened.map_err(failed)?,
+        };
+        // Nobody locks it: the folder itself stands in for the lock file.
+        let lock = rustix::io::dup(&dir).map_err(failed)?.into();
+        Ok(Some(Self { path: path.to_owned(), dir, lock, locked: false, watch: Watch::default() }))
     }
 
     /// Opens the folder at `path`, made if needed, and waits for its lock, at most for `patience`.
@@ -198,6 +258,48 @@ impl Folder {
         give(&self.dir, &self.lock);
     }
 
+    /// What bears the name `name`. Links are not followed.
+    pub(crate) fn bearer(&self, name: &str) -> Bearer {
+        match rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => Bearer::Nothing,
+            Err(error) => Bearer::Unknown(error.into()),
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
+                Bearer::File(Identity::of(&stat))
+            }
+            Ok(_) => Bearer::Other,
+        }
+    }
+
+    /// The same folder, with `watch` told of what is changed in it.
+    pub(crate) fn watched(mut self, watch: &Watch) -> Self {
+        self.watch = watch.clone();
+        self
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folder, to be looked into.
+    pub(crate) fn as_dir(&self) -> Result<look::Dir, ViewError> {
+        let dir =
+            self.dir.try_clone().map_err(|source| ViewError::io("open the folder", &self.path, source))?;
+        Ok(look::Dir::of(&self.path, dir))
+    }
+
+    /// Why kernels in the folder cannot be relied on: another user may write there.
+    pub(crate) fn risk(&self) -> Option<DirectoryRisk> {
+        let stat = rustix::fs::fstat(&self.dir).ok()?;
+        let (owner, user, mode) = (stat.st_uid, geteuid().as_raw(), stat.st_mode & 0o7777);
+        let is_foreign = owner != user && owner != 0;
+        let risk = DirectoryRisk { path: self.path.clone(), owner, user, mode };
+        (is_foreign || mode & 0o002 != 0).then_some(risk)
+    }
+
     /// Whether there is anything called `name`, or we cannot tell.
     pub(crate) fn exists(&self, name: &str) -> bool {
         !matches!(rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
@@ -246,6 +348,7 @@ impl Folder {
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let name = format!("{TEMP}{}-{number}", std::process::id());
+            self.watch.tell(&name);
             let file = match rustix::fs::openat(&self.dir, name.as_str(), flags, FILE_MODE) {
                 Ok(file) => File::from(file),
                 // Without locks, a process of another host may have our number.
@@ -262,17 +365,77 @@ impl Folder {
 
     /// Removes the file called `name`, itself and not where a link points. It is no error if there is none.
     pub(crate) fn unlink(&self, name: &str) -> Result<(), ViewError> {
+        self.watch.tell(name);
         match rustix::fs::unlinkat(&self.dir, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(source) => Err(ViewError::io("remove", self.path.join(name), source)),
         }
     }
 
+    /// Takes the file called `name` out of sight, if its digest satisfies `is_expected`. Nothing is lost whenever the
+    /// process ends: [`remove_stale`](Self::remove_stale) finds what was left.
+    pub(crate) fn displace(
+        &self,
+        name: &str,
+        is_expected: impl Fn(&Digest) -> bool,
+    ) -> Result<Displaced, ViewError> {
+        self.watch.tell(name);
+        let displaced = displace(&self.dir, name, || self.watch.tell(name), is_expected);
+        displaced.map_err(|source| ViewError::io("rename", self.path.join(name), source))
+    }
+
+    /// Removes the file called `name` if its digest satisfies `is_expected`; whether nothing bears the name then.
+    pub(crate) fn remove_if(
+        &self,
+        name: &str,
+        is_expected: impl Fn(&Digest) -> bool,
+    ) -> Result<bool, ViewError> {
+        match self.displace(name, is_expected)? {
+            Displaced::Gone => Ok(true),
+            Displaced::As(old) => self.unlink(&old).map(|()| true),
+            Displaced::Other => Ok(false),
+        }
+    }
+
+    /// Gives a file its name again that was taken out of sight. If the name was taken meanwhile, the file stays as it is
+    /// called, and is never removed.
+    pub(crate) fn put_back(&self, old: &str, name: &str) {
+        self.watch.tell(name);
+        let _ = rename_new(&self.dir, old, &self.dir, name);
+    }
+
+    /// Names in the folder. Best effort: those that can be listed.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let Ok(entries) = Dir::read_from(&self.dir) else { return Vec::new() };
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| !matches!(name.as_str(), "." | "..")).collect()
+    }
+
+    /// Settles what writers that died took out of sight: what `is_ours`, by the name it had and its digest, is removed,
+    /// and everything else gets its name again.
+    pub(crate) fn settle_displaced(
+        &self,
+        now: SystemTime,
+        alive: Duration,
+        is_ours: impl Fn(&str, &Digest) -> bool,
+    ) {
+        for old in self.names() {
+            let Some(name) = displaced_name(&old) else { continue };
+            if !self.locked && self.identity(&old).is_none_or(|file| !file.rested(now, alive)) {
+                continue;
+            }
+            match self.digest(&old) {
+                Ok((digest, _)) if is_ours(name, &digest) => drop(self.unlink(&old)),
+                _ => self.put_back(&old, name),
+            }
+        }
+    }
+
     /// Removes the temporary files of writers that died. Best effort: they take space, but nobody reads them.
     pub(crate) fn remove_stale_temps(&self, now: SystemTime, alive: Duration) {
         let Ok(entries) = Dir::read_from(&self.dir) else { return };
-        let temps =
-            entries.flatten().filter(|entry| entry.file_name().to_bytes().starts_with(TEMP.as_bytes()));
+        let is_temp = |name: &[u8]| name.starts_with(TEMP.as_bytes());
+        let temps = entries.flatten().filter(|entry| is_temp(entry.file_name().to_bytes()));
         for entry in temps {
             let Ok(name) = entry.file_name().to_str() else { continue };
             // Under the lock there is no other writer. Without one, a young file may have a living writer.
@@ -287,6 +450,51 @@ impl Folder {
     pub(crate) fn sync(&self) {
         let _ = rustix::fs::fsync(&self.dir);
     }
+}
+
+/// The name that a file had which was taken out of sight.
+fn displaced_name(old: &str) -> Option<&str> {
+    let mut parts = old.strip_prefix(OLD)?.splitn(3, '-');
+    let is_number =
+        |part: Option<&str>| part.is_some_and(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    let numbered = is_number(parts.next()) && is_number(parts.next());
+    parts.next().filter(|name| numbered && !name.is_empty())
+}
+
+/// Renames the file called `name`, so that it is not replaced while it is looked at, and gives it its name again unless
+/// its digest satisfies `is_expected`. `renamed` is called between the two.
+pub(crate) fn displace(
+    dir: impl AsFd,
+    name: &str,
+    renamed: impl Fn(),
+    is_expected: impl Fn(&Digest) -> bool,
+) -> io::Result<Displaced> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let dir = dir.as_fd();
+    let old = loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let old = format!("{OLD}{}-{number}-{name}", std::process::id());
+        match rename_new(dir, name, dir, &old) {
+            Ok(()) => break old,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Displaced::Gone),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    };
+    renamed();
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(dir, old.as_str(), flags, Mode::empty()).map(File::from);
+    let is_file = |file: &File| {
+        rustix::fs::fstat(file)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
+    };
+    let digest = opened.ok().filter(is_file).and_then(|file| Digest::of_reader(&file).ok());
+    if digest.is_some_and(|digest| is_expected(&digest)) {
+        return Ok(Displaced::As(old));
+    }
+    // If the name was taken meanwhile, it stays as it is called: nothing removes what is not ours.
+    let _ = rename_new(dir, &old, dir, name);
+    Ok(Displaced::Other)
 }
 
 /// Gives what was made in the folder `dir` to whose that is: what an administrator makes there, the framework of somebody
@@ -328,9 +536,10 @@ impl Temp<'_> {
         file.sync_data().map_err(|source| ViewError::io("sync", folder.path.join(name), source))
     }
 
-    /// Gives the file its name, replacing what had it.
+    /// Gives the file its name, replacing what had it: for files of ours only.
     pub(crate) fn publish(mut self, name: &str) -> Result<(), ViewError> {
-        let Folder { path, dir, .. } = self.folder;
+        let Folder { path, dir, watch, .. } = self.folder;
+        watch.tell(name);
         rustix::fs::renameat(dir, self.name.as_str(), dir, name)
             .map_err(|source| ViewError::io("replace", path.join(name), source))?;
         self.there = false;
@@ -360,7 +569,8 @@ impl Temp<'_> {
 
     /// Gives the file its name, unless something bears it. Whether it did.
     pub(crate) fn publish_new(mut self, name: &str) -> Result<bool, ViewError> {
-        let Folder { path, dir, .. } = self.folder;
+        let Folder { path, dir, watch, .. } = self.folder;
+        watch.tell(name);
         match rename_new(dir, &self.name, dir, name) {
             Ok(()) => self.there = false,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),

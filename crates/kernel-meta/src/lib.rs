@@ -58,6 +58,8 @@
 //!     object: Content::of(object),
 //!     json: Content::of(json.as_bytes()),
 //!     info: Content::of(b"{}"),
+//!     for_chip: true,
+//!     debug: false,
 //! };
 //! assert_eq!(view.materialise(&[kernel])?.written, 1);
 //! assert_eq!(view.materialise(&[kernel])?.intact, 1);
@@ -71,21 +73,29 @@ mod disk;
 mod error;
 pub mod fill;
 pub mod kernel_cache;
+mod left;
 mod manifest;
 mod materialise;
+mod occupant;
+mod publish;
 pub mod quarantine;
+mod retire;
 pub mod survey;
 
 pub use content::{Content, KernelFiles, Part, Withdrawn};
 pub use error::ViewError;
+pub use left::{DirectoryRisk, ForeignKernel, LeftKernel, LeftReason};
 pub use materialise::ViewReport;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use opbuild_artifact::is_safe_file_name;
 
-use disk::Folder;
+use disk::{Folder, Watch};
+use occupant::Policy;
+use quarantine::Run;
 
 /// How long a writer waits for another one, unless [`View::with_patience`] says otherwise.
 pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
@@ -95,6 +105,9 @@ pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
 pub struct View {
     dir: PathBuf,
     patience: Duration,
+    policy: Policy,
+    run: Run,
+    watch: Watch,
 }
 
 impl View {
@@ -105,13 +118,30 @@ impl View {
     /// # Errors
     /// [`ViewError`], if `rank` cannot be part of a folder's name, or if the folder cannot be made and written.
     pub fn open(base: &Path, rank: &str) -> Result<Self, ViewError> {
+        let view = Self::of(base, rank)?;
+        Folder::open(&view.dir)?;
+        Ok(view)
+    }
+
+    /// The view of the rank `rank` under `base`. Nothing is made before kernels are placed there.
+    ///
+    /// # Errors
+    /// [`ViewError`], if `rank` cannot be part of a folder's name.
+    pub fn of(base: &Path, rank: &str) -> Result<Self, ViewError> {
         if !is_safe_file_name(rank) {
             return Err(ViewError::Rank { rank: rank.chars().take(80).collect() });
         }
-        let base = std::path::absolute(base).map_err(|source| ViewError::io("locate", base, source))?;
-        let dir = base.join(format!("rank_{rank}")).join("kernel_meta");
-        Folder::open(&dir)?;
-        Ok(Self { dir, patience: DEFAULT_PATIENCE })
+        Self::at(&base.join(format!("rank_{rank}")).join("kernel_meta"))
+    }
+
+    /// The view that is the directory `dir`. Nothing is made before kernels are placed there.
+    ///
+    /// # Errors
+    /// [`ViewError`], if a relative `dir` cannot be located.
+    pub fn at(dir: &Path) -> Result<Self, ViewError> {
+        let dir = std::path::absolute(dir).map_err(|source| ViewError::io("locate", dir, source))?;
+        let (policy, run, watch) = (Policy::default(), Run::now(), Watch::default());
+        Ok(Self { dir, patience: DEFAULT_PATIENCE, policy, run, watch })
     }
 
     /// The same view, waiting at most `patience` for other writers.
@@ -120,12 +150,42 @@ impl View {
         Self { patience, ..self }
     }
 
+    /// The same view, in which kernels that are not ours are replaced, too. What is replaced goes to quarantine.
+    #[must_use]
+    pub fn with_replace(mut self, replace: bool) -> Self {
+        self.policy.replace = replace;
+        self
+    }
+
+    /// The same view, for kernels whose target the user did not choose: a folder that holds a kernel that is not ours is
+    /// left as it is, unless the kernels are for the chips that their descriptors name.
+    #[must_use]
+    pub fn with_guessed_target(mut self, guessed: bool) -> Self {
+        self.policy.guessed = guessed;
+        self
+    }
+
+    /// The same view, with what is replaced kept under `run`: one undo restores all of a run.
+    #[must_use]
+    pub fn with_run(mut self, run: Run) -> Self {
+        self.run = run;
+        self
+    }
+
+    /// The same view, with `watch` told the name of each file that is about to be made, renamed or removed. For tests.
+    #[must_use]
+    pub fn watched(mut self, watch: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.watch = Watch(Some(Arc::new(watch)));
+        self
+    }
+
     /// The folder, as an absolute path.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Makes the folder hold `kernels`: writes what is missing, damaged or different, and removes what they supersede.
+    /// Makes the folder hold `kernels`: writes what is missing, damaged or an older one of ours, and removes what they
+    /// supersede. What is not ours is left, and the report says so.
     ///
     /// Takes all kernels of a network at once, under one lock. May be called as often as wanted, by any number of
     /// processes; a folder that was deleted since is made again. A stem may be given more than once, for several
@@ -149,8 +209,22 @@ impl View {
         withdrawn: &[Withdrawn<'_>],
     ) -> Result<ViewReport, ViewError> {
         let kernels = materialise::Checked::new(kernels)?;
-        let folder = Folder::enter(&self.dir, self.patience)?;
-        materialise::materialise(&folder, &kernels, withdrawn, folder.now())
+        if let Some(report) = self.leave_all(&kernels)? {
+            return Ok(report);
+        }
+        let folder = Folder::enter(&self.dir, self.patience)?.watched(&self.watch);
+        let order = materialise::Order { withdrawn, policy: self.policy, run: &self.run, now: folder.now() };
+        materialise::materialise(&folder, &kernels, &order)
+    }
+
+    /// What there is to say if all of `kernels` are left because of whose the folder is: then not even a lock is made
+    /// there.
+    fn leave_all(&self, kernels: &materialise::Checked<'_>) -> Result<Option<ViewReport>, ViewError> {
+        if !self.policy.guessed || self.policy.replace || !kernels.are_all_for_other_chips() {
+            return Ok(None);
+        }
+        let Some(folder) = Folder::look(&self.dir)? else { return Ok(None) };
+        materialise::leave_all(&folder, kernels, self.policy)
     }
 }
 

@@ -93,6 +93,11 @@ impl Dir {
         Ok(Self { path: path.to_owned(), fd })
     }
 
+    /// The open folder `fd`, which is at `path`.
+    pub(crate) fn of(path: &Path, fd: OwnedFd) -> Self {
+        Self { path: path.to_owned(), fd }
+    }
+
     /// A folder in this one.
     pub(crate) fn below(&self, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -54,6 +54,8 @@ impl Made {
             object: Content::of(&self.object),
             json: Content::of(&self.json),
             info: Content::of(&self.info),
+            for_chip: true,
+            debug: false,
         }
     }
 
