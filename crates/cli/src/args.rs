@@ -158,6 +158,13 @@ pub(crate) struct BuildArgs {
     /// Do not put kernels into rank_N/kernel_meta
     #[arg(long)]
     pub(crate) no_kernel_meta: bool,
+    /// Put kernels into this directory, in place of rank_N/kernel_meta
+    #[arg(long, value_name = "DIR", conflicts_with = "no_kernel_meta")]
+    pub(crate) kernel_meta: Option<PathBuf>,
+    /// Replace kernels in kernel_meta that opbuild did not write, and releases by kernels for debugging. A copy of what is
+    /// not ours is kept beside it, which `opbuild repair --undo DIR` restores
+    #[arg(long, conflicts_with = "no_kernel_meta")]
+    pub(crate) replace: bool,
     /// Reuse imported kernels, too, where there are none of our own: of an equal job, target and options, by a toolchain
     /// that is not known; see opbuild help import
     #[arg(long)]
@@ -332,9 +339,10 @@ pub(crate) struct StatsArgs {
 /// Flags that building and running share.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Common {
-    /// The target to build for, whatever the descriptors name; see `opbuild targets`
-    #[arg(long, visible_alias = "soc_version", default_value = "cpu", value_name = "TARGET")]
-    pub(crate) target: String,
+    /// The target to build for, whatever the descriptors name; see `opbuild targets` [default: of a descriptor that names a
+    /// chip, that chip, if its toolchain is there; else cpu]
+    #[arg(long, visible_alias = "soc_version", value_name = "TARGET")]
+    target: Option<String>,
     /// How many compilers run at once, and threads when a model is run [default: one a processor]. All builds of a user
     /// together run one a processor, or as many as the one that asks for most
     #[arg(long, short, value_name = "N")]
@@ -383,6 +391,18 @@ pub(crate) struct Common {
     /// OpType::TYPE,...; kernels that are meant are never stored
     #[arg(long = "op_debug_config", value_name = "FILE")]
     pub(crate) op_debug_config: Option<PathBuf>,
+}
+
+impl Common {
+    /// The target to build for, unless a descriptor names one whose toolchain is there.
+    pub(crate) fn target(&self) -> &str {
+        self.target.as_deref().unwrap_or("cpu")
+    }
+
+    /// Whether the user chose the target.
+    pub(crate) fn chooses_target(&self) -> bool {
+        self.target.is_some()
+    }
 }
 
 fn mode(text: &str) -> Result<Mode, opbuild_store::ParseModeError> {

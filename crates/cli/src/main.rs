@@ -2,6 +2,7 @@
 
 mod args;
 mod build;
+mod chips;
 mod compare;
 mod entry;
 mod env;
@@ -14,6 +15,7 @@ mod inspect;
 mod inspect_info;
 mod inspect_kernel;
 mod interrupt;
+mod left;
 mod model;
 mod output;
 mod pairs;

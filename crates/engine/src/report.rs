@@ -54,7 +54,7 @@ impl fmt::Display for Outcome {
 }
 
 /// What came of a build.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct BuildReport {
     /// The backend's name.
     pub backend: &'static str,

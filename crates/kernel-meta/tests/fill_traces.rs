@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use common::broken::{Repair, look_at_all};
 use opbuild_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
+use opbuild_kernel_meta::quarantine::Run;
 use opbuild_testkit::caches::{Rank, age};
 
 fn repair_and_fill(base: &Path, dry_run: bool, map: &str, before: &dyn Fn()) -> FillReport {
@@ -25,7 +26,7 @@ fn repair_and_fill(base: &Path, dry_run: bool, map: &str, before: &dyn Fn()) -> 
     let caches: Vec<_> = surveys.iter().zip(&asides).map(cache).collect();
     let devices = DeviceMap::parse(map).unwrap();
     let options =
-        FillOptions { devices: &devices, dry_run, progress: &|_, _| before(), cancelled: &|| false };
+        FillOptions { run: &Run::now(), devices: &devices, dry_run, progress: &|_, _| before(), cancelled: &|| false };
     fill(&caches, &options)
 }
 

@@ -79,6 +79,14 @@ impl Quarantine {
         Ok(())
     }
 
+    /// Replaces the journal.
+    pub(crate) fn record_anew(&self, entries: &[Entry], made: Made) -> io::Result<()> {
+        tools::write_new(&self.run, journal::UNFINISHED, &journal::text(entries, made))?;
+        tools::rename_over(&self.run, journal::UNFINISHED, journal::NAME)?;
+        tools::sync(&self.run);
+        Ok(())
+    }
+
     /// Brings the names to the disk. The folder, unless nothing is in it: then it goes.
     pub(crate) fn close(self, ground: &Ground) -> Option<PathBuf> {
         let folders = || self.below.values().chain([&self.run]);
