@@ -143,7 +143,7 @@ pub(crate) enum Command {
     /// Tell what the store did so far: hits, misses, compiles, time saved
     Stats(StatsArgs),
     /// Delete all stored kernels; what builds in progress are about to take, they compile again
-    Clear(StoreArgs),
+    Clear(ClearArgs),
     /// List the targets, their toolchains, and the operators they have
     Targets,
 }
@@ -325,6 +325,15 @@ pub(crate) struct GcArgs {
     /// Delete what was not used for so long: 30d, 12h, 45m, 10s; even where there is room
     #[arg(long, value_name = "AGE", value_parser = age)]
     pub(crate) older_than: Option<Duration>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ClearArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Say what would be deleted, and delete nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, clap::Args)]

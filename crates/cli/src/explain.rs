@@ -7,8 +7,8 @@ use opbuild_digest::PartChange;
 use serde_json::{Value, json};
 
 use crate::args::ExplainArgs;
-use crate::chips::{self, Part};
 use crate::build::{self, note_targets};
+use crate::chips::{self, Part};
 use crate::input;
 use crate::model;
 use crate::output::{Output, Verdict, counted, one_line};

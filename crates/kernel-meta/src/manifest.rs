@@ -7,8 +7,9 @@
 //!
 //! An object, json or info is the digest it is written with and, once it was read back at rest, its identity: five
 //! numbers. While it is being replaced, the digest of what it replaces follows: the list is written before the files, so
-//! that after a kill at any instant both are known as ours, and nothing else is. Marks are `a` if the kernel was there
-//! before we wrote it (*adopted*: its bytes are ours, whoever wrote them), `d` if it was compiled for debugging, or `-`.
+//! that after a kill at any instant both are known as ours, and nothing else is. Marks are `o`, `j` and `i` for an object, a
+//! json and an info that were there before we wrote them (*adopted*: the bytes are ours, whoever wrote them), `d` if the
+//! kernel was compiled for debugging; `-` if there is no mark.
 //! Slots are escaped, and only ever compared. A kernel without a slot is superseded.
 //!
 //! Version 1, which has no marks and no second digest, is read.
@@ -25,6 +26,8 @@ use crate::{KernelFiles, Part, check_stem};
 /// The manifest's file. No `.json`: MindSpore parses every one.
 pub(crate) const NAME: &str = ".opbuild-manifest";
 const HEAD: &str = "opbuild-manifest 2 ";
+/// What marks stand for: an adopted object, json and info; for debugging.
+const MARKS: [char; 4] = ['o', 'j', 'i', 'd'];
 const HEAD_1: &str = "opbuild-manifest 1 ";
 
 /// Every kernel that we wrote, by stem. Names are those of the text that was read, until others come.
@@ -39,8 +42,8 @@ pub(crate) struct Record<'a> {
     files: [Known; 3],
     /// By part, what is there until the write is done.
     before: [Option<Digest>; 3],
-    /// It was there before we wrote it.
-    pub(crate) adopted: bool,
+    /// By part, whether it was there before we wrote it.
+    pub(crate) adopted: [bool; 3],
     /// It was compiled for debugging.
     pub(crate) debug: bool,
     /// In order, each once.
@@ -66,6 +69,16 @@ impl Record<'_> {
     pub(crate) fn wrote(&self, part: Part, digest: &Digest) -> bool {
         let at = part as usize;
         self.files[at].digest == *digest || self.before[at].as_ref() == Some(digest)
+    }
+
+    /// Whether a file with this digest is one that only we wrote.
+    pub(crate) fn is_ours(&self, part: Part, digest: &Digest) -> bool {
+        self.wrote(part, digest) && !self.adopted[part as usize]
+    }
+
+    /// Whether its object or its description was there before we wrote it.
+    pub(crate) fn is_adopted(&self) -> bool {
+        self.adopted[Part::Object as usize] || self.adopted[Part::Json as usize]
     }
 
     /// Whether other kernels have taken all of its slots.
@@ -96,7 +109,7 @@ impl<'a> Manifest<'a> {
     pub(crate) fn is_ours(&self, name: &str, digest: &Digest) -> bool {
         let named = |part: Part| Some((part, part.stem_of(name)?));
         let Some((part, stem)) = Part::ALL.into_iter().find_map(named) else { return false };
-        self.kernels.get(stem).is_some_and(|record| !record.adopted && record.wrote(part, digest))
+        self.kernels.get(stem).is_some_and(|record| record.is_ours(part, digest))
     }
 
     /// The text.
@@ -104,12 +117,13 @@ impl<'a> Manifest<'a> {
         let mut body = String::with_capacity(self.kernels.len() * 600);
         for (stem, Record { files, before, adopted, debug, slots }) in &self.kernels {
             body.push_str(stem);
-            body.push_str(match (adopted, debug) {
-                (false, false) => "\t-",
-                (true, false) => "\ta",
-                (false, true) => "\td",
-                (true, true) => "\tad",
-            });
+            body.push('\t');
+            let marks = MARKS.iter().zip(adopted.iter().chain([debug])).filter(|(_, is_set)| **is_set);
+            let marked = body.len();
+            body.extend(marks.map(|(mark, _)| mark));
+            if body.len() == marked {
+                body.push('-');
+            }
             for (Known { digest, seen }, before) in files.iter().zip(before) {
                 let _ = write!(body, "\t{digest}");
                 if let Some(Identity { dev, ino, size, mtime, ctime }) = seen {
@@ -149,7 +163,7 @@ impl<'a> Manifest<'a> {
                     let new = Record {
                         files: Part::ALL.map(known),
                         before: [None; 3],
-                        adopted: false,
+                        adopted: [false; 3],
                         debug: kernel.debug,
                         slots: Vec::new(),
                     };
@@ -171,7 +185,7 @@ impl<'a> Manifest<'a> {
     }
 
     /// Notes how a kernel came there, and what it was compiled for.
-    pub(crate) fn mark(&mut self, stem: &str, adopted: bool, debug: bool) {
+    pub(crate) fn mark(&mut self, stem: &str, adopted: [bool; 3], debug: bool) {
         if let Some(record) = self.kernels.get_mut(stem) {
             (record.adopted, record.debug) = (adopted, debug);
         }
@@ -196,13 +210,12 @@ fn parse_kernel(line: &str, has_marks: bool) -> Option<(Cow<'_, str>, Record<'_>
     let mut fields = Words { rest: Some(line), separator: b'\t' };
     let stem = fields.next()?;
     check_stem(stem).ok()?;
-    let (adopted, debug) = match if has_marks { fields.next()? } else { "-" } {
-        "-" => (false, false),
-        "a" => (true, false),
-        "d" => (false, true),
-        "ad" => (true, true),
-        _ => return None,
-    };
+    let marks = if has_marks { fields.next()? } else { "-" };
+    if marks != "-" && !marks.chars().all(|mark| MARKS.contains(&mark)) {
+        return None;
+    }
+    let [object, json, info, debug] = MARKS.map(|mark| marks.contains(mark));
+    let adopted = [object, json, info];
     let parsed = [parse_file(fields.next()?)?, parse_file(fields.next()?)?, parse_file(fields.next()?)?];
     let (files, before) = (parsed.map(|(known, _)| known), parsed.map(|(_, before)| before));
     let mut slots: Vec<Cow<'_, str>> = fields.map(Cow::Borrowed).collect();
@@ -288,8 +301,8 @@ mod tests {
         let (next, old) = (Known { digest: Digest::of(b"new"), seen: None }, Some(Digest::of(b"old")));
         manifest.note("c", Part::Object, next, old);
         manifest.note("c", Part::Info, Known { seen, ..next }, old);
-        manifest.mark("c", true, false);
-        manifest.mark("add_1", false, true);
+        manifest.mark("c", [true, false, true], false);
+        manifest.mark("add_1", [false; 3], true);
         manifest
     }
 

@@ -80,8 +80,8 @@ pub(crate) struct Placement {
     pub(crate) acts: [Act; 3],
     /// Its `.json` if that is right and has to be written anew, for it may not stand there while the object is missing.
     pub(crate) json: Option<Vec<u8>>,
-    /// It was there before we wrote it.
-    pub(crate) adopted: bool,
+    /// By part, whether it was there before we wrote it.
+    pub(crate) adopted: [bool; 3],
     /// What is wrong with the files that go to quarantine.
     pub(crate) why: String,
 }
@@ -172,10 +172,11 @@ impl<'m> Looker<'_, 'm> {
         mut why: String,
     ) -> Result<Decision, ViewError> {
         // What was found right without our having written it is not ours to remove.
-        let found = |state: &State| matches!(state, State::Right { recorded: false, .. });
-        let keeps = |state: &State| matches!(state, State::Vouched | State::Right { .. });
-        let was_adopted = record.is_some_and(|record| record.adopted);
-        let adopted = states[..2].iter().any(|state| found(state) || (was_adopted && keeps(state)));
+        let adopted = Part::ALL.map(|part| match &states[part as usize] {
+            State::Right { recorded: false, .. } => true,
+            State::Vouched | State::Right { .. } => record.is_some_and(|it| it.adopted[part as usize]),
+            _ => false,
+        });
         let mut acts = [Act::Write; 3];
         for (act, state) in acts.iter_mut().zip(&states) {
             *act = match state {
@@ -187,7 +188,7 @@ impl<'m> Looker<'_, 'm> {
             };
         }
         let info = Part::Info as usize;
-        if matches!(states[info], State::Foreign(_)) {
+        if matches!(states[info], State::Foreign(_) | State::Adopted(_)) {
             let may = kernel.for_chip || self.policy.replace || record.is_some();
             match self.descriptor_problem(kernel.stem) {
                 Some(problem) if may => {
@@ -298,7 +299,7 @@ impl<'m> Looker<'_, 'm> {
         let is_extended = is_json && is_extended(&bytes) && object.is_some_and(|it| describes(&bytes, &it));
         let Some(seen) = seen else { return Ok(State::Closed(LeftReason::Changed { file: name })) };
         Ok(match recorded {
-            true if record.is_some_and(|record| record.adopted) => State::Adopted(seen),
+            true if record.is_some_and(|record| record.adopted[part as usize]) => State::Adopted(seen),
             true => State::Ours(digest),
             false if is_extended => State::Adopted(seen),
             false => State::Foreign(seen),

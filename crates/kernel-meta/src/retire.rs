@@ -31,7 +31,7 @@ pub(crate) fn withdraw(
         if !is_as_written(folder, stem, &record) {
             continue;
         }
-        if record.adopted {
+        if record.is_adopted() {
             let file = |part: Part| Some((part.of(stem), folder.identity(&part.of(stem))?));
             let files = [Part::Json, Part::Object].into_iter().filter_map(file).collect();
             kept.push(Replaced { files, why: "the kernel that belongs there could not be made".to_owned() });
@@ -55,7 +55,7 @@ pub(crate) fn superseded(folder: &Folder, manifest: &mut Manifest<'_>, now: Syst
             return true;
         }
         // Another program may have taken the name. Then the kernel is its own, as a whole.
-        if record.adopted || !is_as_written(folder, stem, record) {
+        if record.is_adopted() || !is_as_written(folder, stem, record) {
             return false;
         }
         let gone = remove(folder, stem, record);
@@ -75,7 +75,7 @@ fn is_as_written(folder: &Folder, stem: &str, record: &Record<'_>) -> bool {
 /// Removes the files of a kernel that are as we wrote them; whether its description and object are gone.
 fn remove(folder: &Folder, stem: &str, record: &Record<'_>) -> Result<bool, ViewError> {
     for part in ORDER {
-        let is_gone = folder.remove_if(&part.of(stem), |digest| record.wrote(part, digest))?;
+        let is_gone = folder.remove_if(&part.of(stem), |digest| record.is_ours(part, digest))?;
         if !is_gone && part != Part::Info {
             return Ok(false);
         }

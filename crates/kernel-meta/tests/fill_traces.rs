@@ -25,8 +25,13 @@ fn repair_and_fill(base: &Path, dry_run: bool, map: &str, before: &dyn Fn()) -> 
     };
     let caches: Vec<_> = surveys.iter().zip(&asides).map(cache).collect();
     let devices = DeviceMap::parse(map).unwrap();
-    let options =
-        FillOptions { run: &Run::now(), devices: &devices, dry_run, progress: &|_, _| before(), cancelled: &|| false };
+    let options = FillOptions {
+        run: &Run::now(),
+        devices: &devices,
+        dry_run,
+        progress: &|_, _| before(),
+        cancelled: &|| false,
+    };
     fill(&caches, &options)
 }
 

@@ -302,8 +302,13 @@ fn a_rank_that_is_locked_is_not_filled() {
         let surveys = look_at_all(base.path());
         let caches: Vec<_> = surveys.iter().map(|survey| Cache { survey, moved: &[] }).collect();
         let devices = DeviceMap::default();
-        let options =
-            FillOptions { run: &Run::now(), devices: &devices, dry_run: false, progress: &|_, _| {}, cancelled: &|| false };
+        let options = FillOptions {
+            run: &Run::now(),
+            devices: &devices,
+            dry_run: false,
+            progress: &|_, _| {},
+            cancelled: &|| false,
+        };
         let report = fill(&caches, &options);
         assert!(report.filled.is_empty() && report.refused.len() == 1, "{report:?}");
         assert!(report.refused[0].why.contains(lock), "{report:?}");

@@ -176,11 +176,7 @@ impl Site {
     ) -> Result<Record, String> {
         let mut entries = Vec::new();
         for (number, (stem, Ready { object: _, json, info, sha256 })) in (0..).zip(kernels) {
-            let files = [
-                ("info", Digest::of(info.as_bytes())),
-                ("o", *sha256),
-                ("json", Digest::of(json)),
-            ];
+            let files = [("info", Digest::of(info.as_bytes())), ("o", *sha256), ("json", Digest::of(json))];
             let entry = |(suffix, digest): &(&str, Digest)| {
                 Entry::of_added(number, &format!("{stem}.{suffix}"), digest, "filled from another rank")
             };

@@ -410,7 +410,7 @@ impl Back<'_> {
             let name = part.of(&stem);
             let is_entry = entries.iter().any(|entry| entry.file == name);
             let digest = to.open_file(OsStr::new(&name)).and_then(Digest::of_reader);
-            is_entry && tools::exists(to, &name) && !digest.is_ok_and(|digest| record.wrote(part, &digest))
+            is_entry && tools::exists(to, &name) && !digest.is_ok_and(|digest| record.is_ours(part, &digest))
         };
         // If not all can come back, what is there stays whole.
         if Part::ALL.into_iter().any(is_taken) {
@@ -419,7 +419,7 @@ impl Back<'_> {
         let mut freed = Vec::new();
         for part in [Part::Json, Part::Object, Part::Info] {
             let name = part.of(&stem);
-            match self.remove_written(to, &name, |digest| record.wrote(part, digest)) {
+            match self.remove_written(to, &name, |digest| record.is_ours(part, digest)) {
                 Ok(true) => freed.push(name),
                 Ok(false) => {}
                 // What is left of it keeps the names taken, and the caller says so.
