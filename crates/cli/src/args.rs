@@ -12,7 +12,7 @@ const ENVIRONMENT: &str = "\
 Environment:
   CC                      the C compiler of the target cpu, with arguments if need be
   OPBUILD_CACHE_DIR       the store's folder; else ASCEND_CACHE_PATH/opbuild, else XDG_CACHE_HOME/opbuild,
-                          else ~/.cache/opbuild
+                          else ~/.cache/opbuild; in CANN's kernel_cache, its directory opbuild
   ASCEND_MAX_OP_CACHE_SIZE, ASCEND_REMAIN_CACHE_SIZE_RATIO, OPBUILD_MAX_CACHE_ENTRIES
                           how large the store may become; see opbuild help gc
   ASCEND_HOME_PATH, ASCEND_TOOLKIT_HOME, ASCEND_OPP_PATH
@@ -53,7 +53,8 @@ run meanwhile: what is not what was judged any more stays. What was written with
 is open, may be in the making, and needs --force. What is locked is never touched, with --force
 neither: wait, or end who holds it. Operator packages are left alone: install them again.
 --fill then gives each rank the kernels that other ranks have intact: of MindSpore r1.5 to r2.0 only,
-where all who have a kernel agree on its bytes and on what they were made for.
+where all who have a kernel agree on its bytes and on what they were made for. --undo takes them away
+again, and so it does with kernels that a build put in the place of damaged ones, or with --replace.
 Exit code 0: all is in order now, or would be without --dry-run; 1: something is left; 2: there is
 nothing that can be repaired.";
 
@@ -282,7 +283,8 @@ pub(crate) struct RepairArgs {
     /// Set aside also what was written just now or is open, which a build may be making; not what is locked
     #[arg(long)]
     pub(crate) force: bool,
-    /// Put back what the newest repair below DIR set aside, or the one in the folder DIR; where names are free
+    /// Undo the newest repair, or build that replaced kernels, below DIR, or the one in the folder DIR: take away what was
+    /// filled in or put in place of what was there, and put that back; where names are free
     #[arg(long, conflicts_with_all = ["force", "fill"])]
     pub(crate) undo: bool,
     /// Then give each rank what other ranks have intact and it lacks

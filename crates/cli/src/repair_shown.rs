@@ -32,16 +32,18 @@ pub(crate) fn text(repairs: &Repairs) -> String {
     if lefts().any(forced) {
         text.push_str("what is in progress goes with --force: only if nothing is building there\n");
     }
-    if repairs.caches.iter().any(|one| one.aside.as_ref().is_ok_and(|aside| aside.quarantine.is_some())) {
-        let paths: Vec<String> = repairs.paths.iter().map(|path| shown(path)).collect();
-        text.push_str(&format!("`opbuild repair --undo {}` puts back what was set aside", paths.join(" ")));
-        let filled = repairs.filled.as_ref().is_some_and(|filled| !filled.filled.is_empty());
-        text.push_str(if filled {
-            ", where it was not filled: there, move away first what was\n"
-        } else {
-            "\n"
-        });
-    }
+    let is_aside = |one: &Repaired| one.aside.as_ref().is_ok_and(|aside| aside.quarantine.is_some());
+    let is_aside = repairs.caches.iter().any(is_aside);
+    let is_filled =
+        repairs.filled.as_ref().is_some_and(|filled| !filled.filled.is_empty()) && !repairs.dry_run;
+    let what = match (is_aside, is_filled) {
+        (true, false) => "puts back what was set aside",
+        (false, true) => "takes away what was filled",
+        (true, true) => "takes away what was filled, and puts back what was set aside",
+        (false, false) => return text,
+    };
+    let paths: Vec<String> = repairs.paths.iter().map(|path| shown(path)).collect();
+    text.push_str(&format!("`opbuild repair --undo {}` {what}\n", paths.join(" ")));
     text
 }
 

@@ -14,6 +14,7 @@
 //!       .opbuild.lock              flock: one writer at a time; readers need none
 //!       .opbuild-manifest          what we wrote, see below
 //!       .opbuild-tmp-<pid>-<n>     a file being written
+//!       .opbuild-old-<pid>-<n>-... a file being replaced, until its content shows that it is ours
 //! ```
 //!
 //! # What holds
@@ -21,15 +22,25 @@
 //! - **A `.json` is never beside an unfinished `.o`**, whenever a process is killed. A kernel is replaced by removing
 //!   its `.json`, renaming a complete `.o` and `.info` into place, and the new `.json` last. Frameworks take a kernel
 //!   without a `.json` for one that is not there.
-//! - **Intact means equal to what was given**, not consistent in itself: a pair that fits together but is another
-//!   kernel is replaced. The one liberty is `build_result` in the `.json`, which MindSpore adds by rewriting the file;
-//!   a `.json` that carries it is kept as it is.
+//! - **A kernel that is not ours is never replaced.** A file is written only where there is nothing, where what is there is
+//!   ours, or where what is there is structurally damaged and the kernel is for the chip that its descriptor names. Ours is
+//!   what the manifest lists by its digest, not what looks like ours; the manifest is written before the files, with the
+//!   digests of the old and the new, so that this holds after a kill at any instant. All else is left, and the
+//!   [report](ViewReport::left) says what it is: valid kernels, whole objects of other chips, what may be in progress, links,
+//!   and descriptors (`.info`) that can be read. One function decides, and nothing else writes.
+//! - **What is replaced and not ours is kept**: damage, and with [`View::with_replace`] anything, goes to
+//!   [`quarantine`], and undoing that removes our kernel and restores what was there. So are kernels *adopted*: those that
+//!   were right before we wrote them.
+//! - **Nothing is written over what came meanwhile.** Files get their names only where those are free. What is to go is
+//!   renamed first, and removed only if its digest is that of what we wrote.
+//! - **Intact means equal to what was given**, not consistent in itself. The one liberty is `build_result` in the `.json`,
+//!   which MindSpore adds by rewriting the file; a `.json` that carries it is kept as it is.
 //! - **An intact file costs one stat.** The manifest records which file was read and found intact. A file whose
 //!   device, inode, size and times are still those is not read again, and its bytes are not asked for. A file that
 //!   changed within two seconds of being recorded is not trusted, because its times could hide another change.
 //! - **Only our own files are removed**: kernels in the manifest whose slots (see [`KernelFiles::slot`]) have all
-//!   gone to other kernels, older than 30 minutes, and still what we wrote. Nothing else is touched, and no link is
-//!   followed.
+//!   gone to other kernels, older than 30 minutes, still what we wrote, and not adopted. Nothing else is touched, and no
+//!   link is followed. A kernel for debugging takes no slot from one that is not, and no place of it.
 //! - **Files are as readable as frameworks make them**: 0640, folders 0750, less what the umask takes.
 //!
 //! The price of the first promise: while a kernel is being replaced, a reader may find it missing.
@@ -70,6 +81,7 @@
 mod compare;
 mod content;
 mod disk;
+mod displace;
 mod error;
 pub mod fill;
 pub mod kernel_cache;

@@ -128,20 +128,22 @@ impl<'m> Looker<'_, 'm> {
     /// # Errors
     /// The kernel's own bytes cannot be had.
     pub(crate) fn decide(&mut self, kernel: &KernelFiles<'_>) -> Result<Decision, ViewError> {
-        let mut states = Vec::with_capacity(3);
-        for part in Part::ALL {
-            match self.state(kernel, part)? {
-                State::Closed(why) => return Ok(Decision::Leave(why)),
-                state => states.push(state),
-            }
+        let mut state = |part| self.state(kernel, part);
+        let states = [state(Part::Object)?, state(Part::Json)?, state(Part::Info)?];
+        let closed = |state: &State| match state {
+            State::Closed(why) => Some(why.clone()),
+            _ => None,
+        };
+        if let Some(why) = states.iter().find_map(closed) {
+            return Ok(Decision::Leave(why));
         }
         let record = self.manifest.kernels.get(kernel.stem);
-        let [object, json, info] =
-            <[State; 3]>::try_from(states).unwrap_or_else(|_| [State::Absent, State::Absent, State::Absent]);
+        let [object, json, _] = &states;
         let is_free = |state: &State| state.is_own() || matches!(state, State::Absent);
         let mut why = String::new();
-        if !(is_free(&object) && is_free(&json)) && !self.policy.replace {
-            match self.judge(kernel, record, &object, &json)? {
+        let is_all_free = is_free(object) && is_free(json);
+        if !is_all_free && !self.policy.replace {
+            match self.judge(kernel, record, object, json)? {
                 Ok(problem) => why = problem,
                 Err(left) => return Ok(Decision::Leave(left)),
             }
@@ -149,19 +151,15 @@ impl<'m> Looker<'_, 'm> {
         if why.is_empty() {
             why = "a build replaced it".to_owned();
         }
-        let is_release = |state: &State| matches!(state, State::Ours(_) | State::Adopted(_));
-        let whole = !matches!(object, State::Absent) && !matches!(json, State::Absent);
-        if kernel.debug
-            && !self.policy.replace
-            && whole
-            && is_free(&object)
-            && is_free(&json)
-            && (is_release(&object) || is_release(&json))
-            && !record.is_some_and(|record| record.debug)
-        {
+        // What is there and another kernel of ours is a release, unless it is recorded as one for debugging.
+        let is_other = |state: &State| matches!(state, State::Ours(_) | State::Adopted(_));
+        let is_there = is_all_free && ![object, json].into_iter().any(|state| matches!(state, State::Absent));
+        let is_release =
+            is_there && (is_other(object) || is_other(json)) && !record.is_some_and(|record| record.debug);
+        if kernel.debug && is_release && !self.policy.replace {
             return Ok(Decision::Leave(LeftReason::Release));
         }
-        self.place(kernel, record, [object, json, info], why)
+        self.place(kernel, record, states, why)
     }
 
     fn place(

@@ -3,7 +3,8 @@
 
 use opbuild_digest::Digest;
 
-use crate::disk::{Displaced, Folder, Temp};
+use crate::disk::{Folder, Temp};
+use crate::displace::Displaced;
 use crate::occupant::{Act, Placement};
 use crate::{KernelFiles, LeftReason, Part, ViewError};
 

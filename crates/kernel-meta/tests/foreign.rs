@@ -1,6 +1,6 @@
 //! What a view does where kernels stand that are not ours.
 #![expect(clippy::disallowed_methods, reason = "tests lay out directories by hand")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are not themselves marked as tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests are not themselves marked as tests")]
 
 mod common;
 
@@ -125,8 +125,10 @@ fn what_is_replaced_on_request_comes_back_as_it_was() {
     }
 }
 
+type Damage = (&'static str, fn(&Place));
+
 /// Every sort of damage, as it can be made of a whole kernel.
-fn damages() -> Vec<(&'static str, fn(&Place))> {
+fn damages() -> Vec<Damage> {
     fn change(path: PathBuf, change: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = fs::read(&path).unwrap();
         change(&mut bytes);

@@ -18,6 +18,9 @@ pub(crate) struct Replaced {
     pub(crate) why: String,
 }
 
+/// What came of each set, and where the files are that were moved.
+pub(crate) type Kept = (Vec<Result<(), Why>>, Option<PathBuf>);
+
 /// Moves the files of `sets` out of the cache at `path`, whose build lock the caller holds. For each set, whether all of
 /// its files were moved; a set that was not is where it was.
 ///
@@ -31,7 +34,7 @@ pub(crate) fn keep(
     sets: &[Replaced],
     force: bool,
     observe: &dyn Fn(&str),
-) -> Result<(Vec<Result<(), Why>>, Option<PathBuf>), RepairError> {
+) -> Result<Kept, RepairError> {
     let ground = Ground::enter_locked(path)?;
     let numbered =
         (0..).zip(sets).flat_map(|(number, set)| set.files.iter().map(move |file| (number, set, file)));

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use opbuild_digest::Digest;
 
 use crate::Part;
-use crate::disk::{self, Displaced};
+use crate::disk;
+use crate::displace::{Displaced, displace};
 use crate::manifest::{self, Manifest};
 use crate::quarantine::aside::locked;
 use crate::quarantine::ground::{Ground, beside};
@@ -445,7 +446,7 @@ impl Back<'_> {
             return Ok(ours);
         }
         (self.options.observe)(Step::Moving(self.number));
-        let Displaced::As(old) = disk::displace(dir, name, || {}, is_ours)? else { return Ok(false) };
+        let Displaced::As(old) = displace(dir, name, || {}, is_ours)? else { return Ok(false) };
         tools::remove(dir, &old)?;
         (self.options.observe)(Step::Moved(self.number));
         self.number += 1;
