@@ -221,12 +221,21 @@ impl View {
         withdrawn: &[Withdrawn<'_>],
     ) -> Result<ViewReport, ViewError> {
         let kernels = materialise::Checked::new(kernels)?;
+        if kernels.is_empty() && (withdrawn.is_empty() || !self.has_ours()?) {
+            return Ok(ViewReport { recorded: true, ..ViewReport::default() });
+        }
         if let Some(report) = self.leave_all(&kernels)? {
             return Ok(report);
         }
         let folder = Folder::enter(&self.dir, self.patience)?.watched(&self.watch);
         let order = materialise::Order { withdrawn, policy: self.policy, run: &self.run, now: folder.now() };
         materialise::materialise(&folder, &kernels, &order)
+    }
+
+    /// Whether the folder may hold something of ours.
+    fn has_ours(&self) -> Result<bool, ViewError> {
+        let folder = Folder::look(&self.dir)?;
+        Ok(folder.is_some_and(|folder| folder.exists(manifest::NAME)))
     }
 
     /// What there is to say if all of `kernels` are left because of whose the folder is: then not even a lock is made

@@ -73,9 +73,13 @@ impl<'a> Checked<'a> {
         Ok(Self { given, distinct })
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.given.is_empty()
+    }
+
     /// Whether none is for the chip that its descriptor names.
     pub(crate) fn are_all_for_other_chips(&self) -> bool {
-        !self.given.is_empty() && self.given.iter().all(|kernel| !kernel.for_chip)
+        !self.is_empty() && self.given.iter().all(|kernel| !kernel.for_chip)
     }
 
     /// The kernels by their stems.

@@ -16,7 +16,7 @@ use common::owned::{Ours, all_bytes, kernels, view};
 use opbuild_digest::Digest;
 use opbuild_kernel_meta::quarantine::{UndoOptions, Undone, newest, quarantines, undo};
 use opbuild_kernel_meta::survey::Busy;
-use opbuild_kernel_meta::{KernelFiles, LeftReason, View, ViewReport};
+use opbuild_kernel_meta::{KernelFiles, LeftReason, View, ViewReport, Withdrawn};
 use opbuild_testkit::ascend::{Chip, Kernel};
 use opbuild_testkit::caches::{Kept, Rank};
 use tempfile::TempDir;
@@ -482,4 +482,21 @@ fn a_descriptor_that_was_there_before_stays_when_its_kernel_goes() {
     }
     assert_eq!(place.run(&next).removed, 1);
     assert!(!place.path("o").exists() && !place.path("json").exists() && place.path("info").exists());
+}
+
+/// A build of which every kernel failed leaves a directory of others as it is.
+#[test]
+fn nothing_is_made_where_nothing_is_placed_and_nothing_is_ours() {
+    let place = Place::new();
+    let before = all_bytes(place.base.path());
+    let withdrawn = Withdrawn { stem: &place.theirs.stem, unless: None };
+    for withdrawn in [&[][..], &[withdrawn]] {
+        place.view().replace(&[], withdrawn).unwrap();
+        assert_eq!(all_bytes(place.base.path()), before);
+    }
+    // With notes of ours it is taken away, if it is ours.
+    let place = Place::empty_on(Chip::Ascend910);
+    place.run(&place.ours(1));
+    assert_eq!(place.view().replace(&[], &[withdrawn]).unwrap().removed, 1);
+    assert!(kernels(&place.dir()).is_empty());
 }
