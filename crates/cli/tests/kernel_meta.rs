@@ -219,8 +219,19 @@ fn an_old_store_in_canns_cache_is_read_and_not_written() {
     assert_eq!(build("enable").count("reused"), 1);
 }
 
-/// Everything below a directory: names, bytes, and all times.
-fn states(dir: &Path) -> Vec<(PathBuf, [i64; 6], Vec<u8>)> {
+/// Dates everything below a directory so long ago that any reading would renew its time of access.
+fn make_old(dir: &Path) {
+    for (path, ..) in states(dir) {
+        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3 * 24 * 3600);
+        let times = std::fs::FileTimes::new().set_accessed(old).set_modified(old);
+        std::fs::File::open(path).unwrap().set_times(times).unwrap();
+    }
+    // The first look at them is the test's own.
+    states(dir);
+}
+
+/// Everything below a directory: names and all times.
+fn states(dir: &Path) -> Vec<(PathBuf, [i64; 6])> {
     let mut all = Vec::new();
     let state = |path: &Path| {
         let m = std::fs::symlink_metadata(path).unwrap();
@@ -228,10 +239,10 @@ fn states(dir: &Path) -> Vec<(PathBuf, [i64; 6], Vec<u8>)> {
     };
     let mut dirs = vec![dir.to_owned()];
     while let Some(dir) = dirs.pop() {
-        all.push((dir.clone(), state(&dir), Vec::new()));
+        all.push((dir.clone(), state(&dir)));
         for entry in std::fs::read_dir(&dir).unwrap() {
             let path = entry.unwrap().path();
-            if path.is_dir() { dirs.push(path) } else { all.push((path.clone(), state(&path), Vec::new())) }
+            if path.is_dir() { dirs.push(path) } else { all.push((path.clone(), state(&path))) }
         }
     }
     all.sort();
@@ -246,20 +257,21 @@ fn a_dry_run_says_what_is_done_and_changes_nothing() {
         place.run(&["build", info.to_str().unwrap(), "--no-kernel-meta"]).ended_with(0);
     }
     let store = place.path("cache");
-    // Access times that any reading would renew.
-    for (path, ..) in states(&store) {
-        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3 * 24 * 3600);
-        let times = std::fs::FileTimes::new().set_accessed(old).set_modified(old);
-        std::fs::File::open(path).unwrap().set_times(times).unwrap();
-    }
-    // The first look at them is the test's own.
-    states(&store);
+    make_old(&store);
     let before = states(&store);
     for command in [&["clear"][..], &["gc", "--older-than", "1d"], &["gc", "--max-size", "1"]] {
         let dry = place.run(&[command, &["--dry-run"]].concat()).ended_with(0);
         assert!(dry.stdout.contains("would delete 3 kernels"), "{command:?} {dry:?}");
         assert_eq!(states(&store), before, "{command:?}");
     }
+    let cann = place.path("kernel_cache");
+    (1..=3).for_each(|number| cann_kernel("Ascend910B1", number).write(&cann.join("Ascend910B1")).unwrap());
+    place.write("kernel_cache/op_cache.ini", "[op_compiler_cache]\nadk_version=7.7\nops_version=7.7\n");
+    make_old(&cann);
+    let unchanged = states(&cann);
+    let dry = place.run(&["gc", "--dry-run", "--max-size", "1", "kernel_cache"]).ended_with(0);
+    assert!(dry.stdout.contains("would delete 3 kernels"), "{dry:?}");
+    assert_eq!(states(&cann), unchanged);
     let json = |dry: bool| {
         let flags = if dry { &["--dry-run"][..] } else { &[] };
         let mut json = place.run(&[&["clear", "--format", "json"], flags].concat()).ended_with(0).json();
