@@ -283,8 +283,8 @@ pub(crate) struct RepairArgs {
     /// Set aside also what was written just now or is open, which a build may be making; not what is locked
     #[arg(long)]
     pub(crate) force: bool,
-    /// Undo the newest repair, or build that replaced kernels, below DIR, or the one in the folder DIR: take away what was
-    /// filled in or put in place of what was there, and put that back; where names are free
+    /// Undo the newest repair, or build that replaced kernels, below DIR, or the one in the directory DIR: remove what was
+    /// filled in or written in place of what was there, and restore that; where names are free
     #[arg(long, conflicts_with_all = ["force", "fill"])]
     pub(crate) undo: bool,
     /// Then give each rank what other ranks have intact and it lacks

@@ -38,8 +38,8 @@ pub(crate) fn text(repairs: &Repairs) -> String {
         repairs.filled.as_ref().is_some_and(|filled| !filled.filled.is_empty()) && !repairs.dry_run;
     let what = match (is_aside, is_filled) {
         (true, false) => "puts back what was set aside",
-        (false, true) => "takes away what was filled",
-        (true, true) => "takes away what was filled, and puts back what was set aside",
+        (false, true) => "removes what was filled in",
+        (true, true) => "removes what was filled in, and restores what was set aside",
         (false, false) => return text,
     };
     let paths: Vec<String> = repairs.paths.iter().map(|path| shown(path)).collect();

@@ -23,7 +23,7 @@ use crate::quarantine::io::rename_new;
 use crate::survey::look;
 use crate::{DirectoryRisk, ViewError};
 
-/// The lock of our builds in a folder.
+/// The lock of our builds in a directory.
 pub(crate) const LOCK: &str = ".opbuild.lock";
 const TEMP: &str = ".opbuild-tmp-";
 const FOLDER_MODE: u32 = 0o750;
@@ -111,7 +111,7 @@ pub(crate) struct Folder {
     watch: Watch,
 }
 
-/// Told the name of each file that is about to be made, renamed or removed. For tests.
+/// Called with the name of each file that is about to be made, renamed or removed. For tests.
 #[derive(Clone, Default)]
 pub(crate) struct Watch(pub(crate) Option<Arc<Watcher>>);
 
@@ -154,7 +154,7 @@ impl Folder {
         Ok(Self { path: path.to_owned(), dir, lock: lock.into(), locked: false, watch: Watch::default() })
     }
 
-    /// Opens the folder at `path` to look at it: nothing is made, and nothing locked. None if it is not there.
+    /// Opens the directory at `path` to look at it: nothing is made, and nothing locked. None if it is not there.
     pub(crate) fn look(path: &Path) -> Result<Option<Self>, ViewError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let failed = |source: Errno| ViewError::io("open the folder", path, source);
@@ -162,7 +162,7 @@ impl Folder {
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
             opened => opened.map_err(failed)?,
         };
-        // Nobody locks it: the folder itself stands in for the lock file.
+        // It is never locked: the directory itself stands in for the lock file.
         let lock = rustix::io::dup(&dir).map_err(failed)?.into();
         Ok(Some(Self { path: path.to_owned(), dir, lock, locked: false, watch: Watch::default() }))
     }
@@ -258,7 +258,7 @@ impl Folder {
         }
     }
 
-    /// The same folder, with `watch` told of what is changed in it.
+    /// The same directory, with `watch` called for what is changed in it.
     pub(crate) fn watched(mut self, watch: &Watch) -> Self {
         self.watch = watch.clone();
         self
@@ -276,14 +276,14 @@ impl Folder {
         self.dir.as_fd()
     }
 
-    /// The folder, to be looked into.
+    /// The directory, to be looked into.
     pub(crate) fn as_dir(&self) -> Result<look::Dir, ViewError> {
         let dir =
             self.dir.try_clone().map_err(|source| ViewError::io("open the folder", &self.path, source))?;
         Ok(look::Dir::of(&self.path, dir))
     }
 
-    /// Why kernels in the folder cannot be relied on: another user may write there.
+    /// Why kernels in the directory cannot be relied on: another user may write there.
     pub(crate) fn risk(&self) -> Option<DirectoryRisk> {
         let stat = rustix::fs::fstat(&self.dir).ok()?;
         let (owner, user, mode) = (stat.st_uid, geteuid().as_raw(), stat.st_mode & 0o7777);
@@ -364,7 +364,7 @@ impl Folder {
         }
     }
 
-    /// Names in the folder. Best effort: those that can be listed.
+    /// Names in the directory. Best effort: those that can be listed.
     pub(crate) fn names(&self) -> Vec<String> {
         let Ok(entries) = Dir::read_from(&self.dir) else { return Vec::new() };
         let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());

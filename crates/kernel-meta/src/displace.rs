@@ -14,7 +14,7 @@ use crate::ViewError;
 use crate::disk::Folder;
 use crate::quarantine::io::rename_new;
 
-/// How a file is called that bore a kernel's name, until its content tells whether it is ours: this, a process, a number,
+/// How a file is called that bore a kernel's name, until its content shows whether it is ours: this, a process, a number,
 /// and the name it had.
 const OLD: &str = ".opbuild-old-";
 

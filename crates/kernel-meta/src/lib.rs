@@ -169,7 +169,7 @@ impl View {
         self
     }
 
-    /// The same view, for kernels whose target the user did not choose: a folder that holds a kernel that is not ours is
+    /// The same view, for kernels whose target the user did not choose: a directory that holds a kernel that is not ours is
     /// left as it is, unless the kernels are for the chips that their descriptors name.
     #[must_use]
     pub fn with_guessed_target(mut self, guessed: bool) -> Self {
@@ -184,7 +184,8 @@ impl View {
         self
     }
 
-    /// The same view, with `watch` told the name of each file that is about to be made, renamed or removed. For tests.
+    /// The same view, with `watch` called with the name of each file that is about to be made, renamed or removed. For
+    /// tests.
     #[must_use]
     pub fn watched(mut self, watch: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.watch = Watch(Some(Arc::new(watch)));
@@ -232,13 +233,13 @@ impl View {
         materialise::materialise(&folder, &kernels, &order)
     }
 
-    /// Whether the folder may hold something of ours.
+    /// Whether the directory may hold something of ours.
     fn has_ours(&self) -> Result<bool, ViewError> {
         let folder = Folder::look(&self.dir)?;
         Ok(folder.is_some_and(|folder| folder.exists(manifest::NAME)))
     }
 
-    /// What there is to say if all of `kernels` are left because of whose the folder is: then not even a lock is made
+    /// What there is to say if all of `kernels` are left because of whose the directory is: then not even a lock is made
     /// there.
     fn leave_all(&self, kernels: &materialise::Checked<'_>) -> Result<Option<ViewReport>, ViewError> {
         if !self.policy.guessed || self.policy.replace || !kernels.are_all_for_other_chips() {

@@ -88,13 +88,13 @@ impl<'a> Checked<'a> {
     }
 }
 
-/// How a folder is to be made to hold kernels.
+/// How a directory is to be made to hold kernels.
 pub(crate) struct Order<'a> {
     pub(crate) withdrawn: &'a [Withdrawn<'a>],
     pub(crate) policy: Policy,
     /// The run that what is replaced is kept under.
     pub(crate) run: &'a Run,
-    /// By the folder's clock.
+    /// By the directory's clock.
     pub(crate) now: SystemTime,
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn materialise(
     Ok(work.report)
 }
 
-/// What there is to say if the folder is left as it is because of whose it is. The folder is only looked at.
+/// What there is to say if the directory is left as it is because of whose it is. It is only looked at.
 pub(crate) fn leave_all(
     folder: &Folder,
     kernels: &Checked<'_>,
@@ -165,7 +165,7 @@ struct Decided<'a> {
     /// By stem.
     placed: BTreeMap<&'a str, Placement>,
     left: Vec<LeftKernel>,
-    /// The folder is left as it is.
+    /// The directory is left as it is.
     is_closed: bool,
 }
 
@@ -228,7 +228,7 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     /// Decides about every kernel, notes what is to be there, and returns the kernels that are not whole; and whether the
-    /// folder is left as it is.
+    /// directory is left as it is.
     fn decide(&mut self, kernels: &Checked<'a>) -> Result<(Vec<Wanting<'a>>, bool), ViewError> {
         let (folder, now) = (self.folder, self.order.now);
         let rested = |file: &Identity| file.rested(now, REST);

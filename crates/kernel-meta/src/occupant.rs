@@ -23,7 +23,7 @@ use crate::{ForeignKernel, KernelFiles, LeftReason, Part, ViewError};
 pub(crate) struct Policy {
     /// What is not ours may be replaced, and goes to quarantine.
     pub(crate) replace: bool,
-    /// Nobody chose the target that kernels are built for, unless it is that of their descriptors.
+    /// The user did not choose the target that kernels are built for.
     pub(crate) guessed: bool,
 }
 
@@ -111,7 +111,7 @@ impl State {
     }
 }
 
-/// Looks at what is in a folder.
+/// Looks at what is in a directory.
 pub(crate) struct Looker<'a, 'm> {
     pub(crate) folder: &'a Folder,
     pub(crate) manifest: &'a Manifest<'m>,
@@ -212,7 +212,7 @@ impl<'m> Looker<'_, 'm> {
         Ok(Decision::Place(Placement { acts, json: kept, adopted, why }))
     }
 
-    /// A file of a kernel in the folder that is not ours, if there is one. `given` are kernels to be placed there.
+    /// A file of a kernel in the directory that is not ours, if there is one. `given` are kernels to be placed there.
     ///
     /// # Errors
     /// As [`decide`](Self::decide).

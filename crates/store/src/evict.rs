@@ -131,7 +131,7 @@ impl Eviction<'_> {
         }
     }
 
-    /// Whether an entry would be deleted: nobody makes it anew, and it is the one that was judged.
+    /// Whether an entry would be deleted: it is not being made anew, and it is the one that was judged.
     fn would_evict(&self, entry: &Idle) -> bool {
         let (store, path) = (self.shelf.store(), self.shelf.path(&entry.key));
         let is_held =

@@ -2,7 +2,7 @@
 //!
 //! CANN keeps one `op_cache.ini` beside the directories of its chips. One that it finds there it takes for its own: without
 //! versions in it, CANN never checks them again, and runs kernels of an older toolkit. What is in a chip's directory it
-//! counts, and deletes when it is told to compile all anew. So a store that would be at or in a `kernel_cache` is in a
+//! counts, and deletes in its mode `force`. So a store that would be at or in a `kernel_cache` is in a
 //! directory of its own there, beside the chips.
 
 use std::io;
@@ -30,7 +30,7 @@ pub(crate) fn place(disk: &Disk, root: &Path, writable: bool) -> Result<PathBuf,
     let has_store = || disk.look(&real.join("v1")).is_ok_and(|seen| seen.is_folder);
     let cache = match real.ancestors().find(is_named) {
         Some(cache) => cache,
-        // A link, or another name: then what is in it tells. A store that is there already is not looked into.
+        // A link, or another name: then its content decides. An existing store is not looked into.
         None if !writable || has_store() => return Ok(root.to_owned()),
         None => {
             match real.ancestors().take(2).find(|path| has_versions(disk, path) && has_chip(disk, path)) {

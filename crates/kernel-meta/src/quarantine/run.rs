@@ -41,7 +41,7 @@ pub(crate) fn is_run(name: &OsStr) -> bool {
     name.to_str().and_then(parts).is_some()
 }
 
-/// The run that a folder of this name is of, and its place in that: one run may have several folders, such as
+/// The run that a directory of this name is of, and its place in that: one run may have several, such as
 /// `<UTC>-<process>` and `<UTC>-<process>-2`.
 pub(crate) fn order(name: &OsStr) -> (String, Vec<u64>) {
     let name = name.to_string_lossy();

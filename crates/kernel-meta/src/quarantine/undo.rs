@@ -206,7 +206,7 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
     Ok(undone)
 }
 
-/// What we wrote in the cache; nothing, if nobody can tell.
+/// What we wrote in the cache; nothing, if that is not known.
 fn read_manifest(folder: &Dir) -> Vec<u8> {
     let mut bytes = Vec::new();
     match folder.read(manifest::NAME, MAX_TEXT, &mut bytes) {
