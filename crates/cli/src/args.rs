@@ -15,7 +15,7 @@ Environment:
   OPBUILD_TOOLCHAIN_INPUTS
                           files and directories, separated by colons, that count as parts of the compiler
   OPBUILD_CACHE_DIR       the store's folder; else ASCEND_CACHE_PATH/opbuild, else XDG_CACHE_HOME/opbuild,
-                          else ~/.cache/opbuild
+                          else ~/.cache/opbuild; in CANN's kernel_cache, its directory opbuild
   ASCEND_MAX_OP_CACHE_SIZE, ASCEND_REMAIN_CACHE_SIZE_RATIO, OPBUILD_MAX_CACHE_ENTRIES
                           how large the store may become; see opbuild help gc
   ASCEND_HOME_PATH, ASCEND_TOOLKIT_HOME, ASCEND_OPP_PATH
@@ -64,7 +64,8 @@ neither: wait, or end who holds it. Operator packages are left alone: install th
 another chip than its descriptor names is not damaged: it stays, is reported, and no rank is filled
 with it.
 --fill then gives each rank the kernels that other ranks have intact: of MindSpore r1.5 to r2.0 only,
-where all who have a kernel agree on its bytes and on what they were made for.
+where all who have a kernel agree on its bytes and on what they were made for. --undo takes them away
+again, and so it does with kernels that a build put in the place of damaged ones, or with --replace.
 Exit code 0: all is in order now, or would be without --dry-run; 1: something is left; 2: there is
 nothing that can be repaired.";
 
@@ -154,7 +155,7 @@ pub(crate) enum Command {
     /// Tell what the store did so far: hits, misses, compiles, time saved
     Stats(StatsArgs),
     /// Delete all stored kernels; what builds in progress are about to take, they compile again
-    Clear(StoreArgs),
+    Clear(ClearArgs),
     /// List the targets, their toolchains, and the operators they have
     Targets,
 }
@@ -170,6 +171,13 @@ pub(crate) struct BuildArgs {
     /// Do not put kernels into rank_N/kernel_meta
     #[arg(long)]
     pub(crate) no_kernel_meta: bool,
+    /// Put kernels into this directory, in place of rank_N/kernel_meta
+    #[arg(long, value_name = "DIR", conflicts_with = "no_kernel_meta")]
+    pub(crate) kernel_meta: Option<PathBuf>,
+    /// Replace kernels in kernel_meta that opbuild did not write, and releases by kernels for debugging. A copy of what is
+    /// not ours is kept beside it, which `opbuild repair --undo DIR` restores
+    #[arg(long, conflicts_with = "no_kernel_meta")]
+    pub(crate) replace: bool,
     /// Reuse imported kernels, too, where there are none of our own: of an equal job, target and options, by a toolchain
     /// that is not known; see opbuild help import
     #[arg(long)]
@@ -289,7 +297,8 @@ pub(crate) struct RepairArgs {
     /// Set aside also what was written just now or is open, which a build may be making; not what is locked
     #[arg(long)]
     pub(crate) force: bool,
-    /// Put back what the newest repair below DIR set aside, or the one in the folder DIR; where names are free
+    /// Undo the newest repair, or build that replaced kernels, below DIR, or the one in the directory DIR: remove what was
+    /// filled in or written in place of what was there, and restore that; where names are free
     #[arg(long, conflicts_with_all = ["force", "fill"])]
     pub(crate) undo: bool,
     /// Then give each rank what other ranks have intact and it lacks
@@ -335,6 +344,15 @@ pub(crate) struct GcArgs {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct ClearArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Say what would be deleted, and delete nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct StatsArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
@@ -346,9 +364,10 @@ pub(crate) struct StatsArgs {
 /// Flags that building and running share.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Common {
-    /// The target to build for, whatever the descriptors name; see `opbuild targets`
-    #[arg(long, visible_alias = "soc_version", default_value = "cpu", value_name = "TARGET")]
-    pub(crate) target: String,
+    /// The target to build for, whatever the descriptors name; see `opbuild targets` [default: of a descriptor that names a
+    /// chip, that chip, if its toolchain is there; else cpu]
+    #[arg(long, visible_alias = "soc_version", value_name = "TARGET")]
+    target: Option<String>,
     /// How many compilers run at once, and threads when a model is run [default: one a processor]. All builds of a user
     /// together run one a processor, or as many as the one that asks for most
     #[arg(long, short, value_name = "N")]
@@ -402,6 +421,18 @@ pub(crate) struct Common {
     /// OpType::TYPE,...; kernels that are meant are never stored. No words, or no FILE: off
     #[arg(long = "op_debug_config", value_name = "FILE", value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub(crate) op_debug_config: Option<PathBuf>,
+}
+
+impl Common {
+    /// The target to build for, unless a descriptor names one whose toolchain is there.
+    pub(crate) fn target(&self) -> &str {
+        self.target.as_deref().unwrap_or("cpu")
+    }
+
+    /// Whether the user chose the target.
+    pub(crate) fn chooses_target(&self) -> bool {
+        self.target.is_some()
+    }
 }
 
 fn mode(text: &str) -> Result<Mode, opbuild_store::ParseModeError> {

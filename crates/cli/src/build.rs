@@ -5,18 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use opbuild::{BuildError, BuildReport, Builder, Imported, JobError, KernelReport, Mode, Outcome, Request};
-use opbuild_backend::{BackendError, Cancel, Registry};
+use opbuild::{
+    BuildError, BuildReport, Builder, Imported, JobError, KernelReport, Mode, Outcome, Request, ViewPolicy,
+};
+use opbuild_backend::{Backend, BackendError, Cancel, Registry};
 use opbuild_backend_ascend::{AscendBackend, AscendConfig, Driver};
 use opbuild_backend_cpu::CpuBackend;
 use opbuild_store::Config;
 use serde_json::{Value, json};
 
 use crate::args::{BuildArgs, Common};
+use crate::chips::{self, Part};
 use crate::output::{Output, Verdict, chain, has_lines};
 use crate::progress::Progress;
 use crate::text::{Text, counted};
-use crate::{env, interrupt, model};
+use crate::{env, interrupt, left, model};
 
 /// The backends there are. A compiler that is asked something has `patience` to answer.
 pub(crate) fn registry(
@@ -43,24 +46,28 @@ fn ascend(common: &Common, cancel: &Cancel) -> AscendConfig {
 
 /// A builder as the flags have it.
 pub(crate) fn builder(common: &Common, cancel: &Cancel, output: &Output) -> anyhow::Result<Builder> {
+    let builder = builder_of(backend(common, common.target(), cancel)?, common, cancel);
+    let keeps = matches!(common.cache_mode, Mode::Enable | Mode::Force);
+    if store(common).is_none() && keeps {
+        output.warning("there is no place for a store: set OPBUILD_CACHE_DIR or HOME; nothing is kept");
+    }
+    builder.look_ahead();
+    Ok(builder)
+}
+
+/// A builder with this backend as the flags have it.
+pub(crate) fn builder_of(backend: Arc<dyn Backend>, common: &Common, cancel: &Cancel) -> Builder {
     let deadline = Duration::from_secs_f64(common.deadline);
-    let backend =
-        registry(deadline, ascend(common, cancel), &common.toolchain_inputs)?.open(&common.target)?;
     let mut builder =
         Builder::new(backend).cancel(cancel.clone()).mode(common.cache_mode).deadline(Some(deadline));
     if let Some(jobs) = common.jobs {
         builder = builder.jobs(jobs);
     }
     builder = builder.niceness(common.nice).fail_fast(common.fail_fast);
-    match store(common) {
-        Some(config) => builder = builder.store(config),
-        None if matches!(common.cache_mode, Mode::Enable | Mode::Force) => {
-            output.warning("there is no place for a store: set OPBUILD_CACHE_DIR or HOME; nothing is kept");
-        }
-        None => {}
+    if let Some(config) = store(common) {
+        builder = builder.store(config);
     }
-    builder.look_ahead();
-    Ok(builder)
+    builder
 }
 
 /// The store as the flags have it, if there is a place for one.
@@ -78,8 +85,9 @@ pub(crate) fn config(dir: Option<&Path>, trusted_owners: &[u32]) -> Option<Confi
 pub(crate) fn note_targets(requests: &[Request], common: &Common, output: &Output) {
     let mut named: Vec<&str> = requests
         .iter()
+        .filter(|request| request.spec.target == common.target())
         .map(|request| request.descriptor.spec.target.as_str())
-        .filter(|named| *named != common.target)
+        .filter(|named| *named != common.target())
         .collect();
     named.sort_unstable();
     named.dedup();
@@ -87,18 +95,14 @@ pub(crate) fn note_targets(requests: &[Request], common: &Common, output: &Outpu
         let named = named.join(", ");
         output.note(&format!(
             "the descriptors name {named}; building for {} (--target chooses)",
-            common.target
+            common.target()
         ));
     }
 }
 
 pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict> {
     let cancel = interrupt::cancel();
-    let mut builder = builder(&args.common, &cancel, output)?.keep_artifacts(false);
-    builder = builder.trust_imported(args.trust_imported);
-    if !args.no_kernel_meta {
-        builder = builder.view(env::kernel_meta()?);
-    }
+    let builder = builder(&args.common, &cancel, output)?;
     let (mut requests, unreadable) = model::requests(&args.inputs, &builder, &args.common)?;
     if cancel.is_cancelled() && requests.is_empty() {
         output.interrupted();
@@ -110,16 +114,24 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
         output.quiet_result(&json!({ "unreadable": unreadable_json(&unreadable) }))?;
         return Ok(Verdict::Unusable);
     }
-    note_targets(&requests, &args.common, output);
+    let parts = chips::split(requests, builder, &args.common, &cancel)?;
+    if let Some(guessed) = parts.first() {
+        note_targets(&guessed.requests, &args.common, output);
+    }
+    let mut reports = Vec::with_capacity(parts.len());
+    for Part { builder, requests } in parts {
+        let builder = view(builder.keep_artifacts(false).trust_imported(args.trust_imported), args)?;
+        reports.push(with_progress(builder, &requests, output)?);
+    }
+    let report = chips::joined(reports);
 
-    let report = with_progress(builder, &requests, output)?;
-    let mut json = report_json(&report, &network(&args.inputs), &args.common.target);
+    let mut json = report_json(&report, &network(&args.inputs), args.common.target());
     if !unreadable.is_empty() {
         json["unreadable"] = unreadable_json(&unreadable);
     }
     json["interrupted"] = cancel.is_cancelled().into();
     // First, for the result has them, too.
-    let placed = tell(&report, output);
+    let placed = tell(&report, args.common.chooses_target(), output);
     output.result(&report_text(&report), &json)?;
     if cancel.is_cancelled() {
         output.note(&interrupted(&report));
@@ -129,6 +141,19 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
         () if !unreadable.is_empty() => Verdict::Unusable,
         () if report.count(Outcome::Failed) > 0 || !placed => Verdict::Problems,
         () => Verdict::Good,
+    })
+}
+
+/// The builder, with kernels put where the flags and the environment say.
+fn view(builder: Builder, args: &BuildArgs) -> anyhow::Result<Builder> {
+    if args.no_kernel_meta {
+        return Ok(builder);
+    }
+    let policy = ViewPolicy { replace: args.replace, guessed_target: !args.common.chooses_target() };
+    let builder = builder.view_policy(policy);
+    Ok(match &args.kernel_meta {
+        Some(dir) => builder.view_dir(dir),
+        None => builder.view(env::kernel_meta()?),
     })
 }
 
@@ -167,8 +192,9 @@ pub(crate) fn unreadable_json(unreadable: &[(PathBuf, anyhow::Error)]) -> Value 
     unreadable.iter().map(one).collect()
 }
 
-/// Warnings, and whether the kernels are where the framework looks for them.
-pub(crate) fn tell(report: &BuildReport, output: &Output) -> bool {
+/// Warnings, and whether the kernels are where the framework looks for them, or others' may be there since the target is
+/// not the one that the user `chose`.
+pub(crate) fn tell(report: &BuildReport, chose: bool, output: &Output) -> bool {
     for warning in &report.warnings {
         output.warning(warning);
     }
@@ -199,7 +225,11 @@ pub(crate) fn tell(report: &BuildReport, output: &Output) -> bool {
                     name
                 ));
             }
-            placed.contested.is_empty() && placed.unusable.is_empty() && placed.in_parts.is_empty()
+            let is_right = left::tell(placed, chose, output);
+            is_right
+                && placed.contested.is_empty()
+                && placed.unusable.is_empty()
+                && placed.in_parts.is_empty()
         }
     }
 }
@@ -350,6 +380,7 @@ fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
     let mut json = json!({
         "network": network,
         "target": report.targets.first().map_or(target, String::as_str),
+        "targets": report.targets,
         "backend": report.backend,
         "operators": report.operators,
         "kernels": report.kernels.len(),
@@ -367,16 +398,19 @@ fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
             json["contested_names"] = placed.contested.clone().into();
             json["unusable_names"] = placed.unusable.clone().into();
             json["names_in_parts"] = placed.in_parts.clone().into();
+            json["left_alone"] = left::json(placed);
+            json["kernel_meta_quarantine"] =
+                placed.quarantine.as_ref().map(|path| path.to_string_lossy().into_owned()).into();
+            json["kernel_meta_risk"] = placed.risk.as_ref().map(ToString::to_string).into();
         }
         Some(Err(error)) => json["kernel_meta_error"] = error.to_string().into(),
     }
     json
 }
 
-/// Opens the backend anew, for its loader.
-pub(crate) fn backend(common: &Common, cancel: &Cancel) -> anyhow::Result<Arc<dyn opbuild_backend::Backend>> {
+/// Opens the backend for `target`.
+pub(crate) fn backend(common: &Common, target: &str, cancel: &Cancel) -> anyhow::Result<Arc<dyn Backend>> {
     let deadline = Duration::from_secs_f64(common.deadline);
-    registry(deadline, ascend(common, cancel), &common.toolchain_inputs)?
-        .open(&common.target)
-        .context("opening the backend")
+    let registry = registry(deadline, ascend(common, cancel), &common.toolchain_inputs)?;
+    registry.open(target).context("opening the backend")
 }

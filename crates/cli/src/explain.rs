@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::args::ExplainArgs;
 use crate::build::{self, note_targets};
+use crate::chips::{self, Part};
 use crate::input;
 use crate::model;
 use crate::output::{Output, Verdict};
@@ -21,7 +22,7 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> anyhow::Result<Ver
     if let Some(other) = &args.against {
         return compare(args, other, output);
     }
-    let builder = build::builder(&args.common, &Cancel::new(), output)?.trust_imported(args.trust_imported);
+    let builder = build::builder(&args.common, &Cancel::new(), output)?;
     let (mut requests, unreadable) = model::requests(&args.inputs, &builder, &args.common)?;
     model::debug(&mut requests, &args.common, output)?;
     unreadable.iter().for_each(|(_, error)| output.error(error));
@@ -29,9 +30,14 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> anyhow::Result<Ver
         output.quiet_result(&json!({ "unreadable": build::unreadable_json(&unreadable) }))?;
         return Ok(Verdict::Unusable);
     }
-    note_targets(&requests, &args.common, output);
-
-    let kernels = builder.explain(&requests)?;
+    let parts = chips::split(requests, builder, &args.common, &Cancel::new())?;
+    if let Some(guessed) = parts.first() {
+        note_targets(&guessed.requests, &args.common, output);
+    }
+    let mut kernels = Vec::new();
+    for Part { builder, requests } in parts {
+        kernels.extend(builder.trust_imported(args.trust_imported).explain(&requests)?);
+    }
     let mut text: Text = kernels.iter().map(text_of).collect();
     text.line(summary(&kernels));
     let mut json = json!({ "kernels": kernels.iter().map(json_of).collect::<Vec<_>>() });

@@ -2,6 +2,7 @@
 
 mod args;
 mod build;
+mod chips;
 mod compare;
 mod entry;
 mod env;
@@ -15,6 +16,7 @@ mod inspect;
 mod inspect_info;
 mod inspect_kernel;
 mod interrupt;
+mod left;
 mod model;
 mod options;
 mod others;

@@ -55,7 +55,7 @@ impl Model {
         match self {
             Self::Network(network) => opbuild::requests(&network.graph, &spec(common)),
             Self::Operator(descriptor) => {
-                let mut spec = descriptor.spec.retarget(&common.target);
+                let mut spec = descriptor.spec.retarget(common.target());
                 set_options(&mut spec, common);
                 vec![Request::new((**descriptor).clone()).with_spec(spec)]
             }
@@ -170,7 +170,7 @@ fn network(path: &Path, common: &Common, several: bool) -> Result<Network, OnnxE
 
 /// For what a network is built; a descriptor says that itself.
 fn spec(common: &Common) -> BuildSpec {
-    let mut spec = BuildSpec::new(&common.target);
+    let mut spec = BuildSpec::new(common.target());
     set_options(&mut spec, common);
     spec
 }

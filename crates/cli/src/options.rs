@@ -20,7 +20,7 @@ impl UnknownOptions {
         known.sort_unstable();
         let given = common.options.iter().map(|(name, _)| name);
         let names = given.filter(|name| !known.contains(&name.as_str())).cloned().collect();
-        Self { names, known, target: common.target.clone() }
+        Self { names, known, target: common.target().to_owned() }
     }
 
     /// What a descriptor has is an option: its framework knows it.

@@ -89,7 +89,7 @@ pub(crate) fn repair(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdi
         }
     }
     if args.fill && !cancel.is_cancelled() {
-        repairs.filled = Some(filled(&repairs.caches, &devices, args.dry_run, &progress, &cancel));
+        repairs.filled = Some(filled(&repairs.caches, &run, &devices, args.dry_run, &progress, &cancel));
     } else {
         repairs.ranks = compare(repairs.caches.iter().map(|repaired| &repaired.survey));
     }
@@ -163,6 +163,7 @@ fn look(
 
 fn filled<'a>(
     caches: &'a [Repaired],
+    run: &Run,
     devices: &DeviceMap,
     dry_run: bool,
     progress: &Progress,
@@ -175,6 +176,7 @@ fn filled<'a>(
     };
     let caches: Vec<Cache<'_>> = caches.iter().map(of).collect();
     let options = FillOptions {
+        run,
         devices,
         dry_run,
         progress: &|done, of| progress.at(done, of),

@@ -32,15 +32,18 @@ pub(crate) fn text(repairs: &Repairs) -> Text {
     if lefts().any(forced) {
         text.line("what is in progress goes with --force: only if nothing is building there");
     }
-    if repairs.caches.iter().any(|one| one.aside.as_ref().is_ok_and(|aside| aside.quarantine.is_some())) {
-        let paths: Vec<String> = repairs.paths.iter().map(|path| shown(path)).collect();
-        let filled = repairs.filled.as_ref().is_some_and(|filled| !filled.filled.is_empty());
-        let where_ = if filled { ", where it was not filled: there, move away first what was" } else { "" };
-        text.line(format_args!(
-            "`opbuild repair --undo {}` puts back what was set aside{where_}",
-            paths.join(" ")
-        ));
-    }
+    let is_aside = |one: &Repaired| one.aside.as_ref().is_ok_and(|aside| aside.quarantine.is_some());
+    let is_aside = repairs.caches.iter().any(is_aside);
+    let is_filled =
+        repairs.filled.as_ref().is_some_and(|filled| !filled.filled.is_empty()) && !repairs.dry_run;
+    let what = match (is_aside, is_filled) {
+        (true, false) => "puts back what was set aside",
+        (false, true) => "removes what was filled in",
+        (true, true) => "removes what was filled in, and restores what was set aside",
+        (false, false) => return text,
+    };
+    let paths: Vec<String> = repairs.paths.iter().map(|path| shown(path)).collect();
+    text.line(format_args!("`opbuild repair --undo {}` {what}", paths.join(" ")));
     text
 }
 

@@ -1,7 +1,5 @@
 //! `opbuild repair --undo`.
 
-use std::collections::BTreeSet;
-
 use anyhow::{Context, bail};
 use opbuild_kernel_meta::quarantine::{
     Kept, Quarantined, UndoOptions, Undone, newest, quarantines, undo as put_back,
@@ -21,13 +19,17 @@ pub(crate) fn undo(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdict
             "--undo needs a cache, a folder above some, or the folder of one run: it says which repair to undo"
         );
     }
-    let mut runs = BTreeSet::new();
+    let mut runs: Vec<Quarantined> = Vec::new();
     for path in &args.paths {
         let found = quarantines(path).with_context(|| format!("cannot look into `{}`", path.display()))?;
         if found.is_empty() {
             bail!("nothing was set aside at or below `{}`: there is no *.opbuild-quarantine", path.display());
         }
-        runs.extend(newest(found));
+        for run in newest(found) {
+            if !runs.contains(&run) {
+                runs.push(run);
+            }
+        }
     }
     let (mut text, mut all, mut left) = (Text::default(), Vec::new(), 0);
     for run in &runs {
@@ -56,10 +58,14 @@ pub(crate) fn undo(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdict
 }
 
 fn shown(run: &Quarantined, undone: &Undone, dry_run: bool) -> Text {
-    let Undone { restored, kept, .. } = undone;
+    let Undone { restored, withdrawn, kept, .. } = undone;
     let would = if dry_run { "would be " } else { "" };
     let restored = counted(restored.len(), "file");
     let mut text = Text::of(format_args!("{}: {restored} {would}put back", run.cache.display()));
+    if !withdrawn.is_empty() {
+        let files = counted(withdrawn.len(), "file");
+        text.line(format_args!("  {files} that opbuild wrote there {would}removed"));
+    }
     for Kept { file, why } in kept.iter().take(LISTED) {
         text.line(format_args!("  left: {file}: {why}"));
     }
@@ -73,12 +79,13 @@ fn shown(run: &Quarantined, undone: &Undone, dry_run: bool) -> Text {
 }
 
 fn json(run: &Quarantined, undone: &Undone) -> Value {
-    let Undone { restored, kept, removed } = undone;
+    let Undone { restored, withdrawn, kept, removed } = undone;
     let kept: Vec<Value> = kept.iter().map(|kept| json!({ "file": kept.file, "why": kept.why })).collect();
     json!({
         "folder": run.cache.to_string_lossy(),
         "quarantine": run.path().to_string_lossy(),
         "restored": restored,
+        "withdrawn": withdrawn,
         "left": kept,
         "removed": removed,
     })

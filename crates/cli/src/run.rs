@@ -37,7 +37,7 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
     note_targets(&requests, &args.common, output);
 
     let report = with_progress(builder, &requests, output)?;
-    tell(&report, output);
+    tell(&report, args.common.chooses_target(), output);
     let ran = execute(args, &model, &requests, report, &inputs, &cancel, output)?;
     let ran = match ran {
         Ok(ran) => ran,
@@ -147,7 +147,7 @@ fn execute(
         let failed = failed.iter().map(one).collect::<Vec<_>>().join("\n");
         return Ok(Err(Logged(failed).into()));
     }
-    let backend = backend(&args.common, cancel)?;
+    let backend = backend(&args.common, args.common.target(), cancel).context("opening the backend")?;
     let threads = args.common.jobs.or_else(|| std::thread::available_parallelism().ok());
     let threads = threads.unwrap_or(NonZeroUsize::MIN);
     let given: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();

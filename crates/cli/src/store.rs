@@ -6,7 +6,7 @@ use anyhow::Context;
 use opbuild_store::{Access, Config, GcOptions, GcReport, Statistics, Store, StoreError, TargetStore, Usage};
 use serde_json::{Value, json};
 
-use crate::args::{GcArgs, StatsArgs, StoreArgs};
+use crate::args::{ClearArgs, GcArgs, StatsArgs, StoreArgs};
 use crate::build;
 use crate::gc_kernel_cache;
 use crate::output::{Output, Verdict};
@@ -20,9 +20,10 @@ pub(crate) fn gc(args: &GcArgs, output: &Output) -> anyhow::Result<Verdict> {
     make_room(&args.store, &options, output)
 }
 
-pub(crate) fn clear(args: &StoreArgs, output: &Output) -> anyhow::Result<Verdict> {
-    let options = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
-    make_room(args, &options, output)
+pub(crate) fn clear(args: &ClearArgs, output: &Output) -> anyhow::Result<Verdict> {
+    let options =
+        GcOptions { older_than: Some(Duration::ZERO), dry_run: args.dry_run, ..GcOptions::default() };
+    make_room(&args.store, &options, output)
 }
 
 fn make_room(args: &StoreArgs, options: &GcOptions, output: &Output) -> anyhow::Result<Verdict> {

@@ -139,7 +139,7 @@ fn upgraded() {
 fn swapped() {
     let bench = Bench::new();
     assert_eq!(bench.build(&[]), 2);
-    let args = ["build", "--format", "json", bench.descriptors[0].as_str()];
+    let args = ["build", "--target", "cpu", "--format", "json", bench.descriptors[0].as_str()];
     let ran = bench.place.run_with(&args, &bench.environment()).ended_with(0);
     assert_eq!((ran.count("compiled"), ran.json()["backend"].as_str()), (1, Some("cpu")), "{ran:?}");
     assert_eq!(bench.build(&[]), 0);

@@ -157,7 +157,7 @@ fn ranks_are_filled_from_each_other() {
         &ran,
         &[
             "filled: 1 kernel of ",
-            "puts back what was set aside, where it was not filled",
+            "removes what was filled in, and restores what was set aside",
             "/run, rank 6: it lacks 3",
             "--device-map 6=DEVICE",
             "1 kernel or rank could",

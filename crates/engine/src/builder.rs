@@ -62,6 +62,33 @@ pub struct ViewConfig {
     pub rank: String,
 }
 
+/// Where kernels are put for a framework, and what may be done there.
+#[derive(Clone, Debug)]
+pub(crate) struct ViewSetting {
+    pub(crate) place: ViewPlace,
+    pub(crate) policy: ViewPolicy,
+}
+
+/// Which directory.
+#[derive(Clone, Debug)]
+pub(crate) enum ViewPlace {
+    /// That of a rank.
+    Rank(ViewConfig),
+    /// This one.
+    Dir(PathBuf),
+}
+
+/// What a build may do in the directory where a framework looks for its kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ViewPolicy {
+    /// Kernels that we did not write may be replaced, too, and releases by kernels for debugging. What is not ours goes to
+    /// quarantine first.
+    pub replace: bool,
+    /// The user did not choose the target that descriptors are built for. Then a directory that holds a kernel that is not
+    /// ours is left as it is, but for kernels that are for the chip that their descriptor names.
+    pub guessed_target: bool,
+}
+
 /// Builds operators with one backend and one store.
 pub struct Builder {
     pub(crate) backend: Arc<dyn Backend>,
@@ -76,7 +103,8 @@ pub struct Builder {
     pub(crate) deadline: Option<Duration>,
     pub(crate) observer: Option<Arc<Observer>>,
     pub(crate) cancel: Cancel,
-    pub(crate) view: Option<ViewConfig>,
+    pub(crate) view: Option<ViewPlace>,
+    pub(crate) view_policy: ViewPolicy,
     pub(crate) work_base: PathBuf,
     /// Kernels that were asked for one at a time.
     pub(crate) memory: Memory,
@@ -110,6 +138,7 @@ impl Builder {
             observer: None,
             cancel: Cancel::new(),
             view: None,
+            view_policy: ViewPolicy::default(),
             work_base: std::env::temp_dir(),
             memory: Memory::default(),
             opened: Opened::default(),
@@ -222,8 +251,28 @@ impl Builder {
     /// Puts the kernels where a framework looks for them.
     #[must_use]
     pub fn view(mut self, view: ViewConfig) -> Self {
-        self.view = Some(view);
+        self.view = Some(ViewPlace::Rank(view));
         self.anew()
+    }
+
+    /// Puts the kernels into the directory `dir`, whatever it is called, in place of one of a rank.
+    #[must_use]
+    pub fn view_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.view = Some(ViewPlace::Dir(dir.into()));
+        self.anew()
+    }
+
+    /// Sets what may be done where kernels are put for a framework. As it is without, kernels that are not ours are left.
+    #[must_use]
+    pub fn view_policy(mut self, policy: ViewPolicy) -> Self {
+        self.view_policy = policy;
+        self.anew()
+    }
+
+    /// Where kernels are put for a framework, if that is wanted.
+    pub(crate) fn view_setting(&self) -> Option<ViewSetting> {
+        let place = self.view.clone()?;
+        Some(ViewSetting { place, policy: self.view_policy })
     }
 
     /// Sets where compilers work; the system's temporary folder otherwise.

@@ -172,7 +172,7 @@ mod warnings;
 mod work;
 mod workshop;
 
-pub use builder::{Builder, Request, ViewConfig};
+pub use builder::{Builder, Request, ViewConfig, ViewPolicy};
 pub use debug::{DebugConfig, DebugConfigError};
 pub use error::{BuildError, JobError, StoredError};
 pub use event::Event;
@@ -183,6 +183,7 @@ pub use memo::DigestMemo;
 pub use memory::Built;
 pub use nearest::Nearest;
 pub use network::{NetworkBuild, requests};
+pub use opbuild_kernel_meta::{DirectoryRisk, ForeignKernel, LeftKernel, LeftReason, ViewError};
 pub use opbuild_store::Mode;
 pub use report::{BuildReport, KernelReport, Outcome, Placed};
 pub use session::{RunError, Session, Step};

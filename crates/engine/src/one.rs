@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use opbuild_backend::BackendError;
-use opbuild_kernel_meta::ViewError;
+use opbuild_kernel_meta::{LeftKernel, ViewError};
 
 use crate::costs::Costs;
 use crate::make::{Made, Maker};
@@ -134,14 +134,21 @@ impl Builder {
     }
 
     fn place(&self, shop: &Workshop, requests: &[Request], plan: &Plan<'_>, report: &KernelReport) {
-        let Some(config) = &self.view else { return };
+        let Some(setting) = self.view_setting() else { return };
         // Who was waited for in vain is not waited for again, and that was told.
         let stuck = self.stuck.is_known();
         let patience = if stuck { Duration::ZERO } else { self.view_patience };
         let placed = self.in_view.place(&requests[0], report.key, || {
-            let placer = Placer::new(config, &self.infos, patience, requests, plan);
+            let placer = Placer::new(setting, &self.infos, patience, requests, plan);
             placer.place(0, report);
-            placer.finish().map(drop)
+            placer.finish().map(|there| {
+                let risk = there.risk.iter().map(ToString::to_string);
+                let left = there.left.iter().map(|LeftKernel { stem, why }| {
+                    format!("the kernel `{stem}` was not put where the framework reads it: {why}")
+                });
+                risk.for_each(|text| shop.warnings.tell(Cause::Directory, &text));
+                left.for_each(|text| shop.warnings.tell(Cause::Left, &text));
+            })
         });
         if stuck && matches!(placed, Err(ViewError::Locked { .. })) {
             return;

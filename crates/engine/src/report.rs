@@ -9,7 +9,7 @@ use std::time::Duration;
 use opbuild_artifact::Artifact;
 use opbuild_descriptor::Key;
 use opbuild_digest::Digest;
-use opbuild_kernel_meta::ViewError;
+use opbuild_kernel_meta::{DirectoryRisk, LeftKernel, ViewError};
 
 use crate::JobError;
 use crate::imported::Imported;
@@ -54,7 +54,7 @@ impl fmt::Display for Outcome {
 }
 
 /// What came of a build.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct BuildReport {
     /// The backend's name.
     pub backend: &'static str,
@@ -105,6 +105,12 @@ pub struct Placed {
     pub unusable: Vec<String>,
     /// Names of kernels that are in parts (`jsonList`): the folder does not hold such.
     pub in_parts: Vec<String>,
+    /// Kernels that are not there, because of what stands under their names or beside them.
+    pub left: Vec<LeftKernel>,
+    /// Where the files are kept that were replaced, if some were that are not ours.
+    pub quarantine: Option<PathBuf>,
+    /// Why the folder cannot be relied on.
+    pub risk: Option<DirectoryRisk>,
 }
 
 /// What came of one kernel.

@@ -8,12 +8,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use opbuild_artifact::{Artifact, is_safe_file_name};
+use opbuild_artifact::{Artifact, Expectations, is_safe_file_name};
+use opbuild_backend::asks_for_debug;
 use opbuild_descriptor::{Descriptor, VendorName};
 use opbuild_digest::Digest;
-use opbuild_kernel_meta::{Content, KernelFiles, View, ViewError, Withdrawn};
+use opbuild_kernel_meta::quarantine::Run;
+use opbuild_kernel_meta::{
+    Content, DirectoryRisk, KernelFiles, LeftKernel, View, ViewError, ViewReport, Withdrawn,
+};
 
-use crate::builder::{Request, ViewConfig};
+use crate::builder::{Request, ViewPlace, ViewPolicy, ViewSetting};
 use crate::infos::{self, Info, Infos};
 use crate::plan::Plan;
 use crate::report::{KernelReport, Placed};
@@ -23,7 +27,9 @@ const BATCH: usize = 16 << 20;
 
 /// Puts the kernels of a build into the view.
 pub(crate) struct Placer<'a> {
-    config: &'a ViewConfig,
+    setting: ViewSetting,
+    /// What the build replaces is kept together.
+    run: Run,
     infos: &'a Infos,
     /// How long other writers are waited for.
     patience: Duration,
@@ -44,6 +50,10 @@ struct Name<'a> {
     slots: Vec<&'a str>,
     /// What the first of them says.
     descriptor: &'a Descriptor,
+    /// Whether it is built for what all of them say.
+    for_chip: bool,
+    /// Whether it is compiled for debugging.
+    debug: bool,
 }
 
 #[derive(Default)]
@@ -55,6 +65,9 @@ struct Progress {
     in_parts: Vec<String>,
     /// Where, once something was written there.
     folder: PathBuf,
+    left: Vec<LeftKernel>,
+    quarantine: Option<PathBuf>,
+    risk: Option<DirectoryRisk>,
     /// What went wrong first.
     error: Option<ViewError>,
 }
@@ -79,14 +92,15 @@ struct Waiting {
 
 impl<'a> Placer<'a> {
     pub(crate) fn new(
-        config: &'a ViewConfig,
+        setting: ViewSetting,
         infos: &'a Infos,
         patience: Duration,
         requests: &'a [Request],
         plan: &Plan<'a>,
     ) -> Self {
         let mut placer = Self {
-            config,
+            setting,
+            run: Run::now(),
             infos,
             patience,
             names: BTreeMap::new(),
@@ -114,8 +128,11 @@ impl<'a> Placer<'a> {
                 kernel: Some(kernel),
                 slots: Vec::new(),
                 descriptor: &request.descriptor,
+                for_chip: true,
+                debug: asks_for_debug(&request.spec),
             });
             name.slots.push(request.name());
+            name.for_chip &= is_same_chip(&request.descriptor.spec.target, &request.spec.target);
             // A framework would run one for the other.
             name.kernel = name.kernel.filter(|known| *known == kernel);
         }
@@ -168,14 +185,16 @@ impl<'a> Placer<'a> {
             self.names.iter().filter(|(_, name)| name.kernel.is_none()).map(|(stem, _)| stem).collect();
         self.write(&batch, &contested);
         let contested = contested.into_iter().cloned().collect();
-        let Progress { placed: mut names, mut in_parts, folder, error, .. } =
+        let Progress { placed: mut names, mut in_parts, folder, error, mut left, quarantine, risk, .. } =
             self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = error {
             return Err(error);
         }
         names.sort_unstable();
         in_parts.sort_unstable();
-        Ok(Placed { folder, names, contested, unusable: self.unusable, in_parts })
+        left.sort_by(|one, other| one.stem.cmp(&other.stem));
+        names.retain(|(name, _)| left.binary_search_by(|left| left.stem.cmp(name)).is_err());
+        Ok(Placed { folder, names, contested, unusable: self.unusable, in_parts, left, quarantine, risk })
     }
 
     /// Writes a batch. Nothing is tried after a failure: the folder is what is wrong, as a rule.
@@ -187,21 +206,24 @@ impl<'a> Placer<'a> {
         let written = self.try_write(batch, contested, &mut placed);
         let mut progress = self.progress();
         match written {
-            Ok(folder) => {
+            Ok((folder, report)) => {
                 progress.placed.extend(placed);
                 progress.folder = folder;
+                progress.left.extend(report.left);
+                progress.quarantine = report.quarantine.or(progress.quarantine.take());
+                progress.risk = report.risk;
             }
             Err(error) => progress.error = Some(error),
         }
     }
 
-    /// Writes a batch, and says where.
+    /// Writes a batch, and says where, and what came of it.
     fn try_write(
         &self,
         batch: &Batch,
         contested: &[&String],
         placed: &mut Vec<(String, usize)>,
-    ) -> Result<PathBuf, ViewError> {
+    ) -> Result<(PathBuf, ViewReport), ViewError> {
         let stems = |kernel: &usize| self.names_of[*kernel].iter();
         let text_of = |stem: &'_ String| {
             let name = (self.names[stem].descriptor, stem.clone());
@@ -215,20 +237,31 @@ impl<'a> Placer<'a> {
             let json = Content::known(*json, &artifact.json);
             for ((stem, info), text) in stems(kernel).zip(infos).zip(&mut texts) {
                 let info = Content::lazy(info.digest, info.bytes, text);
-                let slots = self.names[stem].slots.iter();
-                files.extend(slots.map(|slot| KernelFiles { slot, stem, object, json, info }));
+                let Name { slots, for_chip, debug, .. } = &self.names[stem];
+                let (for_chip, debug) = (*for_chip, *debug);
+                let files_of =
+                    |slot: &&'a str| KernelFiles { slot, stem, object, json, info, for_chip, debug };
+                files.extend(slots.iter().map(files_of));
                 placed.push((stem.clone(), *kernel));
             }
         }
-        // The same kernel may be there from an earlier build; another one must not be taken for it.
+        // The same kernel may be there from an earlier build; another one must not be taken for it. A kernel for
+        // debugging that could not be made says nothing of the kernel that is there.
         let failed = batch.failed.iter().flat_map(|(kernel, name)| {
-            self.names_of[*kernel].iter().map(|stem| Withdrawn { stem, unless: Some(name) })
+            let stems = self.names_of[*kernel].iter().filter(|stem| !self.names[*stem].debug);
+            stems.map(|stem| Withdrawn { stem, unless: Some(name) })
         });
         let contested = contested.iter().map(|stem| Withdrawn { stem, unless: None });
         let withdrawn: Vec<Withdrawn<'_>> = failed.chain(contested).collect();
-        let view = View::open(&self.config.base, &self.config.rank)?.with_patience(self.patience);
-        view.replace(&files, &withdrawn)?;
-        Ok(view.dir().to_owned())
+        let ViewPolicy { replace, guessed_target } = self.setting.policy;
+        let view = match &self.setting.place {
+            ViewPlace::Rank(config) => View::of(&config.base, &config.rank),
+            ViewPlace::Dir(dir) => View::at(dir),
+        };
+        let view = view?.with_patience(self.patience).with_run(self.run.clone());
+        let view = view.with_replace(replace).with_guessed_target(guessed_target);
+        let report = view.replace(&files, &withdrawn)?;
+        Ok((view.dir().to_owned(), report))
     }
 
     /// The progress, also after a panic elsewhere: each change to it is whole.
@@ -248,6 +281,14 @@ fn frameworks_name(descriptor: &Descriptor) -> String {
         || matches!(VendorName::parse(borne), Some(VendorName::Cann { .. }));
     let computed = if is_borne { None } else { descriptor.kernel_meta_stem().ok() };
     computed.map_or_else(|| borne.clone(), |name| name.to_string())
+}
+
+/// Whether what a descriptor names is what is built for. A descriptor that names nothing is content with anything.
+fn is_same_chip(named: &str, built: &str) -> bool {
+    let is_host = |target: &str| target == "cpu" || target.starts_with("cpu-");
+    let machines = |target: &str| Expectations::named(target).map(|expect| expect.machines);
+    let is_same_host = || is_host(named) && is_host(built) && machines(named) == machines(built);
+    named.is_empty() || named.eq_ignore_ascii_case(built) || is_same_host()
 }
 
 /// Whether a name can be that of files. A framework's own mostly are.

@@ -37,6 +37,10 @@ pub(crate) enum Cause {
     View,
     /// The work directory cannot be used.
     Work,
+    /// Kernels that are left as others put them there.
+    Left,
+    /// The directory for kernels is one where other users may write.
+    Directory,
     /// The toolchain changed during the build.
     Moved,
     /// What the backend says itself, each thing once.

@@ -22,6 +22,11 @@ pub(crate) fn same_json(disk: &[u8], given: &[u8]) -> bool {
     (added || !expected) && same_members(&disk, &given)
 }
 
+/// Whether MindSpore added something to the `.json`.
+pub(crate) fn is_extended(json: &[u8]) -> bool {
+    object(json).is_some_and(|members| members.contains_key(BUILD_RESULT))
+}
+
 /// Whether `json` describes the object file with this digest.
 pub(crate) fn describes(json: &[u8], digest: &Digest) -> bool {
     let named = object(json).and_then(|members| members.get("sha256")?.as_str()?.parse::<Digest>().ok());

@@ -31,6 +31,11 @@ impl Part {
         }
     }
 
+    /// The stem of a file of this kind that is called `name`.
+    pub(crate) fn stem_of(self, name: &str) -> Option<&str> {
+        name.strip_suffix(self.suffix())
+    }
+
     /// The file's name.
     pub(crate) fn of(self, stem: &str) -> String {
         [stem, self.suffix()].concat()
@@ -57,6 +62,10 @@ pub struct KernelFiles<'a> {
     pub json: Content<'a>,
     /// The `.info`.
     pub info: Content<'a>,
+    /// Whether it was built for the chip that its descriptor names; so is one whose descriptor names none.
+    pub for_chip: bool,
+    /// Whether it was compiled for debugging.
+    pub debug: bool,
 }
 
 /// A name under which no other kernel may be found than the one that belongs there.

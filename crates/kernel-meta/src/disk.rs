@@ -6,9 +6,10 @@
 
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -16,11 +17,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use opbuild_digest::Digest;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
-use crate::ViewError;
 use crate::quarantine::io::rename_new;
+use crate::survey::look;
+use crate::{DirectoryRisk, ViewError};
 
-const LOCK: &str = ".opbuild.lock";
+/// The lock of our builds in a directory.
+pub(crate) const LOCK: &str = ".opbuild.lock";
 const TEMP: &str = ".opbuild-tmp-";
 const FOLDER_MODE: u32 = 0o750;
 const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
@@ -110,6 +114,37 @@ pub(crate) struct Folder {
     dir: OwnedFd,
     lock: File,
     locked: bool,
+    watch: Watch,
+}
+
+/// Called with the name of each file that is about to be made, renamed or removed. For tests.
+#[derive(Clone, Default)]
+pub(crate) struct Watch(pub(crate) Option<Arc<Watcher>>);
+
+type Watcher = dyn Fn(&str) + Send + Sync;
+
+impl Watch {
+    pub(crate) fn tell(&self, name: &str) {
+        if let Some(watch) = &self.0 {
+            watch(name);
+        }
+    }
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Watch").field(&self.0.is_some()).finish()
+    }
+}
+
+/// What bears a name.
+#[derive(Debug)]
+pub(crate) enum Bearer {
+    Nothing,
+    File(Identity),
+    /// A link, a directory, a pipe, a device.
+    Other,
+    Unknown(io::Error),
 }
 
 impl Folder {
@@ -122,7 +157,20 @@ impl Folder {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let lock = rustix::fs::openat(&dir, LOCK, flags, FILE_MODE)
             .map_err(|source| ViewError::io("open", path.join(LOCK), source))?;
-        Ok(Self { path: path.to_owned(), dir, lock: lock.into(), locked: false })
+        Ok(Self { path: path.to_owned(), dir, lock: lock.into(), locked: false, watch: Watch::default() })
+    }
+
+    /// Opens the directory at `path` to look at it: nothing is made, and nothing locked. None if it is not there.
+    pub(crate) fn look(path: &Path) -> Result<Option<Self>, ViewError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let failed = |source: Errno| ViewError::io("open the folder", path, source);
+        let dir = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+            opened => opened.map_err(failed)?,
+        };
+        // It is never locked: the directory itself stands in for the lock file.
+        let lock = rustix::io::dup(&dir).map_err(failed)?.into();
+        Ok(Some(Self { path: path.to_owned(), dir, lock, locked: false, watch: Watch::default() }))
     }
 
     /// Opens the folder at `path`, made if needed, and waits for its lock, at most for `patience`.
@@ -204,6 +252,52 @@ impl Folder {
         give(&self.dir, &self.lock);
     }
 
+    /// What bears the name `name`. Links are not followed.
+    pub(crate) fn bearer(&self, name: &str) -> Bearer {
+        match rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => Bearer::Nothing,
+            Err(error) => Bearer::Unknown(error.into()),
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
+                Bearer::File(Identity::of(&stat))
+            }
+            Ok(_) => Bearer::Other,
+        }
+    }
+
+    /// The same directory, with `watch` called for what is changed in it.
+    pub(crate) fn watched(mut self, watch: &Watch) -> Self {
+        self.watch = watch.clone();
+        self
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+
+    /// The directory, to be looked into.
+    pub(crate) fn as_dir(&self) -> Result<look::Dir, ViewError> {
+        let dir =
+            self.dir.try_clone().map_err(|source| ViewError::io("open the folder", &self.path, source))?;
+        Ok(look::Dir::of(&self.path, dir))
+    }
+
+    /// Why kernels in the directory cannot be relied on: another user may write there.
+    pub(crate) fn risk(&self) -> Option<DirectoryRisk> {
+        let stat = rustix::fs::fstat(&self.dir).ok()?;
+        let (owner, user, mode) = (stat.st_uid, geteuid().as_raw(), stat.st_mode & 0o7777);
+        let is_foreign = owner != user && owner != 0;
+        let risk = DirectoryRisk { path: self.path.clone(), owner, user, mode };
+        (is_foreign || mode & 0o002 != 0).then_some(risk)
+    }
+
     /// Whether there is anything called `name`, or we cannot tell.
     pub(crate) fn exists(&self, name: &str) -> bool {
         !matches!(rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
@@ -252,6 +346,7 @@ impl Folder {
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let name = format!("{TEMP}{}-{number}", std::process::id());
+            self.watch.tell(&name);
             let file = match rustix::fs::openat(&self.dir, name.as_str(), flags, FILE_MODE) {
                 Ok(file) => File::from(file),
                 // Without locks, a process of another host may have our number.
@@ -268,17 +363,25 @@ impl Folder {
 
     /// Removes the file called `name`, itself and not where a link points. It is no error if there is none.
     pub(crate) fn unlink(&self, name: &str) -> Result<(), ViewError> {
+        self.watch.tell(name);
         match rustix::fs::unlinkat(&self.dir, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(source) => Err(ViewError::io("remove", self.path.join(name), source)),
         }
     }
 
+    /// Names in the directory. Best effort: those that can be listed.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let Ok(entries) = Dir::read_from(&self.dir) else { return Vec::new() };
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| !matches!(name.as_str(), "." | "..")).collect()
+    }
+
     /// Removes the temporary files of writers that died. Best effort: they take space, but nobody reads them.
     pub(crate) fn remove_stale_temps(&self, now: SystemTime, alive: Duration) {
         let Ok(entries) = Dir::read_from(&self.dir) else { return };
-        let temps =
-            entries.flatten().filter(|entry| entry.file_name().to_bytes().starts_with(TEMP.as_bytes()));
+        let is_temp = |name: &[u8]| name.starts_with(TEMP.as_bytes());
+        let temps = entries.flatten().filter(|entry| is_temp(entry.file_name().to_bytes()));
         for entry in temps {
             let Ok(name) = entry.file_name().to_str() else { continue };
             // Under the lock there is no other writer. Without one, a young file may have a living writer.
@@ -334,9 +437,10 @@ impl Temp<'_> {
         file.sync_data().map_err(|source| ViewError::io("sync", folder.path.join(name), source))
     }
 
-    /// Gives the file its name, replacing what had it.
+    /// Gives the file its name, replacing what had it: for files of ours only.
     pub(crate) fn publish(mut self, name: &str) -> Result<(), ViewError> {
-        let Folder { path, dir, .. } = self.folder;
+        let Folder { path, dir, watch, .. } = self.folder;
+        watch.tell(name);
         rustix::fs::renameat(dir, self.name.as_str(), dir, name)
             .map_err(|source| ViewError::io("replace", path.join(name), source))?;
         self.there = false;
@@ -366,7 +470,8 @@ impl Temp<'_> {
 
     /// Gives the file its name, unless something bears it. Whether it did.
     pub(crate) fn publish_new(mut self, name: &str) -> Result<bool, ViewError> {
-        let Folder { path, dir, .. } = self.folder;
+        let Folder { path, dir, watch, .. } = self.folder;
+        watch.tell(name);
         match rename_new(dir, &self.name, dir, name) {
             Ok(()) => self.there = false,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),

@@ -14,6 +14,7 @@
 //!       .opbuild.lock              flock: one writer at a time; readers need none
 //!       .opbuild-manifest          what we wrote, see below
 //!       .opbuild-tmp-<pid>-<n>     a file being written
+//!       .opbuild-old-<pid>-<n>-... a file being replaced, until its content shows that it is ours
 //! ```
 //!
 //! # What holds
@@ -21,15 +22,25 @@
 //! - **A `.json` is never beside an unfinished `.o`**, whenever a process is killed. A kernel is replaced by removing
 //!   its `.json`, renaming a complete `.o` and `.info` into place, and the new `.json` last. Frameworks take a kernel
 //!   without a `.json` for one that is not there.
-//! - **Intact means equal to what was given**, not consistent in itself: a pair that fits together but is another
-//!   kernel is replaced. The one liberty is `build_result` in the `.json`, which MindSpore adds by rewriting the file;
-//!   a `.json` that carries it is kept as it is.
+//! - **A kernel that is not ours is never replaced.** A file is written only where there is nothing, where what is there is
+//!   ours, or where what is there is structurally damaged and the kernel is for the chip that its descriptor names. Ours is
+//!   what the manifest lists by its digest, not what looks like ours; the manifest is written before the files, with the
+//!   digests of the old and the new, so that this holds after a kill at any instant. All else is left, and the
+//!   [report](ViewReport::left) says what it is: valid kernels, whole objects of other chips, what may be in progress, links,
+//!   and descriptors (`.info`) that can be read. One function decides, and nothing else writes.
+//! - **What is replaced and not ours is kept**: damage, and with [`View::with_replace`] anything, goes to
+//!   [`quarantine`], and undoing that removes our kernel and restores what was there. So are kernels *adopted*: those that
+//!   were right before we wrote them.
+//! - **Nothing is written over what came meanwhile.** Files get their names only where those are free. What is to go is
+//!   renamed first, and removed only if its digest is that of what we wrote.
+//! - **Intact means equal to what was given**, not consistent in itself. The one liberty is `build_result` in the `.json`,
+//!   which MindSpore adds by rewriting the file; a `.json` that carries it is kept as it is.
 //! - **An intact file costs one stat.** The manifest records which file was read and found intact. A file whose
 //!   device, inode, size and times are still those is not read again, and its bytes are not asked for. A file that
 //!   changed within two seconds of being recorded is not trusted, because its times could hide another change.
 //! - **Only our own files are removed**: kernels in the manifest whose slots (see [`KernelFiles::slot`]) have all
-//!   gone to other kernels, older than 30 minutes, and still what we wrote. Nothing else is touched, and no link is
-//!   followed.
+//!   gone to other kernels, older than 30 minutes, still what we wrote, and not adopted. Nothing else is touched, and no
+//!   link is followed. A kernel for debugging takes no slot from one that is not, and no place of it.
 //! - **Files are as readable as frameworks make them**: 0640, folders 0750, less what the umask takes.
 //!
 //! The price of the first promise: while a kernel is being replaced, a reader may find it missing.
@@ -58,6 +69,8 @@
 //!     object: Content::of(object),
 //!     json: Content::of(json.as_bytes()),
 //!     info: Content::of(b"{}"),
+//!     for_chip: true,
+//!     debug: false,
 //! };
 //! assert_eq!(view.materialise(&[kernel])?.written, 1);
 //! assert_eq!(view.materialise(&[kernel])?.intact, 1);
@@ -68,26 +81,35 @@
 mod compare;
 mod content;
 mod disk;
+mod displace;
 mod error;
 pub mod fill;
 pub mod kernel_cache;
+mod left;
 mod manifest;
 mod materialise;
+mod occupant;
 mod pseudo;
+mod publish;
 pub mod quarantine;
+mod retire;
 pub mod survey;
 
 pub use content::{Content, KernelFiles, Part, Withdrawn};
 pub use error::ViewError;
+pub use left::{DirectoryRisk, ForeignKernel, LeftKernel, LeftReason};
 pub use materialise::ViewReport;
 pub use pseudo::{pseudo_below, pseudo_file_system};
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use opbuild_artifact::is_safe_file_name;
 
-use disk::Folder;
+use disk::{Folder, Watch};
+use occupant::Policy;
+use quarantine::Run;
 
 /// How long a writer waits for another one, unless [`View::with_patience`] says otherwise.
 pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
@@ -97,6 +119,9 @@ pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
 pub struct View {
     dir: PathBuf,
     patience: Duration,
+    policy: Policy,
+    run: Run,
+    watch: Watch,
 }
 
 impl View {
@@ -107,13 +132,30 @@ impl View {
     /// # Errors
     /// [`ViewError`], if `rank` cannot be part of a folder's name, or if the folder cannot be made and written.
     pub fn open(base: &Path, rank: &str) -> Result<Self, ViewError> {
+        let view = Self::of(base, rank)?;
+        Folder::open(&view.dir)?;
+        Ok(view)
+    }
+
+    /// The view of the rank `rank` under `base`. Nothing is made before kernels are placed there.
+    ///
+    /// # Errors
+    /// [`ViewError`], if `rank` cannot be part of a folder's name.
+    pub fn of(base: &Path, rank: &str) -> Result<Self, ViewError> {
         if !is_safe_file_name(rank) {
             return Err(ViewError::Rank { rank: rank.chars().take(80).collect() });
         }
-        let base = std::path::absolute(base).map_err(|source| ViewError::io("locate", base, source))?;
-        let dir = base.join(format!("rank_{rank}")).join("kernel_meta");
-        Folder::open(&dir)?;
-        Ok(Self { dir, patience: DEFAULT_PATIENCE })
+        Self::at(&base.join(format!("rank_{rank}")).join("kernel_meta"))
+    }
+
+    /// The view that is the directory `dir`. Nothing is made before kernels are placed there.
+    ///
+    /// # Errors
+    /// [`ViewError`], if a relative `dir` cannot be located.
+    pub fn at(dir: &Path) -> Result<Self, ViewError> {
+        let dir = std::path::absolute(dir).map_err(|source| ViewError::io("locate", dir, source))?;
+        let (policy, run, watch) = (Policy::default(), Run::now(), Watch::default());
+        Ok(Self { dir, patience: DEFAULT_PATIENCE, policy, run, watch })
     }
 
     /// The same view, waiting at most `patience` for other writers.
@@ -122,12 +164,43 @@ impl View {
         Self { patience, ..self }
     }
 
+    /// The same view, in which kernels that are not ours are replaced, too. What is replaced goes to quarantine.
+    #[must_use]
+    pub fn with_replace(mut self, replace: bool) -> Self {
+        self.policy.replace = replace;
+        self
+    }
+
+    /// The same view, for kernels whose target the user did not choose: a directory that holds a kernel that is not ours is
+    /// left as it is, unless the kernels are for the chips that their descriptors name.
+    #[must_use]
+    pub fn with_guessed_target(mut self, guessed: bool) -> Self {
+        self.policy.guessed = guessed;
+        self
+    }
+
+    /// The same view, with what is replaced kept under `run`: one undo restores all of a run.
+    #[must_use]
+    pub fn with_run(mut self, run: Run) -> Self {
+        self.run = run;
+        self
+    }
+
+    /// The same view, with `watch` called with the name of each file that is about to be made, renamed or removed. For
+    /// tests.
+    #[must_use]
+    pub fn watched(mut self, watch: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.watch = Watch(Some(Arc::new(watch)));
+        self
+    }
+
     /// The folder, as an absolute path.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Makes the folder hold `kernels`: writes what is missing, damaged or different, and removes what they supersede.
+    /// Makes the folder hold `kernels`: writes what is missing, damaged or an older one of ours, and removes what they
+    /// supersede. What is not ours is left, and the report says so.
     ///
     /// Takes all kernels of a network at once, under one lock. May be called as often as wanted, by any number of
     /// processes; a folder that was deleted since is made again. A stem may be given more than once, for several
@@ -151,8 +224,31 @@ impl View {
         withdrawn: &[Withdrawn<'_>],
     ) -> Result<ViewReport, ViewError> {
         let kernels = materialise::Checked::new(kernels)?;
-        let folder = Folder::enter(&self.dir, self.patience)?;
-        materialise::materialise(&folder, &kernels, withdrawn, folder.now())
+        if kernels.is_empty() && (withdrawn.is_empty() || !self.has_ours()?) {
+            return Ok(ViewReport { recorded: true, ..ViewReport::default() });
+        }
+        if let Some(report) = self.leave_all(&kernels)? {
+            return Ok(report);
+        }
+        let folder = Folder::enter(&self.dir, self.patience)?.watched(&self.watch);
+        let order = materialise::Order { withdrawn, policy: self.policy, run: &self.run, now: folder.now() };
+        materialise::materialise(&folder, &kernels, &order)
+    }
+
+    /// Whether the directory may hold something of ours.
+    fn has_ours(&self) -> Result<bool, ViewError> {
+        let folder = Folder::look(&self.dir)?;
+        Ok(folder.is_some_and(|folder| folder.exists(manifest::NAME)))
+    }
+
+    /// What there is to say if all of `kernels` are left because of whose the directory is: then not even a lock is made
+    /// there.
+    fn leave_all(&self, kernels: &materialise::Checked<'_>) -> Result<Option<ViewReport>, ViewError> {
+        if !self.policy.guessed || self.policy.replace || !kernels.are_all_for_other_chips() {
+            return Ok(None);
+        }
+        let Some(folder) = Folder::look(&self.dir)? else { return Ok(None) };
+        materialise::leave_all(&folder, kernels, self.policy)
     }
 }
 

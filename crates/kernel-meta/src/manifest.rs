@@ -1,12 +1,18 @@
 //! The list of what we wrote: a text, no disk.
 //!
 //! ```text
-//! opbuild-manifest 1 <digest of all that follows this line>
-//! <stem> TAB <object> TAB <json> TAB <info> TAB <slot> TAB <slot> ...
+//! opbuild-manifest 2 <digest of all that follows this line>
+//! <stem> TAB <marks> TAB <object> TAB <json> TAB <info> TAB <slot> TAB <slot> ...
 //! ```
 //!
-//! An object, json or info is the digest it was written with and, once it was read back at rest, its identity: five
-//! numbers. Slots are escaped, and only ever compared. A kernel without a slot is superseded.
+//! An object, json or info is the digest it is written with and, once it was read back at rest, its identity: five
+//! numbers. While it is being replaced, the digest of what it replaces follows: the list is written before the files, so
+//! that after a kill at any instant both are known as ours, and nothing else is. Marks are `o`, `j` and `i` for an object, a
+//! json and an info that were there before we wrote them (*adopted*: the bytes are ours, whoever wrote them), `d` if the
+//! kernel was compiled for debugging; `-` if there is no mark.
+//! Slots are escaped, and only ever compared. A kernel without a slot is superseded.
+//!
+//! Version 1, which has no marks and no second digest, is read.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -19,7 +25,10 @@ use crate::{KernelFiles, Part, check_stem};
 
 /// The manifest's file. No `.json`: MindSpore parses every one.
 pub(crate) const NAME: &str = ".opbuild-manifest";
-const HEAD: &str = "opbuild-manifest 1 ";
+const HEAD: &str = "opbuild-manifest 2 ";
+/// What marks stand for: an adopted object, json and info; for debugging.
+const MARKS: [char; 4] = ['o', 'j', 'i', 'd'];
+const HEAD_1: &str = "opbuild-manifest 1 ";
 
 /// Every kernel that we wrote, by stem. Names are those of the text that was read, until others come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +40,12 @@ pub(crate) struct Manifest<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
     files: [Known; 3],
+    /// By part, what is there until the write is done.
+    before: [Option<Digest>; 3],
+    /// By part, whether it was there before we wrote it.
+    pub(crate) adopted: [bool; 3],
+    /// It was compiled for debugging.
+    pub(crate) debug: bool,
     /// In order, each once.
     slots: Vec<Cow<'a, str>>,
 }
@@ -50,6 +65,22 @@ impl Record<'_> {
         &self.files[part as usize]
     }
 
+    /// Whether a file with this digest is what we wrote, or were about to.
+    pub(crate) fn wrote(&self, part: Part, digest: &Digest) -> bool {
+        let at = part as usize;
+        self.files[at].digest == *digest || self.before[at].as_ref() == Some(digest)
+    }
+
+    /// Whether a file with this digest is one that only we wrote.
+    pub(crate) fn is_ours(&self, part: Part, digest: &Digest) -> bool {
+        self.wrote(part, digest) && !self.adopted[part as usize]
+    }
+
+    /// Whether its object or its description was there before we wrote it.
+    pub(crate) fn is_adopted(&self) -> bool {
+        self.adopted[Part::Object as usize] || self.adopted[Part::Json as usize]
+    }
+
     /// Whether other kernels have taken all of its slots.
     pub(crate) fn is_superseded(&self) -> bool {
         self.slots.is_empty()
@@ -65,23 +96,41 @@ impl<'a> Manifest<'a> {
 
     fn try_parse(bytes: &'a [u8]) -> Option<Self> {
         let (head, body) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;
-        let digest: Digest = head.strip_prefix(HEAD)?.parse().ok()?;
+        let has_marks = head.starts_with(HEAD);
+        let digest: Digest = head.strip_prefix(HEAD).or_else(|| head.strip_prefix(HEAD_1))?.parse().ok()?;
         if Digest::of(body.as_bytes()) != digest {
             return None;
         }
-        let kernels = body.lines().map(parse_kernel).collect::<Option<_>>()?;
+        let kernels = body.lines().map(|line| parse_kernel(line, has_marks)).collect::<Option<_>>()?;
         Some(Self { kernels })
+    }
+
+    /// Whether a file with this digest that had the name `name` is one that only we wrote.
+    pub(crate) fn is_ours(&self, name: &str, digest: &Digest) -> bool {
+        let named = |part: Part| Some((part, part.stem_of(name)?));
+        let Some((part, stem)) = Part::ALL.into_iter().find_map(named) else { return false };
+        self.kernels.get(stem).is_some_and(|record| record.is_ours(part, digest))
     }
 
     /// The text.
     pub(crate) fn to_text(&self) -> String {
         let mut body = String::with_capacity(self.kernels.len() * 600);
-        for (stem, Record { files, slots }) in &self.kernels {
+        for (stem, Record { files, before, adopted, debug, slots }) in &self.kernels {
             body.push_str(stem);
-            for Known { digest, seen } in files {
+            body.push('\t');
+            let marks = MARKS.iter().zip(adopted.iter().chain([debug])).filter(|(_, is_set)| **is_set);
+            let marked = body.len();
+            body.extend(marks.map(|(mark, _)| mark));
+            if body.len() == marked {
+                body.push('-');
+            }
+            for (Known { digest, seen }, before) in files.iter().zip(before) {
                 let _ = write!(body, "\t{digest}");
                 if let Some(Identity { dev, ino, size, mtime, ctime }) = seen {
                     let _ = write!(body, " {dev} {ino} {size} {mtime} {ctime}");
+                }
+                if let Some(before) = before {
+                    let _ = write!(body, " {before}");
                 }
             }
             for slot in slots {
@@ -93,14 +142,17 @@ impl<'a> Manifest<'a> {
         format!("{HEAD}{}\n{body}", Digest::of(body.as_bytes()))
     }
 
-    /// Gives each kernel its slot, and takes the slot from every other kernel.
-    pub(crate) fn assign(&mut self, kernels: &[KernelFiles<'_>]) {
-        let slots: Vec<Cow<'_, str>> = kernels.iter().map(slot).collect();
+    /// Gives each kernel its slot, and takes the slot from every other kernel. One for debugging takes it from others of
+    /// that sort only.
+    pub(crate) fn assign(&mut self, kernels: &[&KernelFiles<'_>]) {
+        let slots: Vec<Cow<'_, str>> = kernels.iter().map(|kernel| slot(kernel)).collect();
         // A slot that one call gives to several kernels is given back to all of them below.
-        let takers = kernels.iter().zip(&slots).map(|(kernel, slot)| (&**slot, kernel.stem));
-        let taken: HashMap<&str, &str> = takers.collect();
+        let takers = kernels.iter().zip(&slots).map(|(kernel, slot)| (&**slot, *kernel));
+        let taken: HashMap<&str, &KernelFiles<'_>> = takers.collect();
         for (stem, record) in &mut self.kernels {
-            record.slots.retain(|slot| taken.get(&**slot).is_none_or(|taker| taker == stem));
+            let is_debug = record.debug;
+            let loses = |taker: &&KernelFiles<'_>| taker.stem != stem && (is_debug || !taker.debug);
+            record.slots.retain(|slot| !taken.get(&**slot).is_some_and(loses));
         }
         // As a rule all of it is known, and nothing is copied.
         for (kernel, slot) in kernels.iter().zip(&slots) {
@@ -108,7 +160,13 @@ impl<'a> Manifest<'a> {
                 Some(record) => record,
                 None => {
                     let known = |part| Known { digest: kernel.content(part).digest(), seen: None };
-                    let new = Record { files: Part::ALL.map(known), slots: Vec::new() };
+                    let new = Record {
+                        files: Part::ALL.map(known),
+                        before: [None; 3],
+                        adopted: [false; 3],
+                        debug: kernel.debug,
+                        slots: Vec::new(),
+                    };
                     self.kernels.entry(kernel.stem.to_owned().into()).or_insert(new)
                 }
             };
@@ -118,10 +176,25 @@ impl<'a> Manifest<'a> {
         }
     }
 
-    /// Notes the digest that a file has from now on, and its identity where that may be trusted.
-    pub(crate) fn note(&mut self, stem: &str, part: Part, known: Known) {
+    /// Notes the digest that a file has from now on, its identity where that may be trusted, and what it replaces.
+    pub(crate) fn note(&mut self, stem: &str, part: Part, known: Known, before: Option<Digest>) {
         if let Some(record) = self.kernels.get_mut(stem) {
             record.files[part as usize] = known;
+            record.before[part as usize] = before;
+        }
+    }
+
+    /// Notes how a kernel came there, and what it was compiled for.
+    pub(crate) fn mark(&mut self, stem: &str, adopted: [bool; 3], debug: bool) {
+        if let Some(record) = self.kernels.get_mut(stem) {
+            (record.adopted, record.debug) = (adopted, debug);
+        }
+    }
+
+    /// Notes that a kernel's files were written: what they replaced is gone.
+    pub(crate) fn written(&mut self, stem: &str) {
+        if let Some(record) = self.kernels.get_mut(stem) {
+            record.before = [None; 3];
         }
     }
 }
@@ -133,31 +206,46 @@ fn slot<'a>(kernel: &KernelFiles<'a>) -> Cow<'a, str> {
     if slot.bytes().all(stays) { Cow::Borrowed(slot) } else { Cow::Owned(slot.escape_default().to_string()) }
 }
 
-fn parse_kernel(line: &str) -> Option<(Cow<'_, str>, Record<'_>)> {
+fn parse_kernel(line: &str, has_marks: bool) -> Option<(Cow<'_, str>, Record<'_>)> {
     let mut fields = Words { rest: Some(line), separator: b'\t' };
     let stem = fields.next()?;
     check_stem(stem).ok()?;
-    let files = [parse_file(fields.next()?)?, parse_file(fields.next()?)?, parse_file(fields.next()?)?];
+    let marks = if has_marks { fields.next()? } else { "-" };
+    if marks != "-" && !marks.chars().all(|mark| MARKS.contains(&mark)) {
+        return None;
+    }
+    let [object, json, info, debug] = MARKS.map(|mark| marks.contains(mark));
+    let adopted = [object, json, info];
+    let parsed = [parse_file(fields.next()?)?, parse_file(fields.next()?)?, parse_file(fields.next()?)?];
+    let (files, before) = (parsed.map(|(known, _)| known), parsed.map(|(_, before)| before));
     let mut slots: Vec<Cow<'_, str>> = fields.map(Cow::Borrowed).collect();
     slots.sort_unstable();
     slots.dedup();
-    Some((stem.into(), Record { files, slots }))
+    Some((stem.into(), Record { files, before, adopted, debug, slots }))
 }
 
-fn parse_file(field: &str) -> Option<Known> {
+/// A file, and the digest of what it replaces.
+fn parse_file(field: &str) -> Option<(Known, Option<Digest>)> {
     let mut words = Words { rest: Some(field), separator: b' ' };
     let digest = words.next()?.parse().ok()?;
-    let Some(dev) = words.next() else {
-        return Some(Known { digest, seen: None });
+    let Some(second) = words.next() else { return Some((Known { digest, seen: None }, None)) };
+    let Some(ino) = words.next() else {
+        return Some((Known { digest, seen: None }, Some(second.parse().ok()?)));
     };
     let seen = Identity {
-        dev: dev.parse().ok()?,
-        ino: words.next()?.parse().ok()?,
+        dev: second.parse().ok()?,
+        ino: ino.parse().ok()?,
         size: words.next()?.parse().ok()?,
         mtime: words.next()?.parse().ok()?,
         ctime: words.next()?.parse().ok()?,
     };
-    words.next().is_none().then_some(Known { digest, seen: Some(seen) })
+    let before = words.next().map(|before| before.parse().ok());
+    let before = match before {
+        Some(None) => return None,
+        Some(before) => before,
+        None => None,
+    };
+    words.next().is_none().then_some((Known { digest, seen: Some(seen) }, before))
 }
 
 /// The words between separators. For words as short as these, faster than the search for a character in a text.
@@ -185,7 +273,15 @@ mod tests {
 
     fn kernel<'a>(slot: &'a str, stem: &'a str) -> KernelFiles<'a> {
         let content = Content::of(b"bytes");
-        KernelFiles { slot, stem, object: content, json: content, info: content }
+        KernelFiles {
+            slot,
+            stem,
+            object: content,
+            json: content,
+            info: content,
+            for_chip: true,
+            debug: false,
+        }
     }
 
     fn superseded<'a>(manifest: &'a Manifest<'_>) -> Vec<&'a str> {
@@ -196,12 +292,17 @@ mod tests {
     fn example() -> Manifest<'static> {
         let mut manifest = Manifest::default();
         manifest.assign(&[
-            kernel("Default/a b-op1", "add_1"),
-            kernel("tab\tnewline\nü\\", "add_2"),
-            kernel("", "c"),
+            &kernel("Default/a b-op1", "add_1"),
+            &kernel("tab\tnewline\nü\\", "add_2"),
+            &kernel("", "c"),
         ]);
         let seen = Some(Identity { dev: 1, ino: 2, size: 3, mtime: -4, ctime: i64::MAX });
-        manifest.note("add_2", Part::Json, Known { digest: Digest::of(b"other"), seen });
+        manifest.note("add_2", Part::Json, Known { digest: Digest::of(b"other"), seen }, None);
+        let (next, old) = (Known { digest: Digest::of(b"new"), seen: None }, Some(Digest::of(b"old")));
+        manifest.note("c", Part::Object, next, old);
+        manifest.note("c", Part::Info, Known { seen, ..next }, old);
+        manifest.mark("c", [true, false, true], false);
+        manifest.mark("add_1", [false; 3], true);
         manifest
     }
 
@@ -250,22 +351,22 @@ mod tests {
         let mut manifest = Manifest::default();
         // One kernel may serve many nodes, and one call may give a node twice.
         for _ in 0..2 {
-            manifest.assign(&[kernel("x", "one"), kernel("y", "one"), kernel("x", "two")]);
+            manifest.assign(&[&kernel("x", "one"), &kernel("y", "one"), &kernel("x", "two")]);
             assert!(superseded(&manifest).is_empty());
         }
-        manifest.assign(&[kernel("x", "three")]);
+        manifest.assign(&[&kernel("x", "three")]);
         assert_eq!(superseded(&manifest), ["two"]);
-        manifest.assign(&[kernel("y", "three"), kernel("z", "four")]);
+        manifest.assign(&[&kernel("y", "three"), &kernel("z", "four")]);
         assert_eq!(superseded(&manifest), ["one", "two"]);
-        manifest.assign(&[kernel("x", "one")]);
+        manifest.assign(&[&kernel("x", "one")]);
         assert_eq!(superseded(&manifest), ["two"]);
     }
 
     #[test]
     fn without_slots_kernels_do_not_compete() {
         let mut manifest = Manifest::default();
-        manifest.assign(&[kernel("", "one")]);
-        manifest.assign(&[kernel("", "two")]);
+        manifest.assign(&[&kernel("", "one")]);
+        manifest.assign(&[&kernel("", "two")]);
         assert!(superseded(&manifest).is_empty());
     }
 }

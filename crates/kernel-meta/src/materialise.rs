@@ -1,25 +1,28 @@
 //! Making a folder hold the kernels it should.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use opbuild_artifact::KernelMeta;
-use opbuild_digest::Digest;
-
-use crate::compare::{describes, same_json};
-use crate::disk::{self, Folder, Identity, Temp};
-use crate::manifest::{self, Known, Manifest, Record};
-use crate::{KernelFiles, Part, ViewError, Withdrawn, check_stem};
+use crate::disk::{self, Folder, Identity};
+use crate::manifest::{self, Known, Manifest};
+use crate::occupant::{Act, Decision, Looker, Placement, Policy};
+use crate::publish::{publish, stage};
+use crate::quarantine::keep::{Replaced, keep};
+use crate::quarantine::{Run, Why};
+use crate::{
+    DirectoryRisk, KernelFiles, LeftKernel, LeftReason, Part, ViewError, Withdrawn, check_stem, retire,
+};
 
 /// A file that changed so recently is read again: the clock of its times may not tell two changes apart.
 const REST: Duration = Duration::from_secs(2);
 /// A superseded kernel stays this long, for those who began before it was.
-const GRACE: Duration = Duration::from_secs(30 * 60);
+pub(crate) const GRACE: Duration = Duration::from_secs(30 * 60);
 /// Kernels whose files are written, then synced together, then published. Bounds the open files.
 const BATCH: usize = 32;
 
 /// What [`View::materialise`](crate::View::materialise) did. Kernels are counted by stem.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ViewReport {
     /// Kernels of which at least one file was written.
@@ -34,6 +37,12 @@ pub struct ViewReport {
     pub locked: bool,
     /// Whether the manifest could be kept. If not, the next call reads every file, and may not know what is ours.
     pub recorded: bool,
+    /// Kernels that were not written, because of what stands under their names or beside them.
+    pub left: Vec<LeftKernel>,
+    /// Where what was replaced is kept, if anything that is not ours was.
+    pub quarantine: Option<PathBuf>,
+    /// Why the directory cannot be relied on.
+    pub risk: Option<DirectoryRisk>,
 }
 
 /// Kernels whose names are safe and do not contradict each other.
@@ -63,261 +72,320 @@ impl<'a> Checked<'a> {
         }
         Ok(Self { given, distinct })
     }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.given.is_empty()
+    }
+
+    /// Whether none is for the chip that its descriptor names.
+    pub(crate) fn are_all_for_other_chips(&self) -> bool {
+        !self.is_empty() && self.given.iter().all(|kernel| !kernel.for_chip)
+    }
+
+    /// The kernels by their stems.
+    fn by_stem(&self) -> BTreeMap<&str, &KernelFiles<'a>> {
+        self.distinct.iter().map(|kernel| (kernel.stem, *kernel)).collect()
+    }
 }
 
-/// See [`View::materialise`](crate::View::materialise). `now` is by the folder's clock.
+/// How a directory is to be made to hold kernels.
+pub(crate) struct Order<'a> {
+    pub(crate) withdrawn: &'a [Withdrawn<'a>],
+    pub(crate) policy: Policy,
+    /// The run that what is replaced is kept under.
+    pub(crate) run: &'a Run,
+    /// By the directory's clock.
+    pub(crate) now: SystemTime,
+}
+
+/// See [`View::materialise`](crate::View::materialise).
 pub(crate) fn materialise(
     folder: &Folder,
     kernels: &Checked<'_>,
-    withdrawn: &[Withdrawn<'_>],
-    now: SystemTime,
+    order: &Order<'_>,
 ) -> Result<ViewReport, ViewError> {
-    folder.remove_stale_temps(now, GRACE);
+    folder.remove_stale_temps(order.now, GRACE);
     let text = folder.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
-    let recorded = Manifest::parse(&text);
-    let mut work = Work {
-        folder,
-        now,
-        manifest: recorded.clone(),
-        recorded,
-        report: ViewReport { locked: folder.is_locked(), recorded: true, ..ViewReport::default() },
+    let found = Manifest::parse(&text);
+    folder.settle_displaced(order.now, GRACE, |name, digest| found.is_ours(name, digest));
+    let report = ViewReport {
+        locked: folder.is_locked(),
+        recorded: true,
+        risk: folder.risk(),
+        ..ViewReport::default()
     };
-    work.manifest.assign(kernels.given);
-    let wanting = work.judge(&kernels.distinct)?;
+    let mut work =
+        Work { folder, order, manifest: found.clone(), recorded: found.clone(), found: &found, report };
+    let (mut wanting, is_closed) = work.decide(kernels)?;
     // Before any of it is written: a kernel must not be there without our knowing that it is ours.
-    work.record();
-    work.withdraw(withdrawn)?;
+    if let Err(error) = work.record(!wanting.is_empty())
+        && !wanting.is_empty()
+    {
+        work.disarm(&wanting)?;
+        return Err(error);
+    }
+    if !is_closed {
+        work.withdraw()?;
+    }
+    work.keep_replaced(&mut wanting)?;
     work.write(&wanting)?;
-    work.remove_superseded();
-    work.record();
+    if !is_closed {
+        work.report.removed += retire::superseded(folder, &mut work.manifest, order.now);
+    }
+    work.report.recorded = work.record(false).is_ok();
     if work.report.written + work.report.removed > 0 {
         folder.sync();
     }
     Ok(work.report)
 }
 
-/// What becomes of a file.
-enum Verdict {
-    /// It must be written.
-    Wanted,
-    /// It is as the manifest says.
-    Vouched,
-    /// It was read and is as it should be; it is recorded with its identity if that may be trusted.
-    Intact { seen: Option<Identity> },
+/// What there is to say if the directory is left as it is because of whose it is. It is only looked at.
+pub(crate) fn leave_all(
+    folder: &Folder,
+    kernels: &Checked<'_>,
+    policy: Policy,
+) -> Result<Option<ViewReport>, ViewError> {
+    let text = folder.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
+    let manifest = Manifest::parse(&text);
+    let mut looker = Looker { folder, manifest: &manifest, policy, rested: &|_| false, read: 0 };
+    let Decided { placed, left, is_closed } = decide(&mut looker, kernels)?;
+    let report = ViewReport {
+        intact: placed.len(),
+        read: looker.read,
+        recorded: true,
+        left,
+        risk: folder.risk(),
+        ..ViewReport::default()
+    };
+    Ok(Some(report).filter(|_| is_closed))
+}
+
+/// What becomes of kernels.
+struct Decided<'a> {
+    /// By stem.
+    placed: BTreeMap<&'a str, Placement>,
+    left: Vec<LeftKernel>,
+    /// The directory is left as it is.
+    is_closed: bool,
+}
+
+/// Decides about every kernel.
+fn decide<'a>(looker: &mut Looker<'_, '_>, kernels: &Checked<'a>) -> Result<Decided<'a>, ViewError> {
+    let mut decisions = Vec::with_capacity(kernels.distinct.len());
+    for kernel in &kernels.distinct {
+        decisions.push((*kernel, looker.decide(kernel)?));
+    }
+    // A directory of others is left alone, unless the user chose what it is to be filled for.
+    let Policy { guessed, replace } = looker.policy;
+    let is_guess = |(kernel, it): &(&KernelFiles<'_>, Decision)| !kernel.for_chip && it.writes();
+    let foreign = match guessed && !replace && decisions.iter().any(is_guess) {
+        true => looker.foreign_kernel(&kernels.by_stem())?,
+        false => None,
+    };
+    let mut decided = Decided { placed: BTreeMap::new(), left: Vec::new(), is_closed: foreign.is_some() };
+    for (kernel, decision) in decisions {
+        let is_guess = !kernel.for_chip && decision.writes();
+        let why = match (&foreign, decision) {
+            (_, Decision::Leave(why)) => why,
+            (Some(file), _) if is_guess => LeftReason::ForeignDirectory { file: file.clone() },
+            (_, Decision::Place(placement)) => {
+                decided.placed.insert(kernel.stem, placement);
+                continue;
+            }
+        };
+        decided.left.push(LeftKernel { stem: kernel.stem.to_owned(), why });
+    }
+    Ok(decided)
 }
 
 /// A kernel of which something must be written.
 struct Wanting<'a> {
     kernel: &'a KernelFiles<'a>,
-    /// By part, whether the file is as it should be.
-    intact: [bool; 3],
+    placement: Placement,
 }
 
-/// Complete files that wait for their names.
-struct Staged<'a> {
-    stem: &'a str,
-    object: Option<Temp<'a>>,
-    info: Option<Temp<'a>>,
-    /// Always there if `object` is.
-    json: Option<Temp<'a>>,
+impl Wanting<'_> {
+    /// Its files that go to quarantine, the description first.
+    fn aside(&self) -> Vec<(String, Identity)> {
+        let of = |part: Part| match self.placement.acts[part as usize] {
+            Act::Aside(file) => Some((part.of(self.kernel.stem), file)),
+            _ => None,
+        };
+        [Part::Json, Part::Object, Part::Info].into_iter().filter_map(of).collect()
+    }
 }
 
 struct Work<'a> {
     folder: &'a Folder,
-    now: SystemTime,
+    order: &'a Order<'a>,
     manifest: Manifest<'a>,
     /// The manifest on disk.
     recorded: Manifest<'a>,
+    /// The manifest that was on disk at first.
+    found: &'a Manifest<'a>,
     report: ViewReport,
 }
 
 impl<'a> Work<'a> {
-    /// Looks at every file, notes what is known of it, and returns the kernels that are not whole.
-    fn judge(&mut self, kernels: &[&'a KernelFiles<'a>]) -> Result<Vec<Wanting<'a>>, ViewError> {
+    /// Decides about every kernel, notes what is to be there, and returns the kernels that are not whole; and whether the
+    /// directory is left as it is.
+    fn decide(&mut self, kernels: &Checked<'a>) -> Result<(Vec<Wanting<'a>>, bool), ViewError> {
+        let (folder, now) = (self.folder, self.order.now);
+        let rested = |file: &Identity| file.rested(now, REST);
+        let policy = self.order.policy;
+        let mut looker = Looker { folder, manifest: self.found, policy, rested: &rested, read: 0 };
+        let Decided { mut placed, left, is_closed } = decide(&mut looker, kernels)?;
+        self.report.read += looker.read;
+        self.report.left = left;
+        let given = kernels.given.iter().filter(|kernel| placed.contains_key(kernel.stem));
+        self.manifest.assign(&given.collect::<Vec<_>>());
         let mut wanting = Vec::new();
-        for &kernel in kernels {
-            let mut intact = [false; 3];
-            for part in Part::ALL {
-                let verdict = self.judge_file(kernel, part)?;
-                intact[part as usize] = !matches!(verdict, Verdict::Wanted);
-                let seen = match verdict {
-                    Verdict::Vouched => continue,
-                    Verdict::Intact { seen } => seen,
-                    Verdict::Wanted => None,
-                };
-                self.manifest.note(kernel.stem, part, Known { digest: kernel.content(part).digest(), seen });
-            }
-            if intact == [true; 3] {
-                self.report.intact += 1;
-            } else {
-                wanting.push(Wanting { kernel, intact });
+        for kernel in &kernels.distinct {
+            let Some(placement) = placed.remove(kernel.stem) else { continue };
+            self.note(kernel, &placement);
+            match placement.writes() {
+                true => wanting.push(Wanting { kernel, placement }),
+                false => self.report.intact += 1,
             }
         }
-        Ok(wanting)
+        Ok((wanting, is_closed))
     }
 
-    fn judge_file(&mut self, kernel: &KernelFiles<'_>, part: Part) -> Result<Verdict, ViewError> {
-        let name = part.of(kernel.stem);
-        let expected = kernel.content(part);
-        let Some(file) = self.folder.identity(&name) else {
-            return Ok(Verdict::Wanted);
-        };
-        let vouched = Known { digest: expected.digest(), seen: Some(file) };
-        if self.manifest.kernels.get(kernel.stem).is_some_and(|record| *record.file(part) == vouched) {
-            return Ok(Verdict::Vouched);
+    fn leave(&mut self, stem: &str, why: LeftReason) {
+        self.report.left.push(LeftKernel { stem: stem.to_owned(), why });
+    }
+
+    /// Notes what a kernel's files are to be, and what they are until then.
+    fn note(&mut self, kernel: &KernelFiles<'_>, placement: &Placement) {
+        for part in Part::ALL {
+            let digest = kernel.content(part).digest();
+            let (seen, before) = match placement.acts[part as usize] {
+                Act::Vouched => continue,
+                Act::Keep { seen } => (seen, None),
+                Act::Replace(before) => (None, Some(before).filter(|before| *before != digest)),
+                Act::Write | Act::Aside(_) | Act::Theirs => (None, None),
+            };
+            self.manifest.note(kernel.stem, part, Known { digest, seen }, before);
         }
-        if part != Part::Json && file.size != expected.byte_len() {
-            return Ok(Verdict::Wanted);
+        self.manifest.mark(kernel.stem, placement.adopted, kernel.debug);
+    }
+
+    /// Removes our own descriptions of objects that are damaged: no reader may find them together.
+    fn disarm(&self, wanting: &[Wanting<'_>]) -> Result<(), ViewError> {
+        for Wanting { kernel, placement } in wanting {
+            let [object, json, _] = placement.acts;
+            if let (Act::Aside(_), Act::Replace(ours)) = (object, json) {
+                self.folder.remove_if(&Part::Json.of(kernel.stem), |digest| *digest == ours)?;
+            }
         }
-        self.report.read += 1;
-        // A file that cannot be read is as good as damaged: it is replaced, not written to.
-        let (intact, read) = if part == Part::Json {
-            let Ok((bytes, read)) = self.folder.read(&name) else { return Ok(Verdict::Wanted) };
-            (Digest::of(&bytes) == expected.digest() || same_json(&bytes, &kernel.load(part)?), read)
-        } else {
-            let Ok((digest, read)) = self.folder.digest(&name) else { return Ok(Verdict::Wanted) };
-            (digest == expected.digest(), read)
-        };
-        if !intact {
-            return Ok(Verdict::Wanted);
+        Ok(())
+    }
+
+    /// Moves what is not ours and is to be replaced to quarantine. A kernel of which it cannot be moved is left.
+    fn keep_replaced(&mut self, wanting: &mut Vec<Wanting<'a>>) -> Result<(), ViewError> {
+        let set =
+            |wanting: &Wanting<'_>| Replaced { files: wanting.aside(), why: wanting.placement.why.clone() };
+        let sets: Vec<Replaced> = wanting.iter().map(set).filter(|set| !set.files.is_empty()).collect();
+        if sets.is_empty() {
+            return Ok(());
         }
-        Ok(Verdict::Intact { seen: read.filter(|file| file.rested(self.now, REST)) })
+        self.disarm(wanting)?;
+        let mut kept = self.keep(&sets).into_iter();
+        let mut left = Vec::new();
+        wanting.retain(|wanting| {
+            let why = if wanting.aside().is_empty() { None } else { kept.next().flatten() };
+            let stays = why.is_none();
+            left.extend(why.map(|why| (wanting.kernel.stem, why)));
+            stays
+        });
+        for (stem, why) in left {
+            self.unnote(stem);
+            self.leave(stem, why);
+        }
+        Ok(())
+    }
+
+    /// Moves the files of `sets` to quarantine; of each set that was not moved, why.
+    fn keep(&mut self, sets: &[Replaced]) -> Vec<Option<LeftReason>> {
+        let Order { policy, run, .. } = self.order;
+        let watch = self.folder.watch();
+        match keep(self.folder.path(), run, sets, policy.replace, &|name| watch.tell(name)) {
+            Ok((kept, quarantine)) => {
+                self.report.quarantine = quarantine.or(self.report.quarantine.take());
+                kept.into_iter().map(|kept| kept.err().map(LeftReason::from)).collect()
+            }
+            Err(error) => {
+                let problem = error.to_string();
+                sets.iter().map(|_| Some(LeftReason::NotKept { problem: problem.clone() })).collect()
+            }
+        }
+    }
+
+    /// What was noted of a kernel does not come about.
+    fn unnote(&mut self, stem: &str) {
+        match self.found.kernels.get(stem) {
+            Some(record) => drop(self.manifest.kernels.insert(stem.to_owned().into(), record.clone())),
+            None => drop(self.manifest.kernels.remove(stem)),
+        }
+    }
+
+    /// Removes what we put under names whose kernels could not be made.
+    fn withdraw(&mut self) -> Result<(), ViewError> {
+        let (removed, sets) = retire::withdraw(self.folder, &mut self.manifest, self.order.withdrawn)?;
+        self.report.removed += removed;
+        if !sets.is_empty() {
+            self.report.removed += self.keep(&sets).iter().filter(|why| why.is_none()).count();
+        }
+        Ok(())
     }
 
     fn write(&mut self, wanting: &[Wanting<'a>]) -> Result<(), ViewError> {
         // A kernel's three files are open until they have their names; a fourth of what the process may have is ours.
         let at_once = BATCH.min(disk::most_files() / 12).max(1);
         for batch in wanting.chunks(at_once) {
-            let staged = batch.iter().map(|wanting| self.stage(wanting)).collect::<Result<Vec<_>, _>>()?;
-            for temp in staged.iter().flat_map(|s| [&s.object, &s.info, &s.json]).flatten() {
-                temp.sync()?;
+            let stage = |wanting: &Wanting<'a>| stage(self.folder, wanting.kernel, &wanting.placement);
+            let staged = batch.iter().map(stage).collect::<Result<Vec<_>, _>>()?;
+            for staged in &staged {
+                staged.sync()?;
             }
-            for staged in staged {
-                self.publish(staged)?;
-                self.report.written += 1;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the files that a kernel lacks under temporary names.
-    fn stage(&self, wanting: &Wanting<'a>) -> Result<Staged<'a>, ViewError> {
-        let Wanting { kernel, intact } = wanting;
-        let wants = |part: Part| !intact[part as usize];
-        let stage = |part: Part| self.folder.stage(&kernel.load(part)?);
-
-        let mut json = None;
-        if wants(Part::Object) || wants(Part::Json) {
-            let there = self.folder.read(&Part::Json.of(kernel.stem)).ok().map(|(bytes, _)| bytes);
-            // Should we get no further, a reader must not find a description of something else.
-            if !self.is_pair(kernel.stem, there.as_deref()) {
-                self.folder.unlink(&Part::Json.of(kernel.stem))?;
-            }
-            let given = kernel.load(Part::Json)?;
-            // What MindSpore added survives the loss of the object.
-            let kept = there.filter(|there| same_json(there, &given));
-            json = Some(self.folder.stage(kept.as_deref().unwrap_or(&given))?);
-        }
-        let object = wants(Part::Object).then(|| stage(Part::Object)).transpose()?;
-        let info = wants(Part::Info).then(|| stage(Part::Info)).transpose()?;
-        Ok(Staged { stem: kernel.stem, object, info, json })
-    }
-
-    /// Whether the `.json` that is there describes the `.o` that is there.
-    fn is_pair(&self, stem: &str, json: Option<&[u8]>) -> bool {
-        let object = self.folder.digest(&Part::Object.of(stem));
-        json.zip(object.ok()).is_some_and(|(json, (digest, _))| describes(json, &digest))
-    }
-
-    /// Gives complete files their names, in the one order in which no reader meets a `.json` before its `.o`.
-    fn publish(&self, staged: Staged<'_>) -> Result<(), ViewError> {
-        let Staged { stem, object, info, json } = staged;
-        if json.is_some() {
-            self.folder.unlink(&Part::Json.of(stem))?;
-        }
-        for (part, temp) in [(Part::Object, object), (Part::Info, info), (Part::Json, json)] {
-            if let Some(temp) = temp {
-                temp.publish(&part.of(stem))?;
+            for (wanting, staged) in batch.iter().zip(staged) {
+                let stem = wanting.kernel.stem;
+                match publish(self.folder, stem, &wanting.placement, staged)? {
+                    None => {
+                        self.manifest.written(stem);
+                        self.report.written += 1;
+                    }
+                    Some(why) => self.leave(stem, why),
+                }
             }
         }
         Ok(())
     }
 
-    /// Removes what we put under these names, its description first.
-    fn withdraw(&mut self, withdrawn: &[Withdrawn<'_>]) -> Result<(), ViewError> {
-        for Withdrawn { stem, unless } in withdrawn {
-            let json = self.folder.read(&Part::Json.of(stem)).ok().map(|(bytes, _)| bytes);
-            let there = json.and_then(|json| KernelMeta::parse(&json).ok()?.bin_file_name);
-            if unless.is_some() && there.as_deref() == *unless {
-                continue;
-            }
-            let Some(record) = self.manifest.kernels.remove(*stem) else { continue };
-            if !self.is_ours(stem, &record) {
-                continue;
-            }
-            let info = self.is_as_recorded(stem, &record, Part::Info);
-            for part in
-                [Some(Part::Json), Some(Part::Object), info.then_some(Part::Info)].into_iter().flatten()
-            {
-                self.folder.unlink(&part.of(stem))?;
-            }
-            self.report.removed += 1;
-        }
-        Ok(())
-    }
-
-    /// Removes superseded kernels of ours that are old enough. What cannot be removed waits for the next call.
-    fn remove_superseded(&mut self) {
-        let mut kernels = std::mem::take(&mut self.manifest.kernels);
-        kernels.retain(|stem, record| !record.is_superseded() || self.keeps(stem, record));
-        self.manifest.kernels = kernels;
-    }
-
-    /// Whether a superseded kernel stays in the manifest: it is too young, or in spite of us there.
-    fn keeps(&mut self, stem: &str, record: &Record<'_>) -> bool {
-        let [object, json] = [Part::Object, Part::Json].map(|part| self.folder.identity(&part.of(stem)));
-        let Some(newest) = json.or(object) else {
-            return false;
-        };
-        if !newest.written_before(self.now, GRACE) {
-            return true;
-        }
-        // Somebody else may have taken the name. Then the kernel is theirs, as a whole.
-        if !self.is_ours(stem, record) {
-            return false;
-        }
-        let info = self.is_as_recorded(stem, record, Part::Info);
-        let parts = [Some(Part::Json), Some(Part::Object), info.then_some(Part::Info)];
-        let gone = parts.into_iter().flatten().try_for_each(|part| self.folder.unlink(&part.of(stem)));
-        self.report.removed += usize::from(gone.is_ok());
-        gone.is_err()
-    }
-
-    /// Whether the object is the one we wrote, and the description, if there is one, describes it.
-    fn is_ours(&self, stem: &str, record: &Record<'_>) -> bool {
-        let json = Part::Json.of(stem);
-        let described = || {
-            let json = self.folder.read(&json);
-            json.is_ok_and(|(bytes, _)| describes(&bytes, &record.file(Part::Object).digest))
-        };
-        self.is_as_recorded(stem, record, Part::Object) && (!self.folder.exists(&json) || described())
-    }
-
-    fn is_as_recorded(&self, stem: &str, record: &Record<'_>, part: Part) -> bool {
-        let digest = self.folder.digest(&part.of(stem));
-        digest.is_ok_and(|(digest, _)| digest == record.file(part).digest)
-    }
-
-    /// Brings the manifest to the disk, if it changed. A view without one is a good view, so this is no error.
-    fn record(&mut self) {
+    /// Writes the manifest, if it changed, and `durably`: then a power cut does not lose it before what it lists.
+    fn record(&mut self, durably: bool) -> Result<(), ViewError> {
         if self.manifest == self.recorded {
-            return;
+            return Ok(());
         }
-        let text = self.manifest.to_text();
-        let written = self.folder.stage(text.as_bytes()).and_then(|temp| temp.publish(manifest::NAME));
-        self.report.recorded = written.is_ok();
-        if written.is_ok() {
-            self.recorded = self.manifest.clone();
+        let temp = self.folder.stage(self.manifest.to_text().as_bytes())?;
+        if durably {
+            temp.sync()?;
+        }
+        temp.publish(manifest::NAME)?;
+        if durably {
+            self.folder.sync();
+        }
+        self.recorded = self.manifest.clone();
+        Ok(())
+    }
+}
+
+impl From<Why> for LeftReason {
+    fn from(why: Why) -> Self {
+        match why {
+            Why::InProgress(busy) => Self::InProgress(busy),
+            Why::Changed { file } => Self::Changed { file },
+            other => Self::NotKept { problem: other.to_string() },
         }
     }
 }
@@ -329,6 +397,7 @@ mod tests {
     use std::fs;
     use std::thread::sleep;
 
+    use opbuild_digest::Digest;
     use tempfile::TempDir;
 
     use super::*;
@@ -350,10 +419,14 @@ mod tests {
         /// Materialises as if `later` had passed.
         fn run(&self, later: u64) -> ViewReport {
             let (object, json) = (Content::of(&self.object), Content::of(&self.json));
-            let kernels = [KernelFiles { slot: "", stem: "op", object, json, info: Content::of(b"{}") }];
+            let info = Content::of(b"{}");
+            let kernels =
+                [KernelFiles { slot: "", stem: "op", object, json, info, for_chip: true, debug: false }];
             let folder = Folder::enter(self.base.path(), Duration::ZERO).unwrap();
             let now = folder.now() + Duration::from_secs(later);
-            materialise(&folder, &Checked::new(&kernels).unwrap(), &[], now).unwrap()
+            let (policy, run) = (Policy::default(), Run::now());
+            let order = Order { withdrawn: &[], policy, run: &run, now };
+            materialise(&folder, &Checked::new(&kernels).unwrap(), &order).unwrap()
         }
 
         fn path(&self, name: &str) -> std::path::PathBuf {
@@ -383,7 +456,7 @@ mod tests {
         let text = fs::read(view.path(manifest::NAME)).unwrap();
         let mut manifest = Manifest::parse(&text);
         let known = Known { digest: Digest::of(&view.object), seen: folder.identity("op.o") };
-        manifest.note("op", Part::Object, known);
+        manifest.note("op", Part::Object, known, None);
         fs::write(view.path(manifest::NAME), manifest.to_text()).unwrap();
         drop(folder);
         assert_eq!((view.run(3).intact, view.run(3).read), (1, 0));

@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use common::{Made, all, assert_consistent, state, states};
-use opbuild_kernel_meta::{Part, View};
+use opbuild_kernel_meta::{LeftKernel, LeftReason, Part, View};
 use tempfile::TempDir;
 
 /// A whole view of three kernels.
@@ -156,22 +156,35 @@ fn only_what_is_damaged_is_written() {
     assert_eq!(state(&object), before[0]);
 }
 
+/// Materialises once more: what is no file stays, with all that belongs to it, and the report says so.
+#[track_caller]
+fn assert_left(view: &View, kernels: &[Made; 3], file: &str) {
+    let before = states(view.dir());
+    let report = view.materialise(&all(kernels)).unwrap();
+    assert_eq!((report.written, report.intact), (0, 2), "{file}");
+    let why = LeftReason::NotAFile { file: file.to_owned() };
+    assert_eq!(report.left, [LeftKernel { stem: "op_2".to_owned(), why }]);
+    assert_eq!(states(view.dir()), before, "{file}");
+}
+
 #[test]
-fn links_are_replaced_and_their_targets_left_alone() {
+fn links_and_their_targets_are_left_alone() {
     let (base, view, kernels) = whole();
     let victim = base.path().join("victim");
     for part in Part::ALL {
-        // Once with other bytes behind the link, once with the right ones.
-        for content in [&b"precious"[..], kernels[1].bytes(part)] {
-            fs::write(&victim, content).unwrap();
-            let before = state(&victim);
+        // Once with other bytes behind the link, once with the right ones, once with nothing.
+        for content in [Some(&b"precious"[..]), Some(kernels[1].bytes(part)), None] {
+            match content {
+                Some(content) => fs::write(&victim, content).unwrap(),
+                None => fs::remove_file(&victim).unwrap(),
+            }
             let path = view.dir().join(kernels[1].name(part));
             fs::remove_file(&path).unwrap();
             symlink(&victim, &path).unwrap();
-            assert_heals(&view, &kernels, &format!("{part} is a link"));
-            assert!(fs::symlink_metadata(&path).unwrap().is_file());
-            assert_eq!(state(&victim), before);
-            assert_eq!(fs::read(&victim).unwrap(), content);
+            assert_left(&view, &kernels, &kernels[1].name(part));
+            assert_eq!(fs::read(&victim).ok().as_deref(), content);
+            fs::remove_file(&path).unwrap();
+            assert_heals(&view, &kernels, &format!("{part} was a link"));
         }
     }
 }
@@ -194,7 +207,9 @@ fn a_pipe_in_the_place_of_a_file_does_not_hang() {
         let path = view.dir().join(kernels[1].name(part));
         fs::remove_file(&path).unwrap();
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o640.into(), 0).unwrap();
-        assert_heals(&view, &kernels, &format!("{part} is a pipe"));
+        assert_left(&view, &kernels, &kernels[1].name(part));
+        fs::remove_file(&path).unwrap();
+        assert_heals(&view, &kernels, &format!("{part} was a pipe"));
     }
 }
 

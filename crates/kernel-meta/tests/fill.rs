@@ -12,7 +12,7 @@ use common::broken::{Repair, age_all, findings, look_at_all};
 use opbuild_descriptor::{Generation, read_info};
 use opbuild_digest::Digest;
 use opbuild_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
-use opbuild_kernel_meta::quarantine::Aside;
+use opbuild_kernel_meta::quarantine::{Aside, Run};
 use opbuild_testkit::Folder;
 use opbuild_testkit::ascend::{Chip, Kernel};
 use opbuild_testkit::caches::{Kept, Rank, age};
@@ -45,6 +45,7 @@ impl Fill<'_> {
         fill(
             &caches,
             &FillOptions {
+                run: &Run::now(),
                 devices: &devices,
                 dry_run: self.dry_run,
                 progress: &progress,

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use common::broken::{Repair, look_at_all};
 use opbuild_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
+use opbuild_kernel_meta::quarantine::{Run, UndoOptions, newest, quarantines, undo};
+use opbuild_testkit::Folder;
 use opbuild_testkit::caches::{Rank, age};
 
 fn repair_and_fill(base: &Path, dry_run: bool, map: &str, before: &dyn Fn()) -> FillReport {
@@ -24,8 +26,13 @@ fn repair_and_fill(base: &Path, dry_run: bool, map: &str, before: &dyn Fn()) -> 
     };
     let caches: Vec<_> = surveys.iter().zip(&asides).map(cache).collect();
     let devices = DeviceMap::parse(map).unwrap();
-    let options =
-        FillOptions { devices: &devices, dry_run, progress: &|_, _| before(), cancelled: &|| false };
+    let options = FillOptions {
+        run: &Run::now(),
+        devices: &devices,
+        dry_run,
+        progress: &|_, _| before(),
+        cancelled: &|| false,
+    };
     fill(&caches, &options)
 }
 
@@ -134,4 +141,71 @@ fn who_starts_while_a_rank_is_filled_does_not_wait_for_all_of_it() {
         assert!(seen > 0 && seen < KERNELS as usize, "{seen}");
         assert!(report.filled.len() >= seen, "{report:?}");
     });
+}
+
+/// What was filled goes, with the directories and the lock that were made for it, and what was set aside comes back.
+#[test]
+fn undoing_takes_what_was_filled_away() {
+    let base = tempfile::tempdir().unwrap();
+    half_lost(base.path(), 70);
+    // Of rank 2 nothing is left but what the map says.
+    let before = Folder::of(base.path()).unwrap();
+    for dry in [true, false] {
+        let surveys = look_at_all(base.path());
+        let run = Run::now();
+        let asides: Vec<_> = surveys
+            .iter()
+            .map(|survey| Repair { run: run.clone(), ..Repair::new() }.mend(survey).unwrap())
+            .collect();
+        let caches: Vec<_> = surveys
+            .iter()
+            .zip(&asides)
+            .map(|(survey, aside)| Cache { survey, moved: &aside.moved })
+            .collect();
+        let devices = DeviceMap::parse("2=7").unwrap();
+        let options = FillOptions {
+            run: &run,
+            devices: &devices,
+            dry_run: false,
+            progress: &|_, _| {},
+            cancelled: &|| false,
+        };
+        assert_eq!(fill(&caches, &options).filled.len(), 2 * 70);
+        assert!(base.path().join("rank_2/kernel_meta/.opbuild.lock").exists());
+        let filled = Folder::of(base.path()).unwrap();
+        let found = newest(quarantines(base.path()).unwrap());
+        if dry {
+            let options = UndoOptions { dry_run: true, observe: &|_| {} };
+            let undone: Vec<_> = found.iter().map(|run| undo(run, &options).unwrap()).collect();
+            assert_eq!(undone.iter().map(|it| it.withdrawn.len()).sum::<usize>(), 2 * 70 * 3);
+            assert_eq!(Folder::of(base.path()).unwrap(), filled);
+        }
+        let options = UndoOptions { dry_run: false, observe: &|_| {} };
+        for run in &found {
+            let undone = undo(run, &options).unwrap();
+            assert!(undone.removed && undone.kept.is_empty(), "{undone:?}");
+        }
+        assert_eq!(Folder::of(base.path()).unwrap(), before);
+    }
+}
+
+/// What a framework changed since stays, and the rest goes.
+#[test]
+fn what_was_changed_since_it_was_filled_stays() {
+    let base = tempfile::tempdir().unwrap();
+    let lost = half_lost(base.path(), 2);
+    repair_and_fill(base.path(), false, "", &|| {});
+    let (json, other) = (path(base.path(), &lost, 1, "json"), path(base.path(), &lost, 2, "json"));
+    let mut text = fs::read(&json).unwrap();
+    text.extend(b"\n");
+    fs::write(&json, &text).unwrap();
+    let options = UndoOptions { dry_run: false, observe: &|_| {} };
+    let run = newest(quarantines(base.path()).unwrap()).remove(0);
+    for _ in 0..2 {
+        let undone = undo(&run, &options).unwrap();
+        assert!(!undone.removed && undone.kept.len() == 3, "{undone:?}");
+        assert!(undone.kept[0].why.contains("changed since"), "{undone:?}");
+        assert_eq!(fs::read(&json).unwrap(), text);
+        assert!(!other.exists() && path(base.path(), &lost, 1, "o").exists());
+    }
 }

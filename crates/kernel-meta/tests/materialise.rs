@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use common::{Made, all, assert_consistent, names, states, temps};
 use opbuild_digest::Digest;
-use opbuild_kernel_meta::{Content, KernelFiles, Part, View, ViewError};
+use opbuild_kernel_meta::{Content, KernelFiles, LeftKernel, LeftReason, Part, View, ViewError};
 use tempfile::TempDir;
 
 fn view() -> (TempDir, View) {
@@ -99,6 +99,8 @@ fn bytes_are_asked_for_only_when_they_are_written() {
         object: content(Part::Object),
         json: content(Part::Json),
         info: content(Part::Info),
+        for_chip: true,
+        debug: false,
     };
     view.materialise(&[lazy]).unwrap();
     assert_eq!(loads.get(), [1, 1, 1]);
@@ -196,17 +198,18 @@ fn a_base_that_is_no_folder_is_refused_and_named() {
 }
 
 #[test]
-fn a_folder_in_the_place_of_a_file_is_an_error_that_names_it() {
+fn a_directory_in_the_place_of_a_file_is_left_and_named() {
     let kernel = Made::new("op", 1);
     for part in Part::ALL {
         let (_base, view) = view();
         let path = view.dir().join(kernel.name(part));
         fs::create_dir(&path).unwrap();
         fs::write(path.join("precious"), "").unwrap();
-        let error = view.materialise(&[kernel.files()]).unwrap_err();
-        assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+        let report = view.materialise(&[kernel.files()]).unwrap();
+        let why = LeftReason::NotAFile { file: kernel.name(part) };
+        assert_eq!(report.left, [LeftKernel { stem: "op".to_owned(), why }]);
         assert!(path.join("precious").exists());
-        assert!(part == Part::Json || !view.dir().join("op.json").exists());
+        assert_eq!(states(view.dir()).len(), 1);
         assert!(temps(view.dir()).is_empty());
     }
 }

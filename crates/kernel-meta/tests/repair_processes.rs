@@ -17,7 +17,7 @@ use std::process::{Child, Command, Stdio};
 use common::broken::{Repair, Torn, age_all, broken_caches, findings, look_at_all};
 use libtest_mimic::{Arguments, Trial};
 use opbuild_kernel_meta::fill::{Cache, DeviceMap, FillOptions, fill};
-use opbuild_kernel_meta::quarantine::{RepairError, Step, UndoOptions, Why, newest, quarantines, undo};
+use opbuild_kernel_meta::quarantine::{RepairError, Run, Step, UndoOptions, Why, newest, quarantines, undo};
 use opbuild_kernel_meta::survey::Busy;
 use opbuild_testkit::Folder;
 use opbuild_testkit::caches::{Rank, cann_kernel};
@@ -302,8 +302,13 @@ fn a_rank_that_is_locked_is_not_filled() {
         let surveys = look_at_all(base.path());
         let caches: Vec<_> = surveys.iter().map(|survey| Cache { survey, moved: &[] }).collect();
         let devices = DeviceMap::default();
-        let options =
-            FillOptions { devices: &devices, dry_run: false, progress: &|_, _| {}, cancelled: &|| false };
+        let options = FillOptions {
+            run: &Run::now(),
+            devices: &devices,
+            dry_run: false,
+            progress: &|_, _| {},
+            cancelled: &|| false,
+        };
         let report = fill(&caches, &options);
         assert!(report.filled.is_empty() && report.refused.len() == 1, "{report:?}");
         assert!(report.refused[0].why.contains(lock), "{report:?}");

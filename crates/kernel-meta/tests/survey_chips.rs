@@ -9,7 +9,7 @@ use std::path::Path;
 
 use common::broken::{Repair, look_at_all};
 use opbuild_kernel_meta::fill::{Cache, DeviceMap, FillOptions, fill};
-use opbuild_kernel_meta::quarantine::Why;
+use opbuild_kernel_meta::quarantine::{Run, Why};
 use opbuild_kernel_meta::survey::{Effect, Item, Kind, NamedBy, Note, Survey, Verdict};
 use opbuild_testkit::Folder;
 use opbuild_testkit::ascend::{Chip, Kernel, Library, Pair, library};
@@ -239,8 +239,14 @@ fn no_rank_is_filled_with_it() {
     let surveys = look_at_all(base.path());
     let caches: Vec<Cache<'_>> = surveys.iter().map(|survey| Cache { survey, moved: &[] }).collect();
     let (devices, progress, cancelled) = (DeviceMap::default(), |_, _| {}, || false);
-    let options =
-        FillOptions { devices: &devices, dry_run: false, progress: &progress, cancelled: &cancelled };
+    let run = Run::now();
+    let options = FillOptions {
+        run: &run,
+        devices: &devices,
+        dry_run: false,
+        progress: &progress,
+        cancelled: &cancelled,
+    };
     let report = fill(&caches, &options);
     let filled: Vec<&str> = report.filled.iter().map(|filled| filled.stem.as_str()).collect();
     assert_eq!(filled, [lacking.square(2).stem], "{report:?}");

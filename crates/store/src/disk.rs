@@ -34,6 +34,8 @@ pub(crate) struct Disk {
     without_links: bool,
     /// The root, once it is entered.
     root: Option<Arc<Path>>,
+    /// Reading leaves no trace: times of access stay, where this user may see to that.
+    quiet: bool,
 }
 
 /// What an attempt to lock came to.
@@ -46,7 +48,25 @@ pub(crate) enum TryLock {
 
 impl Disk {
     pub(crate) fn new(watcher: Option<Arc<dyn Watcher>>, clock: Option<Arc<dyn Clock>>) -> Self {
-        Self { watcher, clock, without_links: false, root: None }
+        Self { watcher, clock, without_links: false, root: None, quiet: false }
+    }
+
+    /// The same disk, of which reading leaves no trace if `quiet`.
+    pub(crate) fn quiet(self, quiet: bool) -> Self {
+        Self { quiet, ..self }
+    }
+
+    /// Opens to read by `open`, which is given the flags.
+    fn open_to_read(&self, flags: OFlags, open: impl Fn(OFlags) -> io::Result<OwnedFd>) -> io::Result<File> {
+        let opened = match self.quiet {
+            true => match open(flags | OFlags::NOATIME) {
+                // Only its owner may.
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::PERM) => open(flags),
+                opened => opened,
+            },
+            false => open(flags),
+        };
+        opened.map(File::from)
     }
 
     fn may(&self, op: Op, path: &Path) -> io::Result<()> {
@@ -120,20 +140,22 @@ impl Disk {
     pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
         self.may(Op::Open, path)?;
         // Without NONBLOCK a pipe would hold us up until somebody writes to it.
-        self.open_path(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).map(File::from)
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        self.open_to_read(flags, |flags| self.open_path(path, flags, Mode::empty()))
     }
 
     /// Opens a file in an open folder to read it.
     pub(crate) fn open_in(&self, folder: &File, name: &str, path: &Path) -> io::Result<File> {
         self.may(Op::Open, path)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        Ok(File::from(rustix::fs::openat(folder, name, flags, Mode::empty())?))
+        self.open_to_read(flags, |flags| Ok(rustix::fs::openat(folder, name, flags, Mode::empty())?))
     }
 
     /// Opens a folder, so that what is looked at is what is used.
     pub(crate) fn open_folder(&self, path: &Path) -> io::Result<File> {
         self.may(Op::OpenFolder, path)?;
-        self.open_path(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).map(File::from)
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        self.open_to_read(flags, |flags| self.open_path(path, flags, Mode::empty()))
     }
 
     /// Opens a file to lock or to change it; made with the mode `create`, if there is one, where it is not there. Never

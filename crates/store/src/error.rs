@@ -23,6 +23,7 @@ impl StoreError {
             | Self::Untrusted { .. }
             | Self::ClosedLock { .. }
             | Self::TargetName { .. }
+            | Self::InKernelCache { .. }
             | Self::TooLarge { .. } => false,
         }
     }
@@ -104,6 +105,20 @@ pub enum StoreError {
         members: usize,
         /// Their bytes.
         bytes: u64,
+    },
+    /// A store of ours stands in CANN's own cache, where CANN reads its `op_cache.ini`.
+    #[error(
+        "the store `{path}` is in CANN's kernel_cache: CANN takes an op_cache.ini there for its own, and then never checks \
+         the versions of its kernels. It may be read and is not written any more: move it with `mkdir -p {own} && mv \
+         {path}/v1 {own}/`, and delete {path}/op_cache.ini if opbuild made it; or choose another directory with \
+         --op_compiler_cache_dir or OPBUILD_CACHE_DIR",
+        path = path.display(), own = own.display()
+    )]
+    InKernelCache {
+        /// Where it is.
+        path: PathBuf,
+        /// Where a store in CANN's cache belongs.
+        own: PathBuf,
     },
     /// A write to a store that was opened for reading.
     #[error("the store at `{path}` was opened for reading only")]

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use crate::clock::idle;
 use crate::disk::Inode;
 use crate::files::{self, EVICT};
-use crate::lock::LockOutcome;
+use crate::lock::{self, LockOutcome};
 use crate::prefix::Prefix;
 use crate::walk::{Amount, Idle};
 use crate::{StoreError, TargetStore};
@@ -121,7 +121,7 @@ impl Eviction<'_> {
     }
 
     fn evict(&mut self, entry: &Idle) {
-        match if self.dry { Ok(true) } else { self.really_evict(entry) } {
+        match if self.dry { Ok(self.would_evict(entry)) } else { self.really_evict(entry) } {
             Ok(true) => self.gone.add(entry.bytes),
             Ok(false) => {}
             Err(error) => {
@@ -129,6 +129,14 @@ impl Eviction<'_> {
                 self.failure.get_or_insert(error);
             }
         }
+    }
+
+    /// Whether an entry would be deleted: it is not being made anew, and it is the one that was judged.
+    fn would_evict(&self, entry: &Idle) -> bool {
+        let (store, path) = (self.shelf.store(), self.shelf.path(&entry.key));
+        let is_held =
+            lock::is_held(store.disk(), &self.shelf.dir().join("locks").join(entry.key.to_string()));
+        !is_held && store.disk().inode_at(&path) == Some(entry.inode)
     }
 
     /// Deletes an entry under its lock, if it is still the one that was judged and was not used since. False if not.

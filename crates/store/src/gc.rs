@@ -10,7 +10,7 @@ use crate::size::{Estimate, Known};
 use crate::stats::Count;
 use crate::sweep::Sweep;
 use crate::walk::{Amount, Kind, Usage, Walk};
-use crate::{Limits, StoreError, TargetStore, files};
+use crate::{Limits, StoreError, TargetStore, files, lock};
 
 /// The lock that whoever makes room holds; its file stays.
 pub(crate) const GC_LOCK: &str = "gc.lock";
@@ -102,6 +102,9 @@ impl TargetStore {
     /// A folder that cannot be listed; a store that is only read, unless it is a dry run.
     pub fn gc(&self, options: &GcOptions) -> Result<GcReport, StoreError> {
         if options.dry_run {
+            if lock::is_held(self.store().disk(), &self.dir().join(GC_LOCK)) {
+                return Ok(GcReport { busy: true, ..GcReport::default() });
+            }
             return self.make_room(options, self.tally().clock.now()).map(|(report, _)| report);
         }
         self.gc_once(options).map(|(report, _)| report)

@@ -94,6 +94,7 @@ mod entry;
 mod error;
 mod evict;
 mod files;
+mod foreign;
 mod gc;
 mod ini;
 mod limits;

@@ -299,6 +299,12 @@ pub(crate) fn acquire(
     }
 }
 
+/// Whether another process holds the lock at `path`. Nothing is made or written.
+pub(crate) fn is_held(disk: &Disk, path: &Path) -> bool {
+    let tried = disk.open_lock(path, None).and_then(|file| disk.try_lock(&file, path));
+    tried.is_ok_and(|tried| tried == TryLock::Busy)
+}
+
 /// Removes the lock file at `path` if nobody holds it. False if somebody does, or did until a moment ago.
 pub(crate) fn remove_if_free(disk: &Disk, path: &Path) -> std::io::Result<bool> {
     let file = disk.open_lock(path, None)?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::disk::Disk;
 use crate::error::is_link;
 use crate::trust::Trust;
-use crate::{Clock, LimitNotice, LimitTexts, Limits, StoreError, TargetStore, Watcher, files, ini};
+use crate::{Clock, LimitNotice, LimitTexts, Limits, StoreError, TargetStore, Watcher, files, foreign, ini};
 
 /// Where a store is, and whom it trusts.
 #[derive(Clone)]
@@ -64,14 +64,16 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a store, making its root if it may.
+    /// Opens a store, making its root if it may. Where the root is at or in CANN's own cache, a directory called
+    /// `kernel_cache`, the store is in a directory `opbuild` of that instead.
     ///
     /// # Errors
-    /// A root that is no folder, is not trusted, or cannot be made.
-    pub fn open(config: Config) -> Result<Self, StoreError> {
-        let root = &config.root;
+    /// A root that is no folder, is not trusted, or cannot be made; a store in CANN's own cache that is to be written.
+    pub fn open(mut config: Config) -> Result<Self, StoreError> {
         let writable = config.access == Access::ReadWrite;
-        let mut disk = Disk::new(config.watcher.clone(), config.clock.clone());
+        let mut disk = Disk::new(config.watcher.clone(), config.clock.clone()).quiet(!writable);
+        config.root = foreign::place(&disk, &config.root, writable)?;
+        let root = &config.root;
         if writable {
             files::create_folders(&disk, root, 0o700)
                 .map_err(|source| folder_trouble("create", root, source))?;
@@ -134,7 +136,7 @@ impl Store {
     /// The same store, to be read only.
     pub fn reader(&self) -> Self {
         let config = Config { access: Access::ReadOnly, ..self.config.clone() };
-        Self { config, ..self.clone() }
+        Self { config, disk: self.disk.clone().quiet(true), ..self.clone() }
     }
 
     /// How large each target's folder may become. Read when the store was opened.

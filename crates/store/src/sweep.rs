@@ -79,7 +79,10 @@ impl Sweep<'_> {
 
     /// Removes it, and counts it in `removed`. False if it is not what was seen any more, or could not be removed.
     pub(crate) fn remove(&self, other: &Other, removed: &mut Usage) -> bool {
-        if !self.dry && !self.really_remove(other).unwrap_or(false) {
+        let path = || other.dir.join(&other.name);
+        let is_held = || other.kind == Kind::Lock && lock::is_held(self.store.disk(), &path());
+        let removed_it = if self.dry { !is_held() } else { self.really_remove(other).unwrap_or(false) };
+        if !removed_it {
             return false;
         }
         let amount = match other.kind {

@@ -31,7 +31,7 @@ use std::rc::Rc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::quarantine::Moved;
+use crate::quarantine::{Moved, Run};
 use crate::survey::{Kind, Place, Survey};
 use donors::{Donor, agreed};
 use ranks::{Rank, ranks};
@@ -48,6 +48,8 @@ pub struct Cache<'a> {
 
 /// How to fill.
 pub struct FillOptions<'a> {
+    /// The run that this is part of: what is filled is noted there, so that undoing the run takes it away.
+    pub run: &'a Run,
     /// Which device each rank has, where it is known.
     pub devices: &'a DeviceMap,
     /// Change nothing, and tell what would be done.
@@ -136,6 +138,8 @@ fn no_ranks(kind: Kind) -> &'static str {
 
 /// So many kernels are written before the locks of a rank are free for a moment.
 const TURN: usize = 64;
+/// And so many bytes of them, for they are all in memory.
+const TURN_BYTES: usize = 64 << 20;
 const PAUSE: Duration = Duration::from_millis(20);
 
 struct Work<'a> {
@@ -221,57 +225,94 @@ impl Work<'_> {
 
     fn fill_rank(&mut self, ranks: &mut [Rank<'_>], at: usize, kernels: Vec<(String, Rc<Donor>)>) {
         let name = ranks[at].name.clone();
-        let mut site: Option<target::Site> = None;
-        for (number, (kernel, donor)) in kernels.into_iter().enumerate() {
+        let mut kernels = kernels.into_iter().peekable();
+        let mut is_first = true;
+        while kernels.peek().is_some() {
             if (self.options.cancelled)() {
                 self.report.cancelled = true;
                 return;
             }
-            if !self.options.dry_run && number.is_multiple_of(TURN) {
-                // A framework that starts meanwhile waits for its lock: it has its turn, and then we go on.
-                if let Some(site) = site.take() {
-                    site.sync();
-                    drop(site);
-                    sleep(PAUSE);
-                }
-                site = match target::Site::enter(self.base, &name) {
+            // A framework that starts meanwhile waits for its lock: it has its turn, and then we go on.
+            if !self.options.dry_run && !is_first {
+                sleep(PAUSE);
+            }
+            is_first = false;
+            let site = match self.options.dry_run {
+                true => None,
+                false => match target::Site::enter(self.base, &name) {
                     Ok(site) => Some(site),
                     Err(why) => return self.refuse(Some(&name), None, why),
-                };
+                },
+            };
+            let mut turn = Vec::new();
+            let mut bytes = 0;
+            while turn.len() < TURN
+                && bytes < TURN_BYTES
+                && let Some((kernel, donor)) = kernels.next()
+            {
+                match Self::prepare(ranks, at, &kernel, &donor) {
+                    Ok((filled, ready)) => {
+                        bytes += ready.byte_len();
+                        turn.push((kernel, filled, ready));
+                    }
+                    Err(why) => self.refuse(Some(&name), Some(&kernel), why),
+                }
             }
-            match self.fill_one(ranks, at, &kernel, &donor, site.as_ref()) {
-                Ok(filled) => self.report.filled.push(filled),
-                Err(why) => self.refuse(Some(&name), Some(&kernel), why),
+            match site {
+                None => self.report.filled.extend(turn.into_iter().map(|(_, filled, _)| filled)),
+                Some(site) => self.write_turn(&name, &site, turn),
             }
-        }
-        if let Some(site) = site {
-            site.sync();
         }
     }
 
-    fn fill_one(
-        &self,
+    /// Writes kernels to a rank, noted ahead.
+    fn write_turn(&mut self, rank: &str, site: &target::Site, turn: Vec<(String, Filled, target::Ready)>) {
+        if turn.is_empty() {
+            return;
+        }
+        let noted = turn.iter().map(|(_, filled, ready)| (filled.stem.as_str(), ready));
+        let mut record = match site.record(self.options.run, noted) {
+            Ok(record) => record,
+            Err(why) => return self.refuse(Some(rank), None, why),
+        };
+        for (number, (kernel, filled, ready)) in (0..).zip(turn) {
+            if (self.options.cancelled)() {
+                self.report.cancelled = true;
+                record.drop_from(number);
+                break;
+            }
+            match site.write(&filled.stem, &ready) {
+                Ok(()) => self.report.filled.push(filled),
+                Err(why) => {
+                    record.drop_one(number);
+                    self.refuse(Some(rank), Some(&kernel), why);
+                }
+            }
+        }
+        site.sync();
+        record.close(site);
+    }
+
+    /// A kernel for the rank `ranks[at]`, and its files.
+    fn prepare(
         ranks: &mut [Rank<'_>],
         at: usize,
         kernel: &str,
         donor: &Donor,
-        site: Option<&target::Site>,
-    ) -> Result<Filled, String> {
+    ) -> Result<(Filled, target::Ready), String> {
         let device = ranks[at].device.clone()?;
         let stem = format!("{kernel}_{device}");
         ranks[at].is_free(&stem)?;
         ranks[at].accepts(donor, &ranks[donor.rank].name.clone())?;
         let (target, from) = (&ranks[at], &ranks[donor.rank]);
         let ready = target::ready(donor, from, target, &stem, device)?;
-        if let Some(site) = site {
-            site.write(&stem, &ready)?;
-        }
-        Ok(Filled {
+        let filled = Filled {
             folder: target.path.clone(),
             rank: target.name.clone(),
             stem,
             donor: from.name.clone(),
             donor_stem: donor.stem.clone(),
-        })
+        };
+        Ok((filled, ready))
     }
 }

@@ -9,11 +9,13 @@ use opbuild_digest::Digest;
 use serde_json::Value;
 
 use crate::compare::describes;
-use crate::disk::Folder;
+use crate::disk::{Folder, LOCK};
 use crate::fill::donors::{Donor, MAX_OBJECT};
 use crate::fill::ranks::{MAX_TEXT, Rank};
-use crate::quarantine::io;
-use crate::quarantine::locks::Locks;
+use crate::quarantine::dir::Quarantine;
+use crate::quarantine::ground::Ground;
+use crate::quarantine::journal::{Entry, Made};
+use crate::quarantine::{Run, io};
 use crate::survey::look::{Dir, Read1};
 
 /// As MindSpore leaves its descriptors.
@@ -82,13 +84,55 @@ fn in_rank(path: &Value, from: &str, to: &str) -> Value {
     parts.join("/").into()
 }
 
+impl Ready {
+    /// The bytes of its files together.
+    pub(crate) fn byte_len(&self) -> usize {
+        self.object.len() + self.json.len() + self.info.len()
+    }
+}
+
 /// A rank's folder that is being filled, locked.
 #[derive(Debug)]
 pub(crate) struct Site {
     folder: Folder,
-    /// The folder's own lock lives with it.
-    _dir: Dir,
-    _locks: Locks,
+    /// Holds the locks of all who work there.
+    ground: Ground,
+    /// What had to be made.
+    made: Made,
+}
+
+/// What is noted of a turn before it is written.
+#[derive(Debug)]
+pub(crate) struct Record {
+    quarantine: Quarantine,
+    entries: Vec<Entry>,
+    made: Made,
+    /// Whether some kernel was not written after all.
+    is_less: bool,
+}
+
+impl Record {
+    /// The kernel with this number was not written.
+    pub(crate) fn drop_one(&mut self, number: u64) {
+        self.entries.retain(|entry| entry.set != number);
+        self.is_less = true;
+    }
+
+    /// Neither was the kernel with this number, nor any after it.
+    pub(crate) fn drop_from(&mut self, number: u64) {
+        self.entries.retain(|entry| entry.set < number);
+        self.is_less = true;
+    }
+
+    /// Leaves what was written on record. Best effort: what is noted and was not written is passed over when it is undone.
+    pub(crate) fn close(self, site: &Site) {
+        if self.entries.is_empty() {
+            self.quarantine.clear(&site.ground);
+            let _ = io::remove_folder(&site.ground.parent, &site.ground.quarantine);
+        } else if self.is_less {
+            let _ = self.quarantine.record_anew(&self.entries, self.made);
+        }
+    }
 }
 
 impl Site {
@@ -101,21 +145,46 @@ impl Site {
         let path = base.join(&name).join("kernel_meta");
         let open = || {
             let base = Dir::open(base)?;
+            let above = !io::exists(&base, &name);
             // Neither may be a link that leads elsewhere.
             let rank = io::folder(&base, OsStr::new(&name))?;
-            io::folder(&rank, OsStr::new("kernel_meta"))
+            let directory = !io::exists(&rank, "kernel_meta");
+            let dir = io::folder(&rank, OsStr::new("kernel_meta"))?;
+            Ok(Made { above, directory, lock: !io::exists(&dir, LOCK) })
         };
-        let dir = open().map_err(|error: std::io::Error| {
+        let made = open().map_err(|error: std::io::Error| {
             format!(
                 "cannot open the folder `{}`: {error}; make it a folder that this user may write",
                 path.display()
             )
         })?;
-        let locks = Locks::of_cache(&dir, false).map_err(|error| error.to_string())?;
+        let ground = Ground::enter_locked(&path).map_err(|error| error.to_string())?;
         let folder = Folder::enter(&path, Duration::ZERO).map_err(|error| error.to_string())?;
         folder.give_lock();
         folder.remove_stale_temps(folder.now(), STALE);
-        Ok(Self { folder, _dir: dir, _locks: locks })
+        Ok(Self { folder, ground, made })
+    }
+
+    /// Notes what is about to be written.
+    ///
+    /// # Errors
+    /// Why it cannot: then nothing is to be written, since it could not be undone.
+    pub(crate) fn record<'r>(
+        &self,
+        run: &Run,
+        kernels: impl Iterator<Item = (&'r str, &'r Ready)>,
+    ) -> Result<Record, String> {
+        let mut entries = Vec::new();
+        for (number, (stem, Ready { object: _, json, info, sha256 })) in (0..).zip(kernels) {
+            let files = [("info", Digest::of(info.as_bytes())), ("o", *sha256), ("json", Digest::of(json))];
+            let entry = |(suffix, digest): &(&str, Digest)| {
+                Entry::of_added(number, &format!("{stem}.{suffix}"), digest, "filled from another rank")
+            };
+            entries.extend(files.iter().map(entry));
+        }
+        let quarantine = Quarantine::open(&self.ground, run, &entries, self.made);
+        let quarantine = quarantine.map_err(|error| error.to_string())?;
+        Ok(Record { quarantine, entries, made: self.made, is_less: false })
     }
 
     /// Puts a kernel there, its description last. Gives way to whoever makes it at once.

@@ -110,7 +110,16 @@ pub(crate) fn read_ini(dir: &Dir, name: &str) -> io::Result<Option<String>> {
     let above = dir.below(OsStr::new(".."))?;
     let mut buffer = Vec::new();
     for _ in 0..LOOKS {
-        match read(&above, name, OFlags::NONBLOCK, MAX_INI, &mut buffer) {
+        let read =
+            |flags, buffer: &mut Vec<u8>| read(&above, name, OFlags::NONBLOCK | flags, MAX_INI, buffer);
+        let quietly = match read(OFlags::NOATIME, &mut buffer) {
+            // Only its owner may.
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::PERM) => {
+                read(OFlags::empty(), &mut buffer)
+            }
+            quietly => quietly,
+        };
+        match quietly {
             Ok(()) if buffer.is_empty() => std::thread::sleep(Duration::from_millis(10)),
             Ok(()) => break,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::ErrorKind;
-use std::ops::Not;
 use std::path::PathBuf;
 
 use crate::disk::Identity;
+use crate::quarantine::dir::Quarantine;
 use crate::quarantine::ground::Ground;
-use crate::quarantine::journal::{self, Entry};
+use crate::quarantine::journal::{Entry, Made};
 use crate::quarantine::locks::Locks;
 use crate::quarantine::plan::{Plan, Set, plan};
 use crate::quarantine::{RepairError, Run, Step, io};
@@ -142,7 +142,7 @@ pub fn set_aside(survey: &Survey, options: &AsideOptions<'_>) -> Result<Aside, R
     if sets.is_empty() {
         return Ok(aside);
     }
-    let quarantine = Quarantine::open(&ground, options.run, &sets)?;
+    let quarantine = Quarantine::open(&ground, options.run, &entries(&sets), Made::default())?;
     (options.observe)(Step::Recorded);
     let mut mover = Mover {
         ground: &ground,
@@ -174,6 +174,17 @@ pub fn set_aside(survey: &Survey, options: &AsideOptions<'_>) -> Result<Aside, R
     Ok(aside)
 }
 
+/// The lines of the journal for `sets`.
+fn entries(sets: &[Set<'_>]) -> Vec<Entry> {
+    let numbered = (0..).zip(sets);
+    let of = |(number, set): (u64, &Set<'_>)| {
+        let entry =
+            |(file, seen): &(String, Identity)| Entry::new(number, file, set.item.below, seen, &set.why);
+        set.files.iter().map(entry).collect::<Vec<_>>()
+    };
+    numbered.flat_map(of).collect()
+}
+
 /// Leaves what some process has opened since it was judged.
 fn leave_open(sets: &mut Vec<Set<'_>>, left: &mut Vec<Left>) {
     let open = OpenFiles::look();
@@ -184,112 +195,8 @@ fn leave_open(sets: &mut Vec<Set<'_>>, left: &mut Vec<Left>) {
     });
 }
 
-/// The folder of a run, beside a cache.
-#[derive(Debug)]
-struct Quarantine {
-    top: Dir,
-    run: Dir,
-    name: String,
-    /// Folders in it like those in the cache.
-    below: HashMap<&'static str, Dir>,
-}
-
-impl Quarantine {
-    /// Makes the folder, and in it the journal: on the disk before this returns. If it cannot, leaves nothing behind.
-    fn open(ground: &Ground, run: &Run, sets: &[Set<'_>]) -> Result<Self, RepairError> {
-        let path = ground.quarantine_path();
-        let failed = |source| RepairError::io("make the folder", &path, source);
-        let top = io::folder(&ground.parent, &ground.quarantine).map_err(failed)?;
-        let made = Self::new_run(&top, run).map_err(failed);
-        let made = made.and_then(|(run, name)| {
-            let mut quarantine = Self { top, run, name, below: HashMap::new() };
-            match quarantine.record(sets) {
-                Ok(()) => Ok(quarantine),
-                Err(source) => {
-                    let path = quarantine.run.path().join(journal::NAME);
-                    quarantine.clear(ground);
-                    Err(RepairError::io("write", path, source))
-                }
-            }
-        });
-        if made.is_ok() {
-            io::sync(&ground.parent);
-        } else {
-            let _ = io::remove_folder(&ground.parent, &ground.quarantine);
-        }
-        made
-    }
-
-    fn new_run(top: &Dir, run: &Run) -> std::io::Result<(Dir, String)> {
-        let mut number = 1;
-        loop {
-            let name = match number {
-                1 => run.name().to_owned(),
-                number => format!("{}-{number}", run.name()),
-            };
-            match io::new_folder(top, OsStr::new(&name)) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 1000 => number += 1,
-                made => return Ok((made?, name)),
-            }
-        }
-    }
-
-    fn record(&mut self, sets: &[Set<'_>]) -> std::io::Result<()> {
-        for below in sets.iter().filter_map(|set| set.item.below) {
-            if !self.below.contains_key(below) {
-                self.below.insert(below, io::folder(&self.run, OsStr::new(below))?);
-            }
-        }
-        let mut entries = Vec::new();
-        for (number, set) in (0..).zip(sets) {
-            let entry =
-                |(file, seen): &(String, Identity)| Entry::new(number, file, set.item.below, seen, &set.why);
-            entries.extend(set.files.iter().map(entry));
-        }
-        io::write_new(&self.run, journal::UNFINISHED, &journal::text(&entries))?;
-        io::rename_new(&self.run, journal::UNFINISHED, &self.run, journal::NAME)?;
-        io::sync(&self.run);
-        io::sync(&self.top);
-        Ok(())
-    }
-
-    /// Brings the names to the disk. The folder, unless nothing is in it: then it goes.
-    fn close(self, ground: &Ground) -> Option<PathBuf> {
-        let folders = || self.below.values().chain([&self.run]);
-        let is_own = |name: &OsStr| name == journal::NAME || self.below.keys().any(|below| name == *below);
-        let is_file = |dir: &Dir| {
-            let names = dir.names();
-            names.is_ok_and(|names| names.iter().all(|name| is_own(&name.name))).not()
-        };
-        let path = self.run.path().to_owned();
-        if folders().any(is_file) {
-            folders().for_each(io::sync);
-            io::sync(&ground.folder);
-            return Some(path);
-        }
-        self.clear(ground);
-        let _ = io::remove_folder(&ground.parent, &ground.quarantine);
-        None
-    }
-
-    /// Removes the journal, and what is empty.
-    fn clear(&self, ground: &Ground) {
-        for below in self.below.keys() {
-            let _ = io::remove_folder(&self.run, OsStr::new(below));
-        }
-        let _ = io::remove(&self.run, journal::UNFINISHED);
-        let _ = io::remove(&self.run, journal::NAME);
-        let _ = io::remove_folder(&self.top, OsStr::new(&self.name));
-        io::sync(&ground.parent);
-    }
-
-    fn folder(&self, below: Option<&str>) -> &Dir {
-        below.and_then(|below| self.below.get(below)).unwrap_or(&self.run)
-    }
-}
-
 /// Files that were moved, in order.
-type Taken = Vec<(String, Identity)>;
+pub(crate) type Taken = Vec<(String, Identity)>;
 
 struct Mover<'a> {
     ground: &'a Ground,
@@ -385,7 +292,13 @@ pub(crate) fn locked(error: &RepairError) -> String {
 }
 
 /// Moves the file called `file` if it is the one that was judged.
-fn move_judged(from: &Dir, to: &Dir, file: &str, judged: &Identity, observe: impl Fn()) -> Result<(), Why> {
+pub(crate) fn move_judged(
+    from: &Dir,
+    to: &Dir,
+    file: &str,
+    judged: &Identity,
+    observe: impl Fn(),
+) -> Result<(), Why> {
     let named = || file.to_owned();
     if from.identity(file) != Some(*judged) {
         return Err(Why::Changed { file: named() });
@@ -409,7 +322,7 @@ fn move_judged(from: &Dir, to: &Dir, file: &str, judged: &Identity, observe: imp
 
 /// Moves files back, the last first. Those whose names are taken meanwhile stay, and are told if they are not what was
 /// judged: what was damaged and stays away is no harm.
-fn put_back(from: &Dir, to: &Dir, taken: &mut Taken) -> Option<Why> {
+pub(crate) fn put_back(from: &Dir, to: &Dir, taken: &mut Taken) -> Option<Why> {
     let (mut stay, mut astray) = (Vec::new(), None);
     while let Some((file, judged)) = taken.pop() {
         if io::rename_new(to, &file, from, &file).is_err() {

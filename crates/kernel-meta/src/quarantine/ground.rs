@@ -27,6 +27,18 @@ impl Ground {
     /// # Errors
     /// [`RepairError`]: it is locked, closed, or the top of a file system.
     pub(crate) fn enter(path: &Path) -> Result<Self, RepairError> {
+        Self::enter_with(path, true)
+    }
+
+    /// Enters the cache at `path` for a build that holds the lock of our builds there.
+    ///
+    /// # Errors
+    /// As [`enter`](Self::enter).
+    pub(crate) fn enter_locked(path: &Path) -> Result<Self, RepairError> {
+        Self::enter_with(path, false)
+    }
+
+    fn enter_with(path: &Path, ours: bool) -> Result<Self, RepairError> {
         // What `.` is beside only its full path tells.
         let full = match path.canonicalize() {
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -47,7 +59,7 @@ impl Ground {
         if device(&parent)? != device(&folder)? {
             return Err(RepairError::MountPoint { path: full });
         }
-        let locks = Locks::of_cache(&folder, true)?;
+        let locks = Locks::of_cache(&folder, ours)?;
         Ok(Self { quarantine: beside(name), parent, folder, locks })
     }
 

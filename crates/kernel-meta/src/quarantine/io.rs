@@ -42,6 +42,11 @@ pub(crate) fn write_new(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
+/// Renames a file of our own over another one of our own.
+pub(crate) fn rename_over(dir: &Dir, name: &str, new: &str) -> io::Result<()> {
+    Ok(rustix::fs::renameat(dir, name, dir, new)?)
+}
+
 /// Moves a file to a name that must be free.
 pub(crate) fn rename_new(from: impl AsFd, name: &str, to: impl AsFd, new: &str) -> io::Result<()> {
     let (from, to) = (from.as_fd(), to.as_fd());

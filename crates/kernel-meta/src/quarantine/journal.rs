@@ -1,8 +1,10 @@
-//! Which files a run of repair takes away: written before it takes the first, read to put them back.
+//! Which files a run of repair takes away: written before it takes the first, read to put them back. Of a run that fills
+//! ranks, which files it adds.
 //!
 //! A line of JSON for each file, the oldest at the top, under a line that says what it is. A file lies in the run's
 //! folder under the path that it had in the cache.
 
+use opbuild_digest::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::disk::Identity;
@@ -19,9 +21,29 @@ pub(crate) const MAX_BYTES: u64 = 4 << 30;
 #[derive(Debug, Deserialize, Serialize)]
 struct Head {
     opbuild_quarantine: u32,
+    #[serde(default, skip_serializing_if = "Made::is_nothing")]
+    made: Made,
 }
 
-/// A file that is taken away, in the state in which it was judged.
+/// What a run made besides the files of kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub(crate) struct Made {
+    /// The directory that the cache's own is in.
+    pub(crate) above: bool,
+    /// The cache's directory.
+    pub(crate) directory: bool,
+    /// The lock file of our builds in it.
+    pub(crate) lock: bool,
+}
+
+impl Made {
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A file that is taken away, in the state in which it was judged; or one that is added.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Entry {
     /// Which kernel it is of: the files of one stand together.
@@ -37,13 +59,25 @@ pub(crate) struct Entry {
     pub(crate) ctime: i64,
     /// What is wrong, for people.
     pub(crate) why: String,
+    /// A build writes a kernel of ours in its place, which undoing removes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) replaced: bool,
+    /// Of a file that is added: the SHA-256 of what is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) added: Option<String>,
 }
 
 impl Entry {
     pub(crate) fn new(set: u64, file: &str, below: Option<&str>, seen: &Identity, why: &str) -> Self {
         let Identity { dev, ino, size, mtime, ctime } = *seen;
         let (file, below, why) = (file.to_owned(), below.map(str::to_owned), why.to_owned());
-        Self { set, file, below, dev, ino, size, mtime, ctime, why }
+        Self { set, file, below, dev, ino, size, mtime, ctime, why, replaced: false, added: None }
+    }
+
+    /// A file with the digest `added` that is about to be written, for the reason `why`.
+    pub(crate) fn of_added(set: u64, file: &str, added: &Digest, why: &str) -> Self {
+        let nothing = Identity { dev: 0, ino: 0, size: 0, mtime: 0, ctime: 0 };
+        Self { added: Some(added.to_string()), ..Self::new(set, file, None, &nothing, why) }
     }
 
     /// The path in the cache, and in the run's folder.
@@ -68,16 +102,22 @@ impl Entry {
 }
 
 /// The journal of a run.
-pub(crate) fn text(entries: &[Entry]) -> Vec<u8> {
+pub(crate) fn text(entries: &[Entry], made: Made) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(entries.len() * 300);
     // Writing to memory cannot fail.
-    let _ = serde_json::to_writer(&mut bytes, &Head { opbuild_quarantine: 1 });
+    let _ = serde_json::to_writer(&mut bytes, &Head { opbuild_quarantine: 1, made });
     bytes.push(b'\n');
     for entry in entries {
         let _ = serde_json::to_writer(&mut bytes, entry);
         bytes.push(b'\n');
     }
     bytes
+}
+
+/// What the run made besides the files of kernels, by the first line of its journal.
+pub(crate) fn made(bytes: &[u8]) -> Made {
+    let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    serde_json::from_slice::<Head>(first).map(|head| head.made).unwrap_or_default()
 }
 
 /// The files that a journal names, and the numbers of lines that cannot be used, from 1.
@@ -104,12 +144,19 @@ mod tests {
     fn what_was_written_is_read_and_nothing_else() {
         let seen = Identity { dev: u64::MAX, ino: 2, size: 3, mtime: -4, ctime: i64::MAX };
         let entry = |file: &str, below| Entry::new(7, file, below, &seen, "torn\nline");
-        let good = [entry("a b.json", None), entry("a.o", Some("tbe_prebuild_res"))];
-        assert_eq!(parse(&text(&good)), (good.to_vec(), vec![]));
+        let replaced = Entry { replaced: true, ..entry("b.o", None) };
+        let added = Entry::of_added(8, "c.o", &Digest::of(b""), "filled");
+        let good = [entry("a.o", Some("tbe_prebuild_res")), replaced, added, entry("a b.json", None)];
+        let all = Made { above: true, directory: true, lock: true };
+        for what in [Made::default(), all] {
+            let text = text(&good, what);
+            assert_eq!((parse(&text), made(&text)), ((good.to_vec(), vec![]), what));
+        }
+        let text = |entries: &[Entry]| text(entries, Made::default());
         let bad = [entry("../a", None), entry("..", None), entry("a/b", None), entry("a", Some(".."))];
         assert_eq!(parse(&text(&bad)), (vec![], vec![2, 3, 4, 5]));
         let whole = text(&good);
         let (entries, bad) = parse(&whole[..whole.len() - 5]);
-        assert_eq!((entries.len(), bad), (1, vec![3]));
+        assert_eq!((entries.len(), bad), (3, vec![5]));
     }
 }

@@ -24,10 +24,12 @@
 //! - **A run that was interrupted can be undone**, and another goes on where it ended.
 
 mod aside;
+pub(crate) mod dir;
 mod error;
 pub(crate) mod ground;
 pub(crate) mod io;
-mod journal;
+pub(crate) mod journal;
+pub(crate) mod keep;
 pub(crate) mod locks;
 mod plan;
 pub(crate) mod run;

@@ -41,6 +41,16 @@ pub(crate) fn is_run(name: &OsStr) -> bool {
     name.to_str().and_then(parts).is_some()
 }
 
+/// The run that a directory of this name is of, and its place in that: one run may have several, such as
+/// `<UTC>-<process>` and `<UTC>-<process>-2`.
+pub(crate) fn order(name: &OsStr) -> (String, Vec<u64>) {
+    let name = name.to_string_lossy();
+    let (stamp, numbers) = name.split_once('-').unwrap_or((&name, ""));
+    let mut numbers = numbers.split('-');
+    let run = format!("{stamp}-{}", numbers.next().unwrap_or_default());
+    (run, numbers.map(|number| number.parse().unwrap_or(0)).collect())
+}
+
 /// How times are written, with 0 for any digit.
 const STAMP: &str = "00000000T000000.000Z";
 

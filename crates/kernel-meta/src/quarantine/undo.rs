@@ -5,14 +5,21 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use opbuild_digest::Digest;
+
+use crate::Part;
+use crate::disk;
+use crate::displace::{Displaced, displace};
+use crate::manifest::{self, Manifest};
 use crate::pseudo::pseudo_below;
 use crate::quarantine::aside::locked;
 use crate::quarantine::ground::{Ground, beside};
-use crate::quarantine::journal::{self, Entry};
+use crate::quarantine::journal::{self, Entry, Made};
 use crate::quarantine::locks::Locks;
-use crate::quarantine::run::is_run;
+use crate::quarantine::run::{is_run, order as run_order};
 use crate::quarantine::{RepairError, Step, io as tools};
 use crate::survey::FOLDERS;
+use crate::survey::judge::MAX_TEXT;
 use crate::survey::look::{Dir, NameKind, Read1};
 use crate::survey::place::{MAX_DEPTH, QUARANTINE};
 
@@ -46,6 +53,8 @@ pub struct UndoOptions<'a> {
 pub struct Undone {
     /// The files that are where they were, by their paths in the cache.
     pub restored: Vec<String>,
+    /// The files that the run, or the build that it was part of, had written and that are gone now.
+    pub withdrawn: Vec<String>,
     /// What stays in quarantine.
     pub kept: Vec<Kept>,
     /// Nothing is left of the run: its folder is gone.
@@ -101,10 +110,12 @@ pub fn quarantines(path: &Path) -> io::Result<Vec<Quarantined>> {
     Ok(found)
 }
 
-/// Those of the newest run.
+/// Those of the newest run, in the order in which they are to be undone: what was done last comes first.
 pub fn newest(mut found: Vec<Quarantined>) -> Vec<Quarantined> {
-    let last = found.iter().map(|one| one.run.clone()).max();
-    found.retain(|one| Some(&one.run) == last.as_ref());
+    let order = |one: &Quarantined| run_order(&one.run);
+    let last = found.iter().map(|one| order(one).0).max();
+    found.retain(|one| Some(order(one).0) == last);
+    found.sort_by_key(|one| std::cmp::Reverse(order(one)));
     found
 }
 
@@ -167,7 +178,7 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
         |dir: &Dir, name: &OsStr| dir.below(name).map_err(|source| RepairError::io("open", &path, source));
     let top = open(&ground.parent, &ground.quarantine)?;
     let run = open(&top, &quarantined.run)?;
-    let (entries, bad) = read_journal(&run)?;
+    let Journal { entries, bad, made } = read_journal(&run)?;
     let mut undone = Undone::default();
     let lost = |line: usize| Kept {
         file: format!("{}:{line}", journal::NAME),
@@ -178,24 +189,72 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
 
     let mut sets: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();
     entries.into_iter().for_each(|entry| sets.entry(entry.set).or_default().push(entry));
-    let mut back = Back { ground: &ground, run: &run, options, number: 0, undone };
+    let manifest = read_manifest(&ground.folder);
+    let mut back = Back { ground: &ground, run: &run, options, manifest: &manifest, number: 0, undone };
     for entries in sets.values().rev() {
-        back.put(entries);
+        match entries.first() {
+            Some(entry) if entry.added.is_some() => back.withdraw(entries),
+            _ => back.put(entries),
+        }
     }
     let mut undone = back.undone;
     if !options.dry_run {
         tools::sync(&ground.folder);
-        undone.removed = clear(&ground, &top, &run, &quarantined.run);
+        undone.removed = undone.kept.is_empty() && clear(&ground, &top, &run, &quarantined.run);
+        if undone.removed {
+            unmake(&ground, made);
+        }
     }
     Ok(undone)
 }
 
+/// What we wrote in the cache; nothing, if that is not known.
+fn read_manifest(folder: &Dir) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match folder.read(manifest::NAME, MAX_TEXT, &mut bytes) {
+        Read1::Whole(_) => bytes,
+        _ => Vec::new(),
+    }
+}
+
+/// Removes what a run made besides the files of kernels, unless something else is there by now.
+fn unmake(ground: &Ground, made: Made) {
+    let is_ours = |name: &OsStr| name == disk::LOCK;
+    let names = ground.folder.names().unwrap_or_default();
+    // A build that keeps its list there uses the lock, too.
+    if made.lock && !names.iter().any(|name| name.name == manifest::NAME) {
+        let _ = tools::remove(&ground.folder, disk::LOCK);
+    }
+    let is_empty = ground.folder.names().is_ok_and(|names| names.iter().all(|name| is_ours(&name.name)));
+    if let (true, true, Some(name)) = (made.directory, is_empty, ground.folder.path().file_name()) {
+        let _ = tools::remove_folder(&ground.parent, name);
+    }
+    let above = ground.parent.path();
+    if let (true, Some(name), Some(parent)) = (made.above, above.file_name(), above.parent())
+        && let Ok(parent) = Dir::open(parent)
+    {
+        let _ = tools::remove_folder(&parent, name);
+    }
+}
+
+/// What a run's journal says.
+#[derive(Default)]
+struct Journal {
+    entries: Vec<Entry>,
+    /// The numbers of lines that cannot be used.
+    bad: Vec<usize>,
+    made: Made,
+}
+
 /// The journal; empty if there is none, since then nothing was moved.
-fn read_journal(run: &Dir) -> Result<(Vec<Entry>, Vec<usize>), RepairError> {
+fn read_journal(run: &Dir) -> Result<Journal, RepairError> {
     let mut bytes = Vec::new();
     let problem = match run.read(journal::NAME, journal::MAX_BYTES, &mut bytes) {
-        Read1::Whole(_) => return Ok(journal::parse(&bytes)),
-        Read1::Gone => return Ok((Vec::new(), Vec::new())),
+        Read1::Whole(_) => {
+            let (entries, bad) = journal::parse(&bytes);
+            return Ok(Journal { entries, bad, made: journal::made(&bytes) });
+        }
+        Read1::Gone => return Ok(Journal::default()),
         Read1::Failed(error) => error,
         other => io::Error::other(format!("expected a file that nobody writes, found: {other:?}")),
     };
@@ -248,6 +307,8 @@ struct Back<'a> {
     ground: &'a Ground,
     run: &'a Dir,
     options: &'a UndoOptions<'a>,
+    /// The text of what we wrote in the cache.
+    manifest: &'a [u8],
     number: u64,
     undone: Undone,
 }
@@ -302,8 +363,17 @@ impl Back<'_> {
             Err(error) => return entries.iter().for_each(|entry| self.keep(entry, locked(&error))),
         };
         let places: Vec<Where> = entries.iter().map(|entry| locate(entry, from, to)).collect();
+        let waits = places.iter().any(|place| matches!(place, Where::InQuarantine));
+        let is_stuck = places.iter().any(|place| matches!(place, Where::Stuck(_)));
+        let freed = if waits && !is_stuck && entries.iter().any(|entry| entry.replaced) {
+            self.remove_ours(entries, to)
+        } else {
+            Vec::new()
+        };
         let taken = entries.iter().zip(&places).find_map(|(entry, place)| match place {
-            Where::InQuarantine if tools::exists(to, &entry.file) => Some(entry.path()),
+            Where::InQuarantine if !freed.contains(&entry.file) && tools::exists(to, &entry.file) => {
+                Some(entry.path())
+            }
             _ => None,
         });
         let mut failed: Option<String> = None;
@@ -326,6 +396,85 @@ impl Back<'_> {
                     (None, Some(from)) if self.put_one(entry, from, to) => {}
                     (None, _) => failed = Some(entry.path()),
                 },
+            }
+        }
+    }
+
+    /// Removes the kernel of ours that a build wrote in the place of `entries`: files that are as we wrote them, its
+    /// description first. Returns the names that are free then.
+    fn remove_ours(&mut self, entries: &[Entry], to: &Dir) -> Vec<String> {
+        let manifest = Manifest::parse(self.manifest);
+        let named = |entry: &Entry| {
+            Part::ALL.into_iter().find_map(|part| part.stem_of(&entry.file).map(str::to_owned))
+        };
+        let Some(stem) = entries.iter().find_map(named) else { return Vec::new() };
+        let Some(record) = manifest.kernels.get(stem.as_str()) else { return Vec::new() };
+        let is_taken = |part: Part| {
+            let name = part.of(&stem);
+            let is_entry = entries.iter().any(|entry| entry.file == name);
+            let digest = to.open_file(OsStr::new(&name)).and_then(Digest::of_reader);
+            is_entry && tools::exists(to, &name) && !digest.is_ok_and(|digest| record.is_ours(part, &digest))
+        };
+        // If not all can come back, what is there stays whole.
+        if Part::ALL.into_iter().any(is_taken) {
+            return Vec::new();
+        }
+        let mut freed = Vec::new();
+        for part in [Part::Json, Part::Object, Part::Info] {
+            let name = part.of(&stem);
+            match self.remove_written(to, &name, |digest| record.is_ours(part, digest)) {
+                Ok(true) => freed.push(name),
+                Ok(false) => {}
+                // What is left of it keeps the names taken, and the caller says so.
+                Err(_) => break,
+            }
+        }
+        freed
+    }
+
+    /// Removes the file called `name` if it `is_ours`, by its digest; whether it did, or would.
+    fn remove_written(
+        &mut self,
+        dir: &Dir,
+        name: &str,
+        is_ours: impl Fn(&Digest) -> bool,
+    ) -> io::Result<bool> {
+        if self.options.dry_run {
+            let ours =
+                dir.open_file(OsStr::new(name)).and_then(Digest::of_reader).is_ok_and(|it| is_ours(&it));
+            if ours {
+                self.undone.withdrawn.push(name.to_owned());
+            }
+            return Ok(ours);
+        }
+        (self.options.observe)(Step::Moving(self.number));
+        let Displaced::As(old) = displace(dir, name, || {}, is_ours)? else { return Ok(false) };
+        tools::remove(dir, &old)?;
+        (self.options.observe)(Step::Moved(self.number));
+        self.number += 1;
+        self.undone.withdrawn.push(name.to_owned());
+        Ok(true)
+    }
+
+    /// Removes the files that the run added for one kernel, the description first; all of them, or none if one was
+    /// changed since.
+    fn withdraw(&mut self, entries: &[Entry]) {
+        let to = &self.ground.folder;
+        let digest = |entry: &Entry| to.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
+        let is_written = |entry: &Entry, found: &Digest| entry.added.as_deref() == Some(&*found.to_string());
+        let changed = entries.iter().find(|entry| match digest(entry) {
+            Ok(found) => !is_written(entry, &found),
+            Err(error) => error.kind() != ErrorKind::NotFound,
+        });
+        if let Some(changed) = changed {
+            let why = format!("`{}` was changed since it was filled in: the kernel stays", changed.file);
+            let there = entries.iter().filter(|entry| tools::exists(to, &entry.file));
+            there.for_each(|entry| self.keep(entry, why.clone()));
+            return;
+        }
+        for entry in entries.iter().rev() {
+            if let Err(error) = self.remove_written(to, &entry.file, |found| is_written(entry, found)) {
+                return self.keep(entry, error.to_string());
             }
         }
     }

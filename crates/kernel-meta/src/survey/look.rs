@@ -89,14 +89,19 @@ impl Dir {
     /// The folder that the user named: links on the way are his business.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
+        let fd = quietly(flags, |flags| Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?))?;
         Ok(Self { path: path.to_owned(), fd })
+    }
+
+    /// The open folder `fd`, which is at `path`.
+    pub(crate) fn of(path: &Path, fd: OwnedFd) -> Self {
+        Self { path: path.to_owned(), fd }
     }
 
     /// A folder in this one.
     pub(crate) fn below(&self, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?;
+        let fd = quietly(flags, |flags| Ok(rustix::fs::openat(&self.fd, name, flags, Mode::empty())?))?;
         Ok(Self { path: self.path.join(name), fd })
     }
 
@@ -159,11 +164,7 @@ impl Dir {
     pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<File> {
         // Not blocking, so that a pipe of that name does not hang us.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let open = |flags| rustix::fs::openat(&self.fd, name, flags, Mode::empty());
-        match open(flags | OFlags::NOATIME) {
-            Err(rustix::io::Errno::PERM) => Ok(open(flags)?.into()),
-            opened => Ok(opened?.into()),
-        }
+        quietly(flags, |flags| Ok(rustix::fs::openat(&self.fd, name, flags, Mode::empty())?)).map(File::from)
     }
 
     /// Reads the file called `name` into `buffer`. One that changes meanwhile is read anew, three times in all.
@@ -207,6 +208,16 @@ impl Dir {
         }
         let after = Identity::of(&rustix::fs::fstat(&file)?);
         Ok((before == after && buffer.len() as u64 == before.size).then_some(Read1::Whole(before)))
+    }
+}
+
+/// Opens by `open`, which is given flags, so that the time of access stays; where only the owner may see to that, without.
+pub(crate) fn quietly(flags: OFlags, open: impl Fn(OFlags) -> io::Result<OwnedFd>) -> io::Result<OwnedFd> {
+    match open(flags | OFlags::NOATIME) {
+        Err(error) if rustix::io::Errno::from_io_error(&error) == Some(rustix::io::Errno::PERM) => {
+            open(flags)
+        }
+        opened => opened,
     }
 }
 

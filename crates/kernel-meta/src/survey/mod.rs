@@ -18,7 +18,7 @@
 
 mod busy;
 mod chips;
-mod judge;
+pub(crate) mod judge;
 pub(crate) mod look;
 pub(crate) mod names;
 mod outcome;
@@ -122,6 +122,19 @@ pub fn survey(place: &Place, options: &SurveyOptions<'_>) -> io::Result<Survey> 
     }
     survey.items.sort_by(|a, b| (a.below, &a.name, a.what).cmp(&(b.below, &b.name, b.what)));
     Ok(survey)
+}
+
+/// Judges what there is of the kernel called `stem` in `dir`, a cache of MindSpore's; and whether a process is at it. None
+/// if there is nothing.
+pub(crate) fn judge_one(dir: &Dir, stem: &str) -> Option<Item> {
+    let bench = Bench { dir, kind: Kind::MindSpore };
+    let members = Members::KERNEL.filter(|member| dir.is_there(&member.name(stem)));
+    if members.is_empty() {
+        return None;
+    }
+    let mut items = bench.judge(stem, members, &mut Desk::default()).into_iter().collect::<Vec<_>>();
+    Watch::default().mark(dir, &mut items, SystemTime::now());
+    items.pop()
 }
 
 impl Survey {

@@ -33,6 +33,8 @@ members! {
 }
 
 impl Members {
+    /// Of MindSpore's kernels, all that there may be.
+    pub(crate) const KERNEL: Self = Self(Self::JSON.0 | Self::INFO.0 | Self::OBJECTS.0);
     pub(crate) const OBJECTS: Self = Self(Self::O.0 | Self::SO.0 | Self::LIB_SO.0 | Self::PTX.0);
 
     pub(crate) fn has(self, any: Self) -> bool {

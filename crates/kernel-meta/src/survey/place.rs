@@ -236,6 +236,8 @@ fn recognise(path: &Path, full: &[OsString]) -> Option<Place> {
         ("akg_kernel_meta", _) => Some(place(Kind::Akg, None, None)),
         // The documentation's own example nests two of that name.
         ("kernel_cache", Some("kernel_cache")) => None,
+        // A store of ours in there, or one that an older version made.
+        ("opbuild" | "v1", Some("kernel_cache")) => None,
         (soc, Some("kernel_cache")) if Expectations::named(soc).is_some() || has_ini(full) => {
             Some(place(Kind::Cann, None, Some(soc)))
         }

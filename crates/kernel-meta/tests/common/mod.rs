@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are not themselves marked as tests")]
 
 pub(crate) mod broken;
+pub(crate) mod owned;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -54,6 +55,8 @@ impl Made {
             object: Content::of(&self.object),
             json: Content::of(&self.json),
             info: Content::of(&self.info),
+            for_chip: true,
+            debug: false,
         }
     }
 

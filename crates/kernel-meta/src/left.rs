@@ -1,0 +1,186 @@
+//! Kernels that a view leaves as they are, and why.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use opbuild_validator::ElfFacts;
+
+use crate::survey::Busy;
+
+/// A kernel that was not written, because of what stands under its name or beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftKernel {
+    /// The name of its files, without suffix.
+    pub stem: String,
+    /// Why.
+    pub why: LeftReason,
+}
+
+/// Why a kernel was not written to a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeftReason {
+    /// A valid kernel that is not ours has its name.
+    Foreign(ForeignKernel),
+    /// Files that are not ours and damaged have its name, and it is not built for the chip that its descriptor names.
+    DamagedForOther {
+        /// What is wrong with them.
+        problem: String,
+    },
+    /// It is built for another target than its descriptor names, which the user did not choose, and the directory holds a
+    /// kernel that is not ours.
+    ForeignDirectory {
+        /// A file of such a kernel.
+        file: String,
+    },
+    /// It was compiled for debugging, and a kernel that was not has its name.
+    Release,
+    /// What has its name may be in progress.
+    InProgress(Busy),
+    /// A link, a directory or a pipe has the name of one of its files.
+    NotAFile {
+        /// The file's name.
+        file: String,
+    },
+    /// A file with its name cannot be read.
+    Unreadable {
+        /// The file's name.
+        file: String,
+        /// What the system said.
+        problem: String,
+    },
+    /// Another program wrote a file with its name meanwhile.
+    Changed {
+        /// The file's name.
+        file: String,
+    },
+    /// What has its name is to be replaced, and no copy of it can be kept.
+    NotKept {
+        /// Why not.
+        problem: String,
+    },
+}
+
+impl LeftReason {
+    /// A word for programs.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Foreign(_) => "foreign",
+            Self::DamagedForOther { .. } => "damaged-for-other",
+            Self::ForeignDirectory { .. } => "foreign-directory",
+            Self::Release => "release",
+            Self::InProgress(_) => "in-progress",
+            Self::NotAFile { .. } => "not-a-file",
+            Self::Unreadable { .. } => "unreadable",
+            Self::Changed { .. } => "changed",
+            Self::NotKept { .. } => "not-kept",
+        }
+    }
+}
+
+impl fmt::Display for LeftReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign(kernel) => write!(f, "{kernel}, and opbuild did not write it"),
+            Self::DamagedForOther { problem } => write!(
+                f,
+                "the files there are damaged ({problem}), opbuild did not write them, and this kernel is not for the chip \
+                 that its descriptor names"
+            ),
+            Self::ForeignDirectory { file } => write!(
+                f,
+                "it is not for the chip that its descriptor names, and the directory holds a kernel that opbuild did not \
+                 write (`{file}`)"
+            ),
+            Self::Release => f.write_str("it is compiled for debugging, and the kernel there is not"),
+            Self::InProgress(busy) => write!(f, "the files there may be in progress: {busy}"),
+            Self::NotAFile { file } => {
+                write!(
+                    f,
+                    "`{file}` is a link, a directory or a pipe; move it away if the kernel is to be there"
+                )
+            }
+            Self::Unreadable { file, problem } => write!(f, "`{file}` cannot be read: {problem}"),
+            Self::Changed { file } => write!(f, "another program wrote `{file}` meanwhile"),
+            Self::NotKept { problem } => write!(f, "no copy of the files there can be kept: {problem}"),
+        }
+    }
+}
+
+/// What is known of a kernel that we did not write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ForeignKernel {
+    /// The machine that its object is for.
+    pub machine: Option<String>,
+    /// `e_flags` of its object.
+    pub flags: Option<u32>,
+    /// The architecture that these name.
+    pub architecture: Option<&'static str>,
+    /// The chip that the descriptor beside it names.
+    pub chip: Option<String>,
+}
+
+impl ForeignKernel {
+    pub(crate) fn new(object: Option<&ElfFacts>, chip: Option<String>) -> Self {
+        Self {
+            machine: object.map(|object| object.machine.to_string()),
+            flags: object.map(|object| object.flags),
+            architecture: object.and_then(|object| object.architecture).map(|known| known.name()),
+            chip,
+        }
+    }
+}
+
+impl fmt::Display for ForeignKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the kernel there ")?;
+        match &self.machine {
+            Some(machine) => write!(f, "is for machine {machine}")?,
+            None => f.write_str("is for a machine that is not known")?,
+        }
+        if let Some(flags) = self.flags.filter(|flags| *flags != 0) {
+            write!(f, ", e_flags {flags:#x}")?;
+        }
+        if let Some(architecture) = self.architecture {
+            write!(f, " ({architecture})")?;
+        }
+        match &self.chip {
+            Some(chip) => write!(f, ", its descriptor names {chip}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A directory of kernels in which another user may write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryRisk {
+    /// The directory.
+    pub path: PathBuf,
+    /// The user that owns it.
+    pub owner: u32,
+    /// The user that this process runs as.
+    pub user: u32,
+    /// Its permissions.
+    pub mode: u32,
+}
+
+impl fmt::Display for DirectoryRisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, owner, user, mode } = self;
+        let path = path.display();
+        write!(f, "`{path}` ")?;
+        match (owner != user, mode & 0o002 != 0) {
+            (_, false) => {
+                write!(f, "belongs to user {owner} (mode {mode:04o}), and this build runs as {user}")?
+            }
+            (_, true) => write!(f, "is writable by every user (owner {owner}, mode {mode:04o})")?,
+        }
+        f.write_str(": another user may put kernels there that your framework loads; ")?;
+        if mode & 0o002 != 0 {
+            write!(f, "run `chmod o-w {path}`, or choose another directory with --kernel-meta")
+        } else {
+            f.write_str("choose another directory with --kernel-meta, or run as that user")
+        }
+    }
+}

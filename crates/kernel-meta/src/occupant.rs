@@ -1,0 +1,403 @@
+//! What stands where a kernel is to be, and what may be done about it: the only place where that is decided.
+//!
+//! A file is written only where there is nothing, where what is there is ours, or where what is there goes to quarantine
+//! first. A file is ours if the manifest has its digest; how it looks does not count.
+
+use std::collections::BTreeMap;
+
+use opbuild_artifact::Expectations;
+use opbuild_descriptor::read_info;
+use opbuild_digest::Digest;
+use opbuild_validator::{ElfFacts, Machine, examine_object};
+
+use crate::compare::{describes, is_extended, same_json};
+use crate::disk::{Bearer, Folder, Identity};
+use crate::manifest::{Known, Manifest, Record};
+use crate::survey::judge::{MAX_OBJECT, MAX_TEXT};
+use crate::survey::look::{Dir, Read1};
+use crate::survey::{Busy, Item, Orphan, Verdict, judge_one};
+use crate::{ForeignKernel, KernelFiles, LeftReason, Part, ViewError};
+
+/// What the user allows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Policy {
+    /// What is not ours may be replaced, and goes to quarantine.
+    pub(crate) replace: bool,
+    /// The user did not choose the target that kernels are built for.
+    pub(crate) guessed: bool,
+}
+
+/// What is to become of one file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Act {
+    /// It stays: it is as it should be, and recorded with this identity if that may be trusted.
+    Keep { seen: Option<Identity> },
+    /// It stays as the manifest has it.
+    Vouched,
+    /// It stays, and is not ours: a descriptor.
+    Theirs,
+    /// It is missing, and written.
+    Write,
+    /// It is ours, has this digest, and is written anew.
+    Replace(Digest),
+    /// It is not ours, goes to quarantine, and is written anew.
+    Aside(Identity),
+}
+
+impl Act {
+    pub(crate) fn writes(self) -> bool {
+        matches!(self, Self::Write | Self::Replace(_) | Self::Aside(_))
+    }
+}
+
+/// What is to become of a kernel.
+#[derive(Debug)]
+pub(crate) enum Decision {
+    /// What stands there may be kept or replaced, file by file.
+    Place(Placement),
+    /// Nothing is touched.
+    Leave(LeftReason),
+}
+
+impl Decision {
+    /// Whether a file is written.
+    pub(crate) fn writes(&self) -> bool {
+        matches!(self, Self::Place(placement) if placement.writes())
+    }
+}
+
+impl Placement {
+    /// Whether a file is written.
+    pub(crate) fn writes(&self) -> bool {
+        self.acts.iter().any(|act| act.writes())
+    }
+}
+
+/// A kernel that may be there.
+#[derive(Debug)]
+pub(crate) struct Placement {
+    /// By part.
+    pub(crate) acts: [Act; 3],
+    /// Its `.json` if that is right and has to be written anew, for it may not stand there while the object is missing.
+    pub(crate) json: Option<Vec<u8>>,
+    /// By part, whether it was there before we wrote it.
+    pub(crate) adopted: [bool; 3],
+    /// What is wrong with the files that go to quarantine.
+    pub(crate) why: String,
+}
+
+/// What was found under the name of one file.
+enum State {
+    Absent,
+    /// It is what the manifest vouches for.
+    Vouched,
+    /// It is what it should be.
+    Right {
+        seen: Option<Identity>,
+        recorded: bool,
+    },
+    /// It is what we wrote once.
+    Ours(Digest),
+    /// It is ours by its bytes, but others had a hand in it.
+    Adopted(Identity),
+    Foreign(Identity),
+    /// It cannot be judged.
+    Closed(LeftReason),
+}
+
+impl State {
+    fn is_own(&self) -> bool {
+        matches!(self, Self::Vouched | Self::Right { .. } | Self::Ours(_) | Self::Adopted(_))
+    }
+}
+
+/// Looks at what is in a directory.
+pub(crate) struct Looker<'a, 'm> {
+    pub(crate) folder: &'a Folder,
+    pub(crate) manifest: &'a Manifest<'m>,
+    pub(crate) policy: Policy,
+    /// Whether an identity may be trusted from now on.
+    pub(crate) rested: &'a dyn Fn(&Identity) -> bool,
+    /// How many files were read.
+    pub(crate) read: usize,
+}
+
+impl<'m> Looker<'_, 'm> {
+    /// What is to become of `kernel`.
+    ///
+    /// # Errors
+    /// The kernel's own bytes cannot be had.
+    pub(crate) fn decide(&mut self, kernel: &KernelFiles<'_>) -> Result<Decision, ViewError> {
+        let mut state = |part| self.state(kernel, part);
+        let states = [state(Part::Object)?, state(Part::Json)?, state(Part::Info)?];
+        let closed = |state: &State| match state {
+            State::Closed(why) => Some(why.clone()),
+            _ => None,
+        };
+        if let Some(why) = states.iter().find_map(closed) {
+            return Ok(Decision::Leave(why));
+        }
+        let record = self.manifest.kernels.get(kernel.stem);
+        let [object, json, _] = &states;
+        let is_free = |state: &State| state.is_own() || matches!(state, State::Absent);
+        let mut why = String::new();
+        let is_all_free = is_free(object) && is_free(json);
+        if !is_all_free && !self.policy.replace {
+            match self.judge(kernel, record, object, json)? {
+                Ok(problem) => why = problem,
+                Err(left) => return Ok(Decision::Leave(left)),
+            }
+        }
+        if why.is_empty() {
+            why = "a build replaced it".to_owned();
+        }
+        // What is there and another kernel of ours is a release, unless it is recorded as one for debugging.
+        let is_other = |state: &State| matches!(state, State::Ours(_) | State::Adopted(_));
+        let is_there = is_all_free && ![object, json].into_iter().any(|state| matches!(state, State::Absent));
+        let is_release =
+            is_there && (is_other(object) || is_other(json)) && !record.is_some_and(|record| record.debug);
+        if kernel.debug && is_release && !self.policy.replace {
+            return Ok(Decision::Leave(LeftReason::Release));
+        }
+        self.place(kernel, record, states, why)
+    }
+
+    fn place(
+        &mut self,
+        kernel: &KernelFiles<'_>,
+        record: Option<&Record<'_>>,
+        states: [State; 3],
+        mut why: String,
+    ) -> Result<Decision, ViewError> {
+        // What was found right without our having written it is not ours to remove.
+        let adopted = Part::ALL.map(|part| match &states[part as usize] {
+            State::Right { recorded: false, .. } => true,
+            State::Vouched | State::Right { .. } => record.is_some_and(|it| it.adopted[part as usize]),
+            _ => false,
+        });
+        let mut acts = [Act::Write; 3];
+        for (act, state) in acts.iter_mut().zip(&states) {
+            *act = match state {
+                State::Absent | State::Closed(_) => Act::Write,
+                State::Vouched => Act::Vouched,
+                State::Right { seen, .. } => Act::Keep { seen: *seen },
+                State::Ours(digest) => Act::Replace(*digest),
+                State::Adopted(file) | State::Foreign(file) => Act::Aside(*file),
+            };
+        }
+        let info = Part::Info as usize;
+        if matches!(states[info], State::Foreign(_) | State::Adopted(_)) {
+            let may = kernel.for_chip || self.policy.replace || record.is_some();
+            match self.descriptor_problem(kernel.stem) {
+                Some(problem) if may => {
+                    why = if acts[..2].iter().any(|act| matches!(act, Act::Aside(_))) { why } else { problem }
+                }
+                _ => acts[info] = Act::Theirs,
+            }
+        }
+        // A description does not stand there while its object is being replaced.
+        let (object, json) = (acts[Part::Object as usize], acts[Part::Json as usize]);
+        let mut kept = None;
+        if object.writes() && !json.writes() {
+            match self.folder.read(&Part::Json.of(kernel.stem)) {
+                Ok((bytes, _)) => {
+                    acts[Part::Json as usize] = Act::Replace(Digest::of(&bytes));
+                    kept = Some(bytes);
+                }
+                Err(_) => {
+                    return Ok(Decision::Leave(LeftReason::Changed { file: Part::Json.of(kernel.stem) }));
+                }
+            }
+        }
+        Ok(Decision::Place(Placement { acts, json: kept, adopted, why }))
+    }
+
+    /// A file of a kernel in the directory that is not ours, if there is one. `given` are kernels to be placed there.
+    ///
+    /// # Errors
+    /// As [`decide`](Self::decide).
+    pub(crate) fn foreign_kernel(
+        &mut self,
+        given: &BTreeMap<&str, &KernelFiles<'_>>,
+    ) -> Result<Option<String>, ViewError> {
+        let mut names = self.folder.names();
+        names.sort_unstable();
+        for name in names.iter().filter(|name| !name.starts_with(".opbuild")) {
+            let named = |part: Part| Some((part, part.stem_of(name)?));
+            let is_own = match [Part::Object, Part::Json].into_iter().find_map(named) {
+                Some((part, stem)) => match given.get(stem) {
+                    Some(kernel) => matches!(self.decide(kernel)?, Decision::Place(_)),
+                    None => self.is_own(stem, part),
+                },
+                None => !name.ends_with(".so"),
+            };
+            if !is_own {
+                return Ok(Some(name.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a file of no kernel that is given is what we wrote.
+    fn is_own(&mut self, stem: &str, part: Part) -> bool {
+        let Some(record) = self.manifest.kernels.get(stem) else { return false };
+        let name = part.of(stem);
+        if record.file(part).seen.is_some_and(|seen| self.folder.identity(&name) == Some(seen)) {
+            return true;
+        }
+        self.read += 1;
+        match part {
+            Part::Json => self.folder.read(&name).is_ok_and(|(bytes, _)| {
+                let object = &record.file(Part::Object).digest;
+                record.wrote(part, &Digest::of(&bytes)) || is_extended(&bytes) && describes(&bytes, object)
+            }),
+            _ => self.folder.digest(&name).is_ok_and(|(digest, _)| record.wrote(part, &digest)),
+        }
+    }
+
+    /// What stands under the name of one of the kernel's files.
+    fn state(&mut self, kernel: &KernelFiles<'_>, part: Part) -> Result<State, ViewError> {
+        let name = part.of(kernel.stem);
+        let expected = kernel.content(part);
+        let file = match self.folder.bearer(&name) {
+            Bearer::Nothing => return Ok(State::Absent),
+            Bearer::File(file) => file,
+            Bearer::Other => return Ok(State::Closed(LeftReason::NotAFile { file: name })),
+            Bearer::Unknown(error) => return Ok(unreadable(name, &error)),
+        };
+        let record = self.manifest.kernels.get(kernel.stem);
+        let vouched = Known { digest: expected.digest(), seen: Some(file) };
+        if record.is_some_and(|record| *record.file(part) == vouched) {
+            return Ok(State::Vouched);
+        }
+        if part != Part::Json && record.is_none() && file.size != expected.byte_len() {
+            return Ok(State::Foreign(file));
+        }
+        self.read += 1;
+        let (read, bytes) = match part {
+            Part::Json => match self.folder.read(&name) {
+                Ok((bytes, seen)) => (Ok((Digest::of(&bytes), seen)), bytes),
+                Err(error) => (Err(error), Vec::new()),
+            },
+            _ => (self.folder.digest(&name), Vec::new()),
+        };
+        let (digest, seen) = match read {
+            Ok(read) => read,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(State::Absent),
+            Err(error) => return Ok(unreadable(name, &error)),
+        };
+        let recorded = record.is_some_and(|record| record.wrote(part, &digest));
+        let is_json = part == Part::Json;
+        if digest == expected.digest() || is_json && same_json(&bytes, &kernel.load(part)?) {
+            // What MindSpore added to a description of ours leaves it ours.
+            let recorded = recorded || is_json && record.is_some();
+            return Ok(State::Right { seen: seen.filter(|file| (self.rested)(file)), recorded });
+        }
+        let object = record.map(|record| record.file(Part::Object).digest);
+        let is_extended = is_json && is_extended(&bytes) && object.is_some_and(|it| describes(&bytes, &it));
+        let Some(seen) = seen else { return Ok(State::Closed(LeftReason::Changed { file: name })) };
+        Ok(match recorded {
+            true if record.is_some_and(|record| record.adopted[part as usize]) => State::Adopted(seen),
+            true => State::Ours(digest),
+            false if is_extended => State::Adopted(seen),
+            false => State::Foreign(seen),
+        })
+    }
+
+    /// Whether what stands under a kernel's name is structurally damaged, so that the kernel may take its place: what is
+    /// wrong with it, else why it is left.
+    fn judge(
+        &mut self,
+        kernel: &KernelFiles<'_>,
+        record: Option<&Record<'_>>,
+        object: &State,
+        json: &State,
+    ) -> Result<Result<String, LeftReason>, ViewError> {
+        let dir = self.folder.as_dir()?;
+        let mut bytes = Vec::new();
+        let name = Part::Object.of(kernel.stem);
+        let there = matches!(dir.read(&name, MAX_OBJECT, &mut bytes), Read1::Whole(_));
+        let report = examine_object(if there { &bytes } else { &[] });
+        let facts = report.object.as_ref().filter(|_| there);
+        let is_whole = there && report.is_valid();
+        let foreign = || LeftReason::Foreign(ForeignKernel::new(facts, chip_beside(&dir, kernel.stem)));
+        let Some(item) = judge_one(&dir, kernel.stem) else {
+            return Ok(Err(LeftReason::Changed { file: name }));
+        };
+        let problem = item.problem();
+        let (verdict, busy) = (&item.verdict, item.busy);
+        match verdict {
+            // Another chip's kernel is no damage.
+            Verdict::Intact | Verdict::OtherChip(_) => return Ok(Err(foreign())),
+            Verdict::InUse => return Ok(Err(LeftReason::Changed { file: name })),
+            Verdict::Unreadable { file, problem } => {
+                let (file, problem) = (file.clone(), problem.clone());
+                return Ok(Err(LeftReason::Unreadable { file, problem }));
+            }
+            Verdict::Damaged(_) | Verdict::Orphan(_) => {}
+        }
+        // If our own bytes cannot be had, writing them fails, and says so.
+        let given = kernel.load(Part::Object).ok().and_then(|bytes| examine_object(&bytes).object);
+        let other_chip = |found: &ElfFacts| given.as_ref().is_none_or(|given| differs(found, given));
+        if is_whole && facts.is_some_and(other_chip) {
+            return Ok(Err(foreign()));
+        }
+        if let Some(busy) = in_progress(&item, busy, is_whole) {
+            return Ok(Err(LeftReason::InProgress(busy)));
+        }
+        // One of our kernels that was damaged is healed, whatever it is for.
+        let is_ours = record.is_some() && (object.is_own() || json.is_own());
+        let machine = machine_of(&bytes).zip(given.map(|given| given.machine));
+        let is_ours = is_ours && machine.is_none_or(|(found, given)| found == given);
+        if !kernel.for_chip && !is_ours {
+            return Ok(Err(LeftReason::DamagedForOther { problem }));
+        }
+        Ok(Ok(problem))
+    }
+
+    /// What is wrong with a descriptor that is not ours.
+    fn descriptor_problem(&self, stem: &str) -> Option<String> {
+        let (bytes, _) = self.folder.read(&Part::Info.of(stem)).ok()?;
+        read_info(&bytes).err().map(|error| format!("its descriptor is damaged: {error}"))
+    }
+}
+
+fn unreadable(file: String, error: &std::io::Error) -> State {
+    State::Closed(LeftReason::Unreadable { file, problem: error.to_string() })
+}
+
+/// Why what looks damaged may be whole soon. A file that is being written is open; between two files, none is.
+fn in_progress(item: &Item, busy: Option<Busy>, is_whole: bool) -> Option<Busy> {
+    let is_half = is_whole && matches!(item.verdict, Verdict::Orphan(Orphan::ObjectOnly));
+    match busy? {
+        Busy::Young { .. } if !is_half => None,
+        busy => Some(busy),
+    }
+}
+
+/// The chip that the descriptor beside a kernel names.
+fn chip_beside(dir: &Dir, stem: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    match dir.read(&Part::Info.of(stem), MAX_TEXT, &mut bytes) {
+        Read1::Whole(_) => read_info(&bytes).ok().map(|it| it.spec.target).filter(|chip| !chip.is_empty()),
+        _ => None,
+    }
+}
+
+/// Whether two objects are for different chips, as far as they say.
+fn differs(one: &ElfFacts, other: &ElfFacts) -> bool {
+    // Kernels for the two kinds of core of one chip are one family: `dav-c220-vec` and `dav-c220-cube`.
+    let family = |facts: &ElfFacts| {
+        let parts = facts.architecture.map(|known| known.name().splitn(3, '-').take(2));
+        parts.map(|parts| parts.collect::<Vec<_>>())
+    };
+    one.machine != other.machine
+        || family(one).zip(family(other)).is_some_and(|(one, other)| one != other)
+        || one.machine.0 == Expectations::ASCEND && (one.flags == 0) != (other.flags == 0)
+}
+
+/// The machine that the first bytes of an ELF file name, be the rest of it missing.
+fn machine_of(object: &[u8]) -> Option<Machine> {
+    let head = object.get(..20).filter(|head| head.starts_with(b"\x7fELF"))?;
+    Some(Machine(u16::from_le_bytes([head[18], head[19]])))
+}

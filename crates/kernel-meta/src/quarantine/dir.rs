@@ -1,0 +1,124 @@
+//! The directory of one run of repair, with its journal.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind};
+use std::ops::Not;
+use std::path::PathBuf;
+
+use crate::quarantine::ground::Ground;
+use crate::quarantine::journal::{self, Entry, Made};
+use crate::quarantine::{RepairError, Run, io as tools};
+use crate::survey::look::Dir;
+
+/// The folder of a run, beside a cache.
+#[derive(Debug)]
+pub(crate) struct Quarantine {
+    top: Dir,
+    run: Dir,
+    name: String,
+    /// Folders in it like those in the cache.
+    below: HashMap<String, Dir>,
+}
+
+impl Quarantine {
+    /// Makes the folder, and in it the journal: on the disk before this returns. If it cannot, leaves nothing behind.
+    pub(crate) fn open(
+        ground: &Ground,
+        run: &Run,
+        entries: &[Entry],
+        made: Made,
+    ) -> Result<Self, RepairError> {
+        let path = ground.quarantine_path();
+        let failed = |source| RepairError::io("make the folder", &path, source);
+        let top = tools::folder(&ground.parent, &ground.quarantine).map_err(failed)?;
+        let opened = Self::new_run(&top, run).map_err(failed);
+        let opened = opened.and_then(|(run, name)| {
+            let mut quarantine = Self { top, run, name, below: HashMap::new() };
+            match quarantine.record(entries, made) {
+                Ok(()) => Ok(quarantine),
+                Err(source) => {
+                    let path = quarantine.run.path().join(journal::NAME);
+                    quarantine.clear(ground);
+                    Err(RepairError::io("write", path, source))
+                }
+            }
+        });
+        if opened.is_ok() {
+            tools::sync(&ground.parent);
+        } else {
+            let _ = tools::remove_folder(&ground.parent, &ground.quarantine);
+        }
+        opened
+    }
+
+    fn new_run(top: &Dir, run: &Run) -> io::Result<(Dir, String)> {
+        let mut number = 1;
+        loop {
+            let name = match number {
+                1 => run.name().to_owned(),
+                number => format!("{}-{number}", run.name()),
+            };
+            match tools::new_folder(top, OsStr::new(&name)) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 1000 => number += 1,
+                made => return Ok((made?, name)),
+            }
+        }
+    }
+
+    fn record(&mut self, entries: &[Entry], made: Made) -> io::Result<()> {
+        for below in entries.iter().filter_map(|entry| entry.below.as_deref()) {
+            if !self.below.contains_key(below) {
+                self.below.insert(below.to_owned(), tools::folder(&self.run, OsStr::new(below))?);
+            }
+        }
+        tools::write_new(&self.run, journal::UNFINISHED, &journal::text(entries, made))?;
+        tools::rename_new(&self.run, journal::UNFINISHED, &self.run, journal::NAME)?;
+        tools::sync(&self.run);
+        tools::sync(&self.top);
+        Ok(())
+    }
+
+    /// Replaces the journal.
+    pub(crate) fn record_anew(&self, entries: &[Entry], made: Made) -> io::Result<()> {
+        tools::write_new(&self.run, journal::UNFINISHED, &journal::text(entries, made))?;
+        tools::rename_over(&self.run, journal::UNFINISHED, journal::NAME)?;
+        tools::sync(&self.run);
+        Ok(())
+    }
+
+    /// Brings the names to the disk. The folder, unless nothing is in it: then it goes.
+    pub(crate) fn close(self, ground: &Ground) -> Option<PathBuf> {
+        let folders = || self.below.values().chain([&self.run]);
+        let is_own =
+            |name: &OsStr| name == journal::NAME || self.below.keys().any(|below| name == below.as_str());
+        let is_file = |dir: &Dir| {
+            let names = dir.names();
+            names.is_ok_and(|names| names.iter().all(|name| is_own(&name.name))).not()
+        };
+        let path = self.run.path().to_owned();
+        if folders().any(is_file) {
+            folders().for_each(tools::sync);
+            tools::sync(&ground.folder);
+            return Some(path);
+        }
+        self.clear(ground);
+        let _ = tools::remove_folder(&ground.parent, &ground.quarantine);
+        None
+    }
+
+    /// Removes the journal, and what is empty.
+    pub(crate) fn clear(&self, ground: &Ground) {
+        for below in self.below.keys() {
+            let _ = tools::remove_folder(&self.run, OsStr::new(below));
+        }
+        let _ = tools::remove(&self.run, journal::UNFINISHED);
+        let _ = tools::remove(&self.run, journal::NAME);
+        let _ = tools::remove_folder(&self.top, OsStr::new(&self.name));
+        tools::sync(&ground.parent);
+    }
+
+    pub(crate) fn folder(&self, below: Option<&str>) -> &Dir {
+        below.and_then(|below| self.below.get(below)).unwrap_or(&self.run)
+    }
+}

@@ -1,0 +1,84 @@
+//! Removing kernels of ours: superseded ones, and those that must not be found any more.
+
+use std::time::SystemTime;
+
+use opbuild_artifact::KernelMeta;
+
+use crate::disk::Folder;
+use crate::manifest::{Manifest, Record};
+use crate::materialise::GRACE;
+use crate::quarantine::keep::Replaced;
+use crate::{Part, ViewError, Withdrawn};
+
+/// The order in which a kernel's files are removed: no reader may find its description without its object.
+const ORDER: [Part; 3] = [Part::Json, Part::Object, Part::Info];
+
+/// Removes what we put under these names: how many kernels. Those that were there before we wrote them are returned, to
+/// be kept in quarantine instead.
+pub(crate) fn withdraw(
+    folder: &Folder,
+    manifest: &mut Manifest<'_>,
+    withdrawn: &[Withdrawn<'_>],
+) -> Result<(usize, Vec<Replaced>), ViewError> {
+    let (mut removed, mut kept) = (0, Vec::new());
+    for Withdrawn { stem, unless } in withdrawn {
+        let json = folder.read(&Part::Json.of(stem)).ok().map(|(bytes, _)| bytes);
+        let there = json.and_then(|json| KernelMeta::parse(&json).ok()?.bin_file_name);
+        if unless.is_some() && there.as_deref() == *unless {
+            continue;
+        }
+        let Some(record) = manifest.kernels.remove(*stem) else { continue };
+        if !is_as_written(folder, stem, &record) {
+            continue;
+        }
+        if record.is_adopted() {
+            let file = |part: Part| Some((part.of(stem), folder.identity(&part.of(stem))?));
+            let files = [Part::Json, Part::Object].into_iter().filter_map(file).collect();
+            kept.push(Replaced { files, why: "the kernel that belongs there could not be made".to_owned() });
+        } else {
+            removed += usize::from(remove(folder, stem, &record)?);
+        }
+    }
+    Ok((removed, kept))
+}
+
+/// Removes superseded kernels of ours that are old enough: how many. What cannot be removed waits for the next call.
+pub(crate) fn superseded(folder: &Folder, manifest: &mut Manifest<'_>, now: SystemTime) -> usize {
+    let mut removed = 0;
+    manifest.kernels.retain(|stem, record| {
+        if !record.is_superseded() {
+            return true;
+        }
+        let [object, json] = [Part::Object, Part::Json].map(|part| folder.identity(&part.of(stem)));
+        let Some(newest) = json.or(object) else { return false };
+        if !newest.written_before(now, GRACE) {
+            return true;
+        }
+        // Another program may have taken the name. Then the kernel is its own, as a whole.
+        if record.is_adopted() || !is_as_written(folder, stem, record) {
+            return false;
+        }
+        let gone = remove(folder, stem, record);
+        removed += usize::from(matches!(gone, Ok(true)));
+        gone.is_err()
+    });
+    removed
+}
+
+/// Whether the object is the one we wrote, and so is the description, if there is one.
+fn is_as_written(folder: &Folder, stem: &str, record: &Record<'_>) -> bool {
+    let is_ours =
+        |part: Part| folder.digest(&part.of(stem)).is_ok_and(|(digest, _)| record.wrote(part, &digest));
+    is_ours(Part::Object) && (!folder.exists(&Part::Json.of(stem)) || is_ours(Part::Json))
+}
+
+/// Removes the files of a kernel that are as we wrote them; whether its description and object are gone.
+fn remove(folder: &Folder, stem: &str, record: &Record<'_>) -> Result<bool, ViewError> {
+    for part in ORDER {
+        let is_gone = folder.remove_if(&part.of(stem), |digest| record.is_ours(part, digest))?;
+        if !is_gone && part != Part::Info {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,89 @@
+//! CANN's own cache of kernels, `kernel_cache`, in which no store is made.
+//!
+//! CANN keeps one `op_cache.ini` beside the directories of its chips. One that it finds there it takes for its own: without
+//! versions in it, CANN never checks them again, and runs kernels of an older toolkit. What is in a chip's directory it
+//! counts, and deletes in its mode `force`. So a store that would be at or in a `kernel_cache` is in a
+//! directory of its own there, beside the chips.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::disk::Disk;
+use crate::{StoreError, files, ini};
+
+/// How CANN calls its cache.
+const NAME: &str = "kernel_cache";
+/// How the directory of a store in there is called.
+const OWN: &str = "opbuild";
+/// How the names of chips begin, which are those of CANN's directories.
+const CHIPS: [&str; 4] = ["ascend", "as31xm1x", "bs9sx2a", "mc61am21a"];
+/// No file of CANN's limits is larger.
+const MAX_INI: u64 = 64 << 10;
+
+/// Where the store is that was asked for at `root`: there, unless that is at or in CANN's cache.
+///
+/// # Errors
+/// A store of ours is in CANN's cache, made by a version of opbuild that did not know of this, and it is to be written.
+pub(crate) fn place(disk: &Disk, root: &Path, writable: bool) -> Result<PathBuf, StoreError> {
+    let Some(real) = real_path(disk, root) else { return Ok(root.to_owned()) };
+    let is_named = |path: &&Path| path.file_name().is_some_and(|name| name == NAME);
+    let has_store = || disk.look(&real.join("v1")).is_ok_and(|seen| seen.is_folder);
+    let cache = match real.ancestors().find(is_named) {
+        Some(cache) => cache,
+        // A link, or another name: then its content decides. An existing store is not looked into.
+        None if !writable || has_store() => return Ok(root.to_owned()),
+        None => {
+            match real.ancestors().take(2).find(|path| has_versions(disk, path) && has_chip(disk, path)) {
+                Some(cache) => cache,
+                None => return Ok(root.to_owned()),
+            }
+        }
+    };
+    let own = cache.join(OWN);
+    if real.starts_with(&own) {
+        return Ok(root.to_owned());
+    }
+    if !has_store() {
+        return Ok(own);
+    }
+    let is_cann = has_versions(disk, cache) || has_chip(disk, cache);
+    if writable && is_cann {
+        return Err(StoreError::InKernelCache { path: real, own });
+    }
+    Ok(root.to_owned())
+}
+
+/// The real path of `path`, of which the end may be missing.
+fn real_path(disk: &Disk, path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    let mut missing = Vec::new();
+    for above in path.ancestors() {
+        match disk.real_path(above) {
+            Ok(real) => return Some(missing.iter().rev().fold(real, |path, name| path.join(name))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                missing.push(above.file_name()?.to_owned())
+            }
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// Whether CANN's file is in `folder`, with the versions that it writes into it.
+fn has_versions(disk: &Disk, folder: &Path) -> bool {
+    let Ok(file) = files::read_whole(disk, &ini::Ini::path(folder), MAX_INI) else { return false };
+    let text = String::from_utf8_lossy(&file.bytes);
+    let keys = text.lines().filter_map(|line| line.split_once('=')).map(|(key, _)| key.trim().to_owned());
+    keys.into_iter().any(|key| matches!(key.as_str(), "adk_version" | "ops_version"))
+}
+
+/// Whether a directory of one of CANN's chips is in `folder`.
+fn has_chip(disk: &Disk, folder: &Path) -> bool {
+    let listed = disk.open_folder(folder).and_then(|opened| disk.list_in(&opened, folder));
+    let is_chip = |name: &String| {
+        let lower = name.to_ascii_lowercase();
+        CHIPS.iter().any(|chip| lower.starts_with(chip))
+            && disk.look(&folder.join(name)).is_ok_and(|seen| seen.is_folder)
+    };
+    listed.is_ok_and(|names| names.iter().any(is_chip))
+}
