@@ -345,8 +345,8 @@ impl AscendBackend {
         }
         let vendors = self.toolkit.vendors.iter().map(|vendor| vendor.tbe.clone());
         let mut domain = ReadDomain::new(&self.toolkit, record);
-        let own = [Some(absolute(self.scratch.clone())), self.probe.bytecode()].into_iter().flatten();
-        domain.beneath.extend(own.map(|path| (path, "temporary files and bytecode of our own")));
+        let own = self.probe.bytecode();
+        domain.beneath.extend(own.map(|path| (path, "bytecode of our own, by the content of sources")));
         let setup = Arc::new(Setup {
             interpreter: record.interpreter().clone(),
             bytecode: self.probe.bytecode(),

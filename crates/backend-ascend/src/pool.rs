@@ -1,6 +1,6 @@
 //! Workers: Python processes that import the toolkit once and compile many operators.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -221,7 +221,9 @@ fn cannot(action: &'static str, setup: &Setup, source: io::Error) -> Trouble {
 impl Setup {
     /// What a worker is told when it starts.
     fn message(&self) -> Value {
-        let paths = |reasoned: &[Reasoned]| reasoned.iter().map(|(path, _)| text(path)).collect::<Vec<_>>();
+        // The toolkit resolves links in some paths, and leaves them in others.
+        let both = |(path, _): &Reasoned| [text(path), text(&disk::real(path))];
+        let paths = |reasoned: &[Reasoned]| reasoned.iter().flat_map(both).collect::<BTreeSet<_>>();
         json!({"tool_folder": self.tool_folder.as_deref().map(text),
             "roots": self.roots.iter().map(|root| text(root)).collect::<Vec<_>>(),
             "files": paths(&self.domain.files), "beneath": paths(&self.domain.beneath)})

@@ -163,8 +163,7 @@ impl Probe {
         names.extend(scanned.iter().cloned());
         let report = self.run(interpreter, &lazy, &names)?;
         let mut beneath = domain::of_toolkit(toolkit);
-        let own = [Some(self.scratch.clone()), self.kept.clone(), self.bytecode()];
-        beneath.extend(own.into_iter().flatten().map(|path| (path, "ours")));
+        beneath.extend(self.bytecode().map(|path| (path, "bytecode of our own, by the content of sources")));
         Ok(Record::new(id, interpreter.clone(), report, scanned, &beneath, files))
     }
 

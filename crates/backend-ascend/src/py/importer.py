@@ -75,16 +75,21 @@ class Watch:
     """What is read, looked for and run, as Python's audit hooks report it."""
 
     def __init__(self):
-        self.opened, self.tried, self.libraries, self.programs = {}, {}, {}, {}
+        self.opened, self.tried, self.libraries, self.programs, self.written = {}, {}, {}, {}, set()
         if hasattr(sys, "addaudithook"):
             sys.addaudithook(self._see)
 
     def _see(self, event, arguments):
         if event == "open":
             path, mode, flags = arguments
-            reads = flags & os.O_ACCMODE != os.O_WRONLY and not flags & os.O_TRUNC if isinstance(flags, int) else True
-            if reads and isinstance(path, (str, bytes)):
-                self.opened[os.path.abspath(os.fsdecode(path))] = True
+            if not isinstance(path, (str, bytes)):
+                return
+            path = os.path.abspath(os.fsdecode(path))
+            if isinstance(flags, int) and (flags & os.O_ACCMODE == os.O_WRONLY or flags & (os.O_TRUNC | os.O_EXCL)):
+                # What it writes itself it may read again.
+                self.written.add(path)
+            elif path not in self.written:
+                self.opened[path] = True
         elif event == "import":
             self.tried[arguments[0]] = True
         elif event == "ctypes.dlopen":
