@@ -243,9 +243,7 @@ impl AscendBackend {
         if let Means::Workers(pool) = &self.driver {
             return Ok(pool);
         }
-        let start = || {
-            pool(&self.toolkit).map_err(|error| error.to_string())
-        };
+        let start = || pool(&self.toolkit).map_err(|error| error.to_string());
         self.asking.get_or_init(start).as_ref().map_err(|problem| BackendError::Toolchain {
             problem: problem.clone(),
             way_out: "let this user have more processes and threads".to_owned(),
@@ -401,6 +399,7 @@ impl Backend for AscendBackend {
         let mut found = fingerprint::toolchain(&self.toolkit, files)?;
         let record = self.probe.record(&self.toolkit, &found.digest(), &BTreeSet::new(), files)?;
         record.fingerprint(&mut found);
+        record.fingerprint_shadows(&fingerprint::operator_packages(&self.toolkit), files, &mut found)?;
         let digest = found.digest();
         let mut known = self.known();
         if known.0 != Some(digest) {

@@ -242,7 +242,10 @@ pub(crate) fn by_worker(
     let patience = Patience { deadline: request.deadline, cancel: request.cancel };
     let file = told.file.as_ref().map(|(file, _)| file.to_string_lossy());
     // What a worker imported for one operator is not looked for when the next one names it.
-    let home = extra.names.iter().fold(file.as_deref().unwrap_or_default().to_owned(), |home, name| home + "\n" + name);
+    let home = extra
+        .names
+        .iter()
+        .fold(file.as_deref().unwrap_or_default().to_owned(), |home, name| home + "\n" + name);
     let whom = Whom {
         home: &home,
         watched: file.is_some().then_some(told.base.as_path()),

@@ -96,7 +96,8 @@ pub(crate) fn names(folder: &Path) -> Result<Option<Vec<(OsString, bool)>>, Asce
 /// The names of all that is in a directory; None if there is none that can be listed.
 pub(crate) fn all_names(folder: &Path) -> Option<Vec<String>> {
     let entries = std::fs::read_dir(folder).ok()?;
-    let name = |entry: io::Result<std::fs::DirEntry>| Some(entry.ok()?.file_name().to_string_lossy().into_owned());
+    let name =
+        |entry: io::Result<std::fs::DirEntry>| Some(entry.ok()?.file_name().to_string_lossy().into_owned());
     Some(entries.filter_map(name).collect())
 }
 

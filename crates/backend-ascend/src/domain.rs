@@ -63,7 +63,10 @@ pub(crate) fn of_toolkit(toolkit: &Toolkit) -> Vec<Reasoned> {
         .map(|(_, path)| (path, "a part of the toolkit, in the toolchain fingerprint"))
         .collect();
     for package in fingerprint::operator_packages(toolkit) {
-        beneath.push((package, "operators: sources by the import closure, other files in the toolchain fingerprint"));
+        beneath.push((
+            package,
+            "operators: sources by the import closure, other files in the toolchain fingerprint",
+        ));
     }
     for vendor in &toolkit.vendors {
         beneath.push((vendor.folder.clone(), "a vendor's package, in the toolchain fingerprint"));
@@ -78,6 +81,10 @@ impl ReadDomain {
     /// What every compile by this toolkit may read.
     pub(crate) fn new(toolkit: &Toolkit, record: &Record) -> Self {
         let mut domain = Self { beneath: of_toolkit(toolkit), ..Self::default() };
+        let shadows = record.shadows(&fingerprint::operator_packages(toolkit)).into_iter();
+        domain
+            .beneath
+            .extend(shadows.map(|path| (path, "operators in another place, in the toolchain fingerprint")));
         domain.beneath.extend(UNKEYED.map(|(path, reason)| (PathBuf::from(path), reason)));
         let versions = [
             toolkit.root.join("compiler/version.info"),
@@ -93,12 +100,22 @@ impl ReadDomain {
             [record.interpreter().program.clone()],
             "the Python interpreter, in the toolchain fingerprint",
         );
-        domain.add_files(record.configs(), "decides where modules and libraries are found; checked again for each key");
-        domain.add_files(record.module_files(), "a module that the toolkit imports, in the toolchain fingerprint");
-        domain.add_files(record.opened_files(), "a file that importing the toolkit reads, in the toolchain fingerprint");
+        domain.add_files(
+            record.configs(),
+            "decides where modules and libraries are found; checked again for each key",
+        );
+        domain.add_files(
+            record.module_files(),
+            "a module that the toolkit imports, in the toolchain fingerprint",
+        );
+        domain.add_files(
+            record.opened_files(),
+            "a file that importing the toolkit reads, in the toolchain fingerprint",
+        );
         domain.add_files(record.libraries(), "a shared library that is loaded, in the toolchain fingerprint");
         domain.add_files(record.programs(), "a program that compiles run, in the toolchain fingerprint");
-        let listed = record.directories().map(|path| (path, "modules, libraries or programs are looked for in it"));
+        let listed =
+            record.directories().map(|path| (path, "modules, libraries or programs are looked for in it"));
         domain.listed = listed.collect();
         domain
     }

@@ -62,7 +62,8 @@ impl Toolkit {
                 let mut joined = OsString::new();
                 let rest = self.environment.get(variable.name).map(|rest| std::env::split_paths(rest));
                 // Programs run elsewhere; and what is empty means where they run, which is no place for libraries.
-                let rest = rest.into_iter().flatten().filter(|part| !part.as_os_str().is_empty()).map(absolute);
+                let rest =
+                    rest.into_iter().flatten().filter(|part| !part.as_os_str().is_empty()).map(absolute);
                 for part in folders.into_iter().chain(rest) {
                     if !joined.is_empty() {
                         joined.push(":");

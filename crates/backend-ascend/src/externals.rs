@@ -12,11 +12,17 @@ pub(crate) fn below(folders: &[PathBuf], own: &BTreeSet<String>) -> Result<BTree
     let mut names = BTreeSet::new();
     for folder in folders {
         let is_source = |name: &std::ffi::OsStr, is_folder: bool| {
-            if is_folder { name != "__pycache__" } else { Path::new(name).extension().is_some_and(|end| end == "py") }
+            if is_folder {
+                name != "__pycache__"
+            } else {
+                Path::new(name).extension().is_some_and(|end| end == "py")
+            }
         };
         for path in disk::files_below(folder, is_source)?.unwrap_or_default() {
             let text = disk::read_text(&folder.join(path))?;
-            names.extend(imports::scan(&text).imports.iter().flat_map(of).filter(|name| !own.contains(first(name))));
+            names.extend(
+                imports::scan(&text).imports.iter().flat_map(of).filter(|name| !own.contains(first(name))),
+            );
         }
     }
     Ok(names)

@@ -55,8 +55,7 @@ fn is_residue(name: &OsStr, is_folder: bool) -> bool {
     if is_folder {
         return name == b"__pycache__";
     }
-    [b".pyo".as_slice(), b".lock"].iter().any(|ending| name.ends_with(ending))
-        || name.starts_with(b".nfs")
+    [b".pyo".as_slice(), b".lock"].iter().any(|ending| name.ends_with(ending)) || name.starts_with(b".nfs")
 }
 
 fn has_ending(path: &Path, ending: &str) -> bool {
@@ -69,9 +68,7 @@ mod tests {
 
     #[test]
     fn residue_is_told_from_content() {
-        for (name, is_folder) in
-            [("__pycache__", true), ("a.pyo", false), ("kernel_meta.lock", false)]
-        {
+        for (name, is_folder) in [("__pycache__", true), ("a.pyo", false), ("kernel_meta.lock", false)] {
             assert!(is_residue(OsStr::new(name), is_folder), "{name}");
         }
         for (name, is_folder) in

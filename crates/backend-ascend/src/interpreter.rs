@@ -41,11 +41,8 @@ impl Interpreter {
         environment: &[(OsString, OsString)],
         cancel: &Cancel,
     ) -> Result<Self, BackendError> {
-        let direct = Self {
-            program: named.to_owned(),
-            arguments: Vec::new(),
-            environment: environment.to_vec(),
-        };
+        let direct =
+            Self { program: named.to_owned(), arguments: Vec::new(), environment: environment.to_vec() };
         if disk::begins_with(named, b"\x7fELF") {
             return Ok(direct);
         }

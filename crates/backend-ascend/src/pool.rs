@@ -423,7 +423,11 @@ pub(crate) fn python(environment: &[(OsString, OsString)]) -> Result<PathBuf, Ba
     let name = named.unwrap_or_else(|| PathBuf::from("python3"));
     let path = value("PATH").map(|path| std::env::split_paths(path).collect::<Vec<_>>()).unwrap_or_default();
     // As a shell does, which starts the toolkit's programs: what has a slash in it is a path.
-    let places = if name.components().count() > 1 { vec![name.clone()] } else { path.iter().map(|one| one.join(&name)).collect() };
+    let places = if name.components().count() > 1 {
+        vec![name.clone()]
+    } else {
+        path.iter().map(|one| one.join(&name)).collect()
+    };
     places.into_iter().find(|path| disk::is_program(path)).ok_or_else(|| BackendError::Toolchain {
         problem: format!("there is no Python `{}`", name.display()),
         way_out: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),

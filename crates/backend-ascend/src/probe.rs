@@ -64,7 +64,15 @@ impl Probe {
         scratch: PathBuf,
         cancel: Cancel,
     ) -> Self {
-        Self { environment, tool_folder, kept, scratch, cancel, known: Mutex::default(), making: Mutex::default() }
+        Self {
+            environment,
+            tool_folder,
+            kept,
+            scratch,
+            cancel,
+            known: Mutex::default(),
+            making: Mutex::default(),
+        }
     }
 
     /// A record that holds now and covers the modules called `names`. `toolchain` is the digest of the toolkit.
@@ -135,6 +143,8 @@ impl Probe {
         let mut hasher = Hasher::new("probe of a toolkit");
         hasher.bytes(SCRIPT.as_bytes());
         hasher.bytes(interpreter.program.as_os_str().as_bytes());
+        // Where a link leads to is where its modules are.
+        let real = disk::real(&interpreter.program);
         hasher.list(interpreter.arguments.len());
         interpreter.arguments.iter().for_each(|argument| hasher.bytes(argument.as_bytes()));
         hasher.list(interpreter.environment.len());
@@ -145,6 +155,7 @@ impl Probe {
         let folder = self.tool_folder.as_ref().map_or(&b""[..], |folder| folder.as_os_str().as_bytes());
         hasher.bytes(folder);
         let place = hasher.clone().finish().to_string();
+        hasher.bytes(real.as_os_str().as_bytes());
         hasher.digest(toolchain);
         format!("{place:.16}{}", hasher.finish())
     }
@@ -164,7 +175,8 @@ impl Probe {
         let report = self.run(interpreter, &lazy, &names)?;
         let mut beneath = domain::of_toolkit(toolkit);
         beneath.extend(self.bytecode().map(|path| (path, "bytecode of our own, by the content of sources")));
-        Ok(Record::new(id, interpreter.clone(), report, scanned, &beneath, files))
+        let packages = fingerprint::operator_packages(toolkit);
+        Ok(Record::new(id, interpreter.clone(), report, scanned, (&beneath, &packages), files))
     }
 
     fn run(
@@ -188,8 +200,11 @@ impl Probe {
         let mut args = interpreter.arguments.clone();
         args.extend(["-S", "-u", "-c", SCRIPT].map(OsString::from));
         args.extend([bytecode, ask.clone().into_os_string()]);
-        let environment: Vec<(&OsStr, &OsStr)> =
-            interpreter.environment.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())).collect();
+        let environment: Vec<(&OsStr, &OsStr)> = interpreter
+            .environment
+            .iter()
+            .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+            .collect();
         let run = Run {
             program: &interpreter.program,
             args: &args,
@@ -206,7 +221,8 @@ impl Probe {
         };
         let bytes = disk::read(&report)
             .map_err(|_| unusable(format!("does not report what it imports ({})", ended.status)))?;
-        serde_json::from_slice(&bytes).map_err(|error| unusable(format!("reports what cannot be read ({error})")))
+        serde_json::from_slice(&bytes)
+            .map_err(|error| unusable(format!("reports what cannot be read ({error})")))
     }
 
     fn path(&self, id: &str) -> Option<PathBuf> {

@@ -17,6 +17,7 @@ use crate::disk::{self, Stamp};
 use crate::domain::{self, Reasoned};
 use crate::externals::first;
 use crate::interpreter::Interpreter;
+use crate::{AscendError, folder};
 
 /// What the probe reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +32,8 @@ pub(crate) struct Report {
     pub(crate) problem: Option<String>,
     pub(crate) executable: PathBuf,
     pub(crate) version: String,
+    /// Where modules are looked for.
+    pub(crate) search: Vec<PathBuf>,
 }
 
 /// What was read, and looked for.
@@ -87,15 +90,19 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// A record of `report`, as the files are now. Files below `own` count elsewhere.
+    /// A record of `report`, as the files are now. Files below `own` count elsewhere; the packages of operators are
+    /// imported later, and must not be found in another place.
     pub(crate) fn new(
         id: String,
         interpreter: Interpreter,
         mut report: Report,
         scanned: BTreeSet<String>,
-        own: &[Reasoned],
+        (own, packages): (&[Reasoned], &[PathBuf]),
         files: &dyn FileDigests,
     ) -> Self {
+        for (directory, name) in elsewhere(&report.search, packages) {
+            report.base.looked.entry(directory).or_default().insert(name);
+        }
         let names = report.names.values_mut().flatten();
         for reads in std::iter::once(&mut report.base).chain(names) {
             reads.modules.retain(|(_, path)| !domain::is_beneath(path, own));
@@ -105,16 +112,11 @@ impl Record {
             });
             reads.libraries.retain(|path| !domain::is_beneath(path, own));
         }
-        let mut record = Self {
-            id,
-            interpreter,
-            report,
-            scanned,
-            files: BTreeMap::new(),
-            directories: BTreeMap::new(),
-        };
+        let mut record =
+            Self { id, interpreter, report, scanned, files: BTreeMap::new(), directories: BTreeMap::new() };
         record.files = record.all_files().map(|path| (path.clone(), digest(&path, files))).collect();
-        record.directories = record.all_looked().into_iter().map(|(path, names)| Listing::of(path, names)).collect();
+        record.directories =
+            record.all_looked().into_iter().map(|(path, names)| Listing::of(path, names)).collect();
         record
     }
 
@@ -162,7 +164,11 @@ impl Record {
         for (name, path) in &programs.paths {
             self.add_file(&format!("program {name}"), path, fingerprint);
         }
-        self.add_set("libraries of programs", programs.libraries.iter().map(|path| (last(path), path)), fingerprint);
+        self.add_set(
+            "libraries of programs",
+            programs.libraries.iter().map(|path| (last(path), path)),
+            fingerprint,
+        );
     }
 
     /// What modules that an operator names take beyond that.
@@ -194,6 +200,38 @@ impl Record {
             modules.chain(&reads.libraries).chain(&reads.opened)
         });
         paths.cloned().collect()
+    }
+
+    /// Packages of operators in places where Python may find them first.
+    pub(crate) fn fingerprint_shadows(
+        &self,
+        packages: &[PathBuf],
+        files: &dyn FileDigests,
+        fingerprint: &mut Fingerprint,
+    ) -> Result<(), AscendError> {
+        for path in self.shadows(packages) {
+            let name = format!("{} elsewhere", last(&path));
+            match folder::digest(&path, |_| true, files)? {
+                Some(digested) => digested.add_to(name, fingerprint),
+                None => {
+                    let digest =
+                        files.digest(&path).map_err(|source| AscendError::io("read", &path, source))?;
+                    fingerprint.add(name, digest, format!("{:.12}", digest.to_string()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where such packages are.
+    pub(crate) fn shadows(&self, packages: &[PathBuf]) -> Vec<PathBuf> {
+        let mut all = Vec::new();
+        for (directory, name) in elsewhere(&self.report.search, packages) {
+            let listed = self.directories.get(&directory).and_then(|listing| listing.found.as_ref());
+            let entries = listed.into_iter().flatten().filter(|entry| entry.split('.').next() == Some(&name));
+            all.extend(entries.map(|entry| directory.join(entry)));
+        }
+        all
     }
 
     pub(crate) fn configs(&self) -> Vec<PathBuf> {
@@ -311,9 +349,12 @@ impl Record {
     /// Lines of `.pth` files that are code. Their other lines are paths, which matter by what is found there.
     fn add_executed_lines(&self, fingerprint: &mut Fingerprint) {
         let mut lines = BTreeSet::new();
-        for path in self.report.configs.files.iter().filter(|path| path.extension().is_some_and(|end| end == "pth")) {
+        for path in
+            self.report.configs.files.iter().filter(|path| path.extension().is_some_and(|end| end == "pth"))
+        {
             let text = disk::read_text(path).unwrap_or_default();
-            let code = text.lines().filter(|line| line.starts_with("import ") || line.starts_with("import\t"));
+            let code =
+                text.lines().filter(|line| line.starts_with("import ") || line.starts_with("import\t"));
             lines.extend(code.map(|line| (last(path), line.to_owned())));
         }
         if !lines.is_empty() {
@@ -321,6 +362,17 @@ impl Record {
             fingerprint.text("python .pth", text.join("\n"));
         }
     }
+}
+
+/// Directories in which packages of operators may be found that are not there, each with the name.
+fn elsewhere(search: &[PathBuf], packages: &[PathBuf]) -> Vec<(PathBuf, String)> {
+    let mut all = Vec::new();
+    for package in packages {
+        let (Some(base), Some(name)) = (package.parent(), package.file_name()) else { continue };
+        let others = search.iter().filter(|one| one.as_path() != base && disk::real(one) != disk::real(base));
+        all.extend(others.map(|one| (one.clone(), name.to_string_lossy().into_owned())));
+    }
+    all
 }
 
 fn is_standard(path: &Path, library: &Path) -> bool {

@@ -23,13 +23,21 @@ type Mutation = (&'static str, fn(&mut Scene), fn(&mut Scene));
 const MATTER: &[Mutation] = &[
     ("a_package_that_the_toolkit_imports", nothing, |s| s.package("numpy", "changed")),
     ("another_such_package", nothing, |s| s.package("decorator", "changed")),
-    ("a_source_with_the_same_size_and_time", |s| s.package("numpy", "abc"), |s| {
-        let path = s.toolkit_site().join("numpy/__init__.py");
-        let time = fs::metadata(&path).unwrap().modified().unwrap();
-        s.package("numpy", "xyz");
-        fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
-    }),
-    ("a_module_on_pythonpath", |s| s.helper("a", "one").operator("import helper").done(), |s| s.helper("a", "two").done()),
+    (
+        "a_source_with_the_same_size_and_time",
+        |s| s.package("numpy", "abc"),
+        |s| {
+            let path = s.toolkit_site().join("numpy/__init__.py");
+            let time = fs::metadata(&path).unwrap().modified().unwrap();
+            s.package("numpy", "xyz");
+            fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        },
+    ),
+    (
+        "a_module_on_pythonpath",
+        |s| s.helper("a", "one").operator("import helper").done(),
+        |s| s.helper("a", "two").done(),
+    ),
     (
         "a_module_that_such_a_module_imports",
         |s| {
@@ -115,14 +123,10 @@ const MATTER: &[Mutation] = &[
             fs::write(s.site().join("more.pth"), line).unwrap();
         },
     ),
-    (
-        "a_pth_file_with_code",
-        nothing,
-        |s| {
-            let line = "import sys, types; m = types.ModuleType('hook'); m.GENERATES = 'hook'; sys.modules['hook'] = m\n";
-            fs::write(s.site().join("hook.pth"), line).unwrap();
-        },
-    ),
+    ("a_pth_file_with_code", nothing, |s| {
+        let line = "import sys, types; m = types.ModuleType('hook'); m.GENERATES = 'hook'; sys.modules['hook'] = m\n";
+        fs::write(s.site().join("hook.pth"), line).unwrap();
+    }),
     ("sitecustomize_that_comes", nothing, |s| {
         fs::write(s.site().join("sitecustomize.py"), generates("site")).unwrap();
     }),
@@ -170,7 +174,8 @@ const MATTER: &[Mutation] = &[
             let other = prefix(&s.place.path("other"));
             fs::remove_file(&s.python).unwrap();
             symlink(&other, &s.python).unwrap();
-            fs::write(library_of(&s.place.path("other")).join("sitecustomize.py"), generates("other")).unwrap();
+            fs::write(library_of(&s.place.path("other")).join("sitecustomize.py"), generates("other"))
+                .unwrap();
         },
     ),
     ("pyvenv_cfg_that_comes", nothing, |s| {
@@ -235,7 +240,9 @@ const NEEDLESS: &[Mutation] = &[
         s.python = s.place.path("moved/bin/python3");
     }),
     ("times_change", nothing, |s| {
-        for path in common::files(&s.toolkit_site()).into_iter().chain(common::files(&s.installed.impl_file(""))) {
+        for path in
+            common::files(&s.toolkit_site()).into_iter().chain(common::files(&s.installed.impl_file("")))
+        {
             let time = SystemTime::now() + Duration::from_secs(3);
             fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
         }
@@ -243,15 +250,23 @@ const NEEDLESS: &[Mutation] = &[
     ("unchecked_bytecode_beside_a_package", nothing, |s| {
         s.unchecked(&s.toolkit_site().join("numpy/__init__.py"), "stale");
     }),
-    ("unchecked_bytecode_beside_an_operator", |s| s.helper("a", "one").operator("import helper").done(), |s| {
-        s.unchecked(&s.place.path("path/a/helper.py"), "stale");
-    }),
+    (
+        "unchecked_bytecode_beside_an_operator",
+        |s| s.helper("a", "one").operator("import helper").done(),
+        |s| {
+            s.unchecked(&s.place.path("path/a/helper.py"), "stale");
+        },
+    ),
     ("unchecked_bytecode_beside_the_standard_library", nothing, |s| {
         s.unchecked(&s.library().join("keyword.py"), "stale");
     }),
-    ("bytecode_beside_its_source", |s| s.helper("a", "one").operator("import helper").done(), |s| {
-        s.legacy("stale").done();
-    }),
+    (
+        "bytecode_beside_its_source",
+        |s| s.helper("a", "one").operator("import helper").done(),
+        |s| {
+            s.legacy("stale").done();
+        },
+    ),
     ("another_package_in_site_packages", nothing, |s| {
         let other = s.site().join("unrelated");
         fs::create_dir(&other).unwrap();
@@ -263,13 +278,21 @@ const NEEDLESS: &[Mutation] = &[
         |s| fs::write(s.site().join("unrelated.py"), generates("one")).unwrap(),
         |s| fs::write(s.site().join("unrelated.py"), generates("two")).unwrap(),
     ),
-    ("another_directory_on_pythonpath", |s| s.helper("a", "one").operator("import helper").done(), |s| {
-        s.write("path/c/unrelated.py", &generates("unrelated"));
-        s.paths.insert(0, s.place.path("path/c"));
-    }),
-    ("the_same_module_later_on_the_path", |s| s.helper("a", "one").operator("import helper").done(), |s| {
-        s.helper("b", "late").done();
-    }),
+    (
+        "another_directory_on_pythonpath",
+        |s| s.helper("a", "one").operator("import helper").done(),
+        |s| {
+            s.write("path/c/unrelated.py", &generates("unrelated"));
+            s.paths.insert(0, s.place.path("path/c"));
+        },
+    ),
+    (
+        "the_same_module_later_on_the_path",
+        |s| s.helper("a", "one").operator("import helper").done(),
+        |s| {
+            s.helper("b", "late").done();
+        },
+    ),
     ("a_pth_file_that_adds_nothing", nothing, |s| {
         fs::write(s.site().join("nothing.pth"), "# import this\n/nowhere\n").unwrap();
     }),
@@ -355,7 +378,8 @@ fn without_a_record() {
     let scene = Scene::new("workers");
     assert_eq!(scene.build("cache").0, 1);
     let is_record = |path: &PathBuf| path.to_string_lossy().contains("ascend-python-");
-    let records: Vec<_> = common::files(&scene.place.path("tmp-cache")).into_iter().filter(is_record).collect();
+    let records: Vec<_> =
+        common::files(&scene.place.path("tmp-cache")).into_iter().filter(is_record).collect();
     assert_eq!(records.len(), 1, "{records:?}");
     let text = fs::read(&records[0]).unwrap();
     for damaged in [&b"{}"[..], &text[..text.len() / 2], &[]] {
@@ -498,7 +522,10 @@ impl Scene {
     fn legacy(&self, text: &str) -> &Self {
         self.write("bytecode/helper.py", &generates(text));
         let (from, to) = (self.place.path("bytecode/helper.py"), self.place.path("path/a/helper.pyc"));
-        self.ask("import py_compile, sys; py_compile.compile(sys.argv[1], sys.argv[2], doraise=True)", &[&from, &to]);
+        self.ask(
+            "import py_compile, sys; py_compile.compile(sys.argv[1], sys.argv[2], doraise=True)",
+            &[&from, &to],
+        );
         self
     }
 
@@ -564,7 +591,10 @@ fn prefix(at: &Path) -> PathBuf {
         let entry = entry.unwrap();
         let name = entry.file_name();
         let is_left_out = |one: &str| name == one;
-        if !["site-packages", "dist-packages", "__pycache__", "sitecustomize.py"].iter().any(|one| is_left_out(one)) {
+        if !["site-packages", "dist-packages", "__pycache__", "sitecustomize.py"]
+            .iter()
+            .any(|one| is_left_out(one))
+        {
             symlink(entry.path(), own.join(&name)).unwrap();
         }
     }
@@ -574,7 +604,11 @@ fn prefix(at: &Path) -> PathBuf {
 }
 
 fn library_of(prefix: &Path) -> PathBuf {
-    fs::read_dir(prefix.join("lib")).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap()
+    fs::read_dir(prefix.join("lib"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.is_dir())
+        .unwrap()
 }
 
 fn copy_tree(from: &Path, to: &Path) {

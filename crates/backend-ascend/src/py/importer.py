@@ -78,6 +78,13 @@ class Watch:
         self.opened, self.tried, self.libraries, self.programs, self.written = {}, {}, {}, {}, set()
         if hasattr(sys, "addaudithook"):
             sys.addaudithook(self._see)
+        # Asked first about every module, by whatever way it is imported.
+        sys.meta_path.insert(0, self)
+
+    def find_spec(self, fullname, path=None, target=None):
+        """Takes note of what is looked for, and finds nothing."""
+        self.tried[fullname] = True
+        return None
 
     def _see(self, event, arguments):
         if event == "open":
@@ -90,8 +97,6 @@ class Watch:
                 self.written.add(path)
             elif path not in self.written:
                 self.opened[path] = True
-        elif event == "import":
-            self.tried[arguments[0]] = True
         elif event == "ctypes.dlopen":
             if isinstance(arguments[0], (str, bytes)):
                 self.libraries[os.fsdecode(arguments[0])] = True

@@ -30,6 +30,7 @@ def probe(arguments):
     found["names"] = {}
     for name in arguments["names"] if problem is None else ():
         found["names"][name] = dict(NOTHING) if is_loaded(name) else in_child(name, *known)
+    found["search"] = [os.path.abspath(folder) for folder in sys.path]
     found.update(problem=problem, executable=sys.executable, version=sys.version)
     with open(arguments["report"], "w", encoding="utf-8", errors="surrogateescape") as file:
         json.dump(found, file, ensure_ascii=False)
@@ -213,6 +214,10 @@ def configs():
             found[path] = True
     import site
     folders = list(site.getsitepackages()) + [site.getusersitepackages()]
+    for folder in folders:
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            if name.endswith(".pth"):
+                found[os.path.join(folder, name)] = True
     return {"files": sorted(found), "looked": {os.path.abspath(folder): ["*.pth"] for folder in folders}}
 
 

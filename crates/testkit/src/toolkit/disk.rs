@@ -85,7 +85,8 @@ pub(super) fn replace_links(path: &Path, text: &str) -> io::Result<()> {
     let mut rest = text;
     let mut count = 0;
     while !rest.is_empty() {
-        let at = (0..=rest.len().min(LONGEST)).rev().find(|at| rest.is_char_boundary(*at)).unwrap_or(rest.len());
+        let at =
+            (0..=rest.len().min(LONGEST)).rev().find(|at| rest.is_char_boundary(*at)).unwrap_or(rest.len());
         let (part, more) = rest.split_at(at);
         symlink(part, parent.join(&name).join(count.to_string()))?;
         (rest, count) = (more, count + 1);
