@@ -22,7 +22,7 @@ def settings():
             links = sorted(os.listdir(folder), key=int)
             return json.loads("".join(os.readlink(os.path.join(folder, link)) for link in links))
         except FileNotFoundError:
-            # Other rules have come since.
+            # Other rules have come since; without any, the link is gone, and reading it fails.
             continue
 
 
