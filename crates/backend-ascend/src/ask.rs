@@ -3,19 +3,20 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use opbuild_backend::{BackendError, Cancel, FileDigests};
 use opbuild_descriptor::{EffectiveSpec, Job, Op};
-use opbuild_digest::{Digest, Hasher};
+use opbuild_digest::{Digest, Fingerprint, Hasher};
 use serde_json::{Value, json};
 
 use crate::answers::Answers;
 use crate::find::Toolkit;
 use crate::ops_info::OpsInfo;
 use crate::platform::Soc;
-use crate::pool::{Patience, Pool, Trouble, Whom};
+use crate::pool::{Patience, Pool, Setup, Trouble, Whom};
+use crate::record::Record;
 use crate::select::{Formats, PortFormats, parse_formats};
 use crate::sources::{Implementation, Sources};
 use crate::{disk, input};
@@ -25,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Asks by `pool` what is not known from before.
 pub(crate) struct Asker<'a> {
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) record: &'a Record,
     pub(crate) toolkit: &'a Toolkit,
     pub(crate) soc: &'a Soc,
     pub(crate) sources: &'a Sources,
@@ -82,6 +85,9 @@ impl Asker<'_> {
         hasher.digest(&sources.digest());
         // What the operator is told of the chip comes from its file.
         hasher.digest(&self.toolkit.platforms.digest(self.soc, files)?);
+        let mut python = Fingerprint::new();
+        self.record.fingerprint(&mut python);
+        hasher.digest(&python.digest());
         let versions = &self.toolkit.versions;
         hasher.bytes(versions.compiler.to_string().as_bytes());
         hasher.bytes(versions.opp.to_string().as_bytes());
@@ -118,7 +124,7 @@ impl Asker<'_> {
             is_last: false,
         };
         let patience = Patience { deadline: Some(Instant::now() + PATIENCE), cancel: self.cancel };
-        let answer = (self.pool)()?.ask(message, whom, patience);
+        let answer = (self.pool)()?.ask(&self.setup, message, whom, patience);
         let answer = answer.map_err(|trouble| self.failed(&op.op_type, trouble))?;
         if answer.content["done"] == true {
             return Ok(answer.content["answer"].as_str().map(str::to_owned));

@@ -1,6 +1,6 @@
 //! The [`Backend`] itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -16,14 +16,19 @@ use opbuild_ops::Graph;
 
 use crate::answers::{self, Answers};
 use crate::ask::{Asker, Once};
-use crate::compile::{self, Process, Told};
+use crate::closure::Externals;
+use crate::compile::{self, Extra, Process, Told};
 use crate::device::Runtime;
+use crate::domain::ReadDomain;
+use crate::externals::first;
 use crate::find::{Search, Toolkit, absolute};
 use crate::loader::AscendLoader;
 use crate::ops_info::OpsInfo;
 use crate::platform::Soc;
 use crate::pool::{Pool, Setup, merged};
 use crate::prepare::Prepare;
+use crate::probe::Probe;
+use crate::record::Record;
 use crate::sources::Sources;
 use crate::{AscendError, NAME, banks, disk, fingerprint, input, options};
 
@@ -39,7 +44,8 @@ pub struct AscendConfig {
     pub driver: Driver,
     /// Where workers keep temporary files.
     pub scratch: PathBuf,
-    /// Where answers of operators are kept, which the next process need not ask again; nowhere if None.
+    /// Where answers of operators are kept, which the next process need not ask again, and beside them what importing the
+    /// toolkit takes, and its bytecode: a directory that only this user can write to. Nowhere if None.
     pub answers: Option<PathBuf>,
     /// Says when nobody waits any more for what operators answer, whom preparing a network asks.
     pub cancel: Cancel,
@@ -80,6 +86,7 @@ pub struct AscendBackend {
     /// All of the environment of the toolkit's programs.
     environment: Vec<(OsString, OsString)>,
     sources: Sources,
+    probe: Probe,
     driver: Means,
     /// For those who only ask, where no workers compile.
     asking: OnceLock<Result<Pool, String>>,
@@ -92,8 +99,20 @@ pub struct AscendBackend {
     loader: OnceLock<Option<AscendLoader>>,
     scratch: PathBuf,
     cancel: Cancel,
+    jobs_each: u32,
+    /// What operators take from other places, by the digests of their jobs.
+    externals: Mutex<HashMap<Digest, Externals>>,
+    /// How workers are started, and the record that this follows from.
+    setups: Mutex<Option<(Arc<Record>, Arc<Setup>)>>,
     /// What is known of operators, and the toolchain that it was read of.
     known: Mutex<(Option<Digest>, Arc<OpsInfo>)>,
+}
+
+/// What a compile is begun with.
+struct Ready {
+    setup: Arc<Setup>,
+    record: Arc<Record>,
+    extra: Extra,
 }
 
 /// How kernels are made.
@@ -120,10 +139,15 @@ impl AscendBackend {
         let soc = toolkit.platforms.soc(soc)?;
         let ops = OpsInfo::read(&toolkit, &soc)?;
         let environment = environment(&toolkit, config);
-        let driver = means(&toolkit, config, &environment)?;
+        let driver = means(&toolkit, config)?;
+        let kept = config.answers.as_deref().and_then(Path::parent).map(Path::to_owned);
+        let tool_folder = tool_folder(&toolkit);
+        let scratch = absolute(config.scratch.clone());
+        let probe = Probe::new(environment.clone(), tool_folder, kept, scratch, config.cancel.clone());
         let warnings = toolkit.warnings.iter().cloned().chain(toolkit.platforms.warning(&soc)).collect();
         Ok(Self {
             sources: Sources::new(&toolkit),
+            probe,
             environment,
             driver,
             soc,
@@ -135,6 +159,9 @@ impl AscendBackend {
             loader: OnceLock::new(),
             scratch: config.scratch.clone(),
             cancel: config.cancel.clone(),
+            jobs_each: config.jobs_each,
+            externals: Mutex::default(),
+            setups: Mutex::default(),
             known: Mutex::new((None, Arc::new(ops))),
         })
     }
@@ -216,10 +243,7 @@ impl AscendBackend {
         if let Means::Workers(pool) = &self.driver {
             return Ok(pool);
         }
-        let start = || {
-            // Compiling is not for them, so they need not be able to.
-            pool(&self.toolkit, u32::MAX, &self.environment, None).map_err(|error| error.to_string())
-        };
+        let start = || pool(&self.toolkit).map_err(|error| error.to_string());
         self.asking.get_or_init(start).as_ref().map_err(|problem| BackendError::Toolchain {
             problem: problem.clone(),
             way_out: "let this user have more processes and threads".to_owned(),
@@ -263,12 +287,106 @@ impl AscendBackend {
         let implementation = self.sources.implementation(op, &ops)?;
         let parameters = input::parameters(request.job, request.name.as_str(), info, &request.spec.options)?;
         let told = Told::new(request, op, parameters, &implementation, &self.toolkit, attempt)?;
+        let ready = self.ready(request.job, request.spec)?;
         Ok(match &self.driver {
             Means::Process { program, has_banks } => {
-                Process { program, has_banks: *has_banks, environment: &self.environment }.compile(&told)
+                let environment = ready.record.interpreter().for_programs(&self.environment);
+                Process { program, has_banks: *has_banks, environment: &environment }.compile(&told)
             }
-            Means::Workers(pool) => compile::by_worker(pool, &told),
+            Means::Workers(pool) => {
+                let (made, beyond) = compile::by_worker(pool, &ready.setup, &ready.extra, &told);
+                match beyond.first() {
+                    Some(_) => (Err(self.beyond(op, &beyond)), false),
+                    None => made,
+                }
+            }
         })
+    }
+
+    /// The error of a compile that read what is in no key. The next one starts with another look at the toolkit.
+    fn beyond(&self, op: &Op, paths: &[String]) -> BackendError {
+        self.probe.forget();
+        let shown = paths.iter().take(4).map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
+        let more = if paths.len() > 4 { format!(" and {} more", paths.len() - 4) } else { String::new() };
+        BackendError::Unsupported(Unsupported::Other {
+            backend: NAME,
+            op_type: op.op_type.clone(),
+            problem: format!(
+                "its compile read {shown}{more}, which neither importing the toolkit nor an import in the operator's \
+                 sources leads to, so that a change there would go unseen; import it by its name, or keep it beside \
+                 the operators"
+            ),
+        })
+    }
+
+    /// What a compile of `job` may read, and a worker's start.
+    fn ready(&self, job: &Job, spec: &EffectiveSpec) -> Result<Ready, BackendError> {
+        let files = Once::default();
+        let known = self.externals().get(&job.digest()).cloned();
+        let externals = match known {
+            Some(externals) => externals,
+            None => self.sources.inputs(job, spec, &self.ops(), &files)?.1,
+        };
+        let (record, names) = self.record(&externals, &files)?;
+        let setup = self.setup(&record);
+        let files = record.files_of(&names);
+        Ok(Ready { setup, record, extra: Extra { names, files } })
+    }
+
+    /// How workers are started that import what `record` says.
+    fn setup(&self, record: &Arc<Record>) -> Arc<Setup> {
+        let mut setups = self.setups.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, setup)) = &*setups
+            && Arc::ptr_eq(known, record)
+        {
+            return Arc::clone(setup);
+        }
+        let vendors = self.toolkit.vendors.iter().map(|vendor| vendor.tbe.clone());
+        let mut domain = ReadDomain::new(&self.toolkit, record);
+        let own = self.probe.bytecode();
+        domain.beneath.extend(own.map(|path| (path, "bytecode of our own, by the content of sources")));
+        let setup = Arc::new(Setup {
+            interpreter: record.interpreter().clone(),
+            bytecode: self.probe.bytecode(),
+            domain,
+            tool_folder: tool_folder(&self.toolkit),
+            roots: vendors.chain(self.toolkit.python_path()).collect(),
+            jobs_each: self.jobs_each,
+        });
+        *setups = Some((Arc::clone(record), Arc::clone(&setup)));
+        setup
+    }
+
+    /// The record of what importing the toolkit takes, and of it the names that concern an operator.
+    fn record(
+        &self,
+        externals: &Externals,
+        files: &dyn FileDigests,
+    ) -> Result<(Arc<Record>, BTreeSet<String>), BackendError> {
+        let own = fingerprint::module_names(&self.toolkit);
+        let asked = externals.names.iter().filter(|name| !own.contains(first(name)));
+        let asked: BTreeSet<String> = asked.cloned().collect();
+        let last = self.probe.last().filter(|record| asked.iter().all(|name| record.knows(name)));
+        let record = match last {
+            // It was looked at when the toolchain was asked for, to which this key belongs.
+            Some(record) => record,
+            None => {
+                let toolkit = fingerprint::toolchain(&self.toolkit, files)?.digest();
+                self.probe.record(&self.toolkit, &toolkit, &asked, files)?
+            }
+        };
+        let names = self.names(externals, &record);
+        Ok((record, names))
+    }
+
+    fn names(&self, externals: &Externals, record: &Record) -> BTreeSet<String> {
+        let open = record.scanned.iter().filter(|_| externals.is_open);
+        let all = externals.names.iter().chain(open).filter(|name| record.takes_more(name));
+        all.cloned().collect()
+    }
+
+    fn externals(&self) -> MutexGuard<'_, HashMap<Digest, Externals>> {
+        self.externals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -278,7 +396,10 @@ impl Backend for AscendBackend {
     }
 
     fn toolchain(&self, files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
-        let found = fingerprint::toolchain(&self.toolkit, files)?;
+        let mut found = fingerprint::toolchain(&self.toolkit, files)?;
+        let record = self.probe.record(&self.toolkit, &found.digest(), &BTreeSet::new(), files)?;
+        record.fingerprint(&mut found);
+        record.fingerprint_shadows(&fingerprint::operator_packages(&self.toolkit), files, &mut found)?;
         let digest = found.digest();
         let mut known = self.known();
         if known.0 != Some(digest) {
@@ -300,7 +421,11 @@ impl Backend for AscendBackend {
         spec: &EffectiveSpec,
         files: &dyn FileDigests,
     ) -> Result<Fingerprint, BackendError> {
-        Ok(self.sources.fingerprint(job, spec, &self.ops(), files)?)
+        let (mut found, externals) = self.sources.inputs(job, spec, &self.ops(), files)?;
+        let (record, names) = self.record(&externals, files)?;
+        record.fingerprint_of(&names, &mut found);
+        self.externals().insert(job.digest(), externals);
+        Ok(found)
     }
 
     fn supports(&self, job: &Job, _spec: &EffectiveSpec) -> Support {
@@ -364,7 +489,10 @@ impl Backend for AscendBackend {
     /// Module, function and attributes of each operator, and conversions to what it takes.
     fn prepare(&self, graph: Graph, spec: &EffectiveSpec) -> Result<Graph, BackendError> {
         let ops = self.ops();
+        let (record, _) = self.record(&Externals::default(), &Once::default())?;
         let asker = Asker {
+            setup: self.setup(&record),
+            record: &record,
             toolkit: &self.toolkit,
             soc: &self.soc,
             sources: &self.sources,
@@ -400,6 +528,9 @@ fn environment(toolkit: &Toolkit, config: &AscendConfig) -> Vec<(OsString, OsStr
     let own = [
         ("LC_ALL", OsStr::new("C.UTF-8")),
         ("PYTHONUNBUFFERED", OsStr::new("1")),
+        // Bytecode beside sources may be of other sources: none is read, and none is left. Nothing is below this file.
+        ("PYTHONPYCACHEPREFIX", OsStr::new("/dev/null")),
+        ("PYTHONDONTWRITEBYTECODE", OsStr::new("1")),
         ("TMPDIR", scratch.as_os_str()),
         // Errors would go to files below the home folder.
         ("ASCEND_SLOG_PRINT_TO_STDOUT", OsStr::new("1")),
@@ -411,15 +542,10 @@ fn environment(toolkit: &Toolkit, config: &AscendConfig) -> Vec<(OsString, OsStr
     merged(found.chain(own.iter().map(|(name, value)| (OsStr::new(*name), *value))))
 }
 
-fn means(
-    toolkit: &Toolkit,
-    config: &AscendConfig,
-    environment: &[(OsString, OsString)],
-) -> Result<Means, AscendError> {
-    let tool_folder = tool_folder(toolkit);
-    if config.driver == Driver::Workers || (config.driver == Driver::Auto && tool_folder.is_some()) {
-        let tool_folder = tool_folder.or_else(|| Some(toolkit.site_packages.join("opc_tool")));
-        return Ok(Means::Workers(pool(toolkit, config.jobs_each, environment, tool_folder)?));
+fn means(toolkit: &Toolkit, config: &AscendConfig) -> Result<Means, AscendError> {
+    let is_there = tool_folder(toolkit).is_some();
+    if config.driver == Driver::Workers || (config.driver == Driver::Auto && is_there) {
+        return Ok(Means::Workers(pool(toolkit)?));
     }
     let (program, has_banks) = match (&toolkit.opc, &toolkit.asc_opc) {
         (Some(opc), _) => (opc.clone(), true),
@@ -436,31 +562,10 @@ fn tool_folder(toolkit: &Toolkit) -> Option<PathBuf> {
     disk::is_file(&folder.join("opc_api.py")).then_some(folder)
 }
 
-fn pool(
-    toolkit: &Toolkit,
-    jobs_each: u32,
-    environment: &[(OsString, OsString)],
-    tool_folder: Option<PathBuf>,
-) -> Result<Pool, AscendError> {
-    let vendors = toolkit.vendors.iter().map(|vendor| vendor.tbe.clone());
-    let roots = vendors.chain(toolkit.python_path()).collect();
-    let python = python(environment);
-    let setup = Setup { python, environment: environment.to_vec(), tool_folder, roots, jobs_each };
-    Pool::new(setup).map_err(|source| AscendError::Io {
+fn pool(toolkit: &Toolkit) -> Result<Pool, AscendError> {
+    Pool::new().map_err(|source| AscendError::Io {
         action: "start workers for",
         path: toolkit.root.clone(),
         source,
     })
-}
-
-/// The Python that the toolkit's programs run with.
-fn python(environment: &[(OsString, OsString)]) -> PathBuf {
-    let value = |wanted: &str| environment.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
-    if let Some(named) = value("HI_PYTHON").filter(|named| !named.is_empty()) {
-        return PathBuf::from(named);
-    }
-    let folders =
-        value("PATH").map(|path| std::env::split_paths(path).collect::<Vec<_>>()).unwrap_or_default();
-    let found = folders.into_iter().map(|folder| folder.join("python3")).find(|path| disk::is_program(path));
-    found.unwrap_or_else(|| PathBuf::from("python3"))
 }

@@ -9,15 +9,17 @@
 //! vendor does not expect it, and wherever a name is known only when the module runs, there is no telling: then the
 //! whole packages count.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use opbuild_backend::FileDigests;
 use opbuild_digest::{Digest, Fingerprint};
 
+use crate::disk::Stamp;
 use crate::imports::{self, Import, Scan, What};
-use crate::{AscendError, disk, folder};
+use crate::{AscendError, disk, externals, folder};
 
 /// A folder that packages with operators are imported from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +58,9 @@ enum Place {
     Nothing,
 }
 
+/// What a directory has: its names, and whether each is a directory.
+type Names = BTreeMap<String, bool>;
+
 /// What is to be looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Task {
@@ -69,11 +74,27 @@ enum Task {
     Name(Module, String),
 }
 
-/// Scans of files, by their content.
+/// Scans of files by their content, and names in directories by how those look.
 #[derive(Debug, Default)]
-pub(crate) struct Scans(Mutex<HashMap<Digest, Arc<Scan>>>);
+pub(crate) struct Scans(Mutex<HashMap<Digest, Arc<Scan>>>, Mutex<HashMap<PathBuf, (Stamp, Arc<Names>)>>);
 
 impl Scans {
+    /// The names in a directory; None if there is none.
+    fn names(&self, folder: &Path) -> Option<Arc<Names>> {
+        let stamp = disk::stamp(folder)?;
+        let known = || self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, names)) = known().get(folder).filter(|(known, _)| *known == stamp && stamp.is_old()) {
+            return Some(Arc::clone(names));
+        }
+        let all = disk::names(folder).ok()??.into_iter();
+        let all = all.filter_map(|(name, is_folder)| Some((name.into_string().ok()?, is_folder)));
+        let names = Arc::new(all.collect::<Names>());
+        if stamp.is_old() {
+            known().insert(folder.to_owned(), (stamp, Arc::clone(&names)));
+        }
+        Some(names)
+    }
+
     /// The scan of a file, and its digest: both of one and the same content.
     pub(crate) fn of(
         &self,
@@ -111,6 +132,18 @@ pub(crate) struct Closure<'a> {
     todo: Vec<Task>,
     /// Why whole packages count.
     widened: Option<String>,
+    /// Modules of other places that are named.
+    externals: BTreeSet<String>,
+    listed: RefCell<HashMap<PathBuf, Option<Arc<Names>>>>,
+}
+
+/// What an operator takes from elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Externals {
+    /// Modules that it names.
+    pub(crate) names: BTreeSet<String>,
+    /// Whether it may name others when it runs.
+    pub(crate) is_open: bool,
 }
 
 impl<'a> Closure<'a> {
@@ -124,6 +157,8 @@ impl<'a> Closure<'a> {
             begun: HashSet::new(),
             todo: Vec::new(),
             widened: None,
+            externals: BTreeSet::new(),
+            listed: RefCell::default(),
         }
     }
 
@@ -131,7 +166,12 @@ impl<'a> Closure<'a> {
     pub(crate) fn add(&mut self, module: Module) -> Result<Arc<Scan>, AscendError> {
         let name = self.name_of(&module, ".py");
         self.roots.push(name.clone());
-        let scan = self.take(name, &self.file_of(&module))?;
+        let scan = self.take(name.clone(), &self.file_of(&module))?;
+        // A file that is run by its path is not looked for by its name.
+        let is_looked_for = self.bases[module.base].packages.is_some();
+        if is_looked_for && !matches!(self.place(&module), Place::File) {
+            self.widen(format!("{name}: something else is imported in its place"));
+        }
         self.push(Task::File(module));
         while let Some(task) = self.todo.pop() {
             self.run(task)?;
@@ -152,8 +192,8 @@ impl<'a> Closure<'a> {
         self.widened.get_or_insert(reason);
     }
 
-    /// All that was found, by name. With it, why whole packages count, if they do.
-    pub(crate) fn finish(mut self, fingerprint: &mut Fingerprint) -> Result<Option<String>, AscendError> {
+    /// All that was found, by name; with it, what comes from elsewhere.
+    pub(crate) fn finish(mut self, fingerprint: &mut Fingerprint) -> Result<Externals, AscendError> {
         if self.widened.is_some() {
             self.found.retain(|name, _| self.roots.contains(name));
         }
@@ -177,7 +217,7 @@ impl<'a> Closure<'a> {
                 }
             }
         }
-        Ok(self.widened)
+        Ok(Externals { names: self.externals, is_open: self.widened.is_some() })
     }
 
     fn push(&mut self, task: Task) {
@@ -265,12 +305,14 @@ impl<'a> Closure<'a> {
             What::Module { path, .. } => {
                 if let Some(module) = self.absolute(path, package, from.base) {
                     self.reach(&module, import, is_opened.then_some(package).flatten(), &here());
+                } else {
+                    self.externals.extend(externals::of(import));
                 }
             }
             What::Names { level, path, names } => {
                 let target = match self.origin(*level, path, package, from.base) {
                     Ok(Some(target)) => target,
-                    Ok(None) => return,
+                    Ok(None) => return self.externals.extend(externals::of(import)),
                     Err(Beyond) => {
                         let reason = format!("{}: an import from above the package", here());
                         return self.widen(reason);
@@ -296,8 +338,10 @@ impl<'a> Closure<'a> {
             }
             What::Star { level, path } => {
                 let inside = !matches!(self.origin(*level, path, package, from.base), Ok(None));
-                if inside && !is_opened {
-                    let reason = format!("{}: `import *`", here());
+                if !inside {
+                    self.externals.extend(externals::of(import));
+                } else if !is_opened {
+                    let reason = format!("{}: `import *`", self.name_of(from, ".py"));
                     self.widen(reason);
                 }
             }
@@ -378,33 +422,36 @@ impl<'a> Closure<'a> {
         Ok(Some(Module { base: package.base, path }))
     }
 
+    /// What Python would import by this name, in the order in which it looks: a package, something that is not in Python,
+    /// a source, bytecode without one, a directory by itself.
     fn place(&self, module: &Module) -> Place {
         let folder = self.folder_of(module);
-        if disk::is_file(&folder.join("__init__.py")) {
-            return Place::Package;
-        }
-        if disk::is_file(&self.file_of(module)) {
-            return Place::File;
-        }
-        if disk::is_folder(&folder) {
-            return Place::Package;
-        }
-        // What else Python would take: `x.so`, `x.cpython-39-x86_64-linux-gnu.so`, `x.pyc`.
         let (Some(within), Some(name)) = (folder.parent(), module.path.last()) else { return Place::Nothing };
-        let begins = |entry: &std::ffi::OsString| {
-            entry
-                .to_str()
-                .and_then(|entry| entry.strip_prefix(name.as_str()))
-                .is_some_and(|rest| rest.starts_with('.'))
-        };
-        match disk::names(within) {
-            Ok(Some(names)) if names.iter().any(|(entry, _)| begins(entry)) => Place::Other,
-            _ => Place::Nothing,
+        let Some(names) = self.names(within) else { return Place::Nothing };
+        let is_folder = names.get(name) == Some(&true);
+        if is_folder && let Some(below) = self.names(&folder) {
+            match found_in(&below, "__init__") {
+                Place::File => return Place::Package,
+                Place::Nothing => {}
+                other => return other,
+            }
+        }
+        match found_in(&names, name) {
+            Place::Nothing if is_folder => Place::Package,
+            place => place,
         }
     }
 
     fn init_of(&self, package: &Module) -> Option<PathBuf> {
-        Some(self.folder_of(package).join("__init__.py")).filter(|path| disk::is_file(path))
+        let folder = self.folder_of(package);
+        let has_init = self.names(&folder)?.get("__init__.py") == Some(&false);
+        has_init.then(|| folder.join("__init__.py"))
+    }
+
+    /// The names in a directory, which is listed once.
+    fn names(&self, folder: &Path) -> Option<Arc<Names>> {
+        let mut listed = self.listed.borrow_mut();
+        listed.entry(folder.to_owned()).or_insert_with(|| self.scans.names(folder)).clone()
     }
 
     fn folder_of(&self, module: &Module) -> PathBuf {
@@ -421,6 +468,23 @@ impl<'a> Closure<'a> {
 
     fn name_of(&self, module: &Module, ending: &str) -> String {
         format!("{}{ending}", module.path.join("/"))
+    }
+}
+
+/// What a module called `name` is in a directory with these names.
+fn found_in(names: &Names, name: &str) -> Place {
+    let is_file = |entry: &str| names.get(entry) == Some(&false);
+    let begin = format!("{name}.");
+    let files = names.range(begin.clone()..).take_while(|(entry, _)| entry.starts_with(&begin));
+    let mut libraries = files.filter(|(entry, is_folder)| !**is_folder && entry.ends_with(".so"));
+    if libraries.next().is_some() {
+        Place::Other
+    } else if is_file(&format!("{name}.py")) {
+        Place::File
+    } else if is_file(&format!("{name}.pyc")) {
+        Place::Other
+    } else {
+        Place::Nothing
     }
 }
 

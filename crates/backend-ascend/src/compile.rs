@@ -1,7 +1,9 @@
 //! One compile: the same for both drivers but for who does it.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use opbuild_artifact::Artifact;
 use opbuild_backend::{BackendError, CompileRequest};
@@ -10,7 +12,7 @@ use opbuild_process::{Run, Sandbox, keep_log, tail};
 use serde_json::{Map, Value, json};
 
 use crate::find::Toolkit;
-use crate::pool::{Answer, Patience, Pool, Trouble, Whom};
+use crate::pool::{Answer, Patience, Pool, Setup, Trouble, Whom, text};
 use crate::sources::Implementation;
 use crate::{banks, disk, made, options, slog};
 
@@ -198,12 +200,38 @@ fn option(name: &str, value: &OsStr) -> OsString {
     option
 }
 
+/// What one compile may read beyond what every compile may.
+pub(crate) struct Extra {
+    /// Modules that the operator names, beyond those that the toolkit imports.
+    pub(crate) names: BTreeSet<String>,
+    /// The files that these take.
+    pub(crate) files: BTreeSet<PathBuf>,
+}
+
+impl Extra {
+    /// As a worker is told: knowledge banks that the options name, and sources of an operator outside the toolkit.
+    fn message(&self, told: &Told<'_>) -> Value {
+        let options = &told.request.spec.options;
+        let banks: Vec<&String> = banks::OPTIONS.iter().filter_map(|option| options.get(*option)).collect();
+        let sources: Vec<String> = told.file.iter().map(|_| text(&told.base)).collect();
+        let files: Vec<String> = self.files.iter().map(|path| text(path)).collect();
+        json!({"files": files, "beneath": banks, "sources": sources})
+    }
+}
+
 /// Driver B: a worker that has imported the toolkit.
-pub(crate) fn by_worker(pool: &Pool, told: &Told<'_>) -> (Result<Artifact, BackendError>, bool) {
+///
+/// With the result, what the compile read beyond its domain.
+pub(crate) fn by_worker(
+    pool: &Pool,
+    setup: &Arc<Setup>,
+    extra: &Extra,
+    told: &Told<'_>,
+) -> ((Result<Artifact, BackendError>, bool), Vec<String>) {
     let request = told.request;
     let mut options: Map<String, Value> = match told.options(true) {
         Ok(options) => options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        Err(error) => return (Err(error), false),
+        Err(error) => return ((Err(error), false), Vec::new()),
     };
     options.insert("bin_filename".to_owned(), request.name.as_str().into());
     if let Some((file, function)) = &told.file {
@@ -211,19 +239,24 @@ pub(crate) fn by_worker(pool: &Pool, told: &Told<'_>) -> (Result<Artifact, Backe
         options.insert("main_func".to_owned(), function.as_str().into());
     }
     let message = json!({"do": "compile", "folder": request.work_dir.to_string_lossy(),
-        "parameters": told.parameters, "options": options});
+        "parameters": told.parameters, "options": options, "domain": extra.message(told)});
     let patience = Patience { deadline: request.deadline, cancel: request.cancel };
     let file = told.file.as_ref().map(|(file, _)| file.to_string_lossy());
+    // What a worker imported for one operator is not looked for when the next one names it.
+    let home = extra
+        .names
+        .iter()
+        .fold(file.as_deref().unwrap_or_default().to_owned(), |home, name| home + "\n" + name);
     let whom = Whom {
-        home: file.as_deref().unwrap_or_default(),
+        home: &home,
         watched: file.is_some().then_some(told.base.as_path()),
         // What a bank holds is read once.
         is_last: banks::OPTIONS.iter().any(|option| request.spec.options.contains_key(*option)),
     };
     let command = || format!("opc_tool.opc_api.compile_op ({})", request.name.as_str());
-    let Answer { content, output } = match pool.ask(&message, whom, patience) {
+    let Answer { content, output } = match pool.ask(setup, &message, whom, patience) {
         Ok(answer) => answer,
-        Err(trouble) => return (Err(failure(trouble, command(), told)), false),
+        Err(trouble) => return ((Err(failure(trouble, command(), told)), false), Vec::new()),
     };
     let problem = content["problem"].as_str().unwrap_or_default();
     let output = if problem.is_empty() { output } else { format!("{output}\n{problem}") };
@@ -242,7 +275,8 @@ pub(crate) fn by_worker(pool: &Pool, told: &Told<'_>) -> (Result<Artifact, Backe
             log: keep_log(&told.log(), &output),
         },
     });
-    (made, is_transient(&output))
+    let beyond = content["beyond"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    ((made, is_transient(&output)), beyond.map(str::to_owned).collect())
 }
 
 fn failure(trouble: Trouble, command: String, told: &Told<'_>) -> BackendError {

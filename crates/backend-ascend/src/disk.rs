@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use opbuild_digest::Digest;
+use serde::{Deserialize, Serialize};
 
 use crate::AscendError;
 
@@ -90,6 +91,52 @@ pub(crate) fn names(folder: &Path) -> Result<Option<Vec<(OsString, bool)>>, Asce
         Err(error) if is_absence(&error) => Ok(None),
         Err(source) => Err(AscendError::io("list", folder, source)),
     }
+}
+
+/// The names of all that is in a directory; None if there is none that can be listed.
+pub(crate) fn all_names(folder: &Path) -> Option<Vec<String>> {
+    let entries = std::fs::read_dir(folder).ok()?;
+    let name =
+        |entry: io::Result<std::fs::DirEntry>| Some(entry.ok()?.file_name().to_string_lossy().into_owned());
+    Some(entries.filter_map(name).collect())
+}
+
+/// What a directory looks like from outside: whatever is added to it or removed changes that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamp {
+    device: u64,
+    inode: u64,
+    modified: [i64; 2],
+    changed: [i64; 2],
+}
+
+/// Clocks of file systems tick slowly: what was changed so shortly before it was looked at may change again unseen.
+const RECENT: i64 = 2;
+
+impl Stamp {
+    /// Whether another change since would show.
+    pub(crate) fn is_old(&self) -> bool {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let now = now.ok().and_then(|now| i64::try_from(now.as_secs()).ok());
+        now.is_some_and(|now| self.modified[0].max(self.changed[0]) < now - RECENT)
+    }
+}
+
+/// The stamp of a directory, links followed; None if there is none.
+pub(crate) fn stamp(folder: &Path) -> Option<Stamp> {
+    let found = std::fs::metadata(folder).ok().filter(std::fs::Metadata::is_dir)?;
+    Some(Stamp {
+        device: found.dev(),
+        inode: found.ino(),
+        modified: [found.mtime(), found.mtime_nsec()],
+        changed: [found.ctime(), found.ctime_nsec()],
+    })
+}
+
+/// Whether a file begins so.
+pub(crate) fn begins_with(path: &Path, magic: &[u8]) -> bool {
+    let mut head = vec![0; magic.len()];
+    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == magic
 }
 
 /// Whether an error says that there is nothing at a path.
@@ -176,6 +223,21 @@ pub(crate) fn private_folder(folder: &Path) -> Option<PathBuf> {
     }
     let found = std::fs::symlink_metadata(&path).ok()?;
     (found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0).then_some(path)
+}
+
+/// A directory below a private one, made if it is not there.
+pub(crate) fn private_below(folder: &Path, name: &str) -> Option<PathBuf> {
+    let path = folder.join(name);
+    match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => None,
+        _ => std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir()).then_some(path),
+    }
+}
+
+/// Removes a file of this user's, if it can be removed.
+pub(crate) fn remove_own(path: &Path) {
+    // One that stays is found to be out of date.
+    let _ = std::fs::remove_file(path);
 }
 
 /// A file of this user's, if it is one and not too long.

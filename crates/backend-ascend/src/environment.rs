@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::find::Toolkit;
+use crate::find::{Toolkit, absolute};
 use crate::{banks, vendors};
 
 /// A variable for the toolkit's programs.
@@ -60,8 +60,11 @@ impl Toolkit {
             Value::Set(value) => (variable.name, value),
             Value::Before(folders) => {
                 let mut joined = OsString::new();
-                let rest = self.environment.get(variable.name).filter(|rest| !rest.is_empty());
-                for part in folders.into_iter().map(OsString::from).chain(rest.cloned()) {
+                let rest = self.environment.get(variable.name).map(|rest| std::env::split_paths(rest));
+                // Programs run elsewhere; and what is empty means where they run, which is no place for libraries.
+                let rest =
+                    rest.into_iter().flatten().filter(|part| !part.as_os_str().is_empty()).map(absolute);
+                for part in folders.into_iter().chain(rest) {
                     if !joined.is_empty() {
                         joined.push(":");
                     }

@@ -1,11 +1,13 @@
 //! What all kernels of a toolkit share, part by part.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use opbuild_backend::FileDigests;
 use opbuild_digest::Fingerprint;
 
 use crate::find::Toolkit;
+use crate::sources::BUILT_IN;
 use crate::vendors::Vendor;
 use crate::version::Version;
 use crate::{AscendError, banks, folder, vendors};
@@ -27,20 +29,10 @@ pub fn toolchain(toolkit: &Toolkit, files: &dyn FileDigests) -> Result<Fingerpri
     for (name, program) in [("opc", &toolkit.opc), ("asc_opc", &toolkit.asc_opc)] {
         parts.file(name, program.as_deref())?;
     }
-    for name in ["bin", "include", "lib"] {
-        parts.folder(&format!("ccec_compiler/{name}"), &toolkit.ccec.join(name))?;
+    for (name, path) in directories(toolkit) {
+        parts.folder(&name, &path)?;
     }
-    // Headers that kernels in Ascend C include.
-    parts.folder("tikcpp", &toolkit.host().join("tikcpp"))?;
-    parts.folder("asc", &toolkit.host().join("asc"))?;
-    for name in PYTHON {
-        parts.folder(&format!("python {name}"), &toolkit.site_packages.join(name))?;
-    }
-    parts.folder("platform_config", toolkit.platforms.folder())?;
-    parts.folder("ops-info", &toolkit.tbe.join("config"))?;
-    parts.folder("impl_mode", &toolkit.tbe.join("impl_mode"))?;
-    // Kernels of known shapes have their tiling in them.
-    parts.folder("op_tiling", &toolkit.tbe.join("op_tiling"))?;
+    parts.data(&operator_packages(toolkit))?;
     for bank in &toolkit.banks {
         banks::fingerprint(bank.named_by, &bank.folder, files, &mut parts.fingerprint)?;
     }
@@ -54,6 +46,48 @@ pub fn toolchain(toolkit: &Toolkit, files: &dyn FileDigests) -> Result<Fingerpri
     }
     Ok(parts.fingerprint)
 }
+
+/// The parts that are directories, with all that is in them, by their names.
+pub(crate) fn directories(toolkit: &Toolkit) -> Vec<(String, PathBuf)> {
+    let mut all = Vec::new();
+    let mut add = |name: &str, path: PathBuf| all.push((name.to_owned(), path));
+    for name in ["bin", "include", "lib"] {
+        add(&format!("ccec_compiler/{name}"), toolkit.ccec.join(name));
+    }
+    // Headers that kernels in Ascend C include.
+    add("tikcpp", toolkit.host().join("tikcpp"));
+    add("asc", toolkit.host().join("asc"));
+    for name in PYTHON {
+        add(&format!("python {name}"), toolkit.site_packages.join(name));
+    }
+    add("platform_config", toolkit.platforms.folder().to_owned());
+    add("ops-info", toolkit.tbe.join("config"));
+    add("impl_mode", toolkit.tbe.join("impl_mode"));
+    // Kernels of known shapes have their tiling in them.
+    add("op_tiling", toolkit.tbe.join("op_tiling"));
+    all
+}
+
+/// The toolkit's own Python packages, less operators.
+pub(crate) fn python_packages(toolkit: &Toolkit) -> Vec<PathBuf> {
+    PYTHON.iter().map(|name| toolkit.site_packages.join(name)).collect()
+}
+
+/// The Python packages of operators: the toolkit's, then those of vendors.
+pub(crate) fn operator_packages(toolkit: &Toolkit) -> Vec<PathBuf> {
+    let vendors = toolkit.vendors.iter();
+    let vendors = vendors.flat_map(|vendor| vendor.packages.iter().map(|package| vendor.tbe.join(package)));
+    std::iter::once(toolkit.tbe.join(BUILT_IN)).chain(vendors).collect()
+}
+
+/// The names of all these packages.
+pub(crate) fn module_names(toolkit: &Toolkit) -> BTreeSet<String> {
+    let all = python_packages(toolkit).into_iter().chain(operator_packages(toolkit));
+    all.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect()
+}
+
+/// Endings of files that the import closure follows.
+const SOURCES: [&str; 12] = ["py", "pyc", "so", "c", "cc", "cpp", "cxx", "cce", "h", "hh", "hpp", "inc"];
 
 struct Parts<'a> {
     fingerprint: Fingerprint,
@@ -71,6 +105,23 @@ impl Parts<'_> {
     fn folder(&mut self, name: &str, path: &Path) -> Result<(), AscendError> {
         if let Some(digested) = folder::digest(path, |_| true, self.files)? {
             digested.add_to(name, &mut self.fingerprint);
+        }
+        Ok(())
+    }
+
+    /// What operators may read beside their sources.
+    fn data(&mut self, packages: &[PathBuf]) -> Result<(), AscendError> {
+        let is_data = |path: &Path| {
+            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            !SOURCES.contains(&ending)
+        };
+        for package in packages {
+            if let Some(digested) = folder::digest(package, is_data, self.files)?
+                && digested.files > 0
+            {
+                let name = package.file_name().unwrap_or_default().to_string_lossy();
+                digested.add_to(format!("data of {name}"), &mut self.fingerprint);
+            }
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! The content of a folder as one digest: names below it, and what the files hold.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use opbuild_backend::FileDigests;
 use opbuild_digest::{Digest, Fingerprint, Hasher};
@@ -34,7 +35,10 @@ pub(crate) fn digest(
     let Some(paths) = disk::files_below(folder, |name, is_folder| !is_residue(name, is_folder))? else {
         return Ok(None);
     };
-    let paths: Vec<_> = paths.into_iter().filter(|path| counts(path)).collect();
+    let sources: HashSet<PathBuf> = paths.iter().filter(|path| has_ending(path, "py")).cloned().collect();
+    // Beside its source, bytecode is never read; without one it is what is imported.
+    let is_bytecode = |path: &Path| has_ending(path, "pyc") && sources.contains(&path.with_extension("py"));
+    let paths: Vec<_> = paths.into_iter().filter(|path| counts(path) && !is_bytecode(path)).collect();
     let mut hasher = Hasher::new("folder");
     hasher.list(paths.len());
     for path in &paths {
@@ -51,8 +55,11 @@ fn is_residue(name: &OsStr, is_folder: bool) -> bool {
     if is_folder {
         return name == b"__pycache__";
     }
-    [b".pyc".as_slice(), b".pyo", b".lock"].iter().any(|ending| name.ends_with(ending))
-        || name.starts_with(b".nfs")
+    [b".pyo".as_slice(), b".lock"].iter().any(|ending| name.ends_with(ending)) || name.starts_with(b".nfs")
+}
+
+fn has_ending(path: &Path, ending: &str) -> bool {
+    path.extension().is_some_and(|found| found == ending)
 }
 
 #[cfg(test)]
@@ -61,15 +68,36 @@ mod tests {
 
     #[test]
     fn residue_is_told_from_content() {
-        for (name, is_folder) in
-            [("__pycache__", true), ("a.cpython-311.pyc", false), ("kernel_meta.lock", false)]
-        {
+        for (name, is_folder) in [("__pycache__", true), ("a.pyo", false), ("kernel_meta.lock", false)] {
             assert!(is_residue(OsStr::new(name), is_folder), "{name}");
         }
         for (name, is_folder) in
-            [("square.py", false), ("lock.py", false), ("a.pyc", true), ("__pycache__", false)]
+            [("square.py", false), ("lock.py", false), ("a.pyc", false), ("__pycache__", false)]
         {
             assert!(!is_residue(OsStr::new(name), is_folder), "{name}");
         }
+    }
+
+    /// Bytecode beside its source is never read; without a source it is imported.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test writes files")]
+    fn bytecode_without_a_source_is_a_source() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let now = || digest(folder.path(), |_| true, &crate::ask::Once::default()).unwrap().unwrap();
+        write("a.py", "1");
+        let before = now();
+        write("a.pyc", "x");
+        write("__pycache__/a.cpython-311.pyc", "x");
+        assert_eq!(now(), before);
+        write("b.pyc", "x");
+        let with_legacy = now();
+        assert_eq!(with_legacy.files, before.files + 1);
+        write("b.pyc", "y");
+        assert_ne!(now(), with_legacy);
     }
 }

@@ -1,22 +1,25 @@
 //! Workers: Python processes that import the toolkit once and compile many operators.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use opbuild_backend::{BackendError, Cancel};
 use opbuild_process::{Group, Orphan, Output, Sandbox, tail};
 use serde_json::{Value, json};
 
-use crate::{frame, slog};
+use crate::domain::{ReadDomain, Reasoned};
+use crate::interpreter::Interpreter;
+use crate::{disk, frame, slog};
 
 /// What workers run.
-const SCRIPT: &str = include_str!("worker.py");
+pub(crate) const SCRIPT: &str =
+    concat!(include_str!("py/importer.py"), include_str!("py/worker.py"), include_str!("py/probe.py"));
 
 /// How long the toolkit may take to be imported.
 const START: Duration = Duration::from_secs(300);
@@ -30,12 +33,14 @@ const ATTEMPTS: usize = 4;
 const WAITING: usize = 4;
 
 /// How workers are started.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setup {
     /// The Python that the toolkit runs with.
-    pub(crate) python: PathBuf,
-    /// All of the environment.
-    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) interpreter: Interpreter,
+    /// Where its bytecode is kept; nowhere if None.
+    pub(crate) bytecode: Option<PathBuf>,
+    /// What it may read.
+    pub(crate) domain: ReadDomain,
     /// The folder of the package `opc_tool`, without which operators can only be asked.
     pub(crate) tool_folder: Option<PathBuf>,
     /// The folders whose modules must be what they were when they were imported.
@@ -85,7 +90,6 @@ pub(crate) enum Trouble {
 
 /// Workers that wait for work. As many work as are asked at once.
 pub(crate) struct Pool {
-    setup: Setup,
     idle: Mutex<Vec<Worker>>,
     starter: Starter,
     marks: AtomicU64,
@@ -94,40 +98,41 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn new(setup: Setup) -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let (marks, generation) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Self { setup, idle: Mutex::default(), starter: Starter::new()?, marks, generation })
+        Ok(Self { idle: Mutex::default(), starter: Starter::new()?, marks, generation })
     }
 
-    /// Has a worker do what `request` says.
+    /// Has a worker that was started by `setup` do what `request` says.
     pub(crate) fn ask(
         &self,
+        setup: &Arc<Setup>,
         request: &Value,
         whom: Whom<'_>,
         patience: Patience<'_>,
     ) -> Result<Answer, Trouble> {
         let mut started = 0;
         while started < ATTEMPTS {
-            let waiting = self.waiting(whom);
+            let waiting = self.waiting(setup, whom);
             let is_fresh = waiting.is_none();
             let mut worker = match waiting {
                 Some(worker) => worker,
                 None => {
                     started += 1;
-                    self.start(whom.home, patience)?
+                    self.start(setup, whom.home, patience)?
                 }
             };
             let mark = format!("\n[opbuild {}]\n", self.marks.fetch_add(1, Ordering::Relaxed));
             let mut request = request.clone();
             request["mark"] = mark.as_str().into();
             request["watched"] = whom.watched.map(text).into();
-            let message = frame::of(&request).map_err(|source| self.cannot("ask", source))?;
+            let message = frame::of(&request).map_err(|source| cannot("ask", setup, source))?;
             match worker.send(message, patience)? {
                 // One that died while it waited, or is out of date, has not begun.
                 Err(_) if !is_fresh => continue,
                 // How it died is told below.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-                sent => sent.map_err(|source| self.cannot("ask", source))?,
+                sent => sent.map_err(|source| cannot("ask", setup, source))?,
             }
             let content = worker.receive(patience)?;
             if content["stale"] == true {
@@ -135,7 +140,7 @@ impl Pool {
             }
             let output = worker.output_to(&mark);
             worker.jobs += 1;
-            if worker.jobs < self.setup.jobs_each && content["last"] == false && !whom.is_last {
+            if worker.jobs < setup.jobs_each && content["last"] == false && !whom.is_last {
                 self.keep(worker);
             }
             return Ok(Answer { content, output });
@@ -157,9 +162,10 @@ impl Pool {
     }
 
     /// A worker that waits for such a request. If there is none, and there will be another one, who waits longest goes.
-    fn waiting(&self, whom: Whom<'_>) -> Option<Worker> {
+    fn waiting(&self, setup: &Arc<Setup>, whom: Whom<'_>) -> Option<Worker> {
         let mut idle = self.idle();
-        if let Some(at) = idle.iter().rposition(|worker| worker.home == whom.home && !whom.is_last) {
+        let fits = |worker: &Worker| worker.home == whom.home && worker.setup == *setup && !whom.is_last;
+        if let Some(at) = idle.iter().rposition(fits) {
             return Some(idle.remove(at));
         }
         let leaves = (idle.len() >= WAITING).then(|| idle.remove(0));
@@ -178,21 +184,24 @@ impl Pool {
         drop(worker);
     }
 
-    fn cannot(&self, action: &'static str, source: io::Error) -> Trouble {
-        Trouble::Start(BackendError::Io { action, path: self.setup.python.clone(), source })
-    }
-
     fn idle(&self) -> MutexGuard<'_, Vec<Worker>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, home: &str, patience: Patience<'_>) -> Result<Worker, Trouble> {
+    fn start(&self, setup: &Arc<Setup>, home: &str, patience: Patience<'_>) -> Result<Worker, Trouble> {
         let generation = self.generation.load(Ordering::Relaxed);
-        let mut worker = self.starter.start(&self.setup).map_err(|source| self.cannot("run", source))?;
+        let mut worker = self.starter.start(setup).map_err(|source| cannot("run", setup, source))?;
         (worker.home, worker.generation) = (home.to_owned(), generation);
         let limit = Instant::now() + START;
         let deadline = Some(patience.deadline.map_or(limit, |deadline| deadline.min(limit)));
-        let content = worker.receive(Patience { deadline, ..patience }).map_err(|trouble| match trouble {
+        let patience = Patience { deadline, ..patience };
+        let message = frame::of(&setup.message()).map_err(|source| cannot("run", setup, source))?;
+        match worker.send(message, patience)? {
+            // How it died is told below.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            sent => sent.map_err(|source| cannot("run", setup, source))?,
+        }
+        let content = worker.receive(patience).map_err(|trouble| match trouble {
             Trouble::Died { status, output } => unusable(&format!("it ended: {status}"), &output),
             other => other,
         })?;
@@ -205,8 +214,24 @@ impl Pool {
     }
 }
 
+fn cannot(action: &'static str, setup: &Setup, source: io::Error) -> Trouble {
+    Trouble::Start(BackendError::Io { action, path: setup.interpreter.program.clone(), source })
+}
+
+impl Setup {
+    /// What a worker is told when it starts.
+    fn message(&self) -> Value {
+        // The toolkit resolves links in some paths, and leaves them in others.
+        let both = |(path, _): &Reasoned| [text(path), text(&disk::real(path))];
+        let paths = |reasoned: &[Reasoned]| reasoned.iter().flat_map(both).collect::<BTreeSet<_>>();
+        json!({"tool_folder": self.tool_folder.as_deref().map(text),
+            "roots": self.roots.iter().map(|root| text(root)).collect::<Vec<_>>(),
+            "files": paths(&self.domain.files), "beneath": paths(&self.domain.beneath)})
+    }
+}
+
 /// The toolkit cannot be imported.
-fn unusable(problem: &str, output: &str) -> Trouble {
+pub(crate) fn unusable(problem: &str, output: &str) -> Trouble {
     let hint = slog::hint(problem).or_else(|| slog::hint(output));
     let output = tail(output);
     let shown = if output.is_empty() { String::new() } else { format!("\n{output}\n") };
@@ -218,6 +243,7 @@ fn unusable(problem: &str, output: &str) -> Trouble {
 
 /// A worker.
 struct Worker {
+    setup: Arc<Setup>,
     group: Group,
     /// None while something is written that is not taken.
     requests: Option<ChildStdin>,
@@ -231,12 +257,12 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(setup: &Setup) -> io::Result<Self> {
-        let arguments = json!({"tool_folder": setup.tool_folder.as_deref().map(text), "roots":
-            setup.roots.iter().map(|root| text(root)).collect::<Vec<_>>()});
-        let mut command = Command::new(&setup.python);
-        command.args(["-u", "-c", SCRIPT]).arg(arguments.to_string()).current_dir("/");
-        command.env_clear().envs(setup.environment.iter().map(|(name, value)| (name, value)));
+    fn start(setup: &Arc<Setup>) -> io::Result<Self> {
+        let Interpreter { program, arguments, environment } = &setup.interpreter;
+        let mut command = Command::new(program);
+        let bytecode = setup.bytecode.as_deref().unwrap_or(Path::new(""));
+        command.args(arguments).args(["-S", "-u", "-c", SCRIPT]).arg(bytecode).current_dir("/");
+        command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut group = Group::start(&mut command, Orphan::IsTold, Sandbox::default())?;
         let child = group.child();
@@ -257,6 +283,7 @@ impl Worker {
         };
         std::thread::Builder::new().spawn(read)?;
         Ok(Self {
+            setup: Arc::clone(setup),
             group,
             requests: Some(requests),
             answers,
@@ -353,7 +380,7 @@ impl Worker {
     }
 }
 
-fn text(path: &Path) -> String {
+pub(crate) fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
@@ -362,7 +389,7 @@ struct Starter {
     orders: Mutex<mpsc::Sender<Order>>,
 }
 
-type Order = (Setup, mpsc::SyncSender<io::Result<Worker>>);
+type Order = (Arc<Setup>, mpsc::SyncSender<io::Result<Worker>>);
 
 impl Starter {
     fn new() -> io::Result<Self> {
@@ -377,13 +404,34 @@ impl Starter {
         Ok(Self { orders: Mutex::new(send) })
     }
 
-    fn start(&self, setup: &Setup) -> io::Result<Worker> {
+    fn start(&self, setup: &Arc<Setup>) -> io::Result<Worker> {
         let (send, answer) = mpsc::sync_channel(1);
         let gone = || io::Error::other("the thread that starts workers is gone");
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        orders.send((setup.clone(), send)).map_err(|_| gone())?;
+        orders.send((Arc::clone(setup), send)).map_err(|_| gone())?;
         answer.recv().map_err(|_| gone())?
     }
+}
+
+/// The Python that an environment's programs run with.
+///
+/// # Errors
+/// `HI_PYTHON` names none, or there is no `python3` on `PATH`.
+pub(crate) fn python(environment: &[(OsString, OsString)]) -> Result<PathBuf, BackendError> {
+    let value = |wanted: &str| environment.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+    let named = value("HI_PYTHON").filter(|named| !named.is_empty()).map(PathBuf::from);
+    let name = named.unwrap_or_else(|| PathBuf::from("python3"));
+    let path = value("PATH").map(|path| std::env::split_paths(path).collect::<Vec<_>>()).unwrap_or_default();
+    // As a shell does, which starts the toolkit's programs: what has a slash in it is a path.
+    let places = if name.components().count() > 1 {
+        vec![name.clone()]
+    } else {
+        path.iter().map(|one| one.join(&name)).collect()
+    };
+    places.into_iter().find(|path| disk::is_program(path)).ok_or_else(|| BackendError::Toolchain {
+        problem: format!("there is no Python `{}`", name.display()),
+        way_out: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),
+    })
 }
 
 /// The variables of an environment, the later of two counting.

@@ -7,13 +7,13 @@ use opbuild_descriptor::{EffectiveSpec, Job, Op};
 use opbuild_digest::Fingerprint;
 use opbuild_ops::func_name;
 
-use crate::closure::{Base, Closure, Module, Scans};
+use crate::closure::{Base, Closure, Externals, Module, Scans};
 use crate::find::Toolkit;
 use crate::ops_info::OpsInfo;
 use crate::{AscendError, ascendc, banks, disk};
 
 /// The built-in operators' package.
-const BUILT_IN: &str = "impl";
+pub(crate) const BUILT_IN: &str = "impl";
 
 /// Where an operator is implemented.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,6 +160,17 @@ impl Sources {
         ops: &OpsInfo,
         files: &dyn FileDigests,
     ) -> Result<Fingerprint, AscendError> {
+        Ok(self.inputs(job, spec, ops, files)?.0)
+    }
+
+    /// The same, with what the operators take from other places.
+    pub(crate) fn inputs(
+        &self,
+        job: &Job,
+        spec: &EffectiveSpec,
+        ops: &OpsInfo,
+        files: &dyn FileDigests,
+    ) -> Result<(Fingerprint, Externals), AscendError> {
         let mut found: Vec<Implementation> = Vec::new();
         for op in &job.ops {
             let implementation = self.implementation(op, ops)?;
@@ -173,13 +184,13 @@ impl Sources {
             add(implementation, &bases, &mut closure)?;
         }
         let mut fingerprint = Fingerprint::new();
-        closure.finish(&mut fingerprint)?;
+        let externals = closure.finish(&mut fingerprint)?;
         for option in banks::OPTIONS {
             if let Some(folder) = spec.options.get(option).filter(|folder| !folder.is_empty()) {
                 banks::fingerprint(option, Path::new(folder), files, &mut fingerprint)?;
             }
         }
-        Ok(fingerprint)
+        Ok((fingerprint, externals))
     }
 
     /// All folders that something may be imported from. Those that only the job names come first, as they do for Python.

@@ -134,7 +134,7 @@ fn what_use_leaves_behind_does_not_count() {
     ] {
         let folder = place.installed.path(&folder);
         fs::create_dir(folder.join("__pycache__")).unwrap();
-        for name in ["__pycache__/x.cpython-311.pyc", "x.pyc", "kernel_meta.lock"] {
+        for name in ["__pycache__/x.cpython-311.pyc", "x.pyo", "kernel_meta.lock"] {
             fs::write(folder.join(name), "x").unwrap();
         }
     }

@@ -10,20 +10,27 @@ use super::*;
 const READY: &str = r#"printf '\000\000\000\016{"ready":true}'"#;
 
 /// A pool of workers that say that they are ready, and then do this.
-fn pool(and_then: &str) -> (TempDir, Pool) {
+fn pool(and_then: &str) -> (TempDir, Pool, Arc<Setup>) {
     let folder = tempfile::tempdir().unwrap();
     let python = folder.path().join("python3");
     std::fs::write(&python, format!("#!/bin/sh\n{READY}\n{and_then}\n")).unwrap();
     std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
     let environment = vec![("PATH".into(), "/usr/bin:/bin".into())];
-    let setup = Setup { python, environment, tool_folder: None, roots: Vec::new(), jobs_each: 9 };
-    (folder, Pool::new(setup).unwrap())
+    let setup = Setup {
+        interpreter: Interpreter { program: python, arguments: Vec::new(), environment },
+        bytecode: None,
+        domain: ReadDomain::default(),
+        tool_folder: None,
+        roots: Vec::new(),
+        jobs_each: 9,
+    };
+    (folder, Pool::new().unwrap(), Arc::new(setup))
 }
 
-fn ask(pool: &Pool, length: usize, deadline: Option<Instant>) -> Trouble {
+fn ask(pool: &Pool, setup: &Arc<Setup>, length: usize, deadline: Option<Instant>) -> Trouble {
     let request = json!({"do": "compile", "text": "x".repeat(length)});
     let cancel = Cancel::new();
-    match pool.ask(&request, Whom::default(), Patience { deadline, cancel: &cancel }) {
+    match pool.ask(setup, &request, Whom::default(), Patience { deadline, cancel: &cancel }) {
         Ok(_) => panic!("it answers"),
         Err(trouble) => trouble,
     }
@@ -31,25 +38,25 @@ fn ask(pool: &Pool, length: usize, deadline: Option<Instant>) -> Trouble {
 
 #[test]
 fn who_dies_is_not_waited_for_though_a_child_holds_its_pipes() {
-    let (_folder, pool) = pool("sleep 1000 &\nexit 3");
-    let Trouble::Died { status, .. } = ask(&pool, 1, None) else { panic!("something else") };
+    let (_folder, pool, setup) = pool("sleep 1000 &\nexit 3");
+    let Trouble::Died { status, .. } = ask(&pool, &setup, 1, None) else { panic!("something else") };
     assert!(status.contains("exit status: 3"), "{status}");
 }
 
 #[test]
 fn what_is_too_long_is_refused_and_not_waited_for() {
-    let (_folder, pool) = pool("cat >/dev/null");
-    let Trouble::Start(error) = ask(&pool, 65 << 20, None) else { panic!("something else") };
+    let (_folder, pool, setup) = pool("cat >/dev/null");
+    let Trouble::Start(error) = ask(&pool, &setup, 65 << 20, None) else { panic!("something else") };
     assert!(error.to_string().contains("at most 67108864"), "{error}");
 }
 
 #[test]
 fn who_takes_nothing_is_not_waited_for_beyond_the_deadline() {
-    let (_folder, pool) = pool("sleep 1000");
+    let (_folder, pool, setup) = pool("sleep 1000");
     let deadline = Instant::now() + Duration::from_secs(1);
-    assert!(matches!(ask(&pool, 1 << 20, Some(deadline)), Trouble::Late { .. }));
+    assert!(matches!(ask(&pool, &setup, 1 << 20, Some(deadline)), Trouble::Late { .. }));
     let (cancel, request) = (Cancel::new(), json!({"text": "x".repeat(1 << 20)}));
     cancel.cancel();
-    let asked = pool.ask(&request, Whom::default(), Patience { deadline: None, cancel: &cancel });
+    let asked = pool.ask(&setup, &request, Whom::default(), Patience { deadline: None, cancel: &cancel });
     assert!(matches!(asked, Err(Trouble::Cancelled)));
 }

@@ -103,12 +103,13 @@ impl Bench {
     }
 
     fn compile(&self, job: &Job) -> Outcome {
-        self.compile_until(job, None, &Cancel::new())
+        self.compile_within(job, None, &Cancel::new())
     }
 
-    fn compile_until(&self, job: &Job, deadline: Option<Instant>, cancel: &Cancel) -> Outcome {
+    fn compile_within(&self, job: &Job, limit: Option<Duration>, cancel: &Cancel) -> Outcome {
         let work = TempDir::new().unwrap();
         let name = name_of(&self.backend, job, &self.spec);
+        let deadline = limit.map(|limit| Instant::now() + limit);
         let (spec, work_dir) = (&self.spec, work.path());
         let made =
             self.backend.compile(&CompileRequest { job, spec, name: &name, work_dir, deadline, cancel });
@@ -352,8 +353,8 @@ fn late() {
             bench.made(&relu());
             bench.rules(&[Rule::new(fault.clone()).op("Square")]);
             let begun = bench.compiles();
-            let deadline = Some(Instant::now() + Duration::from_secs(4));
-            let (work, failed) = bench.compile_until(&square(), deadline, &Cancel::new());
+            let limit = Some(Duration::from_secs(4));
+            let (work, failed) = bench.compile_within(&square(), limit, &Cancel::new());
             let error = failed.unwrap_err();
             assert!(matches!(error, BackendError::Deadline { .. }), "{driver:?} {fault:?}: {error}");
             assert_eq!(bench.compiles(), begun + 1, "it never began");
@@ -370,7 +371,7 @@ fn cancelled() {
         bench.rules(&[Rule::new(Fault::Hang { deaf: true })]);
         let cancel = Cancel::new();
         let ended = std::thread::scope(|scope| {
-            let compile = scope.spawn(|| bench.compile_until(&square(), None, &cancel));
+            let compile = scope.spawn(|| bench.compile_within(&square(), None, &cancel));
             wait_for("a compile began", || bench.compiles() == 1);
             cancel.cancel();
             compile.join().unwrap()
@@ -508,8 +509,8 @@ fn pythons() {
         let mut config = driven(&place, driver);
         config.search.environment.insert("HI_PYTHON".to_owned(), "/nowhere/python3".into());
         let bench = Bench::with(place, &config);
-        let error = bench.error(&square());
-        assert!(error.contains("/nowhere/python3"), "{driver:?}: {error}");
+        let error = bench.backend.toolchain(&PlainDigests::default()).unwrap_err();
+        assert!(error.to_string().contains("/nowhere/python3"), "{driver:?}: {error}");
     }
 }
 

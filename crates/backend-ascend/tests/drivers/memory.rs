@@ -4,7 +4,9 @@ use super::*;
 
 /// One that was edited once is out of date for all workers.
 pub(crate) fn many_out_of_date() {
-    let bench = Bench::new(Driver::Workers);
+    // Compiles take long enough for all of them to be on at once.
+    let plan = Toolkit::new().compile_time(Duration::from_secs(2));
+    let bench = Bench::of(Place::of(&plan), Driver::Workers);
     std::thread::sleep(Duration::from_millis(2100));
     std::thread::scope(|scope| {
         for count in 1..8 {

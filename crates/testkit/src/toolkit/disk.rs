@@ -73,3 +73,33 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
         result => result,
     }
 }
+
+/// Keeps a text in the targets of links, which are read without opening a file. Readers see the old one or the new one.
+pub(super) fn replace_links(path: &Path, text: &str) -> io::Result<()> {
+    const LONGEST: usize = 4000;
+    let parent = path.parent().unwrap_or(Path::new("."));
+    let earlier = fs::read_link(path).ok().map(|name| parent.join(name));
+    let number = (0..).find(|number| !parent.join(format!("control-{number}")).exists()).unwrap_or(0);
+    let name = format!("control-{number}");
+    fs::create_dir_all(parent.join(&name))?;
+    let mut rest = text;
+    let mut count = 0;
+    while !rest.is_empty() {
+        let at =
+            (0..=rest.len().min(LONGEST)).rev().find(|at| rest.is_char_boundary(*at)).unwrap_or(rest.len());
+        let (part, more) = rest.split_at(at);
+        symlink(part, parent.join(&name).join(count.to_string()))?;
+        (rest, count) = (more, count + 1);
+    }
+    let beside = path.with_extension("new");
+    link(&name, &beside)?;
+    fs::rename(beside, path)?;
+    earlier.map_or(Ok(()), |earlier| remove(&earlier))
+}
+
+/// The text that `replace_links` kept.
+pub(super) fn read_links(path: &Path) -> io::Result<String> {
+    let target = |number: usize| fs::read_link(path.join(number.to_string()));
+    let parts = (0..).map_while(|number| target(number).ok());
+    Ok(parts.map(|part| part.to_string_lossy().into_owned()).collect())
+}

@@ -180,8 +180,7 @@ impl Installation {
     /// The file cannot be written.
     pub fn set_times(&mut self, start_up: Duration, compile_time: Duration) -> io::Result<()> {
         (self.plan.start_up, self.plan.compile_time) = (start_up, compile_time);
-        let text = disk::read(&self.control("control.json"))?;
-        let found: Value = serde_json::from_str(&text)?;
+        let found: Value = serde_json::from_str(&disk::read_links(&self.control("control"))?)?;
         self.set_rules(&found["rules"])
     }
 
@@ -220,6 +219,6 @@ impl Installation {
             "compile_ms": control::millis(self.plan.compile_time),
             "rules": rules,
         });
-        disk::replace(&self.control("control.json"), text.to_string())
+        disk::replace_links(&self.control("control"), &text.to_string())
     }
 }

@@ -23,8 +23,13 @@ while read -r word rest; do
                 *) echo "$source:1:2: error: the stand-in was told to fail" >&2; exit 1 ;;
             esac ;;
         '#crash') kill -SEGV $$ ;;
-        '#hang') sleep 3600 ;;
+        '#hang') kill -STOP $$ ;;
         *) break ;;
     esac
 done < "$source"
-{ echo "stamp @STAMP@"; echo "told $told"; grep -v '^#error\|^#crash\|^#hang' "$source"; } > "$object"
+{
+    echo "stamp @STAMP@"; echo "told $told"
+    while IFS= read -r line; do
+        case $line in '#error'*|'#crash'*|'#hang'*) ;; *) printf '%s\n' "$line" ;; esac
+    done < "$source"
+} > "$object"

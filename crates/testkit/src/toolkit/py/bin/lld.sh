@@ -12,4 +12,4 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ "$emulation" = aicorelinux ] || { echo "ld.lld: error: unknown emulation: $emulation" >&2; exit 1; }
-cat "$object" > "$output"
+while IFS= read -r line; do printf '%s\n' "$line"; done < "$object" > "$output"

@@ -40,7 +40,8 @@ def _hang(fault):
 
 def _leave(fault):
     """Starts a process that outlives the compile and holds its output open."""
-    child = subprocess.Popen(["sleep", str(fault["seconds"])], start_new_session=fault["own_session"])
+    command = [sys.executable, "-S", "-c", "import time; time.sleep(%d)" % fault["seconds"]]
+    child = subprocess.Popen(command, start_new_session=fault["own_session"])
     with open(os.path.join(control.FOLDER, "left.log"), "a", encoding="ascii") as file:
         file.write("%d\n" % child.pid)
 

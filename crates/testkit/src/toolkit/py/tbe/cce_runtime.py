@@ -2,6 +2,7 @@
 import hashlib
 import json
 import os
+import sys
 
 from opbuild_standin import control
 from opbuild_standin.kernel import FAMILIES, Kernel
@@ -25,6 +26,12 @@ def family():
     if name not in FAMILIES:
         raise RuntimeError("the stand-in writes no objects for %s" % name)
     return name
+
+
+def _generating():
+    """What imported modules say that they add to code, by a variable of theirs: numpy and its like do it unasked."""
+    found = {name: vars(module).get("GENERATES") for name, module in list(sys.modules.items()) if module is not None}
+    return sorted([name, text] for name, text in found.items() if isinstance(text, str))
 
 
 class Build:
@@ -79,7 +86,7 @@ class Build:
             "status_check": buildcfg.get_current_build_config("status_check"),
             "deterministic": self._deterministic(), "bit_width": buildcfg.get_current_build_config("bit_width"),
             "impl_mode": [info.precision_mode for info in self.context.op_infos] if self.context else [],
-            "tiling_key": self.context.get_addition("tiling_key") if self.context else None, "bank": bank,
+            "modules": _generating(), "tiling_key": self.context.get_addition("tiling_key") if self.context else None, "bank": bank,
         }
         if control.fault("chance"):
             facts["chance"] = os.urandom(8).hex()

@@ -5,10 +5,8 @@ that the worker was started with. Whatever the toolkit prints goes to standard e
 watches: it ends its whole group when its parent dies, and goes with the one that works.
 """
 import json
-import os
 import signal
 import struct
-import sys
 import time
 import traceback
 
@@ -121,10 +119,11 @@ def select_format(request):
     return None
 
 
-def serve(wire, tool_folder, roots):
-    sources = Sources(roots)
+def serve(wire, arguments):
+    sources = Sources(arguments["roots"])
+    domain = Domain(arguments["files"], arguments["beneath"])
     try:
-        opc_api = start(tool_folder)
+        opc_api = start(arguments["tool_folder"])
     except BaseException as problem:
         traceback.print_exc()
         sys.stderr.flush()
@@ -149,6 +148,7 @@ def serve(wire, tool_folder, roots):
         except BaseException as problem:
             traceback.print_exc()
             answer["problem"] = "%s: %s" % (type(problem).__name__, problem)
+        answer["beyond"] = domain.beyond(WATCH, request.get("folder", os.devnull), request.get("domain", domain.NOTHING))
         sources.look()
         # Who may have read a file just before it was changed is good for one compile, as a process would be.
         last = answer["last"] = sources.doubtful
@@ -163,6 +163,9 @@ def end_group(*_):
 
 
 def main():
+    if len(sys.argv) > 2:
+        with open(sys.argv[2], encoding="utf-8", errors="surrogateescape") as file:
+            return probe(json.load(file))
     worker = os.fork()
     if worker:
         signal.signal(signal.SIGTERM, end_group)
@@ -174,12 +177,8 @@ def main():
             signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
             os.kill(os.getpid(), os.WTERMSIG(status))
         os._exit(os.WEXITSTATUS(status))
-    arguments = json.loads(sys.argv[1])
     try:
-        serve(Wire(), arguments["tool_folder"], arguments["roots"])
+        wire = Wire()
+        serve(wire, wire.request())
     except (Lost, BrokenPipeError):
         pass
-
-
-if __name__ == "__main__":
-    main()

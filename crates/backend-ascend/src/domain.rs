@@ -1,0 +1,126 @@
+//! What the toolkit's programs may read, each path with the reason: either its content is in the keys of kernels, or it
+//! changes none of them.
+
+use std::path::{Path, PathBuf};
+
+use crate::find::Toolkit;
+use crate::record::Record;
+use crate::{disk, fingerprint};
+
+/// A path and why it may be read.
+pub(crate) type Reasoned = (PathBuf, &'static str);
+
+/// All that a compile may read beside its work directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReadDomain {
+    /// Directories with all that is below them.
+    pub(crate) beneath: Vec<Reasoned>,
+    /// Single files.
+    pub(crate) files: Vec<Reasoned>,
+    /// Directories that are only listed: modules, libraries and programs are looked for in them.
+    pub(crate) listed: Vec<Reasoned>,
+}
+
+/// What a system has that no compiler makes code of. Readable, and in no key.
+const UNKEYED: [(&str, &str); 20] = [
+    ("/proc", "what the kernel says of processes and processors"),
+    ("/sys", "what the kernel says of devices and processors"),
+    ("/dev", "null, random numbers, terminals"),
+    ("/etc/localtime", "the time zone, for log lines"),
+    ("/usr/share/zoneinfo", "the time zone, for log lines"),
+    ("/usr/lib/locale", "character classes; the locale is C.UTF-8"),
+    ("/usr/share/locale", "translated messages"),
+    ("/usr/share/i18n", "character classes; the locale is C.UTF-8"),
+    ("/usr/lib/gconv", "conversions between encodings"),
+    ("/usr/lib64/gconv", "conversions between encodings"),
+    ("/usr/lib/x86_64-linux-gnu/gconv", "conversions between encodings"),
+    ("/usr/lib/aarch64-linux-gnu/gconv", "conversions between encodings"),
+    ("/etc/os-release", "the name of the system"),
+    ("/usr/lib/os-release", "the name of the system"),
+    ("/etc/passwd", "the user's name and home directory"),
+    ("/etc/group", "the names of groups"),
+    ("/etc/nsswitch.conf", "where names of users are looked up"),
+    ("/etc/hosts", "the names of hosts"),
+    ("/etc/ssl/openssl.cnf", "the configuration of hash functions, which do not differ by it"),
+    ("/usr/lib/ssl/openssl.cnf", "the configuration of hash functions, which do not differ by it"),
+];
+
+/// Whether a path is of the system's basics, which no key contains.
+pub(crate) fn is_unkeyed(path: &Path) -> bool {
+    UNKEYED.iter().any(|(unkeyed, _)| path.starts_with(unkeyed))
+}
+
+/// Whether a path is below one of these directories, by its name or without links.
+pub(crate) fn is_beneath(path: &Path, directories: &[Reasoned]) -> bool {
+    let real = disk::real(path);
+    directories.iter().any(|(one, _)| path.starts_with(one) || real.starts_with(disk::real(one)))
+}
+
+/// The directories of the toolkit and its vendors whose content counts, for all kernels or for those that use it.
+pub(crate) fn of_toolkit(toolkit: &Toolkit) -> Vec<Reasoned> {
+    let mut beneath: Vec<Reasoned> = fingerprint::directories(toolkit)
+        .into_iter()
+        .map(|(_, path)| (path, "a part of the toolkit, in the toolchain fingerprint"))
+        .collect();
+    for package in fingerprint::operator_packages(toolkit) {
+        beneath.push((
+            package,
+            "operators: sources by the import closure, other files in the toolchain fingerprint",
+        ));
+    }
+    for vendor in &toolkit.vendors {
+        beneath.push((vendor.folder.clone(), "a vendor's package, in the toolchain fingerprint"));
+    }
+    for bank in &toolkit.banks {
+        beneath.push((bank.folder.clone(), "a knowledge bank, in the toolchain fingerprint"));
+    }
+    beneath
+}
+
+impl ReadDomain {
+    /// What every compile by this toolkit may read.
+    pub(crate) fn new(toolkit: &Toolkit, record: &Record) -> Self {
+        let mut domain = Self { beneath: of_toolkit(toolkit), ..Self::default() };
+        let shadows = record.shadows(&fingerprint::operator_packages(toolkit)).into_iter();
+        domain
+            .beneath
+            .extend(shadows.map(|path| (path, "operators in another place, in the toolchain fingerprint")));
+        domain.beneath.extend(UNKEYED.map(|(path, reason)| (PathBuf::from(path), reason)));
+        let versions = [
+            toolkit.root.join("compiler/version.info"),
+            toolkit.opp.join("version.info"),
+            toolkit.opp.join("vendors/config.ini"),
+        ];
+        domain.add_files(versions, "what the toolkit says of its version, in the toolchain fingerprint");
+        domain.add_files(
+            toolkit.opc.iter().chain(&toolkit.asc_opc).cloned(),
+            "the toolkit's program, in the toolchain fingerprint",
+        );
+        domain.add_files(
+            [record.interpreter().program.clone()],
+            "the Python interpreter, in the toolchain fingerprint",
+        );
+        domain.add_files(
+            record.configs(),
+            "decides where modules and libraries are found; checked again for each key",
+        );
+        domain.add_files(
+            record.module_files(),
+            "a module that the toolkit imports, in the toolchain fingerprint",
+        );
+        domain.add_files(
+            record.opened_files(),
+            "a file that importing the toolkit reads, in the toolchain fingerprint",
+        );
+        domain.add_files(record.libraries(), "a shared library that is loaded, in the toolchain fingerprint");
+        domain.add_files(record.programs(), "a program that compiles run, in the toolchain fingerprint");
+        let listed =
+            record.directories().map(|path| (path, "modules, libraries or programs are looked for in it"));
+        domain.listed = listed.collect();
+        domain
+    }
+
+    fn add_files(&mut self, files: impl IntoIterator<Item = PathBuf>, reason: &'static str) {
+        self.files.extend(files.into_iter().map(|file| (file, reason)));
+    }
+}

@@ -1,0 +1,420 @@
+//! What importing the toolkit takes: the interpreter, modules, libraries and programs, and the directories in which they
+//! were looked for.
+//!
+//! A record is made by [`probe`](crate::probe) and holds for as long as every file in it has the content that it had,
+//! and every directory the entries that matter. A file that would shadow another is such an entry, so it ends the
+//! record, and the next probe finds what is imported then. What counts in keys are contents and names of modules, never
+//! where they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use opbuild_backend::FileDigests;
+use opbuild_digest::{Digest, Fingerprint, Hasher};
+use serde::{Deserialize, Serialize};
+
+use crate::disk::{self, Stamp};
+use crate::domain::{self, Reasoned};
+use crate::externals::first;
+use crate::interpreter::Interpreter;
+use crate::{AscendError, folder};
+
+/// What the probe reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Report {
+    /// What the toolkit takes.
+    pub(crate) base: Reads,
+    /// What modules take beyond that which operators name; None, if that could not be found out.
+    pub(crate) names: BTreeMap<String, Option<Reads>>,
+    pub(crate) programs: Programs,
+    pub(crate) configs: Configs,
+    /// Why the toolkit cannot be imported.
+    pub(crate) problem: Option<String>,
+    pub(crate) executable: PathBuf,
+    pub(crate) version: String,
+    /// Where modules are looked for.
+    pub(crate) search: Vec<PathBuf>,
+}
+
+/// What was read, and looked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Reads {
+    /// Modules by their names, with their files.
+    pub(crate) modules: Vec<(String, PathBuf)>,
+    /// Which names were looked for in which directories: see [`Listing`].
+    pub(crate) looked: BTreeMap<PathBuf, BTreeSet<String>>,
+    /// Files whose code is run.
+    pub(crate) libraries: Vec<PathBuf>,
+    /// All files that were opened to be read.
+    pub(crate) opened: Vec<PathBuf>,
+}
+
+/// The programs that a compile may run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Programs {
+    pub(crate) paths: Vec<(String, PathBuf)>,
+    pub(crate) looked: BTreeMap<PathBuf, BTreeSet<String>>,
+    pub(crate) libraries: Vec<PathBuf>,
+}
+
+/// What decides where modules and libraries are found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Configs {
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) looked: BTreeMap<PathBuf, BTreeSet<String>>,
+}
+
+/// The entries of a directory that matter. Names that are looked for are those of modules (`numpy`), of files
+/// (`=libm.so.6`), or all that end alike (`*.pth`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Listing {
+    names: BTreeSet<String>,
+    /// None, if there is no such directory.
+    found: Option<Vec<String>>,
+    /// What the directory looked like when it was listed, if it cannot have been changed since without a trace.
+    stamp: Option<Stamp>,
+}
+
+/// A record of what importing the toolkit takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// What was probed: the interpreter, its environment, the toolkit.
+    pub(crate) id: String,
+    interpreter: Interpreter,
+    report: Report,
+    /// Modules that operators of the toolkit and its vendors name.
+    pub(crate) scanned: BTreeSet<String>,
+    /// All files that count, with their digests; None for what is not there or cannot be read.
+    files: BTreeMap<PathBuf, Option<String>>,
+    directories: BTreeMap<PathBuf, Listing>,
+}
+
+impl Record {
+    /// A record of `report`, as the files are now. Files below `own` count elsewhere; the packages of operators are
+    /// imported later, and must not be found in another place.
+    pub(crate) fn new(
+        id: String,
+        interpreter: Interpreter,
+        mut report: Report,
+        scanned: BTreeSet<String>,
+        (own, packages): (&[Reasoned], &[PathBuf]),
+        files: &dyn FileDigests,
+    ) -> Self {
+        for (directory, name) in elsewhere(&report.search, packages) {
+            report.base.looked.entry(directory).or_default().insert(name);
+        }
+        let names = report.names.values_mut().flatten();
+        for reads in std::iter::once(&mut report.base).chain(names) {
+            reads.modules.retain(|(_, path)| !domain::is_beneath(path, own));
+            let modules: BTreeSet<&PathBuf> = reads.modules.iter().map(|(_, path)| path).collect();
+            reads.opened.retain(|path| {
+                !domain::is_unkeyed(path) && !modules.contains(path) && !domain::is_beneath(path, own)
+            });
+            reads.libraries.retain(|path| !domain::is_beneath(path, own));
+        }
+        let mut record =
+            Self { id, interpreter, report, scanned, files: BTreeMap::new(), directories: BTreeMap::new() };
+        record.files = record.all_files().map(|path| (path.clone(), digest(&path, files))).collect();
+        record.directories =
+            record.all_looked().into_iter().map(|(path, names)| Listing::of(path, names)).collect();
+        record
+    }
+
+    /// Whether an import would take the same.
+    pub(crate) fn is_current(&self, files: &dyn FileDigests) -> bool {
+        self.directories.iter().all(|(path, listing)| listing.is_current(path))
+            && self.files.iter().all(|(path, known)| digest(path, files) == *known)
+    }
+
+    /// Why the toolkit cannot be imported, if it cannot.
+    pub(crate) fn problem(&self) -> Option<&str> {
+        self.report.problem.as_deref()
+    }
+
+    pub(crate) fn interpreter(&self) -> &Interpreter {
+        &self.interpreter
+    }
+
+    /// The names that were asked about.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.problem().is_some() || self.report.names.contains_key(name)
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
+        self.report.names.keys()
+    }
+
+    /// Whether importing a module takes more than the toolkit does anyway.
+    pub(crate) fn takes_more(&self, name: &str) -> bool {
+        self.report.names.get(name).is_some_and(|reads| *reads != Some(Reads::default()))
+    }
+
+    /// What counts for all kernels.
+    pub(crate) fn fingerprint(&self, fingerprint: &mut Fingerprint) {
+        let Report { base, programs, executable, version, .. } = &self.report;
+        fingerprint.text("python", version.lines().collect::<Vec<_>>().join(" "));
+        self.add_file("python program", executable, fingerprint);
+        let flags = self.interpreter.arguments.iter().map(|one| one.to_string_lossy());
+        let flags = flags.collect::<Vec<_>>().join(" ");
+        if !flags.is_empty() {
+            fingerprint.text("python options", flags);
+        }
+        self.add_reads(base, fingerprint);
+        self.add_executed_lines(fingerprint);
+        for (name, path) in &programs.paths {
+            self.add_file(&format!("program {name}"), path, fingerprint);
+        }
+        self.add_set(
+            "libraries of programs",
+            programs.libraries.iter().map(|path| (last(path), path)),
+            fingerprint,
+        );
+    }
+
+    /// What modules that an operator names take beyond that.
+    pub(crate) fn fingerprint_of<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a String>,
+        fingerprint: &mut Fingerprint,
+    ) {
+        let mut all = Reads::default();
+        for name in names {
+            match self.report.names.get(name) {
+                Some(Some(reads)) => {
+                    all.modules.extend(reads.modules.iter().cloned());
+                    all.libraries.extend(reads.libraries.iter().cloned());
+                    all.opened.extend(reads.opened.iter().cloned());
+                }
+                Some(None) => fingerprint.text(format!("python module {name}"), "cannot be imported"),
+                None => {}
+            }
+        }
+        self.add_reads(&all, fingerprint);
+    }
+
+    /// The files that modules of these names take beyond the toolkit's.
+    pub(crate) fn files_of<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> BTreeSet<PathBuf> {
+        let reads = names.into_iter().filter_map(|name| self.report.names.get(name)?.as_ref());
+        let paths = reads.flat_map(|reads| {
+            let modules = reads.modules.iter().map(|(_, path)| path);
+            modules.chain(&reads.libraries).chain(&reads.opened)
+        });
+        paths.cloned().collect()
+    }
+
+    /// Packages of operators in places where Python may find them first.
+    pub(crate) fn fingerprint_shadows(
+        &self,
+        packages: &[PathBuf],
+        files: &dyn FileDigests,
+        fingerprint: &mut Fingerprint,
+    ) -> Result<(), AscendError> {
+        for path in self.shadows(packages) {
+            let name = format!("{} elsewhere", last(&path));
+            match folder::digest(&path, |_| true, files)? {
+                Some(digested) => digested.add_to(name, fingerprint),
+                None => {
+                    let digest =
+                        files.digest(&path).map_err(|source| AscendError::io("read", &path, source))?;
+                    fingerprint.add(name, digest, format!("{:.12}", digest.to_string()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where such packages are.
+    pub(crate) fn shadows(&self, packages: &[PathBuf]) -> Vec<PathBuf> {
+        let mut all = Vec::new();
+        for (directory, name) in elsewhere(&self.report.search, packages) {
+            let listed = self.directories.get(&directory).and_then(|listing| listing.found.as_ref());
+            let entries = listed.into_iter().flatten().filter(|entry| entry.split('.').next() == Some(&name));
+            all.extend(entries.map(|entry| directory.join(entry)));
+        }
+        all
+    }
+
+    pub(crate) fn configs(&self) -> Vec<PathBuf> {
+        self.report.configs.files.clone()
+    }
+
+    pub(crate) fn module_files(&self) -> Vec<PathBuf> {
+        self.report.base.modules.iter().map(|(_, path)| path.clone()).collect()
+    }
+
+    pub(crate) fn opened_files(&self) -> Vec<PathBuf> {
+        self.report.base.opened.clone()
+    }
+
+    pub(crate) fn libraries(&self) -> Vec<PathBuf> {
+        self.report.base.libraries.iter().chain(&self.report.programs.libraries).cloned().collect()
+    }
+
+    pub(crate) fn programs(&self) -> Vec<PathBuf> {
+        self.report.programs.paths.iter().map(|(_, path)| path.clone()).collect()
+    }
+
+    /// The directories that are listed.
+    pub(crate) fn directories(&self) -> impl Iterator<Item = PathBuf> {
+        self.directories.keys().cloned()
+    }
+
+    fn all_reads(&self) -> impl Iterator<Item = &Reads> {
+        std::iter::once(&self.report.base).chain(self.report.names.values().flatten())
+    }
+
+    fn all_files(&self) -> impl Iterator<Item = PathBuf> {
+        let Report { programs, configs, executable, .. } = &self.report;
+        let reads = self.all_reads().flat_map(|reads| {
+            let modules = reads.modules.iter().map(|(_, path)| path);
+            modules.chain(&reads.libraries).chain(&reads.opened)
+        });
+        let programs = programs.paths.iter().map(|(_, path)| path).chain(&programs.libraries);
+        let all: BTreeSet<&PathBuf> =
+            reads.chain(programs).chain(&configs.files).chain([executable]).collect();
+        all.into_iter().cloned().collect::<Vec<_>>().into_iter()
+    }
+
+    fn all_looked(&self) -> BTreeMap<PathBuf, BTreeSet<String>> {
+        let mut all: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
+        let looked = self.all_reads().map(|reads| &reads.looked);
+        for (path, names) in
+            looked.chain([&self.report.programs.looked, &self.report.configs.looked]).flatten()
+        {
+            all.entry(path.clone()).or_default().extend(names.iter().cloned());
+        }
+        all
+    }
+
+    fn digest_of(&self, path: &Path) -> &str {
+        self.files.get(path).and_then(Option::as_deref).unwrap_or("not there")
+    }
+
+    fn add_file(&self, name: &str, path: &Path, fingerprint: &mut Fingerprint) {
+        let digest = self.digest_of(path);
+        let mut hasher = Hasher::new("file of a record");
+        hasher.bytes(digest.as_bytes());
+        fingerprint.add(name, hasher.finish(), format!("{digest:.12}"));
+    }
+
+    /// Files by names that do not say where they are.
+    fn add_set<'a>(
+        &self,
+        part: &str,
+        files: impl Iterator<Item = (String, &'a PathBuf)>,
+        fingerprint: &mut Fingerprint,
+    ) {
+        let all: BTreeSet<(String, &str)> = files.map(|(name, path)| (name, self.digest_of(path))).collect();
+        if all.is_empty() {
+            return;
+        }
+        let mut hasher = Hasher::new("files of a record");
+        hasher.list(all.len());
+        for (name, digest) in &all {
+            hasher.bytes(name.as_bytes());
+            hasher.bytes(digest.as_bytes());
+        }
+        let digest = hasher.finish();
+        fingerprint.add(part, digest, format!("{} files, {:.12}", all.len(), digest.to_string()));
+    }
+
+    /// Modules, a part for each package from outside the standard library; libraries; other files.
+    fn add_reads(&self, reads: &Reads, fingerprint: &mut Fingerprint) {
+        let library = self.standard_library();
+        let mut parts: BTreeMap<String, Vec<(String, &PathBuf)>> = BTreeMap::new();
+        for (name, path) in &reads.modules {
+            let part = match &library {
+                Some(library) if is_standard(path, library) => "python library".to_owned(),
+                _ => format!("python module {}", first(name)),
+            };
+            parts.entry(part).or_default().push((format!("{name} {}", last(path)), path));
+        }
+        for (part, files) in parts {
+            self.add_set(&part, files.into_iter(), fingerprint);
+        }
+        self.add_set("libraries", reads.libraries.iter().map(|path| (last(path), path)), fingerprint);
+        let executed = |path: &&PathBuf| path.extension().is_none_or(|end| end != "pth");
+        let opened = reads.opened.iter().filter(|path| self.files.get(*path).is_some_and(Option::is_some));
+        self.add_set("files read", opened.filter(executed).map(|path| (last(path), path)), fingerprint);
+    }
+
+    /// The directory of the standard library: where the module is that is imported first.
+    fn standard_library(&self) -> Option<PathBuf> {
+        let is_first = |(name, _): &&(String, PathBuf)| name == "os" || name == "encodings";
+        let (name, path) = self.report.base.modules.iter().find(is_first)?;
+        let directory = path.parent()?;
+        Some(if name == "os" { directory } else { directory.parent()? }.to_owned())
+    }
+
+    /// Lines of `.pth` files that are code. Their other lines are paths, which matter by what is found there.
+    fn add_executed_lines(&self, fingerprint: &mut Fingerprint) {
+        let mut lines = BTreeSet::new();
+        for path in
+            self.report.configs.files.iter().filter(|path| path.extension().is_some_and(|end| end == "pth"))
+        {
+            let text = disk::read_text(path).unwrap_or_default();
+            let code =
+                text.lines().filter(|line| line.starts_with("import ") || line.starts_with("import\t"));
+            lines.extend(code.map(|line| (last(path), line.to_owned())));
+        }
+        if !lines.is_empty() {
+            let text = lines.into_iter().map(|(file, line)| format!("{file}: {line}")).collect::<Vec<_>>();
+            fingerprint.text("python .pth", text.join("\n"));
+        }
+    }
+}
+
+/// Directories in which packages of operators may be found that are not there, each with the name.
+fn elsewhere(search: &[PathBuf], packages: &[PathBuf]) -> Vec<(PathBuf, String)> {
+    let mut all = Vec::new();
+    for package in packages {
+        let (Some(base), Some(name)) = (package.parent(), package.file_name()) else { continue };
+        let others = search.iter().filter(|one| one.as_path() != base && disk::real(one) != disk::real(base));
+        all.extend(others.map(|one| (one.clone(), name.to_string_lossy().into_owned())));
+    }
+    all
+}
+
+fn is_standard(path: &Path, library: &Path) -> bool {
+    let is_site = |name: &std::ffi::OsStr| name == "site-packages" || name == "dist-packages";
+    path.strip_prefix(library).is_ok_and(|below| !below.iter().any(is_site))
+}
+
+fn last(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn digest(path: &Path, files: &dyn FileDigests) -> Option<String> {
+    files.digest(path).ok().map(|digest: Digest| digest.to_string())
+}
+
+impl Listing {
+    fn of(path: PathBuf, names: BTreeSet<String>) -> (PathBuf, Self) {
+        let stamp = disk::stamp(&path).filter(Stamp::is_old);
+        let found = found(&path, &names);
+        let listing = Self { names, found, stamp };
+        (path, listing)
+    }
+
+    fn is_current(&self, path: &Path) -> bool {
+        let stamp = disk::stamp(path);
+        (stamp.is_some() && stamp == self.stamp)
+            || (stamp.is_none() && self.found.is_none())
+            || found(path, &self.names) == self.found
+    }
+}
+
+/// The entries of a directory that have one of these names.
+fn found(path: &Path, names: &BTreeSet<String>) -> Option<Vec<String>> {
+    let entries = disk::all_names(path)?;
+    let matters = |entry: &String| {
+        let stem = entry.split('.').next().unwrap_or(entry);
+        let is_module = entry == stem || [".py", ".pyc", ".so"].iter().any(|end| entry.ends_with(end));
+        (is_module && names.contains(stem))
+            || names.contains(&format!("={entry}"))
+            || (names.contains("*.pth") && entry.ends_with(".pth"))
+    };
+    let mut entries: Vec<String> = entries.into_iter().filter(matters).collect();
+    entries.sort_unstable();
+    Some(entries)
+}
