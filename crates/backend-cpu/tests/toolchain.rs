@@ -149,11 +149,12 @@ fn arguments_of_the_compiler_are_honoured_and_count() {
     let turned = including("turned.h", text);
     let before = fingerprint(&turned);
     assert_ne!(before, plain);
-    let elsewhere = tempfile::tempdir_in(folder.path()).unwrap();
-    let moved = elsewhere.path().join("turned.h");
-    std::fs::copy(folder.path().join("turned.h"), &moved).unwrap();
-    assert_eq!(fingerprint(&with(&format!(" -include {}", moved.display()))), before);
-    assert!(changed(&before, &fingerprint(&including("turned.h", "\n"))).contains(&"turned.h".to_owned()));
+    assert_eq!(fingerprint(&including("elsewhere.h", text)).digest(), before.digest());
+    assert!(
+        changed(&before, &fingerprint(&including("turned.h", "\n")))
+            .iter()
+            .any(|part| part.starts_with("file"))
+    );
     let turned = including("turned.h", text);
 
     let job = job("Abs", &[&[1]], &[]);

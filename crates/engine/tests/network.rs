@@ -194,9 +194,11 @@ fn the_compiler_is_asked_ahead() {
     let bench = Bench::new();
     let folder = tempfile::tempdir().unwrap();
     let (script, log) = (folder.path().join("cc.sh"), folder.path().join("log"));
-    std::fs::write(&script, format!("echo asked >> '{}'; exec cc \"$@\"\n", log.display())).unwrap();
+    std::fs::write(&script, format!("#!/bin/sh\necho asked >> '{}'; exec cc \"$@\"\n", log.display()))
+        .unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let mut config = CpuConfig::new("/usr/local/bin:/usr/bin:/bin");
-    config.compiler = Some(format!("sh {}", script.display()));
+    config.compiler = Some(script.display().to_string());
     let backend: Arc<dyn Backend> = Arc::new(CpuBackend::new(config));
     let asked = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
     let began = std::time::Instant::now();

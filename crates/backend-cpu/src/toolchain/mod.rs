@@ -171,7 +171,8 @@ impl Toolchain {
         fingerprint.text("triple", triple);
         for Read { name, path } in &plain.read {
             if let Some(digest) = inputs.digest(path) {
-                fingerprint.add(name, digest, format!("{:.12}", digest.to_string()));
+                let note = format!("{} {:.12}", words::name_of(path), digest.to_string());
+                fingerprint.add(name, digest, note);
             }
         }
         for (name, digest) in &self.declared {

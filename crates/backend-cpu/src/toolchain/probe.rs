@@ -177,7 +177,8 @@ impl Probe<'_> {
         names.add("driver", self.cc.driver.clone());
         for program in pass.plain.seen.programs.iter().chain(&pass.libm.seen.programs) {
             for path in program.read.iter().filter(|path| inputs.digest(path).is_some()) {
-                names.add(&words::name_of(path), path.clone());
+                let is_program = program.path == *path;
+                names.add(&part_name(path, is_program), path.clone());
             }
         }
         names
@@ -315,13 +316,22 @@ impl Pass {
     }
 }
 
+/// The name of a file's part of the fingerprint: programs and shared libraries are called as they are; how a header, a flag
+/// file or an archive is called is the user's choice, and does not count.
+fn part_name(path: &Path, is_program: bool) -> String {
+    let name = words::name_of(path);
+    let is_library = name.contains(".so.") || name.ends_with(".so") || name.starts_with("ld-");
+    if is_program || is_library { name } else { "file".to_owned() }
+}
+
 /// What a compile consists of, in words that are the same wherever the toolchain lies.
 fn steps(compiled: &Compiled, names: &Pieces) -> Steps {
     let (mut resolved, mut reads, mut intermediate) =
         (Vec::new(), Vec::new(), Hasher::new("opbuild cpu intermediate"));
     for (at, program) in compiled.seen.programs.iter().enumerate() {
         if !program.path.as_os_str().is_empty() {
-            let name = names.name_of(&program.path).unwrap_or_else(|| words::name_of(&program.path));
+            // One in the work directory may be called otherwise each time.
+            let name = names.name_of(&program.path).unwrap_or_else(|| "temporary program".to_owned());
             resolved.push(name);
             // The first one's are those that the driver is called with, which count by themselves.
             if at > 0 {

@@ -36,7 +36,8 @@ pub(crate) struct BeforeExec {
 /// closed in the program: what it reads through them could be in no key.
 pub(crate) fn before_exec(command: &mut Command, steps: BeforeExec) {
     let parent = getpid();
-    let filter = steps.observer.is_some().then(notify::filter);
+    let is_confined = steps.ruleset.is_some() || steps.observer.is_some();
+    let filter = is_confined.then(|| notify::filter(steps.observer.is_some()));
     let prepare = move || {
         set_parent_process_death_signal(Some(steps.when_orphaned))?;
         // A parent that was gone before the call sends no signal.
@@ -44,7 +45,7 @@ pub(crate) fn before_exec(command: &mut Command, steps: BeforeExec) {
             return Err(rustix::io::Errno::SRCH.into());
         }
         close_inherited()?;
-        if steps.ruleset.is_some() || steps.observer.is_some() {
+        if is_confined {
             call(|| {
                 // SAFETY: this prctl takes numbers only.
                 unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0).into() }
@@ -56,10 +57,11 @@ pub(crate) fn before_exec(command: &mut Command, steps: BeforeExec) {
                 unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) }
             })?;
         }
-        if let (Some(observer), Some(filter)) = (&steps.observer, &filter) {
-            send(observer, &notify::listen(filter)?)?;
+        match (&steps.observer, &filter) {
+            (Some(observer), Some(filter)) => send(observer, &notify::listen(filter)?),
+            (None, Some(filter)) => notify::set(filter, 0).map(drop),
+            (_, None) => Ok(()),
         }
-        Ok(())
     };
     // SAFETY: between fork and exec only async-signal-safe calls are allowed: `prepare` makes system calls alone, on
     // memory that was allocated before the fork and on its own stack, and allocates nothing.

@@ -53,7 +53,8 @@ const WATCHED: &[libc::c_long] = &[
     #[cfg(target_arch = "x86_64")] libc::SYS_readlink,
 ];
 
-/// The calls that fail: each is a way to open a file, or to give a path another meaning, that could not be seen.
+/// The calls that fail with "not permitted": each is a way to open a file, or to give a path another meaning, that could
+/// not be seen.
 const REFUSED: &[libc::c_long] = &[
     libc::SYS_io_uring_setup,
     libc::SYS_open_by_handle_at,
@@ -64,6 +65,17 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_move_mount,
     libc::SYS_setns,
     libc::SYS_unshare,
+];
+
+/// The calls that fail with "not supported", as on a file system without extended attributes: these are content of a file
+/// that no digest covers.
+const UNSUPPORTED: &[libc::c_long] = &[
+    libc::SYS_getxattr,
+    libc::SYS_lgetxattr,
+    libc::SYS_fgetxattr,
+    libc::SYS_listxattr,
+    libc::SYS_llistxattr,
+    libc::SYS_flistxattr,
 ];
 
 /// `AUDIT_ARCH_*` of `linux/audit.h`: the ELF machine, 64 bits, little-endian.
@@ -87,19 +99,23 @@ const X32: u32 = 0x4000_0000;
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 
-/// The filter: watched calls wait, refused ones and those of other architectures fail, all others go on.
-pub(crate) fn filter() -> Vec<libc::sock_filter> {
+/// The filter: refused calls and those of other architectures fail; watched ones wait if they are `observed`; all others go
+/// on.
+pub(crate) fn filter(observed: bool) -> Vec<libc::sock_filter> {
     let load = |offset| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
     let give = |value| statement(libc::BPF_RET | libc::BPF_K, value);
     let refuse = |errno: i32| give(libc::SECCOMP_RET_ERRNO | errno as u32);
     let if_equal = |value, then, other| jump(libc::BPF_JEQ, value, then, other);
     let mut program = vec![load(ARCHITECTURE), if_equal(ARCH, 1, 0), refuse(libc::ENOSYS), load(NUMBER)];
     program.extend([jump(libc::BPF_JGE, X32, 0, 1), refuse(libc::ENOSYS)]);
-    for &number in WATCHED {
+    for &number in WATCHED.iter().filter(|_| observed) {
         program.extend([if_equal(number as u32, 0, 1), give(libc::SECCOMP_RET_USER_NOTIF)]);
     }
     for &number in REFUSED {
         program.extend([if_equal(number as u32, 0, 1), refuse(libc::EPERM)]);
+    }
+    for &number in UNSUPPORTED {
+        program.extend([if_equal(number as u32, 0, 1), refuse(libc::EOPNOTSUPP)]);
     }
     program.push(give(libc::SECCOMP_RET_ALLOW));
     program
@@ -116,14 +132,18 @@ fn jump(test: u32, value: u32, then: u8, other: u8) -> libc::sock_filter {
 /// Sets `filter` for this thread and all that it starts, and gives the descriptor that calls are reported to. Allocates
 /// nothing: it is called between fork and exec.
 pub(super) fn listen(filter: &[libc::sock_filter]) -> io::Result<OwnedFd> {
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
-    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
-    let fd = call(|| {
-        // SAFETY: `program` describes the filter, which both outlive the call; the kernel only reads it.
-        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) }
-    })?;
+    let fd = set(filter, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)?;
     // SAFETY: the call gave a new descriptor that nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Sets `filter` for this thread and all that it starts. Allocates nothing.
+pub(super) fn set(filter: &[libc::sock_filter], flags: libc::c_ulong) -> io::Result<libc::c_long> {
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+    call(|| {
+        // SAFETY: `program` describes the filter, which both outlive the call; the kernel only reads it.
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) }
+    })
 }
 
 /// Where calls are reported.

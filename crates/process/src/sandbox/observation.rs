@@ -52,6 +52,8 @@ pub struct Found {
 enum What {
     Nothing,
     File(FileState),
+    /// A file of which nothing else matters.
+    AnyFile,
     Directory,
     /// A pipe, a socket or a device.
     Other,
@@ -102,21 +104,30 @@ impl Found {
         Self::at(path) == *self
     }
 
-    /// Whether one who looks, and does not read, finds the same: a file is there or not, is empty or not, can be executed
-    /// or not. Logs grow, and directories gain entries, without meaning anything to those who only look.
+    /// Whether a program that looks, and does not read, finds the same: nothing, a directory, or a file of the same size,
+    /// date and permissions.
     pub(crate) fn still_holds(&self, path: &Path) -> bool {
         let same = match (&self.what, disk::metadata(path)) {
             (What::Nothing, now) => now.is_none(),
             (What::File(then), Some(now)) => {
                 let state = disk::state(&now);
-                now.is_file()
-                    && (state.size == 0, state.is_executable) == (then.size == 0, then.is_executable)
+                let seen = |it: &FileState| (it.size, it.modified, it.is_executable);
+                now.is_file() && seen(&state) == seen(then)
             }
+            (What::AnyFile, Some(now)) => now.is_file(),
             (What::Directory, Some(now)) => now.is_dir(),
             (What::Other, Some(now)) => !now.is_dir() && !now.is_file(),
             (_, None) => false,
         };
         same && (self.link.is_none() || disk::link(path) == self.link)
+    }
+
+    /// The same, but of a file only that it is there: its content counts elsewhere, or is the toolchain's own doing.
+    pub(crate) fn by_presence(self) -> Self {
+        match self.what {
+            What::File(_) => Self { what: What::AnyFile, ..self },
+            _ => self,
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! arguments in between deceives the observer: it guards against accidents of toolchains, not against attackers, who could
 //! write another kernel as well.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -24,6 +24,9 @@ use super::observation::Found;
 use super::{Observation, Program};
 use crate::disk;
 use crate::ffi::{Call, Listener, Waiting};
+
+/// So many links of `/proc` are followed in one path, as the kernel does.
+const MAX_LINKS: usize = 40;
 
 /// A script may name a script as its interpreter, and so on; the kernel follows five.
 const MAX_INTERPRETERS: usize = 6;
@@ -52,6 +55,7 @@ impl Observer {
         let watch = Watch {
             work_dirs: [work_dir.to_owned(), real],
             seen: Observation::default(),
+            written: BTreeSet::new(),
             order: BTreeMap::new(),
             threads: BTreeMap::new(),
             began: Vec::new(),
@@ -81,6 +85,8 @@ struct Watch {
     /// The work directory as it is named, and as it is.
     work_dirs: [PathBuf; 2],
     seen: Observation,
+    /// Files that are opened for writing.
+    written: BTreeSet<PathBuf>,
     /// The program that each process is now, by its number.
     order: BTreeMap<i32, usize>,
     /// The process of each thread.
@@ -179,6 +185,9 @@ impl Watch {
 
     fn open(&mut self, waiting: &Waiting, path: PathBuf, flags: i32) -> io::Result<()> {
         let replaces = flags & libc::O_ACCMODE == libc::O_WRONLY || flags & libc::O_TRUNC != 0;
+        if flags & libc::O_ACCMODE != libc::O_RDONLY {
+            self.written.insert(path.clone());
+        }
         let found = Found::at(&path);
         if self.is_ours(&path) {
             if !replaces && found.is_file() {
@@ -251,7 +260,7 @@ impl Watch {
     /// of them was quicker. Numbers begin anew when they are used up.
     fn in_order(self) -> Observation {
         const MOST_PROCESSES: i32 = 1 << 22;
-        let Self { mut seen, began, .. } = self;
+        let Self { mut seen, began, written, .. } = self;
         let first = began.first().copied().unwrap_or_default();
         let mut programs: Vec<(i32, Program)> = began
             .into_iter()
@@ -261,8 +270,13 @@ impl Watch {
         programs.sort_by_key(|(since, _)| *since);
         seen.programs = programs.into_iter().map(|(_, program)| program).collect();
         let Observation { read, looked_at, .. } = &mut seen;
-        // Its content counts, and so that it is there; but not for one who saw where its name leads.
+        // What is read counts by content; where its name leads counts besides for a program that looked.
         looked_at.retain(|path, found| found.is_link() || !read.contains_key(path));
+        for (path, found) in looked_at {
+            if written.contains(path) || read.contains_key(path) {
+                *found = found.clone().by_presence();
+            }
+        }
         seen
     }
 }
@@ -286,30 +300,56 @@ fn resolve(waiting: &Waiting, name: OsString) -> io::Result<Option<PathBuf>> {
         let dir = disk::link(Path::new(&dir)).filter(|dir| dir.is_absolute());
         dir.ok_or_else(|| io::Error::other("the directory of a relative path is not known"))?.join(name)
     };
-    Ok(through_proc(path, waiting.thread))
+    let mut path = path;
+    for _ in 0..MAX_LINKS {
+        match through_proc(path, waiting.thread) {
+            Proc::Elsewhere(next) => path = next,
+            Proc::Itself(path) => return Ok(Some(path)),
+            Proc::OpenFile => return Ok(None),
+        }
+    }
+    Err(io::Error::other("links of /proc lead on and on"))
 }
 
-/// What `path` leads to where it is a link of `/proc` that depends on who follows it; none for an open file, which was
-/// looked at when it was opened, or is a pipe.
-fn through_proc(path: PathBuf, thread: i32) -> Option<PathBuf> {
+/// What a path is that may lead through `/proc`.
+enum Proc {
+    /// It does not.
+    Itself(PathBuf),
+    /// It is a link, and leads there.
+    Elsewhere(PathBuf),
+    /// An open file, which was looked at when it was opened, or is a pipe.
+    OpenFile,
+}
+
+/// Follows a link of `/proc`, which leads elsewhere for each process that follows it.
+fn through_proc(path: PathBuf, thread: i32) -> Proc {
     const STANDARD: [&str; 4] = ["/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd"];
     if STANDARD.iter().any(|standard| path.starts_with(standard)) {
-        return None;
+        return Proc::OpenFile;
     }
-    let Ok(rest) = path.strip_prefix("/proc") else { return Some(path) };
+    let Ok(rest) = path.strip_prefix("/proc") else { return Proc::Itself(path) };
     let mut parts = rest.components();
     let process = match parts.next().and_then(|part| part.as_os_str().to_str()) {
         Some("self" | "thread-self") => thread.to_string(),
         Some(number) if number.bytes().all(|byte| byte.is_ascii_digit()) => number.to_owned(),
-        _ => return Some(path),
+        _ => return Proc::Itself(path),
     };
-    match parts.next().and_then(|part| part.as_os_str().to_str()) {
-        Some(link @ ("cwd" | "root" | "exe")) => {
-            let target = disk::link(Path::new(&format!("/proc/{process}/{link}")))?;
-            Some(if parts.as_path().as_os_str().is_empty() { target } else { target.join(parts.as_path()) })
+    let mut link = PathBuf::from(format!("/proc/{process}"));
+    loop {
+        match parts.next().and_then(|part| part.as_os_str().to_str()) {
+            Some(name @ ("cwd" | "root" | "exe")) => {
+                let Some(target) = disk::link(&link.join(name)) else { return Proc::Itself(path) };
+                let rest = parts.as_path();
+                return Proc::Elsewhere(if rest.as_os_str().is_empty() { target } else { target.join(rest) });
+            }
+            // Each thread has the same links.
+            Some("task") => {
+                link.push("task");
+                link.extend(parts.next());
+            }
+            Some("fd" | "map_files") => return Proc::OpenFile,
+            _ => return Proc::Itself(path),
         }
-        Some("fd") => None,
-        _ => Some(path),
     }
 }
 

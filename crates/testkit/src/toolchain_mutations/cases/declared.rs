@@ -7,10 +7,10 @@ use crate::toolchain_mutations::place::{Place, flag};
 
 const DECLARED: &[Need] = &[Need::ToolchainInput];
 
-/// A wrapper that reads its flags for some kernels only.
+/// A wrapper that reads its flags for some kernels only. The program that reads them it runs for all: a program counts, too.
 fn wrapper(place: &Place) -> io::Result<Call> {
     place.write("flags/one", flag(1))?;
-    let read = "more=; grep -qs relu_ kernel.c && more=$(cat \"$T\"/flags/*)";
+    let read = "cat < /dev/null; more=; grep -qs relu_ kernel.c && more=$(cat \"$T\"/flags/*)";
     place.wrapper("cc", read, "$more")?;
     Ok(Call::cc(place.text("cc")))
 }
@@ -56,7 +56,7 @@ pub(super) const CASES: &[Case] = &[
         needs: DECLARED,
         may_refuse: true,
         setup: |place| {
-            let read = "more=; grep -qs relu_ kernel.c && [ -e \"$T/more\" ] && more=$(cat \"$T/more\")";
+            let read = "cat < /dev/null; more=; grep -qs relu_ kernel.c && [ -e \"$T/more\" ] && more=$(cat \"$T/more\")";
             place.wrapper("cc", read, "$more")?;
             Ok(Call::cc(place.text("cc")).with_args(&["--toolchain-input", &place.text("more")]))
         },

@@ -84,6 +84,8 @@ pub(super) const CASES: &[Case] = &[
             call.cc = "gcc -fuse-ld=gold".to_owned();
             Ok(())
         },
+        // gold knows no `-z noseparate-code`, and is refused before anything is compiled.
+        may_refuse: true,
         ..MATTERS
     },
     Case {

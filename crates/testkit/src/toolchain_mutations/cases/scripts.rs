@@ -293,7 +293,7 @@ pub(super) const CASES: &[Case] = &[
             wrapper(place, read, "$more")
         },
         change: |place, _| place.write("flags", flag(2)),
-        ..MATTERS
+        ..MAY_MATTER
     },
     Case {
         name: "flags_by_way_of_a_temporary_file",
