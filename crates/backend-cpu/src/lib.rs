@@ -44,11 +44,12 @@
 //!
 //! # Toolchain
 //!
-//! The compiler is [`CpuConfig::compiler`], else the first of `cc`, `gcc`, `clang` in [`CpuConfig::path`]. Its
-//! fingerprint covers the driver and every program that a dry run (`-###`) shows it to run, the shared libraries that
-//! these load (for clang, they are the compiler), files that arguments name, the target triple, all flags as the driver
-//! resolves them, and the ABI's version. Operators that call libm carry that library's digest
-//! among their own sources. Compilers see an environment of their own: `PATH`, `TMPDIR`, `LC_ALL=C`, nothing else.
+//! The compiler is [`CpuConfig::compiler`], else the first of `cc`, `gcc`, `clang` in [`CpuConfig::path`]. Launchers such as
+//! ccache are left out. It is observed while it compiles two small sources; its fingerprint covers every file that it reads
+//! by content, the arguments of each step less paths, the target triple, all flags as the driver resolves them,
+//! [`CpuConfig::inputs`], and the ABI's version. Kernels are compiled with nothing else to read. Operators that call libm
+//! carry what the linker reads for it among their own sources. Compilers see an environment of their own: `PATH`, `TMPDIR`,
+//! `LC_ALL=C`, `PYTHONDONTWRITEBYTECODE=1`, nothing else.
 //!
 //! The default feature level is the architecture's baseline, so that kernels can be shared between machines;
 //! [`Features::Native`] is this machine's, and then the resolved features are part of the fingerprint.

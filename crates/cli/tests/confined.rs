@@ -1,11 +1,6 @@
 //! Kernels are compiled from what their keys cover, by whatever means the host has; and a kernel that would need more is
 //! refused by name.
-#![expect(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "tests make and look at files"
-)]
+#![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests make and look at files")]
 
 mod common;
 

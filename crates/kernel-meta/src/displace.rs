@@ -15,8 +15,9 @@ use crate::disk::Folder;
 use crate::quarantine::io::rename_new;
 
 /// How a file is called that bore a kernel's name, until its content shows whether it is ours: this, a process, a number,
-/// and the name it had.
+/// the name it had, and an end that no framework reads.
 const OLD: &str = ".opbuild-old-";
+const OLD_END: &str = ".old";
 
 /// What became of a file that was to be taken out of sight.
 #[derive(Debug)]
@@ -85,7 +86,7 @@ impl Folder {
 
 /// The name that a file had which was taken out of sight.
 fn displaced_name(old: &str) -> Option<&str> {
-    let mut parts = old.strip_prefix(OLD)?.splitn(3, '-');
+    let mut parts = old.strip_prefix(OLD)?.strip_suffix(OLD_END)?.splitn(3, '-');
     let is_number =
         |part: Option<&str>| part.is_some_and(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
     let numbered = is_number(parts.next()) && is_number(parts.next());
@@ -104,7 +105,7 @@ pub(crate) fn displace(
     let dir = dir.as_fd();
     let old = loop {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let old = format!("{OLD}{}-{number}-{name}", std::process::id());
+        let old = format!("{OLD}{}-{number}-{name}{OLD_END}", std::process::id());
         match rename_new(dir, name, dir, &old) {
             Ok(()) => break old,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Displaced::Gone),

@@ -443,7 +443,7 @@ fn a_directory_that_others_may_write_to_is_named() {
 fn what_a_dead_writer_took_out_of_sight_comes_back() {
     let place = Place::empty_on(Chip::Ascend910);
     place.run(&place.ours(1));
-    let old = |name: &str| place.dir().join(format!(".opbuild-old-4711-0-{name}"));
+    let old = |name: &str| place.dir().join(format!(".opbuild-old-4711-0-{name}.old"));
     let (object, json) = (format!("{}.o", place.theirs.stem), "theirs-1_0.json");
     fs::rename(place.path("o"), old(&object)).unwrap();
     fs::write(old(json), "precious").unwrap();

@@ -142,7 +142,7 @@ mod tests {
             format!("-Wl,-T,{path},--more"),
             format!("--include={path}"),
         ] {
-            assert_eq!(files_in(&word), [file.clone()], "{word}");
+            assert_eq!(files_in(&word), std::slice::from_ref(&file), "{word}");
         }
         assert!(files_in(folder.path().to_str().unwrap()).is_empty());
         assert!(files_in("-O2").is_empty());
