@@ -103,11 +103,22 @@ pub(crate) fn private_dir(places: &[&Path]) -> io::Result<tempfile::TempDir> {
             .permissions(std::fs::Permissions::from_mode(0o700))
             .tempdir_in(place);
         match made {
-            Ok(dir) => return Ok(dir),
+            Ok(dir) => match has_room(dir.path()) {
+                Ok(()) => return Ok(dir),
+                Err(error) => failed = error,
+            },
             Err(error) => failed = error,
         }
     }
     Err(failed)
+}
+
+/// Whether the files of a small compile can be written.
+fn has_room(dir: &Path) -> io::Result<()> {
+    const ROOM: usize = 2048;
+    let file = dir.join("room");
+    std::fs::write(&file, [0; ROOM])?;
+    std::fs::remove_file(file)
 }
 
 /// Makes a directory for this user.

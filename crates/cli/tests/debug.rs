@@ -13,7 +13,7 @@ fn lenet(file: &str) -> String {
 #[test]
 fn the_listed_operators_are_compiled_each_time_with_the_flags_asked_for() {
     let place = Place::new();
-    let cc = place.script("cc-log", "case \"$*\" in *kernel.c*) echo \"$*\" >> log;; esac\nexec cc \"$@\"");
+    let cc = place.compiler("cc-log", "echo \"$*\" >> log");
     let log = place.path("log");
     let script = std::fs::read_to_string(&cc).unwrap().replace(">> log", &format!(">> {}", log.display()));
     std::fs::write(&cc, script).unwrap();

@@ -32,7 +32,7 @@ use record::{Read, Record};
 use crate::{CpuConfig, Features, LAUNCH_ABI, disk};
 
 /// The form of records: another form is another question.
-const RECORD: u64 = 1;
+const RECORD: u64 = 2;
 
 /// A C compiler, as it was found.
 #[derive(Clone, Debug)]
@@ -184,9 +184,12 @@ impl Toolchain {
         }
         fingerprint.text("resolved", &plain.resolved);
         let order = ("order of reading", Some(plain.order));
-        for (name, digest) in
-            [order, ("intermediate files", plain.intermediate), ("small object", plain.object)]
-        {
+        for (name, digest) in [
+            order,
+            ("intermediate files", plain.intermediate),
+            ("looks", plain.looks),
+            ("small object", plain.object),
+        ] {
             if let Some(digest) = digest {
                 fingerprint.add(name, digest, format!("{:.12}", digest.to_string()));
             }
@@ -216,7 +219,7 @@ impl Toolchain {
         }
         hasher.str(&libm.resolved);
         hasher.digest(&libm.order);
-        for digest in [libm.intermediate, libm.object] {
+        for digest in [libm.intermediate, libm.looks, libm.object] {
             hasher.option(digest.is_some());
             if let Some(digest) = digest {
                 hasher.digest(&digest);

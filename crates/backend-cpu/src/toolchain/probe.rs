@@ -328,6 +328,7 @@ fn part_name(path: &Path, is_program: bool) -> String {
 fn steps(compiled: &Compiled, names: &Pieces) -> Steps {
     let (mut resolved, mut reads, mut intermediate) =
         (Vec::new(), Vec::new(), Hasher::new("opbuild cpu intermediate"));
+    let mut looks = Hasher::new("opbuild cpu looks");
     for (at, program) in compiled.seen.programs.iter().enumerate() {
         if !program.path.as_os_str().is_empty() {
             // One in the work directory may be called otherwise each time.
@@ -344,6 +345,14 @@ fn steps(compiled: &Compiled, names: &Pieces) -> Steps {
                 reads.push(name);
             }
         }
+        // A process that a script forked is the script; ELF programs find what they read or say so in their steps.
+        if program.is_script || program.path.as_os_str().is_empty() {
+            looks.list(program.looks.len());
+            for (name, is_there) in &program.looks {
+                looks.bytes(name.as_encoded_bytes());
+                looks.bool(*is_there);
+            }
+        }
         for digest in &program.intermediate {
             intermediate.bytes(digest.as_bytes());
         }
@@ -358,6 +367,7 @@ fn steps(compiled: &Compiled, names: &Pieces) -> Steps {
         read,
         order: Digest::of(reads.join("\n").as_bytes()),
         intermediate: Some(intermediate.finish()),
+        looks: Some(looks.finish()),
         object: Some(compiled.object),
     }
 }

@@ -44,6 +44,9 @@ pub(crate) struct Steps {
     /// What programs left for each other, unless that is another each time.
     #[serde(with = "optional_hex")]
     pub(crate) intermediate: Option<Digest>,
+    /// What scripts found where they only looked, unless that is another each time.
+    #[serde(with = "optional_hex")]
+    pub(crate) looks: Option<Digest>,
     /// The object, unless that is another each time.
     #[serde(with = "optional_hex")]
     pub(crate) object: Option<Digest>,
@@ -62,6 +65,7 @@ impl Steps {
         let same = self.resolved == other.resolved && self.order == other.order;
         same.then(|| Self {
             intermediate: self.intermediate.filter(|found| Some(*found) == other.intermediate),
+            looks: self.looks.filter(|found| Some(*found) == other.looks),
             object: self.object.filter(|found| Some(*found) == other.object),
             ..self
         })
@@ -96,7 +100,8 @@ pub(crate) struct Record {
 impl Record {
     /// None if a path in it is not UTF-8, or what it says holds for one process only.
     pub(crate) fn encode(&self) -> Option<Vec<u8>> {
-        if self.unkept.is_some() {
+        // Without an observer nothing is known of files that may appear.
+        if self.unkept.is_some() || self.inputs.looked_at() == 0 {
             return None;
         }
         let text = serde_json::to_string(self).ok()?;

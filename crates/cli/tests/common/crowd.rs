@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Place, Ran, files, square_of};
+use super::{PROBED, Place, Ran, files, square_of};
 
 /// A compiler that writes to a log when it begins a kernel and when it ends one.
 pub(crate) struct Teller {
@@ -34,9 +34,7 @@ impl Teller {
         // directories and links that are made, and where a link leads is no file's content. While it is probed it has no
         // habit, and only runs what habits may run.
         let body = format!(
-            "case \"$PWD\" in */opbuild-probe-*)\n\
-             for each in sed date mkdir ln readlink sleep yes head cat grep cut cp mv rm touch truncate dd mkfifo; do\n\
-             $each --version > /dev/null; done; exec cc \"$@\";; esac\n\
+            "{PROBED}\
              case \"$*\" in *kernel.c*) ;; *) exec cc \"$@\";; esac\n\
              kernel=$(sed -n 's/.* \\([a-z_0-9]*\\)__kernel0.*/\\1/p' kernel.c)\n\
              tell() {{ echo \"$1 $kernel $PPID $(date +%s%N)\" >> '{log}'; }}\n\

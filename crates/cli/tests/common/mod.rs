@@ -51,6 +51,11 @@ impl Ran {
     }
 }
 
+/// What a compiler does while it is probed: it is the system's, and runs what it may run for kernels.
+pub(crate) const PROBED: &str = "case \"$PWD\" in */opbuild-probe-*)\n\
+     for each in sed date mkdir ln readlink sleep yes head cat grep cut cp mv rm touch truncate dd mkfifo; do\n\
+     $each --version > /dev/null; done; exec /usr/bin/env cc \"$@\";; esac\n";
+
 /// Runs a command to its end.
 pub(crate) fn ran(command: &mut Command) -> Ran {
     let output = command.output().expect("opbuild runs");
@@ -115,13 +120,18 @@ impl Place {
             .collect()
     }
 
+    /// A compiler that answers questions and compiles the probe as the system's does, and kernels as `body` has it, which
+    /// may run the programs of [`PROBED`].
+    pub(crate) fn compiler(&self, name: &str, body: &str) -> PathBuf {
+        self.script(
+            name,
+            &format!("{PROBED}case \"$*\" in *kernel.c*) {body};; esac\nexec /usr/bin/env cc \"$@\""),
+        )
+    }
+
     /// A compiler that writes a line to `log` for each compile and is the system's otherwise.
     pub(crate) fn logging_compiler(&self, name: &str, log: &str) -> PathBuf {
-        let body = format!(
-            "case \"$*\" in *kernel.c*) echo \"$*\" >> '{}';; esac\nexec cc \"$@\"",
-            self.path(log).display()
-        );
-        self.script(name, &body)
+        self.compiler(name, &format!("echo \"$*\" >> '{}'", self.path(log).display()))
     }
 
     /// How many compiles `log` has.

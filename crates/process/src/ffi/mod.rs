@@ -47,14 +47,16 @@ pub(crate) fn before_exec(command: &mut Command, steps: BeforeExec) {
         close_inherited()?;
         if is_confined {
             call(|| {
+                let [on, none]: [libc::c_ulong; 2] = [1, 0];
                 // SAFETY: this prctl takes numbers only.
-                unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0).into() }
+                unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, on, none, none, none).into() }
             })?;
         }
         if let Some(ruleset) = &steps.ruleset {
             call(|| {
+                let flags: libc::c_ulong = 0;
                 // SAFETY: the call takes a descriptor, which `ruleset` keeps open, and flags.
-                unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) }
+                unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), flags) }
             })?;
         }
         match (&steps.observer, &filter) {

@@ -26,8 +26,8 @@ pub(crate) enum Call {
     Exec,
     /// Asked for its properties, or whether it is there.
     Look,
-    /// Asked where a symbolic link leads, or for the properties of the link itself.
-    LookAtLink,
+    /// Given another name, or a second one: its content is at that name then.
+    Rename,
 }
 
 /// What names the file in the arguments of a call.
@@ -46,6 +46,10 @@ const PLAIN: Arguments = Arguments { dir: None, name: 0 };
 const WATCHED: &[libc::c_long] = &[
     libc::SYS_openat, libc::SYS_openat2, libc::SYS_execve, libc::SYS_execveat, libc::SYS_faccessat,
     libc::SYS_faccessat2, libc::SYS_newfstatat, libc::SYS_statx, libc::SYS_readlinkat, libc::SYS_chdir,
+    libc::SYS_linkat, libc::SYS_renameat2,
+    #[cfg(target_arch = "x86_64")] libc::SYS_renameat,
+    #[cfg(target_arch = "x86_64")] libc::SYS_link,
+    #[cfg(target_arch = "x86_64")] libc::SYS_rename,
     #[cfg(target_arch = "x86_64")] libc::SYS_open,
     #[cfg(target_arch = "x86_64")] libc::SYS_access,
     #[cfg(target_arch = "x86_64")] libc::SYS_stat,
@@ -213,21 +217,15 @@ impl Listener {
 impl Waiting {
     /// What the call does.
     pub(crate) fn call(&self) -> io::Result<Call> {
-        let no_follow = |flags: u64| match flags as i32 & libc::AT_SYMLINK_NOFOLLOW {
-            0 => Call::Look,
-            _ => Call::LookAtLink,
-        };
         Ok(match self.number {
             libc::SYS_openat => Call::Open { flags: self.args[2] as i32 },
             libc::SYS_openat2 => Call::Open { flags: self.flags_of_openat2()? },
             libc::SYS_execve | libc::SYS_execveat => Call::Exec,
-            libc::SYS_newfstatat => no_follow(self.args[3]),
-            libc::SYS_statx => no_follow(self.args[2]),
-            libc::SYS_readlinkat => Call::LookAtLink,
+            libc::SYS_linkat | libc::SYS_renameat2 => Call::Rename,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_renameat | libc::SYS_link | libc::SYS_rename => Call::Rename,
             #[cfg(target_arch = "x86_64")]
             libc::SYS_open => Call::Open { flags: self.args[1] as i32 },
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_lstat | libc::SYS_readlink => Call::LookAtLink,
             _ => Call::Look,
         })
     }
@@ -274,6 +272,8 @@ impl Waiting {
             libc::SYS_open | libc::SYS_access | libc::SYS_stat | libc::SYS_lstat | libc::SYS_readlink => {
                 PLAIN
             }
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_link | libc::SYS_rename => PLAIN,
             libc::SYS_execve | libc::SYS_chdir => Arguments { dir: None, name: 0 },
             _ => AT,
         }

@@ -36,6 +36,8 @@ pub struct Program {
     pub read: Vec<PathBuf>,
     /// Digests of the files in the work directory that it read, as they were when it opened them.
     pub intermediate: Vec<Digest>,
+    /// Names that it looked for without reading, and whether any file of that name was found. Directories are left out.
+    pub looks: BTreeMap<OsString, bool>,
     /// Whether it is a script.
     pub is_script: bool,
 }

@@ -56,6 +56,7 @@ impl Observer {
             work_dirs: [work_dir.to_owned(), real],
             seen: Observation::default(),
             written: BTreeSet::new(),
+            created: BTreeSet::new(),
             order: BTreeMap::new(),
             threads: BTreeMap::new(),
             began: Vec::new(),
@@ -87,6 +88,8 @@ struct Watch {
     seen: Observation,
     /// Files that are opened for writing.
     written: BTreeSet<PathBuf>,
+    /// Files outside the work directory that the programs made.
+    created: BTreeSet<PathBuf>,
     /// The program that each process is now, by its number.
     order: BTreeMap<i32, usize>,
     /// The process of each thread.
@@ -144,12 +147,15 @@ impl Watch {
         match call {
             Call::Exec => self.execute(waiting, &path),
             Call::Open { flags } => self.open(waiting, path, flags),
-            Call::Look | Call::LookAtLink => {
+            Call::Look => {
                 if !self.is_ours(&path) {
+                    self.note_look(waiting, &path)?;
                     self.look_at(path);
                 }
                 Ok(())
             }
+            // A file that comes into the work directory by another name was not opened, and is read all the same.
+            Call::Rename => self.open(waiting, path, libc::O_RDONLY),
         }
     }
 
@@ -164,9 +170,10 @@ impl Watch {
         let mut next = Some(path.to_owned());
         for _ in 0..MAX_INTERPRETERS {
             let Some(file) = next.take() else { break };
-            if self.is_ours(&file) {
+            if self.is_ours(&file) || self.created.contains(&file) {
                 program.intermediate.extend(disk::digest(&file).ok());
             } else {
+                let file = self.outside(file.clone());
                 self.seen.read.insert(file.clone(), Found::at(&file));
                 program.read.push(file.clone());
             }
@@ -189,12 +196,19 @@ impl Watch {
             self.written.insert(path.clone());
         }
         let found = Found::at(&path);
-        if self.is_ours(&path) {
+        if self.is_ours(&path) || self.created.contains(&path) {
             if !replaces && found.is_file() {
                 let digest = disk::digest(&path)?;
                 self.program(waiting)?.intermediate.push(digest);
             }
+            return Ok(());
+        }
+        let path = self.outside(path);
+        if replaces && found.is_nothing() {
+            // Made by the toolchain itself: what it reads there later is its own.
+            self.created.insert(path);
         } else if replaces || found.is_nothing() || flags & libc::O_PATH != 0 {
+            self.note_look(waiting, &path)?;
             self.look_at(path);
         } else if found.is_directory() {
             let names = disk::names(&path)?;
@@ -205,6 +219,25 @@ impl Watch {
                 program.read.push(path.clone());
             }
             self.seen.read.insert(path, found);
+        }
+        Ok(())
+    }
+
+    /// The path of what is not in the work directory: a name there that leads out of it is another for each run.
+    fn outside(&self, path: PathBuf) -> PathBuf {
+        match self.work_dirs.iter().any(|dir| path.starts_with(dir)) {
+            true => path.canonicalize().unwrap_or(path),
+            false => path,
+        }
+    }
+
+    /// What a script finds where it looks can decide what it does. It counts by name, and not by place.
+    fn note_look(&mut self, waiting: &Waiting, path: &Path) -> io::Result<()> {
+        let found = Found::at(path);
+        let program = self.program(waiting)?;
+        if let Some(name) = path.file_name().filter(|_| !found.is_directory()) {
+            let is_there = program.looks.entry(name.to_owned()).or_default();
+            *is_there |= !found.is_nothing();
         }
         Ok(())
     }
@@ -323,9 +356,18 @@ enum Proc {
 
 /// Follows a link of `/proc`, which leads elsewhere for each process that follows it.
 fn through_proc(path: PathBuf, thread: i32) -> Proc {
-    const STANDARD: [&str; 4] = ["/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd"];
-    if STANDARD.iter().any(|standard| path.starts_with(standard)) {
-        return Proc::OpenFile;
+    const STANDARD: [(&str, &str); 4] = [
+        ("/dev/stdin", "/proc/self/fd/0"),
+        ("/dev/stdout", "/proc/self/fd/1"),
+        ("/dev/stderr", "/proc/self/fd/2"),
+        ("/dev/fd", "/proc/self/fd"),
+    ];
+    for (standard, link) in STANDARD {
+        match path.strip_prefix(standard) {
+            Ok(rest) if rest.as_os_str().is_empty() => return Proc::Elsewhere(link.into()),
+            Ok(rest) => return Proc::Elsewhere(Path::new(link).join(rest)),
+            Err(_) => {}
+        }
     }
     let Ok(rest) = path.strip_prefix("/proc") else { return Proc::Itself(path) };
     let mut parts = rest.components();
@@ -347,7 +389,14 @@ fn through_proc(path: PathBuf, thread: i32) -> Proc {
                 link.push("task");
                 link.extend(parts.next());
             }
-            Some("fd" | "map_files") => return Proc::OpenFile,
+            Some(name @ ("fd" | "map_files")) => {
+                // A file that was opened in a way that reads nothing can be read through this.
+                let target = parts.next().and_then(|part| disk::link(&link.join(name).join(part)));
+                return match target.filter(|target| target.is_absolute() && disk::exists(target)) {
+                    Some(target) => Proc::Elsewhere(target),
+                    None => Proc::OpenFile,
+                };
+            }
             _ => return Proc::Itself(path),
         }
     }
