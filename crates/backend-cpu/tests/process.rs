@@ -155,7 +155,9 @@ fn a_flood_of_output_takes_no_memory() {
         other => panic!("{other:?}"),
     }
     // Other tests of this file run at the same time and take some themselves; the flood is hundreds of megabytes.
-    assert!(peak() - before < 32 * 1024, "{} kB", peak() - before);
+    // The system counts to some pages, so that a peak may come out lower than before.
+    let taken = peak().saturating_sub(before);
+    assert!(taken < 32 * 1024, "{taken} kB");
     nothing_left(&case.mark());
 }
 

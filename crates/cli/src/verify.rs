@@ -46,7 +46,17 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
     let (cancel, jobs) = (interrupt::cancel(), threads(args.jobs));
     for path in &args.files {
         match (Place::of(path), input::can_read(path)) {
-            (Some(place), _) => places.push(place),
+            (Some(place), _) => {
+                // A framework's caches may be beside a store, as where both are in a project's directory.
+                if expect.is_none()
+                    && input::is_store(path)
+                    && let Ok(found) = find(path)
+                    && !found.places.is_empty()
+                {
+                    tally.caches.add(found, jobs, &cancel, output);
+                }
+                places.push(place);
+            }
             (None, Err(error)) => tally.fail(path, &error, output),
             (None, Ok(())) => match find(path).ok().filter(|_| expect.is_none()) {
                 Some(mut found) => {

@@ -164,6 +164,8 @@ fn no_store_is_made_in_canns_cache() {
         ("atc_data/kernel_cache/Ascend910B1/mine", "atc_data/kernel_cache/opbuild"),
         ("atc_data/kernel_cache/opbuild", "atc_data/kernel_cache/opbuild"),
         ("link", "atc_data/kernel_cache/opbuild"),
+        ("atc_data/kernel_cache/new/..", "atc_data/kernel_cache/opbuild"),
+        ("atc_data/new/more/../../kernel_cache/x/../Ascend910B1", "atc_data/kernel_cache/opbuild"),
         ("atc_data", "atc_data"),
     ] {
         for there in [false, true] {

@@ -257,3 +257,19 @@ fn names_from_files_are_harmless() {
         assert!(!ran.stdout.contains('\x1b') && !ran.stdout.contains("\nvalid"), "{ran:?}");
     }
 }
+
+/// A project's directory may hold a store and the caches of a framework.
+#[test]
+fn a_store_hides_no_cache_beside_it() {
+    let place = Place::new();
+    let here = ("OPBUILD_CACHE_DIR", place.folder.path().to_str().unwrap());
+    place.run_with(&["build", SQUARE], &[here]).ended_with(0);
+    place.run(&["verify", "."]).ended_with(0);
+    let objects: Vec<_> = common::files(&place.path("rank_0/kernel_meta"))
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "o"))
+        .collect();
+    std::fs::File::options().write(true).open(&objects[0]).unwrap().set_len(600).unwrap();
+    let ran = place.run(&["verify", "."]).ended_with(1);
+    assert!(ran.stdout.contains("rank_0/kernel_meta"), "{ran:?}");
+}

@@ -6,7 +6,7 @@
 //! directory of its own there, beside the chips.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::disk::Disk;
 use crate::{StoreError, files, ini};
@@ -53,20 +53,22 @@ pub(crate) fn place(disk: &Disk, root: &Path, writable: bool) -> Result<PathBuf,
     Ok(root.to_owned())
 }
 
-/// The real path of `path`, of which the end may be missing.
+/// The real path of `path`, of which parts may be missing: they are made as directories, so that `..` leads back from them.
 fn real_path(disk: &Disk, path: &Path) -> Option<PathBuf> {
-    let path = std::path::absolute(path).ok()?;
-    let mut missing = Vec::new();
-    for above in path.ancestors() {
-        match disk.real_path(above) {
-            Ok(real) => return Some(missing.iter().rev().fold(real, |path, name| path.join(name))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                missing.push(above.file_name()?.to_owned())
-            }
-            Err(_) => return None,
+    let mut real = PathBuf::new();
+    for part in std::path::absolute(path).ok()?.components() {
+        if part == Component::ParentDir {
+            real.pop();
+            continue;
         }
+        let next = real.join(part);
+        real = match disk.real_path(&next) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => next,
+            Err(_) => return None,
+        };
     }
-    None
+    Some(real)
 }
 
 /// Whether CANN's file is in `folder`, with the versions that it writes into it.
