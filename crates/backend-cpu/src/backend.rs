@@ -91,7 +91,8 @@ impl CpuConfig {
             compiler: None,
             path: path.into(),
             features: Features::Portable,
-            scratch: std::env::temp_dir(),
+            // Programs run in other directories than ours.
+            scratch: std::path::absolute(std::env::temp_dir()).unwrap_or_else(|_| PathBuf::from("/tmp")),
             probe_deadline: Duration::from_secs(30),
             inputs: Vec::new(),
             expressions: BTreeMap::new(),

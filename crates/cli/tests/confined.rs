@@ -183,6 +183,18 @@ fn odd_temporary_directories_hit_and_are_left_clean() {
     }
 }
 
+#[test]
+fn a_temporary_directory_may_be_named_from_here() {
+    for name in ["tmp", ".", ""] {
+        let place = place();
+        for outcome in ["compiled", "reused"] {
+            let mut command = place.command(&["build", "net", "--format", "json", "--no-kernel-meta"]);
+            let ran = run(command.env("TMPDIR", name), &[]).ended_with(0);
+            assert_eq!(ran.count(outcome), 2, "`{name}`: {ran:?}");
+        }
+    }
+}
+
 fn is_ours(path: &Path) -> bool {
     path.file_name().unwrap().to_str().unwrap().starts_with("opbuild-")
         && !path.to_str().unwrap().contains("probe")

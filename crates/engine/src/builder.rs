@@ -139,7 +139,7 @@ impl Builder {
             cancel: Cancel::new(),
             view: None,
             view_policy: ViewPolicy::default(),
-            work_base: std::env::temp_dir(),
+            work_base: temporary(),
             memory: Memory::default(),
             opened: Opened::default(),
             in_view: InView::default(),
@@ -346,4 +346,10 @@ impl std::fmt::Debug for Builder {
             .field("view", &self.view)
             .finish_non_exhaustive()
     }
+}
+
+/// The system's directory for temporary files. Programs run in other directories than ours, so a relative one is resolved;
+/// one that is empty is none.
+fn temporary() -> PathBuf {
+    std::path::absolute(std::env::temp_dir()).unwrap_or_else(|_| PathBuf::from("/tmp"))
 }
