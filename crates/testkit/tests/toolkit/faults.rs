@@ -118,15 +118,13 @@ fn is_deaf(pid: Pid) -> bool {
     u64::from_str_radix(ignored, 16).unwrap() & 1 << (Signal::TERM.as_raw() - 1) != 0
 }
 
-/// Whether what a process started has started `sleep`.
-fn sleeps(pid: i32) -> bool {
+/// Whether the compiler that a process started has stopped itself.
+fn has_stopped(pid: i32) -> bool {
     let read =
         |pid: i32, name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
-    let children = |pid: i32| {
-        let text = read(pid, &format!("task/{pid}/children"));
-        text.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<i32>>()
-    };
-    children(pid).into_iter().flat_map(children).any(|pid| read(pid, "comm") == "sleep\n")
+    let children = read(pid, &format!("task/{pid}/children"));
+    let is_stopped = |pid: &str| read(pid.parse().unwrap(), "status").contains("State:\tT");
+    children.split_whitespace().any(is_stopped)
 }
 
 fn hangs() {
@@ -142,7 +140,7 @@ fn hangs() {
     bench.installed.rules(&[Rule::new(Fault::CompilerHangs)]).unwrap();
     bench.installed.forget().unwrap();
     let (mut child, pid) = start(&bench);
-    wait(&mut child, || sleeps(pid.as_raw_pid()));
+    wait(&mut child, || has_stopped(pid.as_raw_pid()));
     end(child);
     assert_eq!(bench.installed.compiles().unwrap()[0].ended, None);
 }
