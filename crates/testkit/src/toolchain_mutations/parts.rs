@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::disk;
-use super::place::{program, run};
+use super::place::{header, program, run};
 
 /// Compiled parts. A name's last letter before its suffix, a digit, is the mark that the part leaves in objects.
 ///
@@ -18,8 +18,10 @@ use super::place::{program, run};
 /// * `pass_N.so`: a library that clang loads, which aligns functions to 2^N bytes.
 /// * `preload_N.so`: a library that, once loaded into `ld`, makes it use the soname mN.
 /// * `libflag_N.so`: has a function that says N; `by_library`, `by_dlopen`: drivers that ask it.
+/// * `header_N.gch`: the header with mark N, precompiled for gcc with the flags of a kernel.
 /// * `by_HOW`: a driver that takes its mark from the file `flags` beside it, in one of the ways of `wrapper.c`;
-///   `static_by_HOW`: the same without shared libraries.
+///   `static_by_HOW`: the same without shared libraries; `some_by_HOW`: for the kernels of Relu only; `late_by_HOW`: which
+///   looks for its mark with these only.
 pub(super) struct Parts {
     dir: PathBuf,
     making: Mutex<()>,
@@ -90,19 +92,29 @@ impl Parts {
                 let args = [&library[..], &["-Wl,-soname,libflag_1.so"]].concat();
                 self.gcc(path, include_str!("parts/flag.c"), &args)
             }
-            ("by" | "static_by", _) => self.driver(kind, mark, path),
+            // gcc writes other bytes each time.
+            ("header", "gch") => {
+                let source = path.with_extension("h");
+                disk::write(&source, header(mark.parse().map_err(io::Error::other)?))?;
+                run(Command::new(program("gcc")?).args(PRECOMPILED).arg("-o").arg(path).arg(source))
+            }
+            ("by" | "static_by" | "some_by" | "late_by", _) => self.driver(kind, mark, path),
             _ => Err(io::Error::other(format!("there is no part `{name}`"))),
         }
     }
 
     /// A driver that is a program.
     fn driver(&self, kind: &str, how: &str, path: &Path) -> io::Result<()> {
+        // In the C of one operator's kernels, and in no small source of a probe.
+        const ONLY: &str = "-DONLY=\"relu_\"";
         let how_defined = format!("-DHOW_{}", how.to_uppercase());
         let gcc = format!("-DGCC=\"{}\"", program("gcc")?);
         let mut args = vec!["-O1", &how_defined, &gcc];
         let library = self.dir.join("libflag_1.so");
         match (kind, how) {
             ("static_by", _) => args.push("-static"),
+            ("some_by", _) => args.push(ONLY),
+            ("late_by", _) => args.extend([ONLY, "-DLATE"]),
             (_, "library") => {
                 self.make("libflag_1.so", &library)?;
                 args.extend(["-Wl,--enable-new-dtags", "-Wl,-rpath,$ORIGIN/first:$ORIGIN/second"]);
@@ -162,3 +174,19 @@ fn said_by_gcc(args: &[&str]) -> io::Result<String> {
     let output = Command::new(program("gcc")?).args(args).output()?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
+
+/// The flags that a precompiled header must have in common with the compiles that use it.
+const PRECOMPILED: [&str; 12] = [
+    "-std=c11",
+    "-O3",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-march=x86-64",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fno-stack-protector",
+    "-fno-tree-loop-distribute-patterns",
+    "-fno-asynchronous-unwind-tables",
+    "-fcf-protection=none",
+];

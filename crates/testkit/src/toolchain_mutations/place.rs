@@ -179,11 +179,6 @@ impl Place {
         Ok(self.text(&format!("{dir}/bin/{name}")))
     }
 
-    /// Runs the system's gcc in the toolchain's directory.
-    pub(super) fn run_gcc(&self, args: &[&str]) -> io::Result<()> {
-        run(Command::new(self.gcc()?).args(args).current_dir(self.root()))
-    }
-
     /// A Python module without its source. Its bytecode has no date and no path in it.
     pub(super) fn bytecode(&self, name: &str, source: &str) -> io::Result<()> {
         self.write(&format!("{name}.source"), source)?;

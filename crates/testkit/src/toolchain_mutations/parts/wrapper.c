@@ -1,5 +1,6 @@
 /* A compiler driver that runs gcc with one flag more. The flag's mark, one letter, comes from a file `flags` beside the
- * program, in a way that -DHOW_... chooses. */
+ * program, in a way that -DHOW_... chooses. With -DONLY="text" the flag is for sources alone that have the text in them;
+ * with -DLATE besides, `flags` is not looked at for others. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -197,7 +198,27 @@ static void find_mark(void) {
 }
 #endif
 
+/* Whether the source is one that gets the flag. */
+static int is_concerned(void) {
+#if defined ONLY
+    static char source[1 << 20];
+    int file = open("kernel.c", O_RDONLY);
+    if (file < 0)
+        return 0;
+    ssize_t size = read(file, source, sizeof source - 1);
+    close(file);
+    return size > 0 && strstr(source, ONLY);
+#else
+    return 1;
+#endif
+}
+
 int main(int count, char **words) {
+    int concerned = is_concerned();
+    int looks = concerned;
+#if !defined LATE
+    looks = 1;
+#endif
     char option[128];
     snprintf(directory, sizeof directory, "%s", words[0]);
     char *end = strrchr(directory, '/');
@@ -205,12 +226,14 @@ int main(int count, char **words) {
         return 98;
     *end = 0;
     snprintf(path, sizeof path, "%s/flags", directory);
-    find_mark();
+    if (looks)
+        find_mark();
     snprintf(option, sizeof option, "-Wl,-soname,m%c", mark[0]);
     char **all = calloc(count + 2, sizeof *all);
     memcpy(all, words, count * sizeof *all);
     all[0] = GCC;
-    all[count] = option;
+    if (concerned)
+        all[count] = option;
     execv(GCC, all);
     return 99;
 }
