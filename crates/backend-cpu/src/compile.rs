@@ -1,6 +1,6 @@
 //! One compile: C and object in the work folder, then the artifact.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use opbuild_artifact::{Artifact, BlockDim, Flag, KernelMeta, Magic, Parameter};
 use opbuild_backend::{BackendError, CompileRequest};
 use opbuild_descriptor::{Arg, EffectiveSpec};
 use opbuild_digest::Digest;
-use opbuild_process::{DomainError, Ended, Observer, Run, Sandbox};
+use opbuild_process::{Domain, DomainError, Ended, Observer, Run, Sandbox};
 
 use crate::expression::calls_libm;
 use crate::generate::Generated;
@@ -77,7 +77,7 @@ impl Compile<'_> {
             _ if self.request.spec.debug => self.plain(&args)?,
             Means::None => self.plain(&args)?,
             Means::Landlock => self.confined(&args)?,
-            Means::Observation => self.observed(&args)?,
+            Means::Observation => self.observed(&args, None)?,
             Means::Dependencies => {
                 let args = self.args(&DEPENDENCY_FLAGS);
                 let ended = self.plain(&args)?;
@@ -94,19 +94,23 @@ impl Compile<'_> {
     }
 
     /// Denies what the probe did not read. A compiler to which something is denied fails, or says so, or goes on without
-    /// it; so whatever is not as usual is run once more and observed, to name the file.
+    /// it; so whatever is not as usual is run once more and observed, to name the file. One with a wrapper is observed at
+    /// once: the wrapper decides by more than what can be denied.
     fn confined(&self, args: &[OsString]) -> Result<Ended, CompileError> {
         let domain = match self.toolchain.inputs().domain(self.request.work_dir) {
             Ok(domain) => domain,
             Err(error @ DomainError::Path { .. }) => return Err(CompileError::Moved(self.unconfined(error))),
             Err(error) => return Err(self.unconfined(error).into()),
         };
+        if self.toolchain.is_wrapped() {
+            return self.observed(args, Some(&domain));
+        }
         let run = self.prepared(args, Sandbox { domain: Some(&domain), observer: None });
         let ended = run.to_end()?;
         if ended.status.success() && self.toolchain.always_says(&ended.output) {
             return Ok(ended);
         }
-        match self.observed(args) {
+        match self.observed(args, None) {
             Ok(_) if ended.status.success() => Ok(ended),
             // It took its own directory away, for instance: how it failed at first says more.
             Err(CompileError::Failed(BackendError::Io { .. })) => Ok(succeeded(&run, ended)?),
@@ -115,20 +119,31 @@ impl Compile<'_> {
     }
 
     /// Observes what is read, and refuses what no key covers.
-    fn observed(&self, args: &[OsString]) -> Result<Ended, CompileError> {
+    fn observed(&self, args: &[OsString], domain: Option<&Domain>) -> Result<Ended, CompileError> {
         let work_dir = self.request.work_dir;
         let failed =
             |source| BackendError::Io { action: "observe programs in", path: work_dir.to_owned(), source };
         let observer = Observer::start(work_dir).map_err(failed)?;
-        let ended = self.prepared(args, Sandbox { domain: None, observer: Some(&observer) }).to_end();
+        let ended = self.prepared(args, Sandbox { domain, observer: Some(&observer) }).to_end();
         let run = self.prepared(args, Sandbox::default());
         let seen = observer.finish();
         let ended = ended?;
-        if let Some(why) = seen.incomplete {
-            return Err(failed(io::Error::other(why)).into());
+        if let Some(why) = &seen.incomplete {
+            return Err(failed(io::Error::other(why.clone())).into());
         }
-        self.refuse(self.toolchain.inputs().beyond(&seen).into_iter().map(Path::to_owned).collect(), &run)?;
-        Ok(succeeded(&run, ended)?)
+        let inputs = self.toolchain.inputs();
+        let refuse =
+            |paths: BTreeSet<&Path>| self.refuse(paths.into_iter().map(Path::to_owned).collect(), &run);
+        refuse(inputs.beyond(&seen))?;
+        if let Some(program) = seen.foreign {
+            // Its calls were denied.
+            return Err(run.lied(&ended, foreign(&program)).into());
+        }
+        let ended = succeeded(&run, ended)?;
+        if self.toolchain.is_wrapped() {
+            refuse(inputs.looks_beyond(&seen))?;
+        }
+        Ok(ended)
     }
 
     fn check_dependencies(&self, args: &[OsString]) -> Result<(), CompileError> {
@@ -184,6 +199,15 @@ impl Compile<'_> {
             sandbox,
         }
     }
+}
+
+/// What is wrong with a program of another architecture.
+pub(crate) fn foreign(program: &Path) -> String {
+    format!(
+        "`{}` makes system calls of another architecture, as 32-bit programs do, so that what it reads cannot be \
+         observed; use a compiler whose programs are of this machine's own architecture",
+        program.display()
+    )
 }
 
 fn succeeded(run: &Run<'_>, ended: Ended) -> Result<Ended, BackendError> {

@@ -94,33 +94,6 @@ pub(crate) fn places(first: &Path) -> [&Path; 4] {
     [first, Path::new("/dev/shm"), Path::new("/var/tmp"), Path::new("/tmp")]
 }
 
-/// A directory of our own for a probe, below the first of `places` that has room for it; it goes with its owner.
-pub(crate) fn private_dir(places: &[&Path]) -> io::Result<tempfile::TempDir> {
-    let mut failed = io::Error::from(io::ErrorKind::NotFound);
-    for place in places {
-        let made = tempfile::Builder::new()
-            .prefix("opbuild-probe-")
-            .permissions(std::fs::Permissions::from_mode(0o700))
-            .tempdir_in(place);
-        match made {
-            Ok(dir) => match has_room(dir.path()) {
-                Ok(()) => return Ok(dir),
-                Err(error) => failed = error,
-            },
-            Err(error) => failed = error,
-        }
-    }
-    Err(failed)
-}
-
-/// Whether the files of a small compile can be written.
-fn has_room(dir: &Path) -> io::Result<()> {
-    const ROOM: usize = 2048;
-    let file = dir.join("room");
-    std::fs::write(&file, [0; ROOM])?;
-    std::fs::remove_file(file)
-}
-
 /// Makes a directory for this user.
 pub(crate) fn create_dir(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().mode(0o700).create(path)

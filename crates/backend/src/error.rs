@@ -83,13 +83,14 @@ pub enum BackendError {
     },
     /// A compile read what is in no key.
     #[error(
-        "`{command}` reads {} for this kernel, which its toolchain's probe did not read, so that no key covers it; {help}",
+        "`{command}` reads or looks at {} for this kernel, which its toolchain's probe did not, so that no key covers it; \
+         {help}",
         listed(paths)
     )]
     UnkeyedRead {
         /// The program and its arguments.
         command: String,
-        /// What it read.
+        /// What it read, or looked at.
         paths: Vec<PathBuf>,
         /// What to do about it.
         help: String,

@@ -71,7 +71,7 @@ fn wrapper(place: &Place, reads: &str) -> String {
     let flags = place.write("flags", "-O1\n");
     let body = format!(
         "cat /dev/null\n\
-         case \"$PWD\" in */opbuild-probe-*) exec gcc \"$@\";; esac\n\
+         case \"$PWD\" in */probe-*) exec gcc \"$@\";; esac\n\
          case \"$*\" in *kernel.c*) {};; esac\n\
          exec gcc $more \"$@\"",
         reads.replace("FLAGS", &flags.display().to_string())
@@ -101,15 +101,64 @@ fn what_only_some_kernels_read_is_refused_by_name_and_can_be_declared() {
     }
 }
 
-/// What is denied in silence takes no part: the kernel is the one of its key.
+/// A wrapper that goes on without what is denied to it would make another kernel than it does by itself.
 #[test]
-fn what_is_denied_reaches_no_kernel() {
+fn what_is_denied_in_silence_is_refused_by_name() {
+    for (lacks, says) in &HOSTS[..2] {
+        let place = place();
+        let cc = wrapper(&place, "more=$(cat FLAGS 2> /dev/null)");
+        let ran = build(&place, &cc, lacks, &[]).ended_with(1);
+        let flags = place.path("flags").display().to_string();
+        assert_eq!(ran.count("failed"), 2, "{says}: {ran:?}");
+        assert!(ran.stdout.contains(&flags), "{says}: {ran:?}");
+    }
+}
+
+/// Landlock denies no look, so that compiles with a wrapper are observed besides.
+#[test]
+fn what_only_some_kernels_look_at_is_refused_by_name_and_can_be_declared() {
+    for looks in ["[ -s FLAGS ] && more=-O1", "[ -x FLAGS ] || more=-O1"] {
+        for (lacks, says) in &HOSTS[..2] {
+            let place = place();
+            let cc = wrapper(&place, looks);
+            let ran = build(&place, &cc, lacks, &[]).ended_with(1);
+            let flags = place.path("flags").display().to_string();
+            assert_eq!(ran.count("failed"), 2, "{looks}, {says}: {ran:?}");
+            assert!(ran.stdout.contains(&flags) && ran.stdout.contains("--toolchain-input"), "{ran:?}");
+            let declared = ["--toolchain-input", flags.as_str()];
+            assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("compiled"), 2, "{says}");
+            assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("reused"), 2, "{says}");
+        }
+    }
+}
+
+/// A wrapper that is a program is one, too.
+#[test]
+fn programs_that_run_a_compiler_are_observed_like_scripts() {
     let place = place();
-    let cc = wrapper(&place, "more=$(cat FLAGS 2> /dev/null)");
-    std::fs::write(place.path("flags"), "-DNEVER -Werror -O0\n").unwrap();
-    assert_eq!(build(&place, &cc, &[], &[]).ended_with(0).count("compiled"), 2);
-    std::fs::write(place.path("flags"), "-O3\n").unwrap();
-    assert_eq!(build(&place, &cc, &[], &[]).ended_with(0).count("reused"), 2);
+    let source = place.write(
+        "wrapper.c",
+        "#include <stdio.h>\n#include <string.h>\n#include <unistd.h>\n\
+         int main(int count, char **words) {\n\
+             char at[4096];\n\
+             if (getcwd(at, sizeof at) && !strstr(at, \"/probe-\"))\n\
+                 access(FLAGS, F_OK);\n\
+             (void)count; words[0] = \"gcc\"; execvp(\"gcc\", words); return 1; }\n",
+    );
+    let (cc, flags) = (place.path("wrapped"), place.path("flags"));
+    let mut gcc = Command::new("gcc");
+    gcc.arg(format!("-DFLAGS=\"{}\"", flags.display())).arg("-o").arg(&cc).arg(source);
+    assert!(gcc.status().unwrap().success());
+    let cc = cc.display().to_string();
+    for (lacks, says) in &HOSTS[..2] {
+        let ran = build(&place, &cc, lacks, &[]).ended_with(1);
+        assert!(ran.stdout.contains(&flags.display().to_string()), "{says}: {ran:?}");
+    }
+    // Nothing shows here what it looks at.
+    for (lacks, says) in &HOSTS[2..] {
+        let ran = build(&place, &cc, lacks, &[]).ended_with(0);
+        assert_eq!((ran.count("compiled"), place.entries().len()), (2, 0), "{says}: {ran:?}");
+    }
 }
 
 /// Without an observer it is not known what a script reads: it compiles, and nothing is kept.

@@ -95,8 +95,8 @@ fn a_compiler_that_meets_the_limit_fails_with_its_name() {
     // Kernels are small; the object of a compiler that is not stripped of its notes is not.
     let big = place.script(
         "big",
-        "case \"$PWD\" in */opbuild-probe-*) ulimit -S -f unlimited;; esac\n\
-         case \"$PWD $*\" in */opbuild-probe-*) ;; *kernel.c*) exec cc -g3 -fverbose-asm -save-temps=obj \"$@\";; esac\n\
+        "case \"$PWD\" in */probe-*) ulimit -S -f unlimited;; esac\n\
+         case \"$PWD $*\" in */probe-*) ;; *kernel.c*) exec cc -g3 -fverbose-asm -save-temps=obj \"$@\";; esac\n\
          exec cc \"$@\"",
     );
     let ran = limited(

@@ -7,6 +7,7 @@
 //!   costs                     what compiles took, see `costs`
 //!   slots/                    who compiles, see `tokens`
 //!   groups/                   who replaces what is in a store, see `group`
+//!   probe-<pid>-<n>/          a toolchain's probe, as `opbuild_process::ProbeDir` makes them, with a lock as below
 //!   work-<pid>-<n>/           one compile's folder, empty when it begins
 //!   work-<pid>-<n>.lock       locked while its owner lives; else both are removed by whoever comes next
 //!   failed/<kernel>-<pid>/    source and output of compiles that failed, the latest 32

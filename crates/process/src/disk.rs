@@ -2,13 +2,16 @@
 #![expect(clippy::disallowed_methods, reason = "this is the crate's I/O module")]
 
 use std::ffi::OsStr;
-use std::fs::{File, Metadata};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use opbuild_digest::Digest;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use crate::sandbox::FileState;
 
@@ -161,4 +164,82 @@ pub(crate) fn files_below(path: &Path, at_most: usize) -> io::Result<Vec<PathBuf
     }
     found.sort_unstable();
     Ok(found)
+}
+
+/// A lock younger than this may be between its making and its locking.
+const SETTLED: Duration = Duration::from_secs(60);
+
+/// Makes a directory for this user, or takes the one that is there; false if another user could write to that.
+pub(crate) fn private_directory(path: &Path) -> io::Result<bool> {
+    match create_directory(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let opened = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path);
+    Ok(opened
+        .and_then(|directory| directory.metadata())
+        .is_ok_and(|found| found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0))
+}
+
+/// Makes a directory for this user.
+pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
+}
+
+/// Makes a directory for this user with a name that no one foresees.
+pub(crate) fn temporary_directory(place: &Path) -> io::Result<tempfile::TempDir> {
+    let private = Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix("opbuild-probe-").permissions(private).tempdir_in(place)
+}
+
+/// Whether the files of a small compile can be written.
+pub(crate) fn has_room(dir: &Path) -> io::Result<()> {
+    const ROOM: usize = 2048;
+    let file = dir.join("room");
+    std::fs::write(&file, [0; ROOM])?;
+    std::fs::remove_file(file)
+}
+
+/// Makes a new file and locks it.
+pub(crate) fn create_locked(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+    match file.lock() {
+        // Without locks the file goes unlocked. No process takes it for stale: it cannot lock it either.
+        Err(error) if !has_no_locks(&error) => Err(error),
+        _ => Ok(file),
+    }
+}
+
+fn has_no_locks(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOLCK | Errno::NOTSUP | Errno::NOSYS))
+}
+
+/// Locks a file that no process holds, if it is not young.
+pub(crate) fn take_stale_lock(path: &Path) -> Option<File> {
+    let flags = OFlags::NOFOLLOW.bits() as i32;
+    let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path).ok()?;
+    let ours = file.metadata().ok()?;
+    if !ours.modified().ok()?.elapsed().is_ok_and(|age| age >= SETTLED) {
+        return None;
+    }
+    file.try_lock().ok()?;
+    // Another process may have removed it in between.
+    let there = std::fs::symlink_metadata(path).ok()?;
+    ((ours.dev(), ours.ino()) == (there.dev(), there.ino())).then_some(file)
+}
+
+/// What is in a directory; nothing if it cannot be listed.
+pub(crate) fn entries(path: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+/// Removes a file that may be missing.
+pub(crate) fn remove_file(path: &Path) {
+    let _ = std::fs::remove_file(path);
+}
+
+/// Removes a directory that may be missing, with all that is in it.
+pub(crate) fn remove_directory(path: &Path) {
+    let _ = std::fs::remove_dir_all(path);
 }

@@ -8,6 +8,7 @@ mod disk;
 mod ffi;
 mod group;
 mod output;
+mod probe_dir;
 mod run;
 mod running;
 mod sandbox;
@@ -15,6 +16,7 @@ mod sandbox;
 pub use disk::keep_log;
 pub use group::{Group, Orphan};
 pub use output::{Output, tail};
+pub use probe_dir::ProbeDir;
 pub use run::{Ended, Run};
 pub use running::Running;
 pub use sandbox::{

@@ -137,7 +137,7 @@ fn every_change_of_what_was_read_or_listed_is_noticed() {
     let script = bench.write("tool", "#!/bin/sh\nread x < {}/flags; exec ls {}/list\n");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let (_, seen) = bench.observe("{}/tool; cat {}/link; readlink {}/link; [ -x {}/tool ]");
-    assert!(seen.has_scripts());
+    assert!(seen.programs.iter().any(|program| program.is_script));
     let inputs = Inputs::of(&[&seen], &Files).unwrap();
     let moved = || matches!(inputs.unchanged(&Files), Unchanged::No(_));
     assert!(!moved());
@@ -210,6 +210,85 @@ fn what_another_run_reads_beyond_is_named() {
     let (_, more) = bench.observe("cat {}/known {}/work/../known {}/extra; ls {}/work");
     assert_eq!(inputs.beyond(&more).into_iter().collect::<Vec<_>>(), [extra.as_path()]);
     assert_eq!(inputs.digest(&known), Some(Digest::of(b"")));
+}
+
+#[test]
+fn what_another_run_looks_at_beyond_is_named() {
+    let bench = Bench::new();
+    let known = "[ -e {}/known ]; [ -e {}/absent ]; ls {}/list";
+    bench.write("known", "");
+    bench.write("list/below/file", "");
+    let (_, seen) = bench.observe(known);
+    let inputs = Inputs::of(&[&seen], &Files).unwrap();
+    let cases = [
+        ("[ -e {}/extra ]", "extra"),
+        ("[ -d {}/extra ]", "extra"),
+        ("[ -s {}/list/below/file ]", "list/below/file"),
+        ("readlink {}/extra", "extra"),
+        ("ls {}/list/below", "list/below"),
+        // What is looked for along PATH.
+        ("PATH={}/bin:$PATH; no-such-program", "bin/no-such-program"),
+    ];
+    for (script, name) in cases {
+        let (_, more) = bench.observe(&format!("{known}; {script}"));
+        let beyond = inputs.looks_beyond(&more);
+        assert!(beyond.contains(bench.path(name).as_path()), "{script}: {beyond:?}");
+    }
+    // A file that a run makes is its own, wherever it is.
+    let makes =
+        "echo x > {}/made; [ -s {}/made ] && rm {}/made; t=$(mktemp -p {}); [ -e $t ]; rm $t; cd {}/work";
+    let (_, more) = bench.observe(&format!("{known}; command -v rm mktemp > /dev/null; {makes}"));
+    let beyond = inputs.looks_beyond(&more);
+    assert!(beyond.iter().all(|path| !path.starts_with(bench.dir.path())), "{beyond:?}");
+}
+
+/// Compiles a C program to `{}/program`.
+fn compile(bench: &Bench, source: &str) {
+    let source = bench.write("program.c", source);
+    let compile = format!("cc -o {{}}/program {}", source.display());
+    let ended = bench.run(&compile, Sandbox::default()).unwrap();
+    assert!(ended.status.success(), "{}", ended.output);
+}
+
+#[test]
+fn calls_newer_than_the_list_fail_as_on_an_older_kernel() {
+    let bench = Bench::new();
+    // setxattrat, one that was added after it, one that no kernel has yet, fsopen.
+    compile(
+        &bench,
+        "#include <errno.h>\n#include <stdio.h>\n#include <unistd.h>\n
+        int main(void) {
+            int calls[] = {463, 467, 500, 430};
+            for (int i = 0; i < 4; ++i) {
+                long result = syscall(calls[i], 0, 0, 0, 0, 0, 0);
+                printf(\"%ld %s\\n\", result, errno == ENOSYS ? \"ENOSYS\" : errno == EPERM ? \"EPERM\" : \"?\");
+            }
+            return 0;
+        }",
+    );
+    let (ended, _) = bench.observe("{}/program");
+    assert_eq!(ended.output, "-1 ENOSYS\n-1 ENOSYS\n-1 ENOSYS\n-1 EPERM\n");
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_program_of_another_architecture_is_named() {
+    let bench = Bench::new();
+    // getpid of 32-bit programs.
+    compile(
+        &bench,
+        "#include <stdio.h>\nint main(void) {
+            long result;
+            __asm__ volatile(\"int $0x80\" : \"=a\"(result) : \"a\"(20) : \"memory\", \"r8\", \"r9\", \"r10\", \"r11\");
+            printf(\"%ld\\n\", result);
+            return 0;
+        }",
+    );
+    let (ended, seen) = bench.observe("{}/program");
+    assert_eq!(ended.output, format!("{}\n", -rustix::io::Errno::NOSYS.raw_os_error()));
+    assert_eq!(seen.foreign, Some(bench.path("program").canonicalize().unwrap()));
+    let (_, seen) = bench.observe("true");
+    assert_eq!(seen.foreign, None);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use opbuild_backend::{BackendError, Cancel};
 /// Threads that wait for another's question look this often whether they still have to.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// An answer, once there is one. Errors are kept too: a machine without a compiler is asked once. A question that was
-/// cancelled has no answer: the next caller asks again.
+/// An answer, once there is one. That there is no usable compiler is kept too: a machine without one is asked once. A
+/// question that was cancelled, or failed by the state of the machine, has no answer: the next caller asks again.
 pub(crate) struct Answer<T> {
     state: Mutex<State<T>>,
     asked: Condvar,
@@ -46,9 +46,8 @@ impl<T> Answer<T> {
             return given(kept);
         }
         let answer = match ask() {
-            Err(BackendError::Cancelled) => return Err(BackendError::Cancelled),
             Err(BackendError::Toolchain { problem, way_out }) => Err((problem, way_out)),
-            Err(other) => Err((other.to_string(), "check the compiler's installation".to_owned())),
+            Err(other) => return Err(other),
             Ok(answer) => Ok(Arc::new(answer)),
         };
         self.locked().kept = Some(answer.clone());

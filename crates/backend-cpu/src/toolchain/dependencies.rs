@@ -105,6 +105,17 @@ pub(crate) fn of_dry_run(config: &CpuConfig, cc: &Cc, dry_run: &DryRun) -> Resul
     Ok(seen)
 }
 
+/// Whether CC names the driver itself, by what it shows of its steps: gcc says as what it was called, clang runs itself.
+pub(crate) fn is_driver(cc: &Cc, dry_run: &DryRun) -> bool {
+    let itself = line_after(&dry_run.steps, "COLLECT_GCC=").map(PathBuf::from).or_else(|| {
+        let steps = dry_run.steps.lines().filter_map(command_of);
+        let mut own = steps.filter(|step| step.iter().any(|word| word == "-cc1"));
+        own.next().and_then(|step| step.first().map(PathBuf::from))
+    });
+    let real = |path: &Path| path.canonicalize().ok();
+    disk::is_elf(&cc.driver) && itself.is_some_and(|itself| real(&itself) == real(&cc.driver))
+}
+
 /// The files that an argument names: as a whole (`/x.so`), behind a sign (`-plugin-opt=/x`, `-Wl,/x`, `@/x`), or behind a
 /// flag (`-imacros/x.h`).
 fn files_in(word: &str) -> Vec<PathBuf> {

@@ -8,8 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use opbuild_backend::{BackendError, Cancel};
-use opbuild_process::{Run, Running, Sandbox, tail};
-use tempfile::TempDir;
+use opbuild_process::{ProbeDir, Run, Running, Sandbox, tail};
 
 use crate::compile::environment;
 use crate::{CpuConfig, Features, disk};
@@ -42,7 +41,7 @@ pub(crate) struct Begun {
 /// do not always remove them.
 struct Asking {
     running: Running,
-    _dir: Option<TempDir>,
+    _dir: Option<ProbeDir>,
 }
 
 impl Begun {
@@ -144,8 +143,8 @@ impl<'a> Asked<'a> {
     /// Starts the compiler with a question; with the command, for messages.
     fn ask(&self, args: &[&str]) -> Result<(Asking, String), BackendError> {
         // A question needs no directory; a machine without a temporary one can still reuse what it has.
-        let dir = disk::private_dir(&disk::places(&self.config.scratch)).ok();
-        let path = dir.as_ref().map_or(Path::new("/"), TempDir::path);
+        let dir = ProbeDir::create(&disk::places(&self.config.scratch)).ok();
+        let path = dir.as_ref().map_or(Path::new("/"), ProbeDir::path);
         let words = self.words(args);
         let run = Run {
             program: self.driver,

@@ -13,13 +13,14 @@ mod pieces;
 mod probe;
 mod record;
 mod words;
+mod wrapper;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use opbuild_backend::{BackendError, Cancel, FileDigests};
 use opbuild_digest::{Digest, Fingerprint, Hasher};
-use opbuild_process::{Inputs, InputsError, Unchanged};
+use opbuild_process::{Domain, Inputs, InputsError, Observer, Unchanged};
 
 pub(crate) use answer::Answer;
 use cc::Cc;
@@ -32,7 +33,7 @@ use record::{Read, Record};
 use crate::{CpuConfig, Features, LAUNCH_ABI, disk};
 
 /// The form of records: another form is another question.
-const RECORD: u64 = 2;
+const RECORD: u64 = 3;
 
 /// A C compiler, as it was found.
 #[derive(Clone, Debug)]
@@ -82,11 +83,18 @@ impl Toolchain {
         };
         let question = question(config, &cc);
         let recalled = files.recall(&question).and_then(|bytes| Record::decode(&bytes));
-        let recalled = recalled.filter(|record| record.inputs.unchanged(files) == Unchanged::Yes);
+        // A container may share the directory for temporary files, and have other means.
+        let has_means = |record: &Record| {
+            let is_observed = record.means == Means::Observation || record.is_wrapped;
+            (record.means != Means::Landlock || Domain::is_available())
+                && (!is_observed || Observer::is_available())
+        };
+        let recalled =
+            recalled.filter(|record| has_means(record) && record.inputs.unchanged(files) == Unchanged::Yes);
         let asked = Asked::new(config, &cancel, &cc.driver, &cc.leading);
-        // What a script answers may depend on what is in no file.
+        // What a wrapper answers may depend on what is in no file.
         let dry_run = match &recalled {
-            Some(record) if !record.has_scripts => None,
+            Some(record) if !record.is_wrapped => None,
             _ => {
                 let begun = begun.map_or_else(|| asked.begin(), Ok)?;
                 Some(asked.dry_run(begun)?)
@@ -152,6 +160,11 @@ impl Toolchain {
 
     pub(crate) fn means(&self) -> Means {
         self.record.means
+    }
+
+    /// Whether a script or another program runs the compiler.
+    pub(crate) fn is_wrapped(&self) -> bool {
+        self.record.is_wrapped
     }
 
     pub(crate) fn inputs(&self) -> &Inputs {
@@ -236,10 +249,10 @@ fn probe(
     dry_run: DryRun,
 ) -> Result<Record, BackendError> {
     let probed = Probe { config, files, cc, dry_run: &dry_run }.run()?;
-    let Probed { inputs, plain, libm, means, why, says, has_scripts, unkept } = probed;
+    let Probed { inputs, plain, libm, means, why, says, is_wrapped, unkept } = probed;
     let shown = shown(&dry_run);
     let DryRun { version, triple, flags, steps: _ } = dry_run;
-    Ok(Record { version, triple, flags, shown, inputs, plain, libm, means, why, says, has_scripts, unkept })
+    Ok(Record { version, triple, flags, shown, inputs, plain, libm, means, why, says, is_wrapped, unkept })
 }
 
 /// What a dry run shows, less paths: temporary files are called otherwise each time.

@@ -4,21 +4,24 @@
 //! compiled once while it is observed, and once more in the domain that follows from that: what comes out must be equal,
 //! else the domain is of no use here.
 
+use std::error::Error;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use opbuild_backend::{BackendError, FileDigests};
 use opbuild_digest::{Digest, Hasher};
 use opbuild_process::{
-    Domain, Ended, Inputs, InputsError, Observation, Observer, Program, Run, Sandbox, tail,
+    Domain, Ended, Inputs, InputsError, Observation, Observer, ProbeDir, Program, Run, Sandbox, tail,
 };
+use rustix::io::Errno;
 
 use super::cc::Cc;
 use super::dry_run::{DryRun, unusable};
 use super::pieces::Pieces;
 use super::record::{Means, Read, Steps};
-use super::{dependencies, words};
-use crate::compile::environment;
+use super::{dependencies, words, wrapper};
+use crate::compile::{environment, foreign};
 use crate::{CpuConfig, disk};
 
 /// Needs neither a header nor a library.
@@ -62,7 +65,7 @@ pub(crate) struct Probed {
     pub(crate) why: Option<String>,
     /// What the compiler writes even where all is well.
     pub(crate) says: String,
-    pub(crate) has_scripts: bool,
+    pub(crate) is_wrapped: bool,
     /// Why no kernel may be kept, if so.
     pub(crate) unkept: Option<String>,
 }
@@ -100,7 +103,7 @@ struct How<'a> {
 impl Probe<'_> {
     pub(crate) fn run(&self) -> Result<Probed, BackendError> {
         let dir =
-            disk::private_dir(&disk::places(&self.config.scratch)).map_err(|source| BackendError::Io {
+            ProbeDir::create(&disk::places(&self.config.scratch)).map_err(|source| BackendError::Io {
                 action: "make a directory for probing the compiler below",
                 path: self.config.scratch.clone(),
                 source,
@@ -111,7 +114,7 @@ impl Probe<'_> {
             let first = match passed {
                 Ok(first) => first,
                 // There is no observer here, or nothing can be run; the next says which.
-                Err(BackendError::Io { source, .. }) => {
+                Err(BackendError::Io { source, .. }) if !is_short_of_resources(&source) => {
                     return self
                         .by_dependencies(dir.path(), format!("programs cannot be observed: {source}"));
                 }
@@ -149,6 +152,9 @@ impl Probe<'_> {
         let (means, why, second) = match confined {
             Ok(second) if second.is_as(&first) => (Means::Landlock, None, second),
             Err(error @ (BackendError::Cancelled | BackendError::Deadline { .. })) => return Err(error),
+            Err(BackendError::Io { action, path, source }) if is_short_of_resources(&source) => {
+                return Err(BackendError::Io { action, path, source });
+            }
             confined => {
                 let why = match confined {
                     Ok(_) => "in a domain the compiler makes other objects".to_owned(),
@@ -166,9 +172,9 @@ impl Probe<'_> {
         let (Some(plain), Some(libm)) = (plain, libm) else {
             return Ok(Err("the compiler takes other steps each time".to_owned()));
         };
-        let has_scripts = first.plain.seen.has_scripts() || first.libm.seen.has_scripts();
+        let is_wrapped = wrapper::takes_part(&first.plain.seen) || wrapper::takes_part(&first.libm.seen);
         let says = first.plain.says;
-        Ok(Ok(Probed { inputs, plain, libm, means, why, says, has_scripts, unkept: None }))
+        Ok(Ok(Probed { inputs, plain, libm, means, why, says, is_wrapped, unkept: None }))
     }
 
     /// The names of all files that are read, in the order of the first time: the same wherever they lie.
@@ -189,7 +195,7 @@ impl Probe<'_> {
         let flags = dependencies::FLAGS;
         let pass = self.pass(dir, How { observed: false, inputs: None, flags: &flags })?;
         let mut seen = dependencies::of_dry_run(self.config, self.cc, self.dry_run)?;
-        let has_scripts = seen.has_scripts();
+        let is_wrapped = wrapper::takes_part(&seen) || !dependencies::is_driver(self.cc, self.dry_run);
         let mut inputs = Inputs::default();
         let mut declare = |path: &Path| {
             let digest = inputs.declare(path, self.files);
@@ -209,7 +215,7 @@ impl Probe<'_> {
         seen.programs.push(plain);
         let mut with_libm = seen.clone();
         with_libm.programs.push(libm);
-        let unkept = has_scripts.then(|| format!("the compiler is a script, and {why}"));
+        let unkept = is_wrapped.then(|| format!("another program runs the compiler, and {why}"));
         let says = pass.plain.says.clone();
         let first =
             Pass { plain: Compiled { seen, ..pass.plain }, libm: Compiled { seen: with_libm, ..pass.libm } };
@@ -226,7 +232,7 @@ impl Probe<'_> {
             Err(error @ BackendError::Cancelled) => return Err(error),
             _ => Means::Dependencies,
         };
-        Ok(Probed { inputs, plain, libm, means, why: Some(why), says, has_scripts, unkept })
+        Ok(Probed { inputs, plain, libm, means, why: Some(why), says, is_wrapped, unkept })
     }
 
     /// A compiler that cannot be known can still compile.
@@ -240,7 +246,7 @@ impl Probe<'_> {
             means: Means::None,
             why: Some(why.clone()),
             says: pass.plain.says,
-            has_scripts: true,
+            is_wrapped: true,
             unkept: Some(why),
         })
     }
@@ -269,7 +275,7 @@ impl Probe<'_> {
         let domain: Option<Domain> = match how.inputs {
             Some(inputs) => {
                 let domain = inputs.domain(dir);
-                Some(domain.map_err(|error| io("confine programs in")(std::io::Error::other(error)))?)
+                Some(domain.map_err(|error| io("confine programs in")(io::Error::other(error)))?)
             }
             None => None,
         };
@@ -288,6 +294,9 @@ impl Probe<'_> {
         let ended = Run { sandbox, ..run }.to_end();
         let seen = observer.map(Observer::finish).unwrap_or_default();
         let ended = ended?;
+        if let Some(program) = &seen.foreign {
+            return Err(unusable(foreign(program)));
+        }
         let object = self.object(&run, &ended, dir)?;
         Ok(Compiled { object, says: ended.output, seen })
     }
@@ -310,6 +319,16 @@ impl Probe<'_> {
     }
 }
 
+/// Whether an error says that there is too little of something now, and nothing of what the host has.
+fn is_short_of_resources(error: &io::Error) -> bool {
+    const SHORT: [Errno; 7] =
+        [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOSPC, Errno::DQUOT, Errno::AGAIN, Errno::INTR];
+    let is_short =
+        |error: &io::Error| Errno::from_io_error(error).is_some_and(|errno| SHORT.contains(&errno));
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    is_short(error) || causes.filter_map(|cause| cause.downcast_ref()).any(is_short)
+}
+
 impl Pass {
     fn is_as(&self, other: &Self) -> bool {
         self.plain.object == other.plain.object && self.libm.object == other.libm.object
@@ -329,6 +348,7 @@ fn steps(compiled: &Compiled, names: &Pieces) -> Steps {
     let (mut resolved, mut reads, mut intermediate) =
         (Vec::new(), Vec::new(), Hasher::new("opbuild cpu intermediate"));
     let mut looks = Hasher::new("opbuild cpu looks");
+    let is_wrapped = wrapper::takes_part(&compiled.seen);
     for (at, program) in compiled.seen.programs.iter().enumerate() {
         if !program.path.as_os_str().is_empty() {
             // One in the work directory may be called otherwise each time.
@@ -345,13 +365,9 @@ fn steps(compiled: &Compiled, names: &Pieces) -> Steps {
                 reads.push(name);
             }
         }
-        // A process that a script forked is the script; ELF programs find what they read or say so in their steps.
-        if program.is_script || program.path.as_os_str().is_empty() {
-            looks.list(program.looks.len());
-            for (name, is_there) in &program.looks {
-                looks.bytes(name.as_encoded_bytes());
-                looks.bool(*is_there);
-            }
+        // What a helper of a wrapper finds can decide, too.
+        if is_wrapped {
+            wrapper::add_looks(program, &compiled.seen, &mut looks);
         }
         for digest in &program.intermediate {
             intermediate.bytes(digest.as_bytes());

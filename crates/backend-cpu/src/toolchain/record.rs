@@ -44,7 +44,7 @@ pub(crate) struct Steps {
     /// What programs left for each other, unless that is another each time.
     #[serde(with = "optional_hex")]
     pub(crate) intermediate: Option<Digest>,
-    /// What scripts found where they only looked, unless that is another each time.
+    /// What programs around the compiler found where they only looked, unless that is another each time.
     #[serde(with = "optional_hex")]
     pub(crate) looks: Option<Digest>,
     /// The object, unless that is another each time.
@@ -91,7 +91,9 @@ pub(crate) struct Record {
     pub(crate) why: Option<String>,
     /// What the compiler writes even where all is well.
     pub(crate) says: String,
-    pub(crate) has_scripts: bool,
+    /// Whether a script or another program runs the compiler: what it does may depend on what is in no file, and on
+    /// whether files are there.
+    pub(crate) is_wrapped: bool,
     /// Why no kernel may be kept, if so.
     pub(crate) unkept: Option<String>,
 }

@@ -268,7 +268,7 @@ pub(crate) fn stand_in(folder: &Path, on_compile: &str) -> PathBuf {
     script(
         &file,
         &format!(
-            "#!/bin/sh\ncase \"$PWD\" in */opbuild-probe-*)\n    \
+            "#!/bin/sh\ncase \"$PWD\" in */probe-*)\n    \
              for each in sleep tr ls head yes cat; do $each --version > /dev/null; done; exec {real} \"$@\" ;;\nesac\n\
              for arg in \"$@\"; do\n    case \"$arg\" in\n        \
              -v | -'###' | -print-*) exec {real} \"$@\" ;;\n    esac\ndone\n{on_compile}\n"

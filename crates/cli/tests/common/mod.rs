@@ -52,7 +52,7 @@ impl Ran {
 }
 
 /// What a compiler does while it is probed: it is the system's, and runs what it may run for kernels.
-pub(crate) const PROBED: &str = "case \"$PWD\" in */opbuild-probe-*)\n\
+pub(crate) const PROBED: &str = "case \"$PWD\" in */probe-*)\n\
      for each in sed date mkdir ln readlink sleep yes head cat grep cut cp mv rm touch truncate dd mkfifo; do\n\
      $each --version > /dev/null; done; exec /usr/bin/env cc \"$@\";; esac\n";
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-pub(crate) use notify::{Call, Listener, Waiting};
+pub(crate) use notify::{Call, Listener, Waiting, can_listen};
 
 /// Descriptors from here on belong to this process, not to the programs that it runs.
 const FIRST_INHERITED: libc::c_uint = 3;

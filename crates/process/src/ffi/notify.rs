@@ -46,7 +46,7 @@ const PLAIN: Arguments = Arguments { dir: None, name: 0 };
 const WATCHED: &[libc::c_long] = &[
     libc::SYS_openat, libc::SYS_openat2, libc::SYS_execve, libc::SYS_execveat, libc::SYS_faccessat,
     libc::SYS_faccessat2, libc::SYS_newfstatat, libc::SYS_statx, libc::SYS_readlinkat, libc::SYS_chdir,
-    libc::SYS_linkat, libc::SYS_renameat2,
+    libc::SYS_linkat, libc::SYS_renameat2, libc::SYS_statfs,
     #[cfg(target_arch = "x86_64")] libc::SYS_renameat,
     #[cfg(target_arch = "x86_64")] libc::SYS_link,
     #[cfg(target_arch = "x86_64")] libc::SYS_rename,
@@ -57,8 +57,8 @@ const WATCHED: &[libc::c_long] = &[
     #[cfg(target_arch = "x86_64")] libc::SYS_readlink,
 ];
 
-/// The calls that fail with "not permitted": each is a way to open a file, or to give a path another meaning, that could
-/// not be seen.
+/// The calls that fail with "not permitted": each is a way to open a file, or to give a path another meaning, that the
+/// observer does not see.
 const REFUSED: &[libc::c_long] = &[
     libc::SYS_io_uring_setup,
     libc::SYS_open_by_handle_at,
@@ -67,6 +67,10 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_pivot_root,
     libc::SYS_mount,
     libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
     libc::SYS_setns,
     libc::SYS_unshare,
 ];
@@ -81,6 +85,10 @@ const UNSUPPORTED: &[libc::c_long] = &[
     libc::SYS_llistxattr,
     libc::SYS_flistxattr,
 ];
+
+/// The first number of calls that are newer than this list (`setxattrat` of Linux 6.13; numbers from 424 on are the same
+/// for all architectures). They fail with "not implemented", as on an older kernel: programs have another way.
+const FIRST_UNKNOWN: u32 = 463;
 
 /// `AUDIT_ARCH_*` of `linux/audit.h`: the ELF machine, 64 bits, little-endian.
 const ARCH: u32 = if cfg!(target_arch = "x86_64") {
@@ -103,15 +111,17 @@ const X32: u32 = 0x4000_0000;
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 
-/// The filter: refused calls and those of other architectures fail; watched ones wait if they are `observed`; all others go
-/// on.
+/// The filter: refused calls fail; watched ones wait if they are `observed`; all others go on. Calls of another
+/// architecture name files in other ways: they fail, too, and the observer hears of them first.
 pub(crate) fn filter(observed: bool) -> Vec<libc::sock_filter> {
     let load = |offset| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
     let give = |value| statement(libc::BPF_RET | libc::BPF_K, value);
     let refuse = |errno: i32| give(libc::SECCOMP_RET_ERRNO | errno as u32);
     let if_equal = |value, then, other| jump(libc::BPF_JEQ, value, then, other);
-    let mut program = vec![load(ARCHITECTURE), if_equal(ARCH, 1, 0), refuse(libc::ENOSYS), load(NUMBER)];
-    program.extend([jump(libc::BPF_JGE, X32, 0, 1), refuse(libc::ENOSYS)]);
+    let foreign = if observed { give(libc::SECCOMP_RET_USER_NOTIF) } else { refuse(libc::ENOSYS) };
+    let mut program = vec![load(ARCHITECTURE), if_equal(ARCH, 1, 0), foreign, load(NUMBER)];
+    program.extend([jump(libc::BPF_JGE, X32, 0, 1), foreign]);
+    program.extend([jump(libc::BPF_JGE, FIRST_UNKNOWN, 0, 1), refuse(libc::ENOSYS)]);
     for &number in WATCHED.iter().filter(|_| observed) {
         program.extend([if_equal(number as u32, 0, 1), give(libc::SECCOMP_RET_USER_NOTIF)]);
     }
@@ -141,6 +151,17 @@ pub(super) fn listen(filter: &[libc::sock_filter]) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
+/// Whether this process may set filters that report calls. The kernel looks at what is asked for before it looks at the
+/// filter, so that one at no address is refused for its address only then.
+pub(crate) fn can_listen() -> bool {
+    let (listener, nothing) = (libc::SECCOMP_FILTER_FLAG_NEW_LISTENER, std::ptr::null::<libc::sock_fprog>());
+    // SAFETY: the kernel refuses the null pointer, and changes nothing.
+    let set = call(|| unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, listener, nothing)
+    });
+    set.is_err_and(|error| error.raw_os_error() == Some(libc::EFAULT))
+}
+
 /// Sets `filter` for this thread and all that it starts. Allocates nothing.
 pub(super) fn set(filter: &[libc::sock_filter], flags: libc::c_ulong) -> io::Result<libc::c_long> {
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
@@ -163,6 +184,7 @@ impl AsFd for Listener {
 /// A call that waits.
 pub(crate) struct Waiting {
     id: u64,
+    architecture: u32,
     /// The thread that makes it.
     pub(crate) thread: i32,
     number: libc::c_long,
@@ -184,8 +206,9 @@ impl Listener {
         });
         match got {
             Ok(_) => {
-                let libc::seccomp_data { nr, args, .. } = found.data;
-                Ok(Some(Waiting { id: found.id, thread: found.pid as i32, number: nr.into(), args }))
+                let libc::seccomp_data { nr, arch: architecture, args, .. } = found.data;
+                let (id, thread, number) = (found.id, found.pid as i32, nr.into());
+                Ok(Some(Waiting { id, architecture, thread, number, args }))
             }
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => Ok(None),
             Err(error) => Err(error),
@@ -202,12 +225,15 @@ impl Listener {
         .is_ok()
     }
 
-    /// Lets the call go on.
-    pub(crate) fn go_on(&self, waiting: &Waiting) {
+    /// Lets the call go on; one of another architecture fails.
+    pub(crate) fn answer(&self, waiting: &Waiting) {
         // SAFETY: as above.
         let mut answer: libc::seccomp_notif_resp = unsafe { std::mem::zeroed() };
         answer.id = waiting.id;
-        answer.flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
+        match waiting.is_foreign() {
+            true => answer.error = -libc::ENOSYS,
+            false => answer.flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
+        }
         // SAFETY: the descriptor is open, and `answer` is the structure that this request reads. A process that died
         // meanwhile takes no answer.
         unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer) };
@@ -215,6 +241,11 @@ impl Listener {
 }
 
 impl Waiting {
+    /// Whether it is a call of another architecture, such as one of a 32-bit program.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.architecture != ARCH || self.number as u32 >= X32
+    }
+
     /// What the call does.
     pub(crate) fn call(&self) -> io::Result<Call> {
         Ok(match self.number {
@@ -274,7 +305,7 @@ impl Waiting {
             }
             #[cfg(target_arch = "x86_64")]
             libc::SYS_link | libc::SYS_rename => PLAIN,
-            libc::SYS_execve | libc::SYS_chdir => Arguments { dir: None, name: 0 },
+            libc::SYS_execve | libc::SYS_chdir | libc::SYS_statfs => Arguments { dir: None, name: 0 },
             _ => AT,
         }
     }

@@ -22,7 +22,7 @@ pub struct Domain(Arc<OwnedFd>);
 pub enum DomainError {
     /// The kernel has no Landlock, or it is turned off.
     #[error("Landlock is not available: {0}")]
-    Unavailable(String),
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A path that must be readable cannot be opened.
     #[error("cannot open `{path}` for a domain: {source}")]
     Path {
@@ -35,7 +35,7 @@ pub enum DomainError {
 
 impl From<RulesetError> for DomainError {
     fn from(error: RulesetError) -> Self {
-        Self::Unavailable(error.to_string())
+        Self::Unavailable(error.into())
     }
 }
 
@@ -56,6 +56,11 @@ impl Domain {
         let ruleset = ruleset.set_compatibility(CompatLevel::BestEffort).handle_access(AccessFs::Refer)?;
         let builder = DomainBuilder(ruleset.create()?);
         builder.add(Path::new("/"), AccessFs::Refer.into())
+    }
+
+    /// Whether this host has Landlock, for what can be known without a program that is confined.
+    pub fn is_available() -> bool {
+        Self::builder().is_ok()
     }
 
     pub(crate) fn ruleset(&self) -> Arc<OwnedFd> {
@@ -94,7 +99,7 @@ impl DomainBuilder {
     /// [`DomainError::Unavailable`].
     pub fn build(self) -> Result<Domain, DomainError> {
         let fd: Option<OwnedFd> = self.0.into();
-        let fd = fd.ok_or_else(|| DomainError::Unavailable("the kernel makes no ruleset".to_owned()))?;
+        let fd = fd.ok_or_else(|| DomainError::Unavailable("the kernel makes no ruleset".into()))?;
         Ok(Domain(Arc::new(fd)))
     }
 

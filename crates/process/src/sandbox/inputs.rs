@@ -215,6 +215,24 @@ impl Inputs {
         read.chain(listed).collect()
     }
 
+    /// What a run looked at without reading it that these do not know: whether something is there could decide what the
+    /// run did. Programs that only compile look at the same paths for each source, so this is for scripts and other
+    /// programs that run a compiler.
+    pub fn looks_beyond<'o>(&self, observation: &'o Observation) -> BTreeSet<&'o Path> {
+        let looked_at = observation.looked_at.keys().map(PathBuf::as_path);
+        let listed = observation.listed.keys().map(PathBuf::as_path);
+        let is_looked_at = |path: &Path| {
+            self.looked_at.contains_key(path)
+                || self.read.contains_key(path)
+                || self.listed.contains_key(path)
+        };
+        let looked_at = looked_at.filter(|path| !is_looked_at(path) && Unkeyed::covering(path).is_none());
+        // A domain lets directories below one that is listed be listed, too.
+        let listed =
+            listed.filter(|path| !self.listed.contains_key(*path) && Unkeyed::covering(path).is_none());
+        looked_at.chain(listed).collect()
+    }
+
     /// Whether what is at `path` counts, or need not.
     pub fn covers(&self, path: &Path) -> bool {
         Unkeyed::covering(path).is_some() || self.read.contains_key(path) || self.is_real_path_of_a_file(path)

@@ -1,6 +1,6 @@
 //! What was seen of a program and all that it started.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +23,9 @@ pub struct Observation {
     pub looked_at: BTreeMap<PathBuf, Found>,
     /// Why something may have been missed.
     pub incomplete: Option<String>,
+    /// A program whose system calls are of another architecture, as those of 32-bit programs: these cannot be observed,
+    /// and were denied.
+    pub foreign: Option<PathBuf>,
 }
 
 /// One program.
@@ -36,10 +39,14 @@ pub struct Program {
     pub read: Vec<PathBuf>,
     /// Digests of the files in the work directory that it read, as they were when it opened them.
     pub intermediate: Vec<Digest>,
-    /// Names that it looked for without reading, and whether any file of that name was found. Directories are left out.
-    pub looks: BTreeMap<OsString, bool>,
+    /// Paths that it looked at without reading.
+    pub looked_at: BTreeSet<PathBuf>,
+    /// Directories that it listed.
+    pub listed: BTreeSet<PathBuf>,
     /// Whether it is a script.
     pub is_script: bool,
+    /// Whether another program executed it in its own process, and so ended.
+    pub replaces_program: bool,
 }
 
 /// What was found at a path.
@@ -101,6 +108,22 @@ impl Found {
         self.link.is_some()
     }
 
+    /// What decides for a program that looks, in words without the place: nothing, or of a file its size, whether it can
+    /// be executed, and the last name that a link has. None for a directory.
+    pub fn in_words(&self) -> Option<String> {
+        let what = match &self.what {
+            What::Nothing => "nothing".to_owned(),
+            What::File(FileState { size, is_executable, .. }) => {
+                format!("{size} bytes{}", if *is_executable { ", executable" } else { "" })
+            }
+            What::AnyFile => "a file".to_owned(),
+            What::Other => "no file".to_owned(),
+            What::Directory => return None,
+        };
+        let link = self.link.as_deref().and_then(Path::file_name);
+        Some(link.map_or_else(|| what.clone(), |link| format!("{what} by {}", link.to_string_lossy())))
+    }
+
     /// Whether the same file is there, unchanged.
     pub(crate) fn is_same(&self, path: &Path) -> bool {
         Self::at(path) == *self
@@ -130,12 +153,5 @@ impl Found {
             What::File(_) => Self { what: What::AnyFile, ..self },
             _ => self,
         }
-    }
-}
-
-impl Observation {
-    /// Whether a script took part: what it does may depend on what is in no file, such as a host's name.
-    pub fn has_scripts(&self) -> bool {
-        self.programs.iter().any(|program| program.is_script)
     }
 }

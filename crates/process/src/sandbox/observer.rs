@@ -16,14 +16,14 @@ use std::thread::JoinHandle;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType, recvmsg,
-    socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SocketFlags,
+    SocketType, recvmsg, socketpair,
 };
 
 use super::observation::Found;
 use super::{Observation, Program};
 use crate::disk;
-use crate::ffi::{Call, Listener, Waiting};
+use crate::ffi::{Call, Listener, Waiting, can_listen};
 
 /// So many links of `/proc` are followed in one path, as the kernel does.
 const MAX_LINKS: usize = 40;
@@ -65,6 +65,11 @@ impl Observer {
             .name("observer".to_owned())
             .spawn(move || watch.until_stopped(&ours, &stopped))?;
         Ok(Self { socket: Arc::new(childs), stop, thread })
+    }
+
+    /// Whether this host lets programs be observed, for what can be known without one.
+    pub fn is_available() -> bool {
+        can_listen()
     }
 
     /// What was observed. A program that still runs is not observed any more, and fails.
@@ -126,7 +131,7 @@ impl Watch {
             {
                 self.miss(format!("a system call could not be understood: {error}"));
             }
-            listener.go_on(&waiting);
+            listener.answer(&waiting);
         }
         Ok(())
     }
@@ -136,6 +141,11 @@ impl Watch {
     }
 
     fn look(&mut self, waiting: &Waiting) -> io::Result<()> {
+        if waiting.is_foreign() {
+            let program = disk::link(Path::new(&format!("/proc/{}/exe", waiting.thread)));
+            self.seen.foreign.get_or_insert(program.unwrap_or_default());
+            return Ok(());
+        }
         let call = waiting.call()?;
         let name = waiting.name()?;
         let path = match resolve(waiting, name)? {
@@ -148,8 +158,8 @@ impl Watch {
             Call::Exec => self.execute(waiting, &path),
             Call::Open { flags } => self.open(waiting, path, flags),
             Call::Look => {
-                if !self.is_ours(&path) {
-                    self.note_look(waiting, &path)?;
+                if !self.is_ours(&path) && !self.created.contains(&path) {
+                    self.program(waiting)?.looked_at.insert(path.clone());
                     self.look_at(path);
                 }
                 Ok(())
@@ -186,6 +196,8 @@ impl Watch {
             }
         }
         let process = self.process(waiting)?;
+        let before = self.order.get(&process).and_then(|at| self.seen.programs.get(*at));
+        program.replaces_program = before.is_some_and(|before| !before.path.as_os_str().is_empty());
         self.add(process, program);
         Ok(())
     }
@@ -204,14 +216,16 @@ impl Watch {
             return Ok(());
         }
         let path = self.outside(path);
-        if replaces && found.is_nothing() {
+        let is_new = flags & (libc::O_CREAT | libc::O_EXCL) == libc::O_CREAT | libc::O_EXCL;
+        if (replaces || is_new) && found.is_nothing() {
             // Made by the toolchain itself: what it reads there later is its own.
             self.created.insert(path);
         } else if replaces || found.is_nothing() || flags & libc::O_PATH != 0 {
-            self.note_look(waiting, &path)?;
+            self.program(waiting)?.looked_at.insert(path.clone());
             self.look_at(path);
         } else if found.is_directory() {
             let names = disk::names(&path)?;
+            self.program(waiting)?.listed.insert(path.clone());
             self.seen.listed.insert(path, names);
         } else {
             let program = self.program(waiting)?;
@@ -229,17 +243,6 @@ impl Watch {
             true => path.canonicalize().unwrap_or(path),
             false => path,
         }
-    }
-
-    /// What a script finds where it looks can decide what it does. It counts by name, and not by place.
-    fn note_look(&mut self, waiting: &Waiting, path: &Path) -> io::Result<()> {
-        let found = Found::at(path);
-        let program = self.program(waiting)?;
-        if let Some(name) = path.file_name().filter(|_| !found.is_directory()) {
-            let is_there = program.looks.entry(name.to_owned()).or_default();
-            *is_there |= !found.is_nothing();
-        }
-        Ok(())
     }
 
     fn look_at(&mut self, path: PathBuf) {
@@ -434,7 +437,11 @@ fn receive(socket: &OwnedFd) -> io::Result<Option<Listener>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut buffer = RecvAncillaryBuffer::new(&mut space);
     let mut parts = [IoSliceMut::new(&mut byte)];
-    recvmsg(socket, &mut parts, &mut buffer, RecvFlags::CMSG_CLOEXEC)?;
+    let received = recvmsg(socket, &mut parts, &mut buffer, RecvFlags::CMSG_CLOEXEC)?;
+    if received.flags.contains(ReturnFlags::CTRUNC) {
+        // The kernel could not open it in this process.
+        return Err(rustix::io::Errno::MFILE.into());
+    }
     let mut fds = buffer.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(fds) => Some(fds),
         _ => None,
