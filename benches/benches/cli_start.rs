@@ -6,7 +6,7 @@
 //! a time. Networks are in `fixtures/networks`; `light_resnet50` is the one of the ONNX project, and needs
 //! `OPBUILD_CORPUS`. With a view, the files that a framework reads are there and intact.
 //!
-//! Budget: 30 ms and 40 MB for a build.
+//! Budget: 12 ms and 40 MB for a build.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
 #![expect(clippy::print_stdout, reason = "the table is what this is for")]
 
@@ -20,7 +20,7 @@ use opbuild_benches::{
 use opbuild_testkit::corpus;
 use tempfile::TempDir;
 
-const WALL: Duration = Duration::from_millis(30);
+const WALL: Duration = Duration::from_millis(12);
 const MEMORY: u64 = 40_000_000;
 const OURS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/networks");
 

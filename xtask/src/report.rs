@@ -35,6 +35,7 @@ const BENCHES: &[&str] = &[
     "warm_build",
     "cli_start",
     "cold_build",
+    "compile_overhead",
     "crowd",
     "store_put",
     "store_gc",

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use opbuild_artifact::{Artifact, BlockDim, Flag, KernelMeta, Magic, Parameter};
 use opbuild_backend::{BackendError, CompileRequest};
@@ -127,10 +128,11 @@ impl Compile<'_> {
         let ended = self.prepared(args, Sandbox { domain, observer: Some(&observer) }).to_end();
         let run = self.prepared(args, Sandbox::default());
         let seen = observer.finish();
-        let ended = ended?;
+        // A program whose observer failed fails, too.
         if let Some(why) = &seen.incomplete {
-            return Err(failed(io::Error::other(why.clone())).into());
+            return Err(failed(io::Error::other(Arc::clone(why))).into());
         }
+        let ended = ended?;
         let inputs = self.toolchain.inputs();
         let refuse =
             |paths: BTreeSet<&Path>| self.refuse(paths.into_iter().map(Path::to_owned).collect(), &run);

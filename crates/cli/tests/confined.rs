@@ -173,6 +173,24 @@ fn nothing_of_a_script_is_kept_where_nothing_is_observed() {
     }
 }
 
+/// Too few descriptors are no property of the host: nothing of it is remembered.
+#[test]
+fn a_shortage_of_descriptors_says_nothing_of_the_means() {
+    for limit in 20..30 {
+        let place = place();
+        let mut short = Command::new("sh");
+        let targets = place.command(&["targets"]);
+        short.args(["-c", &format!("ulimit -n {limit}; exec \"$0\" targets")]).arg(targets.get_program());
+        short.envs(targets.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("CC", "gcc");
+        let ran = common::ran(&mut short);
+        let confined = "compiles are confined by Landlock: ";
+        let refused = ran.stdout.contains("Too many open files") && !ran.stdout.contains("compiles are");
+        assert!(refused || ran.stdout.contains(confined), "{limit}: {ran:?}");
+        let ran = run(place.command(&["targets"]).env("CC", "gcc"), &[]);
+        assert!(ran.stdout.contains(confined), "{limit}: {ran:?}");
+    }
+}
+
 #[test]
 fn launchers_are_left_out_and_said_so() {
     let place = place();

@@ -71,7 +71,7 @@ impl Bench {
         let observer = Observer::start(&self.path("work")).unwrap();
         let ended = self.run(script, Sandbox { observer: Some(&observer), domain: None }).unwrap();
         let seen = observer.finish();
-        assert_eq!(seen.incomplete, None, "{script}");
+        assert!(seen.incomplete.is_none(), "{script}: {:?}", seen.incomplete);
         (ended, seen)
     }
 

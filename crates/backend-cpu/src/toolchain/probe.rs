@@ -8,6 +8,7 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use opbuild_backend::{BackendError, FileDigests};
 use opbuild_digest::{Digest, Hasher};
@@ -128,7 +129,9 @@ impl Probe<'_> {
                 Err(InputsError::Changed(path)) => {
                     format!("`{}` changes while the compiler runs", path.display())
                 }
-                Err(InputsError::Incomplete(why)) => return self.by_dependencies(dir.path(), why),
+                Err(error @ InputsError::Incomplete(_)) => {
+                    return self.by_dependencies(dir.path(), error.to_string());
+                }
                 Err(error) => return Err(unusable(error.to_string())),
             };
         }
@@ -293,6 +296,10 @@ impl Probe<'_> {
         let sandbox = Sandbox { domain: domain.as_ref(), observer: observer.as_ref() };
         let ended = Run { sandbox, ..run }.to_end();
         let seen = observer.map(Observer::finish).unwrap_or_default();
+        // A program whose observer failed fails, too.
+        if let Some(why) = seen.incomplete.as_ref().filter(|why| is_short_of_resources(why)) {
+            return Err(io("observe programs in")(io::Error::other(Arc::clone(why))));
+        }
         let ended = ended?;
         if let Some(program) = &seen.foreign {
             return Err(unusable(foreign(program)));
@@ -321,12 +328,18 @@ impl Probe<'_> {
 
 /// Whether an error says that there is too little of something now, and nothing of what the host has.
 fn is_short_of_resources(error: &io::Error) -> bool {
+    fn inner(error: &io::Error) -> Option<&(dyn Error + 'static)> {
+        error.get_ref().map(|inner| inner as &(dyn Error + 'static))
+    }
     const SHORT: [Errno; 7] =
         [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOSPC, Errno::DQUOT, Errno::AGAIN, Errno::INTR];
     let is_short =
         |error: &io::Error| Errno::from_io_error(error).is_some_and(|errno| SHORT.contains(&errno));
-    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
-    is_short(error) || causes.filter_map(|cause| cause.downcast_ref()).any(is_short)
+    let causes = std::iter::successors(inner(error), |cause| (*cause).source());
+    is_short(error)
+        || causes
+            .filter_map(|cause| cause.downcast_ref().or_else(|| cause.downcast_ref().map(Arc::as_ref)))
+            .any(is_short)
 }
 
 impl Pass {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use opbuild_backend::FileDigests;
 use opbuild_digest::Digest;
@@ -52,8 +53,8 @@ impl TryFrom<String> for Hex {
 #[non_exhaustive]
 pub enum InputsError {
     /// Something may have been missed.
-    #[error("{0}")]
-    Incomplete(String),
+    #[error("a program could not be observed: {0}")]
+    Incomplete(Arc<io::Error>),
     /// A pipe, a device or a socket was read.
     #[error("`{0}` is read, which is not a file: what comes from it can be in no key")]
     NotAFile(PathBuf),

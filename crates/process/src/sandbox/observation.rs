@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use opbuild_digest::Digest;
 use serde::{Deserialize, Serialize};
@@ -22,7 +24,7 @@ pub struct Observation {
     /// link leads.
     pub looked_at: BTreeMap<PathBuf, Found>,
     /// Why something may have been missed.
-    pub incomplete: Option<String>,
+    pub incomplete: Option<Arc<io::Error>>,
     /// A program whose system calls are of another architecture, as those of 32-bit programs: these cannot be observed,
     /// and were denied.
     pub foreign: Option<PathBuf>,

@@ -76,7 +76,7 @@ impl Observer {
     pub fn finish(self) -> Observation {
         drop((self.stop, self.socket));
         self.thread.join().unwrap_or_else(|_| Observation {
-            incomplete: Some("the observer failed".to_owned()),
+            incomplete: Some(Arc::new(io::Error::other("the observer failed"))),
             ..Observation::default()
         })
     }
@@ -106,7 +106,7 @@ struct Watch {
 impl Watch {
     fn until_stopped(mut self, socket: &OwnedFd, stopped: &io::PipeReader) -> Observation {
         if let Err(error) = self.observe(socket, stopped) {
-            self.miss(format!("a program could not be observed: {error}"));
+            self.miss(error);
         }
         self.in_order()
     }
@@ -129,15 +129,15 @@ impl Watch {
             if listener.still_waits(&waiting)
                 && let Err(error) = found
             {
-                self.miss(format!("a system call could not be understood: {error}"));
+                self.miss(error);
             }
             listener.answer(&waiting);
         }
         Ok(())
     }
 
-    fn miss(&mut self, why: String) {
-        self.seen.incomplete.get_or_insert(why);
+    fn miss(&mut self, why: io::Error) {
+        self.seen.incomplete.get_or_insert_with(|| Arc::new(why));
     }
 
     fn look(&mut self, waiting: &Waiting) -> io::Result<()> {
