@@ -37,15 +37,16 @@ Of a store every entry is read in full, beside builds that use it: each byte, th
 whether it is the kernel of its key. What else is there is told. `opbuild repair` mends a store.
 Below a directory, every directory with kernels is checked, whatever it is in: the caches that
 MindSpore, AKG and CANN keep themselves, CANN's work directories, operator packages and the trees that
-they are built in, and pairs anywhere else. File systems that the kernel makes up (/proc, /sys) are not
-entered.
+they are built in, and pairs anywhere else. Links to directories are followed, each directory is checked
+once, and a link to a directory above the one that is named is reported instead. File systems that the
+kernel makes up (/proc, /sys) are not entered.
 In caches, each kernel is intact, damaged, left over (an orphan), for another chip, or in progress:
 written within half an hour, open or locked. It is for another chip if its object is, by its machine and
 e_flags, for another one than the descriptor (.info) beside it or the directory's name says; without
 these, than the other kernels of the directory. With it stands what the framework would do, and which
 kernels a rank lacks that others have; `opbuild repair DIR` mends what is damaged or left over.
 Exit code 1: a kernel was refused, a store or cache is not in order, or a rank lacks kernels; 2: a file
-could not be checked, or a path has no kernel.";
+could not be checked, a path has no kernel, or --op_compiler_cache_dir names no store.";
 
 /// What repair does.
 const REPAIRS: &str = "\
@@ -57,7 +58,8 @@ Builds may use the store meanwhile.
 Caches of frameworks (kernel_meta, rank_N/kernel_meta, akg_kernel_meta, kernel_cache/<soc>), found
 below each DIR: kernels that are damaged or left over go, with all their files, into
 <folder>.opbuild-quarantine/<time>-<process>/ beside the cache, so that the framework compiles just
-these again. Nothing is deleted, no link is followed, and --undo puts everything back. Training may
+these again. Nothing is deleted, --undo puts everything back, and no link is followed: one that is called
+as a cache or a rank is counts as left, and can be named by itself. Training may
 run meanwhile: what is not what was judged any more stays. What was written within half an hour, or
 is open, may be in the making, and needs --force. What is locked is never touched, with --force
 neither: wait, or end who holds it. Operator packages are left alone: install them again. A kernel for
@@ -272,7 +274,8 @@ pub(crate) struct VerifyArgs {
 /// Which store.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StoreArgs {
-    /// The store's folder [default: $OPBUILD_CACHE_DIR, else $ASCEND_CACHE_PATH/opbuild, else the user's cache folder]
+    /// The store's directory; import makes it, other commands expect it there [default: $OPBUILD_CACHE_DIR, else
+    /// $ASCEND_CACHE_PATH/opbuild, else the user's cache directory]
     #[arg(long = "op_compiler_cache_dir", visible_alias = "cache-dir", value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
     /// Another user, by number, whose stored kernels may be used
