@@ -228,8 +228,10 @@ pub(crate) struct RunArgs {
     /// values must be equal. NaN equals NaN only, and an infinity only the same one, whatever is allowed
     #[arg(long, value_parser = tolerance, value_name = "R")]
     pub(crate) rtol: Option<f64>,
-    /// How far it may be besides, whole numbers too [default: 0 for these; for floats 1e-4 of the median magnitude of the
-    /// output's references that are not 0, of those up to 1e9 times as large as the element's own]
+    /// How far it may be besides, whole numbers too [default: 0 for these; for floats 1e-4 of M, but no more than a tenth of
+    /// the reference itself and no less than the type's noise: 2^-20 of M for float32, 2^-9 for float16, 2^-6 for bfloat16,
+    /// 2^-49 for float64. M is the median of the output's references that are not 0, each value once, up to 2^24 times as
+    /// large as the element's own]
     #[arg(long, value_parser = tolerance, value_name = "A")]
     pub(crate) atol: Option<f64>,
     /// Show what each node took

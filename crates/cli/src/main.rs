@@ -34,6 +34,7 @@ mod store;
 mod targets;
 mod targets_ascend;
 mod text;
+mod tolerance;
 mod values;
 mod verify;
 mod verify_caches;
