@@ -462,6 +462,12 @@ impl Backend for AscendBackend {
         options::names()
     }
 
+    fn check_option(&self, name: &str, value: &str) -> Result<(), BackendError> {
+        let mut spec = BuildSpec::new(&self.soc.name);
+        spec.options.insert(name.to_owned(), value.into());
+        self.resolve(&spec).map(drop)
+    }
+
     fn resolve(&self, spec: &BuildSpec) -> Result<EffectiveSpec, BackendError> {
         let mut options = options::resolve(spec)?;
         for name in options.keys().filter(|name| !options::has_meaning(name)) {

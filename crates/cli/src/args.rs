@@ -110,8 +110,8 @@ Exit code 1: something could not be deleted or looked into; 2: there is no such 
 
 /// Incremental operator build: compile each kernel once, check it, reuse it everywhere
 ///
-/// Exit codes: 0 done; 1 done, and problems were found (a kernel failed, damage); 2 wrong usage, unreadable input, or
-/// nothing could be done; 130 interrupted.
+/// Exit codes: 0 done; 1 done, and problems were found (a kernel failed, an input is no model, damage); 2 wrong usage, an
+/// input cannot be read, or nothing could be done; 130 interrupted.
 #[derive(Debug, Parser)]
 #[command(name = "opbuild", version, propagate_version = true, after_help = ENVIRONMENT)]
 pub(crate) struct Args {
@@ -398,12 +398,14 @@ pub(crate) struct Common {
     /// Another user, by number, whose stored kernels may be used
     #[arg(long = "trusted-owner", value_name = "UID")]
     pub(crate) trusted_owners: Vec<u32>,
-    /// The size of a dimension that a network leaves open: --dim batch=1 by its name, or --dim INPUT:AXIS=1
+    /// The size of a dimension that a network leaves open: --dim batch=1 by its name, or --dim INPUT:AXIS=1. A name that no
+    /// input has is an error
     #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = dim)]
     pub(crate) dims: Vec<(String, i64)>,
-    /// An option of the target's compiler, for all kernels: deterministic=true, impl_mode=high_precision, aicore_num=8,
-    /// core_type=VectorCore, op_bank_path=DIR, mdl_bank_path=DIR, impl_mode_list=MatMul:high_precision,... Without a value
-    /// what a descriptor says does not count. A name that neither the target nor a descriptor has is an error
+    /// An option of the target's compiler, for all kernels: deterministic=true, op_impl_mode=high_precision, coreNum=8,
+    /// coreType=VectorCore, op_bank_path=DIR, mdl_bank_path=DIR, op_impl_mode_list=MatMul:high_precision,... Without a value
+    /// what a descriptor says does not count. A name that neither the target nor a descriptor has, or a value that the
+    /// target's option does not take, is an error, on every target
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = named)]
     pub(crate) options: Vec<(String, String)>,
     /// The folder of the CANN toolkit [default: $ASCEND_HOME_PATH, $ASCEND_TOOLKIT_HOME, $ASCEND_OPP_PATH, else where it

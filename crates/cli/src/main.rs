@@ -4,6 +4,7 @@ mod args;
 mod build;
 mod chips;
 mod compare;
+mod dims;
 mod entry;
 mod env;
 mod explain;

@@ -106,7 +106,10 @@ fn a_compiler_that_meets_the_limit_fails_with_its_name() {
         &["build", info.to_str().unwrap(), "--cache-mode", "force"],
     );
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stdout.contains("(`ulimit -f`, RLIMIT_FSIZE)") && ran.stdout.contains("bytes at most"), "{ran:?}");
+    assert!(
+        ran.stdout.contains("(`ulimit -f`, RLIMIT_FSIZE)") && ran.stdout.contains("bytes at most"),
+        "{ran:?}"
+    );
 }
 
 /// Wherever a compiler meets the limit: while it is probed, while it compiles, itself, or a program of its own.
