@@ -12,7 +12,7 @@
 //! An element that is small beside M may therefore be wrong by a tenth of its own size, as long as that is more than the
 //! noise of the type: 2^-20 of M for float32 (16 roundings: sums of thousands of products), 2^-9 for float16 and 2^-6 for
 //! bfloat16 (4 roundings of what is mostly summed as float32), 2^-49 for float64. What is within the noise of its neighbours
-//! cannot be told from a rounding error.
+//! may be a rounding error.
 //!
 //! The tolerance follows from the reference alone, so a worse value never passes where a better one fails.
 

@@ -1,7 +1,7 @@
 //! `opbuild verify`.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use opbuild_artifact::Expectations;
@@ -99,7 +99,7 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
             tally.stores.cancelled = true;
             break;
         }
-        if objects.contains(path) {
+        if objects.contains(&real(path)) {
             continue;
         }
         if path.extension().is_some_and(|extension| extension == "kern") {
@@ -111,9 +111,10 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
         }
         match judge(path, expect.as_ref()) {
             Ok(Looked::Kernels(kernels)) => {
-                let new = |judged: &Judged| seen.insert((judged.file.clone(), judged.object.clone()));
+                let new =
+                    |judged: &Judged| seen.insert((real(&judged.file), judged.object.as_deref().map(real)));
                 for judged in kernels.into_iter().filter(new) {
-                    objects.extend(judged.object.clone());
+                    objects.extend(judged.object.as_deref().map(real));
                     tally.add(&judged);
                 }
             }
@@ -122,6 +123,14 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
         }
     }
     tally.tell(output)
+}
+
+/// The same for each path to a file, whatever links lead to its directory.
+fn real(path: &Path) -> PathBuf {
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new(".")).canonicalize();
+    directory
+        .map_or_else(|_| path.to_owned(), |directory| directory.join(path.file_name().unwrap_or_default()))
 }
 
 fn named(target: &str) -> anyhow::Result<Expectations> {

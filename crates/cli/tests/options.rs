@@ -145,7 +145,7 @@ fn a_dimension_that_no_input_has_is_an_error_with_the_nearest_name() {
 /// A network of one Relu over `x`, whose first dimension is called `batch` and has no size.
 fn open_network() -> Vec<u8> {
     fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-        [&[number << 3 | 2, u8::try_from(bytes.len()).unwrap()], bytes].concat()
+        [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
     }
     let dims = [field(1, &field(2, b"batch")), field(1, &[0x08, 3])].concat();
     let tensor = [&[0x08, 1][..], &field(2, &dims)].concat();

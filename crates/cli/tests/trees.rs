@@ -124,7 +124,10 @@ fn links_lead_to_each_directory_once_and_never_above() {
     link("/proc/self", "run/self");
     verified(&place, &["run"], 0, [1, 1, 0]);
     verified(&place, &["run", "./run", "run/rank_1/kernel_meta"], 0, [1, 1, 0]);
-    // Nobody named what is above.
+    put(&place, "pairs/a", &rank.square(4), false);
+    link("a", "pairs/b");
+    verified(&place, &["pairs", "pairs/b", "./pairs"], 0, [1, 1, 0]);
+    // What is above was not named.
     link("..", "run/up");
     let ran = place.run(&["verify", "run"]).ended_with(0).says("`run/up` is a link to a directory above");
     assert!(ran.stdout.contains("1 kernel checked: 1 valid"), "{ran:?}");

@@ -66,7 +66,7 @@ fn address_space() -> Option<String> {
     ))
 }
 
-/// Nobody but the system kills compilers with a signal that they cannot handle, as a rule for lack of memory.
+/// What may be behind SIGKILL: mostly the system, for lack of memory.
 fn killed() -> String {
     if let Some(Memory { bytes, kills, path }) = own_memory() {
         return format!(
