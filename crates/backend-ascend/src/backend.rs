@@ -10,6 +10,7 @@ use opbuild_backend::{
     Backend, BackendError, Cancel, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported,
     asks_for_debug,
 };
+use opbuild_descriptor::options::check_value;
 use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, Op};
 use opbuild_digest::{Digest, Fingerprint};
 use opbuild_ops::Graph;
@@ -460,6 +461,18 @@ impl Backend for AscendBackend {
 
     fn option_names(&self) -> Vec<&'static str> {
         options::names()
+    }
+
+    fn check_option(&self, name: &str, value: &str) -> Result<(), BackendError> {
+        let mut spec = BuildSpec::new(&self.soc.name);
+        spec.options.insert(name.to_owned(), value.into());
+        self.resolve(&spec)?;
+        // What the compiler has no option for counts for nothing, and is an option all the same.
+        check_value(name, value).map_err(|expected| BackendError::Option {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            expected,
+        })
     }
 
     fn resolve(&self, spec: &BuildSpec) -> Result<EffectiveSpec, BackendError> {

@@ -186,7 +186,7 @@ impl Process<'_> {
             Some(problem) if !crashed => run.lied(&ended, problem),
             _ => BackendError::Compile {
                 command: run.to_string(),
-                status: ended.status.to_string(),
+                status: ended.ending(),
                 log_tail: shown(&ended.output),
                 log: keep_log(&log, &ended.output),
             },

@@ -3,24 +3,8 @@
 use std::collections::BTreeMap;
 
 use opbuild_backend::BackendError;
+use opbuild_descriptor::options::{CORE_TYPES, DEBUG_WORDS, mode, mode_list, number, one_of, truth, words};
 use opbuild_descriptor::{BuildSpec, OPTION_NAMES};
-
-/// What `--impl_mode` may be (8.1, `opc_tool`); `,optional` may stand behind.
-const MODES: [&str; 7] = [
-    "high_performance",
-    "high_precision",
-    "super_performance",
-    "enable_float_32_execution",
-    "enable_hi_float_32_execution",
-    "support_out_of_bound_index",
-    "keep_fp16",
-];
-
-/// What `--op_debug_config` may list.
-const DEBUG_WORDS: [&str; 8] =
-    ["oom", "dump_cce", "dump_bin", "dump_loc", "ccec_O0", "ccec_g", "check_flag", "sanitizer"];
-
-const CORE_TYPES: [&str; 4] = ["AiCore", "VectorCore", "AiCore,VectorCore", "VectorCore,AiCore"];
 
 /// How an option is called, in frameworks' words and in the compiler's, and how it takes effect.
 struct Known {
@@ -116,80 +100,12 @@ pub(crate) fn mode_of<'a>(options: &'a BTreeMap<String, String>, op_type: &str) 
     listed.map(|(_, mode)| mode).or(options.get("impl_mode").map(String::as_str))
 }
 
-fn one_of(value: &str, allowed: &[&str], usual: &str) -> Result<Option<String>, String> {
-    match allowed.contains(&value) {
-        true => Ok((value != usual).then(|| value.to_owned())),
-        false => Err(allowed.join(", ")),
-    }
-}
-
 /// What cannot be had otherwise: the compiler of single operators does not do it.
 fn only(value: &str, allowed: &[&str]) -> Result<Option<String>, String> {
     match allowed.contains(&value) {
         true => Ok(None),
         false => Err(format!("{}; the compiler of single operators has no such option", allowed.join(", "))),
     }
-}
-
-fn truth(value: &str, usual: bool) -> Result<Option<String>, String> {
-    let truth = match value.to_ascii_lowercase().as_str() {
-        "true" | "1" => true,
-        "false" | "0" => false,
-        _ => return Err("true, false, 1 or 0".to_owned()),
-    };
-    Ok((truth != usual).then(|| truth.to_string()))
-}
-
-fn number(value: &str) -> Result<Option<String>, String> {
-    match value.parse::<u32>() {
-        Ok(number) if number > 0 => Ok(Some(number.to_string())),
-        _ => Err("a number of cores, 1 or more".to_owned()),
-    }
-}
-
-/// Words in any order, each once; that they are the same set counts.
-fn words(value: &str, allowed: &[&str]) -> Result<Option<String>, String> {
-    let mut words: Vec<&str> = value.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
-    if words.iter().any(|word| !allowed.contains(word)) {
-        return Err(format!("any of {}", allowed.join(", ")));
-    }
-    words.sort_unstable();
-    words.dedup();
-    Ok((!words.is_empty()).then(|| words.join(",")))
-}
-
-/// Modes, and whether they must match.
-fn mode(value: &str) -> Result<Option<String>, String> {
-    let words: Vec<&str> = value.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
-    let (modes, rest): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| **word != "optional");
-    match modes.iter().all(|word| MODES.contains(word)) && (!modes.is_empty() || rest.is_empty()) {
-        true => Ok((!words.is_empty()).then(|| words.join(","))),
-        false => Err(format!("{}; `,optional` may follow", MODES.join(", "))),
-    }
-}
-
-/// `Type:mode` items, as text or as a JSON list, in the order of the types.
-fn mode_list(value: &str) -> Result<Option<String>, String> {
-    let expected = || format!("items such as `MatMul:high_precision`, with {}", MODES.join(", "));
-    let list: Vec<String> = match serde_json::from_str::<Vec<String>>(value) {
-        Ok(list) => list,
-        Err(_) => value.split(',').map(str::to_owned).collect(),
-    };
-    let mut items = Vec::new();
-    for item in list.iter().map(|item| item.trim()).filter(|item| !item.is_empty()) {
-        let (op_type, mode) = item.split_once(':').ok_or_else(expected)?;
-        let is_name = op_type.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        if !is_name || op_type.is_empty() || !MODES.contains(&mode) {
-            return Err(expected());
-        }
-        items.push(item.to_owned());
-    }
-    items.sort_unstable();
-    items.dedup();
-    if items.windows(2).any(|two| two[0].split(':').next() == two[1].split(':').next()) {
-        return Err("one mode for each operator type".to_owned());
-    }
-    Ok((!items.is_empty()).then(|| items.join(",")))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use opbuild_backend::{BackendError, Cancel};
-use opbuild_process::{Group, Orphan, Output, Sandbox, tail};
+use opbuild_process::{Group, Orphan, Output, Sandbox, ending, tail};
 use serde_json::{Value, json};
 
 use crate::domain::{ReadDomain, Reasoned};
@@ -358,9 +358,9 @@ impl Worker {
         while !self.group.has_ended().unwrap_or(true) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let status = self.group.end();
-        let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-        Trouble::Died { status, output: self.log.take() }
+        let (status, output) = (self.group.end(), self.log.take());
+        let status = status.map_or_else(|error| error.to_string(), |status| ending(status, &output));
+        Trouble::Died { status, output }
     }
 
     /// What was printed up to `mark`, which the worker prints before it answers.

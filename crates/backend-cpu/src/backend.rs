@@ -14,6 +14,7 @@ use opbuild_backend::{
     Backend, BackendError, Cancel, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported,
     asks_for_debug,
 };
+use opbuild_descriptor::options::{DEBUG_WORDS, check_value};
 use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, OPTION_NAMES, Op};
 use opbuild_digest::{Digest, Fingerprint};
 
@@ -65,11 +66,6 @@ pub struct CpuConfig {
 pub struct Rewrite(Arc<Change>);
 
 type Change = dyn Fn(&Op, String) -> String + Send + Sync;
-
-/// The words that `op_debug_config` may have (CANN, opc 8.1). Here `ccec_O0` and `ccec_g` are the C compiler's `-O0` and
-/// `-g`; the others are about the device, and change nothing.
-const DEBUG_WORDS: [&str; 8] =
-    ["oom", "dump_cce", "dump_bin", "dump_loc", "ccec_O0", "ccec_g", "check_flag", "sanitizer"];
 
 impl Rewrite {
     /// A change that makes the C of an operator into another.
@@ -306,7 +302,8 @@ impl Backend for CpuBackend {
         left_out.iter().map(warn).collect()
     }
 
-    /// Of the vendor's options only those for debugging mean anything here.
+    /// Of the vendor's options only those for debugging mean anything here. The words `ccec_O0` and `ccec_g` are the C
+    /// compiler's `-O0` and `-g`; the others are about the device, and change nothing.
     fn resolve(&self, spec: &BuildSpec) -> Result<EffectiveSpec, BackendError> {
         let mut options = BTreeMap::new();
         if let Some(level) = spec.option("op_debug_level") {
@@ -342,6 +339,14 @@ impl Backend for CpuBackend {
 
     fn option_names(&self) -> Vec<&'static str> {
         OPTION_NAMES.to_vec()
+    }
+
+    fn check_option(&self, name: &str, value: &str) -> Result<(), BackendError> {
+        check_value(name, value).map_err(|expected| BackendError::Option {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            expected,
+        })
     }
 
     fn loader(&self) -> Option<&dyn Loader> {

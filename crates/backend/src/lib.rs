@@ -124,6 +124,15 @@ pub trait Backend: Send + Sync {
         Vec::new()
     }
 
+    /// Checks the value of an option that a user gives for all kernels. What descriptors say of an option without a meaning
+    /// here is their framework's business. As provided, any value is right.
+    ///
+    /// # Errors
+    /// [`BackendError::Option`].
+    fn check_option(&self, _name: &str, _value: &str) -> Result<(), BackendError> {
+        Ok(())
+    }
+
     /// Rewrites a network for the target: element types, formats, conversions between them. As provided, nothing.
     ///
     /// # Errors

@@ -37,15 +37,16 @@ Of a store every entry is read in full, beside builds that use it: each byte, th
 whether it is the kernel of its key. What else is there is told. `opbuild repair` mends a store.
 Below a directory, every directory with kernels is checked, whatever it is in: the caches that
 MindSpore, AKG and CANN keep themselves, CANN's work directories, operator packages and the trees that
-they are built in, and pairs anywhere else. File systems that the kernel makes up (/proc, /sys) are not
-entered.
+they are built in, and pairs anywhere else. Links to directories are followed, each directory is checked
+once, and a link to a directory above the one that is named is reported instead. File systems that the
+kernel makes up (/proc, /sys) are not entered.
 In caches, each kernel is intact, damaged, left over (an orphan), for another chip, or in progress:
 written within half an hour, open or locked. It is for another chip if its object is, by its machine and
 e_flags, for another one than the descriptor (.info) beside it or the directory's name says; without
 these, than the other kernels of the directory. With it stands what the framework would do, and which
 kernels a rank lacks that others have; `opbuild repair DIR` mends what is damaged or left over.
 Exit code 1: a kernel was refused, a store or cache is not in order, or a rank lacks kernels; 2: a file
-could not be checked, or a path has no kernel.";
+could not be checked, a path has no kernel, or --op_compiler_cache_dir names no store.";
 
 /// What repair does.
 const REPAIRS: &str = "\
@@ -57,7 +58,8 @@ Builds may use the store meanwhile.
 Caches of frameworks (kernel_meta, rank_N/kernel_meta, akg_kernel_meta, kernel_cache/<soc>), found
 below each DIR: kernels that are damaged or left over go, with all their files, into
 <folder>.opbuild-quarantine/<time>-<process>/ beside the cache, so that the framework compiles just
-these again. Nothing is deleted, no link is followed, and --undo puts everything back. Training may
+these again. Nothing is deleted, --undo puts everything back, and no link is followed: one that is called
+as a cache or a rank is counts as left, and can be named by itself. Training may
 run meanwhile: what is not what was judged any more stays. What was written within half an hour, or
 is open, may be in the making, and needs --force. What is locked is never touched, with --force
 neither: wait, or end who holds it. Operator packages are left alone: install them again. A kernel for
@@ -108,8 +110,8 @@ Exit code 1: something could not be deleted or looked into; 2: there is no such 
 
 /// Incremental operator build: compile each kernel once, check it, reuse it everywhere
 ///
-/// Exit codes: 0 done; 1 done, and problems were found (a kernel failed, damage); 2 wrong usage, unreadable input, or
-/// nothing could be done; 130 interrupted.
+/// Exit codes: 0 done; 1 done, and problems were found (a kernel failed, an input is no model, damage); 2 wrong usage, an
+/// input cannot be read, or nothing could be done; 130 interrupted.
 #[derive(Debug, Parser)]
 #[command(name = "opbuild", version, propagate_version = true, after_help = ENVIRONMENT)]
 pub(crate) struct Args {
@@ -226,8 +228,10 @@ pub(crate) struct RunArgs {
     /// values must be equal. NaN equals NaN only, and an infinity only the same one, whatever is allowed
     #[arg(long, value_parser = tolerance, value_name = "R")]
     pub(crate) rtol: Option<f64>,
-    /// How far it may be besides, whole numbers too [default: 0 for these; for floats 1e-4 of the median magnitude of the
-    /// output's references that are not 0, of those up to 1e9 times as large as the element's own]
+    /// How far it may be besides, whole numbers too [default: 0 for these; for floats 1e-4 of M, but no more than a tenth of
+    /// the reference itself and no less than the type's noise: 2^-20 of M for float32, 2^-9 for float16, 2^-6 for bfloat16,
+    /// 2^-49 for float64. M is the median of the output's references that are not 0, each value once, up to 2^24 times as
+    /// large as the element's own]
     #[arg(long, value_parser = tolerance, value_name = "A")]
     pub(crate) atol: Option<f64>,
     /// Show what each node took
@@ -272,7 +276,8 @@ pub(crate) struct VerifyArgs {
 /// Which store.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StoreArgs {
-    /// The store's folder [default: $OPBUILD_CACHE_DIR, else $ASCEND_CACHE_PATH/opbuild, else the user's cache folder]
+    /// The store's directory; import makes it, other commands expect it there [default: $OPBUILD_CACHE_DIR, else
+    /// $ASCEND_CACHE_PATH/opbuild, else the user's cache directory]
     #[arg(long = "op_compiler_cache_dir", visible_alias = "cache-dir", value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
     /// Another user, by number, whose stored kernels may be used
@@ -393,12 +398,14 @@ pub(crate) struct Common {
     /// Another user, by number, whose stored kernels may be used
     #[arg(long = "trusted-owner", value_name = "UID")]
     pub(crate) trusted_owners: Vec<u32>,
-    /// The size of a dimension that a network leaves open: --dim batch=1 by its name, or --dim INPUT:AXIS=1
+    /// The size of a dimension that a network leaves open: --dim batch=1 by its name, or --dim INPUT:AXIS=1. A name that no
+    /// input has is an error
     #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = dim)]
     pub(crate) dims: Vec<(String, i64)>,
-    /// An option of the target's compiler, for all kernels: deterministic=true, impl_mode=high_precision, aicore_num=8,
-    /// core_type=VectorCore, op_bank_path=DIR, mdl_bank_path=DIR, impl_mode_list=MatMul:high_precision,... Without a value
-    /// what a descriptor says does not count. A name that neither the target nor a descriptor has is an error
+    /// An option of the target's compiler, for all kernels: deterministic=true, op_impl_mode=high_precision, coreNum=8,
+    /// coreType=VectorCore, op_bank_path=DIR, mdl_bank_path=DIR, op_impl_mode_list=MatMul:high_precision,... Without a value
+    /// what a descriptor says does not count. A name that neither the target nor a descriptor has, or a value that the
+    /// target's option does not take, is an error, on every target
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = named)]
     pub(crate) options: Vec<(String, String)>,
     /// The folder of the CANN toolkit [default: $ASCEND_HOME_PATH, $ASCEND_TOOLKIT_HOME, $ASCEND_OPP_PATH, else where it

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::args::{BuildArgs, Common};
 use crate::chips::{self, Part};
+use crate::model::Unreadable;
 use crate::output::{Output, Verdict, chain, has_lines};
 use crate::progress::Progress;
 use crate::text::{Text, counted};
@@ -109,7 +110,7 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
         return Ok(Verdict::Interrupted);
     }
     model::debug(&mut requests, &args.common, output)?;
-    unreadable.iter().for_each(|(_, error)| output.error(error));
+    unreadable.errors.iter().for_each(|(_, error)| output.error(error));
     if requests.is_empty() && !unreadable.is_empty() {
         output.quiet_result(&json!({ "unreadable": unreadable_json(&unreadable) }))?;
         return Ok(Verdict::Unusable);
@@ -138,9 +139,9 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
     }
     Ok(match () {
         () if cancel.is_cancelled() => Verdict::Interrupted,
-        () if !unreadable.is_empty() => Verdict::Unusable,
+        () if unreadable.verdict() == Verdict::Unusable => Verdict::Unusable,
         () if report.count(Outcome::Failed) > 0 || !placed => Verdict::Problems,
-        () => Verdict::Good,
+        () => unreadable.verdict(),
     })
 }
 
@@ -187,9 +188,9 @@ fn was_left(kernel: &KernelReport) -> bool {
     matches!(error, Some(JobError::Backend(BackendError::Cancelled) | JobError::Stopped { .. }))
 }
 
-pub(crate) fn unreadable_json(unreadable: &[(PathBuf, anyhow::Error)]) -> Value {
+pub(crate) fn unreadable_json(unreadable: &Unreadable) -> Value {
     let one = |(file, error): &(PathBuf, anyhow::Error)| json!({ "file": file.to_string_lossy(), "error": chain(error) });
-    unreadable.iter().map(one).collect()
+    unreadable.errors.iter().map(one).collect()
 }
 
 /// Warnings, and whether the kernels are where the framework looks for them, or others' may be there since the target is

@@ -6,88 +6,9 @@ use opbuild_onnx::{Tensor, ValueInfo};
 use serde_json::{Value, json};
 
 use crate::text::counted;
+use crate::tolerance::Allowed;
+pub(crate) use crate::tolerance::Tolerance;
 use crate::values::{Element, elements};
-
-/// How far an element may be from its reference: `atol + rtol * |reference|`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tolerance {
-    pub(crate) rtol: Option<f64>,
-    pub(crate) atol: Option<f64>,
-}
-
-/// The relative tolerance of floats, if the user gives none.
-const RTOL: f64 = 1e-3;
-/// The absolute one, as a part of the [`Scale`].
-const ATOL: f64 = 1e-4;
-
-impl Tolerance {
-    /// Rounding changes floats only: truth values must be equal, and so must whole numbers unless `atol` is given.
-    fn of(self, dtype: &str) -> Allowed {
-        let Self { rtol, atol } = self;
-        match dtype {
-            "bool" => Allowed { rtol: 0.0, atol: Some(0.0) },
-            _ if dtype.contains("float") => Allowed { rtol: rtol.unwrap_or(RTOL), atol },
-            _ => Allowed { rtol: 0.0, atol: Some(atol.unwrap_or(0.0)) },
-        }
-    }
-}
-
-/// A tolerance for elements of one type.
-#[derive(Clone, Copy, Debug)]
-struct Allowed {
-    rtol: f64,
-    /// Unless given, it follows from the scale.
-    atol: Option<f64>,
-}
-
-impl Allowed {
-    /// For an element with the reference `expected`, where references nearby have the magnitude `scale`.
-    fn error(self, expected: f64, scale: f64) -> f64 {
-        let size = if expected.is_finite() { expected.abs() } else { 0.0 };
-        self.atol.unwrap_or(ATOL * scale) + self.rtol * size
-    }
-}
-
-/// The typical magnitude of references, by which rounding errors of small elements are judged: what cancels out was as
-/// large as its neighbours.
-///
-/// It is a median, so that a few huge references allow nothing to the others. And only those count for an element that
-/// are at most [`Scale::REACH`] times as large: no float32 that far below its neighbours is what rounding left of them. So
-/// it holds even where most elements are huge, such as the scores that a mask fills with -3.4e38.
-struct Scale {
-    /// The magnitudes of the references that are finite and not 0, in order.
-    magnitudes: Vec<f64>,
-}
-
-impl Scale {
-    /// More than the 24 bits of a float32.
-    const REACH: f64 = 1e9;
-
-    fn of(references: impl Iterator<Item = Element>) -> Self {
-        let magnitudes = references.map(|reference| reference.number().abs());
-        let mut magnitudes: Vec<f64> = magnitudes.filter(|size| size.is_finite() && *size > 0.0).collect();
-        magnitudes.sort_unstable_by(f64::total_cmp);
-        Self { magnitudes }
-    }
-
-    /// For an element with the reference `expected`; 0, if there is nothing to go by.
-    fn at(&self, expected: f64) -> f64 {
-        let size = expected.abs();
-        // An element that should be 0 says nothing itself: it is taken for one of the smallest hundredth.
-        let size = if size > 0.0 { size } else { self.rank(self.magnitudes.len() / 100) };
-        let near = self.magnitudes.partition_point(|magnitude| *magnitude <= size * Self::REACH);
-        self.rank(near.saturating_sub(1) / 2)
-    }
-
-    /// The median of all.
-    fn typical(&self) -> f64 {
-        self.rank(self.magnitudes.len().saturating_sub(1) / 2)
-    }
-
-    fn rank(&self, at: usize) -> f64 {
-        self.magnitudes.get(at).copied().unwrap_or_default()
-    }
-}
 
 /// What came of a comparison.
 #[derive(Debug)]
@@ -118,11 +39,12 @@ struct Errors {
     worst: Option<Worst>,
     /// The greatest error of all.
     greatest: f64,
-    /// The greatest error as a part of its reference, of references that are not 0.
+    /// The greatest error as a part of its reference; infinite, where that is 0 or no number.
     relative: f64,
+    /// The greatest one of references that are numbers other than 0.
+    relative_beside_zero: f64,
     /// The greatest error as a part of its reference or of the scale there, whichever is larger.
     over_scale: f64,
-    scale: f64,
     rms: f64,
     allowed: Allowed,
 }
@@ -133,6 +55,7 @@ struct Worst {
     expected: Element,
     found: Element,
     error: f64,
+    allowed: f64,
 }
 
 /// Compares the elements of `output` with `reference`.
@@ -160,47 +83,45 @@ pub(crate) fn compare(
 
 fn errors(output: &ValueInfo, found: &[u8], reference: &Tensor, tolerance: Tolerance) -> Errors {
     let references = || elements(&reference.dtype, &reference.bytes);
-    let (scale, allowed) = (Scale::of(references()), tolerance.of(&output.dtype));
     let mut errors = Errors {
         elements: 0,
         outside: 0,
         worst: None,
         greatest: 0.0,
         relative: 0.0,
+        relative_beside_zero: 0.0,
         over_scale: 0.0,
-        scale: scale.typical(),
         rms: root_mean_square(references()),
-        allowed,
+        allowed: Allowed::new(tolerance, &output.dtype, references()),
     };
-    let mut worst: Option<(usize, Element, Element, f64)> = None;
-    let mut worst_excess = 0.0;
+    let (mut worst, mut worst_excess) = (None, 0.0);
     for (at, (found, expected)) in elements(&output.dtype, found).zip(references()).enumerate() {
-        let error = found.distance(expected);
-        let (size, near) = (expected.number().abs(), scale.at(expected.number()));
-        let excess = over(error, allowed.error(expected.number(), near));
-        let worse = worst
-            .is_none_or(|(.., before)| excess > worst_excess || (excess == worst_excess && error > before));
-        if worse {
-            (worst, worst_excess) = (Some((at, found, expected, error)), excess);
+        let (number, error) = (expected.number(), found.distance(expected));
+        let allowed = errors.allowed.error(number);
+        let excess = over(error, allowed);
+        let is_worse = worst.as_ref().is_none_or(|worst: &(usize, Worst)| {
+            excess > worst_excess || (excess == worst_excess && error > worst.1.error)
+        });
+        if is_worse {
+            (worst, worst_excess) =
+                (Some((at, Worst { index: Vec::new(), expected, found, error, allowed })), excess);
         }
         errors.outside += usize::from(excess > 1.0);
         errors.greatest = errors.greatest.max(error);
-        errors.over_scale = errors.over_scale.max(over(error, size.max(near)));
-        if size > 0.0 {
-            errors.relative = errors.relative.max(over(error, size));
+        let size = number.abs();
+        errors.over_scale = errors.over_scale.max(over(error, size.max(errors.allowed.scale(size))));
+        let relative = over(error, if size.is_nan() { 0.0 } else { size });
+        errors.relative = errors.relative.max(relative);
+        if size > 0.0 && size.is_finite() {
+            errors.relative_beside_zero = errors.relative_beside_zero.max(relative);
         }
         errors.elements += 1;
     }
-    errors.worst = worst.map(|(at, found, expected, error)| Worst {
-        index: index(at, &output.shape),
-        expected,
-        found,
-        error,
-    });
+    errors.worst = worst.map(|(at, worst)| Worst { index: index(at, &output.shape), ..worst });
     errors
 }
 
-/// An error as a part of something. An infinite one, as of a number beside none, is beyond everything.
+/// An error as a part of something. One beside nothing, or an infinite one, as of a number beside none, is beyond all.
 fn over(error: f64, size: f64) -> f64 {
     match error {
         0.0 => 0.0,
@@ -254,18 +175,20 @@ impl Comparison {
                         "expected": number(worst.expected.number()),
                         "found": number(worst.found.number()),
                         "error": number(worst.error),
+                        "allowed": number(worst.allowed),
                     })
                 });
                 json["elements"] = errors.elements.into();
                 json["outside"] = errors.outside.into();
                 json["worst"] = worst.into();
                 json["worst_relative"] = number(errors.relative);
-                json["scale"] = number(errors.scale);
+                json["worst_relative_beside_zero"] = number(errors.relative_beside_zero);
+                json["scale"] = number(errors.allowed.typical());
                 json["worst_over_scale"] = number(errors.over_scale);
                 json["rms"] = number(errors.rms);
                 json["worst_over_rms"] = number(over(errors.greatest, errors.rms));
                 json["rtol"] = number(errors.allowed.rtol);
-                json["atol"] = number(errors.atol());
+                json["atol"] = number(errors.allowed.atol());
             }
         }
         json
@@ -273,27 +196,33 @@ impl Comparison {
 }
 
 impl Errors {
-    /// The absolute tolerance, of an element of usual size.
-    fn atol(&self) -> f64 {
-        self.allowed.error(0.0, self.scale)
-    }
-
     fn text(&self, dtype: &str) -> String {
         let Some(worst) = &self.worst else { return "no elements".to_owned() };
-        let (elements, outside) = (self.elements, self.outside);
-        let allowed = format!("{:.1e} + {:.1e} x |expected|", self.atol(), self.allowed.rtol);
-        let outside = match outside {
-            0 => format!("all {} within {allowed}", counted(elements, "element")),
-            outside => format!("{outside} of {} not within {allowed}", counted(elements, "element")),
+        let elements = counted(self.elements, "element");
+        let outside = match self.outside {
+            0 => format!("all {elements} within what is allowed"),
+            outside => format!("{outside} of {elements} not within what is allowed"),
         };
         format!(
-            "{outside}; worst at {:?}: expected {}, found {}, error {:.2e}; worst relative error {:.1e}",
+            "{outside}; worst at {:?}: expected {}, found {}, error {:.2e} of {:.2e} allowed; worst relative error {}",
             worst.index,
             worst.expected.shown(dtype),
             worst.found.shown(dtype),
             worst.error,
-            self.relative
+            worst.allowed,
+            self.relative_text()
         )
+    }
+
+    fn relative_text(&self) -> String {
+        let text = |error: f64| if error == 0.0 { "0 (exact)".to_owned() } else { format!("{error:.1e}") };
+        match self.relative.is_infinite() && self.relative_beside_zero.is_finite() {
+            true => format!(
+                "inf, and {} where a number other than 0 is expected",
+                text(self.relative_beside_zero)
+            ),
+            false => text(self.relative),
+        }
     }
 }
 
@@ -329,7 +258,8 @@ mod tests {
         assert_eq!(far.json()["worst"]["index"], json!([0, 1]));
         assert_eq!(far.json()["outside"], 1);
         // Small elements are judged by the size of the whole, unless a tolerance is given.
-        assert!(compared(&[100.0, 0.001], &[100.0, 0.0], 1e-3, None).passed);
+        assert!(compared(&[100.0, 0.00009], &[100.0, 0.0], 1e-3, None).passed);
+        assert!(!compared(&[100.0, 0.001], &[100.0, 0.0], 1e-3, None).passed);
         assert!(!compared(&[100.0, 0.001], &[100.0, 0.0], 1e-3, Some(1e-7)).passed);
         assert!(!compared(&[100.0, 0.1], &[100.0, 0.0], 1e-3, None).passed);
     }
@@ -390,12 +320,25 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_relative_error_is_told() {
-        let found = compared(&[1.0, 2.2, 0.001], &[1.0, 2.0, 0.0], 1.0, Some(1.0));
+    fn the_worst_relative_error_is_printed() {
+        let found = compared(&[1.0, 2.2, 0.0], &[1.0, 2.0, 0.0], 1.0, Some(1.0));
         let relative = found.json()["worst_relative"].as_f64().unwrap();
         assert!((relative - 0.1).abs() < 1e-6, "{relative}");
-        assert!(found.text("float32").contains("worst relative error 1.0e-1"), "{}", found.text("float32"));
-        assert_eq!(compared(&[f32::NAN], &[1.0], 1.0, None).json()["worst_relative"], "inf");
+        assert!(found.text("float32").ends_with("worst relative error 1.0e-1"), "{}", found.text("float32"));
+        assert!(
+            compared(&[1.0], &[1.0], 1.0, None).text("float32").ends_with("worst relative error 0 (exact)")
+        );
+        // Nothing is a part of 0, or of what is no number.
+        for (wrong, expected) in
+            [(0.001, 0.0), (-1e-45, 0.0), (1.0, f32::NAN), (f32::NAN, 1.0), (1.0, f32::INFINITY)]
+        {
+            let found = compared(&[1.0, 2.2, wrong], &[1.0, 2.0, expected], 1.0, Some(1.0));
+            assert_eq!(found.json()["worst_relative"], "inf", "{wrong} {expected}");
+            assert!(found.text("float32").contains("worst relative error inf"), "{}", found.text("float32"));
+        }
+        let found = compared(&[1.0, 2.2, 0.001], &[1.0, 2.0, 0.0], 1.0, Some(1.0));
+        assert!(found.text("float32").contains("inf, and 1.0e-1 where"), "{}", found.text("float32"));
+        assert!(compared(&[f32::NAN], &[f32::NAN], 1.0, None).text("float32").contains("0 (exact)"));
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> anyhow::Result<Ver
     let builder = build::builder(&args.common, &Cancel::new(), output)?;
     let (mut requests, unreadable) = model::requests(&args.inputs, &builder, &args.common)?;
     model::debug(&mut requests, &args.common, output)?;
-    unreadable.iter().for_each(|(_, error)| output.error(error));
+    unreadable.errors.iter().for_each(|(_, error)| output.error(error));
     if requests.is_empty() {
         output.quiet_result(&json!({ "unreadable": build::unreadable_json(&unreadable) }))?;
         return Ok(Verdict::Unusable);
@@ -45,7 +45,7 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> anyhow::Result<Ver
         json["unreadable"] = build::unreadable_json(&unreadable);
     }
     output.result(&text, &json)?;
-    Ok(if unreadable.is_empty() { Verdict::Good } else { Verdict::Unusable })
+    Ok(unreadable.verdict())
 }
 
 /// What is different between two descriptors.

@@ -93,6 +93,9 @@ impl Run<'_> {
             for path in places.too_deep {
                 self.warning(&path, "it is nested too deep to be looked into");
             }
+            for path in places.links {
+                self.warning(&path, "it is a link and was not followed; name it by itself");
+            }
             let caches: Vec<Place> =
                 places.places.into_iter().filter(|place| place.kind == Kind::Cann).collect();
             if caches.is_empty() {

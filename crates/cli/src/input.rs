@@ -2,18 +2,15 @@
 #![expect(clippy::disallowed_methods, reason = "this is the command's I/O module")]
 
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use opbuild_descriptor::{Descriptor, MAX_INFO_BYTES, read_info};
-use opbuild_kernel_meta::{pseudo_below, pseudo_file_system};
+use opbuild_kernel_meta::{Links, Tree};
 use rustix::fs::OFlags;
-
-/// Folders nested deeper than this are not looked into.
-const MAX_DEPTH: usize = 128;
 
 /// A file of at most `limit` bytes.
 pub(crate) fn read_file(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
@@ -101,6 +98,8 @@ pub(crate) struct Found {
     pub(crate) files: Vec<PathBuf>,
     /// What could not be looked into, and why; each directory once, by whatever paths it was met.
     pub(crate) unreadable: Vec<(PathBuf, anyhow::Error)>,
+    /// Links to directories above what was named.
+    pub(crate) not_followed: Vec<PathBuf>,
     seen: HashSet<(u64, u64)>,
 }
 
@@ -115,76 +114,45 @@ impl Found {
 
 /// Every file that `inputs` name; folders give the `.onnx` and `.info` files below them.
 pub(crate) fn model_files(inputs: &[PathBuf]) -> Found {
-    files(inputs, ".onnx or .info", |path| {
+    files(inputs, ".onnx or .info", Links::Leave, |path| {
         // MindSpore's record of its own start, and the version notes of op packages, describe no operator.
         let is_other = ["Initialize.info", "version.info"].iter().any(|name| path.ends_with(name));
         !is_other && path.extension().is_some_and(|extension| extension == "info" || extension == "onnx")
     })
 }
 
-/// Every file that `inputs` name; folders give the files below them that are `meant`, which are called `kind`.
-pub(crate) fn files(inputs: &[PathBuf], kind: &str, meant: impl Fn(&Path) -> bool) -> Found {
+/// Every file that `inputs` name; directories give the files below them that are `meant`, which are called `kind`.
+pub(crate) fn files(inputs: &[PathBuf], kind: &str, links: Links, meant: impl Fn(&Path) -> bool) -> Found {
     let mut found = Found::default();
     for input in inputs {
         if !input.is_dir() {
             found.files.push(input.clone());
             continue;
         }
-        let (files, problems) = (found.files.len(), found.unreadable.len());
-        walk(input, None, MAX_DEPTH, &meant, &mut found);
-        if found.files.len() == files && found.unreadable.len() == problems {
+        let tree = match Tree::below(input, links, &meant) {
+            Ok(tree) => tree,
+            Err(error) => {
+                found.unreadable(input, cannot_read(input, error));
+                continue;
+            }
+        };
+        let is_empty = tree.files.is_empty() && tree.closed.is_empty() && tree.too_deep.is_empty();
+        found.files.extend(tree.files);
+        tree.closed.into_iter().for_each(|(path, error)| found.unreadable(&path, cannot_read(&path, error)));
+        for path in tree.too_deep {
+            let error =
+                anyhow::anyhow!("`{}` is nested too deep; name it on the command line", path.display());
+            found.unreadable(&path, error);
+        }
+        found.not_followed.extend(tree.not_followed);
+        if is_empty {
             let error = anyhow::anyhow!("there is no {kind} file in `{}`", input.display());
             found.unreadable(input, error);
         }
-        found.files[files..].sort_unstable();
     }
     found
 }
 
-/// Looks through `folder`, which is in `above`, or was named. Links are not followed, pseudo file systems not entered.
-fn walk(
-    folder: &Path,
-    above: Option<&File>,
-    depth: usize,
-    meant: &impl Fn(&Path) -> bool,
-    found: &mut Found,
-) {
-    let cannot = |error: std::io::Error| {
-        anyhow::Error::new(error).context(format!("cannot read the directory `{}`", folder.display()))
-    };
-    let dir = match File::open(folder) {
-        Ok(dir) => dir,
-        Err(error) => return found.unreadable(folder, cannot(error)),
-    };
-    match above.map_or_else(|| pseudo_file_system(&dir), |above| pseudo_below(above, &dir)) {
-        None => {}
-        Some(_) if above.is_some() => return,
-        Some(name) => {
-            let path = folder.display();
-            let error =
-                anyhow::anyhow!("`{path}` is on the pseudo file system {name}: it is not looked through");
-            return found.unreadable(folder, error);
-        }
-    }
-    let entries = match folder.read_dir() {
-        Ok(entries) => entries,
-        Err(error) => return found.unreadable(folder, cannot(error)),
-    };
-    for entry in entries {
-        let (path, kind) = match entry.and_then(|entry| Ok((entry.path(), entry.file_type()?))) {
-            Ok(entry) => entry,
-            // What is gone since is none of what there is.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(error) => return found.unreadable(folder, cannot(error)),
-        };
-        if kind.is_dir() && depth > 0 {
-            walk(&path, Some(&dir), depth - 1, meant, found);
-        } else if kind.is_dir() {
-            let error =
-                anyhow::anyhow!("`{}` is nested too deep; name it on the command line", path.display());
-            found.unreadable(&path, error);
-        } else if meant(&path) {
-            found.files.push(path);
-        }
-    }
+fn cannot_read(directory: &Path, error: std::io::Error) -> anyhow::Error {
+    anyhow::Error::new(error).context(format!("cannot read the directory `{}`", directory.display()))
 }

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use opbuild::{Builder, DebugConfig, Request};
 use opbuild_descriptor::{Arg, BuildSpec, Descriptor, Tensor};
-use opbuild_onnx::{ModelError, Network, OnnxError, ValueInfo};
+use opbuild_onnx::{Network, ValueInfo};
 
 use crate::args::Common;
+use crate::dims::Dims;
 use crate::env;
 use crate::input::{self, Found};
 use crate::options::UnknownOptions;
-use crate::output::Output;
+use crate::output::{Output, Verdict};
 
 /// More bytes than any list of operators has.
 const MAX_DEBUG_CONFIG: u64 = 16 << 20;
@@ -24,7 +25,7 @@ pub(crate) enum Model {
 }
 
 impl Model {
-    /// Reads `path`, one of `several` or the only one; a network is prepared by `builder`'s backend.
+    /// Reads `path`; a network is prepared by `builder`'s backend.
     ///
     /// # Errors
     /// It cannot be read, or is no network for the target.
@@ -32,12 +33,12 @@ impl Model {
         path: &Path,
         builder: &Builder,
         common: &Common,
-        several: bool,
+        dims: &mut Dims,
     ) -> anyhow::Result<Self> {
         if !input::is_network(path)? {
             return input::read_descriptor(path).map(|descriptor| Self::Operator(Box::new(descriptor)));
         }
-        let mut network = network(path, common, several).map_err(|error| input::named(path, error))?;
+        let mut network = dims.read(path).map_err(|error| input::named(path, error))?;
         let prepared = builder.prepare(network.graph, &spec(common));
         network.graph = prepared.map_err(|error| input::named(path, error))?;
         Ok(Self::Network(Box::new(network)))
@@ -83,8 +84,35 @@ impl Model {
     }
 }
 
-/// What could not be read, and why.
-pub(crate) type Unreadable = Vec<(PathBuf, anyhow::Error)>;
+/// Inputs that are not built, and why.
+#[derive(Default)]
+pub(crate) struct Unreadable {
+    pub(crate) errors: Vec<(PathBuf, anyhow::Error)>,
+    /// How many of them were read, and are nothing that can be built.
+    refused: usize,
+}
+
+impl Unreadable {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    fn refuse(&mut self, file: PathBuf, error: anyhow::Error) {
+        let is_read = !error.chain().any(|error| error.is::<std::io::Error>());
+        self.refused += usize::from(is_read);
+        self.errors.push((file, error));
+    }
+
+    /// How a command ends that did what it should with all other inputs. One that is refused is a problem, as an operator is
+    /// that no kernel can be compiled for; one that cannot be read is more.
+    pub(crate) fn verdict(&self) -> Verdict {
+        match self.errors.len() {
+            0 => Verdict::Good,
+            all if self.refused == all => Verdict::Problems,
+            _ => Verdict::Unusable,
+        }
+    }
+}
 
 /// A request for each operator of everything that `inputs` name, and what could not be read.
 pub(crate) fn requests(
@@ -92,23 +120,24 @@ pub(crate) fn requests(
     builder: &Builder,
     common: &Common,
 ) -> anyhow::Result<(Vec<Request>, Unreadable)> {
-    let Found { files, mut unreadable, .. } = input::model_files(inputs);
-    let several = files.len() > 1;
-    let mut requests = Vec::new();
-    let mut unknown = UnknownOptions::of(common, builder.backend());
+    let Found { files, unreadable: errors, .. } = input::model_files(inputs);
+    let mut unreadable = Unreadable { errors, refused: 0 };
+    let (mut requests, mut dims) = (Vec::new(), Dims::of(common));
+    let mut unknown = UnknownOptions::of(common, builder.backend())?;
     for file in files {
-        match Model::read(&file, builder, common, several) {
+        match Model::read(&file, builder, common, &mut dims) {
             Ok(model) => {
                 model.admit(&mut unknown);
                 requests.extend(model.requests(common));
             }
-            Err(error) => unreadable.push((file, error)),
+            Err(error) => unreadable.refuse(file, error),
         }
     }
     // What could not be read may have had the option.
     if unreadable.is_empty() || !requests.is_empty() {
         unknown.check()?;
     }
+    dims.check()?;
     Ok((requests, unreadable))
 }
 
@@ -153,19 +182,6 @@ fn collect(requests: &mut [Request], output: &Output) {
     ));
     let options = COLLECTING.map(str::to_owned).into();
     DebugConfig { options, operators: None }.set_on(requests);
-}
-
-/// Reads a network. Sizes may be given for the dimensions of other networks of the same command, too.
-fn network(path: &Path, common: &Common, several: bool) -> Result<Network, OnnxError> {
-    let mut options = opbuild_onnx::Options { dims: common.dims.iter().cloned().collect() };
-    loop {
-        match opbuild_onnx::read(path, &options) {
-            Err(OnnxError::Model(ModelError::NoSuchDim { name, .. })) if several => {
-                options.dims.remove(&name);
-            }
-            read => return read,
-        }
-    }
 }
 
 /// For what a network is built; a descriptor says that itself.

@@ -1,7 +1,7 @@
-//! Names of options that the user gave: one that is misspelt must not count for nothing.
+//! Options that the user gave: one that is misspelt, or has a value that is none, must not count for nothing.
 
 use anyhow::bail;
-use opbuild_backend::Backend;
+use opbuild_backend::{Backend, BackendError};
 use opbuild_descriptor::BuildSpec;
 
 use crate::args::Common;
@@ -15,12 +15,18 @@ pub(crate) struct UnknownOptions {
 
 impl UnknownOptions {
     /// Those that `backend` does not know.
-    pub(crate) fn of(common: &Common, backend: &dyn Backend) -> Self {
+    ///
+    /// # Errors
+    /// The value of one that it does know is none that it takes.
+    pub(crate) fn of(common: &Common, backend: &dyn Backend) -> Result<Self, BackendError> {
         let mut known = backend.option_names();
         known.sort_unstable();
         let given = common.options.iter().map(|(name, _)| name);
         let names = given.filter(|name| !known.contains(&name.as_str())).cloned().collect();
-        Self { names, known, target: common.target().to_owned() }
+        for (name, value) in common.options.iter().filter(|(name, _)| known.contains(&name.as_str())) {
+            backend.check_option(name, value)?;
+        }
+        Ok(Self { names, known, target: common.target().to_owned() })
     }
 
     /// What a descriptor has is an option: its framework knows it.
@@ -48,7 +54,7 @@ impl UnknownOptions {
 }
 
 /// The known name that differs least, whatever its case; none, if all differ in more than a third of their letters.
-fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |name: &str| name.to_ascii_lowercase().replace(['-', '.'], "_");
     let name = plain(name);
     let distance = |known: &&&str| strsim::damerau_levenshtein(&name, &plain(known));

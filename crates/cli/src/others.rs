@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use opbuild_artifact::{Expectations, KernelMeta};
 use opbuild_descriptor::MAX_INFO_BYTES;
-use opbuild_kernel_meta::survey::Places;
+use opbuild_kernel_meta::survey::{OtherFiles, Places};
 
 use crate::input::{is_there, read_file, read_some};
 use crate::pairs::says_nothing;
@@ -15,11 +15,36 @@ use crate::pairs::says_nothing;
 /// Up to here, the header of an ELF file says for which machine it is.
 const HEADER: u64 = 20;
 
-/// The files out of `others` that are kernels', in order; and what each of the rest is. Entries of a store count only where
-/// `found` has no cache: then the user means the store.
-pub(crate) fn others(others: Vec<(PathBuf, Vec<OsString>)>, found: &Places) -> (Vec<PathBuf>, Vec<String>) {
-    let (mut kernels, mut rest) = (Vec::new(), Vec::new());
-    for (path, names) in others {
+/// Files in directories that are no kernels': how many there are, and what the first of them are.
+#[derive(Default)]
+pub(crate) struct Skipped {
+    pub(crate) count: usize,
+    pub(crate) first: Vec<String>,
+}
+
+impl Skipped {
+    /// So many are named: below `/` there are as many as a system has.
+    const NAMED: usize = 100;
+
+    pub(crate) fn add(&mut self, what: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.first.len() < Self::NAMED {
+            self.first.push(what());
+        }
+    }
+
+    pub(crate) fn append(&mut self, other: Self) {
+        self.count += other.count;
+        self.first.extend(other.first);
+        self.first.truncate(Self::NAMED);
+    }
+}
+
+/// The files out of `found` that are kernels' and in no cache, in order; all others are added to `skipped`. Entries of a
+/// store count only where there is no cache: then the user means the store.
+pub(crate) fn others(found: &mut Places, skipped: &mut Skipped) -> Vec<PathBuf> {
+    let mut kernels = Vec::new();
+    for OtherFiles { path, names, is_surveyed } in std::mem::take(&mut found.others) {
         let directory = Directory::new(&path, &names);
         for name in directory.names.iter().copied() {
             let path = directory.path.join(name);
@@ -31,11 +56,12 @@ pub(crate) fn others(others: Vec<(PathBuf, Vec<OsString>)>, found: &Places) -> (
             };
             match is_kernel {
                 true => kernels.push(path),
-                false => rest.push(format!("`{}` is no kernel's", path.display())),
+                false if is_surveyed => {}
+                false => skipped.add(|| format!("`{}` is no kernel's", path.display())),
             }
         }
     }
-    (kernels, rest)
+    kernels
 }
 
 /// A directory with the names of what may be kernels' files.

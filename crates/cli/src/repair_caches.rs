@@ -124,6 +124,8 @@ fn places(paths: &[PathBuf]) -> anyhow::Result<(Vec<Place>, Closed)> {
         };
         closed.extend(found.closed.into_iter().map(|(path, error)| (path, error.to_string())));
         closed.extend(found.too_deep.into_iter().map(|path| (path, "nested too deep".to_owned())));
+        let link = "it is a link, and repair follows none: name it by itself";
+        closed.extend(found.links.into_iter().map(|path| (path, link.to_owned())));
         for place in found.places {
             let full = place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
             places.entry(full).or_insert(place);

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::args::RunArgs;
 use crate::build::{backend, builder, interrupted, network_name, note_targets, summary, tell, with_progress};
 use crate::compare::{Comparison, Tolerance, compare};
+use crate::dims::Dims;
 use crate::model::{self, Model};
 use crate::options::UnknownOptions;
 use crate::output::{Logged, Output, Verdict};
@@ -25,8 +26,11 @@ use crate::{feed, interrupt, show};
 pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
     let cancel = interrupt::cancel();
     let builder = builder(&args.common, &cancel, output)?;
-    let model = Model::read(&args.model, &builder, &args.common, false)?;
-    let mut unknown = UnknownOptions::of(&args.common, builder.backend());
+    let (mut unknown, mut dims) =
+        (UnknownOptions::of(&args.common, builder.backend())?, Dims::of(&args.common));
+    let model = Model::read(&args.model, &builder, &args.common, &mut dims);
+    dims.check()?;
+    let model = model?;
     model.admit(&mut unknown);
     unknown.check()?;
     let outputs = model.outputs();

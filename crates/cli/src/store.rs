@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
-use opbuild_store::{Access, Config, GcOptions, GcReport, Statistics, Store, StoreError, TargetStore, Usage};
+use opbuild_store::{Access, GcOptions, GcReport, Statistics, Store, TargetStore, Usage};
 use serde_json::{Value, json};
 
 use crate::args::{ClearArgs, GcArgs, StatsArgs, StoreArgs};
-use crate::build;
 use crate::gc_kernel_cache;
 use crate::output::{Output, Verdict};
 use crate::text::{Text, counted};
+use crate::verify_store::Place;
 
 pub(crate) fn gc(args: &GcArgs, output: &Output) -> anyhow::Result<Verdict> {
     if !args.dirs.is_empty() {
@@ -48,24 +47,16 @@ fn make_room(args: &StoreArgs, options: &GcOptions, output: &Output) -> anyhow::
     Ok(verdict)
 }
 
-/// The store, if it is there. A store that was never made is as good as an empty one.
+/// The store. One that was not made yet is as good as an empty one, unless the user names it.
 fn open(args: &StoreArgs, access: Access, output: &Output) -> anyhow::Result<Option<Store>> {
-    let config = build::config(args.cache_dir.as_deref(), &args.trusted_owners).context(
-        "there is no place for a store: set OPBUILD_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
-    )?;
-    // To look whether there is a store must not make one.
-    let store = match Store::open(Config { access: Access::ReadOnly, ..config.clone() }) {
-        Err(StoreError::NoStore { path }) => {
-            let root = path.to_string_lossy();
-            let text = Text::of(format_args!("there is no store at {root}"));
-            output.result(&text, &json!({ "root": root, "targets": [] }))?;
-            return Ok(None);
-        }
-        Ok(_) if access == Access::ReadWrite => Store::open(config)?,
-        opened => opened?,
-    };
-    store.limit_notices().iter().for_each(|notice| output.warning(&notice.to_string()));
-    Ok(Some(store))
+    let place = Place::usual(args)?;
+    let store = place.open(access, args, output)?;
+    if store.is_none() {
+        let root = place.root.to_string_lossy();
+        let text = Text::of(format_args!("there is no store at {root}"));
+        output.result(&text, &json!({ "root": root, "targets": [] }))?;
+    }
+    Ok(store)
 }
 
 fn shelves(store: &Store) -> anyhow::Result<Vec<(String, TargetStore)>> {

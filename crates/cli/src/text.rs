@@ -134,6 +134,23 @@ pub(crate) fn columns(indent: &str, lines: &[Vec<String>]) -> Text {
     text
 }
 
+/// A path as it is typed in a shell.
+pub(crate) fn typed(path: &str) -> String {
+    let is_bare = |letter: char| letter.is_alphanumeric() || "/._-+,:@%=".contains(letter);
+    match () {
+        () if !path.is_empty() && path.chars().all(is_bare) => path.to_owned(),
+        () if path.chars().all(is_plain) => format!("'{}'", path.replace('\'', r"'\''")),
+        () => {
+            let escaped = |letter: char| match letter {
+                '\\' | '\'' => format!("\\{letter}"),
+                _ if is_plain(letter) => letter.to_string(),
+                _ => letter.to_string().bytes().map(|byte| format!("\\x{byte:02x}")).collect(),
+            };
+            format!("$'{}'", path.chars().map(escaped).collect::<String>())
+        }
+    }
+}
+
 /// `1 kernel`, `2 kernels`.
 pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
@@ -172,6 +189,29 @@ mod tests {
         let shown = shown_json(&json.to_string());
         assert!(shown.chars().all(is_plain), "{shown}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), json);
+    }
+
+    #[test]
+    fn a_shell_reads_a_typed_path_as_it_is() {
+        for path in [
+            "run/rank_0",
+            "",
+            "a b",
+            "it's",
+            "a\nb\u{202e}'\\x",
+            "-n $HOME `id` \"*\"",
+            HOSTILE.trim_matches('a'),
+        ] {
+            let path = path.replace('\0', "");
+            let typed = typed(&path);
+            assert!(typed.chars().all(is_plain), "{typed}");
+            let output = std::process::Command::new("bash")
+                .args(["-c", &format!("printf %s {typed}")])
+                .output()
+                .unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), path);
+        }
+        assert_eq!(super::typed("run/rank_0/kernel_meta"), "run/rank_0/kernel_meta");
     }
 
     #[test]

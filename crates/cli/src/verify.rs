@@ -1,11 +1,12 @@
 //! `opbuild verify`.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use opbuild_artifact::Expectations;
-use opbuild_kernel_meta::survey::find;
+use opbuild_kernel_meta::Links;
+use opbuild_kernel_meta::survey::find_through_links;
 use opbuild_validator::{Code, Finding, Report};
 use serde_json::{Value, json};
 
@@ -13,11 +14,11 @@ use crate::args::VerifyArgs;
 use crate::entry::{self, Stored};
 use crate::input::{self, Found};
 use crate::interrupt;
-use crate::others::others;
+use crate::others::{Skipped, others};
 use crate::output::{Output, Verdict, chain};
 use crate::pairs::{Judged, Looked, is_kernel_file, judge};
-use crate::text::{Text, counted};
-use crate::verify_caches::{Checked, Sums, mendable, ranks_json};
+use crate::text::{Text, counted, typed};
+use crate::verify_caches::{Checked, Sums, mendable, note_links, ranks_json};
 use crate::verify_store::{Place, Verified, threads};
 
 /// What was judged so far.
@@ -29,9 +30,9 @@ struct Tally {
     refused: usize,
     unusable: usize,
     /// Files that were named and are no kernel's, and why not.
-    others: Vec<String>,
+    others: Skipped,
     /// Files in directories that are no kernel's.
-    beside: Vec<String>,
+    beside: Skipped,
     /// Remarks about MindSpore 2.0, which nearly every kernel of today gets.
     remarks: usize,
     stores: Verified,
@@ -50,7 +51,7 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
                 // A framework's caches may be beside a store, as where both are in a project's directory.
                 if expect.is_none()
                     && input::is_store(path)
-                    && let Ok(found) = find(path)
+                    && let Ok(found) = find_through_links(path)
                     && !found.places.is_empty()
                 {
                     tally.caches.add(found, jobs, &cancel, output);
@@ -58,9 +59,9 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
                 places.push(place);
             }
             (None, Err(error)) => tally.fail(path, &error, output),
-            (None, Ok(())) => match find(path).ok().filter(|_| expect.is_none()) {
+            (None, Ok(())) => match expect.is_none().then(|| find_through_links(path).ok()).flatten() {
                 Some(mut found) => {
-                    let (files, others) = others(std::mem::take(&mut found.others), &found);
+                    let files = others(&mut found, &mut tally.beside);
                     let unreadable = tally.caches.unreadable();
                     let kernels = tally.caches.add(found, jobs, &cancel, output);
                     let is_complete = tally.caches.unreadable() == unreadable;
@@ -69,7 +70,6 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
                         tally.fail(path, &nothing, output);
                     }
                     paths.extend(files);
-                    tally.beside.extend(others);
                 }
                 None => paths.push(path.clone()),
             },
@@ -87,7 +87,9 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
             tally.fail(&place.root, &error, output);
         }
     }
-    let Found { mut files, unreadable, .. } = input::files(&paths, "kernel", is_kernel_file);
+    let Found { mut files, unreadable, not_followed, .. } =
+        input::files(&paths, "kernel", Links::Follow, is_kernel_file);
+    note_links(&not_followed, output);
     unreadable.iter().for_each(|(path, error)| tally.fail(path, error, output));
     // A pattern such as `*` names both files of a pair, and the `.json` knows which those are.
     files.sort_by_key(|path| path.extension().is_none_or(|extension| extension != "json"));
@@ -97,7 +99,7 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
             tally.stores.cancelled = true;
             break;
         }
-        if objects.contains(path) {
+        if objects.contains(&real(path)) {
             continue;
         }
         if path.extension().is_some_and(|extension| extension == "kern") {
@@ -109,17 +111,26 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
         }
         match judge(path, expect.as_ref()) {
             Ok(Looked::Kernels(kernels)) => {
-                let new = |judged: &Judged| seen.insert((judged.file.clone(), judged.object.clone()));
+                let new =
+                    |judged: &Judged| seen.insert((real(&judged.file), judged.object.as_deref().map(real)));
                 for judged in kernels.into_iter().filter(new) {
-                    objects.extend(judged.object.clone());
+                    objects.extend(judged.object.as_deref().map(real));
                     tally.add(&judged);
                 }
             }
-            Ok(Looked::Other(why)) => tally.others.push(why),
+            Ok(Looked::Other(why)) => tally.others.add(|| why),
             Err(error) => tally.fail(path, &error, output),
         }
     }
     tally.tell(output)
+}
+
+/// The same for each path to a file, whatever links lead to its directory.
+fn real(path: &Path) -> PathBuf {
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new(".")).canonicalize();
+    directory
+        .map_or_else(|_| path.to_owned(), |directory| directory.join(path.file_name().unwrap_or_default()))
 }
 
 fn named(target: &str) -> anyhow::Result<Expectations> {
@@ -193,7 +204,7 @@ impl Tally {
             valid,
             refused,
             unusable,
-            mut others,
+            others: mut skipped,
             beside,
             remarks,
             stores,
@@ -209,10 +220,10 @@ impl Tally {
         let looked = !stores.stores.is_empty() || !caches.is_empty();
         // Folders hold other files too; but somebody who named nothing else wants to know.
         if checked == 0 && !looked {
-            others.iter().for_each(|why| output.error(&anyhow::anyhow!("{why}")));
+            skipped.first.iter().for_each(|why| output.error(&anyhow::anyhow!("{why}")));
         }
-        others.extend(beside);
-        let passed_over = match others.len() {
+        skipped.append(beside);
+        let passed_over = match skipped.count {
             0 => String::new(),
             number => format!(", {} of other kinds passed over", counted(number, "file")),
         };
@@ -241,7 +252,7 @@ impl Tally {
         let in_order = unusable == 0 && refused == 0 && stores.faults == 0 && in_caches;
         let broken = mendable(&caches.surveys);
         if !broken.is_empty() {
-            let broken = broken.join(" ");
+            let broken = broken.iter().map(|path| typed(path)).collect::<Vec<_>>().join(" ");
             text.line(format_args!(
                 "`opbuild repair {broken}` moves aside what is damaged or left over there"
             ));
@@ -252,7 +263,7 @@ impl Tally {
             );
         }
         for root in &stores.mendable {
-            text.line(format_args!("`opbuild repair {root}` sets aside what is damaged there"));
+            text.line(format_args!("`opbuild repair {}` sets aside what is damaged there", typed(root)));
         }
         let cancelled = stores.cancelled || caches.cancelled();
         if cancelled {
@@ -261,7 +272,7 @@ impl Tally {
         let json = json!({
             "checked": checked, "valid": valid, "refused": refused, "unusable": unusable,
             "rests": rests, "in_progress": busy,
-            "passed_over": others, "files": files, "stores": stores.stores,
+            "passed_over": skipped.first, "passed_over_count": skipped.count, "files": files, "stores": stores.stores,
             "caches": caches.json(), "ranks": ranks_json(&ranks),
         });
         output.result(&text, &json)?;

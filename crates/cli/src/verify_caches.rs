@@ -91,10 +91,7 @@ impl Checked {
         for path in too_deep {
             self.fail(&path, &anyhow::anyhow!("nested too deep; name it on the command line"), output);
         }
-        for link in links {
-            let link = link.to_string_lossy();
-            output.note(&format!("`{link}` is a link and was not followed: name it to have it checked"));
-        }
+        note_links(&links, output);
         let full = |place: &Place| place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
         let looked: HashSet<PathBuf> = self.surveys.iter().map(|survey| full(&survey.place)).collect();
         let known = |place: &Place| looked.contains(&full(place));
@@ -174,6 +171,16 @@ impl Checked {
 
     pub(crate) fn json(&self) -> Vec<Value> {
         self.surveys.iter().map(cache_json).chain(self.errors.iter().cloned()).collect()
+    }
+}
+
+/// Reports links that were not followed.
+pub(crate) fn note_links(links: &[PathBuf], output: &Output) {
+    for link in links {
+        output.note(&format!(
+            "`{}` is a link to a directory above what was named, and was not followed: name it to have it checked",
+            link.display()
+        ));
     }
 }
 

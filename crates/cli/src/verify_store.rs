@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use opbuild::judge_stored;
 use opbuild_backend::Cancel;
 use opbuild_store::{
@@ -53,7 +53,11 @@ impl Place {
         Ok(Self { root: config.root, target: None })
     }
 
-    /// The store. None if it is not there: to look whether it is must not make it.
+    /// The store. None if it is not there and the user did not name it: the usual one is made by the first build. To look
+    /// whether it is there must not make it.
+    ///
+    /// # Errors
+    /// There is none where the user says.
     pub(crate) fn open(
         &self,
         access: Access,
@@ -61,8 +65,17 @@ impl Place {
         output: &Output,
     ) -> anyhow::Result<Option<Store>> {
         let config = build::config(Some(&self.root), &args.trusted_owners).context("a store has a root")?;
+        let missing = |path: &Path| match args.cache_dir {
+            None => Ok(None),
+            Some(_) => {
+                bail!("there is no store at `{}`, which --op_compiler_cache_dir names", path.display())
+            }
+        };
         let store = match Store::open(Config { access: Access::ReadOnly, ..config.clone() }) {
-            Err(StoreError::NoStore { .. }) => return Ok(None),
+            Err(StoreError::NoStore { path }) => return missing(&path),
+            Ok(store) if args.cache_dir.is_some() && !input::is_store(store.root()) => {
+                return missing(store.root());
+            }
             Ok(_) if access == Access::ReadWrite => Store::open(config)?,
             opened => opened?,
         };

@@ -167,7 +167,20 @@ fn options() {
     assert_eq!(bench.build(&["--option", "deterministic=true", "--option", "impl_mode=high_precision"]), 2);
     let ran = bench.run("build", &["--option", "impl_mode=best"]);
     assert!(ran.stdout.contains("high_performance") || ran.stderr.contains("high_performance"), "{ran:?}");
-    assert_ne!(ran.code, Some(0));
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    for (value, expected) in
+        [("l2Mode=two", "whole number"), ("deterministic=maybe", "true, false"), ("core_num=0", "1 or more")]
+    {
+        bench.run("build", &["--option", value]).ended_with(2).says(expected);
+    }
+    // What the help proposes for every target.
+    let every = [
+        "deterministic=true",
+        "op_impl_mode=high_precision",
+        "coreNum=8",
+        "op_impl_mode_list=MatMul:high_precision",
+    ];
+    bench.build(&every.iter().flat_map(|option| ["--option", option]).collect::<Vec<_>>());
     bench.run("build", &["--option", "impl_mode"]).ended_with(2).says("NAME=VALUE");
     // One that is misspelt is an error of the user, one that only a descriptor has is its framework's.
     let ran = bench.run("build", &["--option", "impl_mod=high_precision"]).ended_with(2);

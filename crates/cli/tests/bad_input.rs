@@ -65,15 +65,33 @@ fn pseudo_file_systems_are_not_looked_through() {
     place.run(&["build", "/proc/self/cwd"]).ended_with(0);
 }
 
-/// What can be read is built; the exit code still tells of the rest.
+/// What can be read is built; the exit code is that of other refusals, unless something could not be read.
 #[test]
 fn one_bad_file_among_good_ones() {
     let place = Place::new();
     place.write("net/good.info", square_of(3));
     place.write("net/torn.info", &square_of(4)[..200]);
-    let ran = place.run(&["build", "net", "--format", "json"]).ended_with(2).says("torn.info");
+    let ran = place.run(&["build", "net", "--format", "json"]).ended_with(1).says("torn.info");
     assert_eq!(ran.count("compiled"), 1);
     assert!(ran.json()["unreadable"][0]["file"].as_str().unwrap().ends_with("torn.info"));
+    for (name, bytes) in [
+        ("empty.info", &b""[..]),
+        ("other.info", b"{\"a\": 1}"),
+        ("text.info", b"name: a package\n"),
+        ("binary.info", b"\x00\xff"),
+        ("model.onnx", b"no protobuf"),
+    ] {
+        place.write(&format!("net/{name}"), bytes);
+        for command in ["build", "explain"] {
+            place.run(&[command, "net"]).ended_with(1).says(name);
+        }
+        // However it is named.
+        place.run(&["build", "net/good.info", &format!("net/{name}")]).ended_with(1).says(name);
+        place.run(&["build", &format!("net/{name}")]).ended_with(2).says(name);
+    }
+    place.run(&["build", "net", "missing.info"]).ended_with(2).says("missing.info");
+    std::os::unix::fs::symlink("nowhere", place.path("net/gone.info")).unwrap();
+    place.run(&["build", "net"]).ended_with(2).says("gone.info");
 }
 
 #[test]

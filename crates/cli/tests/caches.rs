@@ -152,19 +152,6 @@ fn what_a_repair_set_aside_is_not_judged_again() {
 }
 
 #[test]
-fn each_cache_is_checked_once_and_links_are_told() {
-    let place = Place::new();
-    ranks(&place);
-    fs::rename(place.path("run/rank_3"), place.path("far")).unwrap();
-    std::os::unix::fs::symlink("../far", place.path("run/rank_3")).unwrap();
-    let ran = place.run(&["verify", "run", "./run", "run/rank_1"]).ended_with(0);
-    assert!(ran.stdout.contains("15 kernels checked: 15 valid"), "{ran:?}");
-    assert!(ran.stderr.contains("`run/rank_3` is a link and was not followed"), "{ran:?}");
-    let ran = place.run(&["verify", "run/rank_3"]).ended_with(0);
-    assert!(ran.stdout.contains("5 kernels checked: 5 valid"), "{ran:?}");
-}
-
-#[test]
 fn whole_kernels_at_which_the_framework_chokes_are_told() {
     let place = Place::new();
     let (rank, mut kernel) = (Rank::new(0), Rank::new(0).square(1));

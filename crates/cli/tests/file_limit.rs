@@ -106,7 +106,65 @@ fn a_compiler_that_meets_the_limit_fails_with_its_name() {
         &["build", info.to_str().unwrap(), "--cache-mode", "force"],
     );
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stdout.contains("(`ulimit -f`)") && ran.stdout.contains("bytes at most"), "{ran:?}");
+    assert!(
+        ran.stdout.contains("(`ulimit -f`, RLIMIT_FSIZE)") && ran.stdout.contains("bytes at most"),
+        "{ran:?}"
+    );
+}
+
+/// Wherever a compiler meets the limit: while it is probed, while it compiles, itself, or a program of its own.
+#[test]
+fn a_compiler_that_a_limit_kills_is_reported_with_the_limit() {
+    let place = Place::new();
+    let info = place.write("square.info", square_of(3));
+    let info = info.to_str().unwrap();
+    let mut failed = 0;
+    for blocks in [1, 2, 4, 6] {
+        let ran = limited(&place, blocks, "cc", &["build", info, "--cache-mode", "disable"]);
+        let (all, bytes) = (format!("{}{}", ran.stdout, ran.stderr), format!("{} bytes", blocks * 1024));
+        if ran.code != Some(0) {
+            failed += 1;
+            assert!(all.contains("size of files") || all.contains("files may have"), "{blocks}: {ran:?}");
+            // Blocks of the shell's have 512 or 1024 bytes.
+            let half = format!("{} bytes", blocks * 512);
+            assert!(all.contains(&bytes) || all.contains(&half), "{blocks}: {ran:?}");
+            assert!(all.contains("`ulimit -f unlimited`"), "{blocks}: {ran:?}");
+        }
+    }
+    assert!(failed > 1, "nothing met the limit");
+    for (number, body) in ["kill -XFSZ $$", "sh -c 'kill -XFSZ $$'; exit $?", "sh -c 'kill -XFSZ $$'; exit 1"]
+        .iter()
+        .enumerate()
+    {
+        let cc = place.compiler(&format!("cc{number}"), body);
+        let ran = limited(&place, 4096, cc.to_str().unwrap(), &["build", info, "--cache-mode", "disable"]);
+        let says = ran.stdout.contains("RLIMIT_FSIZE") && ran.stdout.contains("`ulimit -f unlimited`");
+        // A shell that hides how its program ended says nothing.
+        assert!(ran.code == Some(1) && (says || number == 2), "{body}: {ran:?}");
+    }
+}
+
+/// So with processor time; and a compiler that is killed is said to be, with what may be behind it.
+#[test]
+fn other_limits_are_named_too() {
+    let place = Place::new();
+    let info = place.write("square.info", square_of(3));
+    let build = |cc: &str, limit: &str| {
+        let plain = place.command(&["build", info.to_str().unwrap(), "--cache-mode", "disable"]);
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("{limit}exec \"$0\" \"$@\"")])
+            .arg(plain.get_program())
+            .args(plain.get_args());
+        command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        common::ran(command.current_dir(place.folder.path()).env("CC", cc)).ended_with(1)
+    };
+    let endless = place.compiler("endless", "while :; do :; done");
+    let ran = build(endless.to_str().unwrap(), "ulimit -S -t 1; ");
+    assert!(ran.stdout.contains("1 s of processor time") && ran.stdout.contains("RLIMIT_CPU"), "{ran:?}");
+    let killed = place.compiler("killed", "kill -KILL $$");
+    let ran = build(killed.to_str().unwrap(), "");
+    assert!(ran.stdout.contains("signal: 9") && ran.stdout.contains("memory"), "{ran:?}");
 }
 
 #[test]

@@ -48,6 +48,7 @@ mod locate;
 mod murmur;
 mod name;
 mod op_info;
+pub mod options;
 mod powers;
 mod read;
 mod shown;
@@ -72,8 +73,8 @@ pub use job::{
 };
 pub use key::{KEY_SCHEMA, Key, KeyParts};
 pub use name::KernelName;
+pub use options::OPTION_NAMES;
 pub use spec::{
-    AttrTwin, BuildSpec, DtypeFields, EffectiveSpec, Envelope, OPTION_NAMES, OpLabels, OutputTwin,
-    TensorLabel,
+    AttrTwin, BuildSpec, DtypeFields, EffectiveSpec, Envelope, OpLabels, OutputTwin, TensorLabel,
 };
 pub use vendor::NameError;

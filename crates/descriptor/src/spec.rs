@@ -7,27 +7,6 @@ use serde_json::Value;
 
 use crate::info::Generation;
 
-/// The options that frameworks write into descriptors of any generation (MindSpore's `SocInfo`).
-pub const OPTION_NAMES: [&str; 17] = [
-    "autoTilingMode",
-    "coreNum",
-    "coreType",
-    "deterministic",
-    "l1Fusion",
-    "l2Fusion",
-    "l2Mode",
-    "mdl_bank_path",
-    "offlineTune",
-    "op_bank_path",
-    "op_bank_update",
-    "op_debug_config",
-    "op_debug_level",
-    "op_impl_mode",
-    "op_impl_mode_list",
-    "status_check",
-    "vector_fp_ceiling",
-];
-
 /// For what a job is built, as asked: a target and options in the vendor's words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BuildSpec {

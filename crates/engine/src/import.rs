@@ -24,7 +24,7 @@ use opbuild_descriptor::{
 };
 use opbuild_digest::Digest;
 use opbuild_kernel_meta::survey::{
-    Item, Kind, NotTaken, Place, Shelf, SurveyOptions, Taken, Verdict, What, find, survey,
+    Item, Kind, NotTaken, Place, Shelf, SurveyOptions, Taken, Verdict, What, find_through_links, survey,
 };
 use opbuild_store::{
     Access, Config, Draft, LockOutcome, Lookup, Patience, Put, Replace, Store, StoreError, TargetStore,
@@ -164,7 +164,7 @@ impl Importer {
         let notices = run.store.iter().flat_map(Store::limit_notices);
         report.warnings = notices.map(ToString::to_string).collect();
         for folder in folders {
-            match find(folder) {
+            match find_through_links(folder) {
                 Ok(places) => {
                     report.add_closed(&places, &mut seen);
                     for place in &places.places {

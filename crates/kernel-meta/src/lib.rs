@@ -94,12 +94,13 @@ mod publish;
 pub mod quarantine;
 mod retire;
 pub mod survey;
+mod tree;
 
 pub use content::{Content, KernelFiles, Part, Withdrawn};
 pub use error::ViewError;
 pub use left::{DirectoryRisk, ForeignKernel, LeftKernel, LeftReason};
 pub use materialise::ViewReport;
-pub use pseudo::{pseudo_below, pseudo_file_system};
+pub use tree::{Links, Tree};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

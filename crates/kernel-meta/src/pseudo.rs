@@ -48,7 +48,7 @@ const PSEUDO: [(u32, &str); 31] = [
 const MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// The pseudo file system that the open directory `dir` is on, if it is on one.
-pub fn pseudo_file_system(dir: impl AsFd) -> Option<&'static str> {
+pub(crate) fn pseudo_file_system(dir: impl AsFd) -> Option<&'static str> {
     // The type has as many bits as a word, some file systems' magic has the sign of 32 bits.
     let kind = fstatfs(dir.as_fd()).ok()?.f_type as u32;
     let known = PSEUDO.iter().find(|(magic, _)| *magic == kind).map(|(_, name)| *name);
@@ -56,7 +56,7 @@ pub fn pseudo_file_system(dir: impl AsFd) -> Option<&'static str> {
 }
 
 /// The same, of a directory `dir` in `above`, which is on none: asks only where another file system begins.
-pub fn pseudo_below(above: impl AsFd, dir: impl AsFd) -> Option<&'static str> {
+pub(crate) fn pseudo_below(above: impl AsFd, dir: impl AsFd) -> Option<&'static str> {
     let device = |dir: &dyn Fn() -> rustix::io::Result<rustix::fs::Stat>| dir().ok().map(|stat| stat.st_dev);
     let is_same = device(&|| fstat(above.as_fd())) == device(&|| fstat(dir.as_fd()));
     if is_same { None } else { pseudo_file_system(dir) }

@@ -128,6 +128,11 @@ pub(crate) fn names(path: &Path) -> io::Result<Digest> {
     Ok(Digest::of(&bytes))
 }
 
+/// A file as text, if it can be read.
+pub(crate) fn text(path: &Path) -> Option<String> {
+    std::fs::read_to_string(path).ok()
+}
+
 /// Where a symbolic link leads.
 pub(crate) fn link(path: &Path) -> Option<PathBuf> {
     std::fs::read_link(path).ok()

@@ -5,6 +5,7 @@
 //! goes on, with whatever it starts in turn.
 
 mod disk;
+mod ending;
 mod ffi;
 mod group;
 mod output;
@@ -14,6 +15,7 @@ mod running;
 mod sandbox;
 
 pub use disk::keep_log;
+pub use ending::ending;
 pub use group::{Group, Orphan};
 pub use output::{Output, tail};
 pub use probe_dir::ProbeDir;

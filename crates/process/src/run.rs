@@ -3,16 +3,14 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
 use opbuild_backend::{BackendError, Cancel};
 use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::process::{Resource, Signal, getrlimit};
 
-use crate::{Group, Orphan, Running, Sandbox, disk, tail};
+use crate::{Group, Orphan, Running, Sandbox, disk, ending, tail};
 
 /// A program to run, and how.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +68,7 @@ impl Run<'_> {
     pub fn failed(&self, ended: &Ended) -> BackendError {
         BackendError::Compile {
             command: self.to_string(),
-            status: format!("{}{}", ended.status, ended.file_limit()),
+            status: ended.ending(),
             log_tail: tail(&ended.output),
             log: self.log.and_then(|log| disk::keep_log(log, &ended.output)),
         }
@@ -99,14 +97,9 @@ impl Run<'_> {
 }
 
 impl Ended {
-    /// What there is to say of the limit on the size of files, if that is what it met.
-    fn file_limit(&self) -> String {
-        let met = self.status.signal() == Some(Signal::XFSZ.as_raw())
-            || ["File size limit exceeded", "File too large"].iter().any(|said| self.output.contains(said));
-        match getrlimit(Resource::Fsize).current.filter(|_| met) {
-            Some(limit) => format!(", files may have {limit} bytes at most here (`ulimit -f`)"),
-            None => String::new(),
-        }
+    /// How it ended, and the limit that it met, if it met one.
+    pub fn ending(&self) -> String {
+        ending(self.status, &self.output)
     }
 }
 

@@ -23,7 +23,7 @@ mod zoo;
 pub use metadata::{Argument, Metadata, metadata_section};
 pub use pair::Pair;
 pub use shared::{Library, container, library};
-pub use zoo::{Split, fat_binary, split_mix, zoo};
+pub use zoo::{Split, fat_binary, fat_binary_of, split_mix, zoo};
 
 use opbuild_artifact::Magic;
 

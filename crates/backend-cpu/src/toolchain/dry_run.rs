@@ -76,7 +76,11 @@ impl<'a> Asked<'a> {
         let (running, command) = self.ask(args)?;
         let ended = running.running.to_end().map_err(unanswered)?;
         if !ended.status.success() {
-            return Err(unusable(format!("`{command}` failed: {}\n{}\n", ended.status, tail(&ended.output))));
+            return Err(unusable(format!(
+                "`{command}` failed: {}\n{}\n",
+                ended.ending(),
+                tail(&ended.output)
+            )));
         }
         Ok(ended.output)
     }

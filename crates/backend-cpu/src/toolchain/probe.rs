@@ -317,7 +317,7 @@ impl Probe<'_> {
     fn object(&self, run: &Run<'_>, ended: &Ended, dir: &Path) -> Result<Digest, BackendError> {
         let cannot = |why: String| unusable(format!("`{run}` cannot compile a small source: {why}"));
         if !ended.status.success() {
-            return Err(cannot(format!("{}\n{}\n", ended.status, tail(&ended.output))));
+            return Err(cannot(format!("{}\n{}\n", ended.ending(), tail(&ended.output))));
         }
         let object = disk::read_made(&dir.join("kernel.o"));
         object

@@ -115,8 +115,10 @@ impl Listing {
                 continue;
             }
             let aside = aside || folder.as_encoded_bytes().ends_with(QUARANTINE.as_bytes());
-            let listed =
-                dir.below(&folder).and_then(|inner| self.folder(&inner, &path, depth + 1, aside, listener));
+            let listed = dir.descend(&folder).and_then(|inner| match inner {
+                Some(inner) => self.folder(&inner, &path, depth + 1, aside, listener),
+                None => Ok(()),
+            });
             if let Err(error) = listed {
                 self.closed.push((path, error));
             }

@@ -11,7 +11,6 @@ use crate::Part;
 use crate::disk;
 use crate::displace::{Displaced, displace};
 use crate::manifest::{self, Manifest};
-use crate::pseudo::pseudo_below;
 use crate::quarantine::aside::locked;
 use crate::quarantine::ground::{Ground, beside};
 use crate::quarantine::journal::{self, Entry, Made};
@@ -157,8 +156,7 @@ fn walk(dir: &Dir, depth: usize, found: &mut Vec<Quarantined>) -> io::Result<()>
             }
         } else if depth < MAX_DEPTH
             // Into folders that are closed to us, we can put nothing back.
-            && let Ok(below) = dir.below(&folder.name)
-            && pseudo_below(dir, &below).is_none()
+            && let Ok(Some(below)) = dir.descend(&folder.name)
         {
             walk(&below, depth + 1, found)?;
         }

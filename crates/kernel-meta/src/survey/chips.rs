@@ -67,8 +67,9 @@ pub(crate) enum Claim {
 /// What is known of the chip of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chip {
-    pub(crate) built: Built,
-    pub(crate) claim: Claim,
+    /// For what each of its objects was compiled, in the order of the file, each kind once: a fat binary has several.
+    objects: Vec<Built>,
+    claim: Claim,
 }
 
 /// Kernels that run on the same machines.
@@ -153,37 +154,50 @@ impl Chip {
     pub(crate) fn of(report: &Report) -> Option<Self> {
         let magic = report.meta.as_ref().and_then(|meta| meta.magic.as_ref());
         let is_aicpu = matches!(magic.and_then(Word::known), Some(Magic::ElfAicpu | Magic::PlainAicpu));
-        let facts = report.object.as_ref().filter(|_| !is_aicpu)?;
-        Some(Self { built: Built::of(facts), claim: Claim::None })
+        report.object.as_ref().filter(|_| !is_aicpu)?;
+        let mut objects: Vec<Built> = Vec::new();
+        for built in report.object.iter().chain(&report.others).map(Built::of) {
+            if !objects.contains(&built) {
+                objects.push(built);
+            }
+        }
+        Some(Self { objects, claim: Claim::None })
     }
 
     /// Takes what the descriptor `info` says.
     pub(crate) fn described(&mut self, info: &[u8]) {
-        self.claim = claim(self.built, info);
+        self.claim = claim(&self.objects, info);
+    }
+
+    /// The first object that the target called `target` does not run.
+    fn other_than(&self, target: &str) -> Option<Built> {
+        self.objects.iter().copied().find(|built| built.runs_on(target) == Some(false))
     }
 }
 
 /// The chip that the descriptor `info` names, of any generation, if the kernel that was judged cannot run there.
 pub fn named_otherwise(report: &Report, info: &[u8]) -> Option<String> {
-    match claim(Chip::of(report)?.built, info) {
+    match claim(&Chip::of(report)?.objects, info) {
         Claim::Other(target) => Some(target),
         Claim::None | Claim::Fits => None,
     }
 }
 
-/// What the descriptor `info`, of any generation, says of the chip of an object.
-fn claim(built: Built, info: &[u8]) -> Claim {
+/// What the descriptor `info`, of any generation, says of the chip of these objects.
+fn claim(objects: &[Built], info: &[u8]) -> Claim {
     // To read all of a descriptor takes longer than all the rest. Where every chip that it may name fits, it does.
-    let fits: Vec<Option<bool>> = quick_names(info).map(|name| built.runs_on(name)).collect();
+    let runs = |name: &str| objects.iter().map(|built| built.runs_on(name)).collect::<Vec<_>>();
+    let fits: Vec<Option<bool>> = quick_names(info).flat_map(runs).collect();
     if !fits.is_empty() && fits.iter().all(|fits| *fits != Some(false)) {
         return if fits.contains(&Some(true)) { Claim::Fits } else { Claim::None };
     }
     let Ok(descriptor) = read_info(info) else { return Claim::None };
     let target = descriptor.spec.target;
-    match built.runs_on(&target) {
-        Some(true) => Claim::Fits,
-        Some(false) => Claim::Other(target),
-        None => Claim::None,
+    let fits = runs(&target);
+    match () {
+        () if fits.contains(&Some(false)) => Claim::Other(target),
+        () if fits.contains(&Some(true)) => Claim::Fits,
+        () => Claim::None,
     }
 }
 
@@ -199,11 +213,12 @@ fn quick_names(info: &[u8]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A kernel whose directory may have kernels for other chips.
+/// A kernel whose directory may have kernels for other chips; of one with several objects, those of one group.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     /// Its place among the items.
     at: usize,
+    found: Built,
     group: Group,
     /// Its descriptor names its chip.
     is_named: bool,
@@ -229,8 +244,7 @@ pub(crate) fn compare(dir: &Dir, place: &Place, items: &mut [Item]) {
             false => refuse(dir, place.kind, &mut items[at], other),
         }
     }
-    for (Candidate { at, is_named, .. }, among) in odd {
-        let Some(found) = items[at].chip.as_ref().map(|chip| chip.built) else { continue };
+    for (Candidate { at, found, is_named, .. }, among) in odd {
         let other = OtherChip { found, named_by: NamedBy::Others(among) };
         match is_named {
             true => items[at].notes.push(Note::OtherChip(other)),
@@ -242,13 +256,13 @@ pub(crate) fn compare(dir: &Dir, place: &Place, items: &mut [Item]) {
 /// The kernels that their descriptors, or their directory that is for `soc`, say to be for another chip.
 fn others_named(soc: Option<&str>, items: &[Item]) -> Vec<(usize, OtherChip)> {
     let other = |(at, item): (usize, &Item)| {
-        let Chip { built: found, claim } = item.chip.as_ref()?;
-        let named_by = match (claim, soc) {
-            (Claim::Other(chip), _) => NamedBy::Descriptor(chip.clone()),
-            (_, Some(soc)) if found.runs_on(soc) == Some(false) => NamedBy::Directory(soc.to_owned()),
+        let chip = item.chip.as_ref()?;
+        let (found, named_by) = match (&chip.claim, soc) {
+            (Claim::Other(named), _) => (chip.other_than(named)?, NamedBy::Descriptor(named.clone())),
+            (_, Some(soc)) => (chip.other_than(soc)?, NamedBy::Directory(soc.to_owned())),
             _ => return None,
         };
-        Some((at, OtherChip { found: *found, named_by }))
+        Some((at, OtherChip { found, named_by }))
     };
     items.iter().enumerate().filter_map(other).collect()
 }
@@ -258,12 +272,18 @@ fn candidates(place: &Place, items: &[Item]) -> Vec<Candidate> {
     if place.soc.as_deref().is_some_and(|soc| Family::of_target(soc).is_some()) {
         return Vec::new();
     }
-    let candidate = |(at, item): (usize, &Item)| {
-        let Chip { built, claim } = item.chip.as_ref()?;
-        let counts = !matches!(claim, Claim::Other(_)) && (place.kind != Kind::Akg || built.is_ascend());
-        Some(Candidate { at, group: built.group().filter(|_| counts)?, is_named: *claim == Claim::Fits })
-    };
-    items.iter().enumerate().filter_map(candidate).collect()
+    let counts = |built: &Built| place.kind != Kind::Akg || built.is_ascend();
+    let mut candidates: Vec<Candidate> = Vec::with_capacity(items.len());
+    for (at, item) in items.iter().enumerate() {
+        let Some(Chip { objects, claim }) = &item.chip else { continue };
+        let objects = objects.iter().filter(|built| counts(built) && !matches!(claim, Claim::Other(_)));
+        for (found, group) in objects.filter_map(|built| Some((*built, built.group()?))) {
+            if !candidates.iter().rev().take_while(|it| it.at == at).any(|it| it.group == group) {
+                candidates.push(Candidate { at, found, group, is_named: *claim == Claim::Fits });
+            }
+        }
+    }
+    candidates
 }
 
 /// Those that are not as the others are, each with what there is in the directory. As the others are is what a descriptor
@@ -305,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_descriptor_is_read_only_where_it_may_name_another_chip() {
-        let of = |text: &str| claim(B, text.as_bytes());
+        let of = |text: &str| claim(&[B], text.as_bytes());
         // Cut off behind the name, so that reading all of it would fail.
         assert_eq!(of(r#"{"SocInfo": {"socVersion" : "Ascend910B2", "#), Claim::Fits);
         assert_eq!(of(r#"{"target_info": {"arch":"Ascend910B2"}, "#), Claim::Fits);
@@ -339,7 +359,7 @@ mod tests {
         use Group::{Chips, Hosts};
         let (a, b, x) = (Chips(Family::Ascend910), Chips(Family::Ascend910B), Hosts(62));
         let odd = |kernels: &[(Group, bool)]| {
-            let of = |(at, &(group, is_named))| Candidate { at, group, is_named };
+            let of = |(at, &(group, is_named))| Candidate { at, found: B, group, is_named };
             let candidates: Vec<Candidate> = kernels.iter().enumerate().map(of).collect();
             odd_ones(&candidates).into_iter().map(|(candidate, _)| candidate.at).collect::<Vec<_>>()
         };

@@ -12,7 +12,7 @@ use crate::survey::look::{Dir, Read1};
 use crate::survey::names::{Members, is_skipped};
 use crate::survey::outcome;
 use crate::survey::place::Kind;
-use crate::survey::verdict::{Flaw, Item, Kernel, Note, Orphan, Verdict, What};
+use crate::survey::verdict::{Flaw, Item, Kernel, Note, Orphan, UNSAFE_NAME, Verdict, What};
 
 /// No `.json` and no descriptor is larger.
 pub(crate) const MAX_TEXT: u64 = 64 << 20;
@@ -287,9 +287,7 @@ impl Bench<'_> {
         for part in parts {
             let stem = part.strip_suffix(".json").unwrap_or(part);
             let problem = match () {
-                () if !is_plain_file_name(stem) => {
-                    Some("its name is not that of a file in this folder".to_owned())
-                }
+                () if !is_plain_file_name(stem) => Some(UNSAFE_NAME.to_owned()),
                 () => self.part_problem(stem, desk),
             };
             flaws.extend(problem.map(|problem| Flaw::Part { part: (*part).to_owned(), problem }));
@@ -319,9 +317,14 @@ impl Bench<'_> {
     /// Under which names the framework looks for the object, by its own rule.
     ///
     /// # Errors
-    /// The name in the `.json` leaves the folder.
+    /// A name in the `.json` may leave the directory. What the directory itself has is a name in it, whatever its letters.
     fn object_names(&self, stem: &str, meta: &KernelMeta) -> Result<Vec<String>, String> {
         let suffix = meta.bin_file_suffix.as_deref().filter(|suffix| !suffix.is_empty());
+        let is_by_bin = matches!(self.kind, Kind::Cann | Kind::Package | Kind::Work);
+        let bin = meta.bin_file_name.as_deref().filter(|bin| is_by_bin && *bin != stem);
+        if let Some(name) = bin.into_iter().chain(suffix).find(|name| !is_plain_file_name(name)) {
+            return Err(name.chars().take(80).collect());
+        }
         let by_bin_name = |bin: &str| match suffix.unwrap_or(".o") {
             ".so" => vec![format!("{bin}.so"), format!("lib{bin}.so"), format!("{bin}_native.so")],
             suffix => vec![format!("{bin}{suffix}")],
@@ -338,10 +341,7 @@ impl Bench<'_> {
                 by_bin_name(meta.bin_file_name.as_deref().unwrap_or(stem))
             }
         };
-        match names.iter().find(|name| !is_plain_file_name(name)) {
-            Some(unsafe_name) => Err(unsafe_name.chars().take(80).collect()),
-            None => Ok(names),
-        }
+        Ok(names)
     }
 
     /// What a `.json` names, objects and header, that is not called after its stem.

@@ -14,6 +14,7 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 
 use crate::disk::Identity;
+use crate::pseudo::pseudo_below;
 
 /// How often a file that changes while it is read is read anew.
 const READS: usize = 3;
@@ -103,6 +104,12 @@ impl Dir {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = quietly(flags, |flags| Ok(rustix::fs::openat(&self.fd, name, flags, Mode::empty())?))?;
         Ok(Self { path: self.path.join(name), fd })
+    }
+
+    /// The same, for walks; none if the directory is on a pseudo file system, which begins there.
+    pub(crate) fn descend(&self, name: &OsStr) -> io::Result<Option<Self>> {
+        let below = self.below(name)?;
+        Ok(if pseudo_below(self, &below).is_some() { None } else { Some(below) })
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -30,7 +30,7 @@ mod verdict;
 
 pub use busy::YOUNG;
 pub use chips::{Built, NamedBy, OtherChip, named_otherwise};
-pub use place::{Kind, Place, Places, find, is_set_aside};
+pub use place::{Kind, OtherFiles, Place, Places, find, find_through_links, is_set_aside};
 pub use ranks::{Lack, Rank, Ranks, compare};
 pub use take::{NotTaken, Shelf, Taken, is_ours};
 pub use verdict::{Busy, Effect, Flaw, Item, Kernel, Note, Orphan, Outcome, Verdict, What};

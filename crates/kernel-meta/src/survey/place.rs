@@ -8,9 +8,9 @@ use std::path::{Component, Path, PathBuf};
 
 use opbuild_artifact::Expectations;
 
-use crate::pseudo::{pseudo_below, pseudo_file_system};
-use crate::survey::FOLDERS;
 use crate::survey::look::{Dir, Name, NameKind};
+use crate::survey::{AKG_PARTS, PREBUILT};
+use crate::tree::{Links, Walk, full_names};
 
 /// Folders nested deeper than this are not looked into.
 pub(crate) const MAX_DEPTH: usize = 128;
@@ -19,7 +19,7 @@ pub(crate) const QUARANTINE: &str = ".opbuild-quarantine";
 
 /// Whether `path` is in a folder that holds what a repair took away.
 pub fn is_set_aside(path: &Path) -> bool {
-    path.iter().any(|name| name.as_encoded_bytes().ends_with(QUARANTINE.as_bytes()))
+    path.iter().any(is_quarantine)
 }
 
 /// Whose cache a folder is.
@@ -100,90 +100,180 @@ fn above(path: &Path) -> PathBuf {
 pub struct Places {
     /// The caches, in order of their paths.
     pub places: Vec<Place>,
-    /// Folders that could not be looked into, and why.
+    /// Directories that cannot be read, and why.
     pub closed: Vec<(PathBuf, io::Error)>,
-    /// Folders that are nested too deep to be looked into.
+    /// Directories that are nested too deep.
     pub too_deep: Vec<PathBuf>,
-    /// Links that are called as a cache or a rank is. What is behind them was not looked into.
+    /// Links that were not followed: those to directories above the tree; where no link is followed, those that are called
+    /// as a cache or a rank is.
     pub links: Vec<PathBuf>,
-    /// Directories that are no cache, with the names of files in them that may be kernels': `.json`, `.o`, `.so`, `.kern`.
-    pub others: Vec<(PathBuf, Vec<OsString>)>,
+    /// Directories that are no cache and hold files that may be kernels'.
+    pub others: Vec<OtherFiles>,
 }
 
-/// The caches at and below `path`, those in other caches, too. Links are followed only at `path` itself, and pseudo file
-/// systems are not entered.
+/// Files of one directory that may be kernels', and that no [`survey`](super::survey) judges.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OtherFiles {
+    /// The directory.
+    pub path: PathBuf,
+    /// The names of its `.json`, `.o`, `.so` and `.kern` files, in order.
+    pub names: Vec<OsString>,
+    /// A survey reads the directory, too, and reports what is no kernel's.
+    pub is_surveyed: bool,
+}
+
+/// The caches at and below `path`, those in other caches, too. Pseudo file systems are not entered, and each directory is
+/// entered once. `path` itself may be a link; others are not followed.
 ///
 /// # Errors
-/// `path` is no folder, closed to us, or on a pseudo file system.
+/// `path` is no directory, cannot be read, or is on a pseudo file system.
 pub fn find(path: &Path) -> io::Result<Places> {
-    let dir = Dir::open(path)?;
-    if let Some(name) = pseudo_file_system(&dir) {
-        return Err(io::Error::other(format!(
-            "it is on the pseudo file system {name}, which holds no kernels"
-        )));
+    search(path, Links::Leave)
+}
+
+/// As [`find`], with links to directories followed: for what changes nothing.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_through_links(path: &Path) -> io::Result<Places> {
+    search(path, Links::Follow)
+}
+
+fn search(path: &Path, links: Links) -> io::Result<Places> {
+    let (walk, dir) = Walk::begin(path, links)?;
+    // Only its full path says what `.` is called.
+    let mut full = full_names(path)?;
+    let mut search = Search { walk, links, places: Places::default() };
+    search.look(dir, &mut full, 0, None);
+    while let Some(dir) = search.walk.behind_link() {
+        search.look_behind_link(dir);
     }
-    // What `.` is called only its full path tells.
-    let full = path.canonicalize()?;
-    let above: Vec<&OsStr> = full.iter().collect();
-    let mut places = Places::default();
-    walk(dir, &mut above.into_iter().map(OsStr::to_owned).collect(), 0, &mut places);
+    let Search { walk, mut places, .. } = search;
+    places.closed.extend(walk.closed);
+    places.too_deep = walk.too_deep;
+    for link in walk.not_followed {
+        match link.file_name().is_some_and(is_cache_name) {
+            true => places
+                .closed
+                .push((link, io::Error::other("it is a link to a directory above what was named"))),
+            false => places.links.push(link),
+        }
+    }
     places.places.sort_by(|a, b| a.path.cmp(&b.path));
     places.links.sort_unstable();
     places.others.sort_unstable();
     Ok(places)
 }
 
-impl Places {
-    /// Keeps the names of files in a directory that is no cache, if they may be kernels'.
-    fn add_others(&mut self, dir: &Dir, names: &[Name]) {
-        let may_be = |name: &&Name| {
-            let suffix = Path::new(&name.name).extension().and_then(OsStr::to_str);
-            name.kind != NameKind::Folder && matches!(suffix, Some("json" | "o" | "so" | "kern"))
+/// A search for caches.
+struct Search {
+    walk: Walk,
+    links: Links,
+    places: Places,
+}
+
+impl Search {
+    /// Looks into `dir`, whose full path has the names `full`, and which is a part of the cache that it is in if `part` says
+    /// so.
+    fn look(&mut self, dir: Dir, full: &mut Vec<OsString>, depth: usize, part: Option<Part>) {
+        let names = match dir.names() {
+            Ok(names) => names,
+            Err(error) => return self.places.closed.push((dir.path().to_owned(), error)),
         };
-        let mut files: Vec<OsString> = names.iter().filter(may_be).map(|name| name.name.clone()).collect();
-        files.sort_unstable();
-        if !files.is_empty() && !is_set_aside(dir.path()) {
-            self.others.push((dir.path().to_owned(), files));
+        let place = recognise(dir.path(), full)
+            .filter(|place| part.is_none() && (place.kind != Kind::Package || is_package(full, &names)));
+        let (links, names): (Vec<Name>, Vec<Name>) =
+            names.into_iter().partition(|name| name.kind == NameKind::Link);
+        let has_files = names.iter().any(|name| name.kind == NameKind::File);
+        let mut files: Vec<&Name> = names.iter().filter(|name| name.kind != NameKind::Folder).collect();
+        files.extend(links.iter().filter(|link| !self.leads_to_directory(&dir, link)));
+        if place.is_none() && part != Some(Part::Kernels) {
+            self.add_others(&dir, &files, part.is_some());
+        }
+        let before = self.places.places.len();
+        for name in names.iter().filter(|name| name.kind == NameKind::Folder && !is_quarantine(&name.name)) {
+            let (part, closed) = (Part::of(place.as_ref(), &name.name), self.walk.closed.len());
+            if let Some(below) = self.walk.below(&dir, &name.name, depth) {
+                full.push(name.name.clone());
+                self.look(below, full, depth + 1, part);
+                full.pop();
+            } else if part.is_some() {
+                // The survey reports it.
+                self.walk.closed.truncate(closed);
+            }
+        }
+        // CANN has a `kernel_meta` with nothing in it but the directories of its processes.
+        let is_outer = !has_files && self.places.places.len() > before;
+        self.places.places.extend(place.filter(|place| place.rank.is_some() || !is_outer));
+    }
+
+    /// Looks into a directory behind a link. It counts under the names of the link if these are a cache's or a rank's, else
+    /// under its own.
+    fn look_behind_link(&mut self, dir: Dir) {
+        let path = dir.path().to_owned();
+        let (mut own, mut named) = match (full_names(&path), full_names(&above(&path))) {
+            (Ok(own), Ok(named)) => (own, named),
+            (Err(error), _) | (_, Err(error)) => return self.places.closed.push((path, error)),
+        };
+        let name = path.file_name().unwrap_or_default();
+        named.push(name.to_owned());
+        if own.iter().any(|name| is_quarantine(name)) {
+            return;
+        }
+        let is_cache = is_cache_name(name) || recognise(&path, &named).is_some();
+        self.look(dir, if is_cache { &mut named } else { &mut own }, 0, None);
+    }
+
+    /// Whether a link leads to a directory. One that is called as a cache or a rank is, and leads nowhere, stands for
+    /// kernels that cannot be read.
+    fn leads_to_directory(&mut self, dir: &Dir, link: &Name) -> bool {
+        let (path, is_cache) = (dir.path().join(&link.name), is_cache_name(&link.name));
+        if self.links == Links::Leave && is_cache {
+            self.places.links.push(path);
+            return true;
+        }
+        match self.walk.link(dir, &link.name) {
+            Ok(is_directory) => is_directory,
+            Err(error) => {
+                if is_cache || error.kind() == io::ErrorKind::PermissionDenied {
+                    self.places.closed.push((path, error));
+                }
+                false
+            }
+        }
+    }
+
+    /// Keeps the names of files in a directory that is no cache, if they may be kernels'.
+    fn add_others(&mut self, dir: &Dir, files: &[&Name], is_surveyed: bool) {
+        let may_be = |name: &&&Name| {
+            let suffix = Path::new(&name.name).extension().and_then(OsStr::to_str);
+            matches!(suffix, Some("json" | "o" | "so" | "kern"))
+        };
+        let mut names: Vec<OsString> = files.iter().filter(may_be).map(|name| name.name.clone()).collect();
+        names.sort_unstable();
+        if !names.is_empty() && !is_set_aside(dir.path()) {
+            self.places.others.push(OtherFiles { path: dir.path().to_owned(), names, is_surveyed });
         }
     }
 }
 
-/// Looks into `dir`, whose full path has the names `path`.
-fn walk(dir: Dir, path: &mut Vec<OsString>, depth: usize, places: &mut Places) {
-    let names = match dir.names() {
-        Ok(names) => names,
-        Err(error) => return places.closed.push((dir.path().to_owned(), error)),
-    };
-    let has_files = names.iter().any(|name| name.kind == NameKind::File);
-    let place =
-        recognise(dir.path(), path).filter(|place| place.kind != Kind::Package || is_package(path, &names));
-    if place.is_none() {
-        places.add_others(&dir, &names);
-    }
-    let links = names.iter().filter(|name| name.kind == NameKind::Link && is_cache_name(&name.name));
-    places.links.extend(links.map(|link| dir.path().join(&link.name)));
-    let before = places.places.len();
-    for folder in names.into_iter().filter(|name| name.kind == NameKind::Folder) {
-        if is_own_part(place.as_ref(), &folder.name) {
-            continue;
-        }
-        if depth == MAX_DEPTH {
-            places.too_deep.push(dir.path().join(&folder.name));
-            continue;
-        }
-        match dir.below(&folder.name) {
-            Ok(below) if pseudo_below(&dir, &below).is_some() => {}
-            Ok(below) => {
-                path.push(folder.name);
-                walk(below, path, depth + 1, places);
-                path.pop();
-            }
-            Err(error) => places.closed.push((dir.path().join(&folder.name), error)),
+/// What a directory in a cache is to the survey of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// It judges the kernels there.
+    Kernels,
+    /// It reads what trial compiles said, and judges no kernels.
+    Trials,
+}
+
+impl Part {
+    fn of(place: Option<&Place>, name: &OsStr) -> Option<Self> {
+        match place?.kind {
+            Kind::MindSpore if name == PREBUILT => Some(Self::Trials),
+            Kind::Akg if AKG_PARTS.iter().any(|part| *part == name) => Some(Self::Kernels),
+            _ => None,
         }
     }
-    // CANN has a `kernel_meta` with nothing in it but the directories of its processes.
-    let is_outer = !has_files && places.places.len() > before;
-    places.places.extend(place.filter(|place| place.rank.is_some() || !is_outer));
 }
 
 /// Whether kernels are right in a directory of packages: operators have directories of their own, some of them nested. Where
@@ -199,11 +289,9 @@ fn is_package(full: &[OsString], names: &[Name]) -> bool {
     !stems(".json").is_disjoint(&stems(".o"))
 }
 
-/// Whether a directory below `place` holds what belongs to that, or what a repair took away.
-fn is_own_part(place: Option<&Place>, name: &OsStr) -> bool {
-    let is_quarantine = name.as_encoded_bytes().ends_with(QUARANTINE.as_bytes());
-    let has_parts = place.is_some_and(|place| matches!(place.kind, Kind::MindSpore | Kind::Akg));
-    is_quarantine || (has_parts && FOLDERS.iter().any(|part| *part == name))
+/// Whether a directory of this name holds what a repair took away.
+fn is_quarantine(name: &OsStr) -> bool {
+    name.as_encoded_bytes().ends_with(QUARANTINE.as_bytes())
 }
 
 /// Whether caches, or folders of them, are called so.
@@ -216,7 +304,7 @@ fn is_cache_name(name: &OsStr) -> bool {
 fn recognise(path: &Path, full: &[OsString]) -> Option<Place> {
     let name = |up: usize| full.get(full.len().checked_sub(up + 1)?)?.to_str();
     let (own, parent) = (name(0)?, name(1));
-    if full.iter().any(|name| is_set_aside(Path::new(name))) {
+    if full.iter().any(|name| is_quarantine(name)) {
         return None;
     }
     let place = |kind, rank: Option<&str>, soc: Option<&str>| Place {

@@ -82,6 +82,10 @@ pub enum Verdict {
     },
 }
 
+/// Why a name in a `.json` is not followed.
+pub(crate) const UNSAFE_NAME: &str =
+    "such a name may leave the directory; expected letters, digits, `_`, `.` and `-`";
+
 /// What is wrong with a damaged thing.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -105,7 +109,7 @@ pub enum Flaw {
         /// Under which names it was looked for.
         expected: String,
     },
-    /// A name in the `.json` leaves the folder.
+    /// A name in the `.json` may leave the directory.
     UnsafeName {
         /// The name, cut.
         name: String,
@@ -307,7 +311,7 @@ impl fmt::Display for Flaw {
             Self::Field { field: _, problem } => f.write_str(problem),
             Self::NoObject { expected } => write!(f, "the object is missing: expected {expected}"),
             Self::UnsafeName { name } => {
-                write!(f, "the .json names `{name}`, which is no file of this folder")
+                write!(f, "the .json names `{name}`: {UNSAFE_NAME}")
             }
             Self::Part { part, problem } => write!(f, "its part `{part}`: {problem}"),
             Self::TooLarge { file, bytes } => {

@@ -57,9 +57,14 @@ pub fn zoo() -> Vec<(&'static str, Pair)> {
 
 /// One vector kernel twice in one file, compiled for each of two keys.
 pub fn fat_binary(name: &str) -> Pair {
+    fat_binary_of(name, [Chip::Ascend910B; 2])
+}
+
+/// The same, with the objects compiled for these chips.
+pub fn fat_binary_of(name: &str, chips: [Chip; 2]) -> Pair {
     const KEYS: [u64; 2] = [7, LARGE_KEY];
-    let made = |bytes| Kernel::new(Chip::Ascend910B, name).code_bytes(bytes).build();
-    let (small, large) = (made(0x200), made(0x400));
+    let made = |chip, bytes| Kernel::new(chip, name).code_bytes(bytes).build();
+    let (small, large) = (made(chips[0], 0x200), made(chips[1], 0x400));
     let table = 8 + 16 * KEYS.len();
     let offsets = [table, table + small.object.len()].map(|offset| offset as u64);
     let words = [KEYS.len() as u64].into_iter().chain(KEYS).chain(offsets);
