@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use opbuild_store::{Access, Config, GcOptions, GcReport, Statistics, Store, StoreError, TargetStore, Usage};
+use opbuild_store::{Access, GcOptions, GcReport, Statistics, Store, TargetStore, Usage};
 use serde_json::{Value, json};
 
 use crate::args::{ClearArgs, GcArgs, StatsArgs, StoreArgs};
@@ -11,6 +11,7 @@ use crate::build;
 use crate::gc_kernel_cache;
 use crate::output::{Output, Verdict};
 use crate::text::{Text, counted};
+use crate::verify_store::open_existing;
 
 pub(crate) fn gc(args: &GcArgs, output: &Output) -> anyhow::Result<Verdict> {
     if !args.dirs.is_empty() {
@@ -27,7 +28,7 @@ pub(crate) fn clear(args: &ClearArgs, output: &Output) -> anyhow::Result<Verdict
 }
 
 fn make_room(args: &StoreArgs, options: &GcOptions, output: &Output) -> anyhow::Result<Verdict> {
-    let access = if options.dry_run { Access::ReadOnly } else { Access::ReadWrite };
+    let access = if options.dry_run { Access::ReadOnly } else { Access::Existing };
     let Some(store) = open(args, access, output)? else { return Ok(Verdict::Good) };
     let (mut text, mut targets, mut verdict) = (Text::default(), Vec::new(), Verdict::Good);
     for (name, target) in shelves(&store)? {
@@ -53,19 +54,13 @@ fn open(args: &StoreArgs, access: Access, output: &Output) -> anyhow::Result<Opt
     let config = build::config(args.cache_dir.as_deref(), &args.trusted_owners).context(
         "there is no place for a store: set OPBUILD_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
     )?;
-    // To look whether there is a store must not make one.
-    let store = match Store::open(Config { access: Access::ReadOnly, ..config.clone() }) {
-        Err(StoreError::NoStore { path }) => {
-            let root = path.to_string_lossy();
-            let text = Text::of(format_args!("there is no store at {root}"));
-            output.result(&text, &json!({ "root": root, "targets": [] }))?;
-            return Ok(None);
-        }
-        Ok(_) if access == Access::ReadWrite => Store::open(config)?,
-        opened => opened?,
-    };
-    store.limit_notices().iter().for_each(|notice| output.warning(&notice.to_string()));
-    Ok(Some(store))
+    let root = config.root.to_string_lossy().into_owned();
+    let store = open_existing(config, access, output)?;
+    if store.is_none() {
+        let text = Text::of(format_args!("there is no store at {root}"));
+        output.result(&text, &json!({ "root": root, "targets": [] }))?;
+    }
+    Ok(store)
 }
 
 fn shelves(store: &Store) -> anyhow::Result<Vec<(String, TargetStore)>> {
@@ -112,7 +107,7 @@ fn usage_json(usage: &Usage) -> Value {
 }
 
 pub(crate) fn stats(args: &StatsArgs, output: &Output) -> anyhow::Result<Verdict> {
-    let access = if args.zero { Access::ReadWrite } else { Access::ReadOnly };
+    let access = if args.zero { Access::Existing } else { Access::ReadOnly };
     let Some(store) = open(&args.store, access, output)? else { return Ok(Verdict::Good) };
     let (mut text, mut targets) = (Text::default(), Vec::new());
     for (name, target) in shelves(&store)? {

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use opbuild_artifact::Expectations;
 use opbuild_kernel_meta::survey::find;
+use opbuild_store::is_store;
 use opbuild_validator::{Code, Finding, Report};
 use serde_json::{Value, json};
 
@@ -49,7 +50,7 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
             (Some(place), _) => {
                 // A framework's caches may be beside a store, as where both are in a project's directory.
                 if expect.is_none()
-                    && input::is_store(path)
+                    && is_store(path)
                     && let Ok(found) = find(path)
                     && !found.places.is_empty()
                 {

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use crate::disk::Disk;
-use crate::{StoreError, files, ini};
+use crate::{StoreError, files, ini, marker};
 
 /// How CANN calls its cache.
 const NAME: &str = "kernel_cache";
@@ -27,7 +27,7 @@ const MAX_INI: u64 = 64 << 10;
 pub(crate) fn place(disk: &Disk, root: &Path, writable: bool) -> Result<PathBuf, StoreError> {
     let Some(real) = real_path(disk, root) else { return Ok(root.to_owned()) };
     let is_named = |path: &&Path| path.file_name().is_some_and(|name| name == NAME);
-    let has_store = || disk.look(&real.join("v1")).is_ok_and(|seen| seen.is_folder);
+    let has_store = || marker::is_store_on(disk, &real);
     let cache = match real.ancestors().find(is_named) {
         Some(cache) => cache,
         // A link, or another name: then its content decides. An existing store is not looked into.
