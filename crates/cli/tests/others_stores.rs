@@ -1,5 +1,5 @@
 //! Directories that look like a store's and are another program's: no command writes to them, and none is made by looking.
-#![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests make and look at files")]
+#![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 mod common;
 

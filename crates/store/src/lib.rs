@@ -124,6 +124,7 @@ pub use clock::Clock;
 pub use damage::Damage;
 pub use entry::{Draft, Entry, MAX_ENTRY_BYTES};
 pub use error::StoreError;
+pub use foreign::resolved;
 pub use gc::{GcOptions, GcReport};
 pub use limits::{LimitNotice, LimitTexts, Limits};
 pub use lock::{KeyLock, KeyWait, LockAttempt, LockOutcome, Patience};

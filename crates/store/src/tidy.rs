@@ -53,9 +53,8 @@ impl TargetStore {
     pub(crate) fn make_target(&self, report: &mut RepairReport) -> Result<(), StoreError> {
         let store = self.store();
         for (path, level) in [(store.version_dir(), Level::Version), (self.dir().to_owned(), Level::Target)] {
-            let is_missing = matches!(store.folder(&path, false), Ok(None));
-            store.owned(&path, level, true)?;
-            if is_missing {
+            if matches!(store.folder(&path, false), Ok(None)) {
+                store.owned(&path, level, true)?;
                 report.done.push(Deed { path, what: What::Made });
             }
         }
