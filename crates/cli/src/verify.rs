@@ -16,7 +16,7 @@ use crate::input::{self, Found};
 use crate::interrupt;
 use crate::others::others;
 use crate::output::{Output, Verdict, chain};
-use crate::pairs::{Judged, Looked, is_kernel_file, judge};
+use crate::pairs::{Judged, Looked, is_kernel_file, judge, of_known_chip};
 use crate::text::{Text, counted};
 use crate::verify_caches::{Checked, Sums, mendable, ranks_json};
 use crate::verify_store::{Place, Verified, threads};
@@ -124,7 +124,7 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
 }
 
 fn named(target: &str) -> anyhow::Result<Expectations> {
-    Expectations::named(target).with_context(|| {
+    of_known_chip(target).with_context(|| {
         format!("the target `{target}` is not known: expected cpu, aicpu, or a chip such as Ascend910B1")
     })
 }

@@ -6,16 +6,19 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use opbuild::judge_stored;
+use opbuild_artifact::Expectations;
 use opbuild_backend::Cancel;
 use opbuild_store::{
     Access, Beside, BesideKind, Config, Entry, Flaw, Flawed, Store, StoreError, TargetStore, VerifyOptions,
     VerifyReport, is_store, is_target_directory,
 };
+use opbuild_validator::unjudged;
 use serde_json::{Value, json};
 
 use crate::args::StoreArgs;
 use crate::build;
 use crate::output::{Output, chain};
+use crate::pairs::of_known_chip;
 use crate::progress::Progress;
 use crate::store::bytes;
 use crate::text::{Text, columns, counted};
@@ -181,6 +184,9 @@ impl Verified {
                 report.besides.iter().filter(|beside| self.seen.insert(beside.path.clone())).collect();
             details.extend(report.flaws.iter().map(flaw_line));
             details.append(&besides_text(&name, &besides));
+            if Expectations::named(&name).is_some() && of_known_chip(&name).is_none() {
+                details.line(format_args!("note       kernels of {name}: {}", unjudged(&name)));
+            }
             rows.push(counts.row(&name, &report));
             targets.push(target_json(&name, &report, &besides));
         }

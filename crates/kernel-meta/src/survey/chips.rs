@@ -62,6 +62,8 @@ pub(crate) enum Claim {
     Fits,
     /// Another one.
     Other(String),
+    /// A chip of which no family is known.
+    Unknown(String),
 }
 
 /// What is known of the chip of a kernel.
@@ -97,6 +99,11 @@ impl Built {
             return Some(false);
         }
         Some(self.family? == Family::of_target(target)?)
+    }
+
+    /// Whether it is for Ascend chips, and nothing is known of the one called `target`.
+    fn is_unjudged_on(self, target: &str) -> bool {
+        self.is_ascend() && self.runs_on(target).is_none() && Family::of_target(target).is_none()
     }
 
     fn is_ascend(self) -> bool {
@@ -163,10 +170,11 @@ impl Chip {
     }
 }
 
-/// The chip that the descriptor `info` names, of any generation, if the kernel that was judged cannot run there.
+/// The chip that the descriptor `info` names, of any generation, if the kernel that was judged cannot run there, or if that
+/// cannot be judged.
 pub fn named_otherwise(report: &Report, info: &[u8]) -> Option<String> {
     match claim(Chip::of(report)?.built, info) {
-        Claim::Other(target) => Some(target),
+        Claim::Other(target) | Claim::Unknown(target) => Some(target),
         Claim::None | Claim::Fits => None,
     }
 }
@@ -174,15 +182,21 @@ pub fn named_otherwise(report: &Report, info: &[u8]) -> Option<String> {
 /// What the descriptor `info`, of any generation, says of the chip of an object.
 fn claim(built: Built, info: &[u8]) -> Claim {
     // To read all of a descriptor takes longer than all the rest. Where every chip that it may name fits, it does.
-    let fits: Vec<Option<bool>> = quick_names(info).map(|name| built.runs_on(name)).collect();
-    if !fits.is_empty() && fits.iter().all(|fits| *fits != Some(false)) {
-        return if fits.contains(&Some(true)) { Claim::Fits } else { Claim::None };
+    let names: Vec<&str> = quick_names(info).collect();
+    let fits = |name: &&str| built.runs_on(name) != Some(false) && !built.is_unjudged_on(name);
+    if !names.is_empty() && names.iter().all(fits) {
+        let is_named = names.iter().any(|name| built.runs_on(name) == Some(true));
+        return if is_named { Claim::Fits } else { Claim::None };
     }
     let Ok(descriptor) = read_info(info) else { return Claim::None };
     let target = descriptor.spec.target;
     match built.runs_on(&target) {
         Some(true) => Claim::Fits,
         Some(false) => Claim::Other(target),
+        // A descriptor may name no chip at all.
+        None if built.is_unjudged_on(&target) && (!target.is_empty() || names.contains(&"")) => {
+            Claim::Unknown(target)
+        }
         None => Claim::None,
     }
 }
@@ -212,6 +226,7 @@ struct Candidate {
 /// Compares the kernels of one directory with what names their chip. Those that are for another one are refused; what we
 /// put there on purpose is only noted.
 pub(crate) fn compare(dir: &Dir, place: &Place, items: &mut [Item]) {
+    note_unknown(place.soc.as_deref(), items);
     let others = others_named(place.soc.as_deref(), items);
     let mut candidates = candidates(place, items);
     let is_mixed = candidates.windows(2).any(|pair| pair[0].group != pair[1].group);
@@ -236,6 +251,20 @@ pub(crate) fn compare(dir: &Dir, place: &Place, items: &mut [Item]) {
             true => items[at].notes.push(Note::OtherChip(other)),
             false => refuse(dir, place.kind, &mut items[at], other),
         }
+    }
+}
+
+/// Notes which kernels cannot be compared with what names their chip: their descriptor, or their directory that is for
+/// `soc`. They are compared with the other kernels there all the same.
+fn note_unknown(soc: Option<&str>, items: &mut [Item]) {
+    for item in items {
+        let Some(Chip { built, claim }) = &item.chip else { continue };
+        let unknown = match (claim, soc) {
+            (Claim::Unknown(chip), _) => Some(chip.clone()),
+            (Claim::None, Some(soc)) if built.is_unjudged_on(soc) => Some(soc.to_owned()),
+            _ => None,
+        };
+        item.notes.extend(unknown.map(|chip| Note::UnknownChip { chip }));
     }
 }
 
@@ -311,6 +340,10 @@ mod tests {
         assert_eq!(of(r#"{"target_info": {"arch":"Ascend910B2"}, "#), Claim::Fits);
         for unknown in [r#"{"socVersion": "Ascend999", "#, r#"{"socVersion": "Ascend910A", "#, "{}", ""] {
             assert_eq!(of(unknown), Claim::None, "{unknown}");
+        }
+        let info = include_str!("../../../../fixtures/mindspore/square_12484080525657478220_2.info");
+        for chip in ["Ascend910B9", "Ascend910C", "AscendXYZ", "310P3", "", "Ascend310"] {
+            assert_eq!(of(&info.replace("Ascend910A", chip)), Claim::Unknown(chip.to_owned()), "{chip}");
         }
     }
 
