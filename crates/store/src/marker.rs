@@ -85,8 +85,10 @@ pub(crate) fn claim(disk: &Disk, folder: &File, path: &Path, level: Level) -> Re
         Owner::Foreign => Err(StoreError::Foreign { path: path.to_owned() }),
         Owner::Free | Owner::Unmarked => {
             let text = format!("{SIGNATURE}\n{TEXT}");
-            let written = files::write_new(disk, &path.join(NAME), &text);
-            written.and_then(|()| disk.sync_folder(folder, path)).map_err(|source| trouble("mark", source))
+            files::write_new(disk, &path.join(NAME), &text).map_err(|source| trouble("mark", source))?;
+            // Best effort, so that a power cut does not leave what comes next without the mark.
+            let _ = disk.sync_folder(folder, path);
+            Ok(())
         }
     }
 }
