@@ -48,6 +48,8 @@ fn starts_with(name: &str, start: &str) -> bool {
 impl Expectations {
     /// The `e_machine` of AI cores. In no public list of machines.
     pub const ASCEND: u16 = 0x1029;
+    /// What the target is called of which no more is known than that it is an Ascend chip.
+    pub const ANY_ASCEND: &str = "Ascend";
     /// The `e_machine` of x86-64.
     pub const X86_64: u16 = 62;
     /// The `e_machine` of AArch64, which AI CPUs are.
@@ -104,7 +106,7 @@ impl Expectations {
     /// may have the same machine. None, if no kernels are built for that machine.
     pub fn for_machine(machine: u16, magic: Option<Magic>) -> Option<Self> {
         match (machine, magic) {
-            (Self::ASCEND, _) => Some(Self::ascend("Ascend")),
+            (Self::ASCEND, _) => Some(Self::ascend(Self::ANY_ASCEND)),
             (Self::AARCH64, Some(Magic::ElfAicpu)) => Some(Self::aicpu("AI CPU")),
             (Self::AARCH64, _) => Some(Self::host("cpu-aarch64", machine)),
             (Self::X86_64, _) => Some(Self::host("cpu-x86_64", machine)),

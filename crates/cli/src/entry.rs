@@ -6,11 +6,11 @@ use opbuild::judge_stored;
 use opbuild_artifact::Expectations;
 use opbuild_digest::Digest;
 use opbuild_store::{Entry, MAX_ENTRY_BYTES};
-use opbuild_validator::Report;
+use opbuild_validator::{Report, expectations_of};
 use serde_json::Value;
 
 use crate::input::read_file;
-use crate::pairs::judge_bytes;
+use crate::pairs::{judge_bytes, of_known_chip};
 
 /// A file of the store, and what is to be said of it.
 pub(crate) struct Stored {
@@ -60,7 +60,9 @@ pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Resul
     let own = named.as_deref().and_then(Expectations::named);
     if let (Some(json), Some(object)) = (entry.member("json"), entry.member("object")) {
         let (report, target) = judge_bytes(json, object, expect.or(own.as_ref()));
-        (stored.target, stored.report) = (target, Some(report));
+        // Whether it is one for a chip that is not known, nobody can say; the report does.
+        stored.target = if of_known_chip(&target).is_some() { target } else { guess(json, object) };
+        stored.report = Some(report);
     }
     let whole = stored.is_valid();
     if let Some(error) =
@@ -69,6 +71,11 @@ pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Resul
         stored.problems.push(error.to_string());
     }
     Ok(stored)
+}
+
+/// What the pair is for, by itself.
+fn guess(json: &[u8], object: &[u8]) -> String {
+    expectations_of(Some(json), object).target
 }
 
 /// The key that a file is called by: `<key>.kern`, or in a quarantine `<key>-<when>.kern`.

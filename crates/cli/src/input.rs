@@ -49,17 +49,6 @@ pub(crate) fn can_read(path: &Path) -> anyhow::Result<()> {
     opened.with_context(|| format!("cannot read `{}`", path.display()))
 }
 
-/// Whether a folder is a store. That it has a folder `v1` is not enough: kernels may be in one.
-pub(crate) fn is_store(folder: &Path) -> bool {
-    let version = folder.join("v1");
-    let marked = ["CACHEDIR.TAG", "op_cache.ini"].iter().any(|name| is_there(&folder.join(name)));
-    let has_target = || {
-        let mut below = std::fs::read_dir(&version).into_iter().flatten().flatten();
-        below.any(|target| target.path().join("entries").is_dir())
-    };
-    version.is_dir() && (marked || has_target())
-}
-
 /// Reads an operator descriptor.
 pub(crate) fn read_descriptor(path: &Path) -> anyhow::Result<Descriptor> {
     let bytes = read_file(path, MAX_INFO_BYTES)?;

@@ -28,7 +28,10 @@ pub(crate) fn tell(placed: &Placed, chose: bool, output: &Output) -> bool {
         by_reason.entry(left.why.name()).or_default().push(left);
     }
     for kernels in by_reason.into_values() {
-        let is_one = matches!(kernels[0].why, LeftReason::ForeignDirectory { .. });
+        let is_one = matches!(
+            kernels[0].why,
+            LeftReason::ForeignDirectory { .. } | LeftReason::ClosedDirectory { .. }
+        );
         if is_one || kernels.len() > LISTED {
             output.warning(&several(&kernels));
         } else {

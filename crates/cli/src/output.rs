@@ -14,8 +14,8 @@ use crate::args::Format;
 use crate::file_limit::FileLimit;
 use crate::text::{Text, shown_json};
 
-/// How a command came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a command came out; of two, the greater is that of both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
     /// Exit code 0.
     Good,

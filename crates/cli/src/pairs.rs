@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use opbuild_artifact::{Expectations, KernelMeta, MetaError, is_safe_file_name};
+use opbuild_artifact::{Expectations, KernelMeta, Loader, MetaError, is_safe_file_name};
 use opbuild_descriptor::MAX_INFO_BYTES;
 use opbuild_kernel_meta::survey::{is_ours, named_otherwise};
 use opbuild_store::MAX_ENTRY_BYTES;
-use opbuild_validator::{Problem, Report, examine, examine_json, examine_object_for, expectations_of, parts};
+use opbuild_validator::{
+    Problem, Report, examine, examine_json, examine_object_for, expectations_of, is_chip, parts,
+};
 
 use crate::input::{is_there, read_file};
 
@@ -146,22 +148,35 @@ fn judge_pair(
     let object = read_file(object_path, MAX_ENTRY_BYTES)?;
     let (mut report, mut target) = judge_bytes(json, &object, expect);
     if let (None, Some(chip)) = (expect, other_chip(path, &report)) {
-        (report, target) = judge_bytes(json, &object, Some(&chip));
+        match of_known_chip(&chip) {
+            Some(expect) => (report, target) = judge_bytes(json, &object, Some(&expect)),
+            // It is valid for some chip, and nobody knows whether for this one.
+            None => report.add(unknown_chip(chip, &report)),
+        }
     }
     let name = object_path.file_name().context("a file has a name")?;
     report.compare_file_name(&name.to_string_lossy());
     Ok(Judged { file: path.to_owned(), object: Some(object_path.to_owned()), target, report })
 }
 
-/// What the chip expects that the descriptor beside the `.json` names, if it cannot run the kernel, and we did not put it
-/// there on purpose.
-fn other_chip(json: &Path, report: &Report) -> Option<Expectations> {
+/// What the target called `name` expects, unless it is an Ascend chip that is not known.
+pub(crate) fn of_known_chip(name: &str) -> Option<Expectations> {
+    Expectations::named(name).filter(|expect| expect.loader != Loader::Ascend || is_chip(name))
+}
+
+fn unknown_chip(chip: String, report: &Report) -> Problem {
+    Problem::UnknownChip { chip, flags: report.object.as_ref().map_or(0, |object| object.flags) }
+}
+
+/// The chip that the descriptor beside the `.json` names, if it cannot run the kernel, or if that cannot be judged, and we
+/// did not put it there on purpose.
+fn other_chip(json: &Path, report: &Report) -> Option<String> {
     let info = json.with_extension("info");
-    let chip = is_there(&info).then(|| read_file(&info, MAX_INFO_BYTES).ok()).flatten();
-    let expect = Expectations::named(&named_otherwise(report, &chip?)?)?;
+    let text = is_there(&info).then(|| read_file(&info, MAX_INFO_BYTES).ok()).flatten();
+    let chip = named_otherwise(report, &text?)?;
     let stem = json.file_stem()?.to_str()?;
     let directory = json.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    (!is_ours(directory, stem, &report.sha256?)).then_some(expect)
+    (!is_ours(directory, stem, &report.sha256?)).then_some(chip)
 }
 
 /// Judges a pair that was read already.

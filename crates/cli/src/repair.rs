@@ -1,7 +1,11 @@
 //! `opbuild repair`.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::bail;
-use opbuild_store::{Access, Deed, Estimate, Left, RepairOptions, RepairReport, What, Why};
+use opbuild_kernel_meta::quarantine::quarantines;
+use opbuild_kernel_meta::survey::find;
+use opbuild_store::{Access, Deed, Estimate, Left, RepairOptions, RepairReport, What, Why, is_store};
 use serde_json::{Value, json};
 
 use crate::args::RepairArgs;
@@ -14,34 +18,79 @@ use crate::store::bytes;
 use crate::text::{Text, counted};
 use crate::verify_store::{Place, beside_json, flaw_json, flaw_text, judged_as, threads};
 
-/// Repairs a store, or caches of frameworks.
+/// What was repaired, for people and for programs.
+pub(crate) struct Repaired {
+    pub(crate) text: Text,
+    pub(crate) json: Value,
+    pub(crate) verdict: Verdict,
+}
+
+/// Repairs a store, caches of frameworks, or both where one directory holds them.
 pub(crate) fn repair(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdict> {
     let store = match args.paths.as_slice() {
         [] => Some(None),
         [path] => Place::of(path).map(Some),
         _ => None,
     };
-    let for_caches = args.undo || args.fill || args.force;
-    match store {
-        _ if args.undo && args.paths.is_empty() => repair_undo::undo(args, output),
-        Some(_) if for_caches => bail!(
-            "--force, --fill and --undo are for caches of frameworks: name one, such as rank_0/kernel_meta, or a folder \
-             above; what repair takes from a store is in its quarantine/"
-        ),
-        Some(place) => repair_store(args, place, output),
-        None if args.undo => repair_undo::undo(args, output),
-        None => repair_caches::repair(args, output),
+    let has_caches = args.paths.first().is_some_and(|path| holds_caches(path));
+    let may_undo = || args.paths.is_empty() || store.is_none() || has_caches || has_quarantines(&args.paths);
+    if args.undo && may_undo() {
+        return repair_undo::undo(args, output);
     }
+    let repaired = match store {
+        None => repair_caches::repair(args, output)?,
+        Some(place) => {
+            let for_caches = args.undo || args.fill || args.force;
+            match (for_caches, has_caches) {
+                (true, false) => bail!(
+                    "--force, --fill and --undo are for caches of frameworks: name one, such as rank_0/kernel_meta, or a \
+                     folder above; what repair takes from a store is in its quarantine/"
+                ),
+                (true, true) => {
+                    output.note(
+                        "the store there is left as it is: --force and --fill are for caches of frameworks",
+                    );
+                    repair_caches::repair(args, output)?
+                }
+                (false, true) => {
+                    both(repair_store(args, place, output)?, repair_caches::repair(args, output)?)
+                }
+                (false, false) => repair_store(args, place, output)?,
+            }
+        }
+    };
+    output.result(&repaired.text, &repaired.json)?;
+    Ok(repaired.verdict)
 }
 
-fn repair_store(args: &RepairArgs, place: Option<Place>, output: &Output) -> anyhow::Result<Verdict> {
+/// Whether frameworks have caches in the directory of a store.
+fn holds_caches(path: &Path) -> bool {
+    is_store(path) && find(path).is_ok_and(|found| !found.places.is_empty())
+}
+
+fn has_quarantines(paths: &[PathBuf]) -> bool {
+    paths.iter().any(|path| quarantines(path).is_ok_and(|found| !found.is_empty()))
+}
+
+/// What came of a store and of the caches in its directory.
+fn both(store: Repaired, caches: Repaired) -> Repaired {
+    let Repaired { mut text, json: of_store, verdict } = store;
+    text.append(&caches.text);
+    let mut json = caches.json;
+    let left = |json: &Value| json["left"].as_u64().unwrap_or_default();
+    json["left"] = (left(&of_store) + left(&json)).into();
+    json["store"] = of_store;
+    Repaired { text, json, verdict: verdict.max(caches.verdict) }
+}
+
+fn repair_store(args: &RepairArgs, place: Option<Place>, output: &Output) -> anyhow::Result<Repaired> {
     let place = place.map_or_else(|| Place::usual(&args.store), Ok)?;
     let access = if args.dry_run { Access::ReadOnly } else { Access::ReadWrite };
     let root = place.root.to_string_lossy();
     let Some(store) = place.open(access, &args.store, output)? else {
         let text = Text::of(format_args!("there is no store at {root}"));
-        output.result(&text, &json!({ "root": root, "dry_run": args.dry_run, "left": 0, "targets": [] }))?;
-        return Ok(Verdict::Good);
+        let json = json!({ "root": root, "dry_run": args.dry_run, "left": 0, "targets": [] });
+        return Ok(Repaired { text, json, verdict: Verdict::Good });
     };
     let (cancel, progress) = (interrupt::cancel(), Progress::new(output.is_text()));
     let (mut text, mut targets, mut left) = (Text::of(format_args!("store {root}")), Vec::new(), 0);
@@ -71,13 +120,13 @@ fn repair_store(args: &RepairArgs, place: Option<Place>, output: &Output) -> any
         (0, true) => text.line("all would be in order; nothing was changed"),
         (left, _) => text.line(format_args!("not all is in order: {left} left")),
     }
-    output
-        .result(&text, &json!({ "root": root, "dry_run": args.dry_run, "left": left, "targets": targets }))?;
-    Ok(match left {
+    let verdict = match left {
         _ if cancel.is_cancelled() => Verdict::Interrupted,
         0 => Verdict::Good,
         _ => Verdict::Problems,
-    })
+    };
+    let json = json!({ "root": root, "dry_run": args.dry_run, "left": left, "targets": targets });
+    Ok(Repaired { text, json, verdict })
 }
 
 fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> Text {

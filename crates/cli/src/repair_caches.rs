@@ -16,6 +16,7 @@ use crate::input;
 use crate::interrupt;
 use crate::output::{Output, Verdict};
 use crate::progress::Progress;
+use crate::repair::Repaired;
 use crate::repair_shown as shown;
 use crate::text::counted;
 use crate::verify_store::{self, threads};
@@ -27,12 +28,12 @@ const MAX_MAP: u64 = 1 << 20;
 type Closed = Vec<(PathBuf, String)>;
 
 /// What came of one cache.
-pub(crate) struct Repaired {
+pub(crate) struct RepairedCache {
     pub(crate) survey: Survey,
     pub(crate) aside: Result<Aside, RepairError>,
 }
 
-impl Repaired {
+impl RepairedCache {
     /// How much is not in order.
     fn left(&self) -> usize {
         let closed = self.survey.closed.len();
@@ -44,7 +45,7 @@ impl Repaired {
 pub(crate) struct Repairs {
     /// What was named.
     pub(crate) paths: Vec<PathBuf>,
-    pub(crate) caches: Vec<Repaired>,
+    pub(crate) caches: Vec<RepairedCache>,
     /// What could not be looked into.
     pub(crate) closed: Closed,
     pub(crate) filled: Option<FillReport>,
@@ -53,7 +54,7 @@ pub(crate) struct Repairs {
     pub(crate) dry_run: bool,
 }
 
-pub(crate) fn repair(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn repair(args: &RepairArgs, output: &Output) -> anyhow::Result<Repaired> {
     let devices = args.device_map.as_deref().map(devices).transpose()?.unwrap_or_default();
     let (places, closed) = places(&args.paths)?;
     let (cancel, progress) = (interrupt::cancel(), Progress::new(output.is_text()));
@@ -82,7 +83,7 @@ pub(crate) fn repair(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdi
                 // What was looked at in part only, would be changed in part.
                 if !survey.cancelled {
                     let aside = set_aside(&survey, &options);
-                    repairs.caches.push(Repaired { survey, aside });
+                    repairs.caches.push(RepairedCache { survey, aside });
                 }
             }
             Err(error) => repairs.closed.push((place.path.clone(), error.to_string())),
@@ -94,7 +95,7 @@ pub(crate) fn repair(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdi
         repairs.ranks = compare(repairs.caches.iter().map(|repaired| &repaired.survey));
     }
     progress.done();
-    tell(&repairs, &cancel, output)
+    Ok(told(&repairs, &cancel))
 }
 
 /// The devices that are given, or are in the file that is.
@@ -110,7 +111,8 @@ fn devices(given: &str) -> anyhow::Result<DeviceMap> {
 fn places(paths: &[PathBuf]) -> anyhow::Result<(Vec<Place>, Closed)> {
     let (mut places, mut closed) = (BTreeMap::new(), Vec::new());
     for path in paths {
-        if verify_store::Place::of(path).is_some() {
+        // By itself, a store's directory is looked into for the caches that are beside it.
+        if paths.len() > 1 && verify_store::Place::of(path).is_some() {
             bail!("`{}` is a store: repair it by itself, as the only one", path.display());
         }
         let found = find(path).with_context(|| format!("cannot look into `{}`", path.display()));
@@ -164,7 +166,7 @@ fn look(
 }
 
 fn filled<'a>(
-    caches: &'a [Repaired],
+    caches: &'a [RepairedCache],
     run: &Run,
     devices: &DeviceMap,
     dry_run: bool,
@@ -172,8 +174,8 @@ fn filled<'a>(
     cancel: &Cancel,
 ) -> FillReport {
     progress.about("filling ranks");
-    let of = |repaired: &'a Repaired| {
-        let Repaired { survey, aside } = repaired;
+    let of = |repaired: &'a RepairedCache| {
+        let RepairedCache { survey, aside } = repaired;
         Cache { survey, moved: aside.as_ref().map_or(&[][..], |aside| &aside.moved) }
     };
     let caches: Vec<Cache<'_>> = caches.iter().map(of).collect();
@@ -187,8 +189,8 @@ fn filled<'a>(
     fill(&caches, &options)
 }
 
-fn tell(repairs: &Repairs, cancel: &Cancel, output: &Output) -> anyhow::Result<Verdict> {
-    let left: usize = repairs.caches.iter().map(Repaired::left).sum::<usize>() + repairs.closed.len();
+fn told(repairs: &Repairs, cancel: &Cancel) -> Repaired {
+    let left: usize = repairs.caches.iter().map(RepairedCache::left).sum::<usize>() + repairs.closed.len();
     let refused = repairs.filled.as_ref().map_or(0, |filled| filled.refused.len());
     let mut text = shown::text(repairs);
     match (left, refused, repairs.dry_run) {
@@ -200,21 +202,19 @@ fn tell(repairs: &Repairs, cancel: &Cancel, output: &Output) -> anyhow::Result<V
         }
         (left, _, _) => text.line(format_args!("not all is in order: {left} left")),
     }
-    output.result(
-        &text,
-        &json!({
-            "dry_run": repairs.dry_run,
-            "left": left,
-            "refused": refused,
-            "interrupted": cancel.is_cancelled(),
-            "caches": shown::caches_json(repairs),
-            "lacking": shown::lacking_json(repairs),
-            "filled": repairs.filled.as_ref().map(shown::filled_json),
-        }),
-    )?;
-    Ok(match () {
+    let json = json!({
+        "dry_run": repairs.dry_run,
+        "left": left,
+        "refused": refused,
+        "interrupted": cancel.is_cancelled(),
+        "caches": shown::caches_json(repairs),
+        "lacking": shown::lacking_json(repairs),
+        "filled": repairs.filled.as_ref().map(shown::filled_json),
+    });
+    let verdict = match () {
         () if cancel.is_cancelled() => Verdict::Interrupted,
         () if left + refused > 0 => Verdict::Problems,
         () => Verdict::Good,
-    })
+    };
+    Repaired { text, json, verdict }
 }

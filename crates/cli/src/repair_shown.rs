@@ -8,7 +8,7 @@ use opbuild_kernel_meta::quarantine::{Aside, Left, Moved, Why};
 use opbuild_kernel_meta::survey::{Busy, Rank, Verdict, What};
 use serde_json::{Value, json};
 
-use crate::repair_caches::{Repaired, Repairs};
+use crate::repair_caches::{RepairedCache, Repairs};
 use crate::text::{Text, counted};
 
 /// So many of a kind are listed in text; JSON has all.
@@ -32,7 +32,7 @@ pub(crate) fn text(repairs: &Repairs) -> Text {
     if lefts().any(forced) {
         text.line("what is in progress goes with --force: only if nothing is building there");
     }
-    let is_aside = |one: &Repaired| one.aside.as_ref().is_ok_and(|aside| aside.quarantine.is_some());
+    let is_aside = |one: &RepairedCache| one.aside.as_ref().is_ok_and(|aside| aside.quarantine.is_some());
     let is_aside = repairs.caches.iter().any(is_aside);
     let is_filled =
         repairs.filled.as_ref().is_some_and(|filled| !filled.filled.is_empty()) && !repairs.dry_run;
@@ -51,7 +51,7 @@ fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-fn cache_text(repaired: &Repaired, dry_run: bool) -> Text {
+fn cache_text(repaired: &RepairedCache, dry_run: bool) -> Text {
     let place = &repaired.survey.place;
     let (kernels, intact) = counts(repaired);
     let kernels = counted(kernels, "kernel");
@@ -79,7 +79,7 @@ fn cache_text(repaired: &Repaired, dry_run: bool) -> Text {
 }
 
 /// How many kernels there are, and how many of them intact.
-fn counts(repaired: &Repaired) -> (usize, usize) {
+fn counts(repaired: &RepairedCache) -> (usize, usize) {
     let kernels = || repaired.survey.items.iter().filter(|item| item.what == What::Kernel);
     (kernels().count(), kernels().filter(|item| matches!(item.verdict, Verdict::Intact)).count())
 }
@@ -186,8 +186,8 @@ pub(crate) fn caches_json(repairs: &Repairs) -> Value {
     caches.chain(closed).collect()
 }
 
-fn cache_json(repaired: &Repaired) -> Value {
-    let Repaired { survey, aside } = repaired;
+fn cache_json(repaired: &RepairedCache) -> Value {
+    let RepairedCache { survey, aside } = repaired;
     let (kernels, intact) = counts(repaired);
     let mut json = json!({
         "folder": survey.place.path.to_string_lossy(),

@@ -26,7 +26,7 @@ pub(crate) fn clear(args: &ClearArgs, output: &Output) -> anyhow::Result<Verdict
 }
 
 fn make_room(args: &StoreArgs, options: &GcOptions, output: &Output) -> anyhow::Result<Verdict> {
-    let access = if options.dry_run { Access::ReadOnly } else { Access::ReadWrite };
+    let access = if options.dry_run { Access::ReadOnly } else { Access::Existing };
     let Some(store) = open(args, access, output)? else { return Ok(Verdict::Good) };
     let (mut text, mut targets, mut verdict) = (Text::default(), Vec::new(), Verdict::Good);
     for (name, target) in shelves(&store)? {
@@ -103,7 +103,7 @@ fn usage_json(usage: &Usage) -> Value {
 }
 
 pub(crate) fn stats(args: &StatsArgs, output: &Output) -> anyhow::Result<Verdict> {
-    let access = if args.zero { Access::ReadWrite } else { Access::ReadOnly };
+    let access = if args.zero { Access::Existing } else { Access::ReadOnly };
     let Some(store) = open(&args.store, access, output)? else { return Ok(Verdict::Good) };
     let (mut text, mut targets) = (Text::default(), Vec::new());
     for (name, target) in shelves(&store)? {

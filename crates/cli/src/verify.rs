@@ -7,6 +7,7 @@ use anyhow::Context;
 use opbuild_artifact::Expectations;
 use opbuild_kernel_meta::Links;
 use opbuild_kernel_meta::survey::find_through_links;
+use opbuild_store::is_store;
 use opbuild_validator::{Code, Finding, Report};
 use serde_json::{Value, json};
 
@@ -16,7 +17,7 @@ use crate::input::{self, Found};
 use crate::interrupt;
 use crate::others::{Skipped, others};
 use crate::output::{Output, Verdict, chain};
-use crate::pairs::{Judged, Looked, is_kernel_file, judge};
+use crate::pairs::{Judged, Looked, is_kernel_file, judge, of_known_chip};
 use crate::text::{Text, counted, typed};
 use crate::verify_caches::{Checked, Sums, mendable, note_links, ranks_json};
 use crate::verify_store::{Place, Verified, threads};
@@ -50,7 +51,7 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
             (Some(place), _) => {
                 // A framework's caches may be beside a store, as where both are in a project's directory.
                 if expect.is_none()
-                    && input::is_store(path)
+                    && is_store(path)
                     && let Ok(found) = find_through_links(path)
                     && !found.places.is_empty()
                 {
@@ -134,7 +135,7 @@ fn real(path: &Path) -> PathBuf {
 }
 
 fn named(target: &str) -> anyhow::Result<Expectations> {
-    Expectations::named(target).with_context(|| {
+    of_known_chip(target).with_context(|| {
         format!("the target `{target}` is not known: expected cpu, aicpu, or a chip such as Ascend910B1")
     })
 }

@@ -6,17 +6,19 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use opbuild::judge_stored;
+use opbuild_artifact::Expectations;
 use opbuild_backend::Cancel;
 use opbuild_store::{
     Access, Beside, BesideKind, Config, Entry, Flaw, Flawed, Store, StoreError, TargetStore, VerifyOptions,
-    VerifyReport,
+    VerifyReport, is_store, is_target_directory,
 };
+use opbuild_validator::unjudged;
 use serde_json::{Value, json};
 
 use crate::args::StoreArgs;
 use crate::build;
-use crate::input;
 use crate::output::{Output, chain};
+use crate::pairs::of_known_chip;
 use crate::progress::Progress;
 use crate::store::bytes;
 use crate::text::{Text, columns, counted};
@@ -31,17 +33,16 @@ pub(crate) struct Place {
 impl Place {
     /// The store at `path`, or of which the folder for one target is there. None if it is neither.
     pub(crate) fn of(path: &Path) -> Option<Self> {
-        if input::is_store(path) {
+        if is_store(path) {
             return Some(Self { root: path.to_owned(), target: None });
         }
         // What `.` is called only its full path tells.
         let full = path.canonicalize().ok()?;
         let (target, version) = (full.file_name()?.to_str()?, full.parent()?);
-        if target == "v1" && input::is_store(version) {
+        if target == "v1" && is_store(version) {
             return Some(Self { root: version.to_owned(), target: None });
         }
-        let is_one = full.join("entries").is_dir() && version.file_name()? == "v1";
-        is_one.then_some(())?;
+        (version.file_name()? == "v1" && is_target_directory(&full)).then_some(())?;
         Some(Self { root: version.parent()?.to_owned(), target: Some(target.to_owned()) })
     }
 
@@ -65,22 +66,11 @@ impl Place {
         output: &Output,
     ) -> anyhow::Result<Option<Store>> {
         let config = build::config(Some(&self.root), &args.trusted_owners).context("a store has a root")?;
-        let missing = |path: &Path| match args.cache_dir {
-            None => Ok(None),
-            Some(_) => {
-                bail!("there is no store at `{}`, which --op_compiler_cache_dir names", path.display())
-            }
-        };
-        let store = match Store::open(Config { access: Access::ReadOnly, ..config.clone() }) {
-            Err(StoreError::NoStore { path }) => return missing(&path),
-            Ok(store) if args.cache_dir.is_some() && !input::is_store(store.root()) => {
-                return missing(store.root());
-            }
-            Ok(_) if access == Access::ReadWrite => Store::open(config)?,
-            opened => opened?,
-        };
-        store.limit_notices().iter().for_each(|notice| output.warning(&notice.to_string()));
-        Ok(Some(store))
+        let store = open_existing(config, access, output)?;
+        if store.is_none() && args.cache_dir.is_some() {
+            bail!("there is no store at `{}`, which --op_compiler_cache_dir names", self.root.display());
+        }
+        Ok(store)
     }
 
     /// The targets that are meant, each as far as it can be opened.
@@ -96,6 +86,27 @@ impl Place {
         };
         Ok(names.into_iter().map(open).collect())
     }
+}
+
+/// The store as `config` has it, for `access`; none if it is not there. Neither it nor its root is made. Says which
+/// directories in it are another program's.
+pub(crate) fn open_existing(
+    config: Config,
+    access: Access,
+    output: &Output,
+) -> anyhow::Result<Option<Store>> {
+    let looked = Store::open(Config { access: Access::ReadOnly, ..config.clone() });
+    let store = match looked {
+        Err(StoreError::NoStore { .. }) => return Ok(None),
+        Ok(store) if !store.exists()? => return Ok(None),
+        Ok(_) if access != Access::ReadOnly => Store::open(Config { access, ..config })?,
+        opened => opened?,
+    };
+    store.limit_notices().iter().for_each(|notice| output.warning(&notice.to_string()));
+    for path in store.foreign()? {
+        output.warning(&StoreError::Foreign { path }.to_string());
+    }
+    Ok(Some(store))
 }
 
 /// How many threads, unless somebody says.
@@ -181,6 +192,9 @@ impl Verified {
                 report.besides.iter().filter(|beside| self.seen.insert(beside.path.clone())).collect();
             details.extend(report.flaws.iter().map(flaw_line));
             details.append(&besides_text(&name, &besides));
+            if Expectations::named(&name).is_some() && of_known_chip(&name).is_none() {
+                details.line(format_args!("note       kernels of {name}: {}", unjudged(&name)));
+            }
             rows.push(counts.row(&name, &report));
             targets.push(target_json(&name, &report, &besides));
         }

@@ -230,3 +230,109 @@ fn pseudo_file_systems_are_not_entered() {
     assert_eq!(ran.json()["unusable"], 2, "{ran:?}");
     assert!(!ran.stderr.contains("/proc/"), "{ran:?}");
 }
+
+/// Names that no toolkit has.
+const UNKNOWN: [&str; 5] = ["Ascend910B9", "Ascend910C", "AscendXYZ", "310P3", ""];
+
+/// A rank's directory with kernels of these chips, whose descriptors all name `soc`.
+fn rank_naming(place: &Place, soc: &'static str, chips: &[Chip]) -> Vec<Kept> {
+    let rank = Rank { soc, ..Rank::new(0) };
+    let kernel = |(number, chip): (u32, &Chip)| {
+        let kernel = rank.square(number).compiled_for(*chip);
+        kernel.write(&rank.folder(&place.path("run"))).unwrap();
+        kernel
+    };
+    (1..).zip(chips).map(kernel).collect()
+}
+
+#[test]
+fn what_an_unknown_chip_runs_cannot_be_judged() {
+    for soc in UNKNOWN {
+        let place = Place::new();
+        let kernels = rank_naming(&place, soc, &[Chip::Ascend910B, Chip::Ascend910B]);
+        let ran = place.run(&["verify", "run"]).ended_with(0);
+        says(&ran, &[&format!("cannot be judged: unknown chip `{soc}` (and so of 1 more)")]);
+        let json = checked(&place, "run", 0, [2, 2, 0]);
+        let notes: Vec<&Value> =
+            json["caches"][0]["items"].as_array().unwrap().iter().map(|item| &item["notes"]).collect();
+        assert_eq!(notes.len(), 2, "{json}");
+        // By themselves, they are valid for some chip and not for this one.
+        for directory in ["run/rank_0/kernel_meta", "copied"] {
+            kernels[0].write(&place.path("copied")).unwrap();
+            let ran = place.run(&["verify", &format!("{directory}/{}.json", kernels[0].stem)]).ended_with(0);
+            says(&ran, &["for Ascend\n", "OPV032", &format!("unknown chip `{soc}`")]);
+        }
+        // One that the others show to be for another chip is an error all the same.
+        let place = Place::new();
+        let odd =
+            rank_naming(&place, soc, &[Chip::Ascend910B, Chip::Ascend910B, Chip::Ascend910]).pop().unwrap();
+        let ran = place.run(&["verify", "run"]).ended_with(1);
+        says(
+            &ran,
+            &[
+                &format!("other chip  run/rank_0/kernel_meta/{}", odd.stem),
+                "2 for Ascend 910B",
+                "unknown chip",
+            ],
+        );
+        checked(&place, "run", 1, [3, 2, 1]);
+    }
+}
+
+/// A chip that CANN compiles for, and of which no object was ever seen.
+#[test]
+fn what_a_chip_runs_that_was_never_seen_cannot_be_judged() {
+    let place = Place::new();
+    rank_naming(&place, "Ascend310", &[Chip::Ascend910]);
+    let ran = place.run(&["verify", "run"]).ended_with(0);
+    says(&ran, &["cannot be judged: no object for `Ascend310` was ever seen"]);
+}
+
+#[test]
+fn a_kernel_for_an_unknown_chip_is_neither_imported_nor_given_away() {
+    for soc in UNKNOWN {
+        let place = Place::new();
+        rank_naming(&place, soc, &[Chip::Ascend910]);
+        let ran = place.run(&["import", "run", "--format", "json"]);
+        let json = ran.json();
+        assert_eq!(json["imported"], 0, "{json}");
+        let not = &json["caches"][0]["not_imported"][0];
+        if soc.starts_with("Ascend") {
+            assert_eq!((ran.code, &not["reason"]), (Some(2), &json!("unknown-chip")), "{json}");
+            assert!(not.to_string().contains("cannot be judged: unknown chip"), "{not}");
+        }
+        assert!(place.entries().is_empty());
+        fs::create_dir_all(place.path("run/rank_1/kernel_meta")).unwrap();
+        let ran = place.run(&["repair", "--fill", "--device-map", "0=0,1=1", "run"]).ended_with(1);
+        says(&ran, &[&format!("cannot be judged: unknown chip `{soc}`")]);
+        assert!(fs::read_dir(place.path("run/rank_1/kernel_meta")).unwrap().next().is_none());
+    }
+}
+
+#[test]
+fn nothing_is_valid_for_a_chip_that_is_not_known() {
+    let place = Place::new();
+    let kernel = cann_kernel("Ascend910B2", 1);
+    for soc in UNKNOWN {
+        let cache = format!("c/kernel_cache/{soc}");
+        if soc.starts_with("Ascend") {
+            kernel.write(&place.path(&cache)).unwrap();
+            let ran = place.run(&["verify", &cache]).ended_with(0);
+            says(&ran, &[&format!("cannot be judged: unknown chip `{soc}`")]);
+        }
+        kernel.write(&place.path("pair")).unwrap();
+        let file = format!("pair/{}.json", kernel.stem);
+        let ran = place.run(&["verify", "--target", soc, &file]).ended_with(2);
+        let ran = ran.says(&format!("the target `{soc}` is not known"));
+        assert!(!ran.stdout.contains("valid"), "{ran:?}");
+    }
+    // One of a store is judged by what its target is called.
+    let rank = Rank { soc: "Ascend910B2", ..Rank::new(0) };
+    rank.square(1).write(&rank.folder(&place.path("run"))).unwrap();
+    place.run(&["import", "run"]).ended_with(0);
+    fs::rename(place.path("cache/v1/Ascend910B2"), place.path("cache/v1/Ascend910B9")).unwrap();
+    let ran = place.run(&["verify"]);
+    says(&ran, &["kernels of Ascend910B9", "cannot be judged: unknown chip `Ascend910B9`"]);
+    let ran = place.run(&["verify", place.entries()[0].to_str().unwrap()]);
+    assert!(!ran.stdout.contains("for Ascend910B9\n") && ran.stdout.contains("OPV032"), "{ran:?}");
+}

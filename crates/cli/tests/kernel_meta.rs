@@ -286,3 +286,155 @@ fn a_dry_run_says_what_is_done_and_changes_nothing() {
     assert_eq!(dry["targets"][0]["removed"]["kernels"], 3);
     assert!(place.entries().is_empty());
 }
+
+/// CANN compiles in directories of its processes, which MindSpore keeps below its own.
+#[test]
+fn a_kernel_in_a_nested_directory_is_a_frameworks_too() {
+    for (nested, file) in [
+        ("kernel_meta_4711/kernel_meta", None),
+        ("kernel_meta_a/kernel_meta/kernel_meta_b/kernel_meta", None),
+        ("just/some/pairs", None),
+        ("kernel_meta_4711/kernel_meta", Some("te_add.o")),
+        ("kernel_meta_4711/kernel_meta", Some("te_add.json")),
+        ("link", Some("")),
+    ] {
+        let place = Place::new();
+        let dir = place.path("rank_0/kernel_meta");
+        match file {
+            None => cann_kernel("Ascend910A", 1).write(&dir.join(nested)).unwrap(),
+            Some("") => {
+                std::fs::create_dir_all(&dir).unwrap();
+                cann_kernel("Ascend910A", 1).write(&place.path("elsewhere")).unwrap();
+                std::os::unix::fs::symlink(place.path("elsewhere"), dir.join(nested)).unwrap();
+            }
+            Some(name) => drop(place.write(&format!("rank_0/kernel_meta/{nested}/{name}"), "theirs")),
+        }
+        let before = files(&dir);
+        let ran = place.run(&["build", SQUARE, "--format", "json"]).ended_with(0).says(nested);
+        let reason = if file == Some("") { "closed-directory" } else { "foreign-directory" };
+        assert_eq!(ran.json()["left_alone"][0]["reason"], reason, "{ran:?}");
+        assert_eq!(files(&dir), before, "{nested}");
+        place.run(&["build", SQUARE, "--target", "cpu"]).ended_with(0);
+        assert!(files(&dir).len() > before.len());
+    }
+}
+
+/// What is below and holds no kernel, or one that we put there, is no reason to leave the directory.
+#[test]
+fn nested_directories_without_kernels_of_others_do_not_count() {
+    let place = Place::new();
+    place.write("rank_0/kernel_meta/kernel_meta_4711/kernel_meta/te_add.info", "{}");
+    place.write("rank_0/kernel_meta/kernel_meta_4711/kernel_meta.opbuild-quarantine/1/te_add.o", "damaged");
+    std::os::unix::fs::symlink("nowhere", place.path("rank_0/kernel_meta/dangling")).unwrap();
+    let nested = ["build", SQUARE, "--target", "cpu", "--kernel-meta", "rank_0/kernel_meta/below"];
+    place.run(&nested).ended_with(0);
+    let ran = place.run(&["build", SQUARE, "--format", "json"]).ended_with(0);
+    assert_eq!(ran.json()["left_alone"], serde_json::json!([]), "{ran:?}");
+    assert!(place.path("rank_0/kernel_meta/square_12484080525657478220_2.o").exists());
+}
+
+#[test]
+fn kernels_are_not_put_into_the_store() {
+    let place = Place::new();
+    std::os::unix::fs::symlink(place.path("cache"), place.path("link")).unwrap();
+    let refused = |args: &[&str], made: &[&str]| {
+        let ran = place.run(&[&["build", SQUARE], args].concat()).ended_with(2);
+        ran.says("is the directory of the store").says("--kernel-meta");
+        made.iter().for_each(|path| assert!(!place.path(path).exists(), "{args:?} made {path}"));
+    };
+    // Before there is a store, and when there is one.
+    for made in [&["cache"][..], &["cache/new", "cache/v1/kernel_meta"]] {
+        for dir in ["cache", "cache/new", "cache/v1/kernel_meta", ".", "cache/x/..", "link", "link/v1", "/"] {
+            refused(&["--kernel-meta", dir], made);
+            refused(&["--kernel-meta", dir, "--op_compiler_cache_mode", "disable"], made);
+        }
+        place.run(&["build", SQUARE, "--no-kernel-meta"]).ended_with(0);
+    }
+    for store in ["rank_0/kernel_meta", "rank_0/kernel_meta/store"] {
+        refused(&["--op_compiler_cache_dir", store], &["rank_0"]);
+    }
+    // A project may have both.
+    place.run(&["build", SQUARE, "--op_compiler_cache_dir", "."]).ended_with(0);
+    assert!(place.path("v1").is_dir() && place.path("rank_0/kernel_meta").is_dir());
+}
+
+/// Whoever may rename a directory above puts another in its place.
+#[test]
+fn a_directory_above_that_everybody_may_write_to_is_named() {
+    for (above, mode, is_risk) in
+        [("rank_0", 0o777, true), ("", 0o777, true), ("", 0o1777, false), ("rank_0", 0o775, false)]
+    {
+        let place = Place::new();
+        std::fs::create_dir_all(place.path("base/rank_0/kernel_meta")).unwrap();
+        let above = place.path("base").join(above);
+        std::fs::set_permissions(&above, std::fs::Permissions::from_mode(mode)).unwrap();
+        let ran = place.run_with(&["build", SQUARE], &[("MS_COMPILER_CACHE_PATH", "base")]).ended_with(0);
+        assert_eq!(ran.stderr.contains("writable by every user"), is_risk, "{mode:o} {ran:?}");
+        let named = format!("`{}` is", above.components().as_path().display());
+        assert_eq!(ran.stderr.contains(&named), is_risk, "{ran:?}");
+    }
+}
+
+/// The store knows what we wrote where the list of it was lost.
+#[test]
+fn a_kernel_of_ours_whose_manifest_was_lost_is_ours_again() {
+    for torn in [None, Some("torn"), Some("")] {
+        let place = Place::new();
+        let (manifest, dir) =
+            (place.path("rank_0/kernel_meta/.opbuild-manifest"), place.path("rank_0/kernel_meta"));
+        let older = ["build", SQUARE, "--op_debug_level=0"];
+        place.run(&older).ended_with(0);
+        let lose = || match torn {
+            None => std::fs::remove_file(&manifest).unwrap(),
+            Some(text) => std::fs::write(&manifest, text).unwrap(),
+        };
+        let before = kernels(&dir);
+        let compiler = place.script("newer-cc", "exec cc -O1 \"$@\"");
+        let newer = [("CC", compiler.to_str().unwrap())];
+        // Another kernel takes the name, whatever the list says.
+        lose();
+        let ran = place.run_with(&["build", SQUARE, "--format", "json"], &newer).ended_with(0);
+        assert_eq!(
+            (ran.json()["left_alone"].as_array().unwrap().len(), ran.count("compiled")),
+            (0, 1),
+            "{ran:?}"
+        );
+        let after = kernels(&dir);
+        assert_ne!(after, before);
+        // What was there is kept all the same.
+        place.run(&["repair", "--undo", "rank_0/kernel_meta"]).ended_with(0);
+        assert_eq!(kernels(&dir), before);
+        // One under another name is no reason to leave the directory, either.
+        lose();
+        let other = place.write("other.info", common::square_of(9));
+        let ran = place.run(&["build", other.to_str().unwrap(), "--format", "json"]).ended_with(0);
+        assert_eq!(ran.json()["left_alone"], serde_json::json!([]), "{ran:?}");
+        // Changed by one byte, or without a store that knows it, it is another's.
+        lose();
+        let object = dir.join("square_12484080525657478220_2.o");
+        let bytes = std::fs::read(&object).unwrap();
+        let mut changed = bytes.clone();
+        *changed.last_mut().unwrap() ^= 1;
+        std::fs::write(&object, &changed).unwrap();
+        let before = kernels(&dir);
+        let left = |ran: common::Ran| ran.ended_with(0).json()["left_alone"].as_array().unwrap().len();
+        assert_eq!(left(place.run_with(&["build", SQUARE, "--format", "json"], &newer)), 1);
+        assert_eq!(kernels(&dir), before);
+        std::fs::write(&object, &bytes).unwrap();
+        place.run(&["clear"]).ended_with(0);
+        assert_eq!(left(place.run_with(&["build", SQUARE, "--format", "json"], &newer)), 1);
+    }
+}
+
+/// That it was imported makes it no kernel of ours.
+#[test]
+fn an_imported_kernel_stays_its_frameworks() {
+    let place = Place::new();
+    let (_, dir) = theirs(&place, &Rank::new(0));
+    place.run(&["import", "rank_0"]).ended_with(0);
+    assert_eq!(place.entries().len(), 1);
+    let before = kernels(&dir);
+    let ran = place.run(&["build", "rank_0/kernel_meta", "--format", "json"]).ended_with(0);
+    assert_eq!(ran.json()["left_alone"][0]["reason"], "foreign", "{ran:?}");
+    assert_eq!(kernels(&dir), before);
+}

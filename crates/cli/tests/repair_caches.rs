@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{Place, Ran};
+use common::{Place, Ran, SQUARE};
 use opbuild_testkit::Folder;
 use opbuild_testkit::caches::{Rank, age, cann_kernel};
 use serde_json::Value;
@@ -211,7 +211,7 @@ fn wrong_usage_is_told() {
         place.run(args).ended_with(2).says(says);
     }
     // A store is not repaired by the way.
-    fs::create_dir_all(place.path("store/v1/cpu/entries")).unwrap();
+    place.run(&["build", SQUARE, "--no-kernel-meta", "--op_compiler_cache_dir", "store"]).ended_with(0);
     place.run(&["repair", "store", "run"]).ended_with(2).says("repair it by itself");
     place.run(&["repair", "--force", "store"]).ended_with(2).says("are for caches of frameworks");
 }

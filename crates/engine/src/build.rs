@@ -27,7 +27,9 @@ impl Builder {
         shop.warnings.tell_all(&self.backend.warnings());
         self.tell(Event::Planned { operators: requests.len(), kernels: plan.kernels.len() });
         let maker = Maker::new(self, &shop, self.stored_targets(&plan))?;
-        let placer = |setting| Placer::new(setting, &self.infos, self.view_patience, requests, &plan);
+        let placer = |setting| {
+            Placer::new(setting, (shop.shelves.store(), &self.infos), self.view_patience, requests, &plan)
+        };
         let placer = self.view_setting().map(placer);
         let run = Run { builder: self, shop: &shop, plan: &plan, maker, placer };
         let (kernels, view) = run.run();

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use opbuild_backend::{Backend, Cancel};
 use opbuild_descriptor::{BuildSpec, Descriptor};
-use opbuild_kernel_meta::DEFAULT_PATIENCE;
-use opbuild_store::{Config, Mode};
+use opbuild_kernel_meta::{DEFAULT_PATIENCE, View, ViewError};
+use opbuild_store::{Config, Mode, resolved};
 
+use crate::BuildError;
 use crate::digests::Digests;
 use crate::event::{Event, Observer};
 use crate::in_view::InView;
@@ -333,6 +334,35 @@ impl Builder {
     pub(crate) fn tell(&self, event: Event<'_>) {
         if let Some(observer) = &self.observer {
             observer(event);
+        }
+    }
+}
+
+impl ViewPlace {
+    /// The directory.
+    pub(crate) fn open(&self) -> Result<View, ViewError> {
+        match self {
+            Self::Rank(config) => View::of(&config.base, &config.rank),
+            Self::Dir(dir) => View::at(dir),
+        }
+    }
+}
+
+impl Builder {
+    /// Refuses a directory for kernels that is the store's, or in it, or holds it. A rank's may be beside `v1`, where
+    /// both are in a project.
+    pub(crate) fn check_places(&self) -> Result<(), BuildError> {
+        let (Some(place), Some(config)) = (&self.view, &self.store) else { return Ok(()) };
+        // What cannot be a directory is reported when kernels are put there.
+        let Some(view) = place.open().ok().and_then(|view| resolved(view.dir())) else { return Ok(()) };
+        let Some(store) = resolved(&config.root) else { return Ok(()) };
+        let own = match place {
+            ViewPlace::Rank(_) if view != store => store.join("v1"),
+            _ => store.clone(),
+        };
+        match view.starts_with(own) || store.starts_with(&view) {
+            true => Err(BuildError::ViewInStore { view, store }),
+            false => Ok(()),
         }
     }
 }

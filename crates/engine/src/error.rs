@@ -13,6 +13,18 @@ use crate::disk;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BuildError {
+    /// The directory for a framework's kernels and that of the store are one, or one is in the other.
+    #[error(
+        "kernels are not put into `{view}`: it is the directory of the store `{store}`, or one is in the other, and \
+         frameworks would read the store's files and delete them; choose another directory with --kernel-meta or \
+         MS_COMPILER_CACHE_PATH, or another store with --op_compiler_cache_dir"
+    )]
+    ViewInStore {
+        /// The directory for kernels.
+        view: PathBuf,
+        /// The store.
+        store: PathBuf,
+    },
     /// The backend has no toolchain.
     #[error(transparent)]
     Backend(#[from] BackendError),

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use opbuild_artifact::{Artifact, Expectations, KernelMeta};
+use opbuild_artifact::{Artifact, Expectations, KernelMeta, Loader};
 use opbuild_backend::{BackendError, Cancel};
 use opbuild_descriptor::{
     BuildSpec, Descriptor, EffectiveSpec, Generation, KernelName, VendorName, import_key, read_info,
@@ -29,7 +29,7 @@ use opbuild_kernel_meta::survey::{
 use opbuild_store::{
     Access, Config, Draft, LockOutcome, Lookup, Patience, Put, Replace, Store, StoreError, TargetStore,
 };
-use opbuild_validator::RULES_VERSION;
+use opbuild_validator::{RULES_VERSION, is_chip};
 
 use crate::imported::{self, IMPORTED, Imported};
 use crate::make::{HEADER, INFO, JSON, OBJECT};
@@ -263,6 +263,10 @@ impl Run<'_> {
         let descriptor = read_info(&info).map_err(|error| PassedOver::TornDescriptor(error.to_string()))?;
         let generation = named_by(&descriptor, &item.name).ok_or_else(|| other_name(&descriptor))?;
         let target = &descriptor.spec.target;
+        let is_ascend = |expect: Expectations| expect.loader == Loader::Ascend;
+        if Expectations::named(target).is_some_and(is_ascend) && !is_chip(target) {
+            return Err(PassedOver::UnknownChip(target.clone()));
+        }
         let no_backend = || PassedOver::NoBackend(target.clone());
         let mut spec = (self.importer.read)(&descriptor.spec)
             .ok_or_else(no_backend)?

@@ -159,6 +159,7 @@ mod memory;
 mod nearest;
 mod network;
 mod one;
+mod own_kernels;
 mod parallel;
 mod plan;
 mod queue;

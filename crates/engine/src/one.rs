@@ -139,7 +139,7 @@ impl Builder {
         let stuck = self.stuck.is_known();
         let patience = if stuck { Duration::ZERO } else { self.view_patience };
         let placed = self.in_view.place(&requests[0], report.key, || {
-            let placer = Placer::new(setting, &self.infos, patience, requests, plan);
+            let placer = Placer::new(setting, (shop.shelves.store(), &self.infos), patience, requests, plan);
             placer.place(0, report);
             placer.finish().map(|there| {
                 let risk = there.risk.iter().map(ToString::to_string);

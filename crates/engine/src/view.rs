@@ -14,11 +14,13 @@ use opbuild_descriptor::{Descriptor, VendorName};
 use opbuild_digest::Digest;
 use opbuild_kernel_meta::quarantine::Run;
 use opbuild_kernel_meta::{
-    Content, DirectoryRisk, KernelFiles, LeftKernel, View, ViewError, ViewReport, Withdrawn,
+    Content, DirectoryRisk, KernelFiles, LeftKernel, ViewError, ViewReport, Withdrawn,
 };
+use opbuild_store::Store;
 
-use crate::builder::{Request, ViewPlace, ViewPolicy, ViewSetting};
+use crate::builder::{Request, ViewPolicy, ViewSetting};
 use crate::infos::{self, Info, Infos};
+use crate::own_kernels::OwnKernels;
 use crate::plan::Plan;
 use crate::report::{KernelReport, Placed};
 
@@ -28,6 +30,8 @@ const BATCH: usize = 16 << 20;
 /// Puts the kernels of a build into the view.
 pub(crate) struct Placer<'a> {
     setting: ViewSetting,
+    /// Knows kernels of ours that the directory does not list.
+    store: Option<&'a Store>,
     /// What the build replaces is kept together.
     run: Run,
     infos: &'a Infos,
@@ -93,13 +97,14 @@ struct Waiting {
 impl<'a> Placer<'a> {
     pub(crate) fn new(
         setting: ViewSetting,
-        infos: &'a Infos,
+        (store, infos): (Option<&'a Store>, &'a Infos),
         patience: Duration,
         requests: &'a [Request],
         plan: &Plan<'a>,
     ) -> Self {
         let mut placer = Self {
             setting,
+            store,
             run: Run::now(),
             infos,
             patience,
@@ -254,13 +259,9 @@ impl<'a> Placer<'a> {
         let contested = contested.iter().map(|stem| Withdrawn { stem, unless: None });
         let withdrawn: Vec<Withdrawn<'_>> = failed.chain(contested).collect();
         let ViewPolicy { replace, guessed_target } = self.setting.policy;
-        let view = match &self.setting.place {
-            ViewPlace::Rank(config) => View::of(&config.base, &config.rank),
-            ViewPlace::Dir(dir) => View::at(dir),
-        };
-        let view = view?.with_patience(self.patience).with_run(self.run.clone());
+        let view = self.setting.place.open()?.with_patience(self.patience).with_run(self.run.clone());
         let view = view.with_replace(replace).with_guessed_target(guessed_target);
-        let report = view.replace(&files, &withdrawn)?;
+        let report = view.replace_adopting(&files, &withdrawn, &OwnKernels { store: self.store })?;
         Ok((view.dir().to_owned(), report))
     }
 

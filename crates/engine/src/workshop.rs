@@ -31,6 +31,7 @@ pub(crate) struct Workshop {
 
 impl Workshop {
     pub(crate) fn open(builder: &Builder) -> Result<Self, BuildError> {
+        builder.check_places()?;
         let began = SystemTime::now();
         let warnings = Warnings::new(builder.observer.clone());
         warnings.tell_all(&builder.backend.warnings());
@@ -98,6 +99,11 @@ impl Shelves {
         let shelf = self.open_shelf(target, warnings)?.map(Arc::new);
         opened.push((target.to_owned(), shelf.clone()));
         Ok(shelf)
+    }
+
+    /// The store, if there is one.
+    pub(crate) fn store(&self) -> Option<&Store> {
+        self.store.as_ref()
     }
 
     fn open_shelf(&self, target: &str, warnings: &Warnings) -> Result<Option<TargetStore>, BuildError> {

@@ -123,6 +123,8 @@ fn folders_are_synced_at_the_end_of_a_build_that_put_something() {
     let requests: Vec<_> = (1..=6).map(|length| request("Square", &[length])).collect();
     assert_eq!(build(&watched(&bench, &backend, &watch), &requests), ["compiled"; 6]);
     let mut synced = watch.take(Op::SyncFolder);
+    // Those that are marked as the store's are synced then.
+    synced.retain(|path| path.iter().any(|part| part == "entries"));
     synced.sort();
     let mut folders: Vec<_> = bench.entries().iter().map(|path| path.parent().unwrap().to_owned()).collect();
     folders.dedup();

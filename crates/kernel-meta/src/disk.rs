@@ -173,6 +173,26 @@ impl Folder {
         Ok(Some(Self { path: path.to_owned(), dir, lock, locked: false, watch: Watch::default() }))
     }
 
+    /// Opens the directory called `name` in this one, to look at it. Links are not followed.
+    pub(crate) fn below(&self, name: &str) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let dir = match rustix::fs::openat(&self.dir, name, flags, Mode::empty()) {
+            // Which of the two a link gives depends on the file system.
+            Err(Errno::LOOP | Errno::NOTDIR) => {
+                return Err(io::Error::other("it is a link, and links are not followed"));
+            }
+            opened => opened?,
+        };
+        let lock = rustix::io::dup(&dir)?.into();
+        Ok(Self { path: self.path.join(name), dir, lock, locked: false, watch: Watch::default() })
+    }
+
+    /// Whether `name` is a directory, or a link to one.
+    pub(crate) fn leads_to_directory(&self, name: &str) -> bool {
+        rustix::fs::statat(&self.dir, name, AtFlags::empty())
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+    }
+
     /// Opens the folder at `path`, made if needed, and waits for its lock, at most for `patience`.
     pub(crate) fn enter(path: &Path, patience: Duration) -> Result<Self, ViewError> {
         let began = Instant::now();
@@ -289,13 +309,17 @@ impl Folder {
         Ok(look::Dir::of(&self.path, dir))
     }
 
-    /// Why kernels in the directory cannot be relied on: another user may write there.
+    /// Why kernels in the directory cannot be relied on: another user may write there, or put another directory in the
+    /// place of this one or of one above it.
     pub(crate) fn risk(&self) -> Option<DirectoryRisk> {
         let stat = rustix::fs::fstat(&self.dir).ok()?;
-        let (owner, user, mode) = (stat.st_uid, geteuid().as_raw(), stat.st_mode & 0o7777);
-        let is_foreign = owner != user && owner != 0;
-        let risk = DirectoryRisk { path: self.path.clone(), owner, user, mode };
-        (is_foreign || mode & 0o002 != 0).then_some(risk)
+        let own = risk_of(&self.path, &stat, false);
+        own.or_else(|| {
+            // Links are above it, too, whoever made them; what they lead to counts.
+            let real = std::fs::canonicalize(&self.path).unwrap_or_default();
+            let mut above = self.path.ancestors().skip(1).chain(real.ancestors().skip(1));
+            above.find_map(|above| risk_of(above, &rustix::fs::stat(above).ok()?, true))
+        })
     }
 
     /// Whether there is anything called `name`, or we cannot tell.
@@ -372,9 +396,17 @@ impl Folder {
 
     /// Names in the directory. Best effort: those that can be listed.
     pub(crate) fn names(&self) -> Vec<String> {
-        let Ok(entries) = Dir::read_from(&self.dir) else { return Vec::new() };
-        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-        names.filter(|name| !matches!(name.as_str(), "." | "..")).collect()
+        self.list().unwrap_or_default()
+    }
+
+    /// All names in the directory.
+    pub(crate) fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.dir)? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        names.retain(|name| !matches!(name.as_str(), "." | ".."));
+        Ok(names)
     }
 
     /// Removes the temporary files of writers that died. Best effort: they take space, but nobody reads them.
@@ -396,6 +428,14 @@ impl Folder {
     pub(crate) fn sync(&self) {
         let _ = rustix::fs::fsync(&self.dir);
     }
+}
+
+/// Why what is in the directory `path` cannot be relied on. In a sticky one, others cannot touch what is not theirs.
+fn risk_of(path: &Path, stat: &Stat, is_above: bool) -> Option<DirectoryRisk> {
+    let (owner, user, mode) = (stat.st_uid, geteuid().as_raw(), stat.st_mode & 0o7777);
+    let is_foreign = owner != user && owner != 0;
+    let is_open = mode & 0o002 != 0 && !(is_above && mode & 0o1000 != 0);
+    (is_foreign || is_open).then(|| DirectoryRisk { path: path.to_owned(), owner, user, mode })
 }
 
 /// Gives what was made in the folder `dir` to whose that is: what an administrator makes there, the framework of somebody

@@ -33,6 +33,14 @@ pub enum LeftReason {
         /// A file of such a kernel.
         file: String,
     },
+    /// It is built for another target than its descriptor names, which the user did not choose, and whether the directory
+    /// holds a kernel that is not ours cannot be seen.
+    ClosedDirectory {
+        /// What cannot be looked into, by its path in the directory.
+        path: String,
+        /// Why not.
+        problem: String,
+    },
     /// It was compiled for debugging, and a kernel that was not has its name.
     Release,
     /// What has its name may be in progress.
@@ -68,6 +76,7 @@ impl LeftReason {
             Self::Foreign(_) => "foreign",
             Self::DamagedForOther { .. } => "damaged-for-other",
             Self::ForeignDirectory { .. } => "foreign-directory",
+            Self::ClosedDirectory { .. } => "closed-directory",
             Self::Release => "release",
             Self::InProgress(_) => "in-progress",
             Self::NotAFile { .. } => "not-a-file",
@@ -91,6 +100,11 @@ impl fmt::Display for LeftReason {
                 f,
                 "it is not for the chip that its descriptor names, and the directory holds a kernel that opbuild did not \
                  write (`{file}`)"
+            ),
+            Self::ClosedDirectory { path, problem } => write!(
+                f,
+                "it is not for the chip that its descriptor names, and whether the directory holds a kernel that opbuild \
+                 did not write cannot be seen: `{path}` cannot be looked into: {problem}"
             ),
             Self::Release => f.write_str("it is compiled for debugging, and the kernel there is not"),
             Self::InProgress(busy) => write!(f, "the files there may be in progress: {busy}"),
@@ -152,7 +166,7 @@ impl fmt::Display for ForeignKernel {
     }
 }
 
-/// A directory of kernels in which another user may write.
+/// A directory of kernels, or one above it, in which another user may write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryRisk {
     /// The directory.

@@ -24,7 +24,8 @@
 //!   without a `.json` for one that is not there.
 //! - **A kernel that is not ours is never replaced.** A file is written only where there is nothing, where what is there is
 //!   ours, or where what is there is structurally damaged and the kernel is for the chip that its descriptor names. Ours is
-//!   what the manifest lists by its digest, not what looks like ours; the manifest is written before the files, with the
+//!   what the manifest lists by its digest, not what looks like ours, and where that was lost what is in the caller's
+//!   [store](View::replace_adopting); the manifest is written before the files, with the
 //!   digests of the old and the new, so that this holds after a kill at any instant. All else is left, and the
 //!   [report](ViewReport::left) says what it is: valid kernels, whole objects of other chips, what may be in progress, links,
 //!   and descriptors (`.info`) that can be read. One function decides, and nothing else writes.
@@ -84,6 +85,7 @@ mod disk;
 mod displace;
 mod error;
 pub mod fill;
+mod foreign;
 pub mod kernel_cache;
 mod left;
 mod manifest;
@@ -93,6 +95,7 @@ mod pseudo;
 mod publish;
 pub mod quarantine;
 mod retire;
+mod stored;
 pub mod survey;
 mod tree;
 
@@ -100,6 +103,7 @@ pub use content::{Content, KernelFiles, Part, Withdrawn};
 pub use error::ViewError;
 pub use left::{DirectoryRisk, ForeignKernel, LeftKernel, LeftReason};
 pub use materialise::ViewReport;
+pub use stored::{StoredKernel, StoredKernels};
 pub use tree::{Links, Tree};
 
 use std::path::{Path, PathBuf};
@@ -111,6 +115,7 @@ use opbuild_artifact::is_safe_file_name;
 use disk::{Folder, Watch};
 use occupant::Policy;
 use quarantine::Run;
+use stored::NoStore;
 
 /// How long a writer waits for another one, unless [`View::with_patience`] says otherwise.
 pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
@@ -224,15 +229,30 @@ impl View {
         kernels: &[KernelFiles<'_>],
         withdrawn: &[Withdrawn<'_>],
     ) -> Result<ViewReport, ViewError> {
+        self.replace_adopting(kernels, withdrawn, &NoStore)
+    }
+
+    /// As [`replace`](Self::replace), and takes kernels that are in `stored` for ours, whether or not the manifest lists
+    /// them: it may be lost. Those that are replaced go to quarantine.
+    ///
+    /// # Errors
+    /// As [`materialise`](Self::materialise).
+    pub fn replace_adopting(
+        &self,
+        kernels: &[KernelFiles<'_>],
+        withdrawn: &[Withdrawn<'_>],
+        stored: &dyn StoredKernels,
+    ) -> Result<ViewReport, ViewError> {
         let kernels = materialise::Checked::new(kernels)?;
         if kernels.is_empty() && (withdrawn.is_empty() || !self.has_ours()?) {
             return Ok(ViewReport { recorded: true, ..ViewReport::default() });
         }
-        if let Some(report) = self.leave_all(&kernels)? {
+        if let Some(report) = self.leave_all(&kernels, stored)? {
             return Ok(report);
         }
         let folder = Folder::enter(&self.dir, self.patience)?.watched(&self.watch);
-        let order = materialise::Order { withdrawn, policy: self.policy, run: &self.run, now: folder.now() };
+        let (policy, run, now) = (self.policy, &self.run, folder.now());
+        let order = materialise::Order { withdrawn, policy, stored, run, now };
         materialise::materialise(&folder, &kernels, &order)
     }
 
@@ -244,12 +264,16 @@ impl View {
 
     /// What there is to say if all of `kernels` are left because of whose the directory is: then not even a lock is made
     /// there.
-    fn leave_all(&self, kernels: &materialise::Checked<'_>) -> Result<Option<ViewReport>, ViewError> {
+    fn leave_all(
+        &self,
+        kernels: &materialise::Checked<'_>,
+        stored: &dyn StoredKernels,
+    ) -> Result<Option<ViewReport>, ViewError> {
         if !self.policy.guessed || self.policy.replace || !kernels.are_all_for_other_chips() {
             return Ok(None);
         }
         let Some(folder) = Folder::look(&self.dir)? else { return Ok(None) };
-        materialise::leave_all(&folder, kernels, self.policy)
+        materialise::leave_all(&folder, kernels, self.policy, stored)
     }
 }
 

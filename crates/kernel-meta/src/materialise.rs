@@ -10,6 +10,7 @@ use crate::occupant::{Act, Decision, Looker, Placement, Policy};
 use crate::publish::{publish, stage};
 use crate::quarantine::keep::{Replaced, keep};
 use crate::quarantine::{Run, Why};
+use crate::stored::StoredKernels;
 use crate::{
     DirectoryRisk, KernelFiles, LeftKernel, LeftReason, Part, ViewError, Withdrawn, check_stem, retire,
 };
@@ -92,6 +93,8 @@ impl<'a> Checked<'a> {
 pub(crate) struct Order<'a> {
     pub(crate) withdrawn: &'a [Withdrawn<'a>],
     pub(crate) policy: Policy,
+    /// Knows kernels of ours that the manifest does not.
+    pub(crate) stored: &'a dyn StoredKernels,
     /// The run that what is replaced is kept under.
     pub(crate) run: &'a Run,
     /// By the directory's clock.
@@ -144,10 +147,11 @@ pub(crate) fn leave_all(
     folder: &Folder,
     kernels: &Checked<'_>,
     policy: Policy,
+    stored: &dyn StoredKernels,
 ) -> Result<Option<ViewReport>, ViewError> {
     let text = folder.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
     let manifest = Manifest::parse(&text);
-    let mut looker = Looker { folder, manifest: &manifest, policy, rested: &|_| false, read: 0 };
+    let mut looker = Looker { folder, manifest: &manifest, policy, rested: &|_| false, stored, read: 0 };
     let Decided { placed, left, is_closed } = decide(&mut looker, kernels)?;
     let report = ViewReport {
         intact: placed.len(),
@@ -187,7 +191,7 @@ fn decide<'a>(looker: &mut Looker<'_, '_>, kernels: &Checked<'a>) -> Result<Deci
         let is_guess = !kernel.for_chip && decision.writes();
         let why = match (&foreign, decision) {
             (_, Decision::Leave(why)) => why,
-            (Some(file), _) if is_guess => LeftReason::ForeignDirectory { file: file.clone() },
+            (Some(why), _) if is_guess => why.clone(),
             (_, Decision::Place(placement)) => {
                 decided.placed.insert(kernel.stem, placement);
                 continue;
@@ -232,8 +236,8 @@ impl<'a> Work<'a> {
     fn decide(&mut self, kernels: &Checked<'a>) -> Result<(Vec<Wanting<'a>>, bool), ViewError> {
         let (folder, now) = (self.folder, self.order.now);
         let rested = |file: &Identity| file.rested(now, REST);
-        let policy = self.order.policy;
-        let mut looker = Looker { folder, manifest: self.found, policy, rested: &rested, read: 0 };
+        let Order { policy, stored, .. } = *self.order;
+        let mut looker = Looker { folder, manifest: self.found, policy, rested: &rested, stored, read: 0 };
         let Decided { mut placed, left, is_closed } = decide(&mut looker, kernels)?;
         self.report.read += looker.read;
         self.report.left = left;
@@ -402,6 +406,7 @@ mod tests {
 
     use super::*;
     use crate::Content;
+    use crate::stored::NoStore;
 
     struct Fixture {
         base: TempDir,
@@ -425,7 +430,7 @@ mod tests {
             let folder = Folder::enter(self.base.path(), Duration::ZERO).unwrap();
             let now = folder.now() + Duration::from_secs(later);
             let (policy, run) = (Policy::default(), Run::now());
-            let order = Order { withdrawn: &[], policy, run: &run, now };
+            let order = Order { withdrawn: &[], policy, stored: &NoStore, run: &run, now };
             materialise(&folder, &Checked::new(&kernels).unwrap(), &order).unwrap()
         }
 

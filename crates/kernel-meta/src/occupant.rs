@@ -1,9 +1,7 @@
 //! What stands where a kernel is to be, and what may be done about it: the only place where that is decided.
 //!
 //! A file is written only where there is nothing, where what is there is ours, or where what is there goes to quarantine
-//! first. A file is ours if the manifest has its digest; how it looks does not count.
-
-use std::collections::BTreeMap;
+//! first. A file is ours if the manifest has its digest, or the caller's store the kernel; how it looks does not count.
 
 use opbuild_artifact::Expectations;
 use opbuild_descriptor::read_info;
@@ -13,6 +11,7 @@ use opbuild_validator::{ElfFacts, Machine, examine_object};
 use crate::compare::{describes, is_extended, same_json};
 use crate::disk::{Bearer, Folder, Identity};
 use crate::manifest::{Known, Manifest, Record};
+use crate::stored::{StoredKernels, is_stored};
 use crate::survey::judge::{MAX_OBJECT, MAX_TEXT};
 use crate::survey::look::{Dir, Read1};
 use crate::survey::{Busy, Item, Orphan, Verdict, judge_one};
@@ -118,6 +117,8 @@ pub(crate) struct Looker<'a, 'm> {
     pub(crate) policy: Policy,
     /// Whether an identity may be trusted from now on.
     pub(crate) rested: &'a dyn Fn(&Identity) -> bool,
+    /// Knows kernels of ours that the manifest does not.
+    pub(crate) stored: &'a dyn StoredKernels,
     /// How many files were read.
     pub(crate) read: usize,
 }
@@ -129,7 +130,15 @@ impl<'m> Looker<'_, 'm> {
     /// The kernel's own bytes cannot be had.
     pub(crate) fn decide(&mut self, kernel: &KernelFiles<'_>) -> Result<Decision, ViewError> {
         let mut state = |part| self.state(kernel, part);
-        let states = [state(Part::Object)?, state(Part::Json)?, state(Part::Info)?];
+        let mut states = [state(Part::Object)?, state(Part::Json)?, state(Part::Info)?];
+        let is_foreign = |state: &State| matches!(state, State::Foreign(_));
+        if states[..2].iter().any(is_foreign) && is_stored(self.folder, kernel.stem, self.stored) {
+            for state in &mut states[..2] {
+                if let State::Foreign(file) = *state {
+                    *state = State::Adopted(file);
+                }
+            }
+        }
         let closed = |state: &State| match state {
             State::Closed(why) => Some(why.clone()),
             _ => None,
@@ -210,49 +219,6 @@ impl<'m> Looker<'_, 'm> {
             }
         }
         Ok(Decision::Place(Placement { acts, json: kept, adopted, why }))
-    }
-
-    /// A file of a kernel in the directory that is not ours, if there is one. `given` are kernels to be placed there.
-    ///
-    /// # Errors
-    /// As [`decide`](Self::decide).
-    pub(crate) fn foreign_kernel(
-        &mut self,
-        given: &BTreeMap<&str, &KernelFiles<'_>>,
-    ) -> Result<Option<String>, ViewError> {
-        let mut names = self.folder.names();
-        names.sort_unstable();
-        for name in names.iter().filter(|name| !name.starts_with(".opbuild")) {
-            let named = |part: Part| Some((part, part.stem_of(name)?));
-            let is_own = match [Part::Object, Part::Json].into_iter().find_map(named) {
-                Some((part, stem)) => match given.get(stem) {
-                    Some(kernel) => matches!(self.decide(kernel)?, Decision::Place(_)),
-                    None => self.is_own(stem, part),
-                },
-                None => !name.ends_with(".so"),
-            };
-            if !is_own {
-                return Ok(Some(name.clone()));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Whether a file of no kernel that is given is what we wrote.
-    fn is_own(&mut self, stem: &str, part: Part) -> bool {
-        let Some(record) = self.manifest.kernels.get(stem) else { return false };
-        let name = part.of(stem);
-        if record.file(part).seen.is_some_and(|seen| self.folder.identity(&name) == Some(seen)) {
-            return true;
-        }
-        self.read += 1;
-        match part {
-            Part::Json => self.folder.read(&name).is_ok_and(|(bytes, _)| {
-                let object = &record.file(Part::Object).digest;
-                record.wrote(part, &Digest::of(&bytes)) || is_extended(&bytes) && describes(&bytes, object)
-            }),
-            _ => self.folder.digest(&name).is_ok_and(|(digest, _)| record.wrote(part, &digest)),
-        }
     }
 
     /// What stands under the name of one of the kernel's files.

@@ -125,6 +125,51 @@ fn what_is_replaced_on_request_comes_back_as_it_was() {
     }
 }
 
+/// What the list of ours says of `stem`.
+fn listed(dir: &Path, stem: &str) -> bool {
+    let list = fs::read_to_string(dir.join(".opbuild-manifest")).unwrap_or_default();
+    list.lines().any(|line| line.starts_with(&format!("{stem}\t")))
+}
+
+#[test]
+fn what_is_undone_is_ours_no_more() {
+    let place = Place::new();
+    let dir = place.dir();
+    let (ours, other) = (place.ours(1), place.ours(2));
+    let kept = Ours { stem: format!("{}_kept", other.stem), ..other };
+    for ends_early in [true, false] {
+        place.view().with_replace(true).materialise(&[ours.files()]).unwrap();
+        place.run(&kept);
+        assert!(listed(&dir, &ours.stem) && listed(&dir, &kept.stem));
+        if ends_early {
+            // Its process ends when all is back and the list is still to be written.
+            let text = fs::read(dir.join(".opbuild-manifest")).unwrap();
+            let run = newest(quarantines(place.base.path()).unwrap()).remove(0);
+            let journal = run.path().join(".opbuild-journal");
+            let entries = fs::read(&journal).unwrap();
+            place.undo();
+            fs::write(dir.join(".opbuild-manifest"), text).unwrap();
+            fs::create_dir_all(run.path()).unwrap();
+            fs::write(&journal, entries).unwrap();
+        }
+        let undone = place.undo();
+        assert!(undone[0].removed && undone[0].kept.is_empty(), "{undone:?}");
+        assert!(!listed(&dir, &ours.stem) && listed(&dir, &kept.stem), "{ends_early}");
+        assert!(kept.is_in(&dir));
+        // Whose it is decides what a build does next.
+        assert!(matches!(why(&place.run(&place.ours(3))), LeftReason::Foreign(_)));
+    }
+    // With nothing left to list, no list is left.
+    let place = Place::new();
+    place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
+    let options = UndoOptions { dry_run: true, observe: &|_| {} };
+    let run = newest(quarantines(place.base.path()).unwrap()).remove(0);
+    undo(&run, &options).unwrap();
+    assert!(listed(&place.dir(), &place.theirs.stem));
+    place.undo();
+    assert!(!place.dir().join(".opbuild-manifest").exists());
+}
+
 type Damage = (&'static str, fn(&Place));
 
 /// Every sort of damage, as it can be made of a whole kernel.

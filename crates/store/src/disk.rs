@@ -88,6 +88,12 @@ impl Disk {
         std::fs::canonicalize(path)
     }
 
+    /// Where a link leads, as it says.
+    pub(crate) fn link_target(&self, path: &Path) -> io::Result<PathBuf> {
+        self.may(Op::Look, path)?;
+        std::fs::read_link(path)
+    }
+
     /// Opens the root at its real path. From now on nothing is reached through a link.
     pub(crate) fn enter(&mut self, root: &Path) -> io::Result<File> {
         self.without_links = true;

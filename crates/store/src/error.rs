@@ -20,6 +20,7 @@ impl StoreError {
             ),
             Self::ReadOnly { .. } | Self::NoStore { .. } => true,
             Self::NotAFolder { .. }
+            | Self::Foreign { .. }
             | Self::Untrusted { .. }
             | Self::ClosedLock { .. }
             | Self::TargetName { .. }
@@ -62,7 +63,16 @@ pub enum StoreError {
         /// Where.
         path: PathBuf,
     },
-    /// A read-only store that is not there.
+    /// A directory where a store or a target belongs, that a store did not make.
+    #[error(
+        "`{path}` is not a store's: opbuild did not make it, it has no STORE.TAG, and it is not empty. It is left as it is; \
+         choose another directory with --op_compiler_cache_dir or OPBUILD_CACHE_DIR, or move it away"
+    )]
+    Foreign {
+        /// Where.
+        path: PathBuf,
+    },
+    /// A store that is not there, and is not to be made.
     #[error("there is no store at `{path}`; a store is made by a build in the modes enable or force")]
     NoStore {
         /// Where.

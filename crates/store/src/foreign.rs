@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use crate::disk::Disk;
-use crate::{StoreError, files, ini};
+use crate::{StoreError, files, ini, marker};
 
 /// How CANN calls its cache.
 const NAME: &str = "kernel_cache";
@@ -17,6 +17,8 @@ const NAME: &str = "kernel_cache";
 const OWN: &str = "opbuild";
 /// How the names of chips begin, which are those of CANN's directories.
 const CHIPS: [&str; 4] = ["ascend", "as31xm1x", "bs9sx2a", "mc61am21a"];
+/// As many links are followed that lead to what is missing.
+const MAX_LINKS: u32 = 40;
 /// No file of CANN's limits is larger.
 const MAX_INI: u64 = 64 << 10;
 
@@ -27,7 +29,7 @@ const MAX_INI: u64 = 64 << 10;
 pub(crate) fn place(disk: &Disk, root: &Path, writable: bool) -> Result<PathBuf, StoreError> {
     let Some(real) = real_path(disk, root) else { return Ok(root.to_owned()) };
     let is_named = |path: &&Path| path.file_name().is_some_and(|name| name == NAME);
-    let has_store = || disk.look(&real.join("v1")).is_ok_and(|seen| seen.is_folder);
+    let has_store = || marker::is_store_on(disk, &real);
     let cache = match real.ancestors().find(is_named) {
         Some(cache) => cache,
         // A link, or another name: then its content decides. An existing store is not looked into.
@@ -53,22 +55,39 @@ pub(crate) fn place(disk: &Disk, root: &Path, writable: bool) -> Result<PathBuf,
     Ok(root.to_owned())
 }
 
+/// The path without links that `path` has, or will have once its missing parts are made as directories. `None` if that
+/// cannot be seen.
+pub fn resolved(path: &Path) -> Option<PathBuf> {
+    real_path(&Disk::default(), path)
+}
+
 /// The real path of `path`, of which parts may be missing: they are made as directories, so that `..` leads back from them.
+/// A link to what is missing leads where that will be.
 fn real_path(disk: &Disk, path: &Path) -> Option<PathBuf> {
-    let mut real = PathBuf::new();
-    for part in std::path::absolute(path).ok()?.components() {
+    let mut links = MAX_LINKS;
+    let (mut real, mut rest) = (PathBuf::new(), std::path::absolute(path).ok()?);
+    loop {
+        let mut parts = rest.components();
+        let Some(part) = parts.next() else { return Some(real) };
+        let behind = parts.as_path();
         if part == Component::ParentDir {
             real.pop();
+            rest = behind.to_owned();
             continue;
         }
         let next = real.join(part);
-        real = match disk.real_path(&next) {
-            Ok(found) => found,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => next,
-            Err(_) => return None,
-        };
+        match disk.real_path(&next) {
+            Ok(found) => (real, rest) = (found, behind.to_owned()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return None,
+            Err(_) => match disk.link_target(&next) {
+                Ok(target) => {
+                    links = links.checked_sub(1)?;
+                    rest = target.join(behind);
+                }
+                Err(_) => (real, rest) = (next, behind.to_owned()),
+            },
+        }
     }
-    Some(real)
 }
 
 /// Whether CANN's file is in `folder`, with the versions that it writes into it.

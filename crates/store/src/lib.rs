@@ -7,13 +7,14 @@
 //!
 //! ```text
 //! <root>/                     CACHEDIR.TAG  .gitignore  op_cache.ini (limits, for people to set)
-//!   v1/                       the format's version
+//!   v1/                       the format's version; STORE.TAG in it says that it is a store's
 //!     <target>/               one folder a chip: Ascend910B1, cpu-x86_64, ... Limits are for each by itself
 //!       entries/ab/abcd….kern one file an entry: published by one rename, read with one open;
 //!                             last modified = last used
 //!       locks/abcd…           one a key, only while somebody makes that entry
 //!       tmp/                  entries being written, or being deleted
 //!       quarantine/           damaged entries, each with the reason beside it
+//!       STORE.TAG             without it the folder is another program's, and nothing is written there
 //!       size                  about how much all that is; nobody counts files to know it
 //!       stats                 hits, misses, compiles, ...
 //!       numbers.lock          held by whoever writes these two
@@ -99,6 +100,7 @@ mod gc;
 mod ini;
 mod limits;
 mod lock;
+mod marker;
 mod mode;
 mod numbers;
 mod parallel;
@@ -122,9 +124,11 @@ pub use clock::Clock;
 pub use damage::Damage;
 pub use entry::{Draft, Entry, MAX_ENTRY_BYTES};
 pub use error::StoreError;
+pub use foreign::resolved;
 pub use gc::{GcOptions, GcReport};
 pub use limits::{LimitNotice, LimitTexts, Limits};
 pub use lock::{KeyLock, KeyWait, LockAttempt, LockOutcome, Patience};
+pub use marker::{is_store, is_target_directory};
 pub use mode::{Mode, ParseModeError};
 pub use repair::{Deed, Left, RepairOptions, RepairReport, What, Why};
 pub use size::Estimate;

@@ -11,7 +11,7 @@ use opbuild_digest::Digest;
 use crate::damage::Damage;
 use crate::disk::Disk;
 
-const MAGIC: &[u8; 8] = b"OPBKERN\0";
+pub(crate) const MAGIC: &[u8; 8] = b"OPBKERN\0";
 const FORMAT: u32 = 2;
 /// The members a prefix may list.
 pub(crate) const MAX_MEMBERS: usize = 64;

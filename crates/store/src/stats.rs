@@ -152,6 +152,11 @@ impl Counters {
         }
     }
 
+    /// Whether there are statistics.
+    pub(crate) fn is_there(&self, disk: &Disk) -> bool {
+        STATS.look(disk, &self.path).is_some()
+    }
+
     /// Whether what is in the file are no statistics.
     pub(crate) fn is_torn(&self, disk: &Disk) -> io::Result<bool> {
         STATS.is_torn(disk, &self.path)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::disk::Disk;
 use crate::error::is_link;
+use crate::marker::{self, Level, Owner};
 use crate::trust::Trust;
 use crate::{Clock, LimitNotice, LimitTexts, Limits, StoreError, TargetStore, Watcher, files, foreign, ini};
 
@@ -32,12 +33,34 @@ pub struct Config {
 pub enum Access {
     /// They may.
     ReadWrite,
+    /// They may be written and deleted where a store is; no store and no directory is made.
+    Existing,
     /// They may not; nothing at all is written below the root.
     ReadOnly,
 }
 
+impl Access {
+    /// Whether anything may be written.
+    pub(crate) fn writes(self) -> bool {
+        self != Self::ReadOnly
+    }
+
+    /// Whether what is missing may be made.
+    pub(crate) fn makes(self) -> bool {
+        self == Self::ReadWrite
+    }
+}
+
+/// The file that has backup programs leave a root alone.
+pub(crate) const TAG_NAME: &str = "CACHEDIR.TAG";
+pub(crate) const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
+    # This folder is a cache of compiled kernels, made by opbuild. It can be deleted at any time.\n";
+
+/// The directory of the format's version.
+pub(crate) const VERSION: &str = "v1";
+
 /// What is in a root that has nothing else in it.
-const OWN: [&str; 4] = ["CACHEDIR.TAG", ".gitignore", ini::NAME, "v1"];
+const OWN: [&str; 4] = [TAG_NAME, ".gitignore", ini::NAME, VERSION];
 
 impl Config {
     /// A store at `root`, to be read and written by this user.
@@ -68,13 +91,14 @@ impl Store {
     /// `kernel_cache`, the store is in a directory `opbuild` of that instead.
     ///
     /// # Errors
-    /// A root that is no folder, is not trusted, or cannot be made; a store in CANN's own cache that is to be written.
+    /// A root that is no folder, is not trusted, or cannot be made; a store in CANN's own cache that is to be written; a
+    /// directory `v1` that is not a store's.
     pub fn open(mut config: Config) -> Result<Self, StoreError> {
-        let writable = config.access == Access::ReadWrite;
+        let (writable, makes) = (config.access.writes(), config.access.makes());
         let mut disk = Disk::new(config.watcher.clone(), config.clock.clone()).quiet(!writable);
         config.root = foreign::place(&disk, &config.root, writable)?;
         let root = &config.root;
-        if writable {
+        if makes {
             files::create_folders(&disk, root, 0o700)
                 .map_err(|source| folder_trouble("create", root, source))?;
         }
@@ -85,7 +109,7 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let path = root.clone();
                 // It could not be made and is not there: it is a link that leads nowhere.
-                return Err(if writable {
+                return Err(if makes {
                     StoreError::NotAFolder { path }
                 } else {
                     StoreError::NoStore { path }
@@ -95,15 +119,31 @@ impl Store {
         };
         let trust = Trust::below(root, &metadata, &config.trusted_owners)?;
         // A folder with other things in it is somebody's: marks there would speak of those too.
-        let marks = writable && files::holds_only(&disk, (&folder, &real), &OWN);
-        let (limits, notices) = Limits::find(&disk, &real, writable, &config.limits);
+        let marks = makes && files::holds_only(&disk, (&folder, &real), &OWN);
+        // Before anything is made beside what is another program's.
+        let version = real.join(VERSION);
+        let owner = owner(&disk, &trust, &version, Level::Version)?.map(|(_, owner)| owner);
+        if writable && !makes && !owner.is_some_and(Owner::is_store) {
+            return Err(StoreError::NoStore { path: real });
+        }
+        let (limits, notices) = Limits::find(&disk, &real, makes, &config.limits);
         let config = Config { root: real, ..config };
         let store = Self { trust, disk, limits: Arc::new(limits), notices: notices.into(), config };
         if marks {
             store.mark()?;
         }
-        store.folder(&store.version_dir(), writable)?;
+        if makes && owner != Some(Owner::Store) {
+            store.owned(&version, Level::Version, true)?;
+        }
         Ok(store)
+    }
+
+    /// Whether there is a store: a root alone is none.
+    ///
+    /// # Errors
+    /// What is there is another program's, or cannot be looked into.
+    pub fn exists(&self) -> Result<bool, StoreError> {
+        self.owned(&self.version_dir(), Level::Version, false).map(|found| found.is_some())
     }
 
     /// The part of the store for `target`.
@@ -122,15 +162,39 @@ impl Store {
     /// # Errors
     /// The folder could not be listed, or is not trusted.
     pub fn targets(&self) -> Result<Vec<String>, StoreError> {
+        Ok(self.sorted_targets()?.0)
+    }
+
+    /// Directories where targets are, that are not this store's: no command touches them. In order.
+    ///
+    /// # Errors
+    /// As [`targets`](Self::targets).
+    pub fn foreign(&self) -> Result<Vec<PathBuf>, StoreError> {
+        Ok(self.sorted_targets()?.1)
+    }
+
+    /// The names of targets, and directories beside them that are another program's. One that cannot be looked into is a
+    /// target: opening it says why.
+    fn sorted_targets(&self) -> Result<(Vec<String>, Vec<PathBuf>), StoreError> {
         let dir = self.version_dir();
-        let Some(folder) = self.folder(&dir, false)? else { return Ok(Vec::new()) };
+        let Some(folder) = self.owned(&dir, Level::Version, false)? else { return Ok(Default::default()) };
         let listed = self.disk.list_in(&folder, &dir);
         let mut names = listed.map_err(|source| folder_trouble("list", &dir, source))?;
-        let is_folder =
-            |name: &str| self.disk.look_in(&folder, name, &dir.join(name)).is_ok_and(|seen| seen.is_folder);
-        names.retain(|name| is_target(name) && is_folder(name));
         names.sort_unstable();
-        Ok(names)
+        let (mut targets, mut foreign) = (Vec::new(), Vec::new());
+        for name in names {
+            let path = dir.join(&name);
+            let seen = self.disk.look_in(&folder, &name, &path);
+            if !is_target(&name) || !seen.is_ok_and(|seen| seen.is_folder) {
+                continue;
+            }
+            match self.owned(&path, Level::Target, false) {
+                Ok(None) => {}
+                Err(StoreError::Foreign { path }) => foreign.push(path),
+                Ok(Some(_)) | Err(_) => targets.push(name),
+            }
+        }
+        Ok((targets, foreign))
     }
 
     /// The same store, to be read only.
@@ -171,30 +235,31 @@ impl Store {
     }
 
     pub(crate) fn version_dir(&self) -> PathBuf {
-        self.config.root.join("v1")
+        self.config.root.join(VERSION)
+    }
+
+    /// Opens the directory of a version or a target. If `make`, it is made and marked where it is missing or empty. `None`
+    /// if it is not there, or empty.
+    ///
+    /// # Errors
+    /// It is another program's.
+    pub(crate) fn owned(&self, path: &Path, level: Level, make: bool) -> Result<Option<File>, StoreError> {
+        if make {
+            let Some(folder) = self.folder(path, true)? else { return Ok(None) };
+            return marker::claim(&self.disk, &folder, path, level).map(|()| Some(folder));
+        }
+        let found = owner(&self.disk, &self.trust, path, level)?;
+        Ok(found.filter(|(_, owner)| owner.is_store()).map(|(folder, _)| folder))
     }
 
     /// Opens a folder, made if need be and if `make`, and checks whose it is. `None` if it is not there.
     pub(crate) fn folder(&self, path: &Path, make: bool) -> Result<Option<File>, StoreError> {
-        let disk = &self.disk;
-        let mut opened = disk.open_folder(path);
-        if make && opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-            let made = files::create_folder(disk, path, self.trust.is_shared());
-            made.map_err(|source| folder_trouble("create", path, source))?;
-            opened = disk.open_folder(path);
-        }
-        match opened.and_then(|folder| Ok((disk.stat(&folder, path)?, folder))) {
-            Ok((metadata, folder)) => self.trust.check(path, &metadata).map(|()| Some(folder)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(folder_trouble("open", path, source)),
-        }
+        folder(&self.disk, &self.trust, path, make)
     }
 
     /// Tells backup programs and git to leave the store alone.
     fn mark(&self) -> Result<(), StoreError> {
-        const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
-            # This folder is a cache of compiled kernels, made by opbuild. It can be deleted at any time.\n";
-        for (name, text) in [("CACHEDIR.TAG", TAG), (".gitignore", "*\n")] {
+        for (name, text) in [(TAG_NAME, TAG), (".gitignore", "*\n")] {
             let path = self.config.root.join(name);
             files::write_new(&self.disk, &path, text).map_err(|source| StoreError::Io {
                 action: "write",
@@ -215,6 +280,34 @@ impl std::fmt::Debug for Config {
             .field("trusted_owners", trusted_owners)
             .field("limits", limits)
             .finish_non_exhaustive()
+    }
+}
+
+/// Opens a folder, made if need be and if `make`, and checks whose it is. `None` if it is not there.
+fn folder(disk: &Disk, trust: &Trust, path: &Path, make: bool) -> Result<Option<File>, StoreError> {
+    let mut opened = disk.open_folder(path);
+    if make && opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        let made = files::create_folder(disk, path, trust.is_shared());
+        made.map_err(|source| folder_trouble("create", path, source))?;
+        opened = disk.open_folder(path);
+    }
+    match opened.and_then(|folder| Ok((disk.stat(&folder, path)?, folder))) {
+        Ok((metadata, folder)) => trust.check(path, &metadata).map(|()| Some(folder)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(folder_trouble("open", path, source)),
+    }
+}
+
+/// Opens the directory of a version or a target, and says whether it is a store's. `None` if it is not there.
+///
+/// # Errors
+/// It is another program's.
+fn owner(disk: &Disk, trust: &Trust, path: &Path, level: Level) -> Result<Option<(File, Owner)>, StoreError> {
+    let Some(folder) = folder(disk, trust, path, false)? else { return Ok(None) };
+    let owner = marker::owner(disk, &folder, path, level);
+    match owner.map_err(|source| folder_trouble("look into", path, source))? {
+        Owner::Foreign => Err(StoreError::Foreign { path: path.to_owned() }),
+        owner => Ok(Some((folder, owner))),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::clock::{FileClock, idle};
 use crate::disk::Disk;
 use crate::size::{Known, Size};
 use crate::stats::{Count, Counters};
-use crate::{Access, Entry, Limits, Miss, Store};
+use crate::{Entry, Limits, Miss, Store};
 
 /// How often it is noted that an entry is in use.
 const NOTED_EVERY: Duration = Duration::from_secs(600);
@@ -31,7 +31,7 @@ impl Tally {
         let shared = store.trust().is_shared();
         let tally = Self {
             disk: store.disk().clone(),
-            writable: store.config().access == Access::ReadWrite,
+            writable: store.config().access.writes(),
             limits: Arc::clone(store.shared_limits()),
             clock: FileClock::new(store.config().clock.clone()),
             size: Size::new(dir, shared),

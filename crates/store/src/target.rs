@@ -12,10 +12,11 @@ use opbuild_digest::Digest;
 use crate::damage::Damage;
 use crate::entry::{Draft, Entry, MAX_ENTRY_BYTES};
 use crate::lock::{self, KeyLock, KeyWait, LockAttempt, LockOutcome, Patience};
+use crate::marker::Level;
 use crate::size::Known;
 use crate::stats::Count;
 use crate::tally::Tally;
-use crate::{Access, Estimate, Statistics, Store, StoreError, files};
+use crate::{Estimate, Statistics, Store, StoreError, files};
 
 /// The entries of one target. Clones share what they learned about folders.
 #[derive(Clone, Debug)]
@@ -101,11 +102,11 @@ pub enum Replace {
 
 impl TargetStore {
     pub(crate) fn open(store: &Store, dir: PathBuf) -> Result<Self, StoreError> {
-        let writable = store.config().access == Access::ReadWrite;
-        let exists = store.folder(&dir, writable)?.is_some()
-            && store.folder(&dir.join("entries"), writable)?.is_some();
+        let makes = store.config().access.makes();
+        let exists = store.owned(&dir, Level::Target, makes)?.is_some()
+            && store.folder(&dir.join("entries"), makes)?.is_some();
         let mut fresh = false;
-        if writable {
+        if makes {
             for name in ["locks", "tmp", "quarantine"] {
                 store.folder(&dir.join(name), true)?;
             }
@@ -135,7 +136,7 @@ impl TargetStore {
 
     /// Whether entries may be written.
     pub fn is_writable(&self) -> bool {
-        self.store.config().access == Access::ReadWrite
+        self.store.config().access.writes()
     }
 
     /// Where the entry for `key` is, or would be.

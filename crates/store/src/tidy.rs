@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use crate::gc::GC_LOCK;
+use crate::marker::Level;
 use crate::repair::{Deed, RepairReport, What, Why};
 use crate::size::{Estimate, Known};
 use crate::sweep::Sweep;
@@ -51,9 +52,9 @@ impl TargetStore {
     /// Makes the target's folder, and that of the version, if they are gone; never the root: opening does that.
     pub(crate) fn make_target(&self, report: &mut RepairReport) -> Result<(), StoreError> {
         let store = self.store();
-        for path in [store.version_dir(), self.dir().to_owned()] {
+        for (path, level) in [(store.version_dir(), Level::Version), (self.dir().to_owned(), Level::Target)] {
             if matches!(store.folder(&path, false), Ok(None)) {
-                store.folder(&path, true)?;
+                store.owned(&path, level, true)?;
                 report.done.push(Deed { path, what: What::Made });
             }
         }

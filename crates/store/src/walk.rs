@@ -16,7 +16,7 @@ use crate::files::{self, EVICT, LOCK, NEW, PUT};
 use crate::gc::GC_LOCK;
 use crate::size::Size;
 use crate::stats::Counters;
-use crate::{Store, StoreError, numbers};
+use crate::{Store, StoreError, marker, numbers};
 
 /// So many files, of so many bytes together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,7 +123,7 @@ pub(crate) struct Walked {
 }
 
 /// Files that every target's folder has.
-pub(crate) const OWN: [&str; 4] = [Size::NAME, Counters::NAME, numbers::LOCK, GC_LOCK];
+pub(crate) const OWN: [&str; 5] = [Size::NAME, Counters::NAME, numbers::LOCK, GC_LOCK, marker::NAME];
 
 /// How far ahead of the clock an entry's last use may be before it is taken for a mistake.
 const AHEAD: Duration = Duration::from_secs(600);

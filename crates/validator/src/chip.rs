@@ -82,13 +82,101 @@ pub enum Family {
     Ascend950,
 }
 
+/// What may stand behind the beginning of a chip's name.
+#[derive(Clone, Copy, Debug)]
+enum Rest {
+    /// Nothing.
+    Nothing,
+    /// Nothing, as packages have it, or a digit up to this one and then no digit: `1`, `3Vir04`, `4-1`.
+    Upto(u8),
+    /// A digit up to this one and then no digit.
+    Digit(u8),
+    /// Nothing, or so many digits.
+    Digits(usize),
+    /// Nothing, or `PR` or `DT` and a number: `PR_9599`.
+    Variant,
+}
+
+impl Rest {
+    fn allows(self, rest: &str) -> bool {
+        let is_word =
+            |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+        let is_digit = |last: u8| {
+            let mut bytes = rest.bytes();
+            bytes.next().is_some_and(|digit| (b'1'..=b'0' + last).contains(&digit))
+                && !bytes.next().is_some_and(|next| next.is_ascii_digit())
+                && is_word(rest)
+        };
+        match self {
+            Self::Nothing => rest.is_empty(),
+            Self::Upto(last) => rest.is_empty() || is_digit(last),
+            Self::Digit(last) => is_digit(last),
+            Self::Digits(number) => {
+                rest.is_empty() || rest.len() == number && rest.bytes().all(|byte| byte.is_ascii_digit())
+            }
+            Self::Variant => {
+                let kind = rest.strip_prefix("pr").or_else(|| rest.strip_prefix("dt"));
+                rest.is_empty()
+                    || kind.is_some_and(|rest| rest.is_empty() || rest.starts_with('_') && is_word(rest))
+            }
+        }
+    }
+}
+
+/// Names of chips in small letters, of CANN's `platform_config` and of directories of packages, with their families.
+const NAMES: [(&str, Rest, Family); 12] = [
+    ("ascend910a", Rest::Nothing, Family::Ascend910),
+    ("ascend910proa", Rest::Nothing, Family::Ascend910),
+    ("ascend910prob", Rest::Nothing, Family::Ascend910),
+    ("ascend910premiuma", Rest::Nothing, Family::Ascend910),
+    ("ascend910b", Rest::Digit(4), Family::Ascend910B),
+    ("ascend910_93", Rest::Digits(2), Family::Ascend910B),
+    ("ascend910_95", Rest::Digits(2), Family::Ascend950),
+    ("ascend950", Rest::Variant, Family::Ascend950),
+    ("ascend310p", Rest::Upto(7), Family::Ascend310P),
+    ("ascend310b", Rest::Upto(4), Family::Ascend310B),
+    ("as31xm1", Rest::Nothing, Family::Ascend310B),
+    ("as31xm1x", Rest::Nothing, Family::Ascend310B),
+];
+
+/// Names in small letters of chips whose objects were never seen, so that no family is known of them; each with whether
+/// more may stand behind.
+const UNSEEN: [(&str, bool); 9] = [
+    ("ascend310", false),
+    ("ascend610", false),
+    ("ascend610lite", false),
+    ("ascend350", true),
+    ("bs9sx2a", true),
+    ("mc61am21a", true),
+    ("mc62cm12a", true),
+    ("kirinx90", false),
+    ("kirin9030", false),
+];
+
+/// Whether `name` is the name of a chip that CANN compiles for, or of a directory of packages for one: then kernels may be
+/// for it. For which chips an object is can be judged only if the chip's [family](Family::of_target) is known, too.
+pub fn is_chip(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let is_unseen =
+        |(start, more): &(&str, bool)| lower.strip_prefix(start).is_some_and(|rest| rest.is_empty() || *more);
+    Family::of_target(name).is_some() || UNSEEN.iter().any(is_unseen)
+}
+
+/// Why whether a kernel is for the chip called `name`, of which no family is known, cannot be judged.
+pub fn unjudged(name: &str) -> String {
+    match is_chip(name) {
+        true => format!("for which chip it is cannot be judged: no object for `{name}` was ever seen"),
+        false => format!("for which chip it is cannot be judged: unknown chip `{name}`"),
+    }
+}
+
 impl Family {
     /// All that are known.
     pub const ALL: [Self; 5] =
         [Self::Ascend910, Self::Ascend310P, Self::Ascend310B, Self::Ascend910B, Self::Ascend950];
 
     /// The family of a chip by the name that CANN gives it, or by the name of a directory of packages; none if it is not
-    /// known.
+    /// known. What only begins like a name is none.
     ///
     /// `Ascend910B` alone is a chip of the first generation, and its later namesakes all have a digit behind; but
     /// packages have a directory `ascend910b` for those.
@@ -100,19 +188,9 @@ impl Family {
             _ => {}
         }
         let name = name.to_ascii_lowercase();
-        let begins = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
-        match () {
-            () if ["ascend910a", "ascend910proa", "ascend910prob", "ascend910premiuma"].contains(&&*name) => {
-                Some(Self::Ascend910)
-            }
-            () if begins(&["ascend910b1", "ascend910b2", "ascend910b3", "ascend910b4", "ascend910_93"]) => {
-                Some(Self::Ascend910B)
-            }
-            () if begins(&["ascend950", "ascend910_95"]) => Some(Self::Ascend950),
-            () if begins(&["ascend310p"]) => Some(Self::Ascend310P),
-            () if begins(&["ascend310b", "as31xm1"]) => Some(Self::Ascend310B),
-            () => None,
-        }
+        let is_named =
+            |(start, rest): (&str, Rest)| name.strip_prefix(start).is_some_and(|it| rest.allows(it));
+        NAMES.iter().find(|(start, rest, _)| is_named((start, *rest))).map(|(_, _, family)| *family)
     }
 
     /// The family that an object is compiled for, by its header. Compilers for the first generation wrote relocatable
@@ -173,7 +251,7 @@ mod tests {
                 Ascend910,
             ),
             (&["Ascend910B1", "ascend910b4-1", "Ascend910B2C", "Ascend910_9362", "ascend910_93"], Ascend910B),
-            (&["Ascend310P3", "ascend310p"], Ascend310P),
+            (&["Ascend310P1", "Ascend310P3", "Ascend310P7", "Ascend310P3Vir04", "ascend310p"], Ascend310P),
             (&["Ascend310B4", "AS31XM1X", "ascend310b"], Ascend310B),
             (&["Ascend950PR_9599", "Ascend950DT_9581", "Ascend910_95", "ascend950"], Ascend950),
             // Directories of packages.
@@ -189,6 +267,43 @@ mod tests {
         {
             assert_eq!(Family::of_target(unknown), None, "{unknown}");
         }
+        // They only begin like names.
+        for unknown in [
+            "Ascend910B9",
+            "Ascend910C",
+            "AscendXYZ",
+            "310P3",
+            "Ascend910B12",
+            "Ascend910B0",
+            "Ascend910_9",
+            "Ascend910_936",
+            "Ascend910_93625",
+            "Ascend910AB",
+            "Ascend310P9",
+            "Ascend310Px",
+            "Ascend310P33",
+            "Ascend310P3 ",
+            "Ascend310B5",
+            "Ascend950X",
+            "Ascend950PRX",
+            "Ascend910_951",
+            "AS31XM1Y",
+            "Ascend910B1/x",
+        ] {
+            assert_eq!((Family::of_target(unknown), is_chip(unknown)), (None, false), "{unknown}");
+        }
+        for unseen in [
+            "Ascend310",
+            "Ascend610",
+            "Ascend610Lite",
+            "BS9SX2AA",
+            "MC61AM21AB",
+            "Ascend350_354f",
+            "kirinx90",
+        ] {
+            assert_eq!((Family::of_target(unseen), is_chip(unseen)), (None, true), "{unseen}");
+        }
+        assert!(is_chip("Ascend910B1") && is_chip("ascend910b") && !is_chip("cpu") && !is_chip("x86_64"));
     }
 
     #[test]

@@ -148,6 +148,8 @@ rules! {
         => "build the kernel again; the runtime refuses it";
     CHIP = 31 Error: "the object is for chips of another family"
         => "use the kernel on the chip it was built for, or build it for this one";
+    UNKNOWN_CHIP = 32 Note: "for which chips the object is cannot be judged against the target, since its name or its objects are not known"
+        => "check the name of the chip; if it is right, compare `e_flags` with those of kernels that run there";
     TEXT_PLACE = 40 Warning: "the first loaded section is not `.text` at address 0, by which the runtime finds kernels"
         => "check that the object was linked by the target's linker; the runtime would jump to the wrong place";
     GAP = 41 Warning: "loaded sections are not as far apart in the file as in memory"

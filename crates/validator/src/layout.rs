@@ -55,11 +55,16 @@ fn check_machine(elf: &Elf<'_>, facts: &ElfFacts, expect: &Expectations, finding
         });
         return false;
     }
-    if let (Some(found), Some(expected)) = (facts.family, Family::of_target(&expect.target))
-        && found != expected
-    {
-        let (target, flags) = (expect.target.clone(), facts.flags);
-        findings.add(Code::CHIP, || Problem::Chip { target, flags, found });
+    let (target, flags) = (&expect.target, facts.flags);
+    match (facts.family, Family::of_target(target)) {
+        (Some(found), Some(expected)) if found != expected => {
+            findings.add(Code::CHIP, || Problem::Chip { target: target.clone(), flags, found });
+        }
+        // Where only the machine is known, no chip is named.
+        (_, None) if expect.loader == Loader::Ascend && target != Expectations::ANY_ASCEND => {
+            findings.add(Code::UNKNOWN_CHIP, || Problem::UnknownChip { chip: target.clone(), flags });
+        }
+        _ => {}
     }
     true
 }

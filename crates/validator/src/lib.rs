@@ -85,7 +85,7 @@ mod sections;
 mod shown;
 mod unsaid;
 
-pub use chip::{Architecture, Family};
+pub use chip::{Architecture, Family, is_chip, unjudged};
 pub use claims::parts;
 pub use code::{Code, RULES, Rule, Severity};
 pub use device::{Argument, DeviceMeta, FunctionEntry, KernelType, MAX_OTHERS, TaskRatio, Tlv};

@@ -6,7 +6,7 @@ use opbuild_artifact::{Deterministic, Lint, Magic, MetaError};
 use opbuild_digest::Digest;
 use thiserror::Error;
 
-use crate::chip::{Architecture, Family};
+use crate::chip::{Architecture, Family, unjudged};
 use crate::device::{KernelType, TaskRatio};
 use crate::facts::{ElfType, Machine};
 use crate::shown::{Bytes, Count, Names, list};
@@ -202,6 +202,14 @@ pub enum Problem {
         flags: u32,
         /// The chips that it stands for.
         found: Family,
+    },
+    /// For which chips the object is cannot be compared with what it should be for.
+    #[error("{}; its `e_flags` are {flags:#x}", unjudged(.chip))]
+    UnknownChip {
+        /// What is named.
+        chip: String,
+        /// What stands in the object.
+        flags: u32,
     },
     /// The object is a kind of ELF file that the target cannot load.
     #[error("`e_type` of the object: expected {expected}, found {found}")]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use opbuild_descriptor::Key;
 use opbuild_kernel_meta::survey::{Item, Place, Places, Verdict};
 use opbuild_store::StoreError;
+use opbuild_validator::unjudged;
 use thiserror::Error;
 
 use crate::disk;
@@ -96,6 +97,8 @@ pub enum PassedOver {
     Damaged(String),
     /// It is for another chip than its descriptor, or its directory, names: which.
     OtherChip(String),
+    /// Its descriptor names a chip that is not known: which.
+    UnknownChip(String),
     /// Somebody is at it: who.
     InUse(String),
     /// It cannot be read: why.
@@ -159,6 +162,7 @@ impl PassedOver {
         match self {
             Self::Damaged(_) => "damaged",
             Self::OtherChip(_) => "other-chip",
+            Self::UnknownChip(_) => "unknown-chip",
             Self::InUse(_) => "in-use",
             Self::Unreadable(_) => "unreadable",
             Self::Ours => "ours",
@@ -183,6 +187,7 @@ impl PassedOver {
         match self {
             Self::Damaged(_)
             | Self::OtherChip(_)
+            | Self::UnknownChip(_)
             | Self::Unreadable(_)
             | Self::TornDescriptor(_)
             | Self::OtherName(_)
@@ -209,6 +214,7 @@ impl fmt::Display for PassedOver {
         match self {
             Self::Damaged(what) => write!(f, "not whole: {what}"),
             Self::OtherChip(other) => f.write_str(other),
+            Self::UnknownChip(chip) => f.write_str(&unjudged(chip)),
             Self::InUse(who) => write!(f, "somebody is at it: {who}"),
             Self::Unreadable(why) => write!(f, "cannot be read: {why}"),
             Self::Ours => f.write_str("opbuild put it there, out of a store of its own"),

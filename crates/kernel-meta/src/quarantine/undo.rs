@@ -14,11 +14,11 @@ use crate::manifest::{self, Manifest};
 use crate::quarantine::aside::locked;
 use crate::quarantine::ground::{Ground, beside};
 use crate::quarantine::journal::{self, Entry, Made};
+use crate::quarantine::listed::{forget, read_manifest, stem_of};
 use crate::quarantine::locks::Locks;
 use crate::quarantine::run::{is_run, order as run_order};
 use crate::quarantine::{RepairError, Step, io as tools};
 use crate::survey::FOLDERS;
-use crate::survey::judge::MAX_TEXT;
 use crate::survey::look::{Dir, NameKind, Read1};
 use crate::survey::place::{MAX_DEPTH, QUARANTINE};
 
@@ -197,6 +197,10 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
     }
     let mut undone = back.undone;
     if !options.dry_run {
+        let replaced = sets.values().flatten().filter(|entry| entry.replaced);
+        if let Err(error) = forget(&ground.folder, &manifest, replaced) {
+            undone.kept.push(Kept { file: manifest::NAME.to_owned(), why: error.to_string() });
+        }
         tools::sync(&ground.folder);
         undone.removed = undone.kept.is_empty() && clear(&ground, &top, &run, &quarantined.run);
         if undone.removed {
@@ -204,15 +208,6 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
         }
     }
     Ok(undone)
-}
-
-/// What we wrote in the cache; nothing, if that is not known.
-fn read_manifest(folder: &Dir) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    match folder.read(manifest::NAME, MAX_TEXT, &mut bytes) {
-        Read1::Whole(_) => bytes,
-        _ => Vec::new(),
-    }
 }
 
 /// Removes what a run made besides the files of kernels, unless something else is there by now.
@@ -402,13 +397,10 @@ impl Back<'_> {
     /// description first. Returns the names that are free then.
     fn remove_ours(&mut self, entries: &[Entry], to: &Dir) -> Vec<String> {
         let manifest = Manifest::parse(self.manifest);
-        let named = |entry: &Entry| {
-            Part::ALL.into_iter().find_map(|part| part.stem_of(&entry.file).map(str::to_owned))
-        };
-        let Some(stem) = entries.iter().find_map(named) else { return Vec::new() };
-        let Some(record) = manifest.kernels.get(stem.as_str()) else { return Vec::new() };
+        let Some(stem) = entries.iter().find_map(stem_of) else { return Vec::new() };
+        let Some(record) = manifest.kernels.get(stem) else { return Vec::new() };
         let is_taken = |part: Part| {
-            let name = part.of(&stem);
+            let name = part.of(stem);
             let is_entry = entries.iter().any(|entry| entry.file == name);
             let digest = to.open_file(OsStr::new(&name)).and_then(Digest::of_reader);
             is_entry && tools::exists(to, &name) && !digest.is_ok_and(|digest| record.is_ours(part, &digest))
@@ -419,7 +411,7 @@ impl Back<'_> {
         }
         let mut freed = Vec::new();
         for part in [Part::Json, Part::Object, Part::Info] {
-            let name = part.of(&stem);
+            let name = part.of(stem);
             match self.remove_written(to, &name, |digest| record.is_ours(part, digest)) {
                 Ok(true) => freed.push(name),
                 Ok(false) => {}

@@ -62,6 +62,8 @@ pub(crate) enum Claim {
     Fits,
     /// Another one.
     Other(String),
+    /// A chip of which no family is known.
+    Unknown(String),
 }
 
 /// What is known of the chip of a kernel.
@@ -98,6 +100,11 @@ impl Built {
             return Some(false);
         }
         Some(self.family? == Family::of_target(target)?)
+    }
+
+    /// Whether it is for Ascend chips, and nothing is known of the one called `target`.
+    fn is_unjudged_on(self, target: &str) -> bool {
+        self.is_ascend() && self.runs_on(target).is_none() && Family::of_target(target).is_none()
     }
 
     fn is_ascend(self) -> bool {
@@ -175,10 +182,11 @@ impl Chip {
     }
 }
 
-/// The chip that the descriptor `info` names, of any generation, if the kernel that was judged cannot run there.
+/// The chip that the descriptor `info` names, of any generation, if the kernel that was judged cannot run there, or if that
+/// cannot be judged.
 pub fn named_otherwise(report: &Report, info: &[u8]) -> Option<String> {
     match claim(&Chip::of(report)?.objects, info) {
-        Claim::Other(target) => Some(target),
+        Claim::Other(target) | Claim::Unknown(target) => Some(target),
         Claim::None | Claim::Fits => None,
     }
 }
@@ -187,8 +195,11 @@ pub fn named_otherwise(report: &Report, info: &[u8]) -> Option<String> {
 fn claim(objects: &[Built], info: &[u8]) -> Claim {
     // To read all of a descriptor takes longer than all the rest. Where every chip that it may name fits, it does.
     let runs = |name: &str| objects.iter().map(|built| built.runs_on(name)).collect::<Vec<_>>();
-    let fits: Vec<Option<bool>> = quick_names(info).flat_map(runs).collect();
-    if !fits.is_empty() && fits.iter().all(|fits| *fits != Some(false)) {
+    let is_unjudged = |name: &str| objects.iter().any(|built| built.is_unjudged_on(name));
+    let names: Vec<&str> = quick_names(info).collect();
+    let fits: Vec<Option<bool>> = names.iter().flat_map(|name| runs(name)).collect();
+    let may_fit = fits.iter().all(|fits| *fits != Some(false)) && !names.iter().any(|name| is_unjudged(name));
+    if !fits.is_empty() && may_fit {
         return if fits.contains(&Some(true)) { Claim::Fits } else { Claim::None };
     }
     let Ok(descriptor) = read_info(info) else { return Claim::None };
@@ -196,6 +207,8 @@ fn claim(objects: &[Built], info: &[u8]) -> Claim {
     let fits = runs(&target);
     match () {
         () if fits.contains(&Some(false)) => Claim::Other(target),
+        // A descriptor may name no chip at all.
+        () if is_unjudged(&target) && (!target.is_empty() || names.contains(&"")) => Claim::Unknown(target),
         () if fits.contains(&Some(true)) => Claim::Fits,
         () => Claim::None,
     }
@@ -227,6 +240,7 @@ struct Candidate {
 /// Compares the kernels of one directory with what names their chip. Those that are for another one are refused; what we
 /// put there on purpose is only noted.
 pub(crate) fn compare(dir: &Dir, place: &Place, items: &mut [Item]) {
+    note_unknown(place.soc.as_deref(), items);
     let others = others_named(place.soc.as_deref(), items);
     let mut candidates = candidates(place, items);
     let is_mixed = candidates.windows(2).any(|pair| pair[0].group != pair[1].group);
@@ -250,6 +264,21 @@ pub(crate) fn compare(dir: &Dir, place: &Place, items: &mut [Item]) {
             true => items[at].notes.push(Note::OtherChip(other)),
             false => refuse(dir, place.kind, &mut items[at], other),
         }
+    }
+}
+
+/// Notes which kernels cannot be compared with what names their chip: their descriptor, or their directory that is for
+/// `soc`. They are compared with the other kernels there all the same.
+fn note_unknown(soc: Option<&str>, items: &mut [Item]) {
+    for item in items {
+        let Some(Chip { objects, claim }) = &item.chip else { continue };
+        let is_unjudged = |soc: &str| objects.iter().any(|built| built.is_unjudged_on(soc));
+        let unknown = match (claim, soc) {
+            (Claim::Unknown(chip), _) => Some(chip.clone()),
+            (Claim::None, Some(soc)) if is_unjudged(soc) => Some(soc.to_owned()),
+            _ => None,
+        };
+        item.notes.extend(unknown.map(|chip| Note::UnknownChip { chip }));
     }
 }
 
@@ -331,6 +360,10 @@ mod tests {
         assert_eq!(of(r#"{"target_info": {"arch":"Ascend910B2"}, "#), Claim::Fits);
         for unknown in [r#"{"socVersion": "Ascend999", "#, r#"{"socVersion": "Ascend910A", "#, "{}", ""] {
             assert_eq!(of(unknown), Claim::None, "{unknown}");
+        }
+        let info = include_str!("../../../../fixtures/mindspore/square_12484080525657478220_2.info");
+        for chip in ["Ascend910B9", "Ascend910C", "AscendXYZ", "310P3", "", "Ascend310"] {
+            assert_eq!(of(&info.replace("Ascend910A", chip)), Claim::Unknown(chip.to_owned()), "{chip}");
         }
     }
 

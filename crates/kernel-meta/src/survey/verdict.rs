@@ -5,7 +5,7 @@ use std::fmt;
 
 use opbuild_artifact::Lint;
 use opbuild_digest::Digest;
-use opbuild_validator::Finding;
+use opbuild_validator::{Finding, unjudged};
 
 use crate::disk::Identity;
 use crate::survey::chips::{Chip, OtherChip};
@@ -242,6 +242,11 @@ pub enum Note {
     OtherChip(OtherChip),
     /// It is for another chip than its descriptor says, and a [`View`](crate::View) put it there: that was asked for.
     OwnOtherChip(OtherChip),
+    /// Its descriptor or its directory names a chip of which it is not known which objects it runs.
+    UnknownChip {
+        /// The name.
+        chip: String,
+    },
     /// The object from which AKG linked the shared one is another. Nobody reads it.
     OtherObject,
     /// What the validator says that is no error.
@@ -382,6 +387,7 @@ impl fmt::Display for Note {
                  which was not checked",
             ),
             Self::OtherChip(other) => write!(f, "{other}; its descriptor says so, too"),
+            Self::UnknownChip { chip } => f.write_str(&unjudged(chip)),
             Self::OwnOtherChip(other) => write!(f, "{other}; opbuild was asked to put it there"),
             Self::OtherObject => f.write_str(
                 "the object beside the library is not the one that it was linked from; nobody reads it",

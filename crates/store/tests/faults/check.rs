@@ -146,12 +146,12 @@ impl Check<'_> {
             return interrupted || self.failed == Some(Op::Remove);
         }
         let in_target = match parts[..] {
-            ["CACHEDIR.TAG" | ".gitignore" | "op_cache.ini"] => return true,
+            ["CACHEDIR.TAG" | ".gitignore" | "op_cache.ini"] | ["v1", "STORE.TAG"] => return true,
             ["v1", TARGET, ref rest @ ..] => rest,
             _ => return false,
         };
         match *in_target {
-            ["size" | "stats" | "numbers.lock" | "gc.lock"] => true,
+            ["size" | "stats" | "numbers.lock" | "gc.lock" | "STORE.TAG"] => true,
             ["entries", _, name] => name.ends_with(".kern"),
             ["quarantine", name] => name.ends_with(".kern") || name.ends_with(".reason"),
             ["locks", name] => name.parse::<Digest>().is_ok() || name.starts_with("lock-"),

@@ -35,6 +35,7 @@ impl Problem {
             Self::Endianness { .. } => Code::ENDIANNESS,
             Self::Machine { .. } => Code::MACHINE,
             Self::Chip { .. } => Code::CHIP,
+            Self::UnknownChip { .. } => Code::UNKNOWN_CHIP,
             Self::Type { .. } => Code::TYPE,
             Self::UnusualType { .. } => Code::UNUSUAL_TYPE,
             Self::Malformed { .. } => Code::MALFORMED,

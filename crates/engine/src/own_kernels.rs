@@ -1,0 +1,47 @@
+//! Kernels that this store's builds compiled, by their names: a view asks for them where it does not know whether a file is
+//! ours.
+
+use opbuild_artifact::KernelMeta;
+use opbuild_digest::Digest;
+use opbuild_kernel_meta::{StoredKernel, StoredKernels};
+use opbuild_store::{Entry, Lookup, Store, TargetStore};
+
+use crate::imported::IMPORTED;
+use crate::make::{JSON, OBJECT};
+
+/// Kernels of all targets of a store. Those that were imported are their frameworks', and none of them.
+pub(crate) struct OwnKernels<'a> {
+    pub(crate) store: Option<&'a Store>,
+}
+
+impl StoredKernels for OwnKernels<'_> {
+    fn named(&self, name: &str) -> Vec<StoredKernel> {
+        let Some(store) = self.store.map(Store::reader) else { return Vec::new() };
+        let targets = store.targets().unwrap_or_default();
+        let shelves = targets.iter().filter_map(|target| store.target(target).ok());
+        shelves.flat_map(|shelf| entries(&shelf, name)).filter_map(|entry| kernel(&entry, name)).collect()
+    }
+}
+
+/// The entries whose key has a number that is in `name`: each kernel of ours is called by its key's.
+fn entries(shelf: &TargetStore, name: &str) -> Vec<Entry> {
+    let numbers = name.split('_').filter_map(|word| word.parse::<u64>().ok());
+    let keys = numbers.flat_map(|number| {
+        let [first, ..] = number.to_be_bytes();
+        shelf.keys_from(first).into_iter().filter(move |key| key.prefix_u64() == number)
+    });
+    let entry = |key| match shelf.peek(&key) {
+        Lookup::Hit(entry) => Some(*entry),
+        Lookup::Miss(_) => None,
+    };
+    keys.filter_map(entry).collect()
+}
+
+fn kernel(entry: &Entry, name: &str) -> Option<StoredKernel> {
+    if entry.member(IMPORTED).is_some() {
+        return None;
+    }
+    let json = entry.member(JSON)?;
+    let is_named = KernelMeta::parse(json).ok()?.bin_file_name.as_deref() == Some(name);
+    is_named.then_some(StoredKernel { object: Digest::of(entry.member(OBJECT)?), json: json.to_vec() })
+}

@@ -1,0 +1,110 @@
+//! Whether a directory holds kernels that we did not write, in it or anywhere below: frameworks nest such directories, as in
+//! `kernel_meta/kernel_meta_<process>/kernel_meta`.
+
+use std::collections::BTreeMap;
+
+use opbuild_digest::Digest;
+
+use crate::compare::{describes, is_extended};
+use crate::disk::{Bearer, Folder};
+use crate::manifest::{self, Manifest};
+use crate::occupant::{Decision, Looker};
+use crate::pseudo::pseudo_below;
+use crate::stored::is_stored;
+use crate::survey::is_set_aside;
+use crate::survey::place::MAX_DEPTH;
+use crate::{KernelFiles, LeftReason, Part, ViewError};
+
+impl Looker<'_, '_> {
+    /// Why the directory is another's, if it is: a file of a kernel that is not ours, or what cannot be looked into. `given`
+    /// are kernels to be placed there.
+    ///
+    /// # Errors
+    /// As [`decide`](Self::decide).
+    pub(crate) fn foreign_kernel(
+        &mut self,
+        given: &BTreeMap<&str, &KernelFiles<'_>>,
+    ) -> Result<Option<LeftReason>, ViewError> {
+        self.foreign_below(given, "", 0)
+    }
+
+    /// The same of the directory at `path` in the view's, so many levels `deep`.
+    fn foreign_below(
+        &mut self,
+        given: &BTreeMap<&str, &KernelFiles<'_>>,
+        path: &str,
+        deep: usize,
+    ) -> Result<Option<LeftReason>, ViewError> {
+        let closed = |name: &str, problem: String| {
+            Ok(Some(LeftReason::ClosedDirectory { path: format!("{path}{name}"), problem }))
+        };
+        let mut names = match self.folder.list() {
+            Ok(names) => names,
+            Err(error) => return closed(".", error.to_string()),
+        };
+        names.sort_unstable();
+        for name in names.iter().filter(|name| !name.starts_with(".opbuild") && !is_set_aside(name.as_ref()))
+        {
+            let named = |part: Part| Some((part, part.stem_of(name)?));
+            let is_own = match [Part::Object, Part::Json].into_iter().find_map(named) {
+                Some((part, stem)) => match given.get(stem) {
+                    Some(kernel) => matches!(self.decide(kernel)?, Decision::Place(_)),
+                    None => self.is_own(stem, part),
+                },
+                None => !name.ends_with(".so"),
+            };
+            if !is_own {
+                return Ok(Some(LeftReason::ForeignDirectory { file: format!("{path}{name}") }));
+            }
+            let below = match self.folder.bearer(name) {
+                Bearer::Nothing | Bearer::File(_) => continue,
+                Bearer::Other if !self.folder.leads_to_directory(name) => continue,
+                Bearer::Other if deep == MAX_DEPTH => {
+                    return closed(name, "it is nested too deep".to_owned());
+                }
+                Bearer::Other => self.folder.below(name).map_err(|error| error.to_string()),
+                Bearer::Unknown(error) => Err(error.to_string()),
+            };
+            match below {
+                Ok(below) if pseudo_below(self.folder.fd(), below.fd()).is_some() => {}
+                Ok(below) => {
+                    if let Some(found) = self.nested(&below, &format!("{path}{name}/"), deep + 1)? {
+                        return Ok(Some(found));
+                    }
+                }
+                Err(problem) => return closed(name, problem),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The same of a directory in this one, which may have a manifest of its own.
+    fn nested(&mut self, below: &Folder, path: &str, deep: usize) -> Result<Option<LeftReason>, ViewError> {
+        let text = below.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
+        let manifest = Manifest::parse(&text);
+        let mut looker = Looker { folder: below, manifest: &manifest, read: 0, ..*self };
+        let found = looker.foreign_below(&BTreeMap::new(), path, deep);
+        self.read += looker.read;
+        found
+    }
+
+    /// Whether a file of no kernel that is given is what we wrote.
+    fn is_own(&mut self, stem: &str, part: Part) -> bool {
+        let Some(record) = self.manifest.kernels.get(stem) else {
+            return is_stored(self.folder, stem, self.stored);
+        };
+        let name = part.of(stem);
+        if record.file(part).seen.is_some_and(|seen| self.folder.identity(&name) == Some(seen)) {
+            return true;
+        }
+        self.read += 1;
+        let is_recorded = match part {
+            Part::Json => self.folder.read(&name).is_ok_and(|(bytes, _)| {
+                let object = &record.file(Part::Object).digest;
+                record.wrote(part, &Digest::of(&bytes)) || is_extended(&bytes) && describes(&bytes, object)
+            }),
+            _ => self.folder.digest(&name).is_ok_and(|(digest, _)| record.wrote(part, &digest)),
+        };
+        is_recorded || is_stored(self.folder, stem, self.stored)
+    }
+}

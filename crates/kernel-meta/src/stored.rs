@@ -1,0 +1,46 @@
+//! What the caller's store knows of kernels: so that one of ours is known again whose manifest was lost.
+
+use opbuild_artifact::KernelMeta;
+use opbuild_digest::Digest;
+
+use crate::Part;
+use crate::compare::same_json;
+use crate::disk::Folder;
+
+/// A kernel in the caller's store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredKernel {
+    /// The SHA-256 of its object.
+    pub object: Digest,
+    /// Its `.json`.
+    pub json: Vec<u8>,
+}
+
+/// A look-up in the store of whoever fills a [`View`](crate::View). Only kernels that it compiled itself count: a file that
+/// a framework compiled stays the framework's, be it in the store or not.
+pub trait StoredKernels {
+    /// The kernels whose `.json` has the `binFileName` `name`.
+    fn named(&self, name: &str) -> Vec<StoredKernel>;
+}
+
+/// No store.
+pub(crate) struct NoStore;
+
+impl StoredKernels for NoStore {
+    fn named(&self, _: &str) -> Vec<StoredKernel> {
+        Vec::new()
+    }
+}
+
+/// Whether the description and the object under `stem` are those of a stored kernel.
+pub(crate) fn is_stored(folder: &Folder, stem: &str, stored: &dyn StoredKernels) -> bool {
+    let Ok((json, _)) = folder.read(&Part::Json.of(stem)) else { return false };
+    let Some(name) = KernelMeta::parse(&json).ok().and_then(|meta| meta.bin_file_name) else { return false };
+    let alike: Vec<StoredKernel> =
+        stored.named(&name).into_iter().filter(|kernel| same_json(&json, &kernel.json)).collect();
+    // As a rule nothing is found, and then the object need not be read.
+    !alike.is_empty()
+        && folder
+            .digest(&Part::Object.of(stem))
+            .is_ok_and(|(digest, _)| alike.iter().any(|kernel| kernel.object == digest))
+}
