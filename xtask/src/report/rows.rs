@@ -95,7 +95,7 @@ const THE_WHOLE: &[Row] = &[
     row("cold build: our CPU time beside the compiler's", "3 %", "cold_build", |_| true, ""),
     row(
         "compile that may read only what its key covers",
-        "1.03 times a plain compile",
+        "1.03 times one that is not confined",
         "compile_overhead",
         |figure| figure.row != "probe",
         "",
