@@ -300,3 +300,16 @@ fn files_that_a_program_makes_elsewhere_and_reads_are_its_own() {
     assert_eq!(seen.own.iter().collect::<Vec<_>>(), [&bench.path("both"), &bench.path("made")]);
     assert!(seen.read.keys().all(|path| !path.starts_with(bench.dir.path())), "{:?}", seen.read.keys());
 }
+
+/// What could not be truncated is as it was. (Root can write to whatever has no such flag.)
+#[test]
+fn a_file_that_cannot_be_replaced_is_nobodys_own() {
+    let bench = Bench::new();
+    let path = bench.write("kept", "of before");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    if rustix::fs::access(&path, rustix::fs::Access::WRITE_OK).is_ok() {
+        return;
+    }
+    let (_, seen) = bench.observe("(echo x > {}/kept) 2> /dev/null; cat {}/kept");
+    assert!(seen.read.contains_key(&path), "{:?}", seen.read.keys());
+}

@@ -231,6 +231,11 @@ impl Watch {
                 self.seen.own.insert(path.clone());
             }
             self.created.insert(path);
+        } else if flags & libc::O_TRUNC != 0 && found.is_file() && disk::is_writable(&path) {
+            // Nothing of what was there is left.
+            self.note_look(waiting, &path)?;
+            self.created.insert(path.clone());
+            self.look_at(path);
         } else if replaces || found.is_nothing() || flags & libc::O_PATH != 0 {
             self.note_look(waiting, &path)?;
             self.look_at(path);
