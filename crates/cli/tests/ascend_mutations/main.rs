@@ -186,7 +186,7 @@ const MATTER: &[Mutation] = &[
         fs::write(s.place.path("prefix/pyvenv.cfg"), home).unwrap();
     }),
     (
-        "a_pth_file_of_the_interpreter_that_comes",
+        "a_pth_file_beside_python_that_comes",
         |s| {
             s.write("more/helper.py", &generates("more"));
             s.operator("try:\n        import helper\n    except ImportError:\n        pass").done();
