@@ -12,10 +12,11 @@ use opbuild_digest::{Digest, Fingerprint, Hasher};
 use serde_json::{Value, json};
 
 use crate::answers::Answers;
+use crate::backend::{HELP, Ready};
 use crate::find::Toolkit;
 use crate::ops_info::OpsInfo;
 use crate::platform::Soc;
-use crate::pool::{Patience, Pool, Setup, Trouble, Whom};
+use crate::pool::{Asked, Patience, Pool, Trouble, Whom};
 use crate::record::Record;
 use crate::select::{Formats, PortFormats, parse_formats};
 use crate::sources::{Implementation, Sources};
@@ -26,8 +27,12 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Asks by `pool` what is not known from before.
 pub(crate) struct Asker<'a> {
-    pub(crate) setup: Arc<Setup>,
-    pub(crate) record: &'a Record,
+    /// What asking the operator of a job is begun with.
+    pub(crate) ready: &'a dyn Fn(&Job) -> Result<Ready, BackendError>,
+    /// Whether the toolkit takes something else than a record says.
+    pub(crate) has_moved: &'a dyn Fn(&Arc<Record>) -> Result<bool, BackendError>,
+    /// What importing the toolkit takes: asked for only if an operator is.
+    pub(crate) record: &'a dyn Fn() -> Result<Arc<Record>, BackendError>,
     pub(crate) toolkit: &'a Toolkit,
     pub(crate) soc: &'a Soc,
     pub(crate) sources: &'a Sources,
@@ -64,7 +69,7 @@ impl Formats for Asker<'_> {
         let answer = match self.answers.get(&question) {
             Some(answer) => answer,
             None => {
-                let answer = self.ask(op, &message, &implementation)?;
+                let answer = self.ask(job, op, &message, &implementation)?;
                 // Nobody knows what was asked if it was edited meanwhile.
                 if self.question(job, &message, &Once::default())? == question {
                     self.answers.add(&question, answer.clone());
@@ -86,7 +91,7 @@ impl Asker<'_> {
         // What the operator is told of the chip comes from its file.
         hasher.digest(&self.toolkit.platforms.digest(self.soc, files)?);
         let mut python = Fingerprint::new();
-        self.record.fingerprint(&mut python);
+        (self.record)()?.fingerprint(&mut python);
         hasher.digest(&python.digest());
         let versions = &self.toolkit.versions;
         hasher.bytes(versions.compiler.to_string().as_bytes());
@@ -112,30 +117,50 @@ impl Asker<'_> {
 
     fn ask(
         &self,
+        job: &Job,
         op: &Op,
         message: &Value,
         implementation: &Implementation,
     ) -> Result<Option<String>, BackendError> {
-        let base = implementation.base.to_string_lossy();
-        let own = implementation.base != self.toolkit.tbe;
-        let whom = Whom {
-            home: if own { &base } else { "" },
-            watched: own.then_some(implementation.base.as_path()),
-            is_last: false,
-        };
-        let patience = Patience { deadline: Some(Instant::now() + PATIENCE), cancel: self.cancel };
-        let answer = (self.pool)()?.ask(&self.setup, message, whom, patience);
-        let answer = answer.map_err(|trouble| self.failed(&op.op_type, trouble))?;
+        let mut ready = (self.ready)(job)?;
+        let mut asked = self.ask_worker(&ready, message, implementation)?;
+        if !asked.beyond.is_empty() && (self.has_moved)(&ready.record)? {
+            ready = (self.ready)(job)?;
+            asked = self.ask_worker(&ready, message, implementation)?;
+        }
+        let command = || format!("{}.op_select_format", op.op_type);
+        if !asked.beyond.is_empty() {
+            let (paths, help) = (asked.beyond, HELP.to_owned());
+            return Err(BackendError::UnkeyedRead { command: command(), paths, help });
+        }
+        let answer = asked.answer.map_err(|trouble| self.failed(&op.op_type, trouble))?;
         if answer.content["done"] == true {
             return Ok(answer.content["answer"].as_str().map(str::to_owned));
         }
         let problem = answer.content["problem"].as_str().unwrap_or("it says nothing");
         Err(BackendError::Compile {
-            command: format!("{}.op_select_format", op.op_type),
+            command: command(),
             status: problem.to_owned(),
             log_tail: opbuild_process::tail(&answer.output),
             log: None,
         })
+    }
+
+    fn ask_worker(
+        &self,
+        ready: &Ready,
+        message: &Value,
+        implementation: &Implementation,
+    ) -> Result<Asked, BackendError> {
+        let own = implementation.base != self.toolkit.tbe;
+        let whom = Whom {
+            extra: &ready.extra,
+            watched: own.then_some(implementation.base.as_path()),
+            is_last: false,
+            left_at: None,
+        };
+        let patience = Patience { deadline: Some(Instant::now() + PATIENCE), cancel: self.cancel };
+        Ok((self.pool)()?.ask(&ready.setup, message, whom, patience))
     }
 
     fn failed(&self, op_type: &str, trouble: Trouble) -> BackendError {

@@ -1,7 +1,10 @@
 //! The [`Backend`] itself.
 
+mod attempt;
+mod ready;
+
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -15,70 +18,24 @@ use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, Op};
 use opbuild_digest::{Digest, Fingerprint};
 use opbuild_ops::Graph;
 
-use crate::answers::{self, Answers};
+use ready::{KnownSetup, unrepeatable};
+pub(crate) use {attempt::HELP, ready::Ready};
+
+use crate::answers::Answers;
 use crate::ask::{Asker, Once};
 use crate::closure::Externals;
-use crate::compile::{self, Extra, Process, Told};
+use crate::config::{AscendConfig, Driver};
 use crate::device::Runtime;
-use crate::domain::ReadDomain;
-use crate::externals::first;
-use crate::find::{Search, Toolkit, absolute};
+use crate::driver::{Means, environment, means, pool, tool_folder};
+use crate::find::{Toolkit, absolute};
 use crate::loader::AscendLoader;
 use crate::ops_info::OpsInfo;
 use crate::platform::Soc;
-use crate::pool::{Pool, Setup, merged};
+use crate::pool::Pool;
 use crate::prepare::Prepare;
 use crate::probe::Probe;
-use crate::record::Record;
 use crate::sources::Sources;
-use crate::{AscendError, NAME, banks, disk, fingerprint, input, options};
-
-/// How often a compile is tried whose failure says that another attempt may go well.
-const ATTEMPTS: u32 = 2;
-
-/// How the backend finds its toolkit, and how it drives it.
-#[derive(Clone, Debug)]
-pub struct AscendConfig {
-    /// Where to look for the toolkit.
-    pub search: Search,
-    /// How it is driven.
-    pub driver: Driver,
-    /// Where workers keep temporary files.
-    pub scratch: PathBuf,
-    /// Where answers of operators are kept, which the next process need not ask again, and beside them what importing the
-    /// toolkit takes, and its bytecode: a directory that only this user can write to. Nowhere if None.
-    pub answers: Option<PathBuf>,
-    /// Says when nobody waits any more for what operators answer, whom preparing a network asks.
-    pub cancel: Cancel,
-    /// After how many jobs a worker is replaced: what operators leave behind in it does not add up for long.
-    pub jobs_each: u32,
-}
-
-/// How the compiler is driven. Kernels are the same either way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Driver {
-    /// By workers, where the toolkit has what they need; else by processes.
-    #[default]
-    Auto,
-    /// One process of `opc` or `asc_opc` a compile, which imports the toolkit each time.
-    Process,
-    /// Long-lived Python processes that import it once.
-    Workers,
-}
-
-impl AscendConfig {
-    /// Finds the toolkit by `search`. Nothing is kept between processes.
-    pub fn new(search: Search) -> Self {
-        let scratch = std::env::temp_dir();
-        Self { search, driver: Driver::Auto, scratch, answers: None, cancel: Cancel::new(), jobs_each: 256 }
-    }
-
-    /// Keeps what operators answer in this user's folder below `folder`, which may be one for temporary files.
-    #[must_use]
-    pub fn keep_answers_below(self, folder: &Path) -> Self {
-        Self { answers: answers::file_below(folder), ..self }
-    }
-}
+use crate::{AscendError, NAME, banks, disk, fingerprint, options};
 
 /// The backend for one chip.
 pub struct AscendBackend {
@@ -101,29 +58,14 @@ pub struct AscendBackend {
     scratch: PathBuf,
     cancel: Cancel,
     jobs_each: u32,
+    /// What the user says that counts.
+    inputs: Vec<PathBuf>,
     /// What operators take from other places, by the digests of their jobs.
     externals: Mutex<HashMap<Digest, Externals>>,
-    /// How workers are started, and the record that this follows from.
-    setups: Mutex<Option<(Arc<Record>, Arc<Setup>)>>,
+    /// How workers were started last.
+    setups: Mutex<Option<KnownSetup>>,
     /// What is known of operators, and the toolchain that it was read of.
     known: Mutex<(Option<Digest>, Arc<OpsInfo>)>,
-}
-
-/// What a compile is begun with.
-struct Ready {
-    setup: Arc<Setup>,
-    record: Arc<Record>,
-    extra: Extra,
-}
-
-/// How kernels are made.
-enum Means {
-    /// By `opc`, which has options for banks, or `asc_opc`, which has none.
-    Process {
-        program: PathBuf,
-        has_banks: bool,
-    },
-    Workers(Pool),
 }
 
 impl AscendBackend {
@@ -144,7 +86,8 @@ impl AscendBackend {
         let kept = config.answers.as_deref().and_then(Path::parent).map(Path::to_owned);
         let tool_folder = tool_folder(&toolkit);
         let scratch = absolute(config.scratch.clone());
-        let probe = Probe::new(environment.clone(), tool_folder, kept, scratch, config.cancel.clone());
+        let probe =
+            Probe::new(environment.clone(), tool_folder, kept, scratch.clone(), config.cancel.clone());
         let warnings = toolkit.warnings.iter().cloned().chain(toolkit.platforms.warning(&soc)).collect();
         Ok(Self {
             sources: Sources::new(&toolkit),
@@ -158,9 +101,10 @@ impl AscendBackend {
             told: Mutex::new(warnings),
             strange: Mutex::default(),
             loader: OnceLock::new(),
-            scratch: config.scratch.clone(),
+            scratch,
             cancel: config.cancel.clone(),
             jobs_each: config.jobs_each,
+            inputs: config.inputs.iter().cloned().map(absolute).collect(),
             externals: Mutex::default(),
             setups: Mutex::default(),
             known: Mutex::new((None, Arc::new(ops))),
@@ -211,6 +155,24 @@ impl AscendBackend {
             });
         }
         Ok(EffectiveSpec { target: spec.target.clone(), options, debug: asks_for_debug(spec) })
+    }
+
+    /// How compiles are kept from reading what no key covers, for people; and why not by a better means.
+    ///
+    /// # Errors
+    /// The toolkit cannot be probed.
+    pub fn confinement(&self) -> Result<String, BackendError> {
+        let (record, _) = self.record(&Externals::default(), &Once::default())?;
+        if let Some(problem) = record.problem() {
+            return Ok(format!("none, since Python cannot import the toolkit: {problem}"));
+        }
+        let (files, directories) = self.setup(&record)?.reach().counts();
+        let watched = record.watched();
+        Ok(format!(
+            "compiles are {}: {files} files count, and all in {directories} directories; {watched} other directories are \
+             watched",
+            record.guards
+        ))
     }
 
     /// The toolkit.
@@ -277,118 +239,6 @@ impl AscendBackend {
             ops => Err(Unsupported::Fused { backend: NAME, ops: ops.len() }),
         }
     }
-
-    fn attempt(
-        &self,
-        request: &CompileRequest<'_>,
-        attempt: u32,
-    ) -> Result<(Result<Artifact, BackendError>, bool), BackendError> {
-        let (op, ops) = (self.single(request.job)?, self.ops());
-        let info = ops.get(&op.op_type);
-        let implementation = self.sources.implementation(op, &ops)?;
-        let parameters = input::parameters(request.job, request.name.as_str(), info, &request.spec.options)?;
-        let told = Told::new(request, op, parameters, &implementation, &self.toolkit, attempt)?;
-        let ready = self.ready(request.job, request.spec)?;
-        Ok(match &self.driver {
-            Means::Process { program, has_banks } => {
-                let environment = ready.record.interpreter().for_programs(&self.environment);
-                Process { program, has_banks: *has_banks, environment: &environment }.compile(&told)
-            }
-            Means::Workers(pool) => {
-                let (made, beyond) = compile::by_worker(pool, &ready.setup, &ready.extra, &told);
-                match beyond.first() {
-                    Some(_) => (Err(self.beyond(op, &beyond)), false),
-                    None => made,
-                }
-            }
-        })
-    }
-
-    /// The error of a compile that read what is in no key. The next one starts with another look at the toolkit.
-    fn beyond(&self, op: &Op, paths: &[String]) -> BackendError {
-        self.probe.forget();
-        let shown = paths.iter().take(4).map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
-        let more = if paths.len() > 4 { format!(" and {} more", paths.len() - 4) } else { String::new() };
-        BackendError::Unsupported(Unsupported::Other {
-            backend: NAME,
-            op_type: op.op_type.clone(),
-            problem: format!(
-                "its compile read {shown}{more}, which neither importing the toolkit nor an import in the operator's \
-                 sources leads to, so that a change there would go unseen; import it by its name, or keep it beside \
-                 the operators"
-            ),
-        })
-    }
-
-    /// What a compile of `job` may read, and a worker's start.
-    fn ready(&self, job: &Job, spec: &EffectiveSpec) -> Result<Ready, BackendError> {
-        let files = Once::default();
-        let known = self.externals().get(&job.digest()).cloned();
-        let externals = match known {
-            Some(externals) => externals,
-            None => self.sources.inputs(job, spec, &self.ops(), &files)?.1,
-        };
-        let (record, names) = self.record(&externals, &files)?;
-        let setup = self.setup(&record);
-        let files = record.files_of(&names);
-        Ok(Ready { setup, record, extra: Extra { names, files } })
-    }
-
-    /// How workers are started that import what `record` says.
-    fn setup(&self, record: &Arc<Record>) -> Arc<Setup> {
-        let mut setups = self.setups.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((known, setup)) = &*setups
-            && Arc::ptr_eq(known, record)
-        {
-            return Arc::clone(setup);
-        }
-        let vendors = self.toolkit.vendors.iter().map(|vendor| vendor.tbe.clone());
-        let mut domain = ReadDomain::new(&self.toolkit, record);
-        let own = self.probe.bytecode();
-        domain.beneath.extend(own.map(|path| (path, "bytecode of our own, by the content of sources")));
-        let setup = Arc::new(Setup {
-            interpreter: record.interpreter().clone(),
-            bytecode: self.probe.bytecode(),
-            domain,
-            tool_folder: tool_folder(&self.toolkit),
-            roots: vendors.chain(self.toolkit.python_path()).collect(),
-            jobs_each: self.jobs_each,
-        });
-        *setups = Some((Arc::clone(record), Arc::clone(&setup)));
-        setup
-    }
-
-    /// The record of what importing the toolkit takes, and of it the names that concern an operator.
-    fn record(
-        &self,
-        externals: &Externals,
-        files: &dyn FileDigests,
-    ) -> Result<(Arc<Record>, BTreeSet<String>), BackendError> {
-        let own = fingerprint::module_names(&self.toolkit);
-        let asked = externals.names.iter().filter(|name| !own.contains(first(name)));
-        let asked: BTreeSet<String> = asked.cloned().collect();
-        let last = self.probe.last().filter(|record| asked.iter().all(|name| record.knows(name)));
-        let record = match last {
-            // It was looked at when the toolchain was asked for, to which this key belongs.
-            Some(record) => record,
-            None => {
-                let toolkit = fingerprint::toolchain(&self.toolkit, files)?.digest();
-                self.probe.record(&self.toolkit, &toolkit, &asked, files)?
-            }
-        };
-        let names = self.names(externals, &record);
-        Ok((record, names))
-    }
-
-    fn names(&self, externals: &Externals, record: &Record) -> BTreeSet<String> {
-        let open = record.scanned.iter().filter(|_| externals.is_open);
-        let all = externals.names.iter().chain(open).filter(|name| record.takes_more(name));
-        all.cloned().collect()
-    }
-
-    fn externals(&self) -> MutexGuard<'_, HashMap<Digest, Externals>> {
-        self.externals.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Backend for AscendBackend {
@@ -401,6 +251,7 @@ impl Backend for AscendBackend {
         let record = self.probe.record(&self.toolkit, &found.digest(), &BTreeSet::new(), files)?;
         record.fingerprint(&mut found);
         record.fingerprint_shadows(&fingerprint::operator_packages(&self.toolkit), files, &mut found)?;
+        self.add_declared(&mut found, files)?;
         let digest = found.digest();
         let mut known = self.known();
         if known.0 != Some(digest) {
@@ -412,6 +263,9 @@ impl Backend for AscendBackend {
                 known.1 = Arc::new(OpsInfo::read(&self.toolkit, &self.soc)?);
             }
             known.0 = Some(digest);
+        }
+        if let Some(why) = record.guards.unkept() {
+            found.text("what cannot be known", unrepeatable(&why));
         }
         Ok(found)
     }
@@ -450,13 +304,7 @@ impl Backend for AscendBackend {
     }
 
     fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
-        for attempt in 1..ATTEMPTS {
-            let (made, is_transient) = self.attempt(request, attempt)?;
-            if made.is_ok() || !is_transient {
-                return made;
-            }
-        }
-        self.attempt(request, ATTEMPTS)?.0
+        self.compile_job(request)
     }
 
     fn option_names(&self) -> Vec<&'static str> {
@@ -502,10 +350,10 @@ impl Backend for AscendBackend {
     /// Module, function and attributes of each operator, and conversions to what it takes.
     fn prepare(&self, graph: Graph, spec: &EffectiveSpec) -> Result<Graph, BackendError> {
         let ops = self.ops();
-        let (record, _) = self.record(&Externals::default(), &Once::default())?;
         let asker = Asker {
-            setup: self.setup(&record),
-            record: &record,
+            ready: &|job| self.ready(job, spec),
+            has_moved: &|record| self.has_moved(record),
+            record: &|| Ok(self.record(&Externals::default(), &Once::default())?.0),
             toolkit: &self.toolkit,
             soc: &self.soc,
             sources: &self.sources,
@@ -532,53 +380,4 @@ impl Backend for AscendBackend {
         };
         self.loader.get_or_init(open).as_ref().map(|loader| loader as &dyn Loader)
     }
-}
-
-/// The environment of the toolkit's programs: its own, its log where we read it, and nothing else.
-fn environment(toolkit: &Toolkit, config: &AscendConfig) -> Vec<(OsString, OsString)> {
-    // Workers run elsewhere.
-    let scratch = absolute(config.scratch.clone());
-    let own = [
-        ("LC_ALL", OsStr::new("C.UTF-8")),
-        ("PYTHONUNBUFFERED", OsStr::new("1")),
-        // Bytecode beside sources may be of other sources: none is read, and none is left. Nothing is below this file.
-        ("PYTHONPYCACHEPREFIX", OsStr::new("/dev/null")),
-        ("PYTHONDONTWRITEBYTECODE", OsStr::new("1")),
-        ("TMPDIR", scratch.as_os_str()),
-        // Errors would go to files below the home folder.
-        ("ASCEND_SLOG_PRINT_TO_STDOUT", OsStr::new("1")),
-        ("ASCEND_GLOBAL_LOG_LEVEL", OsStr::new("3")),
-        ("ASCEND_GLOBAL_EVENT_ENABLE", OsStr::new("0")),
-    ];
-    let found = toolkit.environment();
-    let found = found.iter().map(|(name, value)| (OsStr::new(name), value.as_os_str()));
-    merged(found.chain(own.iter().map(|(name, value)| (OsStr::new(*name), *value))))
-}
-
-fn means(toolkit: &Toolkit, config: &AscendConfig) -> Result<Means, AscendError> {
-    let is_there = tool_folder(toolkit).is_some();
-    if config.driver == Driver::Workers || (config.driver == Driver::Auto && is_there) {
-        return Ok(Means::Workers(pool(toolkit)?));
-    }
-    let (program, has_banks) = match (&toolkit.opc, &toolkit.asc_opc) {
-        (Some(opc), _) => (opc.clone(), true),
-        (None, Some(asc_opc)) => (asc_opc.clone(), false),
-        // `find` takes no toolkit without either.
-        (None, None) => (toolkit.root.join("bin/opc"), true),
-    };
-    Ok(Means::Process { program, has_banks })
-}
-
-/// The package through which workers compile, if the toolkit has it.
-fn tool_folder(toolkit: &Toolkit) -> Option<PathBuf> {
-    let folder = toolkit.site_packages.join("opc_tool");
-    disk::is_file(&folder.join("opc_api.py")).then_some(folder)
-}
-
-fn pool(toolkit: &Toolkit) -> Result<Pool, AscendError> {
-    Pool::new().map_err(|source| AscendError::Io {
-        action: "start workers for",
-        path: toolkit.root.clone(),
-        source,
-    })
 }

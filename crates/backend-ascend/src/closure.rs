@@ -126,6 +126,8 @@ pub(crate) struct Closure<'a> {
     files: &'a dyn FileDigests,
     /// Files by the names that they have in fingerprints; None for what is not there.
     found: BTreeMap<String, Option<Digest>>,
+    /// Where these files are.
+    paths: BTreeSet<PathBuf>,
     /// Names that count even if whole packages do.
     roots: Vec<String>,
     begun: HashSet<Task>,
@@ -137,13 +139,17 @@ pub(crate) struct Closure<'a> {
     listed: RefCell<HashMap<PathBuf, Option<Arc<Names>>>>,
 }
 
-/// What an operator takes from elsewhere.
+/// What an operator takes: of its own sources what counts in its key, and modules from elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Externals {
     /// Modules that it names.
     pub(crate) names: BTreeSet<String>,
     /// Whether it may name others when it runs.
     pub(crate) is_open: bool,
+    /// Its own sources that count, file by file.
+    pub(crate) files: BTreeSet<PathBuf>,
+    /// Directories of which all counts.
+    pub(crate) directories: BTreeSet<PathBuf>,
 }
 
 impl<'a> Closure<'a> {
@@ -153,6 +159,7 @@ impl<'a> Closure<'a> {
             scans,
             files,
             found: BTreeMap::new(),
+            paths: BTreeSet::new(),
             roots: Vec::new(),
             begun: HashSet::new(),
             todo: Vec::new(),
@@ -184,6 +191,7 @@ impl<'a> Closure<'a> {
         let digest = self.files.digest(path).map_err(|source| AscendError::io("read", path, source))?;
         self.roots.push(name.clone());
         self.found.insert(name, Some(digest));
+        self.paths.insert(path.to_owned());
         Ok(())
     }
 
@@ -203,8 +211,13 @@ impl<'a> Closure<'a> {
                 None => fingerprint.text(name, "not there"),
             }
         }
+        let mut directories = BTreeSet::new();
         if self.widened.is_some() {
             for base in self.bases {
+                match &base.packages {
+                    Some(names) => directories.extend(names.iter().map(|name| base.folder.join(name))),
+                    None => drop(directories.insert(base.folder.clone())),
+                }
                 let packages = base.packages.as_ref();
                 let counts = |entry: &std::ffi::OsStr| {
                     packages.is_none_or(|names| names.iter().any(|name| entry == name.as_str()))
@@ -217,7 +230,8 @@ impl<'a> Closure<'a> {
                 }
             }
         }
-        Ok(Externals { names: self.externals, is_open: self.widened.is_some() })
+        let is_open = self.widened.is_some();
+        Ok(Externals { names: self.externals, is_open, files: self.paths, directories })
     }
 
     fn push(&mut self, task: Task) {
@@ -286,6 +300,7 @@ impl<'a> Closure<'a> {
     fn take(&mut self, name: String, path: &Path) -> Result<Arc<Scan>, AscendError> {
         let (digest, scan) = self.scans.of(path, self.files)?;
         self.found.insert(name, Some(digest));
+        self.paths.insert(path.to_owned());
         Ok(scan)
     }
 

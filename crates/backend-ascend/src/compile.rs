@@ -1,6 +1,5 @@
 //! One compile: the same for both drivers but for who does it.
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,11 +7,13 @@ use std::sync::Arc;
 use opbuild_artifact::Artifact;
 use opbuild_backend::{BackendError, CompileRequest};
 use opbuild_descriptor::Op;
-use opbuild_process::{Run, Sandbox, keep_log, tail};
+use opbuild_process::{Ended, Run, Sandbox, keep_log, tail};
 use serde_json::{Map, Value, json};
 
 use crate::find::Toolkit;
-use crate::pool::{Answer, Patience, Pool, Setup, Trouble, Whom, text};
+use crate::pool::{Answer, Asked, Patience, Pool, Setup, Trouble, Whom};
+use crate::probe::with_temporary;
+use crate::reach::Extra;
 use crate::sources::Implementation;
 use crate::{banks, disk, made, options, slog};
 
@@ -26,13 +27,15 @@ pub(crate) struct Told<'a> {
     pub(crate) file: Option<(PathBuf, String)>,
     /// The folder that its package is imported from.
     base: PathBuf,
-    pub(crate) output: PathBuf,
+    /// The attempt's own directory.
+    folder: PathBuf,
+    output: PathBuf,
     debug: PathBuf,
 }
 
 impl<'a> Told<'a> {
-    /// Makes the folders of attempt number `attempt`. The compiler would make them with odd modes, and what a killed
-    /// attempt leaves in the debug folder keeps the next one out.
+    /// For attempt number `attempt`, which has a directory of its own: what a killed attempt leaves in the directory for
+    /// debugging keeps the next one out.
     pub(crate) fn new(
         request: &'a CompileRequest<'a>,
         op: &'a Op,
@@ -40,30 +43,24 @@ impl<'a> Told<'a> {
         implementation: &Implementation,
         toolkit: &Toolkit,
         attempt: u32,
-    ) -> Result<Self, BackendError> {
+    ) -> Self {
         let folder = request.work_dir.join(format!("attempt-{attempt}"));
         let (output, debug) = (folder.join("output"), folder.join("debug"));
-        for path in [&folder, &output, &debug] {
-            disk::make_folder(path)?;
-        }
         // Built-in operators and those of `vendors/` are found by their type.
         let found = toolkit.vendors.iter().find(|vendor| vendor.tbe == implementation.base);
         let by_type = implementation.base == toolkit.tbe || found.is_some_and(|vendor| !vendor.is_custom());
         let file = implementation.dynamic.clone().or_else(|| implementation.file.clone());
         let file = file.filter(|_| !by_type).map(|file| (file, implementation.function.clone()));
         let base = implementation.base.clone();
-        Ok(Self { request, op, parameters, file, base, output, debug })
+        Self { request, op, parameters, file, base, folder, output, debug }
     }
 
-    /// The options, as the compiler calls them.
+    /// The options, as the compiler calls them, less directories.
     fn options(&self, has_banks: bool) -> Result<Vec<(&'static str, Value)>, BackendError> {
         let spec = self.request.spec;
         let option = |name: &str| spec.options.get(name).map(String::as_str);
-        let path = |path: &Path| Value::from(path.to_string_lossy());
         let mut all = vec![
             ("soc_version", spec.target.as_str().into()),
-            ("output", path(&self.output)),
-            ("debug_dir", path(&self.debug)),
             // `all`, which is what it is if nothing is said, compiles twice.
             ("deterministic", option("deterministic").unwrap_or("false").into()),
         ];
@@ -134,25 +131,46 @@ fn shown(output: &str) -> String {
     format!("{}{}", cause.unwrap_or_default(), tail(output))
 }
 
+/// What came of one attempt.
+pub(crate) struct Made {
+    pub(crate) artifact: Result<Artifact, BackendError>,
+    /// Whether another attempt may go well.
+    pub(crate) is_transient: bool,
+    /// What it read that its key does not contain.
+    pub(crate) beyond: Vec<PathBuf>,
+    /// Whether it read files that it made outside its work directory, which a domain denies.
+    pub(crate) needs_own: bool,
+    /// What was run.
+    pub(crate) command: String,
+}
+
+impl Made {
+    fn of(artifact: Result<Artifact, BackendError>) -> Self {
+        Self { artifact, is_transient: false, beyond: Vec::new(), needs_own: false, command: String::new() }
+    }
+}
+
 /// Driver A: one process a compile.
 pub(crate) struct Process<'a> {
     /// `opc` or `asc_opc`.
     pub(crate) program: &'a Path,
     pub(crate) has_banks: bool,
     pub(crate) environment: &'a [(OsString, OsString)],
+    pub(crate) setup: &'a Setup,
+    pub(crate) extra: &'a Extra,
 }
 
 impl Process<'_> {
-    /// Compiles. The second value says whether it is worth another attempt.
-    pub(crate) fn compile(&self, told: &Told<'_>) -> (Result<Artifact, BackendError>, bool) {
-        let mut transient = false;
-        let made = self.try_compile(told, &mut transient);
-        (made, transient)
+    pub(crate) fn compile(&self, told: &Told<'_>) -> Made {
+        self.try_compile(told).unwrap_or_else(|error| Made::of(Err(error)))
     }
 
-    fn try_compile(&self, told: &Told<'_>, transient: &mut bool) -> Result<Artifact, BackendError> {
+    fn try_compile(&self, told: &Told<'_>) -> Result<Made, BackendError> {
         let request = told.request;
-        let parameters = told.output.with_file_name("params.json");
+        for folder in [&told.folder, &told.output, &told.debug] {
+            disk::make_folder(folder)?;
+        }
+        let parameters = told.folder.join("params.json");
         disk::write(&parameters, told.parameters.to_string().as_bytes())?;
         let mut args: Vec<OsString> = Vec::new();
         if let Some((file, function)) = &told.file {
@@ -160,35 +178,51 @@ impl Process<'_> {
             args.push(format!("--main_func={function}").into());
         }
         args.push(option("input_param", parameters.as_os_str()));
+        args.push(option("output", told.output.as_os_str()));
+        args.push(option("debug_dir", told.debug.as_os_str()));
         for (name, value) in told.options(self.has_banks)? {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             args.push(option(name, OsStr::new(&text)));
         }
-        let temporary = request.work_dir.as_os_str();
-        let mut environment: Vec<(&OsStr, &OsStr)> =
-            self.environment.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())).collect();
-        environment.push((OsStr::new("TMPDIR"), temporary));
         let log = told.log();
+        // Another attempt must find nothing of this one.
+        let sandbox = self.setup.sandbox(self.extra, &told.folder)?;
+        let environment = with_temporary(self.environment, &told.folder);
         let run = Run {
             program: self.program,
             args: &args,
             environment: &environment,
-            dir: request.work_dir,
+            dir: &told.folder,
             log: Some(&log),
             deadline: request.deadline,
             cancel: request.cancel,
             sandbox: Sandbox::default(),
         };
-        let ended = run.to_end()?;
-        *transient = is_transient(&ended.output);
+        let ended = Run { sandbox: sandbox.as_run(), ..run }.to_end();
+        let command = run.to_string();
+        let (beyond, needs_own) = sandbox.finish(self.setup, self.extra)?;
+        let (artifact, is_transient) = match ended {
+            Ok(ended) => (self.judged(told, &run, &ended, &log), is_transient(&ended.output)),
+            Err(error) => (Err(error), false),
+        };
+        Ok(Made { artifact, is_transient, beyond, needs_own, command })
+    }
+
+    fn judged(
+        &self,
+        told: &Told<'_>,
+        run: &Run<'_>,
+        ended: &Ended,
+        log: &Path,
+    ) -> Result<Artifact, BackendError> {
         let crashed = !ended.status.success();
         told.judge(&ended.output, &|missing| match missing {
-            Some(problem) if !crashed => run.lied(&ended, problem),
+            Some(problem) if !crashed => run.lied(ended, problem),
             _ => BackendError::Compile {
                 command: run.to_string(),
                 status: ended.ending(),
                 log_tail: shown(&ended.output),
-                log: keep_log(&log, &ended.output),
+                log: keep_log(log, &ended.output),
             },
         })
     }
@@ -200,64 +234,43 @@ fn option(name: &str, value: &OsStr) -> OsString {
     option
 }
 
-/// What one compile may read beyond what every compile may.
-pub(crate) struct Extra {
-    /// Modules that the operator names, beyond those that the toolkit imports.
-    pub(crate) names: BTreeSet<String>,
-    /// The files that these take.
-    pub(crate) files: BTreeSet<PathBuf>,
-}
-
-impl Extra {
-    /// As a worker is told: knowledge banks that the options name, and sources of an operator outside the toolkit.
-    fn message(&self, told: &Told<'_>) -> Value {
-        let options = &told.request.spec.options;
-        let banks: Vec<&String> = banks::OPTIONS.iter().filter_map(|option| options.get(*option)).collect();
-        let sources: Vec<String> = told.file.iter().map(|_| text(&told.base)).collect();
-        let files: Vec<String> = self.files.iter().map(|path| text(path)).collect();
-        json!({"files": files, "beneath": banks, "sources": sources})
-    }
-}
-
 /// Driver B: a worker that has imported the toolkit.
-///
-/// With the result, what the compile read beyond its domain.
-pub(crate) fn by_worker(
-    pool: &Pool,
-    setup: &Arc<Setup>,
-    extra: &Extra,
-    told: &Told<'_>,
-) -> ((Result<Artifact, BackendError>, bool), Vec<String>) {
+pub(crate) fn by_worker(pool: &Pool, setup: &Arc<Setup>, extra: &Extra, told: &Told<'_>) -> Made {
     let request = told.request;
     let mut options: Map<String, Value> = match told.options(true) {
         Ok(options) => options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        Err(error) => return ((Err(error), false), Vec::new()),
+        Err(error) => return Made::of(Err(error)),
     };
     options.insert("bin_filename".to_owned(), request.name.as_str().into());
     if let Some((file, function)) = &told.file {
         options.insert("op_path".to_owned(), file.to_string_lossy().into());
         options.insert("main_func".to_owned(), function.as_str().into());
     }
-    let message = json!({"do": "compile", "folder": request.work_dir.to_string_lossy(),
-        "parameters": told.parameters, "options": options, "domain": extra.message(told)});
+    let message = json!({"do": "compile", "parameters": told.parameters, "options": options});
     let patience = Patience { deadline: request.deadline, cancel: request.cancel };
-    let file = told.file.as_ref().map(|(file, _)| file.to_string_lossy());
-    // What a worker imported for one operator is not looked for when the next one names it.
-    let home = extra
-        .names
-        .iter()
-        .fold(file.as_deref().unwrap_or_default().to_owned(), |home, name| home + "\n" + name);
     let whom = Whom {
-        home: &home,
-        watched: file.is_some().then_some(told.base.as_path()),
+        extra,
+        watched: told.file.is_some().then_some(told.base.as_path()),
         // What a bank holds is read once.
         is_last: banks::OPTIONS.iter().any(|option| request.spec.options.contains_key(*option)),
+        left_at: Some(&told.folder),
     };
     let command = || format!("opc_tool.opc_api.compile_op ({})", request.name.as_str());
-    let Answer { content, output } = match pool.ask(setup, &message, whom, patience) {
-        Ok(answer) => answer,
-        Err(trouble) => return ((Err(failure(trouble, command(), told)), false), Vec::new()),
+    let Asked { answer, beyond, needs_own } = pool.ask(setup, &message, whom, patience);
+    let (artifact, is_transient) = match answer {
+        Ok(Answer { content, output }) => judged(told, &content, output, &command),
+        Err(trouble) => (Err(failure(trouble, command(), told)), false),
     };
+    Made { artifact, is_transient, beyond, needs_own, command: command() }
+}
+
+/// What a worker's answer comes to, and whether another attempt may go well.
+fn judged(
+    told: &Told<'_>,
+    content: &Value,
+    output: String,
+    command: &dyn Fn() -> String,
+) -> (Result<Artifact, BackendError>, bool) {
     let problem = content["problem"].as_str().unwrap_or_default();
     let output = if problem.is_empty() { output } else { format!("{output}\n{problem}") };
     let done = content["done"] == true;
@@ -275,8 +288,7 @@ pub(crate) fn by_worker(
             log: keep_log(&told.log(), &output),
         },
     });
-    let beyond = content["beyond"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    ((made, is_transient(&output)), beyond.map(str::to_owned).collect())
+    (made, is_transient(&output))
 }
 
 fn failure(trouble: Trouble, command: String, told: &Told<'_>) -> BackendError {

@@ -1,6 +1,7 @@
 //! Every access to the disk: the only module of this crate that may touch `std::fs`.
 #![expect(clippy::disallowed_methods, reason = "this is the crate's I/O module")]
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -196,6 +197,77 @@ impl Walk<'_> {
         self.within.pop();
         Ok(true)
     }
+}
+
+/// Where the symbolic links below a directory lead that is not below it: the same files, by the system's own paths. A
+/// link that is followed leads to further ones.
+pub(crate) fn links_out(folder: &Path) -> Vec<PathBuf> {
+    let root = real(folder);
+    let (mut found, mut todo, mut entered) = (Vec::new(), vec![root.clone()], HashSet::new());
+    while let Some(within) = todo.pop() {
+        if !entered.insert(within.clone()) {
+            continue;
+        }
+        for entry in std::fs::read_dir(&within).into_iter().flatten().flatten() {
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() {
+                todo.push(entry.path());
+            } else if kind.is_symlink() {
+                let target = real(&entry.path());
+                if !target.starts_with(&root) && exists(&target) {
+                    todo.extend(is_folder(&target).then(|| target.clone()));
+                    found.push(target);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Whether something is there, links followed.
+pub(crate) fn exists(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok()
+}
+
+/// Makes a directory that is taken away when this is dropped, to which only this user can write.
+pub(crate) fn temporary_dir(scratch: &Path, prefix: &str) -> io::Result<tempfile::TempDir> {
+    let private = std::fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix(prefix).permissions(private).tempdir_in(scratch)
+}
+
+/// Removes a directory with all that is in it, if it is there.
+pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Moves a directory to where nothing is, to another file system if need be.
+pub(crate) fn move_folder(from: &Path, to: &Path) -> io::Result<()> {
+    match std::fs::rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
+        result => return result,
+    }
+    copy_folder(from, to)?;
+    std::fs::remove_dir_all(from)
+}
+
+/// Copies files, directories and links; whatever else is there is no part of a kernel.
+fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::create_dir(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let (kind, to) = (entry.file_type()?, to.join(entry.file_name()));
+        if kind.is_dir() {
+            copy_folder(&entry.path(), &to)?;
+        } else if kind.is_file() {
+            std::fs::copy(entry.path(), to)?;
+        } else if kind.is_symlink() {
+            std::os::unix::fs::symlink(std::fs::read_link(entry.path())?, to)?;
+        }
+    }
+    Ok(())
 }
 
 /// A file that a compile left, with a limit that no genuine one comes near.

@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use opbuild_process::Unkeyed;
+
 use crate::find::Toolkit;
 use crate::record::Record;
 use crate::{disk, fingerprint};
@@ -19,27 +21,18 @@ pub(crate) struct ReadDomain {
     pub(crate) files: Vec<Reasoned>,
     /// Directories that are only listed: modules, libraries and programs are looked for in them.
     pub(crate) listed: Vec<Reasoned>,
+    /// Packages of operators, a part of `beneath`: sources in them count for the operators that use them.
+    pub(crate) operators: Vec<PathBuf>,
 }
 
-/// What a system has that no compiler makes code of. Readable, and in no key.
-const UNKEYED: [(&str, &str); 20] = [
-    ("/proc", "what the kernel says of processes and processors"),
-    ("/sys", "what the kernel says of devices and processors"),
-    ("/dev", "null, random numbers, terminals"),
-    ("/etc/localtime", "the time zone, for log lines"),
-    ("/usr/share/zoneinfo", "the time zone, for log lines"),
-    ("/usr/lib/locale", "character classes; the locale is C.UTF-8"),
-    ("/usr/share/locale", "translated messages"),
+/// What Python and its extension modules read of a system besides what [`Unkeyed`] covers, with the reason why it changes
+/// no kernel.
+const UNKEYED: [(&str, &str); 8] = [
     ("/usr/share/i18n", "character classes; the locale is C.UTF-8"),
     ("/usr/lib/gconv", "conversions between encodings"),
     ("/usr/lib64/gconv", "conversions between encodings"),
     ("/usr/lib/x86_64-linux-gnu/gconv", "conversions between encodings"),
     ("/usr/lib/aarch64-linux-gnu/gconv", "conversions between encodings"),
-    ("/etc/os-release", "the name of the system"),
-    ("/usr/lib/os-release", "the name of the system"),
-    ("/etc/passwd", "the user's name and home directory"),
-    ("/etc/group", "the names of groups"),
-    ("/etc/nsswitch.conf", "where names of users are looked up"),
     ("/etc/hosts", "the names of hosts"),
     ("/etc/ssl/openssl.cnf", "the configuration of hash functions, which do not differ by it"),
     ("/usr/lib/ssl/openssl.cnf", "the configuration of hash functions, which do not differ by it"),
@@ -47,7 +40,7 @@ const UNKEYED: [(&str, &str); 20] = [
 
 /// Whether a path is of the system's basics, which no key contains.
 pub(crate) fn is_unkeyed(path: &Path) -> bool {
-    UNKEYED.iter().any(|(unkeyed, _)| path.starts_with(unkeyed))
+    Unkeyed::covering(path).is_some() || UNKEYED.iter().any(|(unkeyed, _)| path.starts_with(unkeyed))
 }
 
 /// Whether a path is below one of these directories, by its name or without links.
@@ -80,12 +73,15 @@ pub(crate) fn of_toolkit(toolkit: &Toolkit) -> Vec<Reasoned> {
 impl ReadDomain {
     /// What every compile by this toolkit may read.
     pub(crate) fn new(toolkit: &Toolkit, record: &Record) -> Self {
-        let mut domain = Self { beneath: of_toolkit(toolkit), ..Self::default() };
-        let shadows = record.shadows(&fingerprint::operator_packages(toolkit)).into_iter();
+        let operators = fingerprint::operator_packages(toolkit);
+        let shadows = record.shadows(&operators).into_iter();
+        let mut domain = Self { beneath: of_toolkit(toolkit), operators, ..Self::default() };
         domain
             .beneath
             .extend(shadows.map(|path| (path, "operators in another place, in the toolchain fingerprint")));
-        domain.beneath.extend(UNKEYED.map(|(path, reason)| (PathBuf::from(path), reason)));
+        let basics =
+            UNKEYED.into_iter().chain(opbuild_process::UNKEYED.iter().map(|one| (one.path, one.reason)));
+        domain.beneath.extend(basics.map(|(path, reason)| (PathBuf::from(path), reason)));
         let versions = [
             toolkit.root.join("compiler/version.info"),
             toolkit.opp.join("version.info"),
@@ -115,12 +111,12 @@ impl ReadDomain {
         domain.add_files(record.libraries(), "a shared library that is loaded, in the toolchain fingerprint");
         domain.add_files(record.programs(), "a program that compiles run, in the toolchain fingerprint");
         let listed =
-            record.directories().map(|path| (path, "modules, libraries or programs are looked for in it"));
+            record.listed().map(|path| (path, "modules, libraries or programs are looked for in it"));
         domain.listed = listed.collect();
         domain
     }
 
-    fn add_files(&mut self, files: impl IntoIterator<Item = PathBuf>, reason: &'static str) {
+    pub(crate) fn add_files(&mut self, files: impl IntoIterator<Item = PathBuf>, reason: &'static str) {
         self.files.extend(files.into_iter().map(|file| (file, reason)));
     }
 }

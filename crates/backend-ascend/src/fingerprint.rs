@@ -89,6 +89,11 @@ pub(crate) fn module_names(toolkit: &Toolkit) -> BTreeSet<String> {
 /// Endings of files that the import closure follows.
 const SOURCES: [&str; 12] = ["py", "pyc", "so", "c", "cc", "cpp", "cxx", "cce", "h", "hh", "hpp", "inc"];
 
+/// Whether a file in a package of operators counts for those operators that use it, and not for all.
+pub(crate) fn is_source(path: &Path) -> bool {
+    path.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| SOURCES.contains(&ending))
+}
+
 struct Parts<'a> {
     fingerprint: Fingerprint,
     files: &'a dyn FileDigests,
@@ -111,10 +116,7 @@ impl Parts<'_> {
 
     /// What operators may read beside their sources.
     fn data(&mut self, packages: &[PathBuf]) -> Result<(), AscendError> {
-        let is_data = |path: &Path| {
-            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-            !SOURCES.contains(&ending)
-        };
+        let is_data = |path: &Path| !is_source(path);
         for package in packages {
             if let Some(digested) = folder::digest(package, is_data, self.files)?
                 && digested.files > 0

@@ -49,6 +49,16 @@ pub(crate) fn digest(
     Ok(Some(FolderDigest { digest: hasher.finish(), files: paths.len() }))
 }
 
+/// Whether a file is none of those that a directory's digest has: what using the toolkit leaves behind, or bytecode beside
+/// its source.
+pub(crate) fn is_left_out(path: &Path) -> bool {
+    let is_folder = |name: &OsStr| is_residue(name, true);
+    let is_bytecode = has_ending(path, "pyc") && disk::is_file(&path.with_extension("py"));
+    is_bytecode
+        || path.file_name().is_some_and(|name| is_residue(name, false))
+        || path.parent().into_iter().flat_map(Path::iter).any(is_folder)
+}
+
 /// What Python, locks and network file systems leave in a tree that is used.
 fn is_residue(name: &OsStr, is_folder: bool) -> bool {
     let name = name.as_bytes();

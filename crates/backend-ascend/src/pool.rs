@@ -1,20 +1,26 @@
 //! Workers: Python processes that import the toolkit once and compile many operators.
 
+mod worker;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use opbuild_backend::{BackendError, Cancel};
-use opbuild_process::{Group, Orphan, Output, Sandbox, ending, tail};
+use opbuild_process::tail;
 use serde_json::{Value, json};
 
+use worker::{Starter, Worker};
+
 use crate::domain::{ReadDomain, Reasoned};
+use crate::guards::Guards;
 use crate::interpreter::Interpreter;
+use crate::reach::{Extra, Reach};
+use crate::sandbox::JobSandbox;
 use crate::{disk, frame, slog};
 
 /// What workers run.
@@ -25,15 +31,13 @@ pub(crate) const SCRIPT: &str =
 const START: Duration = Duration::from_secs(300);
 /// How often it is looked whether somebody still waits.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long the rest of the output may take when the answer is there.
-const LAG: Duration = Duration::from_secs(2);
 /// So many new workers are told that the toolkit's files changed; after that another one is not worth it.
 const ATTEMPTS: usize = 4;
 /// So many workers may wait before one for other modules is started in the place of the one that waits longest.
 const WAITING: usize = 4;
 
 /// How workers are started.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Setup {
     /// The Python that the toolkit runs with.
     pub(crate) interpreter: Interpreter,
@@ -47,6 +51,23 @@ pub(crate) struct Setup {
     pub(crate) roots: Vec<PathBuf>,
     /// After how many jobs a worker is replaced.
     pub(crate) jobs_each: u32,
+    /// What keeps it to what it may read.
+    pub(crate) guards: Guards,
+    /// Where its directory is made.
+    pub(crate) scratch: PathBuf,
+    /// What it may read, once that is needed.
+    pub(crate) reach: OnceLock<Reach>,
+}
+
+impl PartialEq for Setup {
+    fn eq(&self, other: &Self) -> bool {
+        // What it may reach follows from the domain.
+        let Self { interpreter, bytecode, domain, tool_folder, roots, jobs_each, guards, scratch, reach: _ } =
+            self;
+        (interpreter, bytecode, domain) == (&other.interpreter, &other.bytecode, &other.domain)
+            && (tool_folder, roots, jobs_each) == (&other.tool_folder, &other.roots, &other.jobs_each)
+            && (guards, scratch) == (&other.guards, &other.scratch)
+    }
 }
 
 /// How long somebody waits.
@@ -57,18 +78,29 @@ pub(crate) struct Patience<'a> {
 }
 
 /// Whom something is asked.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct Whom<'a> {
-    /// Only workers that did nothing but this get it: modules of other places may have the same names. What the
-    /// toolkit itself finds is one such thing, and its name is empty.
-    pub(crate) home: &'a str,
+    /// What it may read besides. Only workers that may read the same get it, and that did nothing else: modules of other
+    /// places may have the same names.
+    pub(crate) extra: &'a Extra,
     /// A folder whose modules must be what they were, beside the toolkit's.
     pub(crate) watched: Option<&'a Path>,
     /// Nobody else is to get the worker: it may have read what changes without its knowledge.
     pub(crate) is_last: bool,
+    /// Where what the worker wrote is moved, and nothing is yet; nowhere if None.
+    pub(crate) left_at: Option<&'a Path>,
 }
 
 /// What came of a request.
+pub(crate) struct Asked {
+    pub(crate) answer: Result<Answer, Trouble>,
+    /// What was read for it that the worker may not read.
+    pub(crate) beyond: Vec<PathBuf>,
+    /// Whether files were read that the worker had made outside its directory.
+    pub(crate) needs_own: bool,
+}
+
+/// What a worker answers.
 pub(crate) struct Answer {
     /// What the worker says.
     pub(crate) content: Value,
@@ -110,45 +142,101 @@ impl Pool {
         request: &Value,
         whom: Whom<'_>,
         patience: Patience<'_>,
-    ) -> Result<Answer, Trouble> {
+    ) -> Asked {
+        let home = setup.reach().home(whom.extra);
         let mut started = 0;
         while started < ATTEMPTS {
-            let waiting = self.waiting(setup, whom);
+            let waiting = self.waiting(setup, &home, whom);
             let is_fresh = waiting.is_none();
-            let mut worker = match waiting {
-                Some(worker) => worker,
+            let worker = match waiting {
+                Some(worker) => Ok(worker),
                 None => {
                     started += 1;
-                    self.start(setup, whom.home, patience)?
+                    self.start(setup, &home, whom.extra, patience)
                 }
             };
-            let mark = format!("\n[opbuild {}]\n", self.marks.fetch_add(1, Ordering::Relaxed));
-            let mut request = request.clone();
-            request["mark"] = mark.as_str().into();
-            request["watched"] = whom.watched.map(text).into();
-            let message = frame::of(&request).map_err(|source| cannot("ask", setup, source))?;
-            match worker.send(message, patience)? {
+            let mut worker = match worker {
+                Ok(worker) => worker,
+                Err(trouble) => return Asked::without_worker(trouble),
+            };
+            match self.have_do(&mut worker, request, whom, patience) {
                 // One that died while it waited, or is out of date, has not begun.
-                Err(_) if !is_fresh => continue,
-                // How it died is told below.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-                sent => sent.map_err(|source| cannot("ask", setup, source))?,
+                Ok(Done::NotBegun) if !is_fresh => {}
+                Ok(Done::IsStale) => {}
+                done => return self.end(worker, done, whom),
             }
-            let content = worker.receive(patience)?;
-            if content["stale"] == true {
-                continue;
-            }
-            let output = worker.output_to(&mark);
-            worker.jobs += 1;
-            if worker.jobs < setup.jobs_each && content["last"] == false && !whom.is_last {
-                self.keep(worker);
-            }
-            return Ok(Answer { content, output });
         }
-        Err(Trouble::Start(BackendError::Toolchain {
+        Asked::without_worker(Trouble::Start(BackendError::Toolchain {
             problem: "the toolkit's files change all the time".to_owned(),
             way_out: "build again when its installation is done".to_owned(),
         }))
+    }
+
+    /// Has one worker do it.
+    fn have_do(
+        &self,
+        worker: &mut Worker,
+        request: &Value,
+        whom: Whom<'_>,
+        patience: Patience<'_>,
+    ) -> Result<Done, Trouble> {
+        let setup = Arc::clone(&worker.setup);
+        let directory =
+            worker.job_directory().map_err(|source| cannot("make a directory for", &setup, source))?;
+        let mark = format!("\n[opbuild {}]\n", self.marks.fetch_add(1, Ordering::Relaxed));
+        let mut request = request.clone();
+        request["mark"] = mark.as_str().into();
+        request["watched"] = whom.watched.map(text).into();
+        request["folder"] = text(&directory).into();
+        request["domain"] = json!({"files": texts(&whom.extra.files), "beneath": texts(&whom.extra.beneath)});
+        let message = frame::of(&request).map_err(|source| cannot("ask", &setup, source))?;
+        match worker.send(message, patience)? {
+            // How it died is told when its answer is missing, unless another can be asked.
+            Err(_) if worker.jobs > 0 => return Ok(Done::NotBegun),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            sent => sent.map_err(|source| cannot("ask", &setup, source))?,
+        }
+        let content = worker.receive(patience)?;
+        if content["stale"] == true {
+            return Ok(Done::IsStale);
+        }
+        let output = worker.output_to(&mark);
+        worker.jobs += 1;
+        Ok(Done::Answered(Answer { content, output }))
+    }
+
+    /// What was read and written for a request, once it is over.
+    fn end(&self, worker: Worker, done: Result<Done, Trouble>, whom: Whom<'_>) -> Asked {
+        let setup = Arc::clone(&worker.setup);
+        let read = worker.read_beyond(whom.extra);
+        let left = match whom.left_at {
+            Some(to) => {
+                worker.leave_at(to).map_err(|source| cannot("keep what was written by", &setup, source))
+            }
+            None => Ok(()),
+        };
+        let answer = match (done, left) {
+            (Ok(Done::Answered(answer)), Ok(())) => Ok(answer),
+            (Ok(Done::Answered(_)), Err(trouble)) | (Err(trouble), _) => Err(trouble),
+            (Ok(Done::NotBegun | Done::IsStale), _) => {
+                Err(cannot("ask", &setup, io::ErrorKind::BrokenPipe.into()))
+            }
+        };
+        let (mut beyond, needs_own) = match read {
+            Ok(read) => read,
+            Err(error) => return Asked::without_worker(Trouble::Start(error)),
+        };
+        if let Ok(Answer { content, .. }) = &answer {
+            let reported = content["beyond"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            beyond.extend(reported.map(PathBuf::from));
+            let is_good = beyond.is_empty() && !needs_own && content["last"] == false && !whom.is_last;
+            if is_good && worker.jobs < setup.jobs_each {
+                self.keep(worker);
+            }
+        }
+        beyond.sort_unstable();
+        beyond.dedup();
+        Asked { answer, beyond, needs_own }
     }
 
     /// Has nobody asked who knows the toolkit as it was: it reads much of it once, and not by Python's imports only.
@@ -162,9 +250,9 @@ impl Pool {
     }
 
     /// A worker that waits for such a request. If there is none, and there will be another one, who waits longest goes.
-    fn waiting(&self, setup: &Arc<Setup>, whom: Whom<'_>) -> Option<Worker> {
+    fn waiting(&self, setup: &Arc<Setup>, home: &str, whom: Whom<'_>) -> Option<Worker> {
         let mut idle = self.idle();
-        let fits = |worker: &Worker| worker.home == whom.home && worker.setup == *setup && !whom.is_last;
+        let fits = |worker: &Worker| worker.home == home && worker.setup == *setup && !whom.is_last;
         if let Some(at) = idle.iter().rposition(fits) {
             return Some(idle.remove(at));
         }
@@ -188,14 +276,21 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, setup: &Arc<Setup>, home: &str, patience: Patience<'_>) -> Result<Worker, Trouble> {
+    fn start(
+        &self,
+        setup: &Arc<Setup>,
+        home: &str,
+        extra: &Extra,
+        patience: Patience<'_>,
+    ) -> Result<Worker, Trouble> {
         let generation = self.generation.load(Ordering::Relaxed);
-        let mut worker = self.starter.start(setup).map_err(|source| cannot("run", setup, source))?;
+        let mut worker = self.starter.start(setup, extra).map_err(|source| cannot("run", setup, source))?;
         (worker.home, worker.generation) = (home.to_owned(), generation);
         let limit = Instant::now() + START;
         let deadline = Some(patience.deadline.map_or(limit, |deadline| deadline.min(limit)));
         let patience = Patience { deadline, ..patience };
-        let message = frame::of(&setup.message()).map_err(|source| cannot("run", setup, source))?;
+        let message =
+            frame::of(&setup.message(worker.directory())).map_err(|source| cannot("run", setup, source))?;
         match worker.send(message, patience)? {
             // How it died is told below.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
@@ -214,19 +309,49 @@ impl Pool {
     }
 }
 
+/// What one worker made of a request.
+enum Done {
+    Answered(Answer),
+    /// It had ended before.
+    NotBegun,
+    /// What it imported has changed.
+    IsStale,
+}
+
+impl Asked {
+    fn without_worker(trouble: Trouble) -> Self {
+        Self { answer: Err(trouble), beyond: Vec::new(), needs_own: false }
+    }
+}
+
 fn cannot(action: &'static str, setup: &Setup, source: io::Error) -> Trouble {
     Trouble::Start(BackendError::Io { action, path: setup.interpreter.program.clone(), source })
 }
 
 impl Setup {
+    /// What it may read.
+    pub(crate) fn reach(&self) -> &Reach {
+        self.reach.get_or_init(|| Reach::of(&self.domain))
+    }
+
+    /// What a program is started in that works in `work_dir`.
+    ///
+    /// # Errors
+    /// It can be neither confined nor observed as the host allowed before.
+    pub(crate) fn sandbox(&self, extra: &Extra, work_dir: &Path) -> Result<JobSandbox, BackendError> {
+        JobSandbox::new(&self.guards, self.reach(), extra, work_dir)
+    }
+
     /// What a worker is told when it starts.
-    fn message(&self) -> Value {
+    fn message(&self, directory: &Path) -> Value {
         // The toolkit resolves links in some paths, and leaves them in others.
         let both = |(path, _): &Reasoned| [text(path), text(&disk::real(path))];
         let paths = |reasoned: &[Reasoned]| reasoned.iter().flat_map(both).collect::<BTreeSet<_>>();
+        let mut beneath = paths(&self.domain.beneath);
+        beneath.extend([text(directory), text(&disk::real(directory))]);
         json!({"tool_folder": self.tool_folder.as_deref().map(text),
             "roots": self.roots.iter().map(|root| text(root)).collect::<Vec<_>>(),
-            "files": paths(&self.domain.files), "beneath": paths(&self.domain.beneath)})
+            "files": paths(&self.domain.files), "beneath": beneath})
     }
 }
 
@@ -241,176 +366,12 @@ pub(crate) fn unusable(problem: &str, output: &str) -> Trouble {
     })
 }
 
-/// A worker.
-struct Worker {
-    setup: Arc<Setup>,
-    group: Group,
-    /// None while something is written that is not taken.
-    requests: Option<ChildStdin>,
-    answers: mpsc::Receiver<Value>,
-    log: Output,
-    jobs: u32,
-    /// What alone it is asked.
-    home: String,
-    /// How often workers had been dismissed when it was started.
-    generation: u64,
-}
-
-impl Worker {
-    fn start(setup: &Arc<Setup>) -> io::Result<Self> {
-        let Interpreter { program, arguments, environment } = &setup.interpreter;
-        let mut command = Command::new(program);
-        let bytecode = setup.bytecode.as_deref().unwrap_or(Path::new(""));
-        command.args(arguments).args(["-S", "-u", "-c", SCRIPT]).arg(bytecode).current_dir("/");
-        command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut group = Group::start(&mut command, Orphan::IsTold, Sandbox::default())?;
-        let child = group.child();
-        let (Some(requests), Some(mut out), Some(printed)) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take())
-        else {
-            return Err(io::Error::other("the worker has no pipes"));
-        };
-        let log = Output::default();
-        log.follow(printed)?;
-        let (say, answers) = mpsc::channel();
-        let read = move || {
-            while let Ok(Some(answer)) = frame::read(&mut out) {
-                if say.send(answer).is_err() {
-                    return;
-                }
-            }
-        };
-        std::thread::Builder::new().spawn(read)?;
-        Ok(Self {
-            setup: Arc::clone(setup),
-            group,
-            requests: Some(requests),
-            answers,
-            log,
-            jobs: 0,
-            home: String::new(),
-            generation: 0,
-        })
-    }
-
-    /// Writes a message, as long as somebody waits: what is longer than a pipe holds has to be taken by the worker, and
-    /// one that hangs takes nothing. Who gives up drops the worker; that ends the writing, too.
-    fn send(&mut self, message: Vec<u8>, patience: Patience<'_>) -> Result<io::Result<()>, Trouble> {
-        let Some(mut requests) = self.requests.take() else {
-            return Ok(Err(io::ErrorKind::BrokenPipe.into()));
-        };
-        let (say, written) = mpsc::channel();
-        let write = move || {
-            let result = requests.write_all(&message).and_then(|()| requests.flush());
-            // Whoever waited may have gone.
-            let _ = say.send((requests, result));
-        };
-        if let Err(error) = std::thread::Builder::new().spawn(write) {
-            return Ok(Err(error));
-        }
-        let began = Instant::now();
-        loop {
-            match written.recv_timeout(LOOK) {
-                Ok((requests, result)) => {
-                    self.requests = Some(requests);
-                    return Ok(result);
-                }
-                Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    return Ok(Err(io::ErrorKind::BrokenPipe.into()));
-                }
-                Err(mpsc::RecvTimeoutError::Timeout) => self.patient(patience, began)?,
-            }
-        }
-    }
-
-    /// Whether somebody still waits.
-    fn patient(&self, patience: Patience<'_>, began: Instant) -> Result<(), Trouble> {
-        if patience.cancel.is_cancelled() {
-            return Err(Trouble::Cancelled);
-        }
-        match patience.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            true => Err(Trouble::Late { seconds: began.elapsed().as_secs_f64(), output: self.log.take() }),
-            false => Ok(()),
-        }
-    }
-
-    /// Waits for the next answer. Who has none is not asked again: dropping it ends it, with all that it started.
-    fn receive(&mut self, patience: Patience<'_>) -> Result<Value, Trouble> {
-        let began = Instant::now();
-        loop {
-            match self.answers.recv_timeout(LOOK) {
-                Ok(answer) => return Ok(answer),
-                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(self.died()),
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
-            }
-            // What it started may hold the pipe open when it is dead. What it said before comes yet.
-            if self.group.has_ended().unwrap_or(false) {
-                return self.answers.recv_timeout(LAG).map_err(|_| self.died());
-            }
-            self.patient(patience, began)?;
-        }
-    }
-
-    fn died(&mut self) -> Trouble {
-        // The pipe closes a moment before the process is gone.
-        let until = Instant::now() + LAG;
-        while !self.group.has_ended().unwrap_or(true) && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let (status, output) = (self.group.end(), self.log.take());
-        let status = status.map_or_else(|error| error.to_string(), |status| ending(status, &output));
-        Trouble::Died { status, output }
-    }
-
-    /// What was printed up to `mark`, which the worker prints before it answers.
-    fn output_to(&self, mark: &str) -> String {
-        let until = Instant::now() + LAG;
-        let mut output = String::new();
-        loop {
-            output.push_str(&self.log.take());
-            if let Some((before, _)) = output.split_once(mark) {
-                return before.to_owned();
-            }
-            if Instant::now() >= until {
-                return output;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
+fn texts(paths: &BTreeSet<PathBuf>) -> Vec<String> {
+    paths.iter().map(|path| text(path)).collect()
 }
 
 pub(crate) fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
-}
-
-/// Starts workers from a thread that lives as long as they may: the system ends a child with the thread that started it.
-struct Starter {
-    orders: Mutex<mpsc::Sender<Order>>,
-}
-
-type Order = (Arc<Setup>, mpsc::SyncSender<io::Result<Worker>>);
-
-impl Starter {
-    fn new() -> io::Result<Self> {
-        let (send, orders) = mpsc::channel::<Order>();
-        let serve = move || {
-            for (setup, answer) in orders {
-                // Whoever asked may have gone.
-                let _ = answer.send(Worker::start(&setup));
-            }
-        };
-        std::thread::Builder::new().name("opbuild workers".to_owned()).spawn(serve)?;
-        Ok(Self { orders: Mutex::new(send) })
-    }
-
-    fn start(&self, setup: &Arc<Setup>) -> io::Result<Worker> {
-        let (send, answer) = mpsc::sync_channel(1);
-        let gone = || io::Error::other("the thread that starts workers is gone");
-        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        orders.send((Arc::clone(setup), send)).map_err(|_| gone())?;
-        answer.recv().map_err(|_| gone())?
-    }
 }
 
 /// The Python that an environment's programs run with.

@@ -11,23 +11,26 @@ use std::time::{Duration, Instant};
 
 use opbuild_backend::{BackendError, Cancel, FileDigests};
 use opbuild_digest::{Digest, Hasher};
-use opbuild_process::{Run, Sandbox, tail};
+use opbuild_process::{Domain, Observation, Observer, Run, Sandbox, tail};
 use serde_json::json;
 
+use crate::domain::{self, ReadDomain, Reasoned};
 use crate::find::Toolkit;
+use crate::guards::{self, Guards};
 use crate::interpreter::Interpreter;
 use crate::pool::{SCRIPT, python, text};
+use crate::reach::{Extra, Reach};
 use crate::record::{Record, Report};
-use crate::{disk, domain, externals, fingerprint};
+use crate::{disk, externals, fingerprint};
 
 /// How long the toolkit may take to be imported, with all that its operators name.
 const LIMIT: Duration = Duration::from_secs(600);
 /// Records that are longer are none of ours.
 const LONGEST: u64 = 64 << 20;
 
-/// The programs that the toolkit looks for on `PATH`: the device compiler and its companions, and what its Python and the
-/// generated build scripts run.
-const PROGRAMS: [&str; 12] = [
+/// The programs that the toolkit looks for on `PATH`: the device compiler and its companions, and what its Python, the
+/// generated build scripts and the script `opc` run.
+const PROGRAMS: [&str; 15] = [
     "sh",
     "bash",
     "which",
@@ -40,7 +43,13 @@ const PROGRAMS: [&str; 12] = [
     "ar",
     "make",
     "python3",
+    "realpath",
+    "readlink",
+    "dirname",
 ];
+
+/// Why the directory of bytecode may be read.
+const BYTECODE: &str = "bytecode of our own, by the content of sources";
 
 /// Makes records, and remembers the last one.
 pub(crate) struct Probe {
@@ -53,6 +62,8 @@ pub(crate) struct Probe {
     scratch: PathBuf,
     cancel: Cancel,
     known: Mutex<Option<Arc<Record>>>,
+    /// A record that was made anew and said the same.
+    confirmed: Mutex<Option<Arc<Record>>>,
     making: Mutex<()>,
 }
 
@@ -71,6 +82,7 @@ impl Probe {
             scratch,
             cancel,
             known: Mutex::default(),
+            confirmed: Mutex::default(),
             making: Mutex::default(),
         }
     }
@@ -128,6 +140,16 @@ impl Probe {
         }
     }
 
+    /// Whether a record was made anew to see whether it still holds.
+    pub(crate) fn is_confirmed(&self, record: &Arc<Record>) -> bool {
+        let confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        confirmed.as_ref().is_some_and(|confirmed| Arc::ptr_eq(confirmed, record))
+    }
+
+    pub(crate) fn confirm(&self, record: &Arc<Record>) {
+        *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(record));
+    }
+
     /// The directory for bytecode.
     pub(crate) fn bytecode(&self) -> Option<PathBuf> {
         disk::private_below(self.kept.as_deref()?, "ascend-bytecode")
@@ -157,6 +179,12 @@ impl Probe {
         let place = hasher.clone().finish().to_string();
         hasher.bytes(real.as_os_str().as_bytes());
         hasher.digest(toolchain);
+        // By what means compiles are kept to what was probed is a matter of the host.
+        let system = rustix::system::uname();
+        for text in [system.nodename(), system.release(), system.machine()] {
+            hasher.bytes(text.to_bytes());
+        }
+        hasher.bool(guards::landlock().is_ok());
         format!("{place:.16}{}", hasher.finish())
     }
 
@@ -168,62 +196,171 @@ impl Probe {
         mut names: BTreeSet<String>,
         files: &dyn FileDigests,
     ) -> Result<Record, BackendError> {
-        let own = fingerprint::module_names(toolkit);
-        let lazy = externals::below(&fingerprint::python_packages(toolkit), &own)?;
-        let scanned = externals::below(&fingerprint::operator_packages(toolkit), &own)?;
+        let modules = fingerprint::module_names(toolkit);
+        let lazy = externals::below(&fingerprint::python_packages(toolkit), &modules)?;
+        let scanned = externals::below(&fingerprint::operator_packages(toolkit), &modules)?;
         names.extend(scanned.iter().cloned());
-        let report = self.run(interpreter, &lazy, &names)?;
-        let mut beneath = domain::of_toolkit(toolkit);
-        beneath.extend(self.bytecode().map(|path| (path, "bytecode of our own, by the content of sources")));
+        let mut own = domain::of_toolkit(toolkit);
+        own.extend(self.bytecode().map(|path| (path, BYTECODE)));
+        let ask = Ask { interpreter, lazy: &lazy, names: &names, children: false };
+        let (mut report, mut guards) = self.observed(toolkit, &ask, &own)?;
+        let pending: BTreeSet<String> = std::mem::take(&mut report.pending).into_iter().collect();
+        if !pending.is_empty() {
+            let more = self.run(&Ask { names: &pending, children: true, ..ask }, Watched::default())?.0;
+            report.names.extend(more.names);
+        }
         let packages = fingerprint::operator_packages(toolkit);
-        Ok(Record::new(id, interpreter.clone(), report, scanned, (&beneath, &packages), files))
+        let mut record = Record::new(id, interpreter.clone(), report, scanned, (&own, &packages), files);
+        guards.without_landlock =
+            self.without_landlock(toolkit, &record, &Ask { children: false, ..ask }, &own)?;
+        record.guards = guards;
+        Ok(record)
     }
 
-    fn run(
+    /// What importing the toolkit takes, and its program, as far as it can be seen here; and why not all can, if so.
+    fn observed(
         &self,
-        interpreter: &Interpreter,
-        lazy: &BTreeSet<String>,
-        names: &BTreeSet<String>,
-    ) -> Result<Report, BackendError> {
-        let io = |action, path: &Path| {
-            let path = path.to_owned();
-            move |source| BackendError::Io { action, path, source }
+        toolkit: &Toolkit,
+        ask: &Ask<'_>,
+        own: &[Reasoned],
+    ) -> Result<(Report, Guards), BackendError> {
+        let unobserved = |why: String| {
+            let guards = Guards { without_observer: Some(why), ..Guards::default() };
+            Ok((self.run(ask, Watched::default())?.0, guards))
         };
-        let work = tempfile::Builder::new().prefix("opbuild-probe-").tempdir_in(&self.scratch);
-        let work = work.map_err(io("create a directory in", &self.scratch))?;
+        let watched = Watched { is_observed: true, reach: None };
+        let (mut report, seen) = match self.run(ask, watched) {
+            Ok(found) => found,
+            // Either there is no observer here, or nothing can be run; another attempt says which.
+            Err(BackendError::Io { source, .. }) => {
+                return unobserved(format!("programs cannot be observed: {source}"));
+            }
+            Err(error) => return Err(error),
+        };
+        report.add(&seen, own);
+        for program in toolkit.opc.iter().chain(&toolkit.asc_opc) {
+            report.add(&self.greet(program, ask.interpreter, watched)?.1, own);
+        }
+        match seen.incomplete {
+            Some(why) => unobserved(format!("programs cannot be observed: {why}")),
+            None => Ok((report, Guards::default())),
+        }
+    }
+
+    /// Why the domain of what a record says is of no use here, if it is none: then the toolkit is imported in it otherwise
+    /// than without it.
+    fn without_landlock(
+        &self,
+        toolkit: &Toolkit,
+        record: &Record,
+        ask: &Ask<'_>,
+        own: &[Reasoned],
+    ) -> Result<Option<String>, BackendError> {
+        if let Err(why) = guards::landlock() {
+            return Ok(Some(why));
+        }
+        if record.problem().is_some() {
+            return Ok(None);
+        }
+        let reach = Reach::of(&self.domain(toolkit, record, &[]));
+        let watched = Watched { is_observed: false, reach: Some(&reach) };
+        for program in toolkit.opc.iter().chain(&toolkit.asc_opc) {
+            let free = self.greet(program, ask.interpreter, Watched::default())?.0;
+            if self.greet(program, ask.interpreter, watched)?.0 != free {
+                return Ok(Some(format!("in a domain `{}` does not run as without", program.display())));
+            }
+        }
+        match self.run(ask, watched) {
+            Ok((again, _)) if record.is_confirmed_by(&again, own) => Ok(None),
+            Ok((Report { problem: Some(problem), .. }, _)) => {
+                Ok(Some(format!("in a domain the toolkit cannot be imported: {problem}")))
+            }
+            Ok(_) => Ok(Some("in a domain the toolkit imports something else".to_owned())),
+            Err(error @ BackendError::Cancelled) => Err(error),
+            Err(error) => Ok(Some(error.to_string())),
+        }
+    }
+
+    /// What every compile may read; `declared` are files that the user added.
+    pub(crate) fn domain(&self, toolkit: &Toolkit, record: &Record, declared: &[PathBuf]) -> ReadDomain {
+        let mut domain = ReadDomain::new(toolkit, record);
+        domain.beneath.extend(self.bytecode().map(|path| (path, BYTECODE)));
+        domain.add_files(declared.iter().cloned(), "declared by the user, in the toolchain fingerprint");
+        let parents: BTreeSet<&Path> = declared.iter().filter_map(|path| path.parent()).collect();
+        domain.listed.extend(parents.into_iter().map(|path| (path.to_owned(), "declared files are in it")));
+        domain
+    }
+
+    /// How `opc` ends when it is only asked for its options, and what it reads.
+    fn greet(
+        &self,
+        program: &Path,
+        interpreter: &Interpreter,
+        watched: Watched<'_>,
+    ) -> Result<(Option<i32>, Observation), BackendError> {
+        let work = self.work_dir()?;
+        let environment = interpreter.for_programs(&self.environment);
+        let (domain, observer) = watched.begin(work.path())?;
+        let run = Run {
+            program,
+            args: &[OsString::from("--help")],
+            environment: &with_temporary(&environment, work.path()),
+            dir: work.path(),
+            log: None,
+            deadline: Some(Instant::now() + LIMIT),
+            cancel: &self.cancel,
+            sandbox: Sandbox { domain: domain.as_ref(), observer: observer.as_ref() },
+        };
+        let ended = run.to_end();
+        let seen = observer.map(Observer::finish).unwrap_or_default();
+        match ended {
+            Err(BackendError::Cancelled) => Err(BackendError::Cancelled),
+            // Whether it can be run is found out when it is to compile.
+            ended => Ok((ended.ok().and_then(|ended| ended.status.code()), seen)),
+        }
+    }
+
+    fn work_dir(&self) -> Result<tempfile::TempDir, BackendError> {
+        let cannot =
+            |source| BackendError::Io { action: "create a directory in", path: self.scratch.clone(), source };
+        disk::temporary_dir(&self.scratch, "opbuild-probe-").map_err(cannot)
+    }
+
+    fn run(&self, ask: &Ask<'_>, watched: Watched<'_>) -> Result<(Report, Observation), BackendError> {
+        let work = self.work_dir()?;
+        let Ask { interpreter, lazy, names, children } = *ask;
         let report = work.path().join("report.json");
         let request = json!({"do": "probe", "tool_folder": self.tool_folder.as_deref().map(text), "lazy": lazy,
-            "names": names, "programs": PROGRAMS, "report": text(&report)});
+            "names": names, "children": children, "programs": PROGRAMS, "report": text(&report)});
         let ask = work.path().join("request.json");
         disk::write(&ask, request.to_string().as_bytes())?;
         let bytecode = self.bytecode().map(PathBuf::into_os_string).unwrap_or_default();
         let mut args = interpreter.arguments.clone();
         args.extend(["-S", "-u", "-c", SCRIPT].map(OsString::from));
-        args.extend([bytecode, ask.clone().into_os_string()]);
-        let environment: Vec<(&OsStr, &OsStr)> = interpreter
-            .environment
-            .iter()
-            .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
-            .collect();
+        args.extend([bytecode, ask.into_os_string()]);
+        let (domain, observer) = watched.begin(work.path())?;
         let run = Run {
             program: &interpreter.program,
             args: &args,
-            environment: &environment,
+            environment: &with_temporary(&interpreter.environment, work.path()),
             dir: Path::new("/"),
             log: None,
             deadline: Some(Instant::now() + LIMIT),
             cancel: &self.cancel,
-            sandbox: Sandbox::default(),
+            sandbox: Sandbox { domain: domain.as_ref(), observer: observer.as_ref() },
         };
-        let ended = run.to_end()?;
+        let ended = run.to_end();
+        let seen = observer.map(Observer::finish).unwrap_or_default();
+        let ended = ended?;
         let unusable = |problem: String| BackendError::Toolchain {
             problem: format!("`{}` {problem}: {}", interpreter.program.display(), tail(&ended.output)),
             way_out: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),
         };
         let bytes = disk::read(&report)
             .map_err(|_| unusable(format!("does not report what it imports ({})", ended.status)))?;
-        serde_json::from_slice(&bytes)
-            .map_err(|error| unusable(format!("reports what cannot be read ({error})")))
+        let report = serde_json::from_slice(&bytes)
+            .map_err(|error| unusable(format!("reports what cannot be read ({error})")))?;
+        Ok((report, seen))
     }
 
     fn path(&self, id: &str) -> Option<PathBuf> {
@@ -244,4 +381,45 @@ impl Probe {
         let whole = [Digest::of(&body).to_string().as_bytes(), &body].concat();
         disk::replace_own(&path, &whole);
     }
+}
+
+/// What one run of the probe is asked.
+#[derive(Clone, Copy)]
+struct Ask<'a> {
+    interpreter: &'a Interpreter,
+    /// Modules that the toolkit imports when it needs them.
+    lazy: &'a BTreeSet<String>,
+    /// Modules that operators name.
+    names: &'a BTreeSet<String>,
+    /// Whether those of them are imported that are not there anyway, each in a child.
+    children: bool,
+}
+
+/// How one run of the probe is watched.
+#[derive(Clone, Copy, Default)]
+struct Watched<'a> {
+    is_observed: bool,
+    /// What alone it may read.
+    reach: Option<&'a Reach>,
+}
+
+impl Watched<'_> {
+    /// What keeps a program that works in `work`, and watches it.
+    fn begin(&self, work: &Path) -> Result<(Option<Domain>, Option<Observer>), BackendError> {
+        let cannot = |action| move |source| BackendError::Io { action, path: work.to_owned(), source };
+        let domain = self.reach.map(|reach| reach.domain(&Extra::default(), work)).transpose();
+        let domain = domain.map_err(|error| cannot("confine programs in")(std::io::Error::other(error)))?;
+        let observer = self.is_observed.then(|| Observer::start(work)).transpose();
+        Ok((domain, observer.map_err(cannot("observe programs in"))?))
+    }
+}
+
+/// An environment with another directory for temporary files.
+pub(crate) fn with_temporary<'a>(
+    environment: &'a [(OsString, OsString)],
+    directory: &'a Path,
+) -> Vec<(&'a OsStr, &'a OsStr)> {
+    let others = environment.iter().filter(|(name, _)| name != "TMPDIR");
+    let all = others.map(|(name, value)| (name.as_os_str(), value.as_os_str()));
+    all.chain([(OsStr::new("TMPDIR"), directory.as_os_str())]).collect()
 }

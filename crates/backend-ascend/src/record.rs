@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 
 use opbuild_backend::FileDigests;
 use opbuild_digest::{Digest, Fingerprint, Hasher};
+use opbuild_process::Observation;
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{self, Stamp};
 use crate::domain::{self, Reasoned};
 use crate::externals::first;
+use crate::guards::Guards;
 use crate::interpreter::Interpreter;
 use crate::{AscendError, folder};
 
@@ -28,6 +30,9 @@ pub(crate) struct Report {
     pub(crate) names: BTreeMap<String, Option<Reads>>,
     pub(crate) programs: Programs,
     pub(crate) configs: Configs,
+    /// Names that importing the toolkit does not take, and that were not asked about yet.
+    #[serde(default)]
+    pub(crate) pending: Vec<String>,
     /// Why the toolkit cannot be imported.
     pub(crate) problem: Option<String>,
     pub(crate) executable: PathBuf,
@@ -65,7 +70,7 @@ pub(crate) struct Configs {
 }
 
 /// The entries of a directory that matter. Names that are looked for are those of modules (`numpy`), of files
-/// (`=libm.so.6`), or all that end alike (`*.pth`).
+/// (`=libm.so.6`), all that end alike (`*.pth`), or all (`*`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Listing {
     names: BTreeSet<String>,
@@ -87,6 +92,8 @@ pub(crate) struct Record {
     /// All files that count, with their digests; None for what is not there or cannot be read.
     files: BTreeMap<PathBuf, Option<String>>,
     directories: BTreeMap<PathBuf, Listing>,
+    /// What keeps compiles to what is in this record.
+    pub(crate) guards: Guards,
 }
 
 impl Record {
@@ -112,8 +119,15 @@ impl Record {
             });
             reads.libraries.retain(|path| !domain::is_beneath(path, own));
         }
-        let mut record =
-            Self { id, interpreter, report, scanned, files: BTreeMap::new(), directories: BTreeMap::new() };
+        let mut record = Self {
+            id,
+            interpreter,
+            report,
+            scanned,
+            files: BTreeMap::new(),
+            directories: BTreeMap::new(),
+            guards: Guards::default(),
+        };
         record.files = record.all_files().map(|path| (path.clone(), digest(&path, files))).collect();
         record.directories =
             record.all_looked().into_iter().map(|(path, names)| Listing::of(path, names)).collect();
@@ -133,6 +147,32 @@ impl Record {
 
     pub(crate) fn interpreter(&self) -> &Interpreter {
         &self.interpreter
+    }
+
+    /// Whether another record of the same says the same, whenever each was made.
+    pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
+        let Self { id, interpreter, report, scanned, files, directories, guards } = self;
+        let entries = |directories: &BTreeMap<PathBuf, Listing>| -> Vec<_> {
+            directories
+                .iter()
+                .map(|(path, one)| (path.clone(), one.names.clone(), one.found.clone()))
+                .collect()
+        };
+        (id, interpreter, report, scanned) == (&other.id, &other.interpreter, &other.report, &other.scanned)
+            && (files, guards) == (&other.files, &other.guards)
+            && entries(directories) == entries(&other.directories)
+    }
+
+    /// Whether another report found the toolkit to take the same.
+    pub(crate) fn is_confirmed_by(&self, again: &Report, own: &[Reasoned]) -> bool {
+        let names = |reads: &Reads| -> BTreeSet<(String, PathBuf)> {
+            let modules = reads.modules.iter().filter(|(_, path)| !domain::is_beneath(path, own));
+            modules.cloned().collect()
+        };
+        let Report { base, programs, executable, version, problem, .. } = &self.report;
+        names(base) == names(&again.base)
+            && programs.paths == again.programs.paths
+            && (executable, version, problem) == (&again.executable, &again.version, &again.problem)
     }
 
     /// The names that were asked about.
@@ -254,9 +294,15 @@ impl Record {
         self.report.programs.paths.iter().map(|(_, path)| path.clone()).collect()
     }
 
-    /// The directories that are listed.
-    pub(crate) fn directories(&self) -> impl Iterator<Item = PathBuf> {
-        self.directories.keys().cloned()
+    /// How many directories must have the same entries.
+    pub(crate) fn watched(&self) -> usize {
+        self.directories.len()
+    }
+
+    /// The directories that programs list. In others they only look whether a file is there.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = PathBuf> {
+        let is_listed = |listing: &Listing| listing.names.iter().any(|name| !name.starts_with('='));
+        self.directories.iter().filter(move |(_, one)| is_listed(one)).map(|(path, _)| path.clone())
     }
 
     fn all_reads(&self) -> impl Iterator<Item = &Reads> {
@@ -364,6 +410,39 @@ impl Record {
     }
 }
 
+impl Report {
+    /// Adds what was observed of the probe and the programs that it ran, below what is not `own`: Python itself does not
+    /// report what libraries and programs read.
+    pub(crate) fn add(&mut self, seen: &Observation, own: &[Reasoned]) {
+        let Self { base, programs, configs, executable, .. } = self;
+        let known: BTreeSet<&PathBuf> = base
+            .modules
+            .iter()
+            .chain(&programs.paths)
+            .map(|(_, path)| path)
+            .chain(base.libraries.iter().chain(&base.opened).chain(&programs.libraries).chain(&configs.files))
+            .chain([&*executable])
+            .collect();
+        let known: BTreeSet<PathBuf> =
+            known.into_iter().flat_map(|path| [path.clone(), disk::real(path)]).collect();
+        let counts = |path: &Path| !domain::is_unkeyed(path) && !domain::is_beneath(path, own);
+        let read = seen.read.iter().filter(|(_, found)| found.is_file()).map(|(path, _)| path);
+        let more = read.filter(|path| counts(path) && !known.contains(&disk::real(path)));
+        base.opened.extend(more.cloned().collect::<Vec<_>>());
+        for (path, _) in seen.looked_at.iter().filter(|(path, found)| found.is_nothing() && counts(path)) {
+            let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { continue };
+            let name = format!("={}", name.to_string_lossy());
+            base.looked.entry(parent.to_owned()).or_default().insert(name);
+        }
+        // Where modules are looked for it is known which names matter.
+        let others = |path: &&PathBuf| {
+            counts(path) && !base.looked.contains_key(*path) && !configs.looked.contains_key(*path)
+        };
+        let listed: Vec<PathBuf> = seen.listed.keys().filter(others).cloned().collect();
+        base.looked.extend(listed.into_iter().map(|path| (path, BTreeSet::from(["*".to_owned()]))));
+    }
+}
+
 /// Directories in which packages of operators may be found that are not there, each with the name.
 fn elsewhere(search: &[PathBuf], packages: &[PathBuf]) -> Vec<(PathBuf, String)> {
     let mut all = Vec::new();
@@ -413,6 +492,7 @@ fn found(path: &Path, names: &BTreeSet<String>) -> Option<Vec<String>> {
         (is_module && names.contains(stem))
             || names.contains(&format!("={entry}"))
             || (names.contains("*.pth") && entry.ends_with(".pth"))
+            || names.contains("*")
     };
     let mut entries: Vec<String> = entries.into_iter().filter(matters).collect();
     entries.sort_unstable();

@@ -35,14 +35,14 @@ pub(crate) fn registry(
 }
 
 /// How CANN is found and driven, as the flags have it.
-fn ascend(common: &Common, cancel: &Cancel) -> AscendConfig {
+fn ascend(common: &Common, cancel: &Cancel) -> anyhow::Result<AscendConfig> {
     let driver = match common.cann_driver.as_str() {
         "workers" => Driver::Workers,
         "process" => Driver::Process,
         _ => Driver::Auto,
     };
-    let config = AscendConfig::new(env::ascend_search(common.cann.clone()));
-    AscendConfig { driver, cancel: cancel.clone(), ..config.keep_answers_below(&std::env::temp_dir()) }
+    let config = env::ascend_config(common.cann.clone(), &common.toolchain_inputs)?;
+    Ok(AscendConfig { driver, cancel: cancel.clone(), ..config })
 }
 
 /// A builder as the flags have it.
@@ -412,6 +412,6 @@ fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
 /// Opens the backend for `target`.
 pub(crate) fn backend(common: &Common, target: &str, cancel: &Cancel) -> anyhow::Result<Arc<dyn Backend>> {
     let deadline = Duration::from_secs_f64(common.deadline);
-    let registry = registry(deadline, ascend(common, cancel), &common.toolchain_inputs)?;
+    let registry = registry(deadline, ascend(common, cancel)?, &common.toolchain_inputs)?;
     registry.open(target).context("opening the backend")
 }

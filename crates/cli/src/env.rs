@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use opbuild::ViewConfig;
 use opbuild_artifact::is_safe_file_name;
-use opbuild_backend_ascend::{Search, VARIABLES};
+use opbuild_backend_ascend::{AscendConfig, Search, VARIABLES};
 use opbuild_backend_cpu::CpuConfig;
 use opbuild_store::LimitTexts;
 
@@ -84,6 +84,12 @@ pub(crate) fn cpu_config(patience: Duration, declared: &[PathBuf]) -> anyhow::Re
             Some(compiler.into_string().ok().context("CC is not UTF-8; name the compiler by another path")?);
     }
     Ok(config)
+}
+
+/// CANN, in `explicit`, else where the environment says; `declared` counts as a part of it.
+pub(crate) fn ascend_config(explicit: Option<PathBuf>, declared: &[PathBuf]) -> anyhow::Result<AscendConfig> {
+    let config = AscendConfig::new(ascend_search(explicit)).keep_answers_below(&std::env::temp_dir());
+    Ok(AscendConfig { inputs: toolchain_inputs(declared)?, ..config })
 }
 
 /// Where to look for CANN: in `explicit`, else where the environment says.

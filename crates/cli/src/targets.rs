@@ -46,7 +46,7 @@ pub(crate) fn targets(output: &Output) -> anyhow::Result<Verdict> {
             "operators": operators,
         }));
     }
-    let ascend = ascend(&env::ascend_search(None));
+    let ascend = ascend(&env::ascend_config(None, &[])?);
     text.append(&ascend.text);
     let mut onnx: Vec<&str> =
         opbuild_onnx::operators().filter(|row| row.domain.is_empty()).map(|row| row.op_type).collect();

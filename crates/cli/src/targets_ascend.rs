@@ -1,6 +1,6 @@
 //! What `opbuild targets` tells of CANN: where it is, which versions, which chips; or what is missing, and what to do.
 
-use opbuild_backend_ascend::{AscendError, Search, Soc, Toolkit};
+use opbuild_backend_ascend::{AscendBackend, AscendConfig, AscendError, Soc, Toolkit};
 use serde_json::{Value, json};
 
 use crate::text::Text;
@@ -13,9 +13,9 @@ pub(crate) struct Ascend {
     pub(crate) is_good: bool,
 }
 
-pub(crate) fn ascend(search: &Search) -> Ascend {
-    match search.find() {
-        Ok(toolkit) => found(&toolkit),
+pub(crate) fn ascend(config: &AscendConfig) -> Ascend {
+    match config.search.find() {
+        Ok(toolkit) => found(&toolkit, config),
         Err(error) => lacking(&error),
     }
 }
@@ -43,7 +43,14 @@ fn lacking(error: &AscendError) -> Ascend {
     Ascend { text, json, is_good: matches!(error, AscendError::NotFound { .. }) }
 }
 
-fn found(toolkit: &Toolkit) -> Ascend {
+/// How compiles are kept from reading what no key covers; or why that is not known. For all chips it is the same.
+fn confinement(config: &AscendConfig, socs: &[Soc]) -> Option<Result<String, String>> {
+    let soc = socs.first()?;
+    let backend = AscendBackend::open(config, &soc.name).map_err(|error| error.to_string());
+    Some(backend.and_then(|backend| backend.confinement().map_err(|error| error.to_string())))
+}
+
+fn found(toolkit: &Toolkit, config: &AscendConfig) -> Ascend {
     let platforms = &toolkit.platforms;
     let mut warnings = toolkit.warnings.clone();
     let mut socs: Vec<Soc> = Vec::new();
@@ -70,6 +77,12 @@ fn found(toolkit: &Toolkit) -> Ascend {
     for program in [&toolkit.opc, &toolkit.asc_opc].into_iter().flatten() {
         row(&mut text, "program", &program.display().to_string());
     }
+    let confinement = confinement(config, &socs);
+    match &confinement {
+        Some(Ok(confinement)) => row(&mut text, "reads", confinement),
+        Some(Err(problem)) => row(&mut text, "reads", &format!("not known: {problem}")),
+        None => {}
+    }
     for vendor in &toolkit.vendors {
         let version = vendor.version.as_deref().unwrap_or("no version");
         row(&mut text, "vendor", &format!("{} ({version}, {})", vendor.name, vendor.named_by));
@@ -93,6 +106,7 @@ fn found(toolkit: &Toolkit) -> Ascend {
         "root": toolkit.root, "real_root": real, "named_by": toolkit.named_by.to_string(),
         "compiler": version(&versions.compiler), "opp": version(&versions.opp),
         "opc": toolkit.opc, "asc_opc": toolkit.asc_opc, "vendors": vendors,
+        "reads": confinement.and_then(Result::ok),
     });
     let targets: Vec<Value> = socs.iter().map(target).collect();
     let json = json!({

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
-use opbuild_backend::{BackendError, FileDigests};
+use opbuild_backend::{BackendError, FileDigests, Support};
 use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, Key, KeyParts};
 use opbuild_digest::{Digest, Fingerprint};
 
@@ -210,21 +210,19 @@ impl Planner<'_> {
             Ok(spec) => spec,
             Err(error) => return Ok(Err((error, None))),
         };
-        let op_sources = match backend.admit(job, &spec, files) {
-            Err(error @ BackendError::Unsupported(_)) => return Ok(Err((error, Some(spec)))),
-            other => other,
-        };
-        // What nobody can compile needs no toolchain, and says so first.
-        let (toolchain, op_sources) = match self.toolchain.get() {
-            Some(toolchain) => (Arc::clone(toolchain), op_sources),
+        let toolchain = match self.toolchain.get() {
+            Some(toolchain) => Arc::clone(toolchain),
             None => {
+                // What nobody can compile needs no toolchain, and says so first. Its sources are asked for afterwards:
+                // they may follow from what the toolchain is found to be.
+                if let Support::No(reason) = backend.supports(job, &spec) {
+                    return Ok(Err((reason.into(), Some(spec))));
+                }
                 let toolchain = Arc::new(backend.toolchain(files)?);
-                let toolchain = Arc::clone(self.toolchain.get_or_init(|| toolchain));
-                // The first sources may have been taken by a toolchain that was found to be another just now.
-                (toolchain, backend.admit(job, &spec, files))
+                Arc::clone(self.toolchain.get_or_init(|| toolchain))
             }
         };
-        let op_sources = match op_sources {
+        let op_sources = match backend.admit(job, &spec, files) {
             Ok(op_sources) => op_sources,
             Err(error) => return Ok(Err((error, Some(spec)))),
         };

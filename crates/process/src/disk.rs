@@ -107,6 +107,11 @@ pub(crate) fn exists(path: &Path) -> bool {
     metadata(path).is_some()
 }
 
+/// Whether this user may write to what is at `path`.
+pub(crate) fn is_writable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
 /// Whether two paths lead to one file.
 pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
     let identity = |path| metadata(path).map(|found| (found.dev(), found.ino()));

@@ -22,6 +22,6 @@ pub use probe_dir::ProbeDir;
 pub use run::{Ended, Run};
 pub use running::Running;
 pub use sandbox::{
-    Domain, DomainBuilder, DomainError, Found, Inputs, InputsError, Observation, Observer, Program, Sandbox,
-    UNKEYED, Unchanged, Unkeyed,
+    Declared, Domain, DomainBuilder, DomainError, Found, Inputs, InputsError, Observation, Observer, Program,
+    Sandbox, UNKEYED, Unchanged, Unkeyed,
 };

@@ -344,3 +344,53 @@ fn programs_at_the_same_time_have_one_order() {
     assert!(first.len() >= 13, "{first:?}");
     (0..5).for_each(|_| assert_eq!(order(), first));
 }
+
+/// A process that serves many jobs is asked after each what it read.
+#[test]
+fn what_a_program_read_so_far_can_be_taken() {
+    let bench = Bench::new();
+    for name in ["one", "two"] {
+        bench.write(name, "");
+    }
+    rustix::fs::mkfifoat(rustix::fs::CWD, bench.path("work/turn"), 0o600.into()).unwrap();
+    let observer = Observer::start(&bench.path("work")).unwrap();
+    let script = "cat {}/one; echo > turn; cat turn > /dev/null; cat {}/two";
+    let names = |seen: &Observation| -> Vec<String> {
+        let below = seen.read.keys().filter_map(|path| path.strip_prefix(bench.dir.path()).ok());
+        below.map(|path| path.display().to_string()).collect()
+    };
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| bench.run(script, Sandbox { observer: Some(&observer), domain: None }));
+        fs::read(bench.path("work/turn")).unwrap();
+        let first = observer.take();
+        assert_eq!((names(&first), first.incomplete.is_none()), (vec!["one".to_owned()], true));
+        fs::write(bench.path("work/turn"), "x").unwrap();
+        assert!(run.join().unwrap().unwrap().status.success());
+    });
+    let second = observer.finish();
+    assert_eq!((names(&second), second.incomplete.is_none()), (vec!["two".to_owned()], true));
+}
+
+#[test]
+fn files_that_a_program_makes_elsewhere_and_reads_are_its_own() {
+    let bench = Bench::new();
+    let (_, seen) =
+        bench.observe("echo x > {}/made; cat {}/made; echo y > {}/log; : <> {}/both; echo z > t; cat t");
+    assert_eq!(seen.own.iter().collect::<Vec<_>>(), [&bench.path("made")]);
+    // What appears there by another hand is read, and not made.
+    assert!(seen.looked_at.contains_key(&bench.path("both")));
+    assert!(seen.read.keys().all(|path| !path.starts_with(bench.dir.path())), "{:?}", seen.read.keys());
+}
+
+/// What could not be truncated is as it was. (Root can write to whatever has no such flag.)
+#[test]
+fn a_file_that_cannot_be_replaced_is_nobodys_own() {
+    let bench = Bench::new();
+    let path = bench.write("kept", "of before");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    if rustix::fs::access(&path, rustix::fs::Access::WRITE_OK).is_ok() {
+        return;
+    }
+    let (_, seen) = bench.observe("(echo x > {}/kept) 2> /dev/null; cat {}/kept");
+    assert!(seen.read.contains_key(&path), "{:?}", seen.read.keys());
+}

@@ -23,14 +23,22 @@ fn pool(and_then: &str) -> (TempDir, Pool, Arc<Setup>) {
         tool_folder: None,
         roots: Vec::new(),
         jobs_each: 9,
+        guards: Guards::none("the shell is not probed"),
+        scratch: folder.path().to_owned(),
+        reach: OnceLock::new(),
     };
     (folder, Pool::new().unwrap(), Arc::new(setup))
+}
+
+fn whom(extra: &Extra) -> Whom<'_> {
+    Whom { extra, watched: None, is_last: false, left_at: None }
 }
 
 fn ask(pool: &Pool, setup: &Arc<Setup>, length: usize, deadline: Option<Instant>) -> Trouble {
     let request = json!({"do": "compile", "text": "x".repeat(length)});
     let cancel = Cancel::new();
-    match pool.ask(setup, &request, Whom::default(), Patience { deadline, cancel: &cancel }) {
+    let extra = Extra::default();
+    match pool.ask(setup, &request, whom(&extra), Patience { deadline, cancel: &cancel }).answer {
         Ok(_) => panic!("it answers"),
         Err(trouble) => trouble,
     }
@@ -57,6 +65,7 @@ fn who_takes_nothing_is_not_waited_for_beyond_the_deadline() {
     assert!(matches!(ask(&pool, &setup, 1 << 20, Some(deadline)), Trouble::Late { .. }));
     let (cancel, request) = (Cancel::new(), json!({"text": "x".repeat(1 << 20)}));
     cancel.cancel();
-    let asked = pool.ask(&setup, &request, Whom::default(), Patience { deadline: None, cancel: &cancel });
-    assert!(matches!(asked, Err(Trouble::Cancelled)));
+    let (extra, patience) = (Extra::default(), Patience { deadline: None, cancel: &cancel });
+    let asked = pool.ask(&setup, &request, whom(&extra), patience);
+    assert!(matches!(asked.answer, Err(Trouble::Cancelled)));
 }

@@ -109,8 +109,7 @@ class Watch:
 class Domain:
     """What may be read: all of it is in the keys of kernels, or changes none."""
 
-    SOURCES = (".py", ".pyc", ".so", ".c", ".cc", ".cpp", ".cxx", ".cce", ".h", ".hh", ".hpp", ".inc")
-    NOTHING = {"files": [], "beneath": [], "sources": []}
+    NOTHING = {"files": [], "beneath": []}
 
     def __init__(self, files, beneath):
         self.files, self.beneath = set(files), tuple(os.path.join(one, "") for one in beneath)
@@ -122,9 +121,8 @@ class Domain:
 
     def beyond(self, watch, folder, more):
         """What was read that is not in it, since the last call. What is below `folder` is the compile's own; `more` is what
-        this one may read besides, of directories with sources only those."""
+        this one may read besides."""
         files, beneath = set(more["files"]), tuple(os.path.join(one, "") for one in more["beneath"])
-        sources = tuple(os.path.join(one, "") for one in more["sources"])
         opened, watch.opened = watch.opened, {}
         programs, watch.programs = watch.programs, {}
         fresh = mapped() - self.mapped
@@ -138,8 +136,7 @@ class Domain:
                 found.append(path)
 
         def is_extra(path):
-            is_source = path.startswith(sources) and path.endswith(self.SOURCES)
-            return path in files or path.startswith(beneath) or is_source
+            return path in files or os.path.realpath(path) in files or path.startswith(beneath)
         return sorted({path for path in found if not (self.has(path) or is_extra(path))})
 
 

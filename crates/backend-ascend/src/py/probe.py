@@ -6,6 +6,9 @@ import subprocess
 
 NOTHING = {"modules": [], "looked": {}, "libraries": [], "opened": []}
 
+# Programs that compile and link kernels.
+COMPILERS = ("ccec", "bisheng", "ld.lld")
+
 # Modules of the standard library that do something when they are imported.
 NOT_IMPORTED = ("antigravity", "this", "idlelib", "__main__", "turtledemo")
 
@@ -27,9 +30,14 @@ def probe(arguments):
     found = {"base": report(set(), set(), set())}
     known = set(sys.modules), set(WATCH.opened), mapped()
     found.update(programs=programs(arguments["programs"]), configs=configs())
-    found["names"] = {}
+    found["names"], found["pending"] = {}, []
     for name in arguments["names"] if problem is None else ():
-        found["names"][name] = dict(NOTHING) if is_loaded(name) else in_child(name, *known)
+        if is_loaded(name):
+            found["names"][name] = dict(NOTHING)
+        elif arguments["children"]:
+            found["names"][name] = in_child(name, *known)
+        else:
+            found["pending"].append(name)
     found["search"] = [os.path.abspath(folder) for folder in sys.path]
     found.update(problem=problem, executable=sys.executable, version=sys.version)
     with open(arguments["report"], "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -170,9 +178,20 @@ def programs(names):
             found["paths"].append([name, path])
             for one in loaded_by(path):
                 libraries[one] = True
+            if name in COMPILERS:
+                greet(path)
     seek(found["looked"], "LD_LIBRARY_PATH", [os.path.basename(path) for path in libraries])
     found["libraries"], found["looked"] = sorted(libraries), listed(found["looked"])
     return found
+
+
+def greet(path):
+    """Runs a compiler that compiles nothing, for the observer: what it reads each time, and what a script runs."""
+    try:
+        subprocess.run([path, "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL, timeout=20, check=False)
+    except (OSError, subprocess.SubprocessError):
+        pass
 
 
 def loaded_by(path):

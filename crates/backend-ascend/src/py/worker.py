@@ -5,8 +5,10 @@ that the worker was started with. Whatever the toolkit prints goes to standard e
 watches: it ends its whole group when its parent dies, and goes with the one that works.
 """
 import json
+import shutil
 import signal
 import struct
+import tempfile
 import time
 import traceback
 
@@ -97,10 +99,17 @@ def start(tool_folder):
 
 
 def compile_op(opc_api, request):
-    """Compiles one operator in its folder."""
-    os.chdir(request["folder"])
+    """Compiles one operator in its directory, which is empty. The compiler would make directories with odd modes."""
+    folder, options = request["folder"], request["options"]
+    for option, name in (("output", "output"), ("debug_dir", "debug")):
+        options[option] = os.path.join(folder, name)
+        os.mkdir(options[option])
+    # What one operator leaves for another is in no key.
+    os.environ["TMPDIR"] = folder
+    tempfile.tempdir = None
+    os.chdir(folder)
     try:
-        return bool(opc_api.compile_op(request["parameters"], request["options"]))
+        return bool(opc_api.compile_op(request["parameters"], options))
     finally:
         os.chdir("/")
 
@@ -158,7 +167,10 @@ def serve(wire, arguments):
         wire.answer(answer)
 
 
-def end_group(*_):
+def end_group(worker):
+    """Ends all of the group; its directory is taken away, since nobody else is left to do it."""
+    os.kill(worker, signal.SIGKILL)
+    shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
     os.killpg(0, signal.SIGKILL)
 
 
@@ -168,7 +180,7 @@ def main():
             return probe(json.load(file))
     worker = os.fork()
     if worker:
-        signal.signal(signal.SIGTERM, end_group)
+        signal.signal(signal.SIGTERM, lambda *_: end_group(worker))
         # The pipes are the worker's: they close when it ends.
         for end in (0, 1, 2):
             os.close(end)

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use opbuild_backend::{BackendError, Cancel, FileDigests};
 use opbuild_digest::{Digest, Fingerprint, Hasher};
-use opbuild_process::{Domain, Inputs, InputsError, Observer, Unchanged};
+use opbuild_process::{Declared, Domain, Inputs, InputsError, Observer, Unchanged};
 
 pub(crate) use answer::Answer;
 use cc::Cc;
@@ -301,15 +301,9 @@ fn question(config: &CpuConfig, cc: &Cc) -> Digest {
 
 /// What was declared to count, by names that do not tell where it lies.
 fn declared(config: &CpuConfig, files: &dyn FileDigests) -> Result<Vec<(String, Digest)>, BackendError> {
-    let mut found = Vec::new();
-    for root in &config.inputs {
-        let base = root.parent().unwrap_or(root);
-        let mut inputs = Inputs::default();
-        inputs.declare_below(root, files).map_err(|error| undeclarable(root, error))?;
-        let name = |path: &Path| path.strip_prefix(base).unwrap_or(path).display().to_string();
-        found.extend(inputs.files().map(|(path, digest)| (name(path), digest)));
-    }
-    Ok(found)
+    let found =
+        Inputs::declared(&config.inputs, files).map_err(|(root, error)| undeclarable(&root, error))?;
+    Ok(found.into_iter().map(|Declared { name, digest, path: _ }| (name, digest)).collect())
 }
 
 fn undeclarable(path: &Path, error: InputsError) -> BackendError {

@@ -185,6 +185,22 @@ const MATTER: &[Mutation] = &[
         let home = format!("home = {}\n", s.place.path("other/bin").display());
         fs::write(s.place.path("prefix/pyvenv.cfg"), home).unwrap();
     }),
+    (
+        "a_pth_file_beside_python_that_comes",
+        |s| {
+            s.write("more/helper.py", &generates("more"));
+            s.operator("try:\n        import helper\n    except ImportError:\n        pass").done();
+        },
+        |s| {
+            // With it, Python looks nowhere else: neither where the environment says nor beside itself.
+            let library = s.library();
+            let tbe = s.installed.impl_file("").parent().unwrap().to_owned();
+            let all =
+                [library.clone(), library.join("lib-dynload"), s.toolkit_site(), tbe, s.place.path("more")];
+            let lines: Vec<String> = all.iter().map(|path| format!("{}\n", path.display())).collect();
+            fs::write(s.place.path("prefix/bin/python3._pth"), lines.concat()).unwrap();
+        },
+    ),
     ("a_library_earlier_on_ld_library_path", nothing, |s| {
         let libc = s.loaded_library();
         let copy = s.place.path("libraries").join(libc.file_name().unwrap());
@@ -360,7 +376,7 @@ fn refused() {
     let path = scene.place.path("secret/table.txt").display().to_string();
     scene.operator(&format!("global GENERATES; GENERATES = open('{path}').read()"));
     let ran = scene.run("cache").ended_with(1);
-    assert!(ran.stdout.contains("secret/table.txt") && ran.stdout.contains("unseen"), "{ran:?}");
+    assert!(ran.stdout.contains("secret/table.txt") && ran.stdout.contains("--toolchain-input"), "{ran:?}");
     assert!(scene.place.entries().is_empty(), "{ran:?}");
     // A module whose name only running tells.
     let scene = Scene::new("workers");

@@ -1,4 +1,5 @@
 //! A toolkit and a Python to be changed, and builds by them.
+#![allow(dead_code, reason = "each file of tests uses a part of this")]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -6,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use opbuild_testkit::toolkit::{self, Installation, Toolkit};
+use opbuild_testkit::{Means, without_means};
 
 use crate::common::{self, Place, Ran, SQUARE};
 
@@ -24,6 +26,10 @@ pub(crate) struct Scene {
     pub(crate) python: PathBuf,
     /// What `PYTHONPATH` has.
     pub(crate) paths: Vec<PathBuf>,
+    /// What the host lacks.
+    pub(crate) lacks: Vec<Means>,
+    /// Further arguments of each build.
+    pub(crate) args: Vec<String>,
 }
 
 impl Scene {
@@ -35,28 +41,34 @@ impl Scene {
             fs::create_dir_all(place.path(directory)).unwrap();
         }
         let paths = vec![place.path("path/a"), place.path("path/b")];
-        Self { home: installed.root().to_owned(), place, installed, driver, python, paths }
+        let (lacks, args) = (Vec::new(), Vec::new());
+        Self { home: installed.root().to_owned(), place, installed, driver, python, paths, lacks, args }
     }
 
     pub(crate) fn run(&self, store: &str) -> Ran {
+        let args = ["build", "--target", "Ascend910B1", "--format", "json", "--cann-driver", self.driver];
+        let mut command = self.command(&args, store);
+        command.args(&self.args).arg(SQUARE);
+        common::ran(&mut command)
+    }
+
+    /// A command that sees this toolkit and this Python.
+    pub(crate) fn command(&self, args: &[&str], store: &str) -> Command {
         let temporary = self.place.path(&format!("tmp-{store}"));
         fs::create_dir_all(&temporary).unwrap();
         let paths = std::env::join_paths(&self.paths).unwrap();
         let view = self.place.path(&format!("view-{store}"));
-        let args = ["build", "--target", "Ascend910B1", "--format", "json", "--cann-driver", self.driver];
-        let mut command = self.place.command(&args);
+        let mut command = self.place.command(args);
         fs::create_dir_all(&view).unwrap();
-        command.arg(SQUARE).current_dir(view);
+        command.current_dir(view);
         command.env("OPBUILD_CACHE_DIR", self.place.path(store)).env("TMPDIR", temporary);
         command.env("HOME", self.place.path("home")).env("ASCEND_HOME_PATH", &self.home);
         command.env("HI_PYTHON", &self.python).env("PYTHONPATH", paths);
         command.env("LD_LIBRARY_PATH", self.place.path("libraries"));
-        let output = command.output().unwrap();
-        Ran {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
+        if !self.lacks.is_empty() {
+            without_means(&mut command, &self.lacks);
         }
+        command
     }
 
     /// How many kernels were compiled, and all that are there.

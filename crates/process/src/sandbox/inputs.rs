@@ -29,6 +29,17 @@ pub struct Inputs {
     looked_at: BTreeMap<PathBuf, Found>,
 }
 
+/// A file that a user declares to count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// A name that does not say where it lies: its path from the directory of what was declared.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// What is in it.
+    pub digest: Digest,
+}
+
 /// A digest in hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -160,6 +171,28 @@ impl Inputs {
         }
         self.listed.insert(root.to_owned(), Hex(disk::names(root).map_err(failed)?));
         Ok(())
+    }
+
+    /// The files below `roots` that a user declares, one by one.
+    ///
+    /// # Errors
+    /// The root that cannot be read, and why.
+    pub fn declared(
+        roots: &[PathBuf],
+        files: &dyn FileDigests,
+    ) -> Result<Vec<Declared>, (PathBuf, InputsError)> {
+        let mut found = Vec::new();
+        for root in roots {
+            let mut inputs = Self::default();
+            inputs.declare_below(root, files).map_err(|error| (root.clone(), error))?;
+            let base = root.parent().unwrap_or(root);
+            found.extend(inputs.files().map(|(path, digest)| Declared {
+                name: path.strip_prefix(base).unwrap_or(path).display().to_string(),
+                path: path.to_owned(),
+                digest,
+            }));
+        }
+        Ok(found)
     }
 
     /// The files that count by content, and their digests.

@@ -15,7 +15,7 @@ mod observer;
 mod unkeyed;
 
 pub use domain::{Domain, DomainBuilder, DomainError};
-pub use inputs::{Inputs, InputsError, Unchanged};
+pub use inputs::{Declared, Inputs, InputsError, Unchanged};
 pub(crate) use observation::FileState;
 pub use observation::{Found, Observation, Program};
 pub use observer::Observer;

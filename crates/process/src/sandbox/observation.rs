@@ -23,6 +23,9 @@ pub struct Observation {
     /// What was found at each path that was looked at otherwise: properties asked for, looked for in vain, or where a
     /// link leads.
     pub looked_at: BTreeMap<PathBuf, Found>,
+    /// Files outside the work directory that the programs made, and opened to be read. A [`Domain`](super::Domain) denies
+    /// that unless it covers them.
+    pub own: BTreeSet<PathBuf>,
     /// Why something may have been missed.
     pub incomplete: Option<Arc<io::Error>>,
     /// A program whose system calls are of another architecture, as those of 32-bit programs: these cannot be observed,
@@ -94,15 +97,18 @@ impl Found {
         Self { what, link: disk::link(path) }
     }
 
-    pub(crate) fn is_nothing(&self) -> bool {
+    /// Whether nothing is there.
+    pub fn is_nothing(&self) -> bool {
         self.what == What::Nothing
     }
 
-    pub(crate) fn is_file(&self) -> bool {
+    /// Whether a file is there.
+    pub fn is_file(&self) -> bool {
         matches!(self.what, What::File(_))
     }
 
-    pub(crate) fn is_directory(&self) -> bool {
+    /// Whether a directory is there.
+    pub fn is_directory(&self) -> bool {
         self.what == What::Directory
     }
 

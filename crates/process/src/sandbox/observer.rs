@@ -11,7 +11,7 @@ use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -39,7 +39,8 @@ pub struct Observer {
     socket: Arc<OwnedFd>,
     /// Closed to end the thread.
     stop: io::PipeWriter,
-    thread: JoinHandle<Observation>,
+    watch: Arc<Mutex<Watch>>,
+    thread: JoinHandle<()>,
 }
 
 impl Observer {
@@ -52,7 +53,7 @@ impl Observer {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let (stopped, stop) = io::pipe()?;
         let real = work_dir.canonicalize()?;
-        let watch = Watch {
+        let watch = Arc::new(Mutex::new(Watch {
             work_dirs: [work_dir.to_owned(), real],
             seen: Observation::default(),
             written: BTreeSet::new(),
@@ -60,11 +61,21 @@ impl Observer {
             order: BTreeMap::new(),
             threads: BTreeMap::new(),
             began: Vec::new(),
+        }));
+        let shared = Arc::clone(&watch);
+        let observe = move || {
+            if let Err(error) = observe(&shared, &ours, &stopped) {
+                locked(&shared).miss(error);
+            }
         };
-        let thread = std::thread::Builder::new()
-            .name("observer".to_owned())
-            .spawn(move || watch.until_stopped(&ours, &stopped))?;
-        Ok(Self { socket: Arc::new(childs), stop, thread })
+        let thread = std::thread::Builder::new().name("observer".to_owned()).spawn(observe)?;
+        Ok(Self { socket: Arc::new(childs), stop, watch, thread })
+    }
+
+    /// What was observed since this was last called, of a program that goes on. A system call that has returned was
+    /// observed.
+    pub fn take(&self) -> Observation {
+        locked(&self.watch).take()
     }
 
     /// Whether this host lets programs be observed, for what can be known without one.
@@ -75,10 +86,15 @@ impl Observer {
     /// What was observed. A program that still runs is not observed any more, and fails.
     pub fn finish(self) -> Observation {
         drop((self.stop, self.socket));
-        self.thread.join().unwrap_or_else(|_| Observation {
-            incomplete: Some(Arc::new(io::Error::other("the observer failed"))),
-            ..Observation::default()
-        })
+        let mut watch = match self.thread.join() {
+            Ok(()) => locked(&self.watch),
+            Err(_) => {
+                let mut watch = locked(&self.watch);
+                watch.miss(io::Error::other("the observer failed"));
+                watch
+            }
+        };
+        watch.take()
     }
 
     pub(crate) fn socket(&self) -> Arc<OwnedFd> {
@@ -87,6 +103,7 @@ impl Observer {
 }
 
 /// What the thread works on.
+#[derive(Debug)]
 struct Watch {
     /// The work directory as it is named, and as it is.
     work_dirs: [PathBuf; 2],
@@ -103,39 +120,39 @@ struct Watch {
     began: Vec<i32>,
 }
 
-impl Watch {
-    fn until_stopped(mut self, socket: &OwnedFd, stopped: &io::PipeReader) -> Observation {
-        if let Err(error) = self.observe(socket, stopped) {
-            self.miss(error);
-        }
-        self.in_order()
+/// Looks at each call until the program and all that it started have ended, or nobody waits for it any more.
+fn observe(watch: &Mutex<Watch>, socket: &OwnedFd, stopped: &io::PipeReader) -> io::Result<()> {
+    if !is_ready(socket, stopped)? {
+        return Ok(());
     }
-
-    fn observe(&mut self, socket: &OwnedFd, stopped: &io::PipeReader) -> io::Result<()> {
-        if !is_ready(socket, stopped)? {
-            return Ok(());
-        }
-        let Some(listener) = receive(socket)? else { return Ok(()) };
-        while is_ready(&listener, stopped)? {
-            let Some(waiting) = listener.receive()? else {
-                // All of its processes have ended, or the one that waited did.
-                if has_ended(&listener)? {
-                    return Ok(());
-                }
-                continue;
-            };
-            let found = self.look(&waiting);
-            // A thread that is gone may have given its number to another by now.
-            if listener.still_waits(&waiting)
-                && let Err(error) = found
-            {
-                self.miss(error);
+    let Some(listener) = receive(socket)? else { return Ok(()) };
+    while is_ready(&listener, stopped)? {
+        let Some(waiting) = listener.receive()? else {
+            // All of its processes have ended, or the one that waited did.
+            if has_ended(&listener)? {
+                return Ok(());
             }
-            listener.answer(&waiting);
+            continue;
+        };
+        let mut watch = locked(watch);
+        let found = watch.look(&waiting);
+        // A thread that is gone may have given its number to another by now.
+        if listener.still_waits(&waiting)
+            && let Err(error) = found
+        {
+            watch.miss(error);
         }
-        Ok(())
+        drop(watch);
+        listener.answer(&waiting);
     }
+    Ok(())
+}
 
+fn locked(watch: &Mutex<Watch>) -> MutexGuard<'_, Watch> {
+    watch.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Watch {
     fn miss(&mut self, why: io::Error) {
         self.seen.incomplete.get_or_insert_with(|| Arc::new(why));
     }
@@ -208,7 +225,11 @@ impl Watch {
             self.written.insert(path.clone());
         }
         let found = Found::at(&path);
-        if self.is_ours(&path) || self.created.contains(&path) {
+        let is_created = self.created.contains(&path);
+        if self.is_ours(&path) || is_created {
+            if is_created && !replaces {
+                self.seen.own.insert(path.clone());
+            }
             if !replaces && found.is_file() {
                 let digest = disk::digest(&path)?;
                 self.program(waiting)?.intermediate.push(digest);
@@ -216,10 +237,19 @@ impl Watch {
             return Ok(());
         }
         let path = self.outside(path);
+        // Without O_EXCL, what appears there later is read instead.
         let is_new = flags & (libc::O_CREAT | libc::O_EXCL) == libc::O_CREAT | libc::O_EXCL;
         if (replaces || is_new) && found.is_nothing() {
             // Made by the toolchain itself: what it reads there later is its own.
+            if flags & libc::O_ACCMODE == libc::O_RDWR {
+                self.seen.own.insert(path.clone());
+            }
             self.created.insert(path);
+        } else if flags & libc::O_TRUNC != 0 && found.is_file() && disk::is_writable(&path) {
+            // Nothing of what was there is left.
+            self.program(waiting)?.looked_at.insert(path.clone());
+            self.created.insert(path.clone());
+            self.look_at(path);
         } else if replaces || found.is_nothing() || flags & libc::O_PATH != 0 {
             self.program(waiting)?.looked_at.insert(path.clone());
             self.look_at(path);
@@ -292,11 +322,16 @@ impl Watch {
         at
     }
 
-    /// Programs that run at the same time are put in the order of their processes' numbers, which does not depend on which
-    /// of them was quicker. Numbers begin anew when they are used up.
-    fn in_order(self) -> Observation {
+    /// What was seen since this was last called. Programs that run at the same time are put in the order of their
+    /// processes' numbers, which does not depend on which of them was quicker. Numbers begin anew when they are used up.
+    fn take(&mut self) -> Observation {
         const MOST_PROCESSES: i32 = 1 << 22;
-        let Self { mut seen, began, written, .. } = self;
+        let (mut seen, began) = (std::mem::take(&mut self.seen), std::mem::take(&mut self.began));
+        // What was missed may concern all that comes later, too.
+        self.seen.incomplete.clone_from(&seen.incomplete);
+        let written = &self.written;
+        self.order.clear();
+        self.threads.clear();
         let first = began.first().copied().unwrap_or_default();
         let mut programs: Vec<(i32, Program)> = began
             .into_iter()

@@ -1,7 +1,8 @@
 """What a test wants of the stand-in: how long things take, and what goes wrong with which compile.
 
 The vendor has nothing like this. Rules stand in the targets of the links `opbuild_standin/control/<number>` below the
-root, not in a file: reading one would be a read of the toolkit, and these change no kernel's key. They are read at every
+root, not in a file: reading one, or listing their directory, would be a read of the toolkit, and these change no
+kernel's key. They are read at every
 compile; those in the variable OPBUILD_STANDIN_RULES go first.
 """
 import json
@@ -18,10 +19,15 @@ CURRENT = []
 def settings():
     while True:
         folder = os.path.join(FOLDER, os.readlink(os.path.join(FOLDER, "control")))
+        parts = []
         try:
-            links = sorted(os.listdir(folder), key=int)
-            return json.loads("".join(os.readlink(os.path.join(folder, link)) for link in links))
+            while True:
+                parts.append(os.readlink(os.path.join(folder, str(len(parts)))))
         except FileNotFoundError:
+            pass
+        try:
+            return json.loads("".join(parts))
+        except ValueError:
             # Other rules have come since; without any, the link is gone, and reading it fails.
             continue
 

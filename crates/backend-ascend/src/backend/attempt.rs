@@ -1,0 +1,91 @@
+//! One compile, with the attempts that it takes.
+
+use std::sync::Arc;
+
+use opbuild_artifact::Artifact;
+use opbuild_backend::{BackendError, CompileRequest};
+
+use super::{AscendBackend, Ready};
+use crate::compile::{self, Made, Process, Told};
+use crate::driver::Means;
+use crate::guards::Guards;
+use crate::input;
+use crate::record::Record;
+
+/// By what an attempt is kept to what its key covers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// All means of this host.
+    ByAll,
+    /// It is observed only.
+    ByObserver,
+    /// Nothing: kernels for debugging are not stored.
+    No,
+}
+
+impl AscendBackend {
+    /// Compiles a job, and refuses what was made of something that no key covers. What may go well the next time is tried
+    /// once more; so is what read something unknown, if the toolkit turns out to be another than when it was probed.
+    pub(super) fn compile_job(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
+        let mut number = 0;
+        let mut attempt = |kept: Kept| {
+            number += 1;
+            self.attempt(request, number, kept)
+        };
+        if request.spec.debug {
+            let (made, _) = attempt(Kept::No)?;
+            let again = made.artifact.is_err() && made.is_transient;
+            return if again { attempt(Kept::No)?.0.artifact } else { made.artifact };
+        }
+        let (mut made, mut record) = attempt(Kept::ByAll)?;
+        if made.artifact.is_err() && made.is_transient && made.beyond.is_empty() {
+            (made, record) = attempt(Kept::ByAll)?;
+        }
+        if !made.beyond.is_empty() && self.has_moved(&record)? {
+            (made, _) = attempt(Kept::ByAll)?;
+        }
+        if made.beyond.is_empty() && made.needs_own {
+            (made, _) = attempt(Kept::ByObserver)?;
+        }
+        let Made { artifact, beyond, command, .. } = made;
+        match beyond.is_empty() {
+            true => artifact,
+            false => Err(BackendError::UnkeyedRead { command, paths: beyond, help: HELP.to_owned() }),
+        }
+    }
+
+    fn attempt(
+        &self,
+        request: &CompileRequest<'_>,
+        number: u32,
+        kept: Kept,
+    ) -> Result<(Made, Arc<Record>), BackendError> {
+        let (op, ops) = (self.single(request.job)?, self.ops());
+        let info = ops.get(&op.op_type);
+        let implementation = self.sources.implementation(op, &ops)?;
+        let parameters = input::parameters(request.job, request.name.as_str(), info, &request.spec.options)?;
+        let told = Told::new(request, op, parameters, &implementation, &self.toolkit, number);
+        let mut ready = self.ready(request.job, request.spec)?;
+        if kept != Kept::ByAll {
+            let guards = match kept {
+                Kept::ByObserver => ready.record.guards.only_observing(),
+                _ => Guards::none("kernels for debugging are not kept"),
+            };
+            ready = self.guarded_by(ready, guards)?;
+        }
+        let Ready { setup, record, extra } = &ready;
+        let made = match &self.driver {
+            Means::Process { program, has_banks } => {
+                let environment = &record.interpreter().for_programs(&self.environment);
+                Process { program, has_banks: *has_banks, environment, setup, extra }.compile(&told)
+            }
+            Means::Workers(pool) => compile::by_worker(pool, setup, extra, &told),
+        };
+        Ok((made, ready.record))
+    }
+}
+
+/// What to do about a read that no key covers.
+pub(crate) const HELP: &str = "neither importing the toolkit nor an import in the operator's sources leads there: import \
+    it by its name, keep it beside the operators, or declare it as an input of the toolchain (--toolchain-input), so \
+    that it counts";

@@ -1,0 +1,183 @@
+//! What a compile is begun with: what importing the toolkit takes, what may be read, how a worker is started.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
+
+use opbuild_backend::{BackendError, FileDigests};
+use opbuild_descriptor::{EffectiveSpec, Job};
+use opbuild_digest::{Digest, Fingerprint};
+use opbuild_process::{Declared, Inputs};
+
+use super::AscendBackend;
+use crate::ask::Once;
+use crate::closure::Externals;
+use crate::driver::tool_folder;
+use crate::externals::first;
+use crate::guards::Guards;
+use crate::pool::Setup;
+use crate::reach::Extra;
+use crate::record::Record;
+use crate::{banks, disk, fingerprint};
+
+/// What a compile is begun with.
+pub(crate) struct Ready {
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) record: Arc<Record>,
+    pub(crate) extra: Extra,
+}
+
+/// A way to start workers, and what it follows from.
+pub(super) struct KnownSetup {
+    record: Arc<Record>,
+    declared: Vec<PathBuf>,
+    setup: Arc<Setup>,
+}
+
+impl AscendBackend {
+    /// What a compile of `job` may read, and a worker's start.
+    pub(super) fn ready(&self, job: &Job, spec: &EffectiveSpec) -> Result<Ready, BackendError> {
+        let files = Once::default();
+        let known = self.externals().get(&job.digest()).cloned();
+        let externals = match known {
+            Some(externals) => externals,
+            None => self.sources.inputs(job, spec, &self.ops(), &files)?.1,
+        };
+        let (record, names) = self.record(&externals, &files)?;
+        let setup = self.setup(&record)?;
+        let extra = extra(externals, names, spec, &record);
+        Ok(Ready { setup, record, extra })
+    }
+
+    /// How workers are started that import what `record` says.
+    pub(super) fn setup(&self, record: &Arc<Record>) -> Result<Arc<Setup>, BackendError> {
+        let declared = self.declared(&Once::default())?.into_iter().map(|declared| declared.path);
+        let declared: Vec<PathBuf> = declared.collect();
+        let mut setups = self.setups.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*setups
+            && Arc::ptr_eq(&known.record, record)
+            && known.declared == declared
+        {
+            return Ok(Arc::clone(&known.setup));
+        }
+        let setup = Arc::new(self.setup_with(record, &declared, record.guards.clone()));
+        *setups = Some(KnownSetup { record: Arc::clone(record), declared, setup: Arc::clone(&setup) });
+        Ok(setup)
+    }
+
+    fn setup_with(&self, record: &Record, declared: &[PathBuf], guards: Guards) -> Setup {
+        let vendors = self.toolkit.vendors.iter().map(|vendor| vendor.tbe.clone());
+        Setup {
+            interpreter: record.interpreter().clone(),
+            bytecode: self.probe.bytecode(),
+            domain: self.probe.domain(&self.toolkit, record, declared),
+            tool_folder: tool_folder(&self.toolkit),
+            roots: vendors.chain(self.toolkit.python_path()).collect(),
+            jobs_each: self.jobs_each,
+            guards,
+            scratch: self.scratch.clone(),
+            reach: OnceLock::new(),
+        }
+    }
+
+    /// The same with other guards.
+    pub(super) fn guarded_by(&self, ready: Ready, guards: Guards) -> Result<Ready, BackendError> {
+        let declared = self.declared(&Once::default())?.into_iter().map(|declared| declared.path);
+        let setup = self.setup_with(&ready.record, &declared.collect::<Vec<_>>(), guards);
+        Ok(Ready { setup: Arc::new(setup), ..ready })
+    }
+
+    /// The record of what importing the toolkit takes, and of it the names that concern an operator.
+    pub(super) fn record(
+        &self,
+        externals: &Externals,
+        files: &dyn FileDigests,
+    ) -> Result<(Arc<Record>, BTreeSet<String>), BackendError> {
+        let own = fingerprint::module_names(&self.toolkit);
+        let asked = externals.names.iter().filter(|name| !own.contains(first(name)));
+        let asked: BTreeSet<String> = asked.cloned().collect();
+        let last = self.probe.last().filter(|record| asked.iter().all(|name| record.knows(name)));
+        let record = match last {
+            // It was looked at when the toolchain was asked for, to which this key belongs.
+            Some(record) => record,
+            None => {
+                let toolkit = fingerprint::toolchain(&self.toolkit, files)?.digest();
+                self.probe.record(&self.toolkit, &toolkit, &asked, files)?
+            }
+        };
+        let open = record.scanned.iter().filter(|_| externals.is_open);
+        let all = externals.names.iter().chain(open).filter(|name| record.takes_more(name));
+        let names = all.cloned().collect();
+        Ok((record, names))
+    }
+
+    /// Whether the toolkit is found to take something else than `record` says. Looks at most once for each record that
+    /// says the same.
+    pub(super) fn has_moved(&self, record: &Arc<Record>) -> Result<bool, BackendError> {
+        if self.probe.is_confirmed(record) {
+            return Ok(false);
+        }
+        let files = Once::default();
+        self.probe.forget();
+        let toolkit = fingerprint::toolchain(&self.toolkit, &files)?.digest();
+        let names = record.names().cloned().collect();
+        let now = self.probe.record(&self.toolkit, &toolkit, &names, &files)?;
+        if !now.says_the_same_as(record) {
+            return Ok(true);
+        }
+        self.probe.confirm(&now);
+        Ok(false)
+    }
+
+    /// What the user says that counts.
+    fn declared(&self, files: &dyn FileDigests) -> Result<Vec<Declared>, BackendError> {
+        Inputs::declared(&self.inputs, files).map_err(|(path, error)| BackendError::Toolchain {
+            problem: format!("`{}`, which is declared as its input, cannot be read: {error}", path.display()),
+            way_out: "name files, or directories of files, that are there".to_owned(),
+        })
+    }
+
+    pub(super) fn add_declared(
+        &self,
+        fingerprint: &mut Fingerprint,
+        files: &dyn FileDigests,
+    ) -> Result<(), BackendError> {
+        for Declared { name, digest, path: _ } in self.declared(files)? {
+            fingerprint.add(format!("input {name}"), digest, format!("{:.12}", digest.to_string()));
+        }
+        Ok(())
+    }
+
+    pub(super) fn externals(&self) -> MutexGuard<'_, HashMap<Digest, Externals>> {
+        self.externals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What one compile may read besides.
+fn extra(externals: Externals, names: BTreeSet<String>, spec: &EffectiveSpec, record: &Record) -> Extra {
+    let Externals { names: _, is_open: _, mut files, directories } = externals;
+    let mut listed: BTreeSet<PathBuf> = directories.clone();
+    for directory in files.iter().filter_map(|file| file.parent()).map(PathBuf::from).collect::<BTreeSet<_>>()
+    {
+        // The `__init__` of a package may import all that is beside it, on which nothing depends.
+        if disk::is_file(&directory.join("__init__.py")) {
+            let beside = disk::names(&directory).ok().flatten().into_iter().flatten();
+            let modules =
+                beside.filter(|(name, is_folder)| !is_folder && name.to_string_lossy().ends_with(".py"));
+            files.extend(modules.map(|(name, _)| directory.join(name)));
+            // Its own package is looked for where it lies.
+            listed.extend(directory.parent().map(PathBuf::from));
+        }
+        listed.insert(directory);
+    }
+    files.extend(record.files_of(&names));
+    let banks = banks::OPTIONS.iter().filter_map(|option| spec.options.get(*option)).map(PathBuf::from);
+    Extra { names, files, beneath: directories.into_iter().chain(banks).collect(), listed }
+}
+
+/// A part of a fingerprint that no other has: what is compiled by such a toolchain is found by nobody, and not kept.
+pub(super) fn unrepeatable(why: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{why} ({}-{})", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}

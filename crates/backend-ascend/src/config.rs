@@ -1,0 +1,62 @@
+//! What the caller says of the toolkit.
+
+use std::path::{Path, PathBuf};
+
+use opbuild_backend::Cancel;
+
+use crate::answers;
+use crate::find::Search;
+
+/// How the backend finds its toolkit, and how it drives it.
+#[derive(Clone, Debug)]
+pub struct AscendConfig {
+    /// Where to look for the toolkit.
+    pub search: Search,
+    /// How it is driven.
+    pub driver: Driver,
+    /// Where workers keep temporary files.
+    pub scratch: PathBuf,
+    /// Where answers of operators are kept, which the next process need not ask again, and beside them what importing the
+    /// toolkit takes, and its bytecode: a directory that only this user can write to. Nowhere if None.
+    pub answers: Option<PathBuf>,
+    /// Says when nobody waits any more for what operators answer, whom preparing a network asks.
+    pub cancel: Cancel,
+    /// After how many jobs a worker is replaced: what operators leave behind in it does not add up for long.
+    pub jobs_each: u32,
+    /// Files, and directories of files, that the toolkit reads for some kernels only: they count by content.
+    pub inputs: Vec<PathBuf>,
+}
+
+/// How the compiler is driven. Kernels are the same either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Driver {
+    /// By workers, where the toolkit has what they need; else by processes.
+    #[default]
+    Auto,
+    /// One process of `opc` or `asc_opc` a compile, which imports the toolkit each time.
+    Process,
+    /// Long-lived Python processes that import it once.
+    Workers,
+}
+
+impl AscendConfig {
+    /// Finds the toolkit by `search`. Nothing is kept between processes.
+    pub fn new(search: Search) -> Self {
+        let scratch = std::env::temp_dir();
+        Self {
+            search,
+            driver: Driver::Auto,
+            scratch,
+            answers: None,
+            cancel: Cancel::new(),
+            jobs_each: 256,
+            inputs: Vec::new(),
+        }
+    }
+
+    /// Keeps what operators answer in this user's folder below `folder`, which may be one for temporary files.
+    #[must_use]
+    pub fn keep_answers_below(self, folder: &Path) -> Self {
+        Self { answers: answers::file_below(folder), ..self }
+    }
+}
