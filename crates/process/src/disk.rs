@@ -99,7 +99,9 @@ pub(crate) fn state(found: &Metadata) -> FileState {
         size: found.len(),
         modified: nanoseconds(found.mtime(), found.mtime_nsec()),
         changed: nanoseconds(found.ctime(), found.ctime_nsec()),
-        is_executable: found.mode() & 0o111 != 0,
+        mode: found.mode() & 0o7777,
+        user: found.uid(),
+        group: found.gid(),
     }
 }
 

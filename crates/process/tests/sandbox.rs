@@ -127,6 +127,17 @@ fn what_is_looked_for_in_vain_is_seen() {
     }
 }
 
+/// As linkers look at the directories of libraries, where `/lib` is a link.
+#[test]
+fn a_directory_is_the_same_by_whatever_name() {
+    let bench = Bench::new();
+    bench.write("real/file", "");
+    symlink("real", bench.path("link")).unwrap();
+    let (_, seen) = bench.observe("[ -d {}/link/. ]; [ -d {}/link ]; [ -d {}/link/./ ]; [ -d {}/real/. ]");
+    let inputs = Inputs::of(&[&seen], &Files).unwrap();
+    assert_eq!(inputs.unchanged(&Files), Unchanged::Yes);
+}
+
 #[test]
 fn every_change_of_what_was_read_or_listed_is_noticed() {
     let bench = Bench::new();

@@ -136,7 +136,12 @@ impl<'a> Asked<'a> {
     /// The generated C includes nothing. What a script or an argument includes besides must be found.
     fn flags(&self, triple: &str, clang: bool) -> Vec<String> {
         let needs_no_header = self.leading.is_empty() && disk::is_elf(self.driver);
-        flags(triple, clang, self.config.features, needs_no_header)
+        let mut flags = flags(triple, clang, self.config.features, needs_no_header);
+        // gold knows no such layout, and lays segments out so anyway.
+        if self.leading.iter().any(|word| word == "-fuse-ld=gold") {
+            flags.retain(|flag| flag != "-Wl,-z,noseparate-code");
+        }
+        flags
     }
 
     fn words(&self, args: &[&str]) -> Vec<OsString> {

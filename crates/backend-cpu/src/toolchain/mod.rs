@@ -33,7 +33,7 @@ use record::{Read, Record};
 use crate::{CpuConfig, Features, LAUNCH_ABI, disk};
 
 /// The form of records: another form is another question.
-const RECORD: u64 = 3;
+const RECORD: u64 = 4;
 
 /// A C compiler, as it was found.
 #[derive(Clone, Debug)]
@@ -192,6 +192,10 @@ impl Toolchain {
             fingerprint.add(format!("input {name}"), *digest, format!("{:.12}", digest.to_string()));
         }
         fingerprint.text("flags", flags.join(" "));
+        if self.record.is_wrapped {
+            // A wrapper may go by the name that it is called by.
+            fingerprint.text("called as", words::name_of(&self.cc.driver));
+        }
         if !self.cc.leading.is_empty() {
             fingerprint.text("arguments", self.cc.words_that_count());
         }

@@ -4,6 +4,7 @@
 //! compiled once while it is observed, and once more in the domain that follows from that: what comes out must be equal,
 //! else the domain is of no use here.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::ffi::OsString;
 use std::io;
@@ -127,7 +128,10 @@ impl Probe<'_> {
                     Err(why) => why,
                 },
                 Err(InputsError::Changed(path)) => {
-                    format!("`{}` changes while the compiler runs", path.display())
+                    format!(
+                        "`{}` changes while the compiler runs (temporary files belong in $TMPDIR)",
+                        path.display()
+                    )
                 }
                 Err(error @ InputsError::Incomplete(_)) => {
                     return self.by_dependencies(dir.path(), error.to_string());
@@ -148,9 +152,12 @@ impl Probe<'_> {
         &self,
         dir: &Path,
         first: Pass,
-        inputs: Inputs,
+        mut inputs: Inputs,
     ) -> Result<Result<Probed, String>, BackendError> {
         let names = self.names(&first, &inputs);
+        let is_wrapped = self.is_wrapped(&first.plain.seen) || self.is_wrapped(&first.libm.seen);
+        // What depends on the directory is another for each kernel.
+        let dir = &dir.join("confirmed");
         let confined = self.pass(dir, How { observed: true, inputs: Some(&inputs), flags: &[] });
         let (means, why, second) = match confined {
             Ok(second) if second.is_as(&first) => (Means::Landlock, None, second),
@@ -169,15 +176,23 @@ impl Probe<'_> {
             }
         };
         let [plain, libm] = [(&first.plain, &second.plain), (&first.libm, &second.libm)].map(|(one, two)| {
-            let (one, two) = (steps(one, &names), steps(two, &names));
-            one.steady_with(&two)
+            let made_up = one.seen.made_up(&two.seen);
+            inputs.leave_out(&made_up);
+            let of = |compiled| {
+                steps(compiled, &names, is_wrapped.then_some((self.dry_run.steps.as_str(), &made_up)))
+            };
+            of(one).steady_with(&of(two))
         });
-        let (Some(plain), Some(libm)) = (plain, libm) else {
-            return Ok(Err("the compiler takes other steps each time".to_owned()));
+        let (plain, libm) = match (plain, libm) {
+            (Ok(plain), Ok(libm)) => (plain, libm),
+            (Err(why), _) | (_, Err(why)) => return Ok(Err(why)),
         };
-        let is_wrapped = wrapper::takes_part(&first.plain.seen) || wrapper::takes_part(&first.libm.seen);
         let says = first.plain.says;
         Ok(Ok(Probed { inputs, plain, libm, means, why, says, is_wrapped, unkept: None }))
+    }
+
+    fn is_wrapped(&self, seen: &Observation) -> bool {
+        wrapper::takes_part(seen, &self.dry_run.steps)
     }
 
     /// The names of all files that are read, in the order of the first time: the same wherever they lie.
@@ -198,7 +213,7 @@ impl Probe<'_> {
         let flags = dependencies::FLAGS;
         let pass = self.pass(dir, How { observed: false, inputs: None, flags: &flags })?;
         let mut seen = dependencies::of_dry_run(self.config, self.cc, self.dry_run)?;
-        let is_wrapped = wrapper::takes_part(&seen) || !dependencies::is_driver(self.cc, self.dry_run);
+        let is_wrapped = self.is_wrapped(&seen) || !dependencies::is_driver(self.cc, self.dry_run);
         let mut inputs = Inputs::default();
         let mut declare = |path: &Path| {
             let digest = inputs.declare(path, self.files);
@@ -223,7 +238,7 @@ impl Probe<'_> {
         let first =
             Pass { plain: Compiled { seen, ..pass.plain }, libm: Compiled { seen: with_libm, ..pass.libm } };
         let names = self.names(&first, &inputs);
-        let (plain, libm) = (steps(&first.plain, &names), steps(&first.libm, &names));
+        let (plain, libm) = (steps(&first.plain, &names, None), steps(&first.libm, &names, None));
         // Landlock needs no observer.
         let confined = self.pass(dir, How { observed: false, inputs: Some(&inputs), flags: &[] });
         let means = match confined {
@@ -244,8 +259,8 @@ impl Probe<'_> {
         let names = Pieces::default();
         Ok(Probed {
             inputs: Inputs::default(),
-            plain: steps(&pass.plain, &names),
-            libm: steps(&pass.libm, &names),
+            plain: steps(&pass.plain, &names, None),
+            libm: steps(&pass.libm, &names, None),
             means: Means::None,
             why: Some(why.clone()),
             says: pass.plain.says,
@@ -256,6 +271,12 @@ impl Probe<'_> {
 
     /// Compiles both sources at the same time.
     fn pass(&self, dir: &Path, how: How<'_>) -> Result<Pass, BackendError> {
+        disk::remove_dir(dir);
+        disk::create_dir(dir).map_err(|source| BackendError::Io {
+            action: "make",
+            path: dir.to_owned(),
+            source,
+        })?;
         std::thread::scope(|scope| {
             let libm = scope.spawn(|| self.compile(&dir.join("libm"), LIBM, true, how));
             let plain = self.compile(&dir.join("plain"), PLAIN, false, how);
@@ -315,7 +336,14 @@ impl Probe<'_> {
     }
 
     fn object(&self, run: &Run<'_>, ended: &Ended, dir: &Path) -> Result<Digest, BackendError> {
-        let cannot = |why: String| unusable(format!("`{run}` cannot compile a small source: {why}"));
+        let cannot = |why: String| {
+            BackendError::Toolchain {
+            problem: format!("`{run}` cannot compile a small source: {why}"),
+            way_out: "compilers run in a directory of their own, and with no environment but PATH, TMPDIR and LC_ALL: name \
+                      files by absolute paths, and set variables in a script that CC names"
+                .to_owned(),
+        }
+        };
         if !ended.status.success() {
             return Err(cannot(format!("{}\n{}\n", ended.ending(), tail(&ended.output))));
         }
@@ -356,12 +384,12 @@ fn part_name(path: &Path, is_program: bool) -> String {
     if is_program || is_library { name } else { "file".to_owned() }
 }
 
-/// What a compile consists of, in words that are the same wherever the toolchain lies.
-fn steps(compiled: &Compiled, names: &Pieces) -> Steps {
+/// What a compile consists of, in words that are the same wherever the toolchain lies. With a wrapper it counts what its
+/// programs looked at, but for the names that they make up.
+fn steps(compiled: &Compiled, names: &Pieces, wrapper: Option<(&str, &BTreeSet<PathBuf>)>) -> Steps {
     let (mut resolved, mut reads, mut intermediate) =
         (Vec::new(), Vec::new(), Hasher::new("opbuild cpu intermediate"));
     let mut looks = Hasher::new("opbuild cpu looks");
-    let is_wrapped = wrapper::takes_part(&compiled.seen);
     for (at, program) in compiled.seen.programs.iter().enumerate() {
         if !program.path.as_os_str().is_empty() {
             // One in the work directory may be called otherwise each time.
@@ -378,13 +406,12 @@ fn steps(compiled: &Compiled, names: &Pieces) -> Steps {
                 reads.push(name);
             }
         }
-        // What a helper of a wrapper finds can decide, too.
-        if is_wrapped {
-            wrapper::add_looks(program, &compiled.seen, &mut looks);
-        }
         for digest in &program.intermediate {
             intermediate.bytes(digest.as_bytes());
         }
+    }
+    if let Some((shown, made_up)) = wrapper {
+        wrapper::add_looks(&compiled.seen, shown, made_up, &mut looks);
     }
     let read: Vec<Read> = names
         .iter()

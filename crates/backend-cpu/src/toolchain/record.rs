@@ -60,10 +60,18 @@ pub(crate) struct Read {
 }
 
 impl Steps {
-    /// These steps less what another run of the same came to otherwise; none if the steps themselves are others.
-    pub(crate) fn steady_with(self, other: &Self) -> Option<Self> {
-        let same = self.resolved == other.resolved && self.order == other.order;
-        same.then(|| Self {
+    /// These steps less what another run of the same came to otherwise.
+    ///
+    /// # Errors
+    /// The steps themselves are others: where they differ first.
+    pub(crate) fn steady_with(self, other: &Self) -> Result<Self, String> {
+        if self.resolved != other.resolved || self.order != other.order {
+            let words = self.resolved.split(' ').zip(other.resolved.split(' '));
+            let differing = words.into_iter().find(|(one, other)| one != other);
+            let what = differing.map(|(one, other)| format!(": `{one}`, and then `{other}`"));
+            return Err(format!("the compiler takes other steps each time{}", what.unwrap_or_default()));
+        }
+        Ok(Self {
             intermediate: self.intermediate.filter(|found| Some(*found) == other.intermediate),
             looks: self.looks.filter(|found| Some(*found) == other.looks),
             object: self.object.filter(|found| Some(*found) == other.object),

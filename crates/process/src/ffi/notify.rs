@@ -28,6 +28,8 @@ pub(crate) enum Call {
     Look,
     /// Given another name, or a second one: its content is at that name then.
     Rename,
+    /// Made, if nothing is there: a directory.
+    MakeDirectory,
 }
 
 /// What names the file in the arguments of a call.
@@ -46,7 +48,7 @@ const PLAIN: Arguments = Arguments { dir: None, name: 0 };
 const WATCHED: &[libc::c_long] = &[
     libc::SYS_openat, libc::SYS_openat2, libc::SYS_execve, libc::SYS_execveat, libc::SYS_faccessat,
     libc::SYS_faccessat2, libc::SYS_newfstatat, libc::SYS_statx, libc::SYS_readlinkat, libc::SYS_chdir,
-    libc::SYS_linkat, libc::SYS_renameat2, libc::SYS_statfs,
+    libc::SYS_linkat, libc::SYS_renameat2, libc::SYS_statfs, libc::SYS_mkdirat,
     #[cfg(target_arch = "x86_64")] libc::SYS_renameat,
     #[cfg(target_arch = "x86_64")] libc::SYS_link,
     #[cfg(target_arch = "x86_64")] libc::SYS_rename,
@@ -55,6 +57,7 @@ const WATCHED: &[libc::c_long] = &[
     #[cfg(target_arch = "x86_64")] libc::SYS_stat,
     #[cfg(target_arch = "x86_64")] libc::SYS_lstat,
     #[cfg(target_arch = "x86_64")] libc::SYS_readlink,
+    #[cfg(target_arch = "x86_64")] libc::SYS_mkdir,
 ];
 
 /// The calls that fail with "not permitted": each is a way to open a file, or to give a path another meaning, that the
@@ -257,6 +260,9 @@ impl Waiting {
             libc::SYS_renameat | libc::SYS_link | libc::SYS_rename => Call::Rename,
             #[cfg(target_arch = "x86_64")]
             libc::SYS_open => Call::Open { flags: self.args[1] as i32 },
+            libc::SYS_mkdirat => Call::MakeDirectory,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_mkdir => Call::MakeDirectory,
             _ => Call::Look,
         })
     }
@@ -273,6 +279,15 @@ impl Waiting {
             0 => Ok(OsString::new()),
             address => self.text(address, MAX_PATH),
         }
+    }
+
+    /// Of a call that gives a file another name: that name, and the directory's descriptor that it is relative to.
+    pub(crate) fn new_name(&self) -> io::Result<(Option<i32>, OsString)> {
+        let (dir, name) = match self.arguments().dir {
+            Some(_) => (Some(self.args[2] as i32), self.args[3]),
+            None => (None, self.args[1]),
+        };
+        Ok((dir.filter(|dir| *dir != libc::AT_FDCWD), self.text(name, MAX_PATH)?))
     }
 
     pub(crate) fn is_exec(&self) -> bool {
@@ -304,7 +319,7 @@ impl Waiting {
                 PLAIN
             }
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_link | libc::SYS_rename => PLAIN,
+            libc::SYS_link | libc::SYS_rename | libc::SYS_mkdir => PLAIN,
             libc::SYS_execve | libc::SYS_chdir | libc::SYS_statfs => Arguments { dir: None, name: 0 },
             _ => AT,
         }

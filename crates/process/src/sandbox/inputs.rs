@@ -27,6 +27,8 @@ pub struct Inputs {
     listed: BTreeMap<PathBuf, Hex>,
     /// What was found at each path that was looked at, or looked for in vain.
     looked_at: BTreeMap<PathBuf, Found>,
+    /// Directories in which names are looked for that are made up for each run.
+    temporary: BTreeSet<PathBuf>,
 }
 
 /// A file that a user declares to count.
@@ -138,6 +140,13 @@ impl Inputs {
         let kind = if Unkeyed::covering(path).is_some() { &mut self.watched } else { &mut self.read };
         kind.insert(path.to_owned(), Hex(digest));
         Ok(())
+    }
+
+    /// Takes out paths that are another each time (see [`Observation::made_up`]). From now on a run may find nothing at any
+    /// path in their directories.
+    pub fn leave_out(&mut self, made_up: &BTreeSet<PathBuf>) {
+        self.looked_at.retain(|path, _| !made_up.contains(path));
+        self.temporary.extend(made_up.iter().filter_map(|path| path.parent()).map(Path::to_owned));
     }
 
     /// Adds a file that counts although no observation read it.
@@ -260,7 +269,16 @@ impl Inputs {
                 || self.read.contains_key(path)
                 || self.listed.contains_key(path)
         };
-        let looked_at = looked_at.filter(|path| !is_looked_at(path) && Unkeyed::covering(path).is_none());
+        // What a directory does not have shows in its listing.
+        let is_listed = |path: &Path| {
+            let parent = path.parent();
+            parent.is_some_and(|parent| self.listed.contains_key(parent) || self.temporary.contains(parent))
+        };
+        let is_missing = |path: &Path| observation.looked_at.get(path).is_some_and(Found::is_nothing);
+        let looked_at = looked_at.filter(|path| {
+            let is_known = is_looked_at(path) || (is_listed(path) && is_missing(path));
+            !is_known && Unkeyed::covering(path).is_none()
+        });
         // A domain lets directories below one that is listed be listed, too.
         let listed =
             listed.filter(|path| !self.listed.contains_key(*path) && Unkeyed::covering(path).is_none());

@@ -82,7 +82,10 @@ pub(crate) struct FileState {
     /// Since 1970, in nanoseconds.
     pub(crate) modified: i64,
     pub(crate) changed: i64,
-    pub(crate) is_executable: bool,
+    /// The bits of its permissions.
+    pub(crate) mode: u32,
+    pub(crate) user: u32,
+    pub(crate) group: u32,
 }
 
 impl Found {
@@ -107,6 +110,11 @@ impl Found {
         matches!(self.what, What::File(_))
     }
 
+    /// Whether a file is there that some user may execute.
+    pub fn is_executable(&self) -> bool {
+        matches!(self.what, What::File(state) if state.mode & 0o111 != 0)
+    }
+
     /// Whether a directory is there.
     pub fn is_directory(&self) -> bool {
         self.what == What::Directory
@@ -116,20 +124,23 @@ impl Found {
         self.link.is_some()
     }
 
-    /// What decides for a program that looks, in words without the place: nothing, or of a file its size, whether it can
-    /// be executed, and the last name that a link has. None for a directory.
+    /// What decides for a program that looks, in words without the place: nothing, or of a file its size, permissions and
+    /// owner, and where a relative link leads. None for a directory that no link leads to.
     pub fn in_words(&self) -> Option<String> {
         let what = match &self.what {
             What::Nothing => "nothing".to_owned(),
-            What::File(FileState { size, is_executable, .. }) => {
-                format!("{size} bytes{}", if *is_executable { ", executable" } else { "" })
+            What::File(FileState { size, mode, user, group, .. }) => {
+                format!("{size} bytes, {mode:o} of {user}:{group}")
             }
             What::AnyFile => "a file".to_owned(),
             What::Other => "no file".to_owned(),
-            What::Directory => return None,
+            What::Directory if self.link.is_none() => return None,
+            What::Directory => "a directory".to_owned(),
         };
-        let link = self.link.as_deref().and_then(Path::file_name);
-        Some(link.map_or_else(|| what.clone(), |link| format!("{what} by {}", link.to_string_lossy())))
+        let Some(link) = &self.link else { return Some(what) };
+        // Where an absolute one leads is a place.
+        let text = if link.is_absolute() { link.file_name().unwrap_or_default() } else { link.as_os_str() };
+        Some(format!("{what} by {}", text.to_string_lossy()))
     }
 
     /// Whether the same file is there, unchanged.
@@ -138,13 +149,13 @@ impl Found {
     }
 
     /// Whether a program that looks, and does not read, finds the same: nothing, a directory, or a file of the same size,
-    /// date and permissions.
+    /// date, permissions and owner.
     pub(crate) fn still_holds(&self, path: &Path) -> bool {
         let same = match (&self.what, disk::metadata(path)) {
             (What::Nothing, now) => now.is_none(),
             (What::File(then), Some(now)) => {
                 let state = disk::state(&now);
-                let seen = |it: &FileState| (it.size, it.modified, it.is_executable);
+                let seen = |it: &FileState| (it.size, it.modified, it.mode, it.user, it.group);
                 now.is_file() && seen(&state) == seen(then)
             }
             (What::AnyFile, Some(now)) => now.is_file(),
@@ -161,5 +172,19 @@ impl Found {
             What::File(_) => Self { what: What::AnyFile, ..self },
             _ => self,
         }
+    }
+}
+
+impl Observation {
+    /// The paths at which one of two runs of the same program found nothing, and the other did not look: names that it makes
+    /// up, for temporary files, in each run others.
+    pub fn made_up(&self, other: &Self) -> BTreeSet<PathBuf> {
+        let only_in = |one: &Self, other: &Self| -> Vec<PathBuf> {
+            let missing = one.looked_at.iter().filter(|(path, found)| {
+                found.is_nothing() && !other.looked_at.contains_key(*path) && !other.read.contains_key(*path)
+            });
+            missing.map(|(path, _)| path.clone()).collect()
+        };
+        only_in(self, other).into_iter().chain(only_in(other, self)).collect()
     }
 }

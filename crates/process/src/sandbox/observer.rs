@@ -165,7 +165,7 @@ impl Watch {
         }
         let call = waiting.call()?;
         let name = waiting.name()?;
-        let path = match resolve(waiting, name)? {
+        let path = match resolve(waiting, waiting.dir(), name)? {
             Some(path) => path,
             // The open file itself is meant: it was looked at when it was opened, or is no file.
             None if call != Call::Exec => return Ok(()),
@@ -174,15 +174,21 @@ impl Watch {
         match call {
             Call::Exec => self.execute(waiting, &path),
             Call::Open { flags } => self.open(waiting, path, flags),
-            Call::Look => {
-                if !self.is_ours(&path) && !self.created.contains(&path) {
-                    self.program(waiting)?.looked_at.insert(path.clone());
-                    self.look_at(path);
-                }
+            Call::Look => self.look_by(waiting, path),
+            // A file that comes into the work directory by another name was not opened, and is read all the same.
+            Call::MakeDirectory if Found::at(&path).is_nothing() => {
+                self.created.insert(path);
                 Ok(())
             }
-            // A file that comes into the work directory by another name was not opened, and is read all the same.
-            Call::Rename => self.open(waiting, path, libc::O_RDONLY),
+            // A lock that another process holds, by timing and not by content.
+            Call::MakeDirectory => Ok(()),
+            Call::Rename => {
+                if self.is_ours(&path) || self.is_created(&path) {
+                    let (dir, name) = waiting.new_name()?;
+                    self.created.extend(resolve(waiting, dir, name)?);
+                }
+                self.open(waiting, path, libc::O_RDONLY)
+            }
         }
     }
 
@@ -197,7 +203,7 @@ impl Watch {
         let mut next = Some(path.to_owned());
         for _ in 0..MAX_INTERPRETERS {
             let Some(file) = next.take() else { break };
-            if self.is_ours(&file) || self.created.contains(&file) {
+            if self.is_ours(&file) || self.is_created(&file) {
                 program.intermediate.extend(disk::digest(&file).ok());
             } else {
                 let file = self.outside(file.clone());
@@ -225,7 +231,7 @@ impl Watch {
             self.written.insert(path.clone());
         }
         let found = Found::at(&path);
-        let is_created = self.created.contains(&path);
+        let is_created = self.is_created(&path);
         if self.is_ours(&path) || is_created {
             if is_created && !replaces {
                 self.seen.own.insert(path.clone());
@@ -237,9 +243,10 @@ impl Watch {
             return Ok(());
         }
         let path = self.outside(path);
-        // Without O_EXCL, what appears there later is read instead.
-        let is_new = flags & (libc::O_CREAT | libc::O_EXCL) == libc::O_CREAT | libc::O_EXCL;
-        if (replaces || is_new) && found.is_nothing() {
+        // One that may be opened for reading without O_EXCL is read if it appears later.
+        let creates = flags & libc::O_CREAT != 0 && (replaces || flags & libc::O_EXCL != 0);
+        let appends = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL == 0 && replaces;
+        if creates && found.is_nothing() {
             // Made by the toolchain itself: what it reads there later is its own.
             if flags & libc::O_ACCMODE == libc::O_RDWR {
                 self.seen.own.insert(path.clone());
@@ -247,9 +254,9 @@ impl Watch {
             self.created.insert(path);
         } else if flags & libc::O_TRUNC != 0 && found.is_file() && disk::is_writable(&path) {
             // Nothing of what was there is left.
-            self.program(waiting)?.looked_at.insert(path.clone());
-            self.created.insert(path.clone());
-            self.look_at(path);
+            self.created.insert(path);
+        } else if appends && found.is_file() {
+            // A log: whether it was there before says nothing to the program.
         } else if replaces || found.is_nothing() || flags & libc::O_PATH != 0 {
             self.program(waiting)?.looked_at.insert(path.clone());
             self.look_at(path);
@@ -275,6 +282,14 @@ impl Watch {
         }
     }
 
+    fn look_by(&mut self, waiting: &Waiting, path: PathBuf) -> io::Result<()> {
+        if !self.is_ours(&path) && !self.is_created(&path) {
+            self.program(waiting)?.looked_at.insert(path.clone());
+            self.look_at(path);
+        }
+        Ok(())
+    }
+
     fn look_at(&mut self, path: PathBuf) {
         // The directories above the work directory are there as long as it is, and are others for another run.
         if self.work_dirs.iter().any(|dir| dir.starts_with(&path)) {
@@ -282,6 +297,11 @@ impl Watch {
         }
         let found = Found::at(&path);
         self.seen.looked_at.insert(path, found);
+    }
+
+    /// Whether the programs made a file, or a directory above it.
+    fn is_created(&self, path: &Path) -> bool {
+        path.ancestors().any(|path| self.created.contains(path))
     }
 
     /// Whether a path is in the work directory, whatever leads there.
@@ -343,6 +363,11 @@ impl Watch {
         let Observation { read, looked_at, .. } = &mut seen;
         // What is read counts by content; where its name leads counts besides for a program that looked.
         looked_at.retain(|path, found| found.is_link() || !read.contains_key(path));
+        // A temporary file, of another name for each run.
+        let is_temporary = |path: &Path, found: &Found| {
+            found.is_nothing() && self.created.contains(path) && Found::at(path).is_nothing()
+        };
+        looked_at.retain(|path, found| !is_temporary(path, found));
         for (path, found) in looked_at {
             if written.contains(path) || read.contains_key(path) {
                 *found = found.clone().by_presence();
@@ -352,19 +377,19 @@ impl Watch {
     }
 }
 
-/// The path that a call names, made absolute; none if it names none.
-fn resolve(waiting: &Waiting, name: OsString) -> io::Result<Option<PathBuf>> {
+/// The path that a call names in the directory of the descriptor `dir`, made absolute; none if it names none.
+fn resolve(waiting: &Waiting, dir: Option<i32>, name: OsString) -> io::Result<Option<PathBuf>> {
     let process = format!("/proc/{}", waiting.thread);
     let name = PathBuf::from(name);
     if name.as_os_str().is_empty() {
         // Executed by descriptor (`fexecve`).
-        let by_fd = || disk::link(Path::new(&format!("{process}/fd/{}", waiting.dir()?)));
+        let by_fd = || disk::link(Path::new(&format!("{process}/fd/{}", dir?)));
         return Ok(by_fd().filter(|path| waiting.is_exec() && path.is_absolute()));
     }
     let path = if name.is_absolute() {
         name
     } else {
-        let dir = match waiting.dir() {
+        let dir = match dir {
             Some(fd) => format!("{process}/fd/{fd}"),
             None => format!("{process}/cwd"),
         };
@@ -375,7 +400,8 @@ fn resolve(waiting: &Waiting, name: OsString) -> io::Result<Option<PathBuf>> {
     for _ in 0..MAX_LINKS {
         match through_proc(path, waiting.thread) {
             Proc::Elsewhere(next) => path = next,
-            Proc::Itself(path) => return Ok(Some(path)),
+            // `lib/.` is the same path as `lib` to a map of paths, so it must be so to the file system.
+            Proc::Itself(path) => return Ok(Some(path.components().collect())),
             Proc::OpenFile => return Ok(None),
         }
     }

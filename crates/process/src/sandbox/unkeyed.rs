@@ -53,9 +53,21 @@ pub const UNKEYED: &[Unkeyed] = &[
     volatile("/sys", "the state of the machine: its processors and memory"),
 ];
 
+/// What `/proc` says of one process that is its own, and no state of the machine.
+const OF_A_PROCESS: [&str; 3] = ["environ", "cmdline", "mem"];
+
 impl Unkeyed {
     /// What covers `path`, if anything does.
     pub fn covering(path: &Path) -> Option<&'static Self> {
-        UNKEYED.iter().find(|unkeyed| path.starts_with(unkeyed.path))
+        UNKEYED.iter().find(|unkeyed| path.starts_with(unkeyed.path)).filter(|_| !is_of_a_process(path))
     }
+}
+
+/// Whether a path is the environment, the arguments or the memory of a process that is called by its number: perhaps
+/// another than the one that asks, such as the one that started it.
+fn is_of_a_process(path: &Path) -> bool {
+    let Ok(below) = path.strip_prefix("/proc") else { return false };
+    let mut parts = below.iter().filter_map(|part| part.to_str());
+    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    parts.next().is_some_and(is_number) && parts.next_back().is_some_and(|name| OF_A_PROCESS.contains(&name))
 }
