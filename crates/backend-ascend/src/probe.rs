@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use opbuild_backend::{BackendError, Cancel, FileDigests};
 use opbuild_digest::{Digest, Hasher};
-use opbuild_process::{Domain, Observation, Observer, Run, Sandbox, tail};
+use opbuild_process::{Domain, Observation, Observer, ProbeDir, Run, Sandbox, tail};
 use serde_json::json;
 
 use crate::domain::{self, ReadDomain, Reasoned};
@@ -50,6 +50,52 @@ const PROGRAMS: [&str; 15] = [
 
 /// Why the directory of bytecode may be read.
 const BYTECODE: &str = "bytecode of our own, by the content of sources";
+
+/// The headers of the C and C++ libraries.
+const HEADERS: [&str; 42] = [
+    "assert.h",
+    "ctype.h",
+    "errno.h",
+    "float.h",
+    "inttypes.h",
+    "limits.h",
+    "math.h",
+    "stdarg.h",
+    "stdbool.h",
+    "stddef.h",
+    "stdint.h",
+    "stdio.h",
+    "stdlib.h",
+    "string.h",
+    "time.h",
+    "algorithm",
+    "array",
+    "atomic",
+    "cassert",
+    "cfloat",
+    "climits",
+    "cmath",
+    "cstddef",
+    "cstdint",
+    "cstdio",
+    "cstdlib",
+    "cstring",
+    "functional",
+    "initializer_list",
+    "iostream",
+    "iterator",
+    "limits",
+    "map",
+    "memory",
+    "numeric",
+    "string",
+    "tuple",
+    "type_traits",
+    "unordered_map",
+    "utility",
+    "vector",
+    "sys/types.h",
+];
 
 /// Makes records, and remembers the last one.
 pub(crate) struct Probe {
@@ -241,6 +287,9 @@ impl Probe {
         for program in toolkit.opc.iter().chain(&toolkit.asc_opc) {
             report.add(&self.greet(program, ask.interpreter, watched)?.1, own);
         }
+        for compiler in report.compilers() {
+            report.add(&self.preprocess(&compiler, ask.interpreter, watched)?, own);
+        }
         match seen.incomplete {
             Some(why) => unobserved(format!("programs cannot be observed: {why}")),
             None => Ok((report, Guards::default())),
@@ -298,14 +347,41 @@ impl Probe {
         interpreter: &Interpreter,
         watched: Watched<'_>,
     ) -> Result<(Option<i32>, Observation), BackendError> {
+        self.run_program(program, &["--help"], self.work_dir()?.path(), interpreter, watched)
+    }
+
+    /// What a device compiler reads for a source that includes the headers of the C and C++ libraries: generated sources
+    /// include some of them. Which that are is a matter of the toolkit's release; those that are missing are left out.
+    fn preprocess(
+        &self,
+        compiler: &Path,
+        interpreter: &Interpreter,
+        watched: Watched<'_>,
+    ) -> Result<Observation, BackendError> {
         let work = self.work_dir()?;
+        let source = work.path().join("headers.cpp");
+        let includes =
+            HEADERS.map(|name| format!("#if __has_include(<{name}>)\n#include <{name}>\n#endif\n"));
+        disk::write(&source, includes.concat().as_bytes())?;
+        let args = ["-x", "c++", "-std=c++17", "-E", "-o", "/dev/null", &text(&source)];
+        Ok(self.run_program(compiler, &args, work.path(), interpreter, watched)?.1)
+    }
+
+    fn run_program(
+        &self,
+        program: &Path,
+        args: &[&str],
+        work_dir: &Path,
+        interpreter: &Interpreter,
+        watched: Watched<'_>,
+    ) -> Result<(Option<i32>, Observation), BackendError> {
         let environment = interpreter.for_programs(&self.environment);
-        let (domain, observer) = watched.begin(work.path())?;
+        let (domain, observer) = watched.begin(work_dir)?;
         let run = Run {
             program,
-            args: &[OsString::from("--help")],
-            environment: &with_temporary(&environment, work.path()),
-            dir: work.path(),
+            args: &args.iter().map(OsString::from).collect::<Vec<_>>(),
+            environment: &with_temporary(&environment, work_dir),
+            dir: work_dir,
             log: None,
             deadline: Some(Instant::now() + LIMIT),
             cancel: &self.cancel,
@@ -320,10 +396,10 @@ impl Probe {
         }
     }
 
-    fn work_dir(&self) -> Result<tempfile::TempDir, BackendError> {
+    fn work_dir(&self) -> Result<ProbeDir, BackendError> {
         let cannot =
             |source| BackendError::Io { action: "create a directory in", path: self.scratch.clone(), source };
-        disk::temporary_dir(&self.scratch, "opbuild-probe-").map_err(cannot)
+        ProbeDir::create(&[&self.scratch]).map_err(cannot)
     }
 
     fn run(&self, ask: &Ask<'_>, watched: Watched<'_>) -> Result<(Report, Observation), BackendError> {

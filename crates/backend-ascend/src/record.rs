@@ -411,6 +411,12 @@ impl Record {
 }
 
 impl Report {
+    /// The device compilers that are found.
+    pub(crate) fn compilers(&self) -> Vec<PathBuf> {
+        let compilers = self.programs.paths.iter().filter(|(name, _)| name == "ccec" || name == "bisheng");
+        compilers.map(|(_, path)| path.clone()).collect()
+    }
+
     /// Adds what was observed of the probe and the programs that it ran, below what is not `own`: Python itself does not
     /// report what libraries and programs read.
     pub(crate) fn add(&mut self, seen: &Observation, own: &[Reasoned]) {

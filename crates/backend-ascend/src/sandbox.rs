@@ -74,6 +74,10 @@ impl JobSandbox {
         if let Some(why) = &seen.incomplete {
             return Err(cannot("observe programs in", &self.work_dir, io::Error::other(why.clone())));
         }
+        if let Some(program) = &seen.foreign {
+            let why = format!("`{}` makes system calls of another architecture", program.display());
+            return Err(cannot("observe programs in", &self.work_dir, io::Error::other(why)));
+        }
         let needs_own = self.domain.is_some() && !seen.own.is_empty();
         Ok((setup.reach().beyond(extra, &seen), needs_own))
     }

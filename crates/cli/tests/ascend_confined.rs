@@ -86,7 +86,8 @@ fn main() {
             trials.push(trial(format!("{name}::{driver}"), Box::new(move || run(driver))));
         }
     }
-    let single: [(&str, fn()); 4] = [
+    let single: [(&str, fn()); 5] = [
+        ("system_headers_of_the_device_compiler_count", headers),
         ("hosts_say_by_what_means", said),
         ("what_opc_reads_counts_or_is_refused", opc),
         ("an_operator_elsewhere_has_its_own_domain", custom),
@@ -301,6 +302,25 @@ fn opc() {
     assert_eq!(scene.place.entries().len(), kept);
 }
 
+/// The device compiler reads headers of the system for the sources that it compiles: those that it finds for the headers of
+/// the C and C++ libraries count.
+fn headers() {
+    for driver in DRIVERS {
+        let scene = Scene::new(driver);
+        scene.write("stdint.h", "1").write("other.h", "1");
+        let program = scene.installed.tool("ccec");
+        let text = fs::read_to_string(&program).unwrap();
+        let path = |name: &str| scene.place.path(name).display().to_string();
+        let with = |line: &str| fs::write(&program, text.replacen('\n', &format!("\n{line}\n"), 1)).unwrap();
+        with(&format!("case \" $* \" in *--version*) ;; *) read x < {} ;; esac", path("stdint.h")));
+        assert_eq!((scene.build("cache").0, scene.build("cache").0), (1, 0), "{driver}");
+        scene.write("stdint.h", "2");
+        assert_eq!((scene.build("cache").0, scene.build("cache").0), (1, 0), "{driver}");
+        with(&format!("case \" $* \" in *.cce*) read x < {} ;; esac", path("other.h")));
+        assert!(is_refused(&scene.run("cache"), &path("other.h")), "{driver}");
+    }
+}
+
 /// An operator that a descriptor names by its path reads its own sources, and what else lies there is refused.
 fn custom() {
     for driver in DRIVERS {
@@ -368,6 +388,8 @@ fn name_file(json: &mut serde_json::Value, file: &str) -> bool {
 /// Counted in lists of the toolkit's largest directory of Python.
 fn walks() {
     let scene = Scene::new("workers");
+    // What changed a moment ago is listed each time.
+    std::thread::sleep(std::time::Duration::from_millis(2200));
     scene.build("cache");
     let directory = scene.installed.path("python/site-packages/tbe").canonicalize().unwrap();
     let args = ["build", "--target", "Ascend910B1", "--cann-driver", "workers", common::SQUARE];
