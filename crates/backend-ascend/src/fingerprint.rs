@@ -57,6 +57,9 @@ pub(crate) fn directories(toolkit: &Toolkit) -> Vec<(String, PathBuf)> {
     // Headers that kernels in Ascend C include.
     add("tikcpp", toolkit.host().join("tikcpp"));
     add("asc", toolkit.host().join("asc"));
+    // One of the version is included by force.
+    add("include", toolkit.root.join("include"));
+    add("host include", toolkit.host().join("include"));
     for name in PYTHON {
         add(&format!("python {name}"), toolkit.site_packages.join(name));
     }
@@ -65,6 +68,7 @@ pub(crate) fn directories(toolkit: &Toolkit) -> Vec<(String, PathBuf)> {
     add("impl_mode", toolkit.tbe.join("impl_mode"));
     // Kernels of known shapes have their tiling in them.
     add("op_tiling", toolkit.tbe.join("op_tiling"));
+    add("op_host", toolkit.tbe.join("op_host"));
     all
 }
 

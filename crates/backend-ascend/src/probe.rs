@@ -231,6 +231,7 @@ impl Probe {
             hasher.bytes(text.to_bytes());
         }
         hasher.bool(guards::landlock().is_ok());
+        hasher.bool(Observer::is_available());
         format!("{place:.16}{}", hasher.finish())
     }
 

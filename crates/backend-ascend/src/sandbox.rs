@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use opbuild_backend::BackendError;
-use opbuild_process::{Domain, Observation, Observer, Sandbox};
+use opbuild_process::{Domain, Found, Observation, Observer, Sandbox};
 
 use crate::guards::Guards;
 use crate::pool::Setup;
@@ -78,8 +78,12 @@ impl JobSandbox {
             let why = format!("`{}` makes system calls of another architecture", program.display());
             return Err(cannot("observe programs in", &self.work_dir, io::Error::other(why)));
         }
-        let needs_own = self.domain.is_some() && !seen.own.is_empty();
-        Ok((setup.reach().beyond(extra, &seen), needs_own))
+        let beyond = setup.reach().beyond(extra, &seen);
+        // Bytecode, for instance, is written and read in a directory of the domain.
+        let read_back = seen.own.iter().map(|path| (path.clone(), Found::at(path))).collect();
+        let own = Observation { read: read_back, ..Observation::default() };
+        let needs_own = self.domain.is_some() && !setup.reach().beyond(extra, &own).is_empty();
+        Ok((beyond, needs_own))
     }
 }
 

@@ -5,7 +5,7 @@
 mod common;
 
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use common::{Files, Impatient, job};
@@ -263,10 +263,14 @@ fn who_looks_ahead_in_vain_leaves_nothing_behind() {
     std::fs::create_dir(&scratch).unwrap();
     let backend = CpuBackend::new(CpuConfig { scratch: scratch.clone(), ..teller.config() });
     backend.look_ahead();
-    let children = || std::fs::read_dir(&scratch).unwrap().map(|entry| entry.unwrap().path());
-    teller.until(|| children().any(|dir| dir.join("left").exists()));
+    let children = |dir: &Path| -> Vec<PathBuf> {
+        std::fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+    };
+    // In the directory of this user.
+    let probes = || children(&scratch).iter().flat_map(|dir| children(dir)).collect::<Vec<_>>();
+    teller.until(|| probes().iter().any(|dir| dir.join("left").exists()));
     drop(backend);
-    assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0);
+    assert_eq!(probes(), [] as [PathBuf; 0]);
 }
 
 /// That it says what it is is not enough.

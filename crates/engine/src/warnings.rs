@@ -1,6 +1,6 @@
 //! Things to be known that stop nothing.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::event::{Event, Observer};
 
@@ -60,7 +60,7 @@ impl Warnings {
     /// Reports each of `texts`: they have one cause, and each is to be mended by itself.
     pub(crate) fn tell_each(&self, cause: Cause, texts: &[String]) {
         for text in texts {
-            self.push(cause, text);
+            self.push(self.told.lock().unwrap_or_else(PoisonError::into_inner), cause, text);
         }
     }
 
@@ -71,12 +71,11 @@ impl Warnings {
             known.more += usize::from(known.first != text);
             return;
         }
-        drop(told);
-        self.push(cause, text);
+        self.push(told, cause, text);
     }
 
-    fn push(&self, cause: Cause, text: &str) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Adds a warning. `told` is locked since it was looked into: two threads may have the same to report.
+    fn push(&self, mut told: MutexGuard<'_, Vec<Warning>>, cause: Cause, text: &str) {
         told.push(Warning { cause, first: text.to_owned(), more: 0 });
         drop(told);
         if let Some(observer) = &self.observer {

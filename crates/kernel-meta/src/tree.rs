@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, FileType, fstat, statat};
 
 use crate::pseudo::pseudo_file_system;
 use crate::survey::look::{Dir, NameKind};
-use crate::survey::place::MAX_DEPTH;
+use crate::survey::place::{MAX_DEPTH, is_quarantine};
 
 /// What becomes of symbolic links to directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +167,8 @@ fn list(dir: &Dir, depth: usize, walk: &mut Walk, meant: &impl Fn(&Path) -> bool
             _ => false,
         };
         match name.kind {
+            // What a repair took away is no input.
+            NameKind::Folder if is_quarantine(&name.name) => {}
             NameKind::Folder => {
                 if let Some(below) = walk.below(dir, &name.name, depth) {
                     list(&below, depth + 1, walk, meant, files);

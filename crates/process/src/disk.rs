@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use opbuild_digest::Digest;
 use rustix::fs::OFlags;
@@ -112,6 +112,25 @@ pub(crate) fn exists(path: &Path) -> bool {
 /// Whether this user may write to what is at `path`.
 pub(crate) fn is_writable(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+/// When a file, or what is known of it, changed last.
+pub(crate) fn changed(path: &Path) -> Option<SystemTime> {
+    let found = metadata(path)?;
+    let seconds = u64::try_from(found.ctime()).ok()?;
+    let nanoseconds = u32::try_from(found.ctime_nsec()).ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
+}
+
+/// A path without links; of one that leads nowhere, its directory's.
+pub(crate) fn resolved(path: &Path) -> PathBuf {
+    if let Ok(real) = path.canonicalize() {
+        return real;
+    }
+    match (path.parent().map(Path::canonicalize), path.file_name()) {
+        (Some(Ok(parent)), Some(name)) => parent.join(name),
+        _ => path.to_owned(),
+    }
 }
 
 /// Whether two paths lead to one file.

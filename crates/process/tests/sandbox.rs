@@ -314,6 +314,18 @@ fn what_is_no_file_is_refused() {
     Inputs::of(&[&seen], &Files).unwrap();
 }
 
+/// What `/proc` says of the machine may be read, and of the program itself; what it says of others is theirs.
+#[test]
+fn the_environment_of_another_process_counts() {
+    let bench = Bench::new();
+    let own = "cat /proc/self/environ /proc/$$/environ /proc/self/cmdline /proc/meminfo > /dev/null";
+    let (_, seen) = bench.observe(own);
+    let inputs = Inputs::of(&[&seen], &Files).unwrap();
+    let (_, more) = bench.observe(&format!("{own}; cat /proc/$PPID/environ > /dev/null"));
+    let path = PathBuf::from(format!("/proc/{}/environ", std::process::id()));
+    assert_eq!(inputs.beyond(&more).into_iter().collect::<Vec<_>>(), [path.as_path()]);
+}
+
 #[test]
 fn inherited_descriptors_are_closed() {
     let bench = Bench::new();
@@ -390,7 +402,35 @@ fn files_that_a_program_makes_elsewhere_and_reads_are_its_own() {
     assert_eq!(seen.own.iter().collect::<Vec<_>>(), [&bench.path("made")]);
     // What appears there by another hand is read, and not made.
     assert!(seen.looked_at.contains_key(&bench.path("both")));
+    let (_, seen) = bench.observe("mkdir -p d/e; echo x > d/e/f; mv d/e/f d/g; cat d/g; ls d");
+    assert!(seen.own.is_empty(), "what is in the work directory: {:?}", seen.own);
+    let (_, seen) = bench.observe("mkdir {}/d; echo x > {}/d/f; mv {}/d/f {}/g; cat {}/g");
+    assert!(seen.own.contains(&bench.path("g")) && seen.read.keys().all(|path| !path.ends_with("g")));
     assert!(seen.read.keys().all(|path| !path.starts_with(bench.dir.path())), "{:?}", seen.read.keys());
+}
+
+/// A call that was to make a file may fail, and what a made name leads to may be another's.
+#[test]
+fn what_was_there_before_is_nobodys_own() {
+    let bench = Bench::new();
+    bench.write("kept", "of before");
+    compile(
+        &bench,
+        "#include <stdio.h>\nint main(int count, char **words) { (void)count; return fopen(words[1], \"wx\") != 0; }",
+    );
+    std::thread::sleep(Duration::from_millis(50));
+    let cases = [
+        "mkdir {}/d; ln -s {}/kept {}/d/link; cat {}/d/link; rm -r {}/d",
+        "{}/program {}/kept; cat {}/kept",
+        "echo x > def; ln def {}/kept 2> /dev/null; cat {}/kept",
+        "echo x > {}/def; mv -n {}/def {}/kept; cat {}/kept; rm -f {}/def",
+        "mkdir {}/d; mv {}/kept {}/d/kept; cat {}/d/kept; mv {}/d/kept {}/kept; rm -r {}/d",
+    ];
+    for case in cases {
+        let (_, seen) = bench.observe(case);
+        let read = |path: &PathBuf| path.ends_with("kept") || path.ends_with("link");
+        assert!(seen.read.keys().any(read), "{case}: {:?}", seen.own);
+    }
 }
 
 /// What could not be truncated is as it was. (Root can write to whatever has no such flag.)

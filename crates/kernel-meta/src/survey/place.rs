@@ -290,7 +290,7 @@ fn is_package(full: &[OsString], names: &[Name]) -> bool {
 }
 
 /// Whether a directory of this name holds what a repair took away.
-fn is_quarantine(name: &OsStr) -> bool {
+pub(crate) fn is_quarantine(name: &OsStr) -> bool {
     name.as_encoded_bytes().ends_with(QUARANTINE.as_bytes())
 }
 

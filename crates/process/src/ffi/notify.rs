@@ -300,7 +300,7 @@ impl Waiting {
         let (mut args, mut bytes) = (Vec::new(), 0);
         for at in 0..MAX_ARGS as u64 {
             let mut pointer = [0; 8];
-            self.read(list + 8 * at, &mut pointer)?;
+            self.read(list.wrapping_add(8 * at), &mut pointer)?;
             let address = u64::from_ne_bytes(pointer);
             if address == 0 {
                 return Ok(args);
@@ -336,7 +336,7 @@ impl Waiting {
     fn text(&self, address: u64, at_most: usize) -> io::Result<OsString> {
         let mut text = Vec::new();
         while text.len() < at_most {
-            let from = address + text.len() as u64;
+            let from = address.wrapping_add(text.len() as u64);
             // The page behind the text may not be there.
             let mut piece = vec![0; (PAGE - from % PAGE) as usize];
             self.read(from, &mut piece)?;

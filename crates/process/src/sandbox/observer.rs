@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
@@ -24,6 +25,9 @@ use super::observation::Found;
 use super::{Observation, Program};
 use crate::disk;
 use crate::ffi::{Call, Listener, Waiting, can_listen};
+
+/// The clock that dates files stands still for so long at most.
+const CLOCK_STEP: Duration = Duration::from_millis(20);
 
 /// So many links of `/proc` are followed in one path, as the kernel does.
 const MAX_LINKS: usize = 40;
@@ -58,6 +62,7 @@ impl Observer {
             seen: Observation::default(),
             written: BTreeSet::new(),
             created: BTreeSet::new(),
+            since: SystemTime::now(),
             order: BTreeMap::new(),
             threads: BTreeMap::new(),
             began: Vec::new(),
@@ -110,8 +115,10 @@ struct Watch {
     seen: Observation,
     /// Files that are opened for writing.
     written: BTreeSet<PathBuf>,
-    /// Files outside the work directory that the programs made.
+    /// Files and directories outside the work directory that the programs were about to make, links resolved.
     created: BTreeSet<PathBuf>,
+    /// When that began: what is older was there before.
+    since: SystemTime,
     /// The program that each process is now, by its number.
     order: BTreeMap<i32, usize>,
     /// The process of each thread.
@@ -171,13 +178,14 @@ impl Watch {
             None if call != Call::Exec => return Ok(()),
             None => return Err(io::Error::other("a program without a name was executed")),
         };
+        let path = self.by_self(path);
         match call {
             Call::Exec => self.execute(waiting, &path),
             Call::Open { flags } => self.open(waiting, path, flags),
             Call::Look => self.look_by(waiting, path),
             // A file that comes into the work directory by another name was not opened, and is read all the same.
             Call::MakeDirectory if Found::at(&path).is_nothing() => {
-                self.created.insert(path);
+                self.add_created(path);
                 Ok(())
             }
             // A lock that another process holds, by timing and not by content.
@@ -185,7 +193,9 @@ impl Watch {
             Call::Rename => {
                 if self.is_ours(&path) || self.is_created(&path) {
                     let (dir, name) = waiting.new_name()?;
-                    self.created.extend(resolve(waiting, dir, name)?);
+                    // A call that finds something there may fail.
+                    let new = resolve(waiting, dir, name)?.filter(|path| Found::at(path).is_nothing());
+                    new.into_iter().for_each(|path| self.add_created(path));
                 }
                 self.open(waiting, path, libc::O_RDONLY)
             }
@@ -251,10 +261,14 @@ impl Watch {
             if flags & libc::O_ACCMODE == libc::O_RDWR {
                 self.seen.own.insert(path.clone());
             }
-            self.created.insert(path);
-        } else if flags & libc::O_TRUNC != 0 && found.is_file() && disk::is_writable(&path) {
+            self.add_created(path);
+        } else if flags & libc::O_TRUNC != 0
+            && flags & libc::O_EXCL == 0
+            && found.is_file()
+            && disk::is_writable(&path)
+        {
             // Nothing of what was there is left.
-            self.created.insert(path);
+            self.add_created(path);
         } else if appends && found.is_file() {
             // A log: whether it was there before says nothing to the program.
         } else if replaces || found.is_nothing() || flags & libc::O_PATH != 0 {
@@ -282,6 +296,17 @@ impl Watch {
         }
     }
 
+    /// What `/proc` says of an observed process under its number, by the name that is the same for each run.
+    fn by_self(&self, path: PathBuf) -> PathBuf {
+        let Ok(below) = path.strip_prefix("/proc") else { return path };
+        let mut parts = below.components();
+        let number = parts.next().and_then(|part| part.as_os_str().to_str()?.parse().ok());
+        match number.is_some_and(|number: i32| self.order.contains_key(&number)) {
+            true => Path::new("/proc/self").join(parts.as_path()),
+            false => path,
+        }
+    }
+
     fn look_by(&mut self, waiting: &Waiting, path: PathBuf) -> io::Result<()> {
         if !self.is_ours(&path) && !self.is_created(&path) {
             self.program(waiting)?.looked_at.insert(path.clone());
@@ -299,9 +324,19 @@ impl Watch {
         self.seen.looked_at.insert(path, found);
     }
 
-    /// Whether the programs made a file, or a directory above it.
+    /// What is in the work directory needs no note.
+    fn add_created(&mut self, path: PathBuf) {
+        if !self.is_ours(&path) {
+            self.created.insert(disk::resolved(&path));
+        }
+    }
+
+    /// Whether the programs made a file, or a directory above it. The call that was to make it may have failed, and a link
+    /// may lead to another file: what did not change since they began is not theirs.
     fn is_created(&self, path: &Path) -> bool {
+        let path = disk::resolved(path);
         path.ancestors().any(|path| self.created.contains(path))
+            && disk::changed(&path).is_none_or(|changed| changed + CLOCK_STEP >= self.since)
     }
 
     /// Whether a path is in the work directory, whatever leads there.
@@ -365,7 +400,7 @@ impl Watch {
         looked_at.retain(|path, found| found.is_link() || !read.contains_key(path));
         // A temporary file, of another name for each run.
         let is_temporary = |path: &Path, found: &Found| {
-            found.is_nothing() && self.created.contains(path) && Found::at(path).is_nothing()
+            found.is_nothing() && self.created.contains(&disk::resolved(path)) && Found::at(path).is_nothing()
         };
         looked_at.retain(|path, found| !is_temporary(path, found));
         for (path, found) in looked_at {
@@ -373,6 +408,10 @@ impl Watch {
                 *found = found.clone().by_presence();
             }
         }
+        // What one job of a worker left is not the next one's own.
+        self.created.clear();
+        self.written.clear();
+        self.since = SystemTime::now();
         seen
     }
 }
