@@ -71,7 +71,9 @@ fn main() {
     };
     let mut trials = Vec::new();
     for driver in DRIVERS {
-        for (at, host) in ["all", "no_landlock", "no_observer"].iter().enumerate() {
+        // What confines and observes is the same for both drivers; on hosts that lack some of it one of them shows it.
+        let hosts = if driver == "workers" { 3 } else { 1 };
+        for (at, host) in ["all", "no_landlock", "no_observer"].iter().take(hosts).enumerate() {
             let run = move || reads(driver, HOSTS[at].0);
             trials.push(trial(format!("reads_reach_no_kernel_unsaid::{driver}::{host}"), Box::new(run)));
         }
