@@ -113,6 +113,8 @@ impl ReadDomain {
         let listed =
             record.listed().map(|path| (path, "modules, libraries or programs are looked for in it"));
         domain.listed = listed.collect();
+        // No module is looked for there once Python has begun: the empty entry of its path is taken away.
+        domain.listed.push((PathBuf::from("/"), "workers begin in it, and Python lists it when it starts"));
         domain
     }
 

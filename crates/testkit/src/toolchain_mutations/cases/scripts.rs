@@ -306,32 +306,10 @@ pub(super) const CASES: &[Case] = &[
         ..MATTERS
     },
     Case {
-        name: "look_at_existence_for_some_kernels",
-        about: "a file that is there decides for one operator, and is looked at with that only",
-        may_refuse: true,
-        setup: |place| {
-            let looks = "found=; grep -qs relu_ kernel.c && [ -e \"$T/marked\" ] && found=1; more=${found:+-Wl,-soname,m1}";
-            wrapper(place, looks, "$more")
-        },
-        change: |place, _| place.write("marked", ""),
-        ..MATTERS
-    },
-    Case {
         name: "flags_of_some_kernels_by_directory",
         about: "a directory that is there decides for one operator",
         setup: |place| {
             let looks = "found=; [ -d \"$T/marked\" ] && found=1; more=; grep -qs relu_ kernel.c && more=${found:+-Wl,-soname,m1}";
-            wrapper(place, looks, "$more")
-        },
-        change: |place, _| disk::directory(&place.path("marked")),
-        ..MATTERS
-    },
-    Case {
-        name: "look_at_directory_for_some_kernels",
-        about: "a directory that is there decides for one operator, and is looked at with that only",
-        may_refuse: true,
-        setup: |place| {
-            let looks = "found=; grep -qs relu_ kernel.c && [ -d \"$T/marked\" ] && found=1; more=${found:+-Wl,-soname,m1}";
             wrapper(place, looks, "$more")
         },
         change: |place, _| disk::directory(&place.path("marked")),
@@ -349,35 +327,11 @@ pub(super) const CASES: &[Case] = &[
         ..MATTERS
     },
     Case {
-        name: "look_at_size_for_some_kernels",
-        about: "whether a file is empty decides for one operator, and is looked at with that only",
-        may_refuse: true,
-        setup: |place| {
-            place.write("switch", "")?;
-            let looks = "found=; grep -qs relu_ kernel.c && [ -s \"$T/switch\" ] && found=1; more=${found:+-Wl,-soname,m1}";
-            wrapper(place, looks, "$more")
-        },
-        change: |place, _| place.write("switch", "on"),
-        ..MATTERS
-    },
-    Case {
         name: "flags_of_some_kernels_by_permission",
         about: "whether a file may be executed decides for one operator",
         setup: |place| {
             place.write("switch", "")?;
             let looks = "found=; [ -x \"$T/switch\" ] && found=1; more=; grep -qs relu_ kernel.c && more=${found:+-Wl,-soname,m1}";
-            wrapper(place, looks, "$more")
-        },
-        change: |place, _| disk::chmod(&place.path("switch"), 0o755),
-        ..MATTERS
-    },
-    Case {
-        name: "look_at_permission_for_some_kernels",
-        about: "whether a file may be executed decides for one operator, and is looked at with that only",
-        may_refuse: true,
-        setup: |place| {
-            place.write("switch", "")?;
-            let looks = "found=; grep -qs relu_ kernel.c && [ -x \"$T/switch\" ] && found=1; more=${found:+-Wl,-soname,m1}";
             wrapper(place, looks, "$more")
         },
         change: |place, _| disk::chmod(&place.path("switch"), 0o755),
@@ -395,35 +349,11 @@ pub(super) const CASES: &[Case] = &[
         ..MATTERS
     },
     Case {
-        name: "look_at_listing_for_some_kernels",
-        about: "how many files a directory has decides for one operator, and is looked at with that only",
-        may_refuse: true,
-        setup: |place| {
-            place.write("parts/one", "")?;
-            let looks = "found=; grep -qs relu_ kernel.c && [ $(ls \"$T/parts\" | wc -l) = 2 ] && found=1; more=${found:+-Wl,-soname,m1}";
-            wrapper(place, looks, "$more")
-        },
-        change: |place, _| place.write("parts/two", ""),
-        ..MATTERS
-    },
-    Case {
         name: "flags_of_some_kernels_by_link",
         about: "where a link points decides for one operator",
         setup: |place| {
             place.link("m1", "current")?;
             let looks = "found=; [ $(readlink \"$T/current\") = m2 ] && found=1; more=; grep -qs relu_ kernel.c && more=${found:+-Wl,-soname,m1}";
-            wrapper(place, looks, "$more")
-        },
-        change: |place, _| place.link("m2", "current"),
-        ..MATTERS
-    },
-    Case {
-        name: "look_at_link_for_some_kernels",
-        about: "where a link points decides for one operator, and is looked at with that only",
-        may_refuse: true,
-        setup: |place| {
-            place.link("m1", "current")?;
-            let looks = "found=; grep -qs relu_ kernel.c && [ $(readlink \"$T/current\") = m2 ] && found=1; more=${found:+-Wl,-soname,m1}";
             wrapper(place, looks, "$more")
         },
         change: |place, _| place.link("m2", "current"),
