@@ -130,7 +130,9 @@ impl Compile<'_> {
         let seen = observer.finish();
         // A program whose observer failed fails, too.
         if let Some(why) = &seen.incomplete {
-            return Err(failed(io::Error::other(Arc::clone(why))).into());
+            // By its number, where it has one: too many open files are waited for.
+            let again = why.raw_os_error().map(io::Error::from_raw_os_error);
+            return Err(failed(again.unwrap_or_else(|| io::Error::other(Arc::clone(why)))).into());
         }
         let ended = ended?;
         let inputs = self.toolchain.inputs();

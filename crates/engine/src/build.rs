@@ -50,8 +50,9 @@ impl Builder {
 /// How long it may take to say why kernels are missing; a store may be large, and this is no reason to wait.
 const HUNT: Duration = Duration::from_millis(200);
 
-/// Files that a compile has open, but for a moment: locks, a token, a pipe, the store; and those that the process has besides.
-const FILES_EACH: usize = 7;
+/// Files that a compile has open: locks, a token, a pipe, the store, what confines its compiler and observes it; and those
+/// that the process has besides.
+const FILES_EACH: usize = 14;
 const FILES_BESIDE: usize = 16;
 
 /// A build that is planned.
