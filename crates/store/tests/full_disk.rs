@@ -22,7 +22,10 @@ fn main() {
         trial("a_damaged_entry_without_space", a_damaged_entry).with_ignored_flag(!can_mount()),
         trial("a_disk_that_is_read_only", a_disk_that_is_read_only).with_ignored_flag(!can_mount()),
     ];
-    libtest_mimic::run(&Arguments::from_args(), tests).exit();
+    // One after another: a child that another test forks holds each open file until it executes, and so the space of
+    // files that were removed here.
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    libtest_mimic::run(&arguments, tests).exit();
 }
 
 /// A disk of 64 KiB in memory.
