@@ -110,6 +110,10 @@ const ARCH: u32 = if cfg!(target_arch = "x86_64") {
 /// Calls of the x32 interface have this bit in their numbers.
 const X32: u32 = 0x4000_0000;
 
+/// `SECCOMP_IOCTL_NOTIF_SET_FLAGS` and its one flag.
+const SET_FLAGS: libc::Ioctl = 0x4008_2104;
+const SYNC_WAKE_UP: libc::c_ulong = 1;
+
 /// Where the number and the architecture are in what a filter sees (`struct seccomp_data`).
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
@@ -195,7 +199,11 @@ pub(crate) struct Waiting {
 }
 
 impl Listener {
+    /// Has the kernel run the observer on the processor of the call that waits for it: one of the two always waits for the
+    /// other. Kernels before Linux 6.6 do not know that, and go on without it.
     pub(crate) fn new(fd: OwnedFd) -> Self {
+        // SAFETY: the descriptor is open, and this request takes the flags themselves.
+        unsafe { libc::ioctl(fd.as_raw_fd(), SET_FLAGS, SYNC_WAKE_UP) };
         Self(fd)
     }
 
