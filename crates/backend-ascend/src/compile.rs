@@ -11,8 +11,8 @@ use opbuild_process::{Ended, Run, Sandbox, keep_log, tail};
 use serde_json::{Map, Value, json};
 
 use crate::find::Toolkit;
+use crate::interpreter::with_temporary;
 use crate::pool::{Answer, Asked, Patience, Pool, Setup, Trouble, Whom};
-use crate::probe::with_temporary;
 use crate::reach::Extra;
 use crate::sources::Implementation;
 use crate::{banks, disk, made, options, slog};

@@ -229,12 +229,6 @@ pub(crate) fn exists(path: &Path) -> bool {
     std::fs::metadata(path).is_ok()
 }
 
-/// Makes a directory that is taken away when this is dropped, to which only this user can write.
-pub(crate) fn temporary_dir(scratch: &Path, prefix: &str) -> io::Result<tempfile::TempDir> {
-    let private = std::fs::Permissions::from_mode(0o700);
-    tempfile::Builder::new().prefix(prefix).permissions(private).tempdir_in(scratch)
-}
-
 /// Removes a directory with all that is in it, if it is there.
 pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
     match std::fs::remove_dir_all(path) {

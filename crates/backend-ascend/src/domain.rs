@@ -1,6 +1,7 @@
 //! What the toolkit's programs may read, each path with the reason: either its content is in the keys of kernels, or it
 //! changes none of them.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use opbuild_process::Unkeyed;
@@ -43,10 +44,21 @@ pub(crate) fn is_unkeyed(path: &Path) -> bool {
     Unkeyed::covering(path).is_some() || UNKEYED.iter().any(|(unkeyed, _)| path.starts_with(unkeyed))
 }
 
-/// Whether a path is below one of these directories, by its name or without links.
-pub(crate) fn is_beneath(path: &Path, directories: &[Reasoned]) -> bool {
-    let real = disk::real(path);
-    directories.iter().any(|(one, _)| path.starts_with(one) || real.starts_with(disk::real(one)))
+/// Directories by their names and without links, each resolved once: a record asks for thousands of paths.
+#[derive(Clone, Debug)]
+pub(crate) struct Directories(HashSet<PathBuf>);
+
+impl Directories {
+    pub(crate) fn of<'a>(reasoned: impl IntoIterator<Item = &'a Reasoned>) -> Self {
+        let both = |(path, _): &Reasoned| [path.clone(), disk::real(path)];
+        Self(reasoned.into_iter().flat_map(both).collect())
+    }
+
+    /// Whether a path is below one of them, by its name or without links.
+    pub(crate) fn contain(&self, path: &Path) -> bool {
+        let is_below = |path: &Path| path.ancestors().any(|one| self.0.contains(one));
+        is_below(path) || is_below(&disk::real(path))
+    }
 }
 
 /// The directories of the toolkit and its vendors whose content counts, for all kernels or for those that use it.
@@ -113,8 +125,6 @@ impl ReadDomain {
         let listed =
             record.listed().map(|path| (path, "modules, libraries or programs are looked for in it"));
         domain.listed = listed.collect();
-        // No module is looked for there once Python has begun: the empty entry of its path is taken away.
-        domain.listed.push((PathBuf::from("/"), "workers begin in it, and Python lists it when it starts"));
         domain
     }
 

@@ -100,6 +100,16 @@ fn bytes(hexadecimal: &str) -> Option<Vec<u8>> {
     (0..hexadecimal.len()).step_by(2).map(byte).collect()
 }
 
+/// An environment with another directory for temporary files.
+pub(crate) fn with_temporary<'a>(
+    environment: &'a [(OsString, OsString)],
+    directory: &'a Path,
+) -> Vec<(&'a OsStr, &'a OsStr)> {
+    let others = environment.iter().filter(|(name, _)| name != "TMPDIR");
+    let all = others.map(|(name, value)| (name.as_os_str(), value.as_os_str()));
+    all.chain([(OsStr::new("TMPDIR"), directory.as_os_str())]).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

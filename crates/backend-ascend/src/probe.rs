@@ -3,99 +3,33 @@
 //! What is probed never depends on the operators that are compiled, so the key of a kernel depends neither on those that
 //! were compiled before it nor on the host.
 
+mod headers;
+mod run;
+
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use opbuild_backend::{BackendError, Cancel, FileDigests};
 use opbuild_digest::{Digest, Hasher};
-use opbuild_process::{Domain, Observation, Observer, ProbeDir, Run, Sandbox, tail};
-use serde_json::json;
+use opbuild_process::{Observer, is_short_of_resources};
 
-use crate::domain::{self, ReadDomain, Reasoned};
+use self::run::{Ask, Greeting, Watched, greeted};
+use crate::domain::{self, Directories, ReadDomain};
 use crate::find::Toolkit;
 use crate::guards::{self, Guards};
 use crate::interpreter::Interpreter;
-use crate::pool::{SCRIPT, python, text};
-use crate::reach::{Extra, Reach};
+use crate::pool::{SCRIPT, python};
+use crate::reach::Reach;
 use crate::record::{Record, Report};
 use crate::{disk, externals, fingerprint};
 
-/// How long the toolkit may take to be imported, with all that its operators name.
-const LIMIT: Duration = Duration::from_secs(600);
 /// Records that are longer are none of ours.
 const LONGEST: u64 = 64 << 20;
 
-/// The programs that the toolkit looks for on `PATH`: the device compiler and its companions, and what its Python, the
-/// generated build scripts and the script `opc` run.
-const PROGRAMS: [&str; 15] = [
-    "sh",
-    "bash",
-    "which",
-    "ccec",
-    "bisheng",
-    "ld.lld",
-    "llvm-objdump",
-    "llvm-objcopy",
-    "llvm-ar",
-    "ar",
-    "make",
-    "python3",
-    "realpath",
-    "readlink",
-    "dirname",
-];
-
 /// Why the directory of bytecode may be read.
 const BYTECODE: &str = "bytecode of our own, by the content of sources";
-
-/// The headers of the C and C++ libraries.
-const HEADERS: [&str; 42] = [
-    "assert.h",
-    "ctype.h",
-    "errno.h",
-    "float.h",
-    "inttypes.h",
-    "limits.h",
-    "math.h",
-    "stdarg.h",
-    "stdbool.h",
-    "stddef.h",
-    "stdint.h",
-    "stdio.h",
-    "stdlib.h",
-    "string.h",
-    "time.h",
-    "algorithm",
-    "array",
-    "atomic",
-    "cassert",
-    "cfloat",
-    "climits",
-    "cmath",
-    "cstddef",
-    "cstdint",
-    "cstdio",
-    "cstdlib",
-    "cstring",
-    "functional",
-    "initializer_list",
-    "iostream",
-    "iterator",
-    "limits",
-    "map",
-    "memory",
-    "numeric",
-    "string",
-    "tuple",
-    "type_traits",
-    "unordered_map",
-    "utility",
-    "vector",
-    "sys/types.h",
-];
 
 /// Makes records, and remembers the last one.
 pub(crate) struct Probe {
@@ -249,8 +183,9 @@ impl Probe {
         names.extend(scanned.iter().cloned());
         let mut own = domain::of_toolkit(toolkit);
         own.extend(self.bytecode().map(|path| (path, BYTECODE)));
+        let own = Directories::of(&own);
         let ask = Ask { interpreter, lazy: &lazy, names: &names, children: false };
-        let (mut report, mut guards) = self.observed(toolkit, &ask, &own)?;
+        let Found { mut report, greetings, mut guards } = self.observed(toolkit, &ask, &own)?;
         let pending: BTreeSet<String> = std::mem::take(&mut report.pending).into_iter().collect();
         if !pending.is_empty() {
             let more = self.run(&Ask { names: &pending, children: true, ..ask }, Watched::default())?.0;
@@ -258,43 +193,55 @@ impl Probe {
         }
         let packages = fingerprint::operator_packages(toolkit);
         let mut record = Record::new(id, interpreter.clone(), report, scanned, (&own, &packages), files);
-        guards.without_landlock =
-            self.without_landlock(toolkit, &record, &Ask { children: false, ..ask }, &own)?;
+        let ask = Ask { children: false, ..ask };
+        guards.without_landlock = self.without_landlock(toolkit, &record, &ask, &own, &greetings)?;
         record.guards = guards;
         Ok(record)
     }
 
     /// What importing the toolkit takes, and its program, as far as it can be seen here; and why not all can, if so.
-    fn observed(
-        &self,
-        toolkit: &Toolkit,
-        ask: &Ask<'_>,
-        own: &[Reasoned],
-    ) -> Result<(Report, Guards), BackendError> {
+    fn observed(&self, toolkit: &Toolkit, ask: &Ask<'_>, own: &Directories) -> Result<Found, BackendError> {
         let unobserved = |why: String| {
             let guards = Guards { without_observer: Some(why), ..Guards::default() };
-            Ok((self.run(ask, Watched::default())?.0, guards))
+            let report = self.run(ask, Watched::default())?.0;
+            let greet = |program: &PathBuf| Ok(self.greet(program, ask.interpreter, Watched::default())?.0);
+            let greetings = greeted(toolkit).map(greet).collect::<Result<_, BackendError>>()?;
+            Ok(Found { report, greetings, guards })
         };
         let watched = Watched { is_observed: true, reach: None };
         let (mut report, seen) = match self.run(ask, watched) {
             Ok(found) => found,
             // Either there is no observer here, or nothing can be run; another attempt says which.
-            Err(BackendError::Io { source, .. }) => {
+            Err(BackendError::Io { source, .. }) if !is_short_of_resources(&source) => {
                 return unobserved(format!("programs cannot be observed: {source}"));
             }
             Err(error) => return Err(error),
         };
-        report.add(&seen, own);
-        for program in toolkit.opc.iter().chain(&toolkit.asc_opc) {
-            report.add(&self.greet(program, ask.interpreter, watched)?.1, own);
+        let mut all = vec![seen];
+        let mut greetings = Vec::new();
+        for program in greeted(toolkit) {
+            let (answer, seen) = self.greet(program, ask.interpreter, watched)?;
+            greetings.push(answer);
+            all.push(seen);
         }
         for compiler in report.compilers() {
-            report.add(&self.preprocess(&compiler, ask.interpreter, watched)?, own);
+            all.push(self.preprocess(&compiler, ask.interpreter, watched)?);
         }
-        match seen.incomplete {
-            Some(why) => unobserved(format!("programs cannot be observed: {why}")),
-            None => Ok((report, Guards::default())),
+        for seen in all {
+            match (seen.error(), &seen.foreign) {
+                (Some(source), _) if is_short_of_resources(&source) => {
+                    let path = self.scratch.clone();
+                    return Err(BackendError::Io { action: "observe programs in", path, source });
+                }
+                (Some(why), _) => return unobserved(format!("programs cannot be observed: {why}")),
+                (None, Some(program)) => {
+                    let program = program.display();
+                    return unobserved(format!("`{program}` makes system calls of another architecture"));
+                }
+                (None, None) => report.add(&seen, own),
+            }
         }
+        Ok(Found { report, greetings, guards: Guards::default() })
     }
 
     /// Why the domain of what a record says is of no use here, if it is none: then the toolkit is imported in it otherwise
@@ -304,7 +251,8 @@ impl Probe {
         toolkit: &Toolkit,
         record: &Record,
         ask: &Ask<'_>,
-        own: &[Reasoned],
+        own: &Directories,
+        greetings: &[Greeting],
     ) -> Result<Option<String>, BackendError> {
         if let Err(why) = guards::landlock() {
             return Ok(Some(why));
@@ -314,9 +262,8 @@ impl Probe {
         }
         let reach = Reach::of(&self.domain(toolkit, record, &[]));
         let watched = Watched { is_observed: false, reach: Some(&reach) };
-        for program in toolkit.opc.iter().chain(&toolkit.asc_opc) {
-            let free = self.greet(program, ask.interpreter, Watched::default())?.0;
-            if self.greet(program, ask.interpreter, watched)?.0 != free {
+        for (program, free) in greeted(toolkit).zip(greetings) {
+            if self.greet(program, ask.interpreter, watched)?.0 != *free {
                 return Ok(Some(format!("in a domain `{}` does not run as without", program.display())));
             }
         }
@@ -327,6 +274,9 @@ impl Probe {
             }
             Ok(_) => Ok(Some("in a domain the toolkit imports something else".to_owned())),
             Err(error @ BackendError::Cancelled) => Err(error),
+            Err(BackendError::Io { action, path, source }) if is_short_of_resources(&source) => {
+                Err(BackendError::Io { action, path, source })
+            }
             Err(error) => Ok(Some(error.to_string())),
         }
     }
@@ -339,105 +289,6 @@ impl Probe {
         let parents: BTreeSet<&Path> = declared.iter().filter_map(|path| path.parent()).collect();
         domain.listed.extend(parents.into_iter().map(|path| (path.to_owned(), "declared files are in it")));
         domain
-    }
-
-    /// How `opc` ends when it is only asked for its options, and what it reads.
-    fn greet(
-        &self,
-        program: &Path,
-        interpreter: &Interpreter,
-        watched: Watched<'_>,
-    ) -> Result<(Option<i32>, Observation), BackendError> {
-        self.run_program(program, &["--help"], self.work_dir()?.path(), interpreter, watched)
-    }
-
-    /// What a device compiler reads for a source that includes the headers of the C and C++ libraries: generated sources
-    /// include some of them. Which that are is a matter of the toolkit's release; those that are missing are left out.
-    fn preprocess(
-        &self,
-        compiler: &Path,
-        interpreter: &Interpreter,
-        watched: Watched<'_>,
-    ) -> Result<Observation, BackendError> {
-        let work = self.work_dir()?;
-        let source = work.path().join("headers.cpp");
-        let includes =
-            HEADERS.map(|name| format!("#if __has_include(<{name}>)\n#include <{name}>\n#endif\n"));
-        disk::write(&source, includes.concat().as_bytes())?;
-        let args = ["-x", "c++", "-std=c++17", "-E", "-o", "/dev/null", &text(&source)];
-        Ok(self.run_program(compiler, &args, work.path(), interpreter, watched)?.1)
-    }
-
-    fn run_program(
-        &self,
-        program: &Path,
-        args: &[&str],
-        work_dir: &Path,
-        interpreter: &Interpreter,
-        watched: Watched<'_>,
-    ) -> Result<(Option<i32>, Observation), BackendError> {
-        let environment = interpreter.for_programs(&self.environment);
-        let (domain, observer) = watched.begin(work_dir)?;
-        let run = Run {
-            program,
-            args: &args.iter().map(OsString::from).collect::<Vec<_>>(),
-            environment: &with_temporary(&environment, work_dir),
-            dir: work_dir,
-            log: None,
-            deadline: Some(Instant::now() + LIMIT),
-            cancel: &self.cancel,
-            sandbox: Sandbox { domain: domain.as_ref(), observer: observer.as_ref() },
-        };
-        let ended = run.to_end();
-        let seen = observer.map(Observer::finish).unwrap_or_default();
-        match ended {
-            Err(BackendError::Cancelled) => Err(BackendError::Cancelled),
-            // Whether it can be run is found out when it is to compile.
-            ended => Ok((ended.ok().and_then(|ended| ended.status.code()), seen)),
-        }
-    }
-
-    fn work_dir(&self) -> Result<ProbeDir, BackendError> {
-        let cannot =
-            |source| BackendError::Io { action: "create a directory in", path: self.scratch.clone(), source };
-        ProbeDir::create(&[&self.scratch]).map_err(cannot)
-    }
-
-    fn run(&self, ask: &Ask<'_>, watched: Watched<'_>) -> Result<(Report, Observation), BackendError> {
-        let work = self.work_dir()?;
-        let Ask { interpreter, lazy, names, children } = *ask;
-        let report = work.path().join("report.json");
-        let request = json!({"do": "probe", "tool_folder": self.tool_folder.as_deref().map(text), "lazy": lazy,
-            "names": names, "children": children, "programs": PROGRAMS, "report": text(&report)});
-        let ask = work.path().join("request.json");
-        disk::write(&ask, request.to_string().as_bytes())?;
-        let bytecode = self.bytecode().map(PathBuf::into_os_string).unwrap_or_default();
-        let mut args = interpreter.arguments.clone();
-        args.extend(["-S", "-u", "-c", SCRIPT].map(OsString::from));
-        args.extend([bytecode, ask.into_os_string()]);
-        let (domain, observer) = watched.begin(work.path())?;
-        let run = Run {
-            program: &interpreter.program,
-            args: &args,
-            environment: &with_temporary(&interpreter.environment, work.path()),
-            dir: Path::new("/"),
-            log: None,
-            deadline: Some(Instant::now() + LIMIT),
-            cancel: &self.cancel,
-            sandbox: Sandbox { domain: domain.as_ref(), observer: observer.as_ref() },
-        };
-        let ended = run.to_end();
-        let seen = observer.map(Observer::finish).unwrap_or_default();
-        let ended = ended?;
-        let unusable = |problem: String| BackendError::Toolchain {
-            problem: format!("`{}` {problem}: {}", interpreter.program.display(), tail(&ended.output)),
-            way_out: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),
-        };
-        let bytes = disk::read(&report)
-            .map_err(|_| unusable(format!("does not report what it imports ({})", ended.status)))?;
-        let report = serde_json::from_slice(&bytes)
-            .map_err(|error| unusable(format!("reports what cannot be read ({error})")))?;
-        Ok((report, seen))
     }
 
     fn path(&self, id: &str) -> Option<PathBuf> {
@@ -460,43 +311,10 @@ impl Probe {
     }
 }
 
-/// What one run of the probe is asked.
-#[derive(Clone, Copy)]
-struct Ask<'a> {
-    interpreter: &'a Interpreter,
-    /// Modules that the toolkit imports when it needs them.
-    lazy: &'a BTreeSet<String>,
-    /// Modules that operators name.
-    names: &'a BTreeSet<String>,
-    /// Whether those of them are imported that are not there anyway, each in a child.
-    children: bool,
-}
-
-/// How one run of the probe is watched.
-#[derive(Clone, Copy, Default)]
-struct Watched<'a> {
-    is_observed: bool,
-    /// What alone it may read.
-    reach: Option<&'a Reach>,
-}
-
-impl Watched<'_> {
-    /// What keeps a program that works in `work`, and watches it.
-    fn begin(&self, work: &Path) -> Result<(Option<Domain>, Option<Observer>), BackendError> {
-        let cannot = |action| move |source| BackendError::Io { action, path: work.to_owned(), source };
-        let domain = self.reach.map(|reach| reach.domain(&Extra::default(), work)).transpose();
-        let domain = domain.map_err(|error| cannot("confine programs in")(std::io::Error::other(error)))?;
-        let observer = self.is_observed.then(|| Observer::start(work)).transpose();
-        Ok((domain, observer.map_err(cannot("observe programs in"))?))
-    }
-}
-
-/// An environment with another directory for temporary files.
-pub(crate) fn with_temporary<'a>(
-    environment: &'a [(OsString, OsString)],
-    directory: &'a Path,
-) -> Vec<(&'a OsStr, &'a OsStr)> {
-    let others = environment.iter().filter(|(name, _)| name != "TMPDIR");
-    let all = others.map(|(name, value)| (name.as_os_str(), value.as_os_str()));
-    all.chain([(OsStr::new("TMPDIR"), directory.as_os_str())]).collect()
+/// What a toolkit was seen to do without a domain.
+struct Found {
+    report: Report,
+    /// Of each of [`greeted`], in their order.
+    greetings: Vec<Greeting>,
+    guards: Guards,
 }

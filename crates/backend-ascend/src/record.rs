@@ -15,7 +15,7 @@ use opbuild_process::Observation;
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{self, Stamp};
-use crate::domain::{self, Reasoned};
+use crate::domain::{self, Directories};
 use crate::externals::first;
 use crate::guards::Guards;
 use crate::interpreter::Interpreter;
@@ -104,7 +104,7 @@ impl Record {
         interpreter: Interpreter,
         mut report: Report,
         scanned: BTreeSet<String>,
-        (own, packages): (&[Reasoned], &[PathBuf]),
+        (own, packages): (&Directories, &[PathBuf]),
         files: &dyn FileDigests,
     ) -> Self {
         for (directory, name) in elsewhere(&report.search, packages) {
@@ -112,12 +112,12 @@ impl Record {
         }
         let names = report.names.values_mut().flatten();
         for reads in std::iter::once(&mut report.base).chain(names) {
-            reads.modules.retain(|(_, path)| !domain::is_beneath(path, own));
+            reads.modules.retain(|(_, path)| !own.contain(path));
             let modules: BTreeSet<&PathBuf> = reads.modules.iter().map(|(_, path)| path).collect();
-            reads.opened.retain(|path| {
-                !domain::is_unkeyed(path) && !modules.contains(path) && !domain::is_beneath(path, own)
-            });
-            reads.libraries.retain(|path| !domain::is_beneath(path, own));
+            reads
+                .opened
+                .retain(|path| !domain::is_unkeyed(path) && !modules.contains(path) && !own.contain(path));
+            reads.libraries.retain(|path| !own.contain(path));
         }
         let mut record = Self {
             id,
@@ -164,9 +164,9 @@ impl Record {
     }
 
     /// Whether another report found the toolkit to take the same.
-    pub(crate) fn is_confirmed_by(&self, again: &Report, own: &[Reasoned]) -> bool {
+    pub(crate) fn is_confirmed_by(&self, again: &Report, own: &Directories) -> bool {
         let names = |reads: &Reads| -> BTreeSet<(String, PathBuf)> {
-            let modules = reads.modules.iter().filter(|(_, path)| !domain::is_beneath(path, own));
+            let modules = reads.modules.iter().filter(|(_, path)| !own.contain(path));
             modules.cloned().collect()
         };
         let Report { base, programs, executable, version, problem, .. } = &self.report;
@@ -419,7 +419,7 @@ impl Report {
 
     /// Adds what was observed of the probe and the programs that it ran, below what is not `own`: Python itself does not
     /// report what libraries and programs read.
-    pub(crate) fn add(&mut self, seen: &Observation, own: &[Reasoned]) {
+    pub(crate) fn add(&mut self, seen: &Observation, own: &Directories) {
         let Self { base, programs, configs, executable, .. } = self;
         let known: BTreeSet<&PathBuf> = base
             .modules
@@ -431,7 +431,7 @@ impl Report {
             .collect();
         let known: BTreeSet<PathBuf> =
             known.into_iter().flat_map(|path| [path.clone(), disk::real(path)]).collect();
-        let counts = |path: &Path| !domain::is_unkeyed(path) && !domain::is_beneath(path, own);
+        let counts = |path: &Path| !domain::is_unkeyed(path) && !own.contain(path);
         let read = seen.read.iter().filter(|(_, found)| found.is_file()).map(|(path, _)| path);
         let more = read.filter(|path| counts(path) && !known.contains(&disk::real(path)));
         base.opened.extend(more.cloned().collect::<Vec<_>>());
@@ -440,12 +440,17 @@ impl Report {
             let name = format!("={}", name.to_string_lossy());
             base.looked.entry(parent.to_owned()).or_default().insert(name);
         }
-        // Where modules are looked for it is known which names matter.
+        // Where modules are looked for it is known which names matter. Names of single files (`=`) say nothing of a list.
+        let is_listed = |looked: &BTreeMap<PathBuf, BTreeSet<String>>, path: &Path| {
+            looked.get(path).is_some_and(|names| names.iter().any(|name| !name.starts_with('=')))
+        };
         let others = |path: &&PathBuf| {
-            counts(path) && !base.looked.contains_key(*path) && !configs.looked.contains_key(*path)
+            counts(path) && !is_listed(&base.looked, path) && !is_listed(&configs.looked, path)
         };
         let listed: Vec<PathBuf> = seen.listed.keys().filter(others).cloned().collect();
-        base.looked.extend(listed.into_iter().map(|path| (path, BTreeSet::from(["*".to_owned()]))));
+        for path in listed {
+            base.looked.entry(path).or_default().insert("*".to_owned());
+        }
     }
 }
 

@@ -71,8 +71,8 @@ impl JobSandbox {
         setup: &Setup,
         extra: &Extra,
     ) -> Result<(Vec<PathBuf>, bool), BackendError> {
-        if let Some(why) = &seen.incomplete {
-            return Err(cannot("observe programs in", &self.work_dir, io::Error::other(why.clone())));
+        if let Some(why) = seen.error() {
+            return Err(cannot("observe programs in", &self.work_dir, why));
         }
         if let Some(program) = &seen.foreign {
             let why = format!("`{}` makes system calls of another architecture", program.display());

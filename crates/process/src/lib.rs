@@ -13,6 +13,7 @@ mod probe_dir;
 mod run;
 mod running;
 mod sandbox;
+mod shortage;
 
 pub use disk::keep_log;
 pub use ending::ending;
@@ -25,3 +26,4 @@ pub use sandbox::{
     Declared, Domain, DomainBuilder, DomainError, Found, Inputs, InputsError, Observation, Observer, Program,
     Sandbox, UNKEYED, Unchanged, Unkeyed,
 };
+pub use shortage::is_short_of_resources;

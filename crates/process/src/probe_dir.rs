@@ -1,4 +1,4 @@
-//! Work directories for probes: short runs of a toolchain that belong to no kernel.
+//! Work directories for probes, and for workers that serve many jobs: runs of a toolchain that belong to no one kernel.
 //!
 //! ```text
 //! <place>/opbuild-<uid>/       this user's, and no other user can write to it
@@ -16,7 +16,7 @@ use crate::disk;
 /// What the names of probes begin with.
 const PREFIX: &str = "probe-";
 
-/// A directory for one probe that only this user can enter. It is removed when this is dropped.
+/// A directory for one probe or worker that only this user can enter. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct ProbeDir(Kind);
 

@@ -176,7 +176,7 @@ fn extra(externals: Externals, names: BTreeSet<String>, spec: &EffectiveSpec, re
     Extra { names, files, beneath: directories.into_iter().chain(banks).collect(), listed }
 }
 
-/// A part of a fingerprint that no other has: what is compiled by such a toolchain is found by nobody, and not kept.
+/// A part of a fingerprint that no other has: no look-up finds what is compiled by such a toolchain, and it is not kept.
 pub(super) fn unrepeatable(why: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("{why} ({}-{})", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))

@@ -6,13 +6,11 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use opbuild_process::{Group, Orphan, Output, ending};
+use opbuild_process::{Group, Orphan, Output, ProbeDir, ending};
 use serde_json::Value;
-use tempfile::TempDir;
 
 use super::{LOOK, Patience, SCRIPT, Setup, Trouble};
-use crate::interpreter::Interpreter;
-use crate::probe::with_temporary;
+use crate::interpreter::{Interpreter, with_temporary};
 use crate::reach::Extra;
 use crate::sandbox::JobSandbox;
 use crate::{disk, frame};
@@ -26,7 +24,7 @@ pub(super) struct Worker {
     group: Group,
     sandbox: JobSandbox,
     /// The directory that it may read and write: each job has one of its own in it.
-    directory: TempDir,
+    directory: ProbeDir,
     /// None while something is written that is not taken.
     requests: Option<ChildStdin>,
     answers: mpsc::Receiver<Value>,
@@ -41,7 +39,7 @@ pub(super) struct Worker {
 impl Worker {
     fn start(setup: &Arc<Setup>, extra: &Extra) -> io::Result<Self> {
         let Interpreter { program, arguments, environment } = &setup.interpreter;
-        let directory = disk::temporary_dir(&setup.scratch, "opbuild-worker-")?;
+        let directory = ProbeDir::create(&[&setup.scratch])?;
         let sandbox = setup.sandbox(extra, directory.path()).map_err(io::Error::other)?;
         let mut command = Command::new(program);
         let bytecode = setup.bytecode.as_deref().unwrap_or(Path::new(""));
@@ -110,8 +108,8 @@ impl Worker {
         self.sandbox.take(&self.setup, extra)
     }
 
-    /// Writes a message, as long as somebody waits: what is longer than a pipe holds has to be taken by the worker, and
-    /// one that hangs takes nothing. Who gives up drops the worker; that ends the writing, too.
+    /// Writes a message, as long as the caller waits: what is longer than a pipe holds has to be taken by the worker, and
+    /// one that hangs takes nothing. A caller that waits no longer drops the worker; that ends the writing, too.
     pub(super) fn send(
         &mut self,
         message: Vec<u8>,
@@ -123,7 +121,7 @@ impl Worker {
         let (say, written) = mpsc::channel();
         let write = move || {
             let result = requests.write_all(&message).and_then(|()| requests.flush());
-            // Whoever waited may have gone.
+            // The caller may wait no longer.
             let _ = say.send((requests, result));
         };
         if let Err(error) = std::thread::Builder::new().spawn(write) {
@@ -144,7 +142,7 @@ impl Worker {
         }
     }
 
-    /// Whether somebody still waits.
+    /// Whether the caller still waits.
     fn patient(&self, patience: Patience<'_>, began: Instant) -> Result<(), Trouble> {
         if patience.cancel.is_cancelled() {
             return Err(Trouble::Cancelled);
@@ -155,7 +153,7 @@ impl Worker {
         }
     }
 
-    /// Waits for the next answer. Who has none is not asked again: dropping it ends it, with all that it started.
+    /// Waits for the next answer. A worker that gives none is not asked again: dropping it ends it, with all that it started.
     pub(super) fn receive(&mut self, patience: Patience<'_>) -> Result<Value, Trouble> {
         let began = Instant::now();
         loop {
@@ -212,7 +210,7 @@ impl Starter {
         let (send, orders) = mpsc::channel::<Order>();
         let serve = move || {
             for (setup, extra, answer) in orders {
-                // Whoever asked may have gone.
+                // The caller may wait no longer.
                 let _ = answer.send(Worker::start(&setup, &extra));
             }
         };

@@ -5,18 +5,16 @@
 //! else the domain is of no use here.
 
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use opbuild_backend::{BackendError, FileDigests};
 use opbuild_digest::{Digest, Hasher};
 use opbuild_process::{
-    Domain, Ended, Inputs, InputsError, Observation, Observer, ProbeDir, Program, Run, Sandbox, tail,
+    Domain, Ended, Inputs, InputsError, Observation, Observer, ProbeDir, Program, Run, Sandbox,
+    is_short_of_resources, tail,
 };
-use rustix::io::Errno;
 
 use super::cc::Cc;
 use super::dry_run::{DryRun, unusable};
@@ -318,8 +316,8 @@ impl Probe<'_> {
         let ended = Run { sandbox, ..run }.to_end();
         let seen = observer.map(Observer::finish).unwrap_or_default();
         // A program whose observer failed fails, too.
-        if let Some(why) = seen.incomplete.as_ref().filter(|why| is_short_of_resources(why)) {
-            return Err(io("observe programs in")(io::Error::other(Arc::clone(why))));
+        if let Some(why) = seen.error().filter(is_short_of_resources) {
+            return Err(io("observe programs in")(why));
         }
         let ended = ended?;
         if let Some(program) = &seen.foreign {
@@ -352,22 +350,6 @@ impl Probe<'_> {
             .map(|object| Digest::of(&object))
             .map_err(|error| cannot(format!("it makes no object: {error}")))
     }
-}
-
-/// Whether an error says that there is too little of something now, and nothing of what the host has.
-fn is_short_of_resources(error: &io::Error) -> bool {
-    fn inner(error: &io::Error) -> Option<&(dyn Error + 'static)> {
-        error.get_ref().map(|inner| inner as &(dyn Error + 'static))
-    }
-    const SHORT: [Errno; 7] =
-        [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOSPC, Errno::DQUOT, Errno::AGAIN, Errno::INTR];
-    let is_short =
-        |error: &io::Error| Errno::from_io_error(error).is_some_and(|errno| SHORT.contains(&errno));
-    let causes = std::iter::successors(inner(error), |cause| (*cause).source());
-    is_short(error)
-        || causes
-            .filter_map(|cause| cause.downcast_ref().or_else(|| cause.downcast_ref().map(Arc::as_ref)))
-            .any(is_short)
 }
 
 impl Pass {

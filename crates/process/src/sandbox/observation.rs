@@ -176,6 +176,13 @@ impl Found {
 }
 
 impl Observation {
+    /// Why something may have been missed: with the number of the system's error, where it has one.
+    pub fn error(&self) -> Option<io::Error> {
+        let why = self.incomplete.as_ref()?;
+        let numbered = why.raw_os_error().map(io::Error::from_raw_os_error);
+        Some(numbered.unwrap_or_else(|| io::Error::other(Arc::clone(why))))
+    }
+
     /// The paths at which one of two runs of the same program found nothing, and the other did not look: names that it makes
     /// up, for temporary files, in each run others.
     pub fn made_up(&self, other: &Self) -> BTreeSet<PathBuf> {

@@ -62,7 +62,7 @@ impl Observer {
             seen: Observation::default(),
             written: BTreeSet::new(),
             created: BTreeSet::new(),
-            since: SystemTime::now(),
+            since: just_now(),
             order: BTreeMap::new(),
             threads: BTreeMap::new(),
             began: Vec::new(),
@@ -127,7 +127,7 @@ struct Watch {
     began: Vec<i32>,
 }
 
-/// Looks at each call until the program and all that it started have ended, or nobody waits for it any more.
+/// Looks at each call until the program and all that it started have ended, or the caller stops it.
 fn observe(watch: &Mutex<Watch>, socket: &OwnedFd, stopped: &io::PipeReader) -> io::Result<()> {
     if !is_ready(socket, stopped)? {
         return Ok(());
@@ -153,6 +153,12 @@ fn observe(watch: &Mutex<Watch>, socket: &OwnedFd, stopped: &io::PipeReader) -> 
         listener.answer(&waiting);
     }
     Ok(())
+}
+
+/// Files that are made from now on are no older than this.
+fn just_now() -> SystemTime {
+    let now = SystemTime::now();
+    now.checked_sub(CLOCK_STEP).unwrap_or(now)
 }
 
 fn locked(watch: &Mutex<Watch>) -> MutexGuard<'_, Watch> {
@@ -288,9 +294,11 @@ impl Watch {
         Ok(())
     }
 
-    /// The path of what is not in the work directory: a name there that leads out of it is another for each run.
+    /// The path of what is not in the work directory: a name there, or in a directory that the programs made, that leads
+    /// out of it is another for each run.
     fn outside(&self, path: PathBuf) -> PathBuf {
-        match self.work_dirs.iter().any(|dir| path.starts_with(dir)) {
+        let is_made = || path.parent().is_some_and(|parent| self.is_created(parent));
+        match self.work_dirs.iter().any(|dir| path.starts_with(dir)) || is_made() {
             true => path.canonicalize().unwrap_or(path),
             false => path,
         }
@@ -336,7 +344,7 @@ impl Watch {
     fn is_created(&self, path: &Path) -> bool {
         let path = disk::resolved(path);
         path.ancestors().any(|path| self.created.contains(path))
-            && disk::changed(&path).is_none_or(|changed| changed + CLOCK_STEP >= self.since)
+            && disk::changed(&path).is_none_or(|changed| changed >= self.since)
     }
 
     /// Whether a path is in the work directory, whatever leads there.
@@ -411,7 +419,7 @@ impl Watch {
         // What one job of a worker left is not the next one's own.
         self.created.clear();
         self.written.clear();
-        self.since = SystemTime::now();
+        self.since = just_now();
         seen
     }
 }

@@ -1,0 +1,201 @@
+//! What a probe runs: Python that imports the toolkit, and the toolkit's programs.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use opbuild_backend::BackendError;
+use opbuild_process::{Domain, Ended, Observation, Observer, ProbeDir, Run, Sandbox, tail};
+use serde_json::json;
+
+use super::{Probe, headers};
+use crate::disk;
+use crate::find::Toolkit;
+use crate::interpreter::{Interpreter, with_temporary};
+use crate::pool::{SCRIPT, text};
+use crate::reach::{Extra, Reach};
+use crate::record::Report;
+
+/// How long the toolkit may take to be imported, with all that its operators name.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// The programs that the toolkit looks for on `PATH`: the device compiler and its companions, and what its Python, the
+/// generated build scripts and the script `opc` run.
+const PROGRAMS: [&str; 15] = [
+    "sh",
+    "bash",
+    "which",
+    "ccec",
+    "bisheng",
+    "ld.lld",
+    "llvm-objdump",
+    "llvm-objcopy",
+    "llvm-ar",
+    "ar",
+    "make",
+    "python3",
+    "realpath",
+    "readlink",
+    "dirname",
+];
+
+/// How a program ended that was only asked for its options: its exit code, if it has one.
+pub(super) type Greeting = Option<i32>;
+
+/// The programs that are only asked for their options: all of a toolkit that compile.
+pub(super) fn greeted(toolkit: &Toolkit) -> impl Iterator<Item = &PathBuf> {
+    toolkit.opc.iter().chain(&toolkit.asc_opc)
+}
+
+/// A program that a probe starts.
+struct Started<'a> {
+    program: &'a Path,
+    args: &'a [OsString],
+    environment: &'a [(OsString, OsString)],
+    /// The directory that it begins in.
+    dir: &'a Path,
+    /// The directory that it may write to, also for temporary files.
+    work_dir: &'a Path,
+}
+
+/// What one run of the probe is asked.
+#[derive(Clone, Copy)]
+pub(super) struct Ask<'a> {
+    pub(super) interpreter: &'a Interpreter,
+    /// Modules that the toolkit imports when it needs them.
+    pub(super) lazy: &'a BTreeSet<String>,
+    /// Modules that operators name.
+    pub(super) names: &'a BTreeSet<String>,
+    /// Whether those of them are imported that are not there anyway, each in a child.
+    pub(super) children: bool,
+}
+
+/// How one run of the probe is watched.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Watched<'a> {
+    pub(super) is_observed: bool,
+    /// What alone it may read.
+    pub(super) reach: Option<&'a Reach>,
+}
+
+impl Watched<'_> {
+    /// What keeps a program that works in `work`, and watches it.
+    fn begin(&self, work: &Path) -> Result<(Option<Domain>, Option<Observer>), BackendError> {
+        let cannot = |action| move |source| BackendError::Io { action, path: work.to_owned(), source };
+        let domain = self.reach.map(|reach| reach.domain(&Extra::default(), work)).transpose();
+        let domain = domain.map_err(|error| cannot("confine programs in")(std::io::Error::other(error)))?;
+        let observer = self.is_observed.then(|| Observer::start(work)).transpose();
+        Ok((domain, observer.map_err(cannot("observe programs in"))?))
+    }
+}
+
+impl Probe {
+    /// How `opc` ends when it is only asked for its options, and what it reads.
+    pub(super) fn greet(
+        &self,
+        program: &Path,
+        interpreter: &Interpreter,
+        watched: Watched<'_>,
+    ) -> Result<(Greeting, Observation), BackendError> {
+        self.run_program(program, &["--help"], self.work_dir()?.path(), interpreter, watched)
+    }
+
+    /// What a device compiler reads for a source that includes the headers of the C and C++ libraries: generated sources
+    /// include some of them. Which that are is a matter of the toolkit's release; those that are missing are left out.
+    pub(super) fn preprocess(
+        &self,
+        compiler: &Path,
+        interpreter: &Interpreter,
+        watched: Watched<'_>,
+    ) -> Result<Observation, BackendError> {
+        let work = self.work_dir()?;
+        let source = work.path().join("headers.cpp");
+        disk::write(&source, headers::source().as_bytes())?;
+        let args = ["-x", "c++", "-std=c++17", "-E", "-o", "/dev/null", &text(&source)];
+        Ok(self.run_program(compiler, &args, work.path(), interpreter, watched)?.1)
+    }
+
+    fn run_program(
+        &self,
+        program: &Path,
+        args: &[&str],
+        work_dir: &Path,
+        interpreter: &Interpreter,
+        watched: Watched<'_>,
+    ) -> Result<(Greeting, Observation), BackendError> {
+        let environment = interpreter.for_programs(&self.environment);
+        let args: Vec<_> = args.iter().map(OsString::from).collect();
+        let started = Started { program, args: &args, environment: &environment, dir: work_dir, work_dir };
+        let (ended, seen) = self.ended(&started, watched)?;
+        match ended {
+            Err(BackendError::Cancelled) => Err(BackendError::Cancelled),
+            // Whether it can be run is found out when it is to compile.
+            ended => Ok((ended.ok().and_then(|ended| ended.status.code()), seen)),
+        }
+    }
+
+    /// Runs a program to its end: how it ended, and what was seen of it.
+    fn ended(
+        &self,
+        started: &Started<'_>,
+        watched: Watched<'_>,
+    ) -> Result<(Result<Ended, BackendError>, Observation), BackendError> {
+        let Started { program, args, environment, dir, work_dir } = *started;
+        let (domain, observer) = watched.begin(work_dir)?;
+        let run = Run {
+            program,
+            args,
+            environment: &with_temporary(environment, work_dir),
+            dir,
+            log: None,
+            deadline: Some(Instant::now() + LIMIT),
+            cancel: &self.cancel,
+            sandbox: Sandbox { domain: domain.as_ref(), observer: observer.as_ref() },
+        };
+        let ended = run.to_end();
+        Ok((ended, observer.map(Observer::finish).unwrap_or_default()))
+    }
+
+    fn work_dir(&self) -> Result<ProbeDir, BackendError> {
+        let cannot =
+            |source| BackendError::Io { action: "create a directory in", path: self.scratch.clone(), source };
+        ProbeDir::create(&[&self.scratch]).map_err(cannot)
+    }
+
+    pub(super) fn run(
+        &self,
+        ask: &Ask<'_>,
+        watched: Watched<'_>,
+    ) -> Result<(Report, Observation), BackendError> {
+        let work = self.work_dir()?;
+        let Ask { interpreter, lazy, names, children } = *ask;
+        let report = work.path().join("report.json");
+        let request = json!({"do": "probe", "tool_folder": self.tool_folder.as_deref().map(text), "lazy": lazy,
+            "names": names, "children": children, "programs": PROGRAMS, "report": text(&report)});
+        let ask = work.path().join("request.json");
+        disk::write(&ask, request.to_string().as_bytes())?;
+        let bytecode = self.bytecode().map(PathBuf::into_os_string).unwrap_or_default();
+        let mut args = interpreter.arguments.clone();
+        args.extend(["-S", "-u", "-c", SCRIPT].map(OsString::from));
+        args.extend([bytecode, ask.into_os_string()]);
+        let started = Started {
+            program: &interpreter.program,
+            args: &args,
+            environment: &interpreter.environment,
+            dir: Path::new("/"),
+            work_dir: work.path(),
+        };
+        let (ended, seen) = self.ended(&started, watched)?;
+        let ended = ended?;
+        let unusable = |problem: String| BackendError::Toolchain {
+            problem: format!("`{}` {problem}: {}", interpreter.program.display(), tail(&ended.output)),
+            way_out: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),
+        };
+        let bytes = disk::read(&report)
+            .map_err(|_| unusable(format!("does not report what it imports ({})", ended.status)))?;
+        let report = serde_json::from_slice(&bytes)
+            .map_err(|error| unusable(format!("reports what cannot be read ({error})")))?;
+        Ok((report, seen))
+    }
+}
