@@ -3,6 +3,7 @@
 `-S` keeps Python from running `site` before this file does. `PYTHONPYCACHEPREFIX` names no directory, so that children
 and loaders other than this one find no bytecode either; a `.pyc` without a source is a source, and is imported.
 """
+import _imp
 import hashlib
 import importlib.machinery
 import marshal
@@ -11,7 +12,8 @@ import sys
 
 
 class SourceLoader(importlib.machinery.SourceFileLoader):
-    """Compiles sources, and keeps the bytecode in a directory that only this user writes to, by the source's content."""
+    """Compiles sources, and keeps the bytecode in a directory that only this user writes to, by the source's content: the
+    same source in two places is compiled once."""
 
     kept = None
 
@@ -20,18 +22,21 @@ class SourceLoader(importlib.machinery.SourceFileLoader):
         source = self.get_data(path)
         if self.kept is None:
             return self.source_to_code(source, path)
-        entry = os.path.join(self.kept, self._name(path))
         digest = hashlib.sha256(source).digest()
+        entry = os.path.join(self.kept, self._name(digest))
         code = self._load(entry, digest)
         if code is None:
             code = self.source_to_code(source, path)
             self._keep(entry, digest, code)
+        else:
+            # Tracebacks and `inspect` read the path of the code.
+            _imp._fix_co_filename(code, path)
         return code
 
     @staticmethod
-    def _name(path):
-        tag = "%s %x %d %s" % (sys.implementation.cache_tag, sys.hexversion, sys.flags.optimize, path)
-        return hashlib.sha256(tag.encode("utf-8", "surrogateescape")).hexdigest()[:40]
+    def _name(digest):
+        tag = "%s %x %d " % (sys.implementation.cache_tag, sys.hexversion, sys.flags.optimize)
+        return hashlib.sha256(tag.encode("utf-8") + digest).hexdigest()[:40]
 
     @staticmethod
     def _load(entry, digest):

@@ -64,13 +64,14 @@ impl Place {
     }
 }
 
-/// The backend of a place by one driver, with the interpreter itself: what is called `python3` may be a slow script.
+/// The backend of a place by one driver, with the interpreter itself: what is called `python3` may be a slow script. What
+/// importing the toolkit takes is found out once for a place, if nothing changes.
 #[expect(clippy::disallowed_methods, reason = "the toolkit's programs are found where the user's are")]
 pub(crate) fn driven(place: &Place, driver: Driver) -> AscendConfig {
     let mut search = place.search();
     search.environment.extend([("PATH".to_owned(), std::env::var_os("PATH").unwrap_or_default())]);
     search.environment.extend(toolkit::python().map(|path| ("HI_PYTHON".to_owned(), path.into_os_string())));
-    AscendConfig { driver, ..AscendConfig::new(search) }
+    AscendConfig { driver, ..AscendConfig::new(search) }.keep_answers_below(place.folder.path())
 }
 
 /// A search that sees this folder and nothing of the machine's.

@@ -1,6 +1,9 @@
 //! A toolkit and a Python to be changed, and builds by them.
 #![allow(dead_code, reason = "each file of tests uses a part of this")]
 
+#[path = "bytecode.rs"]
+mod bytecode;
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -55,7 +58,13 @@ impl Scene {
     /// A command that sees this toolkit and this Python.
     pub(crate) fn command(&self, args: &[&str], store: &str) -> Command {
         let temporary = self.place.path(&format!("tmp-{store}"));
-        fs::create_dir_all(&temporary).unwrap();
+        if !temporary.exists() {
+            bytecode::lay(&temporary);
+        }
+        self.command_in(args, store, &temporary)
+    }
+
+    fn command_in(&self, args: &[&str], store: &str, temporary: &Path) -> Command {
         let paths = std::env::join_paths(&self.paths).unwrap();
         let view = self.place.path(&format!("view-{store}"));
         let mut command = self.place.command(args);
