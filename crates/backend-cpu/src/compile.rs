@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use opbuild_artifact::{Artifact, BlockDim, Flag, KernelMeta, Magic, Parameter};
 use opbuild_backend::{BackendError, CompileRequest};
@@ -129,10 +128,8 @@ impl Compile<'_> {
         let run = self.prepared(args, Sandbox::default());
         let seen = observer.finish();
         // A program whose observer failed fails, too.
-        if let Some(why) = &seen.incomplete {
-            // By its number, where it has one: too many open files are waited for.
-            let again = why.raw_os_error().map(io::Error::from_raw_os_error);
-            return Err(failed(again.unwrap_or_else(|| io::Error::other(Arc::clone(why)))).into());
+        if let Some(why) = seen.error() {
+            return Err(failed(why).into());
         }
         let ended = ended?;
         let inputs = self.toolchain.inputs();
@@ -143,7 +140,11 @@ impl Compile<'_> {
             // Its calls were denied.
             return Err(run.lied(&ended, foreign(&program)).into());
         }
-        Ok(succeeded(&run, ended)?)
+        let ended = succeeded(&run, ended)?;
+        if self.toolchain.is_wrapped() {
+            refuse(inputs.looks_beyond(&seen))?;
+        }
+        Ok(ended)
     }
 
     fn check_dependencies(&self, args: &[OsString]) -> Result<(), CompileError> {

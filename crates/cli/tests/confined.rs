@@ -114,6 +114,24 @@ fn what_is_denied_in_silence_is_refused_by_name() {
     }
 }
 
+/// Landlock denies no look, so that compiles with a wrapper are observed besides.
+#[test]
+fn what_only_some_kernels_look_at_is_refused_by_name_and_can_be_declared() {
+    for looks in ["[ -s FLAGS ] && more=-O1", "[ -x FLAGS ] || more=-O1"] {
+        for (lacks, says) in &HOSTS[..2] {
+            let place = place();
+            let cc = wrapper(&place, looks);
+            let ran = build(&place, &cc, lacks, &[]).ended_with(1);
+            let flags = place.path("flags").display().to_string();
+            assert_eq!(ran.count("failed"), 2, "{looks}, {says}: {ran:?}");
+            assert!(ran.stdout.contains(&flags) && ran.stdout.contains("--toolchain-input"), "{ran:?}");
+            let declared = ["--toolchain-input", flags.as_str()];
+            assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("compiled"), 2, "{says}");
+            assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("reused"), 2, "{says}");
+        }
+    }
+}
+
 /// A wrapper that is a program is one, too.
 #[test]
 fn programs_that_run_a_compiler_are_observed_like_scripts() {
@@ -124,10 +142,10 @@ fn programs_that_run_a_compiler_are_observed_like_scripts() {
          int main(int count, char **words) {\n\
              char at[4096];\n\
              if (getcwd(at, sizeof at) && !strstr(at, \"/probe-\"))\n\
-                 fopen(FLAGS, \"r\");\n\
+                 access(FLAGS, F_OK);\n\
              (void)count; words[0] = \"gcc\"; execvp(\"gcc\", words); return 1; }\n",
     );
-    let (cc, flags) = (place.path("wrapped"), place.write("flags", ""));
+    let (cc, flags) = (place.path("wrapped"), place.path("flags"));
     let mut gcc = Command::new("gcc");
     gcc.arg(format!("-DFLAGS=\"{}\"", flags.display())).arg("-o").arg(&cc).arg(source);
     assert!(gcc.status().unwrap().success());

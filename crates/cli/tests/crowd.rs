@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use common::Place;
-use common::crowd::{Build, Crowd, Teller, network, until, whole_pairs};
+use common::crowd::{Build, Crowd, Teller, can_make, network, until, whole_pairs};
 use rustix::process::Signal;
 
 const RANKS: usize = 8;
@@ -53,13 +53,14 @@ fn the_compilers_of_all_ranks_together_are_as_many_as_one_asks_for() {
 fn a_forcing_crowd_compiles_each_kernel_once() {
     let place = Place::new();
     network(&place, KERNELS);
-    let cc = Teller::new(&place, "");
+    let waits = format!("until {}; do sleep 0.01; done", can_make(&place.path("go")));
+    let cc = Teller::with_habits(&place, &[&waits]);
     Build::start(&place, 0, &cc, &[]).end().ended_with(0);
     // What was made before the last of them began would be old to that one.
-    cc.does(&format!("until [ -e '{}' ]; do sleep 0.01; done", place.path("go").display()));
+    cc.does(&waits);
     let crowd = Crowd::start(&place, RANKS, &cc, &["--op_compiler_cache_mode", "force"]);
     crowd.await_at_locks();
-    place.write("go", "");
+    std::fs::create_dir(place.path("go")).unwrap();
     let ran = crowd.end_well();
     assert_eq!(cc.compiles(), (2 * KERNELS, KERNELS));
     let count = |outcome: &str| ran.iter().map(|ran| ran.count(outcome)).sum::<u64>();

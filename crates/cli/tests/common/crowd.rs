@@ -12,7 +12,9 @@ use super::{PROBED, Place, Ran, files, square_of};
 pub(crate) struct Teller {
     pub(crate) path: String,
     log: PathBuf,
-    habit: PathBuf,
+    /// Has a directory for the habit that it has now.
+    chosen: PathBuf,
+    habits: Vec<String>,
 }
 
 /// A line of the log.
@@ -29,42 +31,63 @@ pub(crate) struct Line {
 impl Teller {
     /// In `place`, the system's compiler, but that it tells, and has a habit.
     pub(crate) fn new(place: &Place, habit: &str) -> Self {
-        let (log, file) = (place.path("compiles.log"), place.path("habit"));
-        // It reads nothing that changes: that would make it another compiler each time. What is counted is counted by
-        // directories and links that are made, and where a link leads is no file's content. While it is probed it has no
-        // habit, and only runs what habits may run.
+        let teller = Self::with_habits(place, &[habit]);
+        teller.does(habit);
+        teller
+    }
+
+    /// The same with a choice of habits, and none yet. A habit is what it does before it compiles: shell, which may ask for
+    /// `$kernel`, and for `$begun`, the how manieth it was to be begun, by whichever process.
+    pub(crate) fn with_habits(place: &Place, habits: &[&str]) -> Self {
+        let (log, chosen) = (place.path("compiles.log"), place.path("habits"));
+        std::fs::create_dir(&chosen).unwrap();
+        // It neither reads nor looks at what changes: either would be refused, or make it another compiler each time. It
+        // only makes directories: whether it could is what it goes by. While it is probed it has no habit, and only runs
+        // what habits may run.
+        let choice = |(number, habit): (usize, &&str)| {
+            format!("if {}; then\n{habit}\n:\nfi", can_make(&chosen.join(number.to_string())))
+        };
+        let choices: Vec<String> = habits.iter().enumerate().map(choice).collect();
         let body = format!(
             "{PROBED}\
              case \"$*\" in *kernel.c*) ;; *) exec cc \"$@\";; esac\n\
              kernel=$(sed -n 's/.* \\([a-z_0-9]*\\)__kernel0.*/\\1/p' kernel.c)\n\
              tell() {{ echo \"$1 $kernel $PPID $(date +%s%N)\" >> '{log}'; }}\n\
-             mine='{log}'.$kernel.$PPID\n\
-             begun=$(readlink \"$mine\") || {{\n\
              begun=1; until mkdir '{log}'.$begun 2> /dev/null; do begun=$((begun + 1)); done\n\
-             ln -s $begun \"$mine\"; tell begin; }}\n\
-             eval \"$(readlink '{habit}')\"\n\
+             tell begin\n\
+             {choices}\n\
              cc \"$@\"; code=$?\n\
              tell end\n\
              exit $code",
             log = log.display(),
-            habit = file.display()
+            choices = choices.join("\n"),
         );
-        let teller =
-            Self { path: place.script("cc-teller", &body).to_str().unwrap().to_owned(), log, habit: file };
-        teller.does(habit);
-        teller
+        let path = place.script("cc-teller", &body).to_str().unwrap().to_owned();
+        Self { path, log, chosen, habits: habits.iter().map(|&habit| habit.to_owned()).collect() }
     }
 
     /// The same, called with further arguments: to those who ask it is another compiler.
     pub(crate) fn with_arguments(&self, arguments: &str) -> Self {
-        Self { path: format!("{} {arguments}", self.path), log: self.log.clone(), habit: self.habit.clone() }
+        let Self { path, log, chosen, habits } = self;
+        Self {
+            path: format!("{path} {arguments}"),
+            log: log.clone(),
+            chosen: chosen.clone(),
+            habits: habits.clone(),
+        }
     }
 
-    /// From now on `habit` is what it does before it compiles: shell, which may ask for `$kernel`, and for `$begun`, the
-    /// how manieth it was to be begun, by whichever process; a kernel that a process begins again keeps its number.
+    /// From now on `habit`, one of its habits, is what it does before it compiles; nothing if it is empty.
     pub(crate) fn does(&self, habit: &str) {
-        let _ = std::fs::remove_file(&self.habit);
-        std::os::unix::fs::symlink(format!("{habit}\n:"), &self.habit).unwrap();
+        for number in 0..self.habits.len() {
+            // One that is at it may make a directory there a last time.
+            let gone = format!("gone-{}-{number}", self.begun().len());
+            let _ = std::fs::rename(self.chosen.join(number.to_string()), self.chosen.join(gone));
+        }
+        if !habit.is_empty() {
+            let number = self.habits.iter().position(|one| one == habit).expect("one of its habits");
+            std::fs::create_dir(self.chosen.join(number.to_string())).unwrap();
+        }
     }
 
     pub(crate) fn lines(&self) -> Vec<Line> {
@@ -111,6 +134,12 @@ impl Teller {
     pub(crate) fn await_begun(&self, count: usize) {
         until(&format!("{count} begun compiles"), || self.begun().len() >= count);
     }
+}
+
+/// A shell's test whether `path` is a directory, which neither reads it nor looks at it.
+pub(crate) fn can_make(path: &Path) -> String {
+    let path = path.display();
+    format!("mkdir '{path}'/$$ 2> /dev/null && rmdir '{path}'/$$")
 }
 
 /// A build that runs. One that nobody asks for how it ended is killed, also when a test fails.

@@ -53,7 +53,7 @@ impl Ran {
 
 /// What a compiler does while it is probed: it is the system's, and runs what it may run for kernels.
 pub(crate) const PROBED: &str = "case \"$PWD\" in */probe-*)\n\
-     for each in sed date mkdir ln readlink sleep yes head cat grep cut cp mv rm touch truncate dd mkfifo; do\n\
+     for each in sed date mkdir rmdir ln sleep yes head cat grep cut cp mv rm touch truncate dd mkfifo; do\n\
      $each --version > /dev/null; done; exec /usr/bin/env cc \"$@\";; esac\n";
 
 /// Runs a command to its end.

@@ -12,6 +12,7 @@ mod languages;
 mod libraries;
 mod linkers;
 mod links;
+mod looks;
 mod moving;
 mod programs;
 mod scripts;
@@ -30,6 +31,7 @@ pub(super) const CASES: &[&[Case]] = &[
     languages::CASES,
     programs::CASES,
     links::CASES,
+    looks::CASES,
     contents::CASES,
     moving::CASES,
     declared::CASES,

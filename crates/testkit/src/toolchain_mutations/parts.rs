@@ -20,7 +20,8 @@ use super::place::{header, program, run};
 /// * `libflag_N.so`: has a function that says N; `by_library`, `by_dlopen`: drivers that ask it.
 /// * `header_N.gch`: the header with mark N, precompiled for gcc with the flags of a kernel.
 /// * `by_HOW`: a driver that takes its mark from the file `flags` beside it, in one of the ways of `wrapper.c`;
-///   `static_by_HOW`: the same without shared libraries; `some_by_HOW`: for the kernels of Relu only.
+///   `static_by_HOW`: the same without shared libraries; `some_by_HOW`: for the kernels of Relu only; `late_by_HOW`: which
+///   looks for its mark with these only.
 pub(super) struct Parts {
     dir: PathBuf,
     making: Mutex<()>,
@@ -97,7 +98,7 @@ impl Parts {
                 disk::write(&source, header(mark.parse().map_err(io::Error::other)?))?;
                 run(Command::new(program("gcc")?).args(PRECOMPILED).arg("-o").arg(path).arg(source))
             }
-            ("by" | "static_by" | "some_by", _) => self.driver(kind, mark, path),
+            ("by" | "static_by" | "some_by" | "late_by", _) => self.driver(kind, mark, path),
             _ => Err(io::Error::other(format!("there is no part `{name}`"))),
         }
     }
@@ -113,6 +114,7 @@ impl Parts {
         match (kind, how) {
             ("static_by", _) => args.push("-static"),
             ("some_by", _) => args.push(ONLY),
+            ("late_by", _) => args.extend([ONLY, "-DLATE"]),
             (_, "library") => {
                 self.make("libflag_1.so", &library)?;
                 args.extend(["-Wl,--enable-new-dtags", "-Wl,-rpath,$ORIGIN/first:$ORIGIN/second"]);

@@ -149,47 +149,6 @@ pub(super) const CASES: &[Case] = &[
         ..MATTERS
     },
     Case {
-        name: "program_that_goes_by_size_for_some_kernels",
-        about: "stat(2), a file's size, is the flag for one operator",
-        setup: |place| driver(place, "some_by_size"),
-        change: |place, _| place.write("flags", "12"),
-        ..MATTERS
-    },
-    Case {
-        name: "program_that_goes_by_existence_for_some_kernels",
-        about: "access(2), whether there is a file, is the flag for one operator",
-        setup: |place| without_flags(place, "some_by_access"),
-        change: |place, _| place.write("flags", ""),
-        ..MATTERS
-    },
-    Case {
-        name: "program_that_goes_by_permission_for_some_kernels",
-        about: "access(2), whether a file may be executed, is the flag for one operator",
-        setup: |place| driver(place, "some_by_executable"),
-        change: |place, _| disk::chmod(&place.path("flags"), 0o755),
-        ..MATTERS
-    },
-    Case {
-        name: "program_that_goes_by_link_for_some_kernels",
-        about: "readlink(2), a link's text, is the flag for one operator",
-        setup: |place| {
-            place.link("1", "flags")?;
-            without_flags(place, "some_by_readlink")
-        },
-        change: |place, _| place.link("2", "flags"),
-        ..MATTERS
-    },
-    Case {
-        name: "program_that_goes_by_listing_for_some_kernels",
-        about: "getdents(2), the number of files, is the flag for one operator",
-        setup: |place| {
-            place.write("flags/one", "")?;
-            without_flags(place, "some_by_listing")
-        },
-        change: |place, _| place.write("flags/two", ""),
-        ..MATTERS
-    },
-    Case {
         name: "library_of_a_program",
         about: "a shared library of the driver changes, found beside it",
         setup: |place| {

@@ -1,5 +1,6 @@
 /* A compiler driver that runs gcc with one flag more. The flag's mark, one letter, comes from a file `flags` beside the
- * program, in a way that -DHOW_... chooses. With -DONLY="text" the flag is for sources alone that have the text in them. */
+ * program, in a way that -DHOW_... chooses. With -DONLY="text" the flag is for sources alone that have the text in them;
+ * with -DLATE besides, `flags` is not looked at for others. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -214,6 +215,10 @@ static int is_concerned(void) {
 
 int main(int count, char **words) {
     int concerned = is_concerned();
+    int looks = concerned;
+#if !defined LATE
+    looks = 1;
+#endif
     char option[128];
     snprintf(directory, sizeof directory, "%s", words[0]);
     char *end = strrchr(directory, '/');
@@ -221,7 +226,8 @@ int main(int count, char **words) {
         return 98;
     *end = 0;
     snprintf(path, sizeof path, "%s/flags", directory);
-    find_mark();
+    if (looks)
+        find_mark();
     snprintf(option, sizeof option, "-Wl,-soname,m%c", mark[0]);
     char **all = calloc(count + 2, sizeof *all);
     memcpy(all, words, count * sizeof *all);
