@@ -9,12 +9,15 @@ use opbuild_artifact::{Artifact, BlockDim, Flag, KernelMeta, Magic, Parameter};
 use opbuild_backend::{BackendError, CompileRequest};
 use opbuild_descriptor::{Arg, EffectiveSpec};
 use opbuild_digest::Digest;
-use opbuild_process::{Domain, DomainError, Ended, Observer, Run, Sandbox};
+use opbuild_process::{Domain, DomainError, Ended, Found, Inputs, Observer, Run, Sandbox};
 
 use crate::expression::calls_libm;
 use crate::generate::Generated;
 use crate::toolchain::{DEPENDENCY_FLAGS, Means, Toolchain, read_dependencies};
 use crate::{CpuConfig, disk};
+
+/// What to do about a file that is in no key.
+const HELP: &str = "declare it as an input of the toolchain (--toolchain-input), so that it counts";
 
 /// Our own field of the `.json`: the digest of the job that the kernel computes, for the loader.
 pub(crate) const JOB_FIELD: &str = "opbuildJob";
@@ -88,6 +91,11 @@ impl Compile<'_> {
         Ok((ended, args))
     }
 
+    /// What it may read.
+    fn inputs(&self) -> &Inputs {
+        self.toolchain.inputs(calls_libm(&self.source.text))
+    }
+
     fn plain(&self, args: &[OsString]) -> Result<Ended, CompileError> {
         let run = self.prepared(args, Sandbox::default());
         Ok(succeeded(&run, run.to_end()?)?)
@@ -97,7 +105,7 @@ impl Compile<'_> {
     /// it; so whatever is not as usual is run once more and observed, to name the file. One with a wrapper is observed at
     /// once: the wrapper decides by more than what can be denied.
     fn confined(&self, args: &[OsString]) -> Result<Ended, CompileError> {
-        let domain = match self.toolchain.inputs().domain(self.request.work_dir) {
+        let domain = match self.inputs().domain(self.request.work_dir) {
             Ok(domain) => domain,
             Err(error @ DomainError::Path { .. }) => return Err(CompileError::Moved(self.unconfined(error))),
             Err(error) => return Err(self.unconfined(error).into()),
@@ -132,17 +140,16 @@ impl Compile<'_> {
             return Err(failed(why).into());
         }
         let ended = ended?;
-        let inputs = self.toolchain.inputs();
         let refuse =
             |paths: BTreeSet<&Path>| self.refuse(paths.into_iter().map(Path::to_owned).collect(), &run);
-        refuse(inputs.beyond(&seen))?;
+        refuse(self.inputs().beyond(&seen))?;
         if let Some(program) = seen.foreign {
             // Its calls were denied.
             return Err(run.lied(&ended, foreign(&program)).into());
         }
         let ended = succeeded(&run, ended)?;
         if self.toolchain.is_wrapped() {
-            refuse(inputs.looks_beyond(&seen))?;
+            refuse(self.toolchain.looks_beyond(calls_libm(&self.source.text), &seen))?;
         }
         Ok(ended)
     }
@@ -154,7 +161,7 @@ impl Compile<'_> {
             path: work_dir.to_owned(),
             source,
         })?;
-        let unknown = read.into_iter().filter(|path| !self.toolchain.inputs().covers(path));
+        let unknown = read.into_iter().filter(|path| !self.inputs().covers(path));
         self.refuse(unknown.collect(), &self.prepared(args, Sandbox::default()))
     }
 
@@ -162,12 +169,13 @@ impl Compile<'_> {
         if paths.is_empty() {
             return Ok(());
         }
+        let is_missing = paths.iter().any(|path| Found::at(path).is_nothing());
+        let help = match is_missing {
+            true => HELP.to_owned() + "; where nothing is, declare the directory",
+            false => HELP.to_owned(),
+        };
         // If the toolchain changed since it was probed, what it reads may have changed with it.
-        Err(CompileError::Moved(BackendError::UnkeyedRead {
-            command: run.to_string(),
-            paths,
-            help: "declare it as an input of the toolchain (--toolchain-input), so that it counts".to_owned(),
-        }))
+        Err(CompileError::Moved(BackendError::UnkeyedRead { command: run.to_string(), paths, help }))
     }
 
     fn unconfined(&self, error: DomainError) -> BackendError {

@@ -189,6 +189,15 @@ fn compiler(place: &Place, body: &str) -> String {
     place.compiler("cc-odd", body).to_str().unwrap().to_owned()
 }
 
+/// Its output is part of the sentence.
+#[test]
+fn a_compiler_that_answers_nothing() {
+    let place = Place::new();
+    let cc = place.script("cc-odd", "echo 'the moon' >&2; echo '  is full' >&2; exit 3");
+    let ran = place.run_with(&["build", SQUARE], &[("CC", cc.to_str().unwrap())]).ended_with(2);
+    ran.says("exit status: 3 | the moon | is full; install a C compiler");
+}
+
 #[test]
 fn a_compiler_that_fails() {
     let place = Place::new();
@@ -233,7 +242,7 @@ fn a_compiler_that_writes_rubbish_or_nothing() {
     for (body, says) in [
         ("echo rubbish > kernel.o; exit 0", "not valid"),
         ("exit 0", "cannot be read"),
-        ("cp /bin/sh kernel.o; exit 0", "not valid"),
+        ("cat /bin/sh > kernel.o; exit 0", "not valid"),
         ("kill -9 $$", "signal: 9"),
     ] {
         let cc = compiler(&place, body);

@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -128,8 +130,32 @@ fn what_only_some_kernels_look_at_is_refused_by_name_and_can_be_declared() {
             let declared = ["--toolchain-input", flags.as_str()];
             assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("compiled"), 2, "{says}");
             assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("reused"), 2, "{says}");
+            // What it looks at counts, then.
+            std::fs::set_permissions(&flags, Permissions::from_mode(0o755)).unwrap();
+            assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("compiled"), 2, "{says}");
         }
     }
+}
+
+/// Where nothing is, the directory is what can be declared.
+#[test]
+fn what_only_some_kernels_miss_is_refused_and_its_directory_can_be_declared() {
+    let place = place();
+    std::fs::create_dir(place.path("settings")).unwrap();
+    let settings = place.path("settings").display().to_string();
+    let cc = wrapper(
+        &place,
+        &format!("[ -e '{settings}/marked' ] && more=-O1; [ -d '{settings}/sub' ] && more=-O1"),
+    );
+    let ran = build(&place, &cc, &[], &[]).ended_with(1);
+    assert!(ran.stdout.contains("where nothing is, declare the directory"), "{ran:?}");
+    let declared = ["--toolchain-input", settings.as_str()];
+    let count = |what| build(&place, &cc, &[], &declared).ended_with(0).count(what);
+    assert_eq!((count("compiled"), count("reused")), (2, 2));
+    std::fs::create_dir(place.path("settings/sub")).unwrap();
+    assert_eq!((count("compiled"), count("reused")), (2, 2));
+    place.write("settings/marked", "");
+    assert_eq!((count("compiled"), count("reused")), (2, 2));
 }
 
 /// A wrapper that is a program is one, too.

@@ -213,8 +213,8 @@ impl Planner<'_> {
         let toolchain = match self.toolchain.get() {
             Some(toolchain) => Arc::clone(toolchain),
             None => {
-                // What no backend can compile needs no toolchain, and is reported first. Its sources are asked for afterwards:
-                // they may follow from what the toolchain is found to be.
+                // A job that no backend can compile needs no toolchain, and is reported first. Its sources are asked for
+                // afterwards: they may follow from what the toolchain is found to be.
                 if let Support::No(reason) = backend.supports(job, &spec) {
                     return Ok(Err((reason.into(), Some(spec))));
                 }

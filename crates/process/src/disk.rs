@@ -177,10 +177,13 @@ pub(crate) fn process_of(thread: i32) -> io::Result<i32> {
         .ok_or_else(|| io::Error::other("a thread has no process"))
 }
 
-/// All files below the directory `path`, in the order of their names. Links to directories are not followed.
-pub(crate) fn files_below(path: &Path, at_most: usize) -> io::Result<Vec<PathBuf>> {
+/// All files below the directory `path` and all directories, itself included, each in the order of their names. Links to
+/// directories are not followed.
+pub(crate) fn all_below(path: &Path, at_most: usize) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let (mut found, mut directories) = (Vec::new(), vec![path.to_owned()]);
-    while let Some(directory) = directories.pop() {
+    let mut next = 0;
+    while let Some(directory) = directories.get(next).cloned() {
+        next += 1;
         for entry in std::fs::read_dir(directory)? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
@@ -194,7 +197,8 @@ pub(crate) fn files_below(path: &Path, at_most: usize) -> io::Result<Vec<PathBuf
         }
     }
     found.sort_unstable();
-    Ok(found)
+    directories.sort_unstable();
+    Ok((found, directories))
 }
 
 /// A lock younger than this may be between its making and its locking.

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 const SHORT: [Errno; 7] =
     [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOSPC, Errno::DQUOT, Errno::AGAIN, Errno::INTR];
 
-/// Whether an error, or what caused it, says that there is too little of something now (open files, memory, room), and
+/// Whether an error, or what caused it, reports that there is too little of something now (open files, memory, room), and
 /// nothing of what the host has.
 pub fn is_short_of_resources(error: &io::Error) -> bool {
     let is_short =

@@ -9,18 +9,21 @@ mod cc;
 mod dependencies;
 mod dry_run;
 mod libraries;
+mod looks;
+mod made_up;
 mod pieces;
 mod probe;
 mod record;
 mod words;
 mod wrapper;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use opbuild_backend::{BackendError, Cancel, FileDigests};
 use opbuild_digest::{Digest, Fingerprint, Hasher};
-use opbuild_process::{Declared, Domain, Inputs, InputsError, Observer, Unchanged};
+use opbuild_process::{Declared, Domain, Inputs, InputsError, Observation, Observer, Unchanged};
 
 pub(crate) use answer::Answer;
 use cc::Cc;
@@ -33,7 +36,7 @@ use record::{Read, Record};
 use crate::{CpuConfig, Features, LAUNCH_ABI, disk};
 
 /// The form of records: another form is another question.
-const RECORD: u64 = 4;
+const RECORD: u64 = 5;
 
 /// A C compiler, as it was found.
 #[derive(Clone, Debug)]
@@ -42,8 +45,12 @@ pub(crate) struct Toolchain {
     /// What was declared to count: a name that does not tell where it lies, and its digest.
     declared: Vec<(String, Digest)>,
     record: Record,
-    /// What compiles may read: what the probe did, and what was declared.
-    inputs: Inputs,
+    /// What users declare, files and directories.
+    declared_roots: Vec<PathBuf>,
+    /// What compiles without the mathematical library may read: what the probe did, and what was declared.
+    plain: Inputs,
+    /// What those with it may read.
+    with_libm: Inputs,
 }
 
 /// A compiler that was found and is being asked.
@@ -112,11 +119,16 @@ impl Toolchain {
             }
             (None, None) => return Err(unusable("it was not asked".to_owned())),
         };
-        let mut inputs = record.inputs.clone();
+        let mut with_libm = record.inputs.clone();
+        let mut plain =
+            with_libm.only(|path| record.plain.read.iter().any(|Read { path: read, .. }| read == path));
         for path in &config.inputs {
-            inputs.declare_below(path, files).map_err(|error| undeclarable(path, error))?;
+            for inputs in [&mut with_libm, &mut plain] {
+                inputs.declare_below(path, files).map_err(|error| undeclarable(path, error))?;
+            }
         }
-        Ok(Self { cc, declared: declared(config, files)?, record, inputs })
+        let declared = declared(config, files, record.is_wrapped)?;
+        Ok(Self { cc, declared, declared_roots: config.inputs.clone(), record, with_libm, plain })
     }
 
     /// Whether all that was looked at is as it was.
@@ -124,7 +136,7 @@ impl Toolchain {
         let is_steady = self.record.unkept.is_some() || self.record.inputs.unchanged(files) == Unchanged::Yes;
         is_steady
             && Cc::find(config).is_ok_and(|cc| cc == self.cc)
-            && declared(config, files).is_ok_and(|declared| declared == self.declared)
+            && declared(config, files, self.record.is_wrapped).is_ok_and(|declared| declared == self.declared)
     }
 
     /// For people: `gcc version 12.2.0 (Debian 12.2.0-14), x86_64-linux-gnu`.
@@ -167,8 +179,19 @@ impl Toolchain {
         self.record.is_wrapped
     }
 
-    pub(crate) fn inputs(&self) -> &Inputs {
-        &self.inputs
+    /// What a kernel may read: what its key contains. Only with libm are the files of the mathematical library in it.
+    pub(crate) fn inputs(&self, calls_libm: bool) -> &Inputs {
+        if calls_libm { &self.with_libm } else { &self.plain }
+    }
+
+    /// What a compile with a wrapper looked at that is not in the kernel's key.
+    pub(crate) fn looks_beyond<'o>(&self, calls_libm: bool, seen: &'o Observation) -> BTreeSet<&'o Path> {
+        let Record { plain, libm, .. } = &self.record;
+        let looks = match calls_libm {
+            true => plain.known_looks.clone().and(libm.known_looks.clone()),
+            false => plain.known_looks.clone(),
+        };
+        looks.beyond(seen, &self.declared_roots)
     }
 
     /// Whether `output` is what the compiler writes even where all is well.
@@ -303,11 +326,21 @@ fn question(config: &CpuConfig, cc: &Cc) -> Digest {
     hasher.finish()
 }
 
-/// What was declared to count, by names that do not tell where it lies.
-fn declared(config: &CpuConfig, files: &dyn FileDigests) -> Result<Vec<(String, Digest)>, BackendError> {
+/// What was declared to count, by names that do not tell where it lies. A wrapper may go by permissions.
+fn declared(
+    config: &CpuConfig,
+    files: &dyn FileDigests,
+    is_wrapped: bool,
+) -> Result<Vec<(String, Digest)>, BackendError> {
     let found =
         Inputs::declared(&config.inputs, files).map_err(|(root, error)| undeclarable(&root, error))?;
-    Ok(found.into_iter().map(|Declared { name, digest, path: _ }| (name, digest)).collect())
+    let part = |Declared { name, digest, permissions, .. }: Declared| {
+        let mut hasher = Hasher::new("opbuild cpu declared with its permissions");
+        hasher.digest(&digest);
+        hasher.str(&permissions);
+        (name, if is_wrapped { hasher.finish() } else { digest })
+    };
+    Ok(found.into_iter().map(part).collect())
 }
 
 fn undeclarable(path: &Path, error: InputsError) -> BackendError {

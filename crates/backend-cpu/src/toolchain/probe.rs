@@ -4,7 +4,6 @@
 //! compiled once while it is observed, and once more in the domain that follows from that: what comes out must be equal,
 //! else the domain is of no use here.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,6 +17,8 @@ use opbuild_process::{
 
 use super::cc::Cc;
 use super::dry_run::{DryRun, unusable};
+use super::looks::Looks;
+use super::made_up::Pattern;
 use super::pieces::Pieces;
 use super::record::{Means, Read, Steps};
 use super::{dependencies, words, wrapper};
@@ -176,11 +177,16 @@ impl Probe<'_> {
         let [plain, libm] = [(&first.plain, &second.plain), (&first.libm, &second.libm)].map(|(one, two)| {
             let made_up = one.seen.made_up(&two.seen);
             inputs.leave_out(&made_up);
-            let of = |compiled| {
-                steps(compiled, &names, is_wrapped.then_some((self.dry_run.steps.as_str(), &made_up)))
+            let patterns = Pattern::of(&made_up, &one.seen, &two.seen);
+            let of = |compiled: &Compiled| {
+                let looks = Looks::of(&compiled.seen, &self.dry_run.steps, &made_up, &patterns);
+                steps(compiled, &names, is_wrapped.then_some(looks))
             };
             of(one).steady_with(&of(two))
         });
+        if !is_wrapped {
+            inputs.ignore_permissions();
+        }
         let (plain, libm) = match (plain, libm) {
             (Ok(plain), Ok(libm)) => (plain, libm),
             (Err(why), _) | (_, Err(why)) => return Ok(Err(why)),
@@ -366,12 +372,10 @@ fn part_name(path: &Path, is_program: bool) -> String {
     if is_program || is_library { name } else { "file".to_owned() }
 }
 
-/// What a compile consists of, in words that are the same wherever the toolchain lies. With a wrapper it counts what its
-/// programs looked at, but for the names that they make up.
-fn steps(compiled: &Compiled, names: &Pieces, wrapper: Option<(&str, &BTreeSet<PathBuf>)>) -> Steps {
+/// What a compile consists of, in words that are the same wherever the toolchain lies. With a wrapper its `looks` count.
+fn steps(compiled: &Compiled, names: &Pieces, looks: Option<(Looks, Digest)>) -> Steps {
     let (mut resolved, mut reads, mut intermediate) =
         (Vec::new(), Vec::new(), Hasher::new("opbuild cpu intermediate"));
-    let mut looks = Hasher::new("opbuild cpu looks");
     for (at, program) in compiled.seen.programs.iter().enumerate() {
         if !program.path.as_os_str().is_empty() {
             // One in the work directory may be called otherwise each time.
@@ -392,9 +396,7 @@ fn steps(compiled: &Compiled, names: &Pieces, wrapper: Option<(&str, &BTreeSet<P
             intermediate.bytes(digest.as_bytes());
         }
     }
-    if let Some((shown, made_up)) = wrapper {
-        wrapper::add_looks(&compiled.seen, shown, made_up, &mut looks);
-    }
+    let (known_looks, looks) = looks.unzip();
     let read: Vec<Read> = names
         .iter()
         .filter(|(_, path)| compiled.seen.programs.iter().any(|program| program.read.contains(path)))
@@ -405,7 +407,8 @@ fn steps(compiled: &Compiled, names: &Pieces, wrapper: Option<(&str, &BTreeSet<P
         read,
         order: Digest::of(reads.join("\n").as_bytes()),
         intermediate: Some(intermediate.finish()),
-        looks: Some(looks.finish()),
+        looks,
+        known_looks: known_looks.unwrap_or_default(),
         object: Some(compiled.object),
     }
 }

@@ -7,6 +7,8 @@ use opbuild_digest::Digest;
 use opbuild_process::Inputs;
 use serde::{Deserialize, Serialize};
 
+use super::looks::Looks;
+
 /// By what it is known that a kernel read nothing but what its key covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Means {
@@ -47,6 +49,8 @@ pub(crate) struct Steps {
     /// What programs around the compiler found where they only looked, unless that is another each time.
     #[serde(with = "optional_hex")]
     pub(crate) looks: Option<Digest>,
+    /// The looks that are in it: none if it is another each time.
+    pub(crate) known_looks: Looks,
     /// The object, unless that is another each time.
     #[serde(with = "optional_hex")]
     pub(crate) object: Option<Digest>,
@@ -71,9 +75,11 @@ impl Steps {
             let what = differing.map(|(one, other)| format!(": `{one}`, and then `{other}`"));
             return Err(format!("the compiler takes other steps each time{}", what.unwrap_or_default()));
         }
+        let looks = self.looks.filter(|found| Some(*found) == other.looks);
         Ok(Self {
             intermediate: self.intermediate.filter(|found| Some(*found) == other.intermediate),
-            looks: self.looks.filter(|found| Some(*found) == other.looks),
+            known_looks: looks.map(|_| self.known_looks).unwrap_or_default(),
+            looks,
             object: self.object.filter(|found| Some(*found) == other.object),
             ..self
         })

@@ -80,7 +80,7 @@ impl Teller {
     /// From now on `habit`, one of its habits, is what it does before it compiles; nothing if it is empty.
     pub(crate) fn does(&self, habit: &str) {
         for number in 0..self.habits.len() {
-            // One that is at it may make a directory there a last time.
+            // A compiler in progress may make a directory there a last time.
             let gone = format!("gone-{}-{number}", self.begun().len());
             let _ = std::fs::rename(self.chosen.join(number.to_string()), self.chosen.join(gone));
         }

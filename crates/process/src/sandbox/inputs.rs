@@ -27,19 +27,21 @@ pub struct Inputs {
     listed: BTreeMap<PathBuf, Hex>,
     /// What was found at each path that was looked at, or looked for in vain.
     looked_at: BTreeMap<PathBuf, Found>,
-    /// Directories in which names are looked for that are made up for each run.
-    temporary: BTreeSet<PathBuf>,
 }
 
-/// A file that a user declares to count.
+/// A file that a user declares to count, or a directory below one that is declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
     /// A name that does not say where it lies: its path from the directory of what was declared.
     pub name: String,
     /// Where it is.
     pub path: PathBuf,
-    /// What is in it.
+    /// What is in it; of a directory the names.
     pub digest: Digest,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+    /// Who may do what with it, in words: a program that only looks may go by that.
+    pub permissions: String,
 }
 
 /// A digest in hexadecimal digits.
@@ -142,11 +144,24 @@ impl Inputs {
         Ok(())
     }
 
-    /// Takes out paths that are another each time (see [`Observation::made_up`]). From now on a run may find nothing at any
-    /// path in their directories.
+    /// Takes out paths that are another each time (see [`Observation::made_up`]).
     pub fn leave_out(&mut self, made_up: &BTreeSet<PathBuf>) {
         self.looked_at.retain(|path, _| !made_up.contains(path));
-        self.temporary.extend(made_up.iter().filter_map(|path| path.parent()).map(Path::to_owned));
+    }
+
+    /// Of files that count by content, permissions are not watched from now on: no program goes by them.
+    pub fn ignore_permissions(&mut self) {
+        self.looked_at.retain(|_, found| found.is_link() || !found.is_by_permissions());
+        for found in self.looked_at.values_mut().filter(|found| found.is_by_permissions()) {
+            *found = found.clone().by_presence();
+        }
+    }
+
+    /// The same less the files that count and that `is_read` denies.
+    pub fn only(&self, is_read: impl Fn(&Path) -> bool) -> Self {
+        let mut some = self.clone();
+        some.read.retain(|path, _| is_read(path));
+        some
     }
 
     /// Adds a file that counts although no observation read it.
@@ -175,14 +190,18 @@ impl Inputs {
             return self.declare(root, files).map(drop);
         }
         let failed = |source| InputsError::Io { path: root.to_owned(), source };
-        for below in disk::files_below(root, MAX_DECLARED).map_err(failed)? {
-            self.declare(&below, files)?;
+        let (below, directories) = disk::all_below(root, MAX_DECLARED).map_err(failed)?;
+        for path in below {
+            self.declare(&path, files)?;
         }
-        self.listed.insert(root.to_owned(), Hex(disk::names(root).map_err(failed)?));
+        for path in directories {
+            let names = disk::names(&path).map_err(failed)?;
+            self.listed.insert(path, Hex(names));
+        }
         Ok(())
     }
 
-    /// The files below `roots` that a user declares, one by one.
+    /// The files below `roots` that a user declares, and the directories, one by one.
     ///
     /// # Errors
     /// The root that cannot be read, and why.
@@ -195,11 +214,15 @@ impl Inputs {
             let mut inputs = Self::default();
             inputs.declare_below(root, files).map_err(|error| (root.clone(), error))?;
             let base = root.parent().unwrap_or(root);
-            found.extend(inputs.files().map(|(path, digest)| Declared {
+            let declared = |(path, digest): (&Path, Digest)| Declared {
                 name: path.strip_prefix(base).unwrap_or(path).display().to_string(),
                 path: path.to_owned(),
                 digest,
-            }));
+                is_directory: inputs.listed.contains_key(path),
+                permissions: Found::at(path).by_permissions().in_words().unwrap_or_default(),
+            };
+            let directories = inputs.listed.iter().map(|(path, Hex(names))| (path.as_path(), *names));
+            found.extend(inputs.files().chain(directories).map(declared));
         }
         Ok(found)
     }
@@ -256,33 +279,6 @@ impl Inputs {
             Unkeyed::covering(path).is_none() && !self.listed.keys().any(|known| path.starts_with(known))
         });
         read.chain(listed).collect()
-    }
-
-    /// What a run looked at without reading it that these do not know: whether something is there could decide what the
-    /// run did. Programs that only compile look at the same paths for each source, so this is for scripts and other
-    /// programs that run a compiler.
-    pub fn looks_beyond<'o>(&self, observation: &'o Observation) -> BTreeSet<&'o Path> {
-        let looked_at = observation.looked_at.keys().map(PathBuf::as_path);
-        let listed = observation.listed.keys().map(PathBuf::as_path);
-        let is_looked_at = |path: &Path| {
-            self.looked_at.contains_key(path)
-                || self.read.contains_key(path)
-                || self.listed.contains_key(path)
-        };
-        // What a directory does not have shows in its listing.
-        let is_listed = |path: &Path| {
-            let parent = path.parent();
-            parent.is_some_and(|parent| self.listed.contains_key(parent) || self.temporary.contains(parent))
-        };
-        let is_missing = |path: &Path| observation.looked_at.get(path).is_some_and(Found::is_nothing);
-        let looked_at = looked_at.filter(|path| {
-            let is_known = is_looked_at(path) || (is_listed(path) && is_missing(path));
-            !is_known && Unkeyed::covering(path).is_none()
-        });
-        // A domain lets directories below one that is listed be listed, too.
-        let listed =
-            listed.filter(|path| !self.listed.contains_key(*path) && Unkeyed::covering(path).is_none());
-        looked_at.chain(listed).collect()
     }
 
     /// Whether what is at `path` counts, or need not.

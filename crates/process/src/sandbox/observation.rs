@@ -68,6 +68,12 @@ enum What {
     File(FileState),
     /// A file of which nothing else matters.
     AnyFile,
+    /// A file whose content counts elsewhere.
+    Permissions {
+        mode: u32,
+        user: u32,
+        group: u32,
+    },
     Directory,
     /// A pipe, a socket or a device.
     Other,
@@ -112,7 +118,10 @@ impl Found {
 
     /// Whether a file is there that some user may execute.
     pub fn is_executable(&self) -> bool {
-        matches!(self.what, What::File(state) if state.mode & 0o111 != 0)
+        match self.what {
+            What::File(FileState { mode, .. }) | What::Permissions { mode, .. } => mode & 0o111 != 0,
+            _ => false,
+        }
     }
 
     /// Whether a directory is there.
@@ -120,7 +129,8 @@ impl Found {
         self.what == What::Directory
     }
 
-    pub(crate) fn is_link(&self) -> bool {
+    /// Whether it is a symbolic link.
+    pub fn is_link(&self) -> bool {
         self.link.is_some()
     }
 
@@ -133,6 +143,7 @@ impl Found {
                 format!("{size} bytes, {mode:o} of {user}:{group}")
             }
             What::AnyFile => "a file".to_owned(),
+            What::Permissions { mode, user, group } => format!("{mode:o} of {user}:{group}"),
             What::Other => "no file".to_owned(),
             What::Directory if self.link.is_none() => return None,
             What::Directory => "a directory".to_owned(),
@@ -159,6 +170,10 @@ impl Found {
                 now.is_file() && seen(&state) == seen(then)
             }
             (What::AnyFile, Some(now)) => now.is_file(),
+            (What::Permissions { mode, user, group }, Some(now)) => {
+                let state = disk::state(&now);
+                now.is_file() && (state.mode, state.user, state.group) == (*mode, *user, *group)
+            }
             (What::Directory, Some(now)) => now.is_dir(),
             (What::Other, Some(now)) => !now.is_dir() && !now.is_file(),
             (_, None) => false,
@@ -166,12 +181,26 @@ impl Found {
         same && (self.link.is_none() || disk::link(path) == self.link)
     }
 
-    /// The same, but of a file only that it is there: its content counts elsewhere, or is the toolchain's own doing.
+    /// The same, but of a file only that it is there: it is the toolchain's own doing.
     pub(crate) fn by_presence(self) -> Self {
         match self.what {
-            What::File(_) => Self { what: What::AnyFile, ..self },
+            What::File(_) | What::Permissions { .. } => Self { what: What::AnyFile, ..self },
             _ => self,
         }
+    }
+
+    /// The same, but of a file only who may do what with it: its content counts elsewhere.
+    pub(crate) fn by_permissions(self) -> Self {
+        match self.what {
+            What::File(FileState { mode, user, group, .. }) => {
+                Self { what: What::Permissions { mode, user, group }, ..self }
+            }
+            _ => self,
+        }
+    }
+
+    pub(crate) fn is_by_permissions(&self) -> bool {
+        matches!(self.what, What::Permissions { .. })
     }
 }
 

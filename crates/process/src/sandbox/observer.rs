@@ -342,6 +342,9 @@ impl Watch {
     /// Whether the programs made a file, or a directory above it. The call that was to make it may have failed, and a link
     /// may lead to another file: what did not change since they began is not theirs.
     fn is_created(&self, path: &Path) -> bool {
+        if self.created.is_empty() {
+            return false;
+        }
         let path = disk::resolved(path);
         path.ancestors().any(|path| self.created.contains(path))
             && disk::changed(&path).is_none_or(|changed| changed >= self.since)
@@ -404,16 +407,17 @@ impl Watch {
         programs.sort_by_key(|(since, _)| *since);
         seen.programs = programs.into_iter().map(|(_, program)| program).collect();
         let Observation { read, looked_at, .. } = &mut seen;
-        // What is read counts by content; where its name leads counts besides for a program that looked.
-        looked_at.retain(|path, found| found.is_link() || !read.contains_key(path));
         // A temporary file, of another name for each run.
         let is_temporary = |path: &Path, found: &Found| {
             found.is_nothing() && self.created.contains(&disk::resolved(path)) && Found::at(path).is_nothing()
         };
         looked_at.retain(|path, found| !is_temporary(path, found));
         for (path, found) in looked_at {
-            if written.contains(path) || read.contains_key(path) {
+            if written.contains(path) {
                 *found = found.clone().by_presence();
+            } else if read.contains_key(path) {
+                // It counts by content; a program that looked may go by who may execute it, or by where its name leads.
+                *found = found.clone().by_permissions();
             }
         }
         // What one job of a worker left is not the next one's own.

@@ -70,6 +70,22 @@ pub(super) const CASES: &[Case] = &[
         ..MATTERS
     },
     Case {
+        name: "python_that_looks_for_some_kernels",
+        about: "os.path.exists decides for one operator, in a directory that Python lists, and is asked for with that only",
+        needs: PYTHON,
+        may_refuse: true,
+        setup: |place| {
+            python_wrapper(
+                place,
+                "import json\n\
+                 is_relu = os.path.exists('kernel.c') and 'relu_' in open('kernel.c').read()\n\
+                 more = ['-Wl,-soname,m1'] if is_relu and os.path.exists(T + '/marked') else []",
+            )
+        },
+        change: |place, _| place.write("marked", ""),
+        ..MATTERS
+    },
+    Case {
         name: "python_module_that_shadows",
         about: "a module appears beside the wrapper that shadows one of Python's",
         needs: PYTHON,

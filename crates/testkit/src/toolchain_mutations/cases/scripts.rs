@@ -296,6 +296,75 @@ pub(super) const CASES: &[Case] = &[
         ..MAY_MATTER
     },
     Case {
+        name: "flags_as_with_libm",
+        about: "a kernel without libm takes the way of the small source that calls it, and reads what only that reads",
+        may_refuse: true,
+        setup: |place| {
+            place.write("flags", flag(1))?;
+            let read = "more=; [ ! -e kernel.c ] || grep -qs vector kernel.c || more=$(cat \"$T/flags\")";
+            wrapper(place, read, "$more")
+        },
+        change: |place, _| place.write("flags", flag(2)),
+        ..MATTERS
+    },
+    Case {
+        name: "look_as_with_libm",
+        about: "the same, and it only looks",
+        may_refuse: true,
+        setup: |place| {
+            let look = "more=; [ ! -e kernel.c ] || grep -qs vector kernel.c || [ ! -e \"$T/marked\" ] || more=-Wl,-soname,m1";
+            wrapper(place, look, "$more")
+        },
+        change: |place, _| place.write("marked", ""),
+        ..MATTERS
+    },
+    Case {
+        name: "look_beside_names_that_are_made_up",
+        about: "a file decides for one operator, in a directory in which a name is looked for that is another each time",
+        may_refuse: true,
+        setup: |place| {
+            let look = "[ -e \"$T/lock.$$\" ]; more=; grep -qs relu_ kernel.c && [ -e \"$T/marked\" ] && more=-Wl,-soname,m1";
+            wrapper(place, look, "$more")
+        },
+        change: |place, _| place.write("marked", ""),
+        ..MATTERS
+    },
+    Case {
+        name: "permission_of_what_is_read",
+        about: "whether the file of flags may be executed decides for one operator",
+        may_refuse: true,
+        setup: |place| {
+            place.write("flags", flag(1))?;
+            let look = "more=$(cat \"$T/flags\"); grep -qs relu_ kernel.c && [ -x \"$T/flags\" ] && more=-Wl,-soname,m3";
+            wrapper(place, look, "$more")
+        },
+        change: |place, _| disk::chmod(&place.path("flags"), 0o755),
+        ..MATTERS
+    },
+    Case {
+        name: "permission_of_what_is_read_for_all",
+        about: "the same, and it is looked at for each kernel",
+        setup: |place| {
+            place.write("flags", flag(1))?;
+            let look = "found=; [ -x \"$T/flags\" ] && found=1; more=$(cat \"$T/flags\"); \
+                        grep -qs relu_ kernel.c && more=${found:+-Wl,-soname,m3}";
+            wrapper(place, look, "$more")
+        },
+        change: |place, _| disk::chmod(&place.path("flags"), 0o755),
+        ..MATTERS
+    },
+    Case {
+        name: "a_log_that_is_looked_at",
+        about: "the wrapper looks at a log that it writes, and at a file that decides",
+        may_refuse: true,
+        setup: |place| {
+            let look = "[ -s \"$T/log\" ]; echo run >> \"$T/log\"; more=; [ -e \"$T/marked\" ] && more=-Wl,-soname,m1";
+            wrapper(place, look, "$more")
+        },
+        change: |place, _| place.write("marked", ""),
+        ..MATTERS
+    },
+    Case {
         name: "flags_by_way_of_a_temporary_file",
         about: "the wrapper copies its flags to TMPDIR and uses the copy",
         setup: |place| {
