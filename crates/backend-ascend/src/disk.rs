@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use opbuild_digest::Digest;
 use serde::{Deserialize, Serialize};
@@ -229,6 +230,16 @@ pub(crate) fn exists(path: &Path) -> bool {
     std::fs::metadata(path).is_ok()
 }
 
+/// Removes the files in a directory of ours that were not modified for `age`.
+pub(crate) fn remove_older(directory: &Path, age: Duration) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let modified = entry.metadata().and_then(|found| found.modified());
+        if modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|since| since > age)) {
+            remove_own(&entry.path());
+        }
+    }
+}
+
 /// Removes a directory with all that is in it, if it is there.
 pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
     match std::fs::remove_dir_all(path) {
@@ -333,4 +344,26 @@ pub(crate) fn replace_own(path: &Path, bytes: &[u8]) {
 /// The digest of a file.
 pub(crate) fn digest(path: &Path) -> io::Result<Digest> {
     Digest::of_reader(std::fs::File::open(path)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn only_what_was_not_modified_for_long_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, hours) in [("old", 49), ("young", 47), ("new", 0)] {
+            let file = std::fs::File::create(directory.path().join(name)).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(hours * 3600)).unwrap();
+        }
+        remove_older(directory.path(), Duration::from_secs(48 * 3600));
+        let mut left: Vec<_> =
+            std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["new", "young"]);
+        remove_older(&directory.path().join("missing"), Duration::ZERO);
+    }
 }

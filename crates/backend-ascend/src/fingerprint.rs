@@ -60,6 +60,8 @@ pub(crate) fn directories(toolkit: &Toolkit) -> Vec<(String, PathBuf)> {
     // One of the version is included by force.
     add("include", toolkit.root.join("include"));
     add("host include", toolkit.host().join("include"));
+    // Libraries of tilings and of the compiler's Python load others of these, when they compile and not before.
+    add("lib64", toolkit.root.join("lib64"));
     for name in PYTHON {
         add(&format!("python {name}"), toolkit.site_packages.join(name));
     }

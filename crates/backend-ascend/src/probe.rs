@@ -8,14 +8,15 @@ mod run;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use opbuild_backend::{BackendError, Cancel, FileDigests};
 use opbuild_digest::{Digest, Hasher};
-use opbuild_process::{Observer, is_short_of_resources};
+use opbuild_process::{Declared, Observer, is_short_of_resources};
 
-use self::run::{Ask, Greeting, Watched, greeted};
+use self::run::{Ask, Greeting, PROGRAMS, Watched, greeted};
 use crate::domain::{self, Directories, ReadDomain};
 use crate::find::Toolkit;
 use crate::guards::{self, Guards};
@@ -27,6 +28,9 @@ use crate::{disk, externals, fingerprint};
 
 /// Records that are longer are none of ours.
 const LONGEST: u64 = 64 << 20;
+
+/// Bytecode that was not used for so long is removed: each edit of a source leaves the bytecode of the one before.
+const UNUSED: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Why the directory of bytecode may be read.
 const BYTECODE: &str = "bytecode of our own, by the content of sources";
@@ -143,7 +147,10 @@ impl Probe {
     fn id(&self, interpreter: &Interpreter, toolchain: &Digest) -> String {
         use std::os::unix::ffi::OsStrExt;
         let mut hasher = Hasher::new("probe of a toolkit");
+        hasher.str(env!("CARGO_PKG_VERSION"));
         hasher.bytes(SCRIPT.as_bytes());
+        hasher.bytes(headers::source().as_bytes());
+        PROGRAMS.iter().for_each(|name| hasher.str(name));
         hasher.bytes(interpreter.program.as_os_str().as_bytes());
         // Where a link leads to is where its modules are.
         let real = disk::real(&interpreter.program);
@@ -177,6 +184,9 @@ impl Probe {
         mut names: BTreeSet<String>,
         files: &dyn FileDigests,
     ) -> Result<Record, BackendError> {
+        if let Some(bytecode) = self.bytecode() {
+            disk::remove_older(&bytecode, UNUSED);
+        }
         let modules = fingerprint::module_names(toolkit);
         let lazy = externals::below(&fingerprint::python_packages(toolkit), &modules)?;
         let scanned = externals::below(&fingerprint::operator_packages(toolkit), &modules)?;
@@ -273,7 +283,7 @@ impl Probe {
                 Ok(Some(format!("in a domain the toolkit cannot be imported: {problem}")))
             }
             Ok(_) => Ok(Some("in a domain the toolkit imports something else".to_owned())),
-            Err(error @ BackendError::Cancelled) => Err(error),
+            Err(error @ (BackendError::Cancelled | BackendError::Deadline { .. })) => Err(error),
             Err(BackendError::Io { action, path, source }) if is_short_of_resources(&source) => {
                 Err(BackendError::Io { action, path, source })
             }
@@ -282,12 +292,13 @@ impl Probe {
     }
 
     /// What every compile may read; `declared` are files that the user added.
-    pub(crate) fn domain(&self, toolkit: &Toolkit, record: &Record, declared: &[PathBuf]) -> ReadDomain {
+    pub(crate) fn domain(&self, toolkit: &Toolkit, record: &Record, declared: &[Declared]) -> ReadDomain {
         let mut domain = ReadDomain::new(toolkit, record);
         domain.beneath.extend(self.bytecode().map(|path| (path, BYTECODE)));
-        domain.add_files(declared.iter().cloned(), "declared by the user, in the toolchain fingerprint");
-        let parents: BTreeSet<&Path> = declared.iter().filter_map(|path| path.parent()).collect();
-        domain.listed.extend(parents.into_iter().map(|path| (path.to_owned(), "declared files are in it")));
+        const REASON: &str = "declared by the user, in the toolchain fingerprint";
+        let (directories, files): (Vec<_>, Vec<_>) = declared.iter().partition(|one| one.is_directory);
+        domain.add_files(files.into_iter().map(|one| one.path.clone()), REASON);
+        domain.listed.extend(directories.into_iter().map(|one| (one.path.clone(), REASON)));
         domain
     }
 

@@ -49,6 +49,7 @@ fn every_part_is_named() {
             "opp",
             "opc",
             "ccec_compiler/bin",
+            "lib64",
             "python opc_tool",
             "python tbe",
             "python te",

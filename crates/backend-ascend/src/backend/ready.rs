@@ -31,7 +31,7 @@ pub(crate) struct Ready {
 /// A way to start workers, and what it follows from.
 pub(super) struct KnownSetup {
     record: Arc<Record>,
-    declared: Vec<PathBuf>,
+    declared: Vec<Declared>,
     setup: Arc<Setup>,
 }
 
@@ -52,8 +52,7 @@ impl AscendBackend {
 
     /// How workers are started that import what `record` says.
     pub(super) fn setup(&self, record: &Arc<Record>) -> Result<Arc<Setup>, BackendError> {
-        let declared = self.declared(&Once::default())?.into_iter().map(|declared| declared.path);
-        let declared: Vec<PathBuf> = declared.collect();
+        let declared = self.declared(&Once::default())?;
         let mut setups = self.setups.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*setups
             && Arc::ptr_eq(&known.record, record)
@@ -66,7 +65,7 @@ impl AscendBackend {
         Ok(setup)
     }
 
-    fn setup_with(&self, record: &Record, declared: &[PathBuf], guards: Guards) -> Setup {
+    fn setup_with(&self, record: &Record, declared: &[Declared], guards: Guards) -> Setup {
         let vendors = self.toolkit.vendors.iter().map(|vendor| vendor.tbe.clone());
         Setup {
             interpreter: record.interpreter().clone(),
@@ -83,8 +82,7 @@ impl AscendBackend {
 
     /// The same with other guards.
     pub(super) fn guarded_by(&self, ready: Ready, guards: Guards) -> Result<Ready, BackendError> {
-        let declared = self.declared(&Once::default())?.into_iter().map(|declared| declared.path);
-        let setup = self.setup_with(&ready.record, &declared.collect::<Vec<_>>(), guards);
+        let setup = self.setup_with(&ready.record, &self.declared(&Once::default())?, guards);
         Ok(Ready { setup: Arc::new(setup), ..ready })
     }
 
@@ -143,7 +141,7 @@ impl AscendBackend {
         fingerprint: &mut Fingerprint,
         files: &dyn FileDigests,
     ) -> Result<(), BackendError> {
-        for Declared { name, digest, path: _ } in self.declared(files)? {
+        for Declared { name, digest, .. } in self.declared(files)? {
             fingerprint.add(format!("input {name}"), digest, format!("{:.12}", digest.to_string()));
         }
         Ok(())

@@ -109,7 +109,7 @@ impl Worker {
     }
 
     /// Writes a message, as long as the caller waits: what is longer than a pipe holds has to be taken by the worker, and
-    /// one that hangs takes nothing. A caller that waits no longer drops the worker; that ends the writing, too.
+    /// one that makes no progress takes nothing. A caller that waits no longer drops the worker; that ends the writing, too.
     pub(super) fn send(
         &mut self,
         message: Vec<u8>,

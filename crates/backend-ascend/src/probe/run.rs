@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use opbuild_backend::BackendError;
-use opbuild_process::{Domain, Ended, Observation, Observer, ProbeDir, Run, Sandbox, tail};
+use opbuild_process::{
+    Domain, Ended, Observation, Observer, ProbeDir, Run, Sandbox, is_short_of_resources, tail,
+};
 use serde_json::json;
 
 use super::{Probe, headers};
@@ -22,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 /// The programs that the toolkit looks for on `PATH`: the device compiler and its companions, and what its Python, the
 /// generated build scripts and the script `opc` run.
-const PROGRAMS: [&str; 15] = [
+pub(super) const PROGRAMS: [&str; 15] = [
     "sh",
     "bash",
     "which",
@@ -67,7 +69,7 @@ pub(super) struct Ask<'a> {
     pub(super) lazy: &'a BTreeSet<String>,
     /// Modules that operators name.
     pub(super) names: &'a BTreeSet<String>,
-    /// Whether those of them are imported that are not there anyway, each in a child.
+    /// Whether those of them are imported that are not imported anyway, each in a child.
     pub(super) children: bool,
 }
 
@@ -129,9 +131,13 @@ impl Probe {
         let started = Started { program, args: &args, environment: &environment, dir: work_dir, work_dir };
         let (ended, seen) = self.ended(&started, watched)?;
         match ended {
-            Err(BackendError::Cancelled) => Err(BackendError::Cancelled),
+            Ok(ended) => Ok((ended.status.code(), seen)),
+            Err(error @ (BackendError::Cancelled | BackendError::Deadline { .. })) => Err(error),
+            Err(BackendError::Io { action, path, source }) if is_short_of_resources(&source) => {
+                Err(BackendError::Io { action, path, source })
+            }
             // Whether it can be run is found out when it is to compile.
-            ended => Ok((ended.ok().and_then(|ended| ended.status.code()), seen)),
+            Err(_) => Ok((None, seen)),
         }
     }
 

@@ -9,6 +9,7 @@ import importlib.machinery
 import marshal
 import os
 import sys
+import time
 
 
 class SourceLoader(importlib.machinery.SourceFileLoader):
@@ -43,6 +44,9 @@ class SourceLoader(importlib.machinery.SourceFileLoader):
         try:
             with open(entry, "rb") as file:
                 content = file.read()
+                # What was not used for long is removed.
+                if time.time() - os.fstat(file.fileno()).st_mtime > 86400:
+                    os.utime(entry)
         except OSError:
             return None
         body = content[32:]

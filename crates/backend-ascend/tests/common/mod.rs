@@ -1,6 +1,10 @@
 //! What the tests share: a stand-in toolkit in a folder of its own, and jobs.
 #![allow(dead_code, reason = "each file of tests uses a part of this")]
-#![allow(clippy::unwrap_used, reason = "helpers fail the test that calls them")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "helpers fail the test that calls them, and make files"
+)]
 
 pub(crate) mod formats;
 pub(crate) mod same;
@@ -8,6 +12,7 @@ pub(crate) mod same;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use opbuild_backend_ascend::{
     AscendConfig, AscendError, Driver, OpsInfo, Search, Sources, Toolkit, toolchain,
@@ -64,15 +69,24 @@ impl Place {
     }
 }
 
-/// The backend of a place by one driver, with the interpreter itself: what is called `python3` may be a slow script. What
-/// importing the toolkit takes is found out once for a place, if nothing changes.
+/// The backend of a place by one driver, with the interpreter itself: what is called `python3` may be a slow script.
+/// Bytecode is shared by all places, and what importing a toolkit takes is found out once for each, if nothing changes.
 #[expect(clippy::disallowed_methods, reason = "the toolkit's programs are found where the user's are")]
 pub(crate) fn driven(place: &Place, driver: Driver) -> AscendConfig {
     let mut search = place.search();
     search.environment.extend([("PATH".to_owned(), std::env::var_os("PATH").unwrap_or_default())]);
     search.environment.extend(toolkit::python().map(|path| ("HI_PYTHON".to_owned(), path.into_os_string())));
-    AscendConfig { driver, ..AscendConfig::new(search) }.keep_answers_below(place.folder.path())
+    AscendConfig { driver, ..AscendConfig::new(search) }.keep_answers_below(&ANSWERS)
 }
+
+/// Begins empty with each run of these tests.
+static ANSWERS: LazyLock<PathBuf> = LazyLock::new(|| {
+    let directory =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(concat!(env!("CARGO_CRATE_NAME"), "-answers"));
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).unwrap();
+    directory
+});
 
 /// A search that sees this folder and nothing of the machine's.
 pub(crate) fn search_below(folder: &Path) -> Search {
