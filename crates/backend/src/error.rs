@@ -13,7 +13,7 @@ pub enum BackendError {
     #[error("{0}")]
     Unsupported(#[from] Unsupported),
     /// There is no usable toolchain.
-    #[error("no usable toolchain: {problem}; {way_out}")]
+    #[error("no usable toolchain: {}; {way_out}", one_line(problem))]
     Toolchain {
         /// What is missing or wrong.
         problem: String,
@@ -133,6 +133,11 @@ fn tail(log: &str) -> String {
 
 fn kept(log: &Option<PathBuf>) -> String {
     log.as_ref().map(|path| format!("\nthe whole output is in `{}`", path.display())).unwrap_or_default()
+}
+
+/// What a program wrote, in the middle of a sentence.
+fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" | ")
 }
 
 fn listed(paths: &[PathBuf]) -> String {

@@ -1,6 +1,6 @@
 //! Names of dimensions that the user gave sizes for: one that no input has must not count for nothing.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::bail;
@@ -11,7 +11,7 @@ use crate::options::nearest;
 
 /// The sizes given with `--dim`, and what was found of their names so far.
 pub(crate) struct Dims {
-    sizes: HashMap<String, i64>,
+    sizes: BTreeMap<String, i64>,
     /// Names that no input was found to have.
     unknown: Vec<String>,
     /// Names that inputs have.
@@ -21,10 +21,19 @@ pub(crate) struct Dims {
 }
 
 impl Dims {
-    pub(crate) fn of(common: &Common) -> Self {
-        let unknown = common.dims.iter().map(|(name, _)| name.clone()).collect();
-        let sizes = common.dims.iter().cloned().collect();
-        Self { sizes, unknown, known: BTreeSet::new(), is_unsure: false }
+    /// The sizes that the command line gives.
+    ///
+    /// # Errors
+    /// A name has two sizes.
+    pub(crate) fn of(common: &Common) -> anyhow::Result<Self> {
+        let mut sizes = BTreeMap::new();
+        for (name, size) in &common.dims {
+            if let Some(other) = sizes.insert(name.clone(), *size).filter(|other| other != size) {
+                bail!("--dim: `{name}` has two sizes, {other} and {size}; give it one");
+            }
+        }
+        let unknown = sizes.keys().cloned().collect();
+        Ok(Self { sizes, unknown, known: BTreeSet::new(), is_unsure: false })
     }
 
     /// Reads the network at `path`, of which all sizes count that it has dimensions for: the others may be another input's.

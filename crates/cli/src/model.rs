@@ -122,7 +122,7 @@ pub(crate) fn requests(
 ) -> anyhow::Result<(Vec<Request>, Unreadable)> {
     let Found { files, unreadable: errors, .. } = input::model_files(inputs);
     let mut unreadable = Unreadable { errors, refused: 0 };
-    let (mut requests, mut dims) = (Vec::new(), Dims::of(common));
+    let (mut requests, mut dims) = (Vec::new(), Dims::of(common)?);
     let mut unknown = UnknownOptions::of(common, builder.backend())?;
     for file in files {
         match Model::read(&file, builder, common, &mut dims) {

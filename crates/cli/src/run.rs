@@ -27,7 +27,7 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
     let cancel = interrupt::cancel();
     let builder = builder(&args.common, &cancel, output)?;
     let (mut unknown, mut dims) =
-        (UnknownOptions::of(&args.common, builder.backend())?, Dims::of(&args.common));
+        (UnknownOptions::of(&args.common, builder.backend())?, Dims::of(&args.common)?);
     let model = Model::read(&args.model, &builder, &args.common, &mut dims);
     dims.check()?;
     let model = model?;

@@ -135,6 +135,8 @@ fn a_dimension_that_no_input_has_is_an_error_with_the_nearest_name() {
             }
         }
     }
+    let two = ["build", "net", "--dim", "batch=2", "--dim", "batch=3"];
+    place.run(&two).ended_with(2).says("`batch` has two sizes, 2 and 3");
     place.run(&["run", network, "--dim", "bacth=2"]).ended_with(2).says("did you mean `batch`");
     // What cannot be read may have had it, and is an error itself.
     place.write("net/torn.onnx", "torn");

@@ -54,6 +54,8 @@ mod place;
 mod trials;
 mod variant;
 
+pub use variant::is_played;
+
 use std::path::Path;
 use std::process::ExitCode;
 

@@ -12,7 +12,7 @@ use opbuild_digest::Digest;
 use super::Scene;
 use crate::common;
 
-/// Lays it into a directory for temporary files that is not there yet.
+/// Lays it into a directory for temporary files that does not exist yet.
 pub(super) fn lay(temporary: &Path) {
     static LIBRARY: OnceLock<Vec<(OsString, Vec<u8>)>> = OnceLock::new();
     let directory = below(temporary);

@@ -19,6 +19,11 @@ pub(super) fn seeds() -> Vec<u32> {
     if seeds.is_empty() { vec![0] } else { seeds }
 }
 
+/// Whether a case of this name is played: the seeds choose one in two.
+pub fn is_played(name: &str) -> bool {
+    seeds().into_iter().any(|seed| Variant::new(name, seed, true).is_some())
+}
+
 /// One way to play a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Variant {
