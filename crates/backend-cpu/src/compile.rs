@@ -142,7 +142,10 @@ impl Compile<'_> {
         let ended = ended?;
         let refuse =
             |paths: BTreeSet<&Path>| self.refuse(paths.into_iter().map(Path::to_owned).collect(), &run);
-        refuse(self.inputs().beyond(&seen))?;
+        refuse(match self.toolchain.is_wrapped() {
+            true => self.inputs().beyond_by_name(&seen),
+            false => self.inputs().beyond(&seen),
+        })?;
         if let Some(program) = seen.foreign {
             // Its calls were denied.
             return Err(run.lied(&ended, foreign(&program)).into());

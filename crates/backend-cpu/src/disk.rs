@@ -9,6 +9,11 @@ use std::path::{Path, PathBuf};
 
 use opbuild_backend::BackendError;
 
+/// A path without links, if something is there.
+pub(crate) fn real(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), BackendError> {
     std::fs::write(path, bytes).map_err(|source| BackendError::Io {
         action: "write",

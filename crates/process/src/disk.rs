@@ -139,17 +139,25 @@ pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
     identity(one).is_some_and(|one| Some(one) == identity(other))
 }
 
-/// A digest of the names in a directory, in their order.
+/// A digest of the names in a directory, in their order, each with whether it is a file, a directory or a link.
 pub(crate) fn names(path: &Path) -> io::Result<Digest> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(path)? {
-        names.push(entry?.file_name());
+        let entry = entry?;
+        // One that is gone by now is a file or is not: the next look at the directory shows it.
+        let kind = match entry.file_type() {
+            Ok(kind) if kind.is_dir() => b'd',
+            Ok(kind) if kind.is_symlink() => b'l',
+            Ok(kind) if kind.is_file() => b'f',
+            _ => b'-',
+        };
+        names.push((entry.file_name(), kind));
     }
     names.sort_unstable();
     let mut bytes = Vec::new();
-    for name in &names {
+    for (name, kind) in &names {
         bytes.extend_from_slice(name.as_bytes());
-        bytes.push(0);
+        bytes.extend([0, *kind]);
     }
     Ok(Digest::of(&bytes))
 }

@@ -1,11 +1,13 @@
-//! What the programs around a compiler look at without reading it: whether a file is there, its size, who may execute it.
+//! What the programs of a compile look at without reading it: whether a file is there, its size, who may execute it.
 //!
-//! Programs that the driver runs look at the same paths for each source. A wrapper may decide by any look, for some kernels
-//! only; so each look of a compile must be one that its key contains.
+//! Compilers look at the same paths for each source. A wrapper may decide by any look, for some kernels only; and what is a
+//! wrapper among the programs of a compile shows in no name. So with a wrapper each look of a compile must be one that its
+//! key contains, whichever program makes it. Only what compiler, assembler and linker ask of the files that they read, and
+//! of directories, does not count, nor where they look in vain, only for which names: they ask for the way to a header.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use opbuild_digest::{Digest, Hasher};
 use opbuild_process::{Found, Observation, Program, Unkeyed};
@@ -13,9 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::made_up::Pattern;
 use super::words::{self, command_of};
-
-/// What [`Found::in_words`] says where nothing is.
-const NOTHING: &str = "nothing";
+use crate::disk;
 
 /// The looks that a key contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,24 +25,32 @@ pub(crate) struct Looks {
     listed: BTreeSet<PathBuf>,
     /// Names that programs make up for each run, at which there is nothing.
     made_up: Vec<Pattern>,
-    /// How often the driver runs each program.
-    own: BTreeMap<String, usize>,
+}
+
+/// Where a toolchain lies.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places<'a> {
+    /// The driver's directory: a toolchain may be moved with all that is below it.
+    pub(crate) home: Option<&'a Path>,
+    /// The directories of PATH: which of them a program is in does not matter.
+    pub(crate) path: Vec<PathBuf>,
+    /// The names of the programs that the driver runs by its dry run.
+    pub(crate) parts: BTreeSet<String>,
 }
 
 impl Looks {
-    /// The looks of a compile that was `seen`, and the digest of what was found: by name, not by place. What was read
-    /// counts by content, and the programs that the driver runs by its dry run (`steps`) look for nothing else. Names that
-    /// are `made_up` are no looks.
+    /// The looks of a compile that was `seen`, and the digest of what was found. Names that are `made_up` are no looks.
     pub(crate) fn of(
         seen: &Observation,
-        steps: &str,
+        places: Places<'_>,
         made_up: &BTreeSet<PathBuf>,
         patterns: &[Pattern],
     ) -> (Self, Digest) {
-        let mut looks = Self { own: programs_of(steps), made_up: patterns.to_vec(), ..Self::default() };
-        let mut hasher = Hasher::new("opbuild cpu looks 2");
-        for program in foreign(seen, &looks.own) {
-            add(program, seen, made_up, &mut hasher);
+        let mut looks = Self { made_up: patterns.to_vec(), ..Self::default() };
+        let mut hasher = Hasher::new("opbuild cpu looks 3");
+        let read: BTreeSet<PathBuf> = seen.read.keys().map(|path| disk::real(path)).collect();
+        for program in &seen.programs {
+            places.add(program, (seen, &read), made_up, &mut hasher);
             looks.paths.extend(program.looked_at.difference(made_up).cloned());
             if !is_python(program) {
                 looks.listed.extend(program.listed.iter().cloned());
@@ -59,95 +67,126 @@ impl Looks {
         self
     }
 
+    /// A path that only one of two compiles looked at.
+    pub(crate) fn differing<'a>(&'a self, other: &'a Self) -> Option<&'a Path> {
+        let paths = self.paths.symmetric_difference(&other.paths);
+        paths.chain(self.listed.symmetric_difference(&other.listed)).next().map(PathBuf::as_path)
+    }
+
     /// What a compile looked at that is not among these. `declared` are files and directories that users declare: of those
     /// all that a program can see counts, but for links.
     pub(crate) fn beyond<'o>(&self, seen: &'o Observation, declared: &[PathBuf]) -> BTreeSet<&'o Path> {
-        let is_declared = |path: &Path, found: Option<&Found>| {
-            declared.iter().any(|root| path.starts_with(root)) && !found.is_some_and(Found::is_link)
-        };
         let is_known = |path: &Path| {
             let found = seen.looked_at.get(path);
+            let is_missing = found.is_some_and(Found::is_nothing) || seen.temporary.contains(path);
+            // Another program made it: it is the compile's own, wherever that is.
+            let is_own = found.is_none() && !is_missing && !seen.read.contains_key(path);
             let is_listed = || path.parent().is_some_and(|parent| self.listed.contains(parent));
             let is_made_up = || self.made_up.iter().any(|pattern| pattern.matches(path));
             self.paths.contains(path)
                 || Unkeyed::covering(path).is_some()
-                // Its own, wherever it made it.
-                || (found.is_none() && !seen.read.contains_key(path))
-                || is_declared(path, found)
-                || (found.is_some_and(Found::is_nothing) && (is_listed() || is_made_up()))
+                || is_own
+                || (is_missing && (is_listed() || is_made_up()))
+                || (is_below(path, declared) && !found.is_some_and(Found::is_link))
+        };
+        let is_known_list = |path: &Path| {
+            self.listed.contains(path)
+                || Unkeyed::covering(path).is_some()
+                || !seen.listed.contains_key(path)
+                || is_below(path, declared)
         };
         let mut beyond = BTreeSet::new();
-        for program in foreign(seen, &self.own) {
-            let looked_at = program.looked_at.iter().map(PathBuf::as_path);
-            beyond.extend(looked_at.filter(|path| !is_known(path)));
-            let listed = program.listed.iter().map(PathBuf::as_path).filter(|path| {
-                let is_known = self.listed.contains(*path)
-                    || Unkeyed::covering(path).is_some()
-                    || !seen.listed.contains_key(*path)
-                    || is_declared(path, None);
-                !is_known && !is_python(program)
-            });
-            beyond.extend(listed);
+        for program in &seen.programs {
+            beyond.extend(program.looked_at.iter().map(PathBuf::as_path).filter(|path| !is_known(path)));
+            if !is_python(program) {
+                beyond
+                    .extend(program.listed.iter().map(PathBuf::as_path).filter(|path| !is_known_list(path)));
+            }
         }
         beyond
     }
 }
 
-/// The programs that the driver does not run by its dry run: it runs each of its own so often, and no script.
-fn foreign<'o>(seen: &'o Observation, own: &BTreeMap<String, usize>) -> Vec<&'o Program> {
-    let name = |program: &Program| words::name_of(&program.path);
-    let is_own = |program: &Program| {
-        let runs = seen.programs.iter().filter(|other| name(other) == name(program)).count();
-        !program.is_script && own.get(&name(program)).is_some_and(|shown| runs <= *shown)
-    };
-    seen.programs.iter().filter(|program| !is_own(program)).collect()
-}
-
-fn programs_of(steps: &str) -> BTreeMap<String, usize> {
+/// The names of the programs that `steps`, a dry run, shows.
+pub(crate) fn parts_of(steps: &str) -> BTreeSet<String> {
+    let first = |step: Vec<String>| step.first().map(|program| words::name_of(Path::new(program)));
     // collect2 runs ld, which a dry run does not show.
-    let mut own = BTreeMap::from([("ld".to_owned(), 1)]);
-    for step in steps.lines().filter_map(command_of) {
-        let name = step.first().map(|program| words::name_of(Path::new(program))).unwrap_or_default();
-        *own.entry(name).or_default() += 1;
-    }
-    own
+    steps.lines().filter_map(command_of).filter_map(first).chain(["ld".to_owned()]).collect()
 }
 
-fn add(program: &Program, seen: &Observation, made_up: &BTreeSet<PathBuf>, hasher: &mut Hasher) {
-    let mut found: BTreeMap<&OsStr, OfName> = BTreeMap::new();
-    for path in program.looked_at.difference(made_up) {
-        let Some(name) = path.file_name().filter(|_| Unkeyed::covering(path).is_none()) else { continue };
-        let Some(state) = seen.looked_at.get(path).or_else(|| seen.read.get(path)) else { continue };
-        let of_name = found.entry(name).or_default();
-        of_name.is_program |= state.is_executable();
-        // Where directories are is a place; and a program that is run counts by content.
-        let Some(words) = state.in_words() else { continue };
-        if !(seen.read.contains_key(path) && state.is_executable()) && of_name.words.last() != Some(&words) {
-            of_name.words.push(words);
+impl Places<'_> {
+    /// Adds the looks of a program in a compile that was seen, with the real paths of all files that were read.
+    fn add(
+        &self,
+        program: &Program,
+        (seen, read): (&Observation, &BTreeSet<PathBuf>),
+        made_up: &BTreeSet<PathBuf>,
+        hasher: &mut Hasher,
+    ) {
+        let is_part = self.parts.contains(&words::name_of(&program.path));
+        let is_way_to_a_file = |path: &Path, found: &Found| {
+            is_part && (found.is_directory() || read.contains(&disk::real(path)))
+        };
+        let mut found = BTreeSet::new();
+        let mut along_path: BTreeMap<&OsStr, BTreeMap<usize, String>> = BTreeMap::new();
+        for path in program.looked_at.difference(made_up).filter(|path| Unkeyed::covering(path).is_none()) {
+            let words = match seen.looked_at.get(path) {
+                Some(found) if is_way_to_a_file(path, found) => continue,
+                Some(found) => found.in_words(),
+                None if seen.temporary.contains(path) => "nothing".to_owned(),
+                None => continue,
+            };
+            let at = path.parent().and_then(|parent| self.path.iter().position(|one| one == parent));
+            match (at, path.file_name()) {
+                (Some(_), Some(_)) if seen.looked_at.get(path).is_none_or(Found::is_nothing) => {}
+                (Some(at), Some(name)) => {
+                    along_path.entry(name).or_default().insert(at, words);
+                }
+                (_, Some(name)) if is_part => {
+                    found.insert((PathBuf::from(name), words));
+                }
+                _ => {
+                    found.insert((self.name(path), words));
+                }
+            }
+        }
+        hasher.list(found.len());
+        for (name, words) in found {
+            hasher.bytes(name.as_os_str().as_encoded_bytes());
+            hasher.str(&words);
+        }
+        hasher.list(along_path.len());
+        for (name, found) in along_path {
+            hasher.bytes(name.as_encoded_bytes());
+            hasher.list(found.len());
+            found.values().for_each(|words| hasher.str(words));
+        }
+        // Python lists directories to find modules, which count by content.
+        let is_counted = |path: &&PathBuf| Unkeyed::covering(path).is_none() && !is_python(program);
+        let listed: Vec<_> = program.listed.iter().filter(is_counted).collect();
+        hasher.list(listed.len());
+        for path in listed {
+            hasher.bytes(self.name(path).as_os_str().as_encoded_bytes());
+            hasher.option(seen.listed.contains_key(path));
+            seen.listed.get(path).into_iter().for_each(|names| hasher.digest(names));
         }
     }
-    hasher.list(found.len());
-    for (name, OfName { mut words, is_program }) in found {
-        // In how many directories a program is missing is a matter of PATH.
-        words.retain(|words| !is_program || words != NOTHING);
-        hasher.bytes(name.as_encoded_bytes());
-        hasher.list(words.len());
-        words.iter().for_each(|words| hasher.str(words));
+
+    fn name(&self, path: &Path) -> PathBuf {
+        let below = self.home.and_then(|home| path.strip_prefix(home).ok());
+        below.map_or_else(|| path.to_owned(), |below| Path::new(".").join(below))
     }
-    // Python lists directories to find modules, which count by content.
-    let listed =
-        program.listed.iter().filter(|path| Unkeyed::covering(path).is_none() && !is_python(program));
-    let names: BTreeSet<&Digest> = listed.filter_map(|path| seen.listed.get(path)).collect();
-    hasher.list(names.len());
-    names.into_iter().for_each(|names| hasher.digest(names));
 }
 
-/// What a program found at the paths of one name, in the order of the paths.
-#[derive(Default)]
-struct OfName {
-    words: Vec<String>,
-    /// One of them can be executed.
-    is_program: bool,
+/// Whether a path is one of `roots` or below one, without a link on the way.
+fn is_below(path: &Path, roots: &[PathBuf]) -> bool {
+    let is_plain = path.components().all(|part| part != Component::ParentDir);
+    let is_below = |root: &PathBuf| {
+        let Ok(below) = path.strip_prefix(root) else { return false };
+        let Some(parent) = below.parent() else { return true };
+        disk::real(&root.join(parent)) == disk::real(root).join(parent)
+    };
+    is_plain && roots.iter().any(is_below)
 }
 
 /// Whether a program, or the interpreter of a script, is Python.

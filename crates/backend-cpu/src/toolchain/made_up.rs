@@ -60,10 +60,15 @@ impl Pattern {
         let middle = name.strip_prefix(&self.prefix).and_then(|rest| rest.strip_suffix(&self.suffix));
         let fits = |middle: &str| match self.length {
             None => !middle.is_empty() && middle.bytes().all(|byte| byte.is_ascii_digit()),
-            Some(length) => middle.len() == length && middle.bytes().all(|byte| byte.is_ascii_alphanumeric()),
+            Some(length) => middle.len() == length && middle.bytes().all(is_made_up),
         };
         path.parent() == Some(&self.directory) && middle.is_some_and(fits)
     }
+}
+
+/// Whether `mktemp`, or Python's `tempfile`, makes names of this byte.
+fn is_made_up(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
 #[cfg(test)]
@@ -80,7 +85,7 @@ mod tests {
         for (one, two, fits, others) in [
             ("lock.12345", "lock.12399", "lock.7", ["lock.", "lock.x", "marked", "lock.1.2"]),
             ("cc12a.o", "cc19a.o", "cc7a.o", ["cc7.o", "ccxa.o", "cca.o", "cc7a.s"]),
-            ("tmp.AbCd12", "tmp.XyZw34", "tmp.QqQq99", ["tmp.AbCd1", "tmp.marked1", "marked", "tmp.a/b.cd"]),
+            ("tmp.AbCd12", "tmp.XyZw34", "tmp.Qq_q99", ["tmp.AbCd1", "tmp.marked1", "marked", "tmp.a/b.cd"]),
         ] {
             let pattern = pattern(one, two).unwrap();
             for name in [one, two, fits] {

@@ -36,7 +36,7 @@ use record::{Read, Record};
 use crate::{CpuConfig, Features, LAUNCH_ABI, disk};
 
 /// The form of records: another form is another question.
-const RECORD: u64 = 5;
+const RECORD: u64 = 6;
 
 /// A C compiler, as it was found.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use opbuild_process::{
 
 use super::cc::Cc;
 use super::dry_run::{DryRun, unusable};
-use super::looks::Looks;
+use super::looks::{Looks, Places, parts_of};
 use super::made_up::Pattern;
 use super::pieces::Pieces;
 use super::record::{Means, Read, Steps};
@@ -179,8 +179,8 @@ impl Probe<'_> {
             inputs.leave_out(&made_up);
             let patterns = Pattern::of(&made_up, &one.seen, &two.seen);
             let of = |compiled: &Compiled| {
-                let looks = Looks::of(&compiled.seen, &self.dry_run.steps, &made_up, &patterns);
-                steps(compiled, &names, is_wrapped.then_some(looks))
+                let looks = is_wrapped.then(|| Looks::of(&compiled.seen, self.places(), &made_up, &patterns));
+                steps(compiled, &names, looks)
             };
             of(one).steady_with(&of(two))
         });
@@ -195,8 +195,19 @@ impl Probe<'_> {
         Ok(Ok(Probed { inputs, plain, libm, means, why, says, is_wrapped, unkept: None }))
     }
 
+    fn places(&self) -> Places<'_> {
+        Places {
+            home: self.cc.driver.parent(),
+            path: std::env::split_paths(&self.config.path).collect(),
+            parts: parts_of(&self.dry_run.steps),
+        }
+    }
+
     fn is_wrapped(&self, seen: &Observation) -> bool {
-        wrapper::takes_part(seen, &self.dry_run.steps)
+        // A plug-in is no program, and can do what a wrapper can.
+        let has_plugin =
+            self.cc.leading.iter().any(|word| word.contains("-fplugin") || word.contains("-plugin"));
+        has_plugin || wrapper::takes_part(seen, &self.dry_run.steps)
     }
 
     /// The names of all files that are read, in the order of the first time: the same wherever they lie.

@@ -46,10 +46,10 @@ pub(crate) struct Steps {
     /// What programs left for each other, unless that is another each time.
     #[serde(with = "optional_hex")]
     pub(crate) intermediate: Option<Digest>,
-    /// What programs around the compiler found where they only looked, unless that is another each time.
+    /// What programs found where they only looked, if there is a wrapper.
     #[serde(with = "optional_hex")]
     pub(crate) looks: Option<Digest>,
-    /// The looks that are in it: none if it is another each time.
+    /// The looks that are in it.
     pub(crate) known_looks: Looks,
     /// The object, unless that is another each time.
     #[serde(with = "optional_hex")]
@@ -75,11 +75,13 @@ impl Steps {
             let what = differing.map(|(one, other)| format!(": `{one}`, and then `{other}`"));
             return Err(format!("the compiler takes other steps each time{}", what.unwrap_or_default()));
         }
-        let looks = self.looks.filter(|found| Some(*found) == other.looks);
+        if self.looks != other.looks {
+            let what = self.known_looks.differing(&other.known_looks);
+            let what = what.map(|path| format!(": `{}`", path.display())).unwrap_or_default();
+            return Err(format!("what the compiler looks at is another each time{what}"));
+        }
         Ok(Self {
             intermediate: self.intermediate.filter(|found| Some(*found) == other.intermediate),
-            known_looks: looks.map(|_| self.known_looks).unwrap_or_default(),
-            looks,
             object: self.object.filter(|found| Some(*found) == other.object),
             ..self
         })

@@ -114,6 +114,9 @@ impl Inputs {
                     inputs.listed.insert(path.clone(), Hex(*names));
                 }
             }
+            for path in observation.temporary.iter().filter(|path| !is_volatile(path)) {
+                inputs.looked_at.insert(path.clone(), Found::at(path));
+            }
             for (path, found) in &observation.looked_at {
                 if !is_volatile(path) {
                     inputs.looked_at.insert(path.clone(), found.clone());
@@ -219,7 +222,7 @@ impl Inputs {
                 path: path.to_owned(),
                 digest,
                 is_directory: inputs.listed.contains_key(path),
-                permissions: Found::at(path).by_permissions().in_words().unwrap_or_default(),
+                permissions: Found::at(path).by_permissions().in_words(),
             };
             let directories = inputs.listed.iter().map(|(path, Hex(names))| (path.as_path(), *names));
             found.extend(inputs.files().chain(directories).map(declared));
@@ -279,6 +282,13 @@ impl Inputs {
             Unkeyed::covering(path).is_none() && !self.listed.keys().any(|known| path.starts_with(known))
         });
         read.chain(listed).collect()
+    }
+
+    /// The same for programs that may go by another name of a file that is among these: where that leads is not watched.
+    pub fn beyond_by_name<'o>(&self, observation: &'o Observation) -> BTreeSet<&'o Path> {
+        let read = observation.read.keys().map(PathBuf::as_path);
+        let read = read.filter(|path| Unkeyed::covering(path).is_none() && !self.read.contains_key(*path));
+        self.beyond(observation).into_iter().chain(read).collect()
     }
 
     /// Whether what is at `path` counts, or need not.

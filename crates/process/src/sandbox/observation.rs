@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,6 +24,9 @@ pub struct Observation {
     /// What was found at each path that was looked at otherwise: properties asked for, looked for in vain, or where a
     /// link leads.
     pub looked_at: BTreeMap<PathBuf, Found>,
+    /// Paths at which the programs looked in vain before they made something there, and removed it: temporary files, or
+    /// locks.
+    pub temporary: BTreeSet<PathBuf>,
     /// Files outside the work directory that the programs made, and opened to be read. A [`Domain`](super::Domain) denies
     /// that unless it covers them.
     pub own: BTreeSet<PathBuf>,
@@ -54,6 +58,9 @@ pub struct Program {
     pub replaces_program: bool,
 }
 
+/// How [`Found::in_words`] begins where nothing is.
+const NOTHING: &str = "nothing";
+
 /// What was found at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
@@ -74,9 +81,15 @@ enum What {
         user: u32,
         group: u32,
     },
-    Directory,
-    /// A pipe, a socket or a device.
-    Other,
+    Directory {
+        mode: u32,
+        user: u32,
+        group: u32,
+    },
+    /// A pipe, a socket or a device: the bits of its kind and of its permissions.
+    Other {
+        mode: u32,
+    },
 }
 
 /// What must be the same for a file to be the same, and what programs ask of one that they do not read.
@@ -100,8 +113,11 @@ impl Found {
         let what = match disk::metadata(path) {
             None => What::Nothing,
             Some(found) if found.is_file() => What::File(disk::state(&found)),
-            Some(found) if found.is_dir() => What::Directory,
-            Some(_) => What::Other,
+            Some(found) if found.is_dir() => {
+                let FileState { mode, user, group, .. } = disk::state(&found);
+                What::Directory { mode, user, group }
+            }
+            Some(found) => What::Other { mode: found.mode() },
         };
         Self { what, link: disk::link(path) }
     }
@@ -126,7 +142,7 @@ impl Found {
 
     /// Whether a directory is there.
     pub fn is_directory(&self) -> bool {
-        self.what == What::Directory
+        matches!(self.what, What::Directory { .. })
     }
 
     /// Whether it is a symbolic link.
@@ -134,24 +150,23 @@ impl Found {
         self.link.is_some()
     }
 
-    /// What decides for a program that looks, in words without the place: nothing, or of a file its size, permissions and
-    /// owner, and where a relative link leads. None for a directory that no link leads to.
-    pub fn in_words(&self) -> Option<String> {
+    /// What decides for a program that looks, in words: nothing, or the kind, permissions and owner; of a file that no
+    /// program reads the size; and where a link leads.
+    pub fn in_words(&self) -> String {
         let what = match &self.what {
-            What::Nothing => "nothing".to_owned(),
+            What::Nothing => NOTHING.to_owned(),
             What::File(FileState { size, mode, user, group, .. }) => {
                 format!("{size} bytes, {mode:o} of {user}:{group}")
             }
             What::AnyFile => "a file".to_owned(),
             What::Permissions { mode, user, group } => format!("{mode:o} of {user}:{group}"),
-            What::Other => "no file".to_owned(),
-            What::Directory if self.link.is_none() => return None,
-            What::Directory => "a directory".to_owned(),
+            What::Directory { mode, user, group } => format!("directory, {mode:o} of {user}:{group}"),
+            What::Other { mode } => format!("no file, {mode:o}"),
         };
-        let Some(link) = &self.link else { return Some(what) };
-        // Where an absolute one leads is a place.
-        let text = if link.is_absolute() { link.file_name().unwrap_or_default() } else { link.as_os_str() };
-        Some(format!("{what} by {}", text.to_string_lossy()))
+        match &self.link {
+            Some(link) => format!("{what} by {}", link.display()),
+            None => what,
+        }
     }
 
     /// Whether the same file is there, unchanged.
@@ -174,11 +189,14 @@ impl Found {
                 let state = disk::state(&now);
                 now.is_file() && (state.mode, state.user, state.group) == (*mode, *user, *group)
             }
-            (What::Directory, Some(now)) => now.is_dir(),
-            (What::Other, Some(now)) => !now.is_dir() && !now.is_file(),
+            (What::Directory { mode, user, group }, Some(now)) => {
+                let state = disk::state(&now);
+                now.is_dir() && (state.mode, state.user, state.group) == (*mode, *user, *group)
+            }
+            (What::Other { mode }, Some(now)) => now.mode() == *mode,
             (_, None) => false,
         };
-        same && (self.link.is_none() || disk::link(path) == self.link)
+        same && disk::link(path) == self.link
     }
 
     /// The same, but of a file only that it is there: it is the toolchain's own doing.
@@ -216,10 +234,13 @@ impl Observation {
     /// up, for temporary files, in each run others.
     pub fn made_up(&self, other: &Self) -> BTreeSet<PathBuf> {
         let only_in = |one: &Self, other: &Self| -> Vec<PathBuf> {
-            let missing = one.looked_at.iter().filter(|(path, found)| {
-                found.is_nothing() && !other.looked_at.contains_key(*path) && !other.read.contains_key(*path)
-            });
-            missing.map(|(path, _)| path.clone()).collect()
+            let missing = one.looked_at.iter().filter(|(_, found)| found.is_nothing()).map(|(path, _)| path);
+            let knows = |path: &PathBuf| {
+                other.looked_at.contains_key(path)
+                    || other.read.contains_key(path)
+                    || other.temporary.contains(path)
+            };
+            missing.chain(&one.temporary).filter(|path| !knows(path)).cloned().collect()
         };
         only_in(self, other).into_iter().chain(only_in(other, self)).collect()
     }

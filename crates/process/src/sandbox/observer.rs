@@ -267,6 +267,11 @@ impl Watch {
             if flags & libc::O_ACCMODE == libc::O_RDWR {
                 self.seen.own.insert(path.clone());
             }
+            if flags & libc::O_EXCL != 0 {
+                // It fails where something is.
+                self.program(waiting)?.looked_at.insert(path.clone());
+                self.look_at(path.clone());
+            }
             self.add_created(path);
         } else if flags & libc::O_TRUNC != 0
             && flags & libc::O_EXCL == 0
@@ -406,12 +411,13 @@ impl Watch {
             .collect();
         programs.sort_by_key(|(since, _)| *since);
         seen.programs = programs.into_iter().map(|(_, program)| program).collect();
-        let Observation { read, looked_at, .. } = &mut seen;
+        let Observation { read, looked_at, temporary, .. } = &mut seen;
         // A temporary file, of another name for each run.
         let is_temporary = |path: &Path, found: &Found| {
             found.is_nothing() && self.created.contains(&disk::resolved(path)) && Found::at(path).is_nothing()
         };
-        looked_at.retain(|path, found| !is_temporary(path, found));
+        temporary
+            .extend(looked_at.extract_if(.., |path, found| is_temporary(path, found)).map(|(path, _)| path));
         for (path, found) in looked_at {
             if written.contains(path) {
                 *found = found.clone().by_presence();

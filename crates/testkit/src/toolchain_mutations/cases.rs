@@ -32,6 +32,7 @@ pub(super) const CASES: &[&[Case]] = &[
     programs::CASES,
     links::CASES,
     looks::CASES,
+    looks::DETAILS,
     contents::CASES,
     moving::CASES,
     declared::CASES,

@@ -5,26 +5,32 @@
 
 use std::io;
 
-use crate::toolchain_mutations::case::{Call, Case, MATTERS};
+use crate::toolchain_mutations::case::{Call, Case, MATTERS, MAY_MATTER};
 use crate::toolchain_mutations::disk;
 use crate::toolchain_mutations::place::Place;
 
-/// Two scripts that go by a test of the shell. Before the first build `$lay` is laid.
+/// A script that goes by a test of the shell, made for each kernel. Before the first build `$lay` is laid.
+macro_rules! script {
+    ($what:literal, $about:literal, $test:literal, $lay:expr, $change:expr) => {
+        Case {
+            name: concat!("flags_of_some_kernels_by_", $what),
+            about: concat!($about, " decides for one operator"),
+            setup: |place| {
+                let lay: fn(&Place) -> io::Result<()> = $lay;
+                lay(place)?;
+                script(place, concat!("found=; ", $test, " && found=1; grep -qs relu_ kernel.c || found="))
+            },
+            change: $change,
+            ..MATTERS
+        }
+    };
+}
+
+/// Two scripts: the second makes the test only where it needs the answer.
 macro_rules! scripts {
     ($what:literal, $about:literal, $test:literal, $lay:expr, $change:expr) => {
         [
-            Case {
-                name: concat!("flags_of_some_kernels_by_", $what),
-                about: concat!($about, " decides for one operator"),
-                setup: |place| {
-                    let lay: fn(&Place) -> io::Result<()> = $lay;
-                    lay(place)?;
-                    let looks = concat!("found=; ", $test, " && found=1; grep -qs relu_ kernel.c || found=");
-                    script(place, looks)
-                },
-                change: $change,
-                ..MATTERS
-            },
+            script!($what, $about, $test, $lay, $change),
             Case {
                 name: concat!("look_at_", $what, "_for_some_kernels"),
                 about: concat!($about, " decides for one operator, and is looked at with that only"),
@@ -134,6 +140,138 @@ const PAIRS: [[Case; 2]; 11] = [
 ];
 
 pub(super) const CASES: &[Case] = PAIRS.as_flattened();
+
+/// What a look tells besides, where several looks have much in common.
+pub(super) const DETAILS: &[Case] = &[
+    script!(
+        "which_of_two_directories",
+        "which of two paths is a directory",
+        "[ -d \"$T/a/root\" ]; [ -d \"$T/b/root\" ]",
+        |place| disk::directory(&place.path("a/root")),
+        |place, _| disk::directory(&place.path("b/root"))
+    ),
+    script!(
+        "which_of_three_files",
+        "which of three equal files are there",
+        "[ -e \"$T/a/f\" ]; [ -e \"$T/c/f\" ]; [ -e \"$T/b/f\" ]",
+        |place| place.write("c/f", "1"),
+        |place, _| place.write("b/f", "1")
+    ),
+    script!(
+        "which_of_two_programs",
+        "which of two paths has a program",
+        "[ -x \"$T/b/t\" ]; [ -x \"$T/a/t\" ]",
+        |place| place.program("b/t", "#!/bin/sh\n"),
+        |place, _| place.program("a/t", "#!/bin/sh\n")
+    ),
+    script!(
+        "which_of_two_lists",
+        "which of two directories has a file",
+        "[ -n \"$(find \"$T/a\" \"$T/b\" -path \"*/a/x\")\" ]",
+        |place| {
+            disk::directory(&place.path("a"))?;
+            place.write("b/x", "")
+        },
+        |place, _| place.rename("b/x", "a/x")
+    ),
+    script!(
+        "kind_in_a_list",
+        "whether an entry of a directory is one itself",
+        "[ -n \"$(find \"$T/a\" -mindepth 1 -type d)\" ]",
+        |place| place.write("a/x", ""),
+        |place, _| {
+            place.remove("a/x")?;
+            disk::directory(&place.path("a/x"))
+        }
+    ),
+    script!(
+        "mode_of_a_directory",
+        "who may list a directory",
+        "[ \"$(stat -c %a \"$T/a\")\" = 700 ]",
+        |place| disk::directory(&place.path("a")),
+        |place, _| disk::chmod(&place.path("a"), 0o700)
+    ),
+    script!(
+        "mode_of_a_program",
+        "who may execute a program that is run",
+        "\"$T/t\"; [ \"$(stat -c %a \"$T/t\")\" = 700 ]",
+        |place| place.program("t", "#!/bin/sh\n"),
+        |place, _| disk::chmod(&place.path("t"), 0o700)
+    ),
+    script!(
+        "link_to_a_program",
+        "where the link leads by which a program is run",
+        "\"$T/t\"; [ \"$(readlink \"$T/t\")\" = two ]",
+        |place| {
+            place.program("one", "#!/bin/sh\n")?;
+            place.program("two", "#!/bin/sh\n")?;
+            place.link("one", "t")
+        },
+        |place, _| place.link("two", "t")
+    ),
+    script!(
+        "link_where_none_was",
+        "whether a file is there by a link",
+        "[ -L \"$T/cur\" ]",
+        |place| place.write("cur", "1"),
+        |place, _| {
+            place.rename("cur", "other")?;
+            place.link("other", "cur")
+        }
+    ),
+    script!(
+        "link_to_nothing",
+        "whether there is a link that leads nowhere",
+        "[ -L \"$T/cur\" ]",
+        |_| Ok(()),
+        |place, _| place.link("nowhere", "cur")
+    ),
+    script!(
+        "text_of_an_absolute_link",
+        "the text of an absolute link",
+        "case $(readlink \"$T/cur\") in */b/lib) true;; *) false;; esac",
+        |place| {
+            disk::directory(&place.path("b/lib"))?;
+            disk::directory(&place.path("c/lib"))?;
+            place.link(&place.text("c/lib"), "cur")
+        },
+        |place, _| place.link(&place.text("b/lib"), "cur")
+    ),
+    script!(
+        "parent_of_what_is_missing",
+        "a path with dots, through a directory that is there",
+        "[ -e \"$T/a/dbg/..\" ]",
+        |place| disk::directory(&place.path("a")),
+        |place, _| disk::directory(&place.path("a/dbg"))
+    ),
+    Case {
+        name: "reads_by_another_name",
+        about: "one operator reads a file by a link that the probe did not see",
+        may_refuse: true,
+        setup: |place| {
+            place.write("a/flags", "-Wl,-soname,m1")?;
+            place.write("c/flags", "-Wl,-soname,m2")?;
+            place.link("a", "b")?;
+            let read = "more=$(cat \"$T/a/flags\"); grep -qs relu_ kernel.c && more=$(cat \"$T/b/flags\")";
+            place.wrapper("cc", read, "$more")?;
+            Ok(Call::cc(place.text("cc")))
+        },
+        change: |place, _| place.link("c", "b"),
+        ..MATTERS
+    },
+    Case {
+        name: "program_called_as_the_assembler",
+        about: "a program called `as` beside the driver's, which looks at a file and runs the assembler",
+        may_refuse: true,
+        setup: |place| {
+            let body = "found=; [ -e \"$T/marked\" ] && found=--defsym=m=1; exec /usr/bin/as $found \"$@\"";
+            place.script("b/as", "/bin/sh", body)?;
+            Ok(Call::cc(format!("gcc -B{}", place.text("b/"))))
+        },
+        change: |place, _| place.write("marked", ""),
+        ..MAY_MATTER
+    },
+];
 
 /// A wrapper that adds a flag if `looks` sets `found`.
 fn script(place: &Place, looks: &str) -> io::Result<Call> {
