@@ -132,9 +132,10 @@ fn a_compiler_that_a_limit_kills_is_reported_with_the_limit() {
         }
     }
     assert!(failed > 1, "nothing met the limit");
-    for (number, body) in ["kill -XFSZ $$", "sh -c 'kill -XFSZ $$'; exit $?", "sh -c 'kill -XFSZ $$'; exit 1"]
-        .iter()
-        .enumerate()
+    for (number, body) in
+        ["kill -XFSZ $$", "/bin/sh -c 'kill -XFSZ $$'; exit $?", "/bin/sh -c 'kill -XFSZ $$'; exit 1"]
+            .iter()
+            .enumerate()
     {
         let cc = place.compiler(&format!("cc{number}"), body);
         let ran = limited(&place, 4096, cc.to_str().unwrap(), &["build", info, "--cache-mode", "disable"]);
