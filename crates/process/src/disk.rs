@@ -144,7 +144,7 @@ pub(crate) fn names(path: &Path) -> io::Result<Digest> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(path)? {
         let entry = entry?;
-        // One that is gone by now is a file or is not: the next look at the directory shows it.
+        // The kind of an entry that is gone by now does not matter: the directory's digest is another without it.
         let kind = match entry.file_type() {
             Ok(kind) if kind.is_dir() => b'd',
             Ok(kind) if kind.is_symlink() => b'l',

@@ -167,7 +167,7 @@ def serve(wire, arguments):
 
 
 def end_group(worker):
-    """Ends all of the group. The next probe or worker removes its directory."""
+    """Ends all of the group. Its directory stays until another probe removes it (`process/src/probe_dir.rs`)."""
     os.kill(worker, signal.SIGKILL)
     os.killpg(0, signal.SIGKILL)
 

@@ -1,9 +1,10 @@
-//! What the programs of a compile look at without reading it: whether a file is there, its size, who may execute it.
+//! What the programs of a compile look at without reading it: whether a file is there, its size, its permissions.
 //!
 //! Compilers look at the same paths for each source. A wrapper may decide by any look, for some kernels only; and what is a
 //! wrapper among the programs of a compile shows in no name. So with a wrapper each look of a compile must be one that its
-//! key contains, whichever program makes it. Only what compiler, assembler and linker ask of the files that they read, and
-//! of directories, does not count, nor where they look in vain, only for which names: they ask for the way to a header.
+//! key contains, whichever program makes it. Programs of the names that a dry run shows (`cc1`, `as`, `ld`) ask for the way to
+//! a header or a library: what they find at directories and at files that they read does not count, and of what they look for
+//! in vain the name counts, not the directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -14,17 +15,23 @@ use opbuild_process::{Found, Observation, Program, Unkeyed};
 use serde::{Deserialize, Serialize};
 
 use super::made_up::Pattern;
-use super::words::{self, command_of};
+use super::{
+    hex,
+    words::{self, command_of},
+};
 use crate::disk;
 
-/// The looks that a key contains.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The looks of a compile, which a key contains.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Looks {
     paths: BTreeSet<PathBuf>,
     /// Directories whose names count: what they do not have shows in that.
     listed: BTreeSet<PathBuf>,
     /// Names that programs make up for each run, at which there is nothing.
     made_up: Vec<Pattern>,
+    /// A digest of what was found.
+    #[serde(with = "hex::required")]
+    found: Digest,
 }
 
 /// Where a toolchain lies.
@@ -39,32 +46,29 @@ pub(crate) struct Places<'a> {
 }
 
 impl Looks {
-    /// The looks of a compile that was `seen`, and the digest of what was found. Names that are `made_up` are no looks.
+    /// The looks of a compile that was `seen`. Names that are `made_up` are no looks.
     pub(crate) fn of(
         seen: &Observation,
         places: Places<'_>,
         made_up: &BTreeSet<PathBuf>,
         patterns: &[Pattern],
-    ) -> (Self, Digest) {
-        let mut looks = Self { made_up: patterns.to_vec(), ..Self::default() };
+    ) -> Self {
+        let (mut paths, mut listed) = (BTreeSet::new(), BTreeSet::new());
         let mut hasher = Hasher::new("opbuild cpu looks 3");
         let read: BTreeSet<PathBuf> = seen.read.keys().map(|path| disk::real(path)).collect();
         for program in &seen.programs {
             places.add(program, (seen, &read), made_up, &mut hasher);
-            looks.paths.extend(program.looked_at.difference(made_up).cloned());
+            paths.extend(program.looked_at.difference(made_up).cloned());
             if !is_python(program) {
-                looks.listed.extend(program.listed.iter().cloned());
+                listed.extend(program.listed.iter().cloned());
             }
         }
-        (looks, hasher.finish())
+        Self { paths, listed, made_up: patterns.to_vec(), found: hasher.finish() }
     }
 
-    /// These and those of another compile, whose key contains both.
-    pub(crate) fn and(mut self, other: Self) -> Self {
-        self.paths.extend(other.paths);
-        self.listed.extend(other.listed);
-        self.made_up.extend(other.made_up);
-        self
+    /// A digest of what was found.
+    pub(crate) const fn digest(&self) -> Digest {
+        self.found
     }
 
     /// A path that only one of two compiles looked at.
@@ -72,39 +76,44 @@ impl Looks {
         let paths = self.paths.symmetric_difference(&other.paths);
         paths.chain(self.listed.symmetric_difference(&other.listed)).next().map(PathBuf::as_path)
     }
+}
 
-    /// What a compile looked at that is not among these. `declared` are files and directories that users declare: of those
-    /// all that a program can see counts, but for links.
-    pub(crate) fn beyond<'o>(&self, seen: &'o Observation, declared: &[PathBuf]) -> BTreeSet<&'o Path> {
-        let is_known = |path: &Path| {
-            let found = seen.looked_at.get(path);
-            let is_missing = found.is_some_and(Found::is_nothing) || seen.temporary.contains(path);
-            // Another program made it: it is the compile's own, wherever that is.
-            let is_own = found.is_none() && !is_missing && !seen.read.contains_key(path);
-            let is_listed = || path.parent().is_some_and(|parent| self.listed.contains(parent));
-            let is_made_up = || self.made_up.iter().any(|pattern| pattern.matches(path));
-            self.paths.contains(path)
-                || Unkeyed::covering(path).is_some()
-                || is_own
-                || (is_missing && (is_listed() || is_made_up()))
-                || (is_below(path, declared) && !found.is_some_and(Found::is_link))
-        };
-        let is_known_list = |path: &Path| {
-            self.listed.contains(path)
-                || Unkeyed::covering(path).is_some()
-                || !seen.listed.contains_key(path)
-                || is_below(path, declared)
-        };
-        let mut beyond = BTreeSet::new();
-        for program in &seen.programs {
-            beyond.extend(program.looked_at.iter().map(PathBuf::as_path).filter(|path| !is_known(path)));
-            if !is_python(program) {
-                beyond
-                    .extend(program.listed.iter().map(PathBuf::as_path).filter(|path| !is_known_list(path)));
-            }
+/// What a compile looked at that is not among the `known` looks. `declared` are files and directories that users declare: of
+/// those all that a program can see counts, but for links.
+pub(crate) fn beyond<'o>(
+    known: &[&Looks],
+    seen: &'o Observation,
+    declared: &[PathBuf],
+) -> BTreeSet<&'o Path> {
+    let has_listed = |path: &Path| known.iter().any(|looks| looks.listed.contains(path));
+    let is_known = |path: &Path| {
+        let found = seen.looked_at.get(path);
+        let is_missing = found.is_some_and(Found::is_nothing) || seen.temporary.contains(path);
+        // Another program made it: it is the compile's own, wherever that is.
+        let is_own = found.is_none() && !is_missing && !seen.read.contains_key(path);
+        let is_listed = || path.parent().is_some_and(has_listed);
+        let is_made_up =
+            || known.iter().flat_map(|looks| &looks.made_up).any(|pattern| pattern.matches(path));
+        known.iter().any(|looks| looks.paths.contains(path))
+            || Unkeyed::covering(path).is_some()
+            || is_own
+            || (is_missing && (is_listed() || is_made_up()))
+            || (is_below(path, declared) && !found.is_some_and(Found::is_link))
+    };
+    let is_known_list = |path: &Path| {
+        has_listed(path)
+            || Unkeyed::covering(path).is_some()
+            || !seen.listed.contains_key(path)
+            || is_below(path, declared)
+    };
+    let mut beyond = BTreeSet::new();
+    for program in &seen.programs {
+        beyond.extend(program.looked_at.iter().map(PathBuf::as_path).filter(|path| !is_known(path)));
+        if !is_python(program) {
+            beyond.extend(program.listed.iter().map(PathBuf::as_path).filter(|path| !is_known_list(path)));
         }
-        beyond
     }
+    beyond
 }
 
 /// The names of the programs that `steps`, a dry run, shows.
@@ -133,7 +142,7 @@ impl Places<'_> {
             let words = match seen.looked_at.get(path) {
                 Some(found) if is_way_to_a_file(path, found) => continue,
                 Some(found) => found.in_words(),
-                None if seen.temporary.contains(path) => "nothing".to_owned(),
+                None if seen.temporary.contains(path) => Found::nothing().in_words(),
                 None => continue,
             };
             let at = path.parent().and_then(|parent| self.path.iter().position(|one| one == parent));

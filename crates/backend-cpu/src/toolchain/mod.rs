@@ -8,6 +8,7 @@ mod answer;
 mod cc;
 mod dependencies;
 mod dry_run;
+mod hex;
 mod libraries;
 mod looks;
 mod made_up;
@@ -29,6 +30,7 @@ pub(crate) use answer::Answer;
 use cc::Cc;
 pub(crate) use dependencies::{FLAGS as DEPENDENCY_FLAGS, read as read_dependencies};
 use dry_run::{Asked, Begun, DryRun, unusable};
+use looks::Looks;
 use probe::{Probe, Probed};
 pub(crate) use record::Means;
 use record::{Read, Record};
@@ -36,7 +38,7 @@ use record::{Read, Record};
 use crate::{CpuConfig, Features, LAUNCH_ABI, disk};
 
 /// The form of records: another form is another question.
-const RECORD: u64 = 6;
+const RECORD: u64 = 7;
 
 /// A C compiler, as it was found.
 #[derive(Clone, Debug)]
@@ -122,12 +124,10 @@ impl Toolchain {
         let mut with_libm = record.inputs.clone();
         let mut plain =
             with_libm.only(|path| record.plain.read.iter().any(|Read { path: read, .. }| read == path));
-        for path in &config.inputs {
-            for inputs in [&mut with_libm, &mut plain] {
-                inputs.declare_below(path, files).map_err(|error| undeclarable(path, error))?;
-            }
-        }
-        let declared = declared(config, files, record.is_wrapped)?;
+        let declared = declared(config, files)?;
+        with_libm.add_declared(&declared);
+        plain.add_declared(&declared);
+        let declared = parts(declared, record.is_wrapped);
         Ok(Self { cc, declared, declared_roots: config.inputs.clone(), record, with_libm, plain })
     }
 
@@ -136,7 +136,8 @@ impl Toolchain {
         let is_steady = self.record.unkept.is_some() || self.record.inputs.unchanged(files) == Unchanged::Yes;
         is_steady
             && Cc::find(config).is_ok_and(|cc| cc == self.cc)
-            && declared(config, files, self.record.is_wrapped).is_ok_and(|declared| declared == self.declared)
+            && declared(config, files)
+                .is_ok_and(|declared| parts(declared, self.record.is_wrapped) == self.declared)
     }
 
     /// For people: `gcc version 12.2.0 (Debian 12.2.0-14), x86_64-linux-gnu`.
@@ -187,11 +188,9 @@ impl Toolchain {
     /// What a compile with a wrapper looked at that is not in the kernel's key.
     pub(crate) fn looks_beyond<'o>(&self, calls_libm: bool, seen: &'o Observation) -> BTreeSet<&'o Path> {
         let Record { plain, libm, .. } = &self.record;
-        let looks = match calls_libm {
-            true => plain.known_looks.clone().and(libm.known_looks.clone()),
-            false => plain.known_looks.clone(),
-        };
-        looks.beyond(seen, &self.declared_roots)
+        let libm = if calls_libm { libm.looks.as_ref() } else { None };
+        let known: Vec<&Looks> = plain.looks.iter().chain(libm).collect();
+        looks::beyond(&known, seen, &self.declared_roots)
     }
 
     /// Whether `output` is what the compiler writes even where all is well.
@@ -227,7 +226,7 @@ impl Toolchain {
         for (name, digest) in [
             order,
             ("intermediate files", plain.intermediate),
-            ("looks", plain.looks),
+            ("looks", plain.looks.as_ref().map(Looks::digest)),
             ("small object", plain.object),
         ] {
             if let Some(digest) = digest {
@@ -259,7 +258,7 @@ impl Toolchain {
         }
         hasher.str(&libm.resolved);
         hasher.digest(&libm.order);
-        for digest in [libm.intermediate, libm.looks, libm.object] {
+        for digest in [libm.intermediate, libm.looks.as_ref().map(Looks::digest), libm.object] {
             hasher.option(digest.is_some());
             if let Some(digest) = digest {
                 hasher.digest(&digest);
@@ -326,21 +325,19 @@ fn question(config: &CpuConfig, cc: &Cc) -> Digest {
     hasher.finish()
 }
 
+fn declared(config: &CpuConfig, files: &dyn FileDigests) -> Result<Vec<Declared>, BackendError> {
+    Inputs::declared(&config.inputs, files).map_err(|(root, error)| undeclarable(&root, error))
+}
+
 /// What was declared to count, by names that do not tell where it lies. A wrapper may go by permissions.
-fn declared(
-    config: &CpuConfig,
-    files: &dyn FileDigests,
-    is_wrapped: bool,
-) -> Result<Vec<(String, Digest)>, BackendError> {
-    let found =
-        Inputs::declared(&config.inputs, files).map_err(|(root, error)| undeclarable(&root, error))?;
+fn parts(declared: Vec<Declared>, is_wrapped: bool) -> Vec<(String, Digest)> {
     let part = |Declared { name, digest, permissions, .. }: Declared| {
         let mut hasher = Hasher::new("opbuild cpu declared with its permissions");
         hasher.digest(&digest);
         hasher.str(&permissions);
         (name, if is_wrapped { hasher.finish() } else { digest })
     };
-    Ok(found.into_iter().map(part).collect())
+    declared.into_iter().map(part).collect()
 }
 
 fn undeclarable(path: &Path, error: InputsError) -> BackendError {

@@ -384,7 +384,7 @@ fn part_name(path: &Path, is_program: bool) -> String {
 }
 
 /// What a compile consists of, in words that are the same wherever the toolchain lies. With a wrapper its `looks` count.
-fn steps(compiled: &Compiled, names: &Pieces, looks: Option<(Looks, Digest)>) -> Steps {
+fn steps(compiled: &Compiled, names: &Pieces, looks: Option<Looks>) -> Steps {
     let (mut resolved, mut reads, mut intermediate) =
         (Vec::new(), Vec::new(), Hasher::new("opbuild cpu intermediate"));
     for (at, program) in compiled.seen.programs.iter().enumerate() {
@@ -407,7 +407,6 @@ fn steps(compiled: &Compiled, names: &Pieces, looks: Option<(Looks, Digest)>) ->
             intermediate.bytes(digest.as_bytes());
         }
     }
-    let (known_looks, looks) = looks.unzip();
     let read: Vec<Read> = names
         .iter()
         .filter(|(_, path)| compiled.seen.programs.iter().any(|program| program.read.contains(path)))
@@ -419,7 +418,6 @@ fn steps(compiled: &Compiled, names: &Pieces, looks: Option<(Looks, Digest)>) ->
         order: Digest::of(reads.join("\n").as_bytes()),
         intermediate: Some(intermediate.finish()),
         looks,
-        known_looks: known_looks.unwrap_or_default(),
         object: Some(compiled.object),
     }
 }

@@ -7,7 +7,7 @@ use opbuild_digest::Digest;
 use opbuild_process::Inputs;
 use serde::{Deserialize, Serialize};
 
-use super::looks::Looks;
+use super::{hex, looks::Looks};
 
 /// By what it is known that a kernel read nothing but what its key covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,18 +41,15 @@ pub(crate) struct Steps {
     /// The files that were read and count.
     pub(crate) read: Vec<Read>,
     /// The order in which they were read, and by which program.
-    #[serde(with = "hex")]
+    #[serde(with = "hex::required")]
     pub(crate) order: Digest,
     /// What programs left for each other, unless that is another each time.
-    #[serde(with = "optional_hex")]
+    #[serde(with = "hex::optional")]
     pub(crate) intermediate: Option<Digest>,
-    /// What programs found where they only looked, if there is a wrapper.
-    #[serde(with = "optional_hex")]
-    pub(crate) looks: Option<Digest>,
-    /// The looks that are in it.
-    pub(crate) known_looks: Looks,
+    /// Where programs only looked, and what they found there, if there is a wrapper.
+    pub(crate) looks: Option<Looks>,
     /// The object, unless that is another each time.
-    #[serde(with = "optional_hex")]
+    #[serde(with = "hex::optional")]
     pub(crate) object: Option<Digest>,
 }
 
@@ -75,8 +72,10 @@ impl Steps {
             let what = differing.map(|(one, other)| format!(": `{one}`, and then `{other}`"));
             return Err(format!("the compiler takes other steps each time{}", what.unwrap_or_default()));
         }
-        if self.looks != other.looks {
-            let what = self.known_looks.differing(&other.known_looks);
+        let (looks, others) = (self.looks.as_ref(), other.looks.as_ref());
+        // The paths may differ by directories on the way to a file, which are in no digest.
+        if looks.map(Looks::digest) != others.map(Looks::digest) {
+            let what = looks.zip(others).and_then(|(one, other)| one.differing(other));
             let what = what.map(|path| format!(": `{}`", path.display())).unwrap_or_default();
             return Err(format!("what the compiler looks at is another each time{what}"));
         }
@@ -97,7 +96,7 @@ pub(crate) struct Record {
     /// All flags but input, output and libraries.
     pub(crate) flags: Vec<String>,
     /// What a dry run shows, less paths.
-    #[serde(with = "hex")]
+    #[serde(with = "hex::required")]
     pub(crate) shown: Digest,
     pub(crate) inputs: Inputs,
     pub(crate) plain: Steps,
@@ -132,38 +131,5 @@ impl Record {
             return None;
         }
         serde_json::from_str(text).ok()
-    }
-}
-
-mod hex {
-    use opbuild_digest::Digest;
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub(super) fn serialize<S: Serializer>(digest: &Digest, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(digest)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Digest, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(|_| D::Error::custom("no digest"))
-    }
-}
-
-mod optional_hex {
-    use opbuild_digest::Digest;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-
-    #[expect(clippy::ref_option, reason = "serde calls it with a reference to the field")]
-    pub(super) fn serialize<S: Serializer>(
-        digest: &Option<Digest>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        digest.map(|digest| digest.to_string()).serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Digest>, D::Error> {
-        let text = Option::<String>::deserialize(deserializer)?;
-        text.map(|text| text.parse().map_err(|_| D::Error::custom("no digest"))).transpose()
     }
 }

@@ -40,7 +40,7 @@ pub struct Declared {
     pub digest: Digest,
     /// Whether it is a directory.
     pub is_directory: bool,
-    /// Who may do what with it, in words: a program that only looks may go by that.
+    /// Its mode and owner in words: a program that only looks may go by these.
     pub permissions: String,
 }
 
@@ -184,11 +184,16 @@ impl Inputs {
         Ok(digest)
     }
 
-    /// Adds a file, or a directory with all files below it, up to 10 000. Links to directories are not followed.
-    ///
-    /// # Errors
-    /// [`InputsError::Io`], [`InputsError::NotAFile`].
-    pub fn declare_below(&mut self, root: &Path, files: &dyn FileDigests) -> Result<(), InputsError> {
+    /// Adds what a user declares, as [`Inputs::declared`] found it.
+    pub fn add_declared(&mut self, declared: &[Declared]) {
+        for Declared { path, digest, is_directory, .. } in declared {
+            let counted = if *is_directory { &mut self.listed } else { &mut self.read };
+            counted.insert(path.clone(), Hex(*digest));
+        }
+    }
+
+    /// Adds a file, or a directory with all files below it.
+    fn declare_below(&mut self, root: &Path, files: &dyn FileDigests) -> Result<(), InputsError> {
         if !Found::at(root).is_directory() {
             return self.declare(root, files).map(drop);
         }
@@ -204,7 +209,8 @@ impl Inputs {
         Ok(())
     }
 
-    /// The files below `roots` that a user declares, and the directories, one by one.
+    /// The files and directories that a user declares by `roots`: each root, and for a directory all below it, up to 10 000.
+    /// Links to directories are not followed.
     ///
     /// # Errors
     /// The root that cannot be read, and why.

@@ -58,9 +58,6 @@ pub struct Program {
     pub replaces_program: bool,
 }
 
-/// How [`Found::in_words`] begins where nothing is.
-const NOTHING: &str = "nothing";
-
 /// What was found at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
@@ -108,6 +105,11 @@ pub(crate) struct FileState {
 }
 
 impl Found {
+    /// What is found where nothing is.
+    pub const fn nothing() -> Self {
+        Self { what: What::Nothing, link: None }
+    }
+
     /// Looks at `path` now.
     pub fn at(path: &Path) -> Self {
         let what = match disk::metadata(path) {
@@ -132,14 +134,6 @@ impl Found {
         matches!(self.what, What::File(_))
     }
 
-    /// Whether a file is there that some user may execute.
-    pub fn is_executable(&self) -> bool {
-        match self.what {
-            What::File(FileState { mode, .. }) | What::Permissions { mode, .. } => mode & 0o111 != 0,
-            _ => false,
-        }
-    }
-
     /// Whether a directory is there.
     pub fn is_directory(&self) -> bool {
         matches!(self.what, What::Directory { .. })
@@ -154,7 +148,7 @@ impl Found {
     /// program reads the size; and where a link leads.
     pub fn in_words(&self) -> String {
         let what = match &self.what {
-            What::Nothing => NOTHING.to_owned(),
+            What::Nothing => "nothing".to_owned(),
             What::File(FileState { size, mode, user, group, .. }) => {
                 format!("{size} bytes, {mode:o} of {user}:{group}")
             }
@@ -207,7 +201,7 @@ impl Found {
         }
     }
 
-    /// The same, but of a file only who may do what with it: its content counts elsewhere.
+    /// The same, but of a file only its mode and owner: its content counts elsewhere.
     pub(crate) fn by_permissions(self) -> Self {
         match self.what {
             What::File(FileState { mode, user, group, .. }) => {

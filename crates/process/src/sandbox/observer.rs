@@ -422,7 +422,7 @@ impl Watch {
             if written.contains(path) {
                 *found = found.clone().by_presence();
             } else if read.contains_key(path) {
-                // It counts by content; a program that looked may go by who may execute it, or by where its name leads.
+                // It counts by content; a program that looked may go by its mode, or by where its name leads.
                 *found = found.clone().by_permissions();
             }
         }
