@@ -1,28 +1,47 @@
 //! Wrappers that go by what they look at, and read nothing: for the kernels of one operator.
 //!
-//! Of each there are two: one looks for every kernel, so that the probe sees it look; the other only where it needs the
-//! answer, and may be refused.
+//! `PAIRS` has two for each kind of look: one looks for every kernel, so that the probe sees it look; the other only where it
+//! needs the answer, and may be refused. Those of `DETAILS` look for every kernel.
 
 use std::io;
 
-use crate::toolchain_mutations::case::{Call, Case, MATTERS, MAY_MATTER};
+use crate::toolchain_mutations::case::{Call, Case, MATTERS};
 use crate::toolchain_mutations::disk;
 use crate::toolchain_mutations::place::Place;
 
-/// A script that goes by a test of the shell, made for each kernel. Before the first build `$lay` is laid.
-macro_rules! script {
-    ($what:literal, $about:literal, $test:literal, $lay:expr, $change:expr) => {
+/// A wrapper that `$call` makes, once `$lay` is laid.
+macro_rules! case {
+    ($name:expr, $about:expr, $may_refuse:literal, $lay:expr, $call:expr, $change:expr) => {
         Case {
-            name: concat!("flags_of_some_kernels_by_", $what),
-            about: concat!($about, " decides for one operator"),
+            name: $name,
+            about: $about,
+            may_refuse: $may_refuse,
             setup: |place| {
                 let lay: fn(&Place) -> io::Result<()> = $lay;
                 lay(place)?;
-                script(place, concat!("found=; ", $test, " && found=1; grep -qs relu_ kernel.c || found="))
+                let call: fn(&Place) -> io::Result<Call> = $call;
+                call(place)
             },
             change: $change,
             ..MATTERS
         }
+    };
+}
+
+/// A script that goes by a test of the shell, made for each kernel.
+macro_rules! script {
+    ($what:literal, $about:literal, $test:literal, $lay:expr, $change:expr) => {
+        case!(
+            concat!("flags_of_some_kernels_by_", $what),
+            concat!($about, " decides for one operator"),
+            false,
+            $lay,
+            |place| script(
+                place,
+                concat!("found=; ", $test, " && found=1; grep -qs relu_ kernel.c || found=")
+            ),
+            $change
+        )
     };
 }
 
@@ -31,18 +50,14 @@ macro_rules! scripts {
     ($what:literal, $about:literal, $test:literal, $lay:expr, $change:expr) => {
         [
             script!($what, $about, $test, $lay, $change),
-            Case {
-                name: concat!("look_at_", $what, "_for_some_kernels"),
-                about: concat!($about, " decides for one operator, and is looked at with that only"),
-                may_refuse: true,
-                setup: |place| {
-                    let lay: fn(&Place) -> io::Result<()> = $lay;
-                    lay(place)?;
-                    script(place, concat!("found=; grep -qs relu_ kernel.c && ", $test, " && found=1"))
-                },
-                change: $change,
-                ..MATTERS
-            },
+            case!(
+                concat!("look_at_", $what, "_for_some_kernels"),
+                concat!($about, " decides for one operator, and is looked at with that only"),
+                true,
+                $lay,
+                |place| script(place, concat!("found=; grep -qs relu_ kernel.c && ", $test, " && found=1")),
+                $change
+            ),
         ]
     };
 }
@@ -51,29 +66,22 @@ macro_rules! scripts {
 macro_rules! programs {
     ($what:literal, $about:literal, $how:literal, $lay:expr, $change:expr) => {
         [
-            Case {
-                name: concat!("program_that_goes_by_", $what, "_for_some_kernels"),
-                about: concat!($about, " is the flag for one operator"),
-                setup: |place| {
-                    let lay: fn(&Place) -> io::Result<()> = $lay;
-                    lay(place)?;
-                    program(place, concat!("some_by_", $how))
-                },
-                change: $change,
-                ..MATTERS
-            },
-            Case {
-                name: concat!("program_that_looks_for_", $what, "_for_some_kernels"),
-                about: concat!($about, " is the flag for one operator, and is asked for with that only"),
-                may_refuse: true,
-                setup: |place| {
-                    let lay: fn(&Place) -> io::Result<()> = $lay;
-                    lay(place)?;
-                    program(place, concat!("late_by_", $how))
-                },
-                change: $change,
-                ..MATTERS
-            },
+            case!(
+                concat!("program_that_goes_by_", $what, "_for_some_kernels"),
+                concat!($about, " is the flag for one operator"),
+                false,
+                $lay,
+                |place| program(place, concat!("some_by_", $how)),
+                $change
+            ),
+            case!(
+                concat!("program_that_looks_for_", $what, "_for_some_kernels"),
+                concat!($about, " is the flag for one operator, and is asked for with that only"),
+                true,
+                $lay,
+                |place| program(place, concat!("late_by_", $how)),
+                $change
+            ),
         ]
     };
 }
@@ -141,7 +149,7 @@ const PAIRS: [[Case; 2]; 11] = [
 
 pub(super) const CASES: &[Case] = PAIRS.as_flattened();
 
-/// What a look tells besides, where several looks have much in common.
+/// Looks that are easily taken for equal: at several paths, at directories, at links.
 pub(super) const DETAILS: &[Case] = &[
     script!(
         "which_of_two_directories",
@@ -186,14 +194,14 @@ pub(super) const DETAILS: &[Case] = &[
     ),
     script!(
         "mode_of_a_directory",
-        "who may list a directory",
+        "the mode of a directory",
         "[ \"$(stat -c %a \"$T/a\")\" = 700 ]",
         |place| disk::directory(&place.path("a")),
         |place, _| disk::chmod(&place.path("a"), 0o700)
     ),
     script!(
         "mode_of_a_program",
-        "who may execute a program that is run",
+        "the mode of a program that is run",
         "\"$T/t\"; [ \"$(stat -c %a \"$T/t\")\" = 700 ]",
         |place| place.program("t", "#!/bin/sh\n"),
         |place, _| disk::chmod(&place.path("t"), 0o700)
@@ -259,18 +267,19 @@ pub(super) const DETAILS: &[Case] = &[
         change: |place, _| place.link("c", "b"),
         ..MATTERS
     },
-    Case {
-        name: "program_called_as_the_assembler",
-        about: "a program called `as` beside the driver's, which looks at a file and runs the assembler",
-        may_refuse: true,
-        setup: |place| {
-            let body = "found=; [ -e \"$T/marked\" ] && found=--defsym=m=1; exec /usr/bin/as $found \"$@\"";
+    case!(
+        "program_called_as_the_assembler",
+        "a program called `as` looks at a file, adds to what it assembles for one operator, and runs the assembler",
+        true,
+        |_| Ok(()),
+        |place| {
+            let body = "for last; do :; done; [ -e \"$T/marked\" ] && grep -qs relu_ kernel.c && \
+                        echo '.ident \"m1\"' >> \"$last\"; exec /usr/bin/as \"$@\"";
             place.script("b/as", "/bin/sh", body)?;
             Ok(Call::cc(format!("gcc -B{}", place.text("b/"))))
         },
-        change: |place, _| place.write("marked", ""),
-        ..MAY_MATTER
-    },
+        |place, _| place.write("marked", "")
+    ),
 ];
 
 /// A wrapper that adds a flag if `looks` sets `found`.
