@@ -1,6 +1,7 @@
 //! Kernels for Ascend are compiled from what their keys cover, by whatever means the host has, and whoever reads: the
 //! worker's Python, a library, a program that it starts, `opc`. Everything is ignored where there is no Python. Of the ways
-//! to read a run takes one in two, by `OPBUILD_MUTATION_SEEDS`, as of mutations of compilers; `all` takes each.
+//! to read a run takes one in three, and of the drivers one for each test, by `OPBUILD_MUTATION_SEEDS`, as of mutations of
+//! compilers; `all` takes each.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests are not themselves marked as tests")]
 #![expect(clippy::disallowed_methods, reason = "tests make and change files")]
@@ -15,7 +16,7 @@ use std::process::Command;
 
 use common::Ran;
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_testkit::toolchain_mutations::is_played;
+use opbuild_testkit::toolchain_mutations::{is_played, is_turn};
 use opbuild_testkit::{Means, toolkit};
 use scene::Scene;
 
@@ -72,7 +73,7 @@ fn main() {
         Trial::test(name, run).with_ignored_flag(!has_python)
     };
     let mut trials = Vec::new();
-    for driver in DRIVERS {
+    for (nth, driver) in DRIVERS.into_iter().enumerate() {
         // What confines and observes is the same for both drivers; on hosts that lack some of it one of them shows it.
         let hosts = if driver == "workers" { 3 } else { 1 };
         for (at, host) in ["all", "no_landlock", "no_observer"].iter().take(hosts).enumerate() {
@@ -86,8 +87,10 @@ fn main() {
             ("nothing_is_kept_where_nothing_can_be_known", unkept),
             ("operators_may_use_files_of_their_own", own_files),
         ];
-        for (name, run) in more {
-            trials.push(trial(format!("{name}::{driver}"), Box::new(move || run(driver))));
+        for (at, (name, run)) in more.into_iter().enumerate() {
+            let is_turn = has_python && is_turn(nth + at, DRIVERS.len());
+            let trial = trial(format!("{name}::{driver}"), Box::new(move || run(driver)));
+            trials.push(trial.with_ignored_flag(!is_turn));
         }
     }
     let single: [(&str, fn()); 5] = [

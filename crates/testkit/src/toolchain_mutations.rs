@@ -15,9 +15,10 @@
 //! * *refused*: a toolchain that works is refused, and the case does not allow that. Where it does, it is counted apart.
 //! * *vacuous*: a case that promises to change an object does not, by the fresh store; or one that must not does.
 //!
-//! Each case is played in one of eight ways, by its name and a seed: forth, or back, so that what appears disappears; with a toolchain that is older than any clock's grain, or one that is
-//! laid, built with and changed within a second; with modification times restored, or not. Where the content of a file
-//! changes, its size as a rule does not. A seed plays one case in two: `OPBUILD_MUTATION_SEEDS=0,1` plays each once,
+//! Each case is played in one of eight ways, by its name and a seed: forth, or back, so that what appears disappears; with a
+//! toolchain that is older than any clock's grain, or one that is laid, built with and changed within a second; with
+//! modification times restored, or not. Where the content of a file changes, its size as a rule does not. A seed plays one
+//! case in three, and one in two of those that cannot matter: `OPBUILD_MUTATION_SEEDS=0,1,2` plays each once or twice,
 //! `OPBUILD_MUTATION_SEEDS=all` each in every way. CI takes the seed from the commit.
 //!
 //! # How to add a case
@@ -54,7 +55,7 @@ mod place;
 mod trials;
 mod variant;
 
-pub use variant::is_played;
+pub use variant::{is_played, is_turn};
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -31,8 +31,11 @@ pub(crate) fn rows() -> Vec<Row> {
     vec![
         row("verify", rows::valid_among_folders, verify, &[Old], &[Old]),
         row("verify a damaged entry", damaged, verify_damaged, &[Damaged], &[Damaged]),
-        row("repair a damaged entry", damaged, repair_damaged, &[Damaged, Absent], &[Absent]),
-        row("repair torn numbers", torn, repair_torn, &[Old], &[Old]),
+        Row {
+            parts: 3,
+            ..row("repair a damaged entry", damaged, repair_damaged, &[Damaged, Absent], &[Absent])
+        },
+        Row { parts: 3, ..row("repair torn numbers", torn, repair_torn, &[Old], &[Old]) },
         row("say what would be repaired", damaged, repair_dry, &[Damaged], &[Damaged]),
         Row {
             bystanders: 1,

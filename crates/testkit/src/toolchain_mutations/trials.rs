@@ -12,7 +12,7 @@ use super::judge::{Prepared, Verdict};
 use super::needs::Machine;
 use super::parts::Parts;
 use super::place::Place;
-use super::variant::{Variant, seeds};
+use super::variant::{HARMLESS_SHARE, SHARE, Variant, seeds};
 use super::{CASES, build, disk};
 
 /// How many cases must have shown what they are for.
@@ -72,7 +72,10 @@ pub(super) fn run(program: &Path, args: &Arguments) -> io::Result<libtest_mimic:
 fn plays() -> impl Iterator<Item = (&'static Case, Variant)> {
     seeds().into_iter().flat_map(|seed| {
         let all = CASES.iter().copied().flatten();
-        all.filter_map(move |case| Some((case, Variant::new(case.name, seed, case.reversible)?)))
+        all.filter_map(move |case| {
+            let share = if case.expect == Expect::CannotMatter { HARMLESS_SHARE } else { SHARE };
+            Some((case, Variant::new(case.name, seed, case.reversible, share)?))
+        })
     })
 }
 
