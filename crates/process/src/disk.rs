@@ -90,6 +90,16 @@ pub(crate) fn metadata(path: &Path) -> Option<Metadata> {
     std::fs::metadata(path).ok()
 }
 
+/// The same, and where the link leads that is at `path` itself. Where there is no link this is one call: after each compile
+/// all paths that its toolchain looked at are looked at.
+pub(crate) fn metadata_and_link(path: &Path) -> (Option<Metadata>, Option<PathBuf>) {
+    match std::fs::symlink_metadata(path) {
+        Err(_) => (None, None),
+        Ok(found) if found.is_symlink() => (metadata(path), link(path)),
+        Ok(found) => (Some(found), None),
+    }
+}
+
 pub(crate) fn state(found: &Metadata) -> FileState {
     let nanoseconds =
         |seconds: i64, nanoseconds: i64| seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds);

@@ -112,7 +112,8 @@ impl Found {
 
     /// Looks at `path` now.
     pub fn at(path: &Path) -> Self {
-        let what = match disk::metadata(path) {
+        let (found, link) = disk::metadata_and_link(path);
+        let what = match found {
             None => What::Nothing,
             Some(found) if found.is_file() => What::File(disk::state(&found)),
             Some(found) if found.is_dir() => {
@@ -121,7 +122,7 @@ impl Found {
             }
             Some(found) => What::Other { mode: found.mode() },
         };
-        Self { what, link: disk::link(path) }
+        Self { what, link }
     }
 
     /// Whether nothing is there.
@@ -171,7 +172,8 @@ impl Found {
     /// Whether a program that looks, and does not read, finds the same: nothing, a directory, or a file of the same size,
     /// date, permissions and owner.
     pub(crate) fn still_holds(&self, path: &Path) -> bool {
-        let same = match (&self.what, disk::metadata(path)) {
+        let (now, link) = disk::metadata_and_link(path);
+        let same = match (&self.what, now) {
             (What::Nothing, now) => now.is_none(),
             (What::File(then), Some(now)) => {
                 let state = disk::state(&now);
@@ -190,7 +192,7 @@ impl Found {
             (What::Other { mode }, Some(now)) => now.mode() == *mode,
             (_, None) => false,
         };
-        same && disk::link(path) == self.link
+        same && link == self.link
     }
 
     /// The same, but of a file only that it is there: it is the toolchain's own doing.
