@@ -69,7 +69,10 @@ fn main() {
         })
         .with_ignored_flag(!has_python)
     };
-    libtest_mimic::run(&Arguments::from_args(), cases.iter().map(trial).collect()).exit();
+    // Half of the time they wait for deadlines.
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = arguments.test_threads.or(Some(4));
+    libtest_mimic::run(&arguments, cases.iter().map(trial).collect()).exit();
 }
 
 /// A backend with a folder to work in.
