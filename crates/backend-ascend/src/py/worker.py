@@ -167,7 +167,7 @@ def serve(wire, arguments):
 
 
 def end_group(worker):
-    """Ends all of the group. Its directory stays until another probe removes it (`process/src/probe_dir.rs`)."""
+    """Ends all of the group. Its directory stays; `process/src/probe_dir.rs` says what removes it."""
     os.kill(worker, signal.SIGKILL)
     os.killpg(0, signal.SIGKILL)
 

@@ -14,11 +14,9 @@ use opbuild_digest::{Digest, Hasher};
 use opbuild_process::{Found, Observation, Program, Unkeyed};
 use serde::{Deserialize, Serialize};
 
+use super::hex;
 use super::made_up::Pattern;
-use super::{
-    hex,
-    words::{self, command_of},
-};
+use super::words::{self, command_of};
 use crate::disk;
 
 /// The looks of a compile, which a key contains.

@@ -7,7 +7,8 @@ use opbuild_digest::Digest;
 use opbuild_process::Inputs;
 use serde::{Deserialize, Serialize};
 
-use super::{hex, looks::Looks};
+use super::hex;
+use super::looks::Looks;
 
 /// By what it is known that a kernel read nothing but what its key covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
