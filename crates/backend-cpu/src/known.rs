@@ -1,7 +1,9 @@
 //! What the C of jobs came to, remembered: frameworks ask for the same jobs again and again, and writing C to see that it
-//! is the same C takes as long as a look into the store.
+//! is the same C takes as long as a look into the store. A job is kept from the second time on that it is noted: most
+//! processes build once, and copies of all jobs would take them longer than writing C does.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -43,9 +45,26 @@ pub(crate) struct Known {
 
 #[derive(Default)]
 struct State {
-    /// By the hash of what jobs differ in, as a rule. They are compared as a whole.
+    /// By the hash of what jobs differ in, as a rule; none yet for a hash that was noted once. They are compared as a
+    /// whole.
     by_hash: HashMap<u64, Vec<(Job, Source)>>,
     jobs: usize,
+}
+
+impl State {
+    fn note(&mut self, hash: u64, job: &Job, source: Source) {
+        let has_hash = self.by_hash.contains_key(&hash);
+        if (if has_hash { self.jobs } else { self.by_hash.len() }) >= MAX_KNOWN {
+            *self = Self::default();
+        }
+        match self.by_hash.entry(hash) {
+            Entry::Vacant(place) => _ = place.insert(Vec::new()),
+            Entry::Occupied(jobs) => {
+                jobs.into_mut().push((job.clone(), source));
+                self.jobs += 1;
+            }
+        }
+    }
 }
 
 impl Known {
@@ -58,12 +77,7 @@ impl Known {
 
     pub(crate) fn note(&self, job: &Job, source: Source) {
         let hash = self.hash(job);
-        let mut state = self.locked();
-        if state.jobs >= MAX_KNOWN {
-            *state = State::default();
-        }
-        state.jobs += 1;
-        state.by_hash.entry(hash).or_default().push((job.clone(), source));
+        self.locked().note(hash, job, source);
     }
 
     fn hash(&self, job: &Job) -> u64 {
@@ -95,12 +109,17 @@ mod tests {
         let mut alike = one.clone();
         alike.ops[0].module_path = Some("elsewhere".to_owned());
         assert_eq!(known.hash(&one), known.hash(&alike));
+        // The first time only says that it was asked for.
+        known.note(&one, source(1));
+        assert_eq!((known.get(&one), known.get(&alike)), (None, None));
         known.note(&one, source(1));
         assert_eq!((known.get(&one), known.get(&alike)), (Some(source(1)), None));
         known.note(&alike, source(2));
         assert_eq!((known.get(&one), known.get(&alike)), (Some(source(1)), Some(source(2))));
         for length in 1..=2 * MAX_KNOWN {
-            known.note(&job("Abs", &[&[length as i64]]), source(length));
+            let job = job("Abs", &[&[length as i64]]);
+            known.note(&job, source(length));
+            known.note(&job, source(length));
             assert!(known.locked().jobs <= MAX_KNOWN);
         }
         assert_eq!(

@@ -146,8 +146,7 @@ fn anonymous(value: Value, at: At<'_>, names: &HashMap<&str, Source>) -> Result<
 }
 
 /// The document.
-pub(crate) fn write(descriptor: &Descriptor) -> Value {
-    let Descriptor { job, spec, envelope } = descriptor;
+pub(crate) fn write(job: &Job, spec: &BuildSpec, envelope: &Envelope) -> Value {
     let (data_labels, op_labels) = write::labels(job, envelope);
     let mut map = Map::new();
     for (name, value) in job.extra.iter().filter(|(name, _)| *name != SHARED_NAMES && *name != OUTPUTS) {

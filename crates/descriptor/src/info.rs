@@ -297,10 +297,25 @@ pub fn read_info(bytes: &[u8]) -> Result<Descriptor, InfoError> {
 /// A descriptor that a program made is written in the form of r1.5 and later, its tensors named by position; so is a
 /// job of several operators that was of r1.2 or older, which cannot hold it.
 pub fn write_info(descriptor: &Descriptor) -> String {
-    let one_op = descriptor.job.ops.len() == 1;
-    match descriptor.envelope.generation.map(Generation::form) {
-        Some(Form::OpInfo) if one_op => write::one_line(&op_info::write(descriptor)),
-        Some(Form::Akg) => write::one_line(&akg::write(descriptor)),
-        _ => write::indented(&write::job_content(descriptor)),
+    let Descriptor { job, spec, envelope } = descriptor;
+    write_parts(job, spec, envelope)
+}
+
+/// Writes a descriptor as [`write_info`] does, for a kernel called `name`.
+pub fn write_info_named(descriptor: &Descriptor, name: &str) -> String {
+    let Descriptor { job, spec, envelope } = descriptor;
+    if envelope.fusion_op_name == name {
+        return write_parts(job, spec, envelope);
+    }
+    let mut named = envelope.clone();
+    named.rename(name);
+    write_parts(job, spec, &named)
+}
+
+fn write_parts(job: &Job, spec: &BuildSpec, envelope: &Envelope) -> String {
+    match envelope.generation.map(Generation::form) {
+        Some(Form::OpInfo) if job.ops.len() == 1 => write::one_line(&op_info::write(job, spec, envelope)),
+        Some(Form::Akg) => write::one_line(&akg::write(job, spec, envelope)),
+        _ => write::indented(&write::job_content(job, spec, envelope)),
     }
 }

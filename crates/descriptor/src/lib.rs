@@ -66,7 +66,7 @@ pub use flags::OpFlags;
 pub use fuzz::fuzz;
 pub use ignored::{IGNORED_FIELDS, IgnoredField};
 pub use imported::{IMPORT_SCHEMA, import_key};
-pub use info::{Descriptor, Generation, InfoError, MAX_INFO_BYTES, read_info, write_info};
+pub use info::{Descriptor, Generation, InfoError, MAX_INFO_BYTES, read_info, write_info, write_info_named};
 pub use job::{
     Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Float, Input, Job, Op, SliceFields, Source,
     Stated, Tensor,

@@ -132,8 +132,7 @@ fn argument(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<A
 }
 
 /// The document. The job has one operator.
-pub(crate) fn write(descriptor: &Descriptor) -> Value {
-    let Descriptor { job, spec, envelope } = descriptor;
+pub(crate) fn write(job: &Job, spec: &BuildSpec, envelope: &Envelope) -> Value {
     let (_, labels) = write::labels(job, envelope);
     let Some((op, labels)) = job.ops.first().zip(labels.first()) else { return Value::Null };
     let mut op_info = op_info(op, labels, spec, envelope);

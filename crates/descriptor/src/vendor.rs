@@ -244,7 +244,7 @@ fn hashed_text(descriptor: &Descriptor, generation: Generation) -> Result<String
         Form::OpInfo => op_info_text(descriptor, generation)?,
         Form::JobContent => {
             let spelled = spell::as_job_content(descriptor, generation)?;
-            let mut text = dump(&op_list(write::op_list(&spelled), generation), None)?;
+            let mut text = dump(&op_list(write::op_list(&spelled.job, &spelled.envelope), generation), None)?;
             if generation == Generation::R2_1 {
                 text.push_str(&dump(&write::soc_info(&spelled.spec, &spelled.envelope), None)?);
             }
@@ -321,7 +321,7 @@ fn composite(descriptor: &Descriptor) -> Value {
         "target_info",
         "version",
     ];
-    let mut document = akg::write(descriptor);
+    let mut document = akg::write(&descriptor.job, &descriptor.spec, &descriptor.envelope);
     let hashed = |name: &str| Some((name.to_owned(), document.get_mut(name)?.take()));
     HASHED.into_iter().filter_map(hashed).collect::<Map<_, _>>().into()
 }

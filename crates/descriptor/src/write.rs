@@ -10,14 +10,12 @@ use serde_json::{Map, Number, Value};
 use crate::desc::{AttrWords, DATA};
 use crate::flags::OpFlags;
 use crate::grisu;
-use crate::info::Descriptor;
 use crate::job::{Absent, Arg, Attr, AttrValue, Extra, Float, Input, Job, Op, Source, Tensor};
 use crate::link::{SHARED_NAMES, place};
 use crate::spec::{AttrTwin, BuildSpec, DtypeFields, Envelope, OpLabels, TensorLabel};
 use crate::twin;
 
-pub(crate) fn job_content(descriptor: &Descriptor) -> Value {
-    let Descriptor { job, spec, envelope } = descriptor;
+pub(crate) fn job_content(job: &Job, spec: &BuildSpec, envelope: &Envelope) -> Value {
     let mut top = Map::new();
     let mut content = Map::new();
     for (path, value) in job.extra.iter().filter(|(path, _)| *path != SHARED_NAMES) {
@@ -42,7 +40,7 @@ pub(crate) fn job_content(descriptor: &Descriptor) -> Value {
     id(&mut content, "scope_id", envelope.scope_id, -1);
     id(&mut top, "job_id", envelope.job_id, 0);
     id(&mut top, "source_id", envelope.source_id, 0);
-    content.insert("op_list".into(), op_list(descriptor));
+    content.insert("op_list".into(), op_list(job, envelope));
 
     top.insert("job_content".into(), Value::Object(content));
     let made_here = envelope.generation.is_none() && envelope.job_type.is_empty();
@@ -104,8 +102,7 @@ pub(crate) fn labels<'a>(job: &Job, envelope: &'a Envelope) -> (Names<'a>, Names
     }
 }
 
-pub(crate) fn op_list(descriptor: &Descriptor) -> Value {
-    let Descriptor { job, spec: _, envelope } = descriptor;
+pub(crate) fn op_list(job: &Job, envelope: &Envelope) -> Value {
     let (data_labels, op_labels) = labels(job, envelope);
     let data = job.data.iter().zip(data_labels.iter()).map(|(data, labels)| {
         let mut map = object(&data.extra);

@@ -1,7 +1,9 @@
 //! Digests of jobs, remembered: a framework builds the same network again and again, and to see that a job is one of
-//! those takes a fourth of what hashing it does.
+//! those takes a fourth of what hashing it does. A job is kept from the second time on that it is asked for: most
+//! processes build once, and copies of all jobs would take them longer than hashing does.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
 use std::sync::{PoisonError, RwLock};
 
@@ -23,9 +25,27 @@ pub(crate) struct Digests {
 
 #[derive(Default)]
 struct Known {
-    /// By the hash of what jobs differ in, as a rule. They are compared as a whole.
+    /// By the hash of what jobs differ in, as a rule; none yet for a hash that was asked for once. They are compared as a
+    /// whole.
     by_hash: HashMap<u64, Vec<(Job, Digest)>, RandomState>,
     jobs: usize,
+}
+
+impl Known {
+    /// Notes that `job` was asked for.
+    fn note(&mut self, hash: u64, job: &Job, digest: Digest) {
+        let has_hash = self.by_hash.contains_key(&hash);
+        if (if has_hash { self.jobs } else { self.by_hash.len() }) >= MAX_KNOWN {
+            *self = Self::default();
+        }
+        match self.by_hash.entry(hash) {
+            Entry::Vacant(place) => _ = place.insert(Vec::new()),
+            Entry::Occupied(jobs) => {
+                jobs.into_mut().push((job.clone(), digest));
+                self.jobs += 1;
+            }
+        }
+    }
 }
 
 impl Digests {
@@ -40,12 +60,7 @@ impl Digests {
         }
         drop(known);
         let digest = job.digest();
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.jobs >= MAX_KNOWN {
-            *known = Known::default();
-        }
-        known.jobs += 1;
-        known.by_hash.entry(hash).or_default().push((job.clone(), digest));
+        self.known.write().unwrap_or_else(PoisonError::into_inner).note(hash, job, digest);
         digest
     }
 }
@@ -64,15 +79,27 @@ mod tests {
         let mut alike = one.clone();
         alike.ops[0].func_name.push('s');
         assert_eq!(digests.hasher.hash_one(Alike(&one)), digests.hasher.hash_one(Alike(&alike)));
-        for job in [&one, &alike, &one, &alike] {
+        // The first time only says that it was asked for.
+        for (job, kept) in [(&one, 0), (&one, 1), (&one, 1), (&alike, 2), (&one, 2), (&alike, 2)] {
             assert_eq!(digests.of(job), job.digest());
+            assert_eq!(digests.known.read().unwrap().jobs, kept);
         }
         assert_ne!(digests.of(&one), digests.of(&alike));
-        assert_eq!(digests.known.read().unwrap().jobs, 2);
-        for length in 1..=2 * MAX_KNOWN {
-            let job = job("Abs", &[&[length as i64]]);
+    }
+
+    #[test]
+    fn as_many_as_are_remembered_are_known_at_the_third_build_and_no_more() {
+        let digests = Digests::default();
+        let jobs: Vec<Job> = (1..=MAX_KNOWN as i64).map(|length| job("Abs", &[&[length]])).collect();
+        let count = || digests.known.read().unwrap().jobs;
+        for kept in [0, MAX_KNOWN, MAX_KNOWN] {
+            jobs.iter().for_each(|job| assert_eq!(digests.of(job), job.digest()));
+            assert_eq!(count(), kept);
+        }
+        for length in (1..=2 * MAX_KNOWN as i64).flat_map(|length| [length, length]) {
+            let job = job("Relu", &[&[length]]);
             assert_eq!(digests.of(&job), job.digest());
-            assert!(digests.known.read().unwrap().jobs <= MAX_KNOWN);
+            assert!(count() <= MAX_KNOWN && digests.known.read().unwrap().by_hash.len() <= MAX_KNOWN);
         }
     }
 }

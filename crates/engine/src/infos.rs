@@ -2,20 +2,21 @@
 //!
 //! A file that is there and intact is not written, but to know that it is one has to know what it should hold; and to
 //! write that anew for each kernel would take longer than to look it up. So its digest and length are kept as long as
-//! the descriptor is the same.
+//! the descriptor is the same, from the second time on that a name is asked for: most processes build once, and copies
+//! of all descriptors would take them longer than writing does.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use opbuild_descriptor::{Descriptor, write_info};
+use opbuild_descriptor::{Descriptor, write_info_named};
 use opbuild_digest::Digest;
 
 /// So many descriptors are remembered.
 const MAX_KNOWN: usize = 1024;
 
-/// Digests of `.info` files by their names.
+/// Digests of `.info` files by their names; none yet for a name that was asked for once.
 #[derive(Default)]
-pub(crate) struct Infos(Mutex<HashMap<String, (Descriptor, Info)>>);
+pub(crate) struct Infos(Mutex<HashMap<String, Option<(Descriptor, Info)>>>);
 
 /// What a file should hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,24 +28,28 @@ pub(crate) struct Info {
 impl Infos {
     /// What the `.info` of `descriptor` should hold under the name `stem`.
     pub(crate) fn of(&self, stem: &str, descriptor: &Descriptor) -> Info {
-        if let Some((known, info)) = self.locked().get(stem)
+        if let Some(Some((known, info))) = self.locked().get(stem)
             && known == descriptor
             && is_spelled_as(known, descriptor)
         {
             return *info;
         }
-        let text = text(descriptor, stem);
+        let text = write_info_named(descriptor, stem);
         let info = Info { digest: Digest::of(text.as_bytes()), bytes: text.len() as u64 };
         let mut known = self.locked();
+        if let Some(known) = known.get_mut(stem) {
+            *known = Some((descriptor.clone(), info));
+            return info;
+        }
         if known.len() >= MAX_KNOWN {
             known.clear();
         }
-        known.insert(stem.to_owned(), (descriptor.clone(), info));
+        known.insert(stem.to_owned(), None);
         info
     }
 
     /// What is remembered, also after a panic elsewhere: each change to it is whole.
-    fn locked(&self) -> MutexGuard<'_, HashMap<String, (Descriptor, Info)>> {
+    fn locked(&self) -> MutexGuard<'_, HashMap<String, Option<(Descriptor, Info)>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -58,16 +63,6 @@ fn is_spelled_as(known: &Descriptor, descriptor: &Descriptor) -> bool {
         .all(|(known, attr)| known.value.is_spelled_as(&attr.value))
 }
 
-/// The `.info` as the framework that asked writes it.
-pub(crate) fn text(descriptor: &Descriptor, stem: &str) -> String {
-    if descriptor.envelope.fusion_op_name == stem {
-        return write_info(descriptor);
-    }
-    let mut named = descriptor.clone();
-    named.envelope.rename(stem);
-    write_info(&named)
-}
-
 #[cfg(test)]
 mod tests {
     use opbuild_descriptor::read_info;
@@ -79,7 +74,7 @@ mod tests {
     fn what_is_remembered_is_what_would_be_written() {
         let infos = Infos::default();
         let written = |stem: &str, descriptor: &Descriptor| {
-            let text = text(descriptor, stem);
+            let text = write_info_named(descriptor, stem);
             Info { digest: Digest::of(text.as_bytes()), bytes: text.len() as u64 }
         };
         let one = descriptor("net/a", "Square", &[&[3]]);
@@ -89,6 +84,9 @@ mod tests {
         for (stem, descriptor) in [("s", &one), ("s", &one), ("s", &other), ("t", &other), ("s", &one)] {
             assert_eq!(infos.of(stem, descriptor), written(stem, descriptor));
         }
+        // A name that was asked for once has no descriptor yet.
+        let is_kept = |stem: &str| infos.locked()[stem].is_some();
+        assert!(is_kept("s") && !is_kept("t"));
         assert_ne!(infos.of("s", &one), infos.of("s", &other));
         // Equal, and spelled otherwise.
         let spelled = |number: &str| {
@@ -100,10 +98,11 @@ mod tests {
         };
         let (short, long) = (spelled("1e-05"), spelled("0.00001"));
         assert_eq!(short, long);
-        for descriptor in [&short, &long, &short] {
+        for descriptor in [&short, &short, &long, &long, &short] {
             assert_eq!(infos.of("e", descriptor), written("e", descriptor));
         }
         for at in 0..2 * MAX_KNOWN {
+            infos.of(&at.to_string(), &one);
             infos.of(&at.to_string(), &one);
             assert!(infos.locked().len() <= MAX_KNOWN);
         }

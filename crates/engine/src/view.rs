@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use opbuild_artifact::{Artifact, Expectations, is_safe_file_name};
 use opbuild_backend::asks_for_debug;
-use opbuild_descriptor::{Descriptor, VendorName};
+use opbuild_descriptor::{Descriptor, VendorName, write_info_named};
 use opbuild_digest::Digest;
 use opbuild_kernel_meta::quarantine::Run;
 use opbuild_kernel_meta::{
@@ -19,7 +19,7 @@ use opbuild_kernel_meta::{
 use opbuild_store::Store;
 
 use crate::builder::{Request, ViewPolicy, ViewSetting};
-use crate::infos::{self, Info, Infos};
+use crate::infos::{Info, Infos};
 use crate::own_kernels::OwnKernels;
 use crate::plan::Plan;
 use crate::report::{KernelReport, Placed};
@@ -231,8 +231,8 @@ impl<'a> Placer<'a> {
     ) -> Result<(PathBuf, ViewReport), ViewError> {
         let stems = |kernel: &usize| self.names_of[*kernel].iter();
         let text_of = |stem: &'_ String| {
-            let name = (self.names[stem].descriptor, stem.clone());
-            move || Ok(infos::text(name.0, &name.1).into_bytes())
+            let (descriptor, stem) = (self.names[stem].descriptor, stem.clone());
+            move || Ok(write_info_named(descriptor, &stem).into_bytes())
         };
         let texts: Vec<_> = batch.built.iter().flat_map(|built| stems(&built.kernel)).map(text_of).collect();
         let mut texts = texts.iter();

@@ -2,15 +2,28 @@
 
 use opbuild_descriptor::{
     Absent, Arg, Attr, AttrTwin, AttrValue, ConstValue, Descriptor, DtypeFields, Envelope, Float, Generation,
-    OpFlags, Source, read_info, write_info,
+    OpFlags, Source, read_info, write_info, write_info_named,
 };
 use serde_json::{Value, json};
 
-use crate::tree::{EXAMPLE, RICH, parse, read, read_value, with, without};
+use crate::tree::{COMPOSITE, EXAMPLE, FUSED, OLDER, RICH, parse, read, read_value, with, without};
 
 #[test]
 fn the_vendors_example_comes_back_byte_by_byte() {
     assert_eq!(write_info(&read(EXAMPLE)), format!("{EXAMPLE}\n"));
+}
+
+#[test]
+fn only_a_kernels_name_changes_with_it() {
+    // A file of r1.0 does not say the kernel's name.
+    for text in [EXAMPLE, RICH, FUSED, OLDER, COMPOSITE] {
+        let descriptor = read(text);
+        let own = &descriptor.envelope.fusion_op_name;
+        assert_eq!(write_info_named(&descriptor, own), write_info(&descriptor));
+        let renamed = write_info_named(&descriptor, "another_1_2");
+        assert_eq!(read(&renamed).envelope.fusion_op_name, "another_1_2");
+        assert_eq!(write_info_named(&read(&renamed), own), write_info(&descriptor));
+    }
 }
 
 #[test]
