@@ -172,7 +172,7 @@ fn is_cut_short(error: &StoreError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    // What needs a store is in `tests/verify.rs`.
+    // What needs a store is in `tests/suite/verify.rs`.
     use opbuild_digest::Digest;
 
     use super::*;

@@ -1,7 +1,7 @@
 //! Every promise in a `PROMISES.md` names tests, and they are there.
 //!
-//! A row ends in a cell of names: `file::test` is a test of the crate's `tests/file.rs`, or of a file in `tests/file/`;
-//! `src/file::test` one beside the code; `other: file::test` one of the crate in `crates/other`.
+//! A row ends in a cell of names: `file::test` is a test of the crate's `tests/suite/file.rs` or `tests/file.rs`, or of a
+//! file in `tests/file/`; `src/file::test` one beside the code; `other: file::test` one of the crate in `crates/other`.
 
 use std::collections::BTreeMap;
 
@@ -55,11 +55,13 @@ fn is_there(name: &str, own: &str, sources: &Sources) -> bool {
         None => (own.to_owned(), name),
     };
     let Some((file, test)) = name.split_once("::") else { return false };
-    let (single, below) = match file.strip_prefix("src/") {
-        Some(module) => (format!("{folder}/src/{module}.rs"), None),
-        None => (format!("{folder}/tests/{file}.rs"), Some(format!("{folder}/tests/{file}/"))),
+    let is_its = |path: &str| match file.strip_prefix("src/") {
+        Some(module) => path == format!("{folder}/src/{module}.rs"),
+        None => path.strip_prefix(&format!("{folder}/tests/")).is_some_and(|path| {
+            path.strip_suffix(".rs").is_some_and(|path| path.strip_prefix("suite/").unwrap_or(path) == file)
+                || path.starts_with(&format!("{file}/"))
+        }),
     };
-    let is_its = |path: &str| path == single || below.as_deref().is_some_and(|below| path.starts_with(below));
     let texts: Vec<&String> = sources.iter().filter(|(path, _)| is_its(path)).map(|(_, text)| text).collect();
     let has_own_main = texts.iter().any(|text| text.contains("libtest_mimic"));
     texts.iter().any(|text| has_attribute(text, test) || (has_own_main && is_listed(text, test)))
@@ -92,7 +94,7 @@ mod tests {
 
     fn sources() -> Sources {
         let files = [
-            ("crates/store/tests/put.rs", "#[test]\nfn a_put() {}\n\nfn helper() {}\n"),
+            ("crates/store/tests/suite/put.rs", "#[test]\nfn a_put() {}\n\nfn helper() {}\n"),
             (
                 "crates/store/src/entry.rs",
                 "mod tests {\n    /// So it is.\n    #[test]\n    #[ignore]\n    fn beside() {}\n}",

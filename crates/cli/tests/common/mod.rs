@@ -1,5 +1,5 @@
 //! Running the real binary in a folder of its own.
-#![expect(dead_code, reason = "each test file uses its own part")]
+#![allow(dead_code, reason = "each binary uses its own part")]
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 

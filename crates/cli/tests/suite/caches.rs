@@ -1,0 +1,180 @@
+//! Caches that frameworks keep themselves, checked with the real command.
+#![expect(clippy::disallowed_methods, reason = "tests break caches by hand")]
+
+use std::fs;
+
+use crate::common::Place;
+use opbuild_testkit::caches::{Rank, age, cann_kernel};
+use opbuild_testkit::terminal::{COLUMNS, shown_by};
+use serde_json::{Value, json};
+
+/// Four ranks of a run, five kernels each.
+fn ranks(place: &Place) -> Vec<Rank> {
+    let ranks: Vec<Rank> = (0..4).map(Rank::new).collect();
+    for rank in &ranks {
+        (1..=5).for_each(|elements| rank.square(elements).write(&rank.folder(&place.path("run"))).unwrap());
+    }
+    ranks
+}
+
+#[test]
+fn whole_caches_are_in_order() {
+    let place = Place::new();
+    ranks(&place);
+    (0..3).for_each(|number| {
+        cann_kernel("Ascend910B2", number).write(&place.path("run/kernel_cache/Ascend910B2")).unwrap();
+    });
+    let ran = place.run(&["verify", "run"]).ended_with(0);
+    assert!(ran.stdout.contains("4 ranks of run have 5 kernels together, and each has all\n"), "{ran:?}");
+    assert!(ran.stdout.ends_with("23 kernels checked: 23 valid, 0 refused; 0 files unusable\n"), "{ran:?}");
+    let json = place.run(&["verify", "run", "--format", "json"]).ended_with(0).json();
+    let kinds: Vec<&Value> = json["caches"].as_array().unwrap().iter().map(|cache| &cache["kind"]).collect();
+    assert_eq!(kinds, ["cann", "mindspore", "mindspore", "mindspore", "mindspore"]);
+    let zero = |name: &str| json["caches"].as_array().unwrap().iter().all(|cache| cache[name] == 0);
+    assert!(["damaged", "orphans", "in_progress", "unreadable", "foreign"].into_iter().all(zero), "{json}");
+}
+
+/// A person sees how far it is, and nothing of that is left when the table comes.
+#[test]
+fn a_terminal_shows_progress_until_the_table_is_there() {
+    let place = Place::new();
+    ranks(&place);
+    let shown = |args: &[&str]| {
+        let (status, shown) = shown_by(place.command(args)).unwrap();
+        assert_eq!(status.code(), Some(0), "{shown}");
+        shown
+    };
+    let text = shown(&["verify", "run"]);
+    // The terminal says where the cursor goes: `ESC [ 2 K` clears a line.
+    let (before, after) = text.split_once("20 kernels checked: 20 valid").unwrap_or_default();
+    let (drawn, printed) = before.rsplit_once("\x1b[2K").unwrap_or_default();
+    let bars: Vec<&str> = drawn.split(['\r', '\n']).filter(|line| line.contains("/5 ")).collect();
+    assert!(!bars.is_empty() && bars.iter().any(|bar| bar.contains("run/rank_")), "{text:?}");
+    assert!(bars.iter().all(|bar| bar.chars().count() <= usize::from(COLUMNS) + 10), "{bars:?}");
+    assert!(
+        printed.contains("4 ranks of run have 5 kernels together") && !printed.contains("/5 "),
+        "{text:?}"
+    );
+    assert!(!after.contains('\x1b'), "{after:?}");
+    // What another program reads is nothing but JSON.
+    let json = shown(&["verify", "run", "--format", "json"]);
+    assert!(json.starts_with('{') && !json.contains('\x1b'), "{json:?}");
+}
+
+#[test]
+fn damage_is_named_with_what_the_framework_would_do() {
+    let place = Place::new();
+    let ranks = ranks(&place);
+    let torn = ranks[2].folder(&place.path("run")).join(format!("{}.json", ranks[2].square(3).stem));
+    let bytes = fs::read(&torn).unwrap();
+    fs::write(&torn, &bytes[..bytes.len() / 2]).unwrap();
+    // It may be in the making; half an hour later it is not.
+    let ran = place.run(&["verify", "run"]).ended_with(1);
+    assert!(ran.stdout.contains("in progress run/rank_2/kernel_meta/square_"), "{ran:?}");
+    age(&torn).unwrap();
+    let ran = place.run(&["verify", "run"]).ended_with(1);
+    for part in [
+        "damaged     run/rank_2/kernel_meta/square_",
+        "MindSpore 2.0 would abort at start-up because of this file",
+        "  rank 2 has 4, lacks 1: square_",
+        "`opbuild repair run/rank_2/kernel_meta` moves aside",
+        "20 kernels checked: 19 valid, 1 refused",
+    ] {
+        assert!(ran.stdout.contains(part), "{part}: {ran:?}");
+    }
+    let json = place.run(&["verify", "run", "--format", "json"]).ended_with(1).json();
+    let items = json["caches"][2]["items"].as_array().unwrap();
+    let item = items.iter().find(|item| item["state"] != "intact").unwrap();
+    assert_eq!((&item["state"], &item["effect"]), (&json!("damaged"), &json!("aborts")), "{json}");
+    assert_eq!(json["ranks"][0]["ranks"][2]["lacks"][0]["name"], ranks[0].square(3).stem);
+    assert_eq!(fs::read(&torn).unwrap(), &bytes[..bytes.len() / 2]);
+}
+
+#[test]
+fn kernels_beside_caches_are_checked_too() {
+    let place = Place::new();
+    let rank = Rank::new(0);
+    rank.square(1).write(&rank.folder(&place.path("run"))).unwrap();
+    rank.square(2).write(&place.path("run/copied")).unwrap();
+    place.write("run/settings.json", "{\"torn\"");
+    let json = place.run(&["verify", "run", "--format", "json"]).ended_with(0).json();
+    assert_eq!((&json["checked"], &json["valid"]), (&json!(2), &json!(2)), "{json}");
+    // What a repair took away is nobody's kernel any more.
+    rank.square(3).write(&place.path("run/rank_0/kernel_meta.opbuild-quarantine/1")).unwrap();
+    let json = place.run(&["verify", "run", "--format", "json"]).ended_with(0).json();
+    assert_eq!(json["checked"], 2, "{json}");
+    fs::write(place.path("run/copied").join(format!("{}.o", rank.square(2).stem)), "torn").unwrap();
+    place.run(&["verify", "run"]).ended_with(1);
+}
+
+#[test]
+fn what_is_no_kernel_is_not_counted_as_one() {
+    let place = Place::new();
+    let folder = place.path("run/kernel_cache/Ascend910B2");
+    cann_kernel("Ascend910B2", 1).write(&folder).unwrap();
+    for name in ["te_gone_1.lock", "te_gone_2.lock"] {
+        fs::write(folder.join(name), "").unwrap();
+        age(&folder.join(name)).unwrap();
+    }
+    let ran = place.run(&["verify", "run"]).ended_with(1);
+    assert!(ran.stdout.contains("1 kernel checked: 1 valid, 0 refused; 0 files unusable\n"), "{ran:?}");
+    assert!(ran.stdout.contains("besides kernels, 2 files damaged or left over\n"), "{ran:?}");
+    let json = place.run(&["verify", "run", "--format", "json"]).ended_with(1).json();
+    assert_eq!((&json["refused"], &json["rests"]), (&json!(0), &json!(2)), "{json}");
+}
+
+#[test]
+fn what_may_be_in_the_making_is_not_in_order() {
+    let place = Place::new();
+    let folder = place.path("run/kernel_cache/Ascend910B2");
+    let kernel = cann_kernel("Ascend910B2", 1);
+    kernel.write(&folder).unwrap();
+    fs::write(folder.join(format!("{}.json", kernel.stem)), "{").unwrap();
+    let ran = place.run(&["verify", "run"]).ended_with(1);
+    assert!(ran.stdout.contains("1 not judged, since a build may be at it"), "{ran:?}");
+    let json = place.run(&["verify", "run", "--format", "json"]).ended_with(1).json();
+    assert_eq!((&json["checked"], &json["in_progress"]), (&json!(0), &json!(1)), "{json}");
+}
+
+#[test]
+fn what_a_repair_set_aside_is_not_judged_again() {
+    let place = Place::new();
+    let rank = Rank::new(0);
+    rank.square(1).write(&rank.folder(&place.path("run"))).unwrap();
+    let aside = place.path("run/rank_0/kernel_meta.opbuild-quarantine/1");
+    let mut wrong = rank.square(2);
+    wrong.object.push(0);
+    wrong.write(&aside).unwrap();
+    let ran = place.run(&["verify", "run"]).ended_with(0);
+    assert!(ran.stdout.ends_with("1 kernel checked: 1 valid, 0 refused; 0 files unusable\n"), "{ran:?}");
+}
+
+#[test]
+fn whole_kernels_at_which_the_framework_chokes_are_told() {
+    let place = Place::new();
+    let (rank, mut kernel) = (Rank::new(0), Rank::new(0).square(1));
+    let mut fields: Value = serde_json::from_slice(&kernel.json).unwrap();
+    fields.as_object_mut().unwrap().remove("binFileSuffix");
+    kernel.json = serde_json::to_vec(&fields).unwrap();
+    kernel.write(&rank.folder(&place.path("run"))).unwrap();
+    let ran = place.run(&["verify", "run"]);
+    assert!(ran.stdout.contains(": MindSpore 2.0 would not take this kernel"), "{ran:?}");
+    let json = place.run(&["verify", "run", "--format", "json"]).json();
+    assert_eq!(json["caches"][0]["items"][0]["effect"], "fails-later", "{json}");
+}
+
+/// Repair leaves packages alone, so nobody is sent there.
+#[test]
+fn what_is_damaged_in_a_package_is_to_be_installed_again() {
+    let place = Place::new();
+    let folder = place.path("opp/op_impl/ai_core/tbe/kernel/ascend910b/square");
+    let kernel = cann_kernel("Ascend910B2", 1);
+    kernel.write(&folder).unwrap();
+    place.run(&["verify", "opp"]).ended_with(0);
+    let object = folder.join(format!("{}.o", kernel.stem));
+    fs::write(&object, "torn").unwrap();
+    age(&object).unwrap();
+    let ran = place.run(&["verify", "opp"]).ended_with(1);
+    assert!(ran.stdout.contains("install the package again"), "{ran:?}");
+    assert!(!ran.stdout.contains("opbuild repair"), "{ran:?}");
+}

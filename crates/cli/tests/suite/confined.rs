@@ -1,0 +1,292 @@
+//! Kernels are compiled from what their keys cover, by whatever means the host has; and a kernel that would need more is
+//! refused by name.
+#![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{Place, Ran};
+use opbuild_testkit::{Means, without_means};
+
+/// A host that has all means, and hosts that lack some, with what is said of them.
+const HOSTS: [(&[Means], &str); 4] = [
+    (&[], "compiles are confined by Landlock:"),
+    (&[Means::Landlock], "compiles are observed by seccomp ("),
+    (&[Means::Notification], "compiles are confined by Landlock ("),
+    (&[Means::Landlock, Means::Notification], "compiles are checked by dependency files ("),
+];
+
+/// Builds the network of two kernels.
+fn build(place: &Place, cc: &str, lacks: &[Means], args: &[&str]) -> Ran {
+    let mut command =
+        place.command(&[&["build", "net", "--format", "json", "--no-kernel-meta"], args].concat());
+    run(command.env("CC", cc), lacks)
+}
+
+fn run(command: &mut Command, lacks: &[Means]) -> Ran {
+    if !lacks.is_empty() {
+        without_means(command, lacks);
+    }
+    crate::common::ran(command)
+}
+
+fn place() -> Place {
+    let place = Place::new();
+    crate::common::crowd::network(&place, 2);
+    place
+}
+
+/// gcc with another header before each source, which includes a second one.
+fn gcc_with_headers(place: &Place) -> (String, std::path::PathBuf) {
+    place.write("a.h", "#include \"b.h\"\n");
+    let nested = place.write("b.h", "#define VERSION 1\n");
+    (format!("gcc -include {}", place.path("a.h").display()), nested)
+}
+
+#[test]
+fn hosts_say_by_what_means_kernels_are_confined() {
+    let place = Place::new();
+    for (lacks, says) in HOSTS {
+        let ran = run(place.command(&["targets"]).env("CC", "gcc"), lacks);
+        assert!(ran.stdout.contains(says), "{says}: {ran:?}");
+    }
+}
+
+#[test]
+fn nested_headers_count_on_every_host() {
+    for (lacks, says) in HOSTS {
+        let place = place();
+        let (cc, nested) = gcc_with_headers(&place);
+        assert_eq!(build(&place, &cc, lacks, &[]).ended_with(0).count("compiled"), 2, "{says}");
+        assert_eq!(build(&place, &cc, lacks, &[]).ended_with(0).count("reused"), 2, "{says}");
+        std::fs::write(&nested, "#define VERSION 2\n").unwrap();
+        assert_eq!(build(&place, &cc, lacks, &[]).ended_with(0).count("compiled"), 2, "{says}");
+    }
+}
+
+/// A wrapper that reads a file for some kernels only.
+fn wrapper(place: &Place, reads: &str) -> String {
+    let flags = place.write("flags", "-O1\n");
+    let body = format!(
+        "cat /dev/null\n\
+         case \"$PWD\" in */probe-*) exec gcc \"$@\";; esac\n\
+         case \"$*\" in *kernel.c*) {};; esac\n\
+         exec gcc $more \"$@\"",
+        reads.replace("FLAGS", &flags.display().to_string())
+    );
+    place.script("wrapped-cc", &body).display().to_string()
+}
+
+#[test]
+fn what_only_some_kernels_read_is_refused_by_name_and_can_be_declared() {
+    for reads in ["more=$(cat FLAGS) || exit 1", ". FLAGS", "read more < FLAGS || exit 1"] {
+        for (lacks, says) in &HOSTS[..2] {
+            let place = place();
+            let cc = wrapper(&place, reads);
+            let ran = build(&place, &cc, lacks, &[]).ended_with(1);
+            assert_eq!(ran.count("failed"), 2, "{reads}, {says}: {ran:?}");
+            let flags = place.path("flags").display().to_string();
+            assert!(ran.stdout.contains(&flags) && ran.stdout.contains("--toolchain-input"), "{ran:?}");
+            if reads.starts_with('.') {
+                continue;
+            }
+            let declared = ["--toolchain-input", flags.as_str()];
+            assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("compiled"), 2, "{says}");
+            assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("reused"), 2, "{says}");
+            std::fs::write(&flags, "-O2\n").unwrap();
+            assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("compiled"), 2, "{says}");
+        }
+    }
+}
+
+/// A wrapper that goes on without what is denied to it would make another kernel than it does by itself.
+#[test]
+fn what_is_denied_in_silence_is_refused_by_name() {
+    for (lacks, says) in &HOSTS[..2] {
+        let place = place();
+        let cc = wrapper(&place, "more=$(cat FLAGS 2> /dev/null)");
+        let ran = build(&place, &cc, lacks, &[]).ended_with(1);
+        let flags = place.path("flags").display().to_string();
+        assert_eq!(ran.count("failed"), 2, "{says}: {ran:?}");
+        assert!(ran.stdout.contains(&flags), "{says}: {ran:?}");
+    }
+}
+
+/// Landlock denies no look, so that compiles with a wrapper are observed besides.
+#[test]
+fn what_only_some_kernels_look_at_is_refused_by_name_and_can_be_declared() {
+    for looks in ["[ -s FLAGS ] && more=-O1", "[ -x FLAGS ] || more=-O1"] {
+        for (lacks, says) in &HOSTS[..2] {
+            let place = place();
+            let cc = wrapper(&place, looks);
+            let ran = build(&place, &cc, lacks, &[]).ended_with(1);
+            let flags = place.path("flags").display().to_string();
+            assert_eq!(ran.count("failed"), 2, "{looks}, {says}: {ran:?}");
+            assert!(ran.stdout.contains(&flags) && ran.stdout.contains("--toolchain-input"), "{ran:?}");
+            let declared = ["--toolchain-input", flags.as_str()];
+            assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("compiled"), 2, "{says}");
+            assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("reused"), 2, "{says}");
+            // What it looks at counts, then.
+            std::fs::set_permissions(&flags, Permissions::from_mode(0o755)).unwrap();
+            assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("compiled"), 2, "{says}");
+        }
+    }
+}
+
+/// Where nothing is, the directory is what can be declared.
+#[test]
+fn what_only_some_kernels_miss_is_refused_and_its_directory_can_be_declared() {
+    let place = place();
+    std::fs::create_dir(place.path("settings")).unwrap();
+    let settings = place.path("settings").display().to_string();
+    let cc = wrapper(
+        &place,
+        &format!("[ -e '{settings}/marked' ] && more=-O1; [ -d '{settings}/sub' ] && more=-O1"),
+    );
+    let ran = build(&place, &cc, &[], &[]).ended_with(1);
+    assert!(ran.stdout.contains("where nothing is, declare the directory"), "{ran:?}");
+    let declared = ["--toolchain-input", settings.as_str()];
+    let count = |what| build(&place, &cc, &[], &declared).ended_with(0).count(what);
+    assert_eq!((count("compiled"), count("reused")), (2, 2));
+    std::fs::create_dir(place.path("settings/sub")).unwrap();
+    assert_eq!((count("compiled"), count("reused")), (2, 2));
+    place.write("settings/marked", "");
+    assert_eq!((count("compiled"), count("reused")), (2, 2));
+}
+
+/// A wrapper that is a program is one, too.
+#[test]
+fn programs_that_run_a_compiler_are_observed_like_scripts() {
+    let place = place();
+    let source = place.write(
+        "wrapper.c",
+        "#include <stdio.h>\n#include <string.h>\n#include <unistd.h>\n\
+         int main(int count, char **words) {\n\
+             char at[4096];\n\
+             if (getcwd(at, sizeof at) && !strstr(at, \"/probe-\"))\n\
+                 access(FLAGS, F_OK);\n\
+             (void)count; words[0] = \"gcc\"; execvp(\"gcc\", words); return 1; }\n",
+    );
+    let (cc, flags) = (place.path("wrapped"), place.path("flags"));
+    let mut gcc = Command::new("gcc");
+    gcc.arg(format!("-DFLAGS=\"{}\"", flags.display())).arg("-o").arg(&cc).arg(source);
+    assert!(gcc.status().unwrap().success());
+    let cc = cc.display().to_string();
+    for (lacks, says) in &HOSTS[..2] {
+        let ran = build(&place, &cc, lacks, &[]).ended_with(1);
+        assert!(ran.stdout.contains(&flags.display().to_string()), "{says}: {ran:?}");
+    }
+    // Nothing shows here what it looks at.
+    for (lacks, says) in &HOSTS[2..] {
+        let ran = build(&place, &cc, lacks, &[]).ended_with(0);
+        assert_eq!((ran.count("compiled"), place.entries().len()), (2, 0), "{says}: {ran:?}");
+    }
+}
+
+/// Without an observer it is not known what a script reads: it compiles, and nothing is kept.
+#[test]
+fn nothing_of_a_script_is_kept_where_nothing_is_observed() {
+    let place = place();
+    let cc = place.script("wrapped-cc", "exec gcc \"$@\"").display().to_string();
+    for _ in 0..2 {
+        let ran = build(&place, &cc, &[Means::Landlock, Means::Notification], &[]).ended_with(0);
+        assert_eq!((ran.count("compiled"), place.entries().len()), (2, 0), "{ran:?}");
+        assert!(ran.stderr.contains("not kept"), "{ran:?}");
+    }
+}
+
+/// Too few descriptors are no property of the host: nothing of it is remembered.
+#[test]
+fn a_shortage_of_descriptors_says_nothing_of_the_means() {
+    for limit in 20..30 {
+        let place = place();
+        let mut short = Command::new("sh");
+        let targets = place.command(&["targets"]);
+        short.args(["-c", &format!("ulimit -n {limit}; exec \"$0\" targets")]).arg(targets.get_program());
+        short.envs(targets.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("CC", "gcc");
+        let ran = crate::common::ran(&mut short);
+        let confined = "compiles are confined by Landlock: ";
+        let refused = ran.stdout.contains("Too many open files") && !ran.stdout.contains("compiles are");
+        assert!(refused || ran.stdout.contains(confined), "{limit}: {ran:?}");
+        let ran = run(place.command(&["targets"]).env("CC", "gcc"), &[]);
+        assert!(ran.stdout.contains(confined), "{limit}: {ran:?}");
+    }
+}
+
+#[test]
+fn launchers_are_left_out_and_said_so() {
+    let place = place();
+    let launcher =
+        place.script("bin/ccache", "echo 'a launcher ran' > \"$(dirname \"$0\")/ran\"; exec \"$@\"");
+    std::os::unix::fs::symlink(&launcher, place.path("bin/gcc")).unwrap();
+    for cc in [format!("{} gcc", launcher.display()), place.path("bin/gcc").display().to_string()] {
+        let ran = build(&place, &cc, &[], &[]).ended_with(0);
+        assert!(
+            ran.stderr.contains("ccache` is left out") || ran.stderr.contains("bin/gcc` is left out"),
+            "{ran:?}"
+        );
+        assert!(!place.path("bin/ran").exists());
+    }
+    // It is the compiler alone.
+    assert_eq!(build(&place, "gcc", &[], &[]).ended_with(0).count("reused"), 2);
+}
+
+#[test]
+fn words_that_are_no_options_are_refused() {
+    let place = place();
+    for (cc, word) in [("gcc other.c", "`other.c`"), ("gcc -O1 -o x", "`-o`"), ("env A=1 gcc", "`A=1`")] {
+        let ran = build(&place, cc, &[], &[]);
+        assert_ne!(ran.code, Some(0));
+        let all = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(all.contains(word) && all.contains("put anything else into a script"), "{cc}: {all}");
+    }
+}
+
+/// A word of CC counts as a whole, also if part of it names a file.
+#[test]
+fn words_that_name_files_keep_the_rest_of_their_text() {
+    let place = place();
+    let file = place.write("file", "");
+    let with = |text: &str| format!("gcc -DPATH_AND={}{text}", file.display());
+    assert_eq!(build(&place, &with(":1"), &[], &[]).ended_with(0).count("compiled"), 2);
+    assert_eq!(build(&place, &with(":1"), &[], &[]).ended_with(0).count("reused"), 2);
+    assert_eq!(build(&place, &with(":2"), &[], &[]).ended_with(0).count("compiled"), 2);
+}
+
+#[test]
+fn odd_temporary_directories_hit_and_are_left_clean() {
+    for name in ["a=b", "with space", "comma,colon:", "semi;quote'", "tilde~@file", "-L", "back\\slash"] {
+        let place = place();
+        let temporary = place.path(name);
+        std::fs::create_dir(&temporary).unwrap();
+        let build = |outcome| {
+            let mut command = place.command(&["build", "net", "--format", "json", "--no-kernel-meta"]);
+            let ran = run(command.env("TMPDIR", &temporary), &[]).ended_with(0);
+            assert_eq!(ran.count(outcome), 2, "`{name}`: {ran:?}");
+        };
+        build("compiled");
+        build("reused");
+        let left: Vec<_> =
+            std::fs::read_dir(&temporary).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(left.iter().all(|path| is_ours(path)), "`{name}`: {left:?}");
+    }
+}
+
+#[test]
+fn a_temporary_directory_may_be_named_from_here() {
+    for name in ["tmp", ".", ""] {
+        let place = place();
+        for outcome in ["compiled", "reused"] {
+            let mut command = place.command(&["build", "net", "--format", "json", "--no-kernel-meta"]);
+            let ran = run(command.env("TMPDIR", name), &[]).ended_with(0);
+            assert_eq!(ran.count(outcome), 2, "`{name}`: {ran:?}");
+        }
+    }
+}
+
+fn is_ours(path: &Path) -> bool {
+    path.file_name().unwrap().to_str().unwrap().starts_with("opbuild-")
+        && !path.to_str().unwrap().contains("probe")
+}

@@ -1,0 +1,171 @@
+//! Why a kernel would be compiled, and what its names are.
+#![expect(clippy::disallowed_methods, reason = "tests look at what is on the disk")]
+
+use crate::common::{Place, SQUARE, square_of};
+use serde_json::{Value, json};
+
+/// A descriptor of the descriptor crate's tests.
+fn sample(name: &str) -> String {
+    format!("{}/../descriptor/tests/suite/{name}.info", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The fields that `inspect` finds in one file.
+fn fields(place: &Place, file: &str) -> Value {
+    place.run(&["inspect", file, "--format", "json"]).ended_with(0).json()["files"][0]["fields"].clone()
+}
+
+#[test]
+fn a_miss_is_explained_by_the_nearest_kernel() {
+    let place = Place::new();
+    let none = place.run(&["explain", SQUARE]).ended_with(0);
+    assert!(none.stdout.contains("miss") && none.stdout.contains("there is no store"), "{none:?}");
+    assert!(!place.path("cache").exists(), "explaining makes no store");
+
+    place.run(&["build", SQUARE]).ended_with(0);
+    let hit = place.run(&["explain", SQUARE]).ended_with(0);
+    assert!(hit.stdout.starts_with("hit ") && hit.stdout.contains("1 hit, 0 miss"), "{hit:?}");
+
+    // One of another shape lies nearer to the first than to nothing.
+    let four = place.write("four.info", square_of(4));
+    let four = four.to_str().unwrap();
+    let miss = place.run(&["explain", four]).ended_with(0);
+    assert!(miss.stdout.contains("ops[0].inputs[0].shape: [3] -> [4]"), "{miss:?}");
+    let json = place.run(&["explain", four, "--format", "json"]).ended_with(0).json();
+    let kernel = &json["kernels"][0];
+    assert_eq!((&kernel["outcome"], &kernel["reason"]), (&json!("miss"), &json!("not in the store")));
+    let change = json!({ "path": "ops[0].inputs[0].shape", "old": "[3]", "new": "[4]" });
+    assert!(kernel["nearest"]["job"].as_array().unwrap().contains(&change), "{kernel}");
+    assert_eq!((&kernel["nearest"]["toolchain"], &kernel["nearest"]["spec"]), (&json!([]), &json!([])));
+    assert_eq!(place.entries().len(), 1, "explaining compiles nothing");
+
+    // The same job, another compiler.
+    let other = place.run_with(&["explain", SQUARE, "--format", "json"], &[("CC", "cc -O1")]).ended_with(0);
+    let nearest = &other.json()["kernels"][0]["nearest"];
+    assert_eq!(nearest["job"], json!([]));
+    assert!(!nearest["toolchain"].as_array().unwrap().is_empty(), "{nearest}");
+
+    // With two to choose from, the nearer one is named.
+    place.run(&["build", four]).ended_with(0);
+    let json = place.run(&["explain", four, "--format", "json"]).ended_with(0).json();
+    assert_eq!(json["kernels"][0]["outcome"], "hit");
+    let again = place.run_with(&["explain", four, "--format", "json"], &[("CC", "cc -O1")]).ended_with(0);
+    assert_eq!(again.json()["kernels"][0]["nearest"]["name"], json["kernels"][0]["name"]);
+}
+
+#[test]
+fn what_is_not_looked_up_says_so() {
+    let place = Place::new();
+    let debug = place.run(&["explain", SQUARE, "--op_debug_level", "2", "--format", "json"]).ended_with(0);
+    assert_eq!(debug.json()["kernels"][0]["outcome"], "bypassed");
+    let refused = place.run(&["explain", &sample("composite"), "--format", "json"]).ended_with(0);
+    let kernel = &refused.json()["kernels"][0];
+    assert_eq!((&kernel["outcome"], &kernel["key"]), (&json!("refused"), &Value::Null));
+    assert!(kernel["reason"].as_str().unwrap().len() > 10, "{kernel}");
+    let twice = place.run(&["explain", SQUARE, SQUARE, "--format", "json"]).ended_with(0).json();
+    assert_eq!(twice["kernels"].as_array().unwrap().len(), 1);
+    assert_eq!(twice["kernels"][0]["operators"].as_array().unwrap().len(), 2);
+    place.run(&["explain", "nothing.info"]).ended_with(2).says("nothing.info");
+}
+
+/// A framework hashes the fields, and looks for what comes out: under the old name it would take the new kernel for the
+/// old one.
+#[test]
+fn a_descriptor_that_was_changed_is_built_under_the_name_of_what_it_is_now() {
+    let place = Place::new();
+    let old = "square_12484080525657478220_2";
+    let edited = place.write("edited.info", square_of(4).replace("square_4_2", old));
+    let edited = edited.to_str().unwrap();
+    let name = fields(&place, edited)["name of r1.5"].as_str().unwrap().to_owned();
+    assert!(name.starts_with("square_") && name.ends_with("_2") && name != old, "{name}");
+    place.run(&["build", edited]).ended_with(0);
+    let built = |stem: &str, suffix: &str| place.path(&format!("rank_0/kernel_meta/{stem}.{suffix}"));
+    assert!(built(&name, "o").exists() && !built(old, "o").exists());
+    let info = std::fs::read_to_string(built(&name, "info")).unwrap();
+    assert!(info.contains(&name) && !info.contains(old), "{info}");
+
+    // What bears its own name, and what CANN named, keeps it.
+    place.run(&["build", SQUARE]).ended_with(0);
+    assert!(built(old, "o").exists());
+    let cann = format!("te_square_{}", "0123456789abcdef".repeat(4));
+    let named = place.write("cann.info", square_of(5).replace("square_5_2", &cann));
+    place.run(&["build", named.to_str().unwrap()]).ended_with(0);
+    assert!(built(&cann, "o").exists());
+}
+
+#[test]
+fn two_descriptors_are_compared() {
+    let place = Place::new();
+    let four = place.write("four.info", square_of(4));
+    let four = four.to_str().unwrap();
+    let same = place.run(&["explain", SQUARE, "--against", SQUARE]).ended_with(0);
+    assert_eq!(same.stdout.trim(), "the jobs are the same");
+    let elsewhere = std::fs::read_to_string(SQUARE).unwrap().replace("Ascend910A", "Ascend310P3");
+    let elsewhere = place.write("elsewhere.info", elsewhere);
+    let spec = place.run(&["explain", elsewhere.to_str().unwrap(), "--against", SQUARE]).ended_with(0);
+    assert_eq!(spec.stdout, "the jobs are the same\ntarget: Ascend910A -> Ascend310P3\n");
+    let different = place.run(&["explain", four, "--against", SQUARE]).ended_with(0);
+    assert!(
+        different.stdout.lines().any(|line| line == "ops[0].outputs[0].shape: [3] -> [4]"),
+        "{different:?}"
+    );
+    let json = place.run(&["explain", four, "--against", SQUARE, "--format", "json"]).ended_with(0).json();
+    assert_eq!(json["job"].as_array().unwrap().len(), different.stdout.lines().count());
+    place.run(&["explain", four, four, "--against", SQUARE]).ended_with(2).says("one input");
+    place.run(&["explain", four, "--against", "nothing.info"]).ended_with(2).says("nothing.info");
+}
+
+#[test]
+fn inspect_tells_the_names_of_every_generation() {
+    let place = Place::new();
+    let square = fields(&place, SQUARE);
+    assert_eq!(square["generation"], "MindSpore r1.5 (job_content)");
+    assert_eq!(square["name of r1.5"], "square_12484080525657478220_2");
+    assert_eq!(square["name of r1.6"], "square_16124809792232096824_2");
+    for borne in ["kernel name is", "file name is"] {
+        assert_eq!(square[borne], "that of MindSpore r1.5 (job_content)", "{borne}");
+    }
+    assert!(square["name of AKG"].is_null(), "AKG does not name MindSpore's jobs: {square}");
+    assert!(square["name of r2.1 and later"].as_str().unwrap().starts_with("none: "), "{square}");
+    // Every field that counts, defaults filled in.
+    assert_eq!(square["ops[0].inputs[0].range"], "[[3, 3]]");
+    assert_eq!(square["ops[0].outputs[0].ori_format"], "NCHW");
+    assert_eq!(square["l1_size"], "-1");
+
+    let older = fields(&place, &sample("older"));
+    assert_eq!(older["name of r1.2"], "ConcatDemo_5455824095052711778_5");
+    assert!(older["kernel name is"].as_str().unwrap().contains("does not follow from the fields"), "{older}");
+    assert_eq!(older["file name is"], "of no known form");
+    assert!(
+        fields(&place, &sample("oldest"))["name of r1.0 and r1.1"]
+            .as_str()
+            .unwrap()
+            .contains("1656232355119978019")
+    );
+    let composite = fields(&place, &sample("composite"));
+    assert_eq!(composite["name of AKG"], "Fused_Mul_AddN_ReduceSum_fusion_1982097573504421651");
+    assert_eq!(composite["op 0 function"], "Mul");
+
+    let cann = format!("te_square_{}.info", "0123456789abcdef".repeat(4));
+    let renamed = place.write(&cann, std::fs::read(SQUARE).unwrap());
+    assert!(fields(&place, renamed.to_str().unwrap())["file name is"].as_str().unwrap().contains("CANN"));
+}
+
+/// The same operator in the words of r1.2 is the same kernel, under the name that r1.2 looks for.
+#[test]
+fn an_older_descriptor_shares_the_kernel() {
+    let place = Place::new();
+    place.run(&["build", SQUARE]).ended_with(0);
+    let tensor = |name: &str| {
+        json!({ "dtype": "float32", "format": "ND", "name": name, "ori_format": "NCHW", "ori_shape": [3],
+            "param_type": "required", "range": [[3, 3]], "shape": [3], "valid": true })
+    };
+    let older = json!({ "platform": "TBE", "SocInfo": { "socVersion": "Ascend910A" }, "op_info": {
+        "Type": "Square", "name": "square", "module_name": "impl.square", "attrs": null, "kernel_name": "Square_1_7",
+        "inputs": [[tensor("x_0")]], "outputs": [[tensor("y")]] } });
+    let older = place.write("older.info", older.to_string());
+    let built = place.run(&["build", older.to_str().unwrap(), "--format", "json"]).ended_with(0);
+    assert_eq!((built.count("reused"), built.count("compiled")), (1, 0));
+    let placed = place.path("rank_0/kernel_meta/Square_1_7.info");
+    let placed: Value = serde_json::from_slice(&std::fs::read(placed).unwrap()).unwrap();
+    assert_eq!(placed["op_info"]["kernel_name"], "Square_1_7");
+}

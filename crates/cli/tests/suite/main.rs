@@ -1,0 +1,61 @@
+//! The command, run as its users run it.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+#[cfg(test)]
+mod bad_input;
+#[cfg(test)]
+mod caches;
+#[cfg(test)]
+mod chips;
+#[cfg(test)]
+mod compilers;
+#[cfg(test)]
+mod confined;
+#[cfg(test)]
+mod crowd;
+#[cfg(test)]
+mod debug;
+#[cfg(test)]
+mod explain;
+#[cfg(test)]
+mod few_files;
+#[cfg(test)]
+mod file_limit;
+#[cfg(test)]
+mod gc_kernel_cache;
+#[cfg(test)]
+mod interrupted;
+#[cfg(test)]
+mod kernel_meta;
+#[cfg(test)]
+mod main_job;
+#[cfg(test)]
+mod names;
+#[cfg(test)]
+mod network;
+#[cfg(test)]
+mod no_locks;
+#[cfg(test)]
+mod odd_places;
+#[cfg(test)]
+mod options;
+#[cfg(test)]
+mod others_stores;
+#[cfg(test)]
+mod repair;
+#[cfg(test)]
+mod repair_caches;
+#[cfg(test)]
+mod store;
+#[cfg(test)]
+mod takeover;
+#[cfg(test)]
+mod targets;
+#[cfg(test)]
+mod trees;
+#[cfg(test)]
+mod verify;
+#[cfg(test)]
+mod work_dir;

@@ -1,0 +1,215 @@
+//! Caches of frameworks are put in order, put back, and filled.
+#![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::common::{Place, Ran, SQUARE};
+use opbuild_testkit::Folder;
+use opbuild_testkit::caches::{Rank, age, cann_kernel};
+use serde_json::Value;
+
+/// Eight ranks with three kernels each, rank 1 with one of them torn, and a cache of CANN with an orphan.
+fn caches() -> Place {
+    let place = Place::new();
+    for rank in (0..8).map(Rank::new) {
+        (1..=3).for_each(|elements| rank.square(elements).write(&rank.folder(&place.path("run"))).unwrap());
+    }
+    put(&torn(&place), "");
+    let kernel = cann_kernel("Ascend910B2", 1);
+    let folder = place.path("run/kernel_cache/Ascend910B2");
+    kernel.write(&folder).unwrap();
+    fs::remove_file(folder.join(format!("{}.json", kernel.stem))).unwrap();
+    place
+}
+
+fn torn(place: &Place) -> PathBuf {
+    let rank = Rank::new(1);
+    rank.folder(&place.path("run")).join(format!("{}.json", rank.square(1).stem))
+}
+
+fn put(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    age(path).unwrap();
+}
+
+fn repair(place: &Place, args: &[&str], code: i32) -> Value {
+    place.run(&[&["repair", "--format", "json"], args].concat()).ended_with(code).json()
+}
+
+fn has(ran: &Ran, words: &[&str]) {
+    for word in words {
+        assert!(ran.stdout.contains(word), "expected `{word}`: {ran:?}");
+    }
+}
+
+#[test]
+fn what_is_damaged_is_set_aside_and_put_back() {
+    let place = caches();
+    let before = Folder::of(&place.path("run")).unwrap();
+    let ran = place.run(&["repair", "--dry-run", "run"]).ended_with(0);
+    has(&ran, &["would be set aside: kernel square_", "the .json is empty", "nothing was changed"]);
+    assert_eq!(Folder::of(&place.path("run")).unwrap(), before);
+
+    let ran = place.run(&["repair", "run"]).ended_with(0);
+    has(
+        &ran,
+        &[
+            "run/rank_1/kernel_meta: 3 kernels, 2 intact",
+            "  set aside: kernel te_square_",
+            "all is in order\n",
+        ],
+    );
+    has(&ran, &["`opbuild repair --undo run` puts back", "kernel_meta.opbuild-quarantine/"]);
+    // Now that rank compiles while the others wait.
+    has(&ran, &["rank 1 of run lacks 1 kernel that others have\n", "`opbuild repair --fill run` gives them"]);
+    assert!(!torn(&place).exists());
+    let again = repair(&place, &["run"], 0);
+    assert_eq!(again["left"], 0);
+    assert_eq!(
+        (&again["lacking"][0]["rank"], again["lacking"][0]["lacks"].as_array().unwrap().len()),
+        (&"1".into(), 1)
+    );
+    let caches = again["caches"].as_array().unwrap();
+    assert!(
+        caches.len() == 9 && caches.iter().all(|cache| cache["moved"] == serde_json::json!([])),
+        "{again}"
+    );
+
+    has(&place.run(&["repair", "--undo", "--dry-run", "run"]).ended_with(0), &["nothing was changed"]);
+    assert!(!torn(&place).exists());
+    let undone = repair(&place, &["--undo", "run"], 0);
+    assert_eq!(undone["undone"].as_array().unwrap().len(), 2, "both caches were of one run: {undone}");
+    assert!(undone["undone"].as_array().unwrap().iter().all(|one| one["removed"] == true), "{undone}");
+    assert_eq!(Folder::of(&place.path("run")).unwrap(), before);
+    place.run(&["repair", "--undo", "run"]).ended_with(2).says("nothing was set aside");
+}
+
+#[test]
+fn one_cache_may_be_named_and_one_run() {
+    let place = caches();
+    let before = Folder::of(&place.path("run")).unwrap();
+    let json = repair(&place, &["run/rank_1/kernel_meta", "run/rank_1"], 0);
+    let cache = &json["caches"][0];
+    assert_eq!(json["caches"].as_array().unwrap().len(), 1, "each once: {json}");
+    assert_eq!(
+        (&cache["kind"], &cache["rank"], &cache["intact"]),
+        (&"mindspore".into(), &"1".into(), &2.into())
+    );
+    let moved = &cache["moved"][0];
+    assert_eq!((&moved["what"], moved["files"].as_array().unwrap().len()), (&"kernel".into(), 3));
+    put(&torn(&place), "another");
+    let quarantine = cache["quarantine"].as_str().unwrap();
+    let ran = place.run(&["repair", "--undo", quarantine]).ended_with(1);
+    has(&ran, &["made anew since", "not all is back: 3 left"]);
+    fs::remove_file(torn(&place)).unwrap();
+    place.run(&["repair", "--undo", "run/rank_1/kernel_meta"]).ended_with(0);
+    assert_eq!(Folder::of(&place.path("run")).unwrap(), before);
+}
+
+#[test]
+fn what_is_left_is_told_and_counts() {
+    let place = caches();
+    fs::write(torn(&place), "").unwrap();
+    let ran = place.run(&["repair", "run"]).ended_with(1);
+    has(
+        &ran,
+        &[
+            "left: kernel square_",
+            "in progress: written",
+            "goes with --force",
+            "not all is in order: 1 left\n",
+        ],
+    );
+    assert!(torn(&place).exists());
+    let json = repair(&place, &["run"], 1);
+    let lefts: Vec<&Value> = json["caches"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|cache| cache["left"].as_array().unwrap())
+        .collect();
+    assert!(lefts.len() == 1 && lefts[0]["kind"] == "in-progress", "{json}");
+    repair(&place, &["--force", "run"], 0);
+    assert!(!torn(&place).exists());
+
+    // A cache whose quarantine cannot be made does not keep the others.
+    put(&torn(&place), "{");
+    let rank = Rank::new(2);
+    put(&rank.folder(&place.path("run")).join(format!("{}.json", rank.square(1).stem)), "{");
+    fs::remove_dir_all(place.path("run/rank_1/kernel_meta.opbuild-quarantine")).unwrap();
+    put(&place.path("run/rank_1/kernel_meta.opbuild-quarantine"), "");
+    let ran = place.run(&["repair", "run"]).ended_with(1);
+    has(&ran, &["left: cannot make the folder", "set aside: kernel square_", "1 left\n"]);
+}
+
+#[test]
+fn ranks_are_filled_from_each_other() {
+    let place = caches();
+    fs::remove_dir_all(place.path("run/rank_6")).unwrap();
+    let ran = place.run(&["repair", "--fill", "--dry-run", "run"]).ended_with(0);
+    has(&ran, &["would be filled: 1 kernel of ", "rank_1/kernel_meta from rank 0", "nothing was changed"]);
+    fs::create_dir(place.path("run/rank_6")).unwrap();
+    let ran = place.run(&["repair", "--fill", "run"]).ended_with(1);
+    has(
+        &ran,
+        &[
+            "filled: 1 kernel of ",
+            "removes what was filled in, and restores what was set aside",
+            "/run, rank 6: it lacks 3",
+            "--device-map 6=DEVICE",
+            "1 kernel or rank could",
+        ],
+    );
+    assert!(torn(&place).exists(), "it was set aside and is whole now");
+
+    fs::write(place.path("map"), "# where they run\n6=6\n").unwrap();
+    let json = repair(&place, &["--fill", "--device-map", "map", "run"], 0);
+    let done = json["filled"]["done"].as_array().unwrap();
+    assert!(done.len() == 3 && done.iter().all(|one| one["rank"] == "6" && one["donor"] == "0"), "{json}");
+    let rank = Rank::new(6);
+    assert!(
+        (1..=3)
+            .all(|n| rank.folder(&place.path("run")).join(format!("{}.json", rank.square(n).stem)).exists())
+    );
+    has(&place.run(&["repair", "--fill", "run"]).ended_with(0), &["no rank lacks", "all is in order\n"]);
+    place.run(&["verify", "run/rank_6/kernel_meta"]).ended_with(0);
+}
+
+#[test]
+fn ranks_may_be_named_from_where_one_is() {
+    let place = caches();
+    let in_run = |args: &[&str], folder: &str| {
+        let output = place.command(args).current_dir(place.path(folder)).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, said) = in_run(&["repair", "--fill", "--dry-run", "."], "run/rank_1");
+    assert!(code == Some(1) && said.contains("was not looked at"), "{said}");
+    let (code, said) = in_run(&["repair", "--fill", "."], "run");
+    assert!(
+        code == Some(0) && said.contains("filled: 1 kernel of ./rank_1/kernel_meta from rank 0"),
+        "{said}"
+    );
+    assert!(torn(&place).exists());
+}
+
+#[test]
+fn wrong_usage_is_told() {
+    let place = caches();
+    for (args, says) in [
+        (&["repair", "--undo"][..], "--undo needs a cache"),
+        (&["repair", "--fill"], "are for caches of frameworks"),
+        (&["repair", "--undo", "--fill", "run"], "cannot be used with"),
+        (&["repair", "--device-map", "0=0", "run"], "--fill"),
+        (&["repair", "--fill", "--device-map", "0=x", "run"], "expected RANK=DEVICE"),
+        (&["repair", "--fill", "--device-map", "nomap", "run"], "cannot read `nomap`"),
+        (&["repair", "--undo", "nowhere"], "nowhere"),
+        (&["repair", "tmp"], "is no store"),
+    ] {
+        place.run(args).ended_with(2).says(says);
+    }
+    // A store is not repaired by the way.
+    place.run(&["build", SQUARE, "--no-kernel-meta", "--op_compiler_cache_dir", "store"]).ended_with(0);
+    place.run(&["repair", "store", "run"]).ended_with(2).says("repair it by itself");
+    place.run(&["repair", "--force", "store"]).ended_with(2).says("are for caches of frameworks");
+}

@@ -1,0 +1,55 @@
+//! `opbuild targets` and CANN: what is found, what is missing, what to do.
+
+use crate::common::Place;
+use opbuild_testkit::toolkit::{Part, SOCS, Toolkit, Vendor};
+use serde_json::json;
+
+#[test]
+fn a_toolkit_is_shown_with_versions_vendors_and_chips() {
+    let place = Place::new();
+    let plan = Toolkit::new().vendor(Vendor::new("one").op("Own", "Square"));
+    let installed = plan.write(&place.path("Ascend")).unwrap();
+    let home = [("ASCEND_HOME_PATH", installed.root().to_str().unwrap())];
+    let ran = place.run_with(&["targets"], &home).ended_with(0);
+    for text in [
+        "by CANN 8.1.RC1",
+        "(ASCEND_HOME_PATH), which is",
+        "7.7.0.1.238 of 20250428_203017761",
+        "one (9.1.0, vendors/config.ini)",
+        "Ascend910B1 (Ascend910B; 24 cube cores dav-c220-cube, 48 vector cores dav-c220-vec)",
+        "warning    `Ascend910B` is a chip of the family Ascend910",
+    ] {
+        assert!(ran.stdout.contains(text), "{text}: {ran:?}");
+    }
+    let json = place.run_with(&["targets", "--format", "json"], &home).ended_with(0).json();
+    let ascend = &json["ascend"];
+    assert_eq!(ascend["targets"].as_array().unwrap().len(), SOCS.len());
+    assert_eq!(ascend["toolkit"]["compiler"]["version"], "7.7.0.1.238");
+    assert_eq!(ascend["toolkit"]["vendors"][0]["name"], "one");
+    assert_eq!(ascend["warnings"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_half_installed_toolkit_is_a_problem_and_none_is_not() {
+    let place = Place::new();
+    let plan = Toolkit::new().without(Part::Opc).without(Part::OppVersion);
+    let installed = plan.write(&place.path("Ascend")).unwrap();
+    let home = [("ASCEND_TOOLKIT_HOME", installed.root().to_str().unwrap())];
+    let ran = place.run_with(&["targets"], &home).ended_with(1);
+    for text in
+        ["the operator compiler `opc`", "opp/version.info", "brings it", "to do", "(ASCEND_TOOLKIT_HOME)"]
+    {
+        assert!(ran.stdout.contains(text), "{text}: {ran:?}");
+    }
+    let json = place.run_with(&["targets", "--format", "json"], &home).ended_with(1).json();
+    assert_eq!(json["ascend"]["missing"].as_array().unwrap().len(), 2);
+    assert_eq!(json["ascend"]["toolkit"], json!(null));
+
+    let home = place.path("tmp");
+    let nothing = [("HOME", home.to_str().unwrap())];
+    let ran = place.run_with(&["targets"], &nothing).ended_with(0);
+    assert!(
+        ran.stdout.contains("no CANN toolkit is found") && ran.stdout.contains("set ASCEND_HOME_PATH"),
+        "{ran:?}"
+    );
+}

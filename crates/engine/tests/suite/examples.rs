@@ -1,0 +1,48 @@
+//! The examples do what they say.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Runs an example as it was built beside this test; by itself cargo builds them all for a package's tests.
+fn run(example: &str, args: &[&str]) -> String {
+    let beside = std::env::current_exe().unwrap();
+    let program: PathBuf = beside.parent().unwrap().parent().unwrap().join("examples").join(example);
+    if !program.is_file() {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--package", "opbuild", "--example", example]);
+        assert!(build.status().unwrap().success());
+    }
+    let output =
+        Command::new(&program).args(args).output().unwrap_or_else(|error| panic!("{program:?}: {error}"));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// How many lines have all of `words` in them.
+fn lines(text: &str, words: &[&str]) -> usize {
+    text.lines().filter(|line| words.iter().all(|word| line.contains(word))).count()
+}
+
+#[test]
+fn a_framework_builds_for_whichever_target_it_is_told() {
+    for target in ["cpu", "cpu-native", "tiny"] {
+        let text = run("framework", &[target]);
+        assert_eq!(lines(&text, &["square_", "is compiled, for Default/Square-op1"]), 1, "{text}");
+        assert_eq!(lines(&text, &["1 kernels are where the framework looks"]), 1, "{text}");
+        // Three kernels, each once, whatever the threads; and each of these has all three operators.
+        assert_eq!(lines(&text, &["  compiling"]), 3, "{text}");
+        for thread in ["one", "two", "three"] {
+            assert_eq!(lines(&text, &[&format!("{thread}: "), "bytes"]), 3, "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_custom_backend_compiles_once_and_shares_a_store_with_another() {
+    let text = run("custom_backend", &[]);
+    assert_eq!(lines(&text, &["tiny compiled", "(not in the store)"]), 2, "{text}");
+    assert_eq!(lines(&text, &["tiny reused"]), 4, "{text}");
+    assert_eq!(lines(&text, &["tiny failed", "no operator `Exp`"]), 3, "{text}");
+    assert_eq!(lines(&text, &["cpu  compiled"]), 3, "{text}");
+}

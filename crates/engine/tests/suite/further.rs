@@ -1,0 +1,151 @@
+//! An artifact may have further kernels: none of them gets into the store unless it is as good as the first.
+
+use std::sync::{Arc, Mutex};
+
+use crate::common::{Bench, outcomes, request};
+use opbuild::{Builder, ViewConfig, judge_stored};
+use opbuild_artifact::{Artifact, Expectations, KernelMeta, Member};
+use opbuild_backend::{Backend, BackendError, CompileRequest, FileDigests, Support};
+use opbuild_descriptor::{EffectiveSpec, Job};
+use opbuild_digest::{Digest, Fingerprint};
+use opbuild_store::{Config, Lookup, Store};
+use opbuild_testkit::NullBackend;
+
+type Change = Box<dyn Fn(&mut Artifact) + Send>;
+
+/// The null backend, whose artifacts are changed.
+struct Changed {
+    null: NullBackend,
+    change: Mutex<Change>,
+}
+
+impl Backend for Changed {
+    fn name(&self) -> &'static str {
+        self.null.name()
+    }
+
+    fn toolchain(&self, files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
+        self.null.toolchain(files)
+    }
+
+    fn op_sources(
+        &self,
+        job: &Job,
+        spec: &EffectiveSpec,
+        files: &dyn FileDigests,
+    ) -> Result<Fingerprint, BackendError> {
+        self.null.op_sources(job, spec, files)
+    }
+
+    fn supports(&self, job: &Job, spec: &EffectiveSpec) -> Support {
+        self.null.supports(job, spec)
+    }
+
+    fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
+        self.null.expectations(spec)
+    }
+
+    fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
+        let mut made = self.null.compile(request)?;
+        (self.change.lock().unwrap())(&mut made);
+        Ok(made)
+    }
+}
+
+/// What a build comes to with artifacts that are changed so, and whether a second one finds it.
+fn built(change: impl Fn(&mut Artifact) + Send + 'static) -> Result<bool, String> {
+    let bench = Bench::new();
+    let changed = Changed { null: NullBackend::default(), change: Mutex::new(Box::new(change)) };
+    let backend: Arc<dyn Backend> = Arc::new(changed);
+    let builder = Builder::new(backend).store(Config::new(bench.root()));
+    let requests = [request("Square", &[3])];
+    let report = builder.build(&requests).unwrap();
+    if let Some(error) = &report.kernels[0].error {
+        assert!(bench.entries().is_empty(), "it is in the store");
+        return Err(error.to_string());
+    }
+    let target = Store::open(Config::new(bench.root())).unwrap().target("cpu").unwrap();
+    let Lookup::Hit(entry) = target.peek(&target.keys(1)[0]) else { panic!("nothing was kept") };
+    judge_stored(&entry, "cpu").unwrap();
+    Ok(outcomes(&builder.build(&requests).unwrap()) == ["reused"])
+}
+
+/// Where a framework looks, a kernel in parts is not: it would find a description, and no object.
+#[test]
+fn kernels_in_parts_are_told_and_not_put_where_frameworks_look() {
+    let bench = Bench::new();
+    let changed = Changed { null: NullBackend::default(), change: Mutex::new(Box::new(split)) };
+    let view = ViewConfig { base: bench.root().join("base"), rank: "0".to_owned() };
+    let builder = Builder::new(Arc::new(changed)).store(Config::new(bench.root())).view(view);
+    let report = builder.build(&[request("Square", &[3])]).unwrap();
+    let placed = report.view.unwrap().unwrap();
+    assert_eq!((placed.names.len(), placed.in_parts.len()), (0, 1));
+    assert!(!placed.folder.join(format!("{}.json", placed.in_parts[0])).exists());
+    assert!(!placed.folder.join(format!("{}.o", placed.in_parts[0])).exists());
+}
+
+/// Adds the same kernel under another file name.
+fn add_pair(artifact: &mut Artifact, stem: &str) {
+    let mut meta = KernelMeta::parse(&artifact.json).unwrap();
+    meta.bin_file_name = Some(stem.to_owned());
+    let member = |name: String, bytes: Vec<u8>| Member { name, bytes };
+    artifact.extra.push(member(format!("{stem}.json"), meta.to_json().into_bytes()));
+    artifact.extra.push(member(format!("{stem}.o"), artifact.object.clone()));
+}
+
+/// Makes a master of it, whose parts are two pairs.
+fn split(artifact: &mut Artifact) {
+    add_pair(artifact, "side_aic");
+    add_pair(artifact, "side_aiv");
+    let part = |core: &str| {
+        let file = format!("side_{}.json", core.to_lowercase());
+        serde_json::json!({ "coreType": format!("MIX_{core}"), "jsonFileName": file })
+    };
+    let master = serde_json::json!({ "jsonList": [part("AIC"), part("AIV")] });
+    artifact.json = master.to_string().into_bytes();
+    artifact.object.clear();
+}
+
+#[test]
+fn twins_and_parts_that_are_in_order_are_kept() {
+    assert_eq!(built(|artifact| add_pair(artifact, "twin_deterministic")), Ok(true));
+    assert_eq!(built(split), Ok(true));
+}
+
+#[test]
+fn whatever_is_wrong_of_them_is_told_and_nothing_is_kept() {
+    let torn = |artifact: &mut Artifact| {
+        add_pair(artifact, "twin");
+        artifact.extra[1].bytes.truncate(100);
+    };
+    let other_digest = |artifact: &mut Artifact| {
+        add_pair(artifact, "twin");
+        let mut meta = KernelMeta::parse(&artifact.extra[0].bytes).unwrap();
+        meta.sha256 = Some(Digest::of(b"another").to_string());
+        artifact.extra[0].bytes = meta.to_json().into_bytes();
+    };
+    let without_object = |artifact: &mut Artifact| {
+        add_pair(artifact, "twin");
+        artifact.extra.truncate(1);
+    };
+    let no_json = |artifact: &mut Artifact| {
+        add_pair(artifact, "twin");
+        artifact.extra[0].bytes = b"{".to_vec();
+    };
+    for (change, says) in [
+        (Box::new(torn) as Change, "twin.json"),
+        (Box::new(other_digest), "sha256"),
+        (Box::new(without_object), "`twin.o` is not there"),
+        (Box::new(no_json), "twin.json"),
+        (
+            Box::new(|artifact: &mut Artifact| {
+                split(artifact);
+                artifact.extra.drain(2..);
+            }),
+            "side_aiv.json",
+        ),
+    ] {
+        let error = built(change).unwrap_err();
+        assert!(error.contains(says), "{says}: {error}");
+    }
+}

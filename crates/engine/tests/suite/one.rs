@@ -1,0 +1,393 @@
+//! Kernels that are asked for one at a time.
+
+#![expect(clippy::disallowed_methods, reason = "tests")]
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use crate::common::{Bench, failure, files, request};
+use opbuild::{Builder, JobError, Mode, Outcome, Request, ViewConfig};
+use opbuild_backend::{BackendError, Cancel};
+use opbuild_descriptor::{Arg, Attr, AttrValue, Key, Tensor};
+use opbuild_testkit::NullBackend;
+
+/// Without a store: whatever is not compiled again was remembered.
+fn alone(bench: &Bench, backend: &Arc<NullBackend>) -> Builder {
+    Builder::new(Arc::<NullBackend>::clone(backend)).work_base(bench.folder.path())
+}
+
+fn slow(millis: u64) -> Arc<NullBackend> {
+    Arc::new(NullBackend::new(move |_, artifact| {
+        std::thread::sleep(Duration::from_millis(millis));
+        Ok(artifact)
+    }))
+}
+
+/// What `count` threads are told that ask for one kernel at once.
+fn at_once<T: Send>(count: usize, ask: impl Fn() -> T + Sync) -> Vec<T> {
+    let start = Barrier::new(count);
+    std::thread::scope(|scope| {
+        let run = || {
+            start.wait();
+            ask()
+        };
+        let threads: Vec<_> = (0..count).map(|_| scope.spawn(run)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn of_many_threads_one_compiles_and_all_have_the_same_kernel() {
+    let bench = Bench::new();
+    let backend = slow(100);
+    let builder = alone(&bench, &backend);
+    let request = request("Square", &[3]);
+    let built = at_once(8, || builder.get_or_build(&request).unwrap());
+    assert_eq!(backend.compiles(), 1);
+    assert!(built.iter().all(|one| Arc::ptr_eq(&one.artifact, &built[0].artifact)));
+    assert_eq!((built[0].outcome, built[0].key), (Outcome::Compiled, bench_key(&bench, &request)));
+    // Equal jobs of other nodes are the same kernel, other shapes are not.
+    let mut twin = request.clone();
+    twin.descriptor.envelope.full_name = "another/node".to_owned();
+    assert!(Arc::ptr_eq(&builder.get_or_build(&twin).unwrap(), &built[0]));
+    let other = builder.get_or_build(&crate::common::request("Square", &[4])).unwrap();
+    assert_ne!(other.key, built[0].key);
+    assert_eq!(backend.compiles(), 2);
+}
+
+/// However little of a request decides where it is looked for, all of it decides whether it is the same.
+#[test]
+fn requests_that_differ_in_anything_that_counts_are_different_kernels() {
+    let bench = Bench::new();
+    let backend = Arc::new(NullBackend::default());
+    let builder = alone(&bench, &backend);
+    let of = |edit: &dyn Fn(&mut Request)| {
+        let mut request = request("Square", &[3]);
+        edit(&mut request);
+        request
+    };
+    let tensor = |request: &mut Request, edit: &dyn Fn(&mut Tensor)| {
+        request.descriptor.job.ops[0]
+            .inputs
+            .iter_mut()
+            .flat_map(Arg::iter_mut)
+            .for_each(|input| edit(&mut input.tensor));
+    };
+    let attr = |name: &str| vec![Attr::new(name, "int32", AttrValue::Int(1))];
+    let requests = [
+        of(&|_| {}),
+        of(&|request| tensor(request, &|tensor| tensor.format = "NHWC".to_owned())),
+        of(&|request| tensor(request, &|tensor| tensor.dtype = "float16".to_owned())),
+        of(&|request| request.descriptor.job.ops[0].func_name.push('2')),
+        of(&|request| request.descriptor.job.ops[0].attrs = Some(attr("axis"))),
+        of(&|request| request.descriptor.job.ops[0].attrs = Some(attr("keep"))),
+        of(&|request| drop(request.spec.options.insert("impl_mode".to_owned(), "high_precision".into()))),
+    ];
+    let keys = || requests.iter().map(|request| builder.get_or_build(request).unwrap().key);
+    let first: Vec<Key> = keys().collect();
+    assert_eq!(first.iter().collect::<HashSet<_>>().len(), requests.len(), "{first:?}");
+    let expected: Vec<Key> = requests.iter().map(|request| bench_key(&bench, request)).collect();
+    assert_eq!(first, expected);
+    assert!(keys().eq(first.iter().copied()));
+}
+
+/// The key as a build has it.
+fn bench_key(bench: &Bench, request: &opbuild::Request) -> opbuild_descriptor::Key {
+    let report = bench.builder(&Arc::default()).build(std::slice::from_ref(request)).unwrap();
+    report.kernels[0].key.unwrap()
+}
+
+#[test]
+fn what_is_in_memory_needs_no_store_and_what_is_in_the_store_no_compiler() {
+    let bench = Bench::new();
+    let backend = Arc::<NullBackend>::default();
+    let request = request("Square", &[3]);
+    let first = bench.builder(&backend);
+    assert_eq!(first.get_or_build(&request).unwrap().outcome, Outcome::Compiled);
+    let second = bench.builder(&backend);
+    assert_eq!(second.get_or_build(&request).unwrap().outcome, Outcome::Reused);
+    std::fs::remove_dir_all(bench.root()).unwrap();
+    let kernel = second.get_or_build(&request).unwrap();
+    assert_eq!((kernel.outcome, backend.compiles()), (Outcome::Reused, 1));
+    // What is remembered can be forgotten.
+    second.forget();
+    assert_eq!(second.get_or_build(&request).unwrap().outcome, Outcome::Compiled);
+    assert_eq!(backend.compiles(), 2);
+}
+
+#[test]
+fn statistics_and_entries_are_there_when_the_builder_is_gone() {
+    let bench = Bench::new();
+    let request = request("Square", &[3]);
+    for _ in 0..2 {
+        let builder = bench.builder(&Arc::default());
+        for _ in 0..3 {
+            builder.get_or_build(&request).unwrap();
+        }
+    }
+    let store = opbuild_store::Store::open(opbuild_store::Config::new(bench.root())).unwrap();
+    let targets = store.targets().unwrap();
+    let statistics = store.target(&targets[0]).unwrap().statistics();
+    // Memory is not the store: what it answers is no hit of the store's.
+    assert_eq!((statistics.compiles, statistics.hits), (1, 1));
+}
+
+#[test]
+fn failures_that_would_repeat_are_remembered_and_others_are_not() {
+    let bench = Bench::new();
+    for (text, compiles) in [("error: no such function", 1), ("cc1: No space left on device", 3)] {
+        let backend = Arc::new(NullBackend::new(move |_, _| Err(failure(text))));
+        let builder = alone(&bench, &backend);
+        let request = request("Square", &[3]);
+        for _ in 0..3 {
+            let error = builder.get_or_build(&request).unwrap_err();
+            assert!(error.to_string().contains(text), "{error}");
+        }
+        assert_eq!(backend.compiles(), compiles, "{text}");
+        builder.forget();
+        builder.get_or_build(&request).unwrap_err();
+        assert_eq!(backend.compiles(), compiles + 1, "{text}");
+    }
+    // Nothing of it is on the disk.
+    let ok = Arc::<NullBackend>::default();
+    bench
+        .builder(&Arc::new(NullBackend::new(|_, _| Err(failure("no")))))
+        .get_or_build(&request("Square", &[3]))
+        .unwrap_err();
+    assert_eq!(bench.builder(&ok).get_or_build(&request("Square", &[3])).unwrap().outcome, Outcome::Compiled);
+}
+
+#[test]
+fn who_panics_or_is_killed_frees_those_who_wait() {
+    let bench = Bench::new();
+    for panics in [true, false] {
+        let first = AtomicUsize::new(0);
+        let backend = Arc::new(NullBackend::new(move |_, artifact| {
+            std::thread::sleep(Duration::from_millis(100));
+            if first.fetch_add(1, Ordering::SeqCst) > 0 {
+                return Ok(artifact);
+            }
+            assert!(!panics, "on purpose");
+            Err(BackendError::Compile {
+                command: "cc".into(),
+                status: "signal: 9 (SIGKILL)".into(),
+                log_tail: String::new(),
+                log: None,
+            })
+        }));
+        let builder = alone(&bench, &backend);
+        let request = request("Square", &[3]);
+        let answers = at_once(4, || builder.get_or_build(&request));
+        let failed: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().err()).collect();
+        assert_eq!((failed.len(), backend.compiles()), (1, 2));
+        assert_eq!(matches!(**failed[0], JobError::Panicked { .. }), panics, "{}", failed[0]);
+        assert_eq!(failed[0].to_string().contains("on purpose"), panics, "{}", failed[0]);
+    }
+}
+
+#[test]
+fn cancel_ends_every_wait() {
+    let bench = Bench::new();
+    let cancel = Cancel::new();
+    let seen = cancel.clone();
+    let backend = Arc::new(NullBackend::new(move |_, _| {
+        while !seen.is_cancelled() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err(BackendError::Cancelled)
+    }));
+    let builder = alone(&bench, &backend).cancel(cancel.clone());
+    let request = request("Square", &[3]);
+    let answers = std::thread::scope(|scope| {
+        let asking = scope.spawn(|| at_once(3, || builder.get_or_build(&request)));
+        while backend.compiles() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        cancel.cancel();
+        asking.join().unwrap()
+    });
+    for answer in answers {
+        let error = answer.unwrap_err();
+        assert!(matches!(*error, JobError::Backend(BackendError::Cancelled)), "{error}");
+    }
+    assert_eq!(backend.compiles(), 1);
+}
+
+#[test]
+fn memory_is_bounded_and_what_was_used_last_stays() {
+    let bench = Bench::new();
+    let backend = Arc::<NullBackend>::default();
+    let requests: Vec<_> = (1..=40).map(|length| request("Square", &[length])).collect();
+    let size = {
+        let built = alone(&bench, &backend).get_or_build(&requests[0]).unwrap();
+        // And what was asked for, about.
+        built.artifact.object.len() + built.artifact.json.len() + 2048 + 2560
+    };
+    let builder = alone(&bench, &backend).memory(size * 20);
+    let compiles = |range: std::ops::Range<usize>| {
+        let before = backend.compiles();
+        requests[range].iter().for_each(|request| drop(builder.get_or_build(request).unwrap()));
+        backend.compiles() - before
+    };
+    assert_eq!(compiles(0..16), 16);
+    // The first four are used again, so that the next ones are older.
+    assert_eq!(compiles(0..4), 0);
+    assert_eq!(compiles(16..24), 8);
+    assert_eq!(compiles(0..4), 0);
+    assert!(compiles(4..8) > 0);
+    // However many there are.
+    assert_eq!(compiles(24..40), 16);
+    assert!(compiles(0..16) >= 12);
+    let nothing = alone(&bench, &backend).memory(0);
+    let before = backend.compiles();
+    (0..3).for_each(|_| drop(nothing.get_or_build(&requests[0]).unwrap()));
+    assert_eq!(backend.compiles() - before, 3);
+}
+
+#[test]
+fn another_toolchain_is_noticed_after_a_moment() {
+    let bench = Bench::new();
+    let backend = Arc::<NullBackend>::default();
+    let builder = alone(&bench, &backend);
+    let request = request("Square", &[3]);
+    let old = builder.get_or_build(&request).unwrap();
+    std::thread::sleep(Duration::from_millis(2100));
+    // Nothing changed: the key is computed anew, and nothing is compiled.
+    assert!(Arc::ptr_eq(&builder.get_or_build(&request).unwrap(), &old));
+    backend.upgrade("2");
+    std::thread::sleep(Duration::from_millis(2100));
+    let new = builder.get_or_build(&request).unwrap();
+    assert_ne!(new.key, old.key);
+    assert_eq!(backend.compiles(), 2);
+    assert!(Arc::ptr_eq(&builder.get_or_build(&request).unwrap(), &new));
+}
+
+#[test]
+fn kernels_for_debugging_are_never_remembered() {
+    let bench = Bench::new();
+    let backend = Arc::<NullBackend>::default();
+    let builder = bench.builder(&backend);
+    let mut request = request("Square", &[3]);
+    request.spec.options.insert("op_debug_level".to_owned(), "1".into());
+    for compiles in 1..=3 {
+        assert_eq!(builder.get_or_build(&request).unwrap().outcome, Outcome::Bypassed);
+        assert_eq!(backend.compiles(), compiles);
+    }
+    assert!(bench.entries().is_empty());
+}
+
+#[test]
+fn modes_and_views_hold_as_for_a_build() {
+    let bench = Bench::new();
+    let backend = Arc::<NullBackend>::default();
+    let request = request("Square", &[3]);
+    let error = bench.builder(&backend).mode(Mode::Require).get_or_build(&request).unwrap_err();
+    assert!(error.to_string().contains("needs the store"), "{error}");
+
+    let view = ViewConfig { base: bench.folder.path().to_owned(), rank: "3".to_owned() };
+    let builder = bench.builder(&backend).view(view);
+    let name = builder.get_or_build(&request).unwrap().name.clone();
+    assert!(
+        files(&bench.folder.path().join("rank_3/kernel_meta"))
+            .iter()
+            .any(|file| file.ends_with(format!("{name}.o")))
+    );
+
+    // With force, what this builder made is new enough; what was there before is not.
+    let forcing = bench.builder(&backend).mode(Mode::Force);
+    for _ in 0..2 {
+        assert_eq!(forcing.get_or_build(&request).unwrap().outcome, Outcome::Compiled);
+    }
+    assert_eq!(backend.compiles(), 2);
+    let requiring = bench.builder(&backend).mode(Mode::Require);
+    assert_eq!(requiring.get_or_build(&request).unwrap().outcome, Outcome::Reused);
+    let error = requiring.get_or_build(&crate::common::request("Square", &[4])).unwrap_err();
+    assert!(matches!(*error, JobError::Required { .. }), "{error}");
+}
+
+/// Settings that are changed later count.
+#[test]
+fn a_builder_that_is_changed_begins_anew() {
+    let bench = Bench::new();
+    let backend = Arc::<NullBackend>::default();
+    let request = request("Square", &[3]);
+    let builder = alone(&bench, &backend);
+    builder.get_or_build(&request).unwrap();
+    let builder = builder.store(opbuild_store::Config::new(bench.root()));
+    builder.get_or_build(&request).unwrap();
+    assert_eq!((backend.compiles(), bench.entries().len()), (2, 1));
+}
+
+/// Two operators of the same kernel, each looked for under a name of its own.
+#[test]
+fn every_operator_finds_its_kernel_also_when_it_is_remembered() {
+    let bench = Bench::new();
+    let backend = Arc::<NullBackend>::default();
+    let view = ViewConfig { base: bench.folder.path().to_owned(), rank: "0".to_owned() };
+    let builder = bench.builder(&backend).view(view);
+    let named = |name: &str| {
+        let mut request = request("Square", &[3]);
+        request.descriptor.envelope.fusion_op_name = name.to_owned();
+        request
+    };
+    let there = || files(&bench.folder.path().join("rank_0/kernel_meta"));
+    for name in ["square_1_0", "square_2_0", "square_1_0"] {
+        builder.get_or_build(&named(name)).unwrap();
+        assert!(there().iter().any(|file| file.ends_with(format!("{name}.json"))), "{name}: {:?}", there());
+    }
+    assert_eq!(backend.compiles(), 1);
+}
+
+/// A framework that looks under one name runs what it finds there: it must be what it was told last.
+#[test]
+fn a_name_leads_to_the_kernel_that_was_asked_for_last() {
+    let bench = Bench::new();
+    let backend = Arc::<NullBackend>::default();
+    let view = ViewConfig { base: bench.folder.path().to_owned(), rank: "0".to_owned() };
+    let builder = bench.builder(&backend).view(view);
+    let named = |node: &str, length: i64| {
+        let mut request = request("Square", &[length]);
+        request.descriptor.envelope.full_name = node.to_owned();
+        request.descriptor.envelope.fusion_op_name = "square_1_0".to_owned();
+        request
+    };
+    let object = bench.folder.path().join("rank_0/kernel_meta/square_1_0.o");
+    for (node, length) in [("a", 3), ("a", 4), ("a", 3), ("b", 4), ("a", 3), ("a", 3), ("b", 4)] {
+        let built = builder.get_or_build(&named(node, length)).unwrap();
+        assert!(std::fs::read(&object).unwrap() == built.artifact.object, "{node} {length}");
+    }
+    assert_eq!(backend.compiles(), 2);
+}
+
+/// Folders for temporary files are tidied, and a process may live for long.
+#[test]
+fn a_work_folder_that_is_gone_is_made_again() {
+    let bench = Bench::new();
+    let builder = alone(&bench, &Arc::default());
+    builder.get_or_build(&request("Square", &[3])).unwrap();
+    for entry in std::fs::read_dir(bench.folder.path()).unwrap() {
+        std::fs::remove_dir_all(entry.unwrap().path()).unwrap();
+    }
+    builder.get_or_build(&request("Square", &[4])).unwrap();
+}
+
+/// What had too little time is tried again by who has more.
+#[test]
+fn more_time_is_another_builder() {
+    let bench = Bench::new();
+    let slow = |request: &opbuild_backend::CompileRequest<'_>, artifact| {
+        let left = request.deadline.unwrap().saturating_duration_since(std::time::Instant::now());
+        match left > Duration::from_secs(30) {
+            true => Ok(artifact),
+            false => {
+                let log_tail = String::new();
+                Err(BackendError::Deadline { command: "cc".into(), seconds: 1.0, log_tail, log: None })
+            }
+        }
+    };
+    let builder = alone(&bench, &Arc::new(NullBackend::new(slow))).deadline(Some(Duration::from_secs(5)));
+    builder.get_or_build(&request("Square", &[3])).unwrap_err();
+    builder.deadline(Some(Duration::from_secs(60))).get_or_build(&request("Square", &[3])).unwrap();
+}

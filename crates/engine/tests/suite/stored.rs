@@ -1,0 +1,167 @@
+//! Stored kernels are judged by their content: genuine ones pass, and one that stands under another's key is named.
+#![expect(clippy::disallowed_methods, reason = "tests")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::common::{Bench, build, files, request};
+use opbuild::{StoredError, judge_stored, requests};
+use opbuild_descriptor::{BuildSpec, read_info};
+use opbuild_onnx::{Options, read};
+use opbuild_store::{
+    Access, Config, Draft, Entry, Lookup, RepairOptions, Replace, Store, TargetStore, VerifyOptions,
+};
+use opbuild_testkit::NullBackend;
+
+const TARGET: &str = "cpu";
+
+fn shelf(bench: &Bench) -> TargetStore {
+    Store::open(Config::new(bench.root())).unwrap().target(TARGET).unwrap()
+}
+
+/// A store with the kernels of two operators, of which each has the other's members.
+struct Two {
+    bench: Bench,
+    entries: [Entry; 2],
+}
+
+impl Two {
+    fn new() -> Self {
+        let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+        build(&bench.builder(&backend), &[request("Square", &[3]), request("Relu", &[3])]);
+        let shelf = shelf(&bench);
+        let keys = shelf.keys(9);
+        let entries = [keys[0], keys[1]].map(|key| match shelf.peek(&key) {
+            Lookup::Hit(entry) => *entry,
+            Lookup::Miss(miss) => unreachable!("{miss}"),
+        });
+        Self { bench, entries }
+    }
+
+    /// What is said of an entry under the first one's key with the members that `choose` takes from one or the other.
+    fn judged(&self, choose: impl Fn(&str) -> Option<Vec<u8>>) -> Result<(), StoredError> {
+        let [one, _] = &self.entries;
+        let names: Vec<String> = one.names().map(str::to_owned).collect();
+        let members: Vec<(String, Option<Vec<u8>>)> =
+            names.into_iter().map(|name| (name.clone(), choose(&name))).collect();
+        let mut draft = Draft::new(one.validation());
+        for (name, bytes) in &members {
+            let Some(bytes) = bytes else { continue };
+            draft = match one.member(name) {
+                Some(_) => draft.eager(name, bytes),
+                None => draft.lazy(name, bytes),
+            };
+        }
+        let shelf = shelf(&self.bench);
+        shelf.put_replacing(one.key(), &draft, Replace::Always).unwrap();
+        let Lookup::Hit(entry) = shelf.peek(one.key()) else { unreachable!("its bytes are right") };
+        judge_stored(&entry, TARGET)
+    }
+
+    fn member(&self, of: usize, name: &str) -> Option<Vec<u8>> {
+        self.entries[of].lazy_member(name).unwrap().map(<[u8]>::to_vec)
+    }
+}
+
+fn fixture(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
+}
+
+/// Whatever is built passes, and so its key is that of what is stored with it.
+#[test]
+fn what_was_built_passes() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let mut all = Vec::new();
+    for network in ["bert", "lenet", "resnet18", "squeezenet"] {
+        let model = read(&fixture(&format!("networks/{network}/model.onnx")), &Options::default()).unwrap();
+        all.extend(requests(&model.graph, &BuildSpec::new("cpu")));
+    }
+    let info = std::fs::read(fixture("mindspore/square_12484080525657478220_2.info")).unwrap();
+    all.push(opbuild::Request::new(read_info(&info).unwrap()).with_spec(BuildSpec::new("cpu")));
+    build(&bench.builder(&backend), &all);
+    let kernels =
+        files(&bench.root()).into_iter().filter(|path| path.extension().is_some_and(|it| it == "kern"));
+    let config = Config { access: Access::ReadOnly, ..Config::new(bench.root()) };
+    let shelf = Store::open(config).unwrap().target(TARGET).unwrap();
+    let judge = |entry: &Entry| judge_stored(entry, TARGET).map_err(|error| error.to_string());
+    let report = shelf.verify(&VerifyOptions { judge: &judge, ..VerifyOptions::default() });
+    assert!(report.is_whole(), "{:#?}", report.flaws);
+    assert!(report.whole.files > 80 && report.whole.files == kernels.count() as u64, "{:?}", report.whole);
+}
+
+#[test]
+fn a_whole_entry_of_another_kernel_is_named() {
+    let two = Two::new();
+    assert!(two.judged(|name| two.member(0, name)).is_ok());
+    // All of another's.
+    let error = two.judged(|name| two.member(1, name)).unwrap_err();
+    assert!(matches!(error, StoredError::AnotherKernel { .. }), "{error}");
+    assert!(error.to_string().contains(&format!("_{}", two.entries[0].key().prefix_u64())), "{error}");
+    // The kernel is right, and what is said of it another's; or what it was compiled from.
+    let error = two.judged(|name| two.member(usize::from(name == "header"), name)).unwrap_err();
+    assert!(matches!(error, StoredError::AnotherHeader { what: "key", .. }), "{error}");
+    let error = two.judged(|name| two.member(usize::from(name == "info"), name)).unwrap_err();
+    assert!(matches!(error, StoredError::AnotherJob { .. }), "{error}");
+    // Half of it is another's.
+    let error = two.judged(|name| two.member(usize::from(name == "object"), name)).unwrap_err();
+    assert!(matches!(error, StoredError::Invalid { .. }) && error.to_string().contains("OPV005"), "{error}");
+    let error = two.judged(|name| two.member(0, name).filter(|_| name != "object")).unwrap_err();
+    assert!(matches!(error, StoredError::Incomplete { member: "object" }), "{error}");
+}
+
+/// A header with other words in it.
+fn header(two: &Two, from: &str, to: &str) -> Option<Vec<u8>> {
+    let text = String::from_utf8(two.member(0, "header").unwrap()).unwrap();
+    assert!(text.contains(from), "{text}");
+    Some(text.replace(from, to).into_bytes())
+}
+
+#[test]
+fn what_an_entry_says_of_itself_must_fit() {
+    let two = Two::new();
+    let with_header = |header: Option<Vec<u8>>| {
+        two.judged(|name| if name == "header" { header.clone() } else { two.member(0, name) })
+    };
+    let error = with_header(header(&two, r#""target":"cpu""#, r#""target":"Ascend910B1""#)).unwrap_err();
+    assert!(matches!(error, StoredError::AnotherHeader { what: "target", .. }), "{error}");
+    // Compiled by a backend of another name, it would have another key.
+    let error = with_header(header(&two, r#""backend":"null""#, r#""backend":"cpu""#)).unwrap_err();
+    assert!(matches!(error, StoredError::AnotherJob { .. }), "{error}");
+    // By rules that are no more, nobody can tell; nor if it says nothing.
+    let other = header(&two, r#""backend":"null""#, r#""backend":"cpu""#).unwrap();
+    let older = String::from_utf8(other).unwrap().replace(r#""key_schema":1"#, r#""key_schema":0"#);
+    assert!(with_header(Some(older.into_bytes())).is_ok());
+    assert!(with_header(Some(b"not for us".to_vec())).is_ok());
+    assert!(with_header(None).is_ok());
+}
+
+/// A kernel for another machine stands where those for this target are.
+#[test]
+fn the_target_says_what_is_expected() {
+    let two = Two::new();
+    let [one, _] = &two.entries;
+    let error = judge_stored(one, "Ascend910B1").unwrap_err();
+    assert!(matches!(error, StoredError::Invalid { .. }) && error.to_string().contains("OPV023"), "{error}");
+    // Nothing is known of this one; what the object says counts, and then what the header says.
+    let error = judge_stored(one, "tpu").unwrap_err();
+    assert!(matches!(error, StoredError::AnotherHeader { what: "target", .. }), "{error}");
+}
+
+/// Found, set aside, and compiled anew by the next build.
+#[test]
+fn what_is_poisoned_is_repaired() {
+    let two = Two::new();
+    two.judged(|name| two.member(1, name)).unwrap_err();
+    let backend = Arc::new(NullBackend::default());
+    let square_and_relu = [request("Square", &[3]), request("Relu", &[3])];
+    let shelf = shelf(&two.bench);
+    let judge = |entry: &Entry| judge_stored(entry, TARGET).map_err(|error| error.to_string());
+    let verify = VerifyOptions { judge: &judge, ..VerifyOptions::default() };
+    assert_eq!(shelf.verify(&verify).flaws.len(), 1);
+    let report = shelf.repair(&RepairOptions { verify, dry_run: false }).unwrap();
+    assert!(report.is_whole() && report.done.len() == 1 && two.bench.quarantined() == 1, "{report:?}");
+    let mut outcomes = build(&two.bench.builder(&backend), &square_and_relu);
+    outcomes.sort_unstable();
+    assert_eq!(outcomes, ["compiled", "reused"]);
+    assert!(shelf.verify(&verify).is_whole());
+}

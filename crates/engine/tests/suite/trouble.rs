@@ -1,0 +1,293 @@
+//! What a build makes of damage, failures and lies.
+#![expect(clippy::disallowed_methods, reason = "tests damage what is on the disk")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::common::{Bench, build, failure, outcomes, request, with_mode};
+use opbuild::{JobError, Mode};
+use opbuild_artifact::KernelMeta;
+use opbuild_store::{Call, Config, Draft, Op, Permit, Store, Watcher};
+use opbuild_testkit::NullBackend;
+
+/// Whichever byte of an entry changes: it is never served, and built again each time.
+#[test]
+fn any_changed_byte_is_rebuilt() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let requests = [request("Square", &[3])];
+    let builder = bench.builder(&backend);
+    build(&builder, &requests);
+    let entry = bench.entries()[0].clone();
+    let mut changed = 0;
+    // How long a compile took stands in the entry, in digits: each entry has a length of its own.
+    while let Some(bytes) = Some(std::fs::read(&entry).unwrap()).filter(|bytes| changed < bytes.len()) {
+        let (at, mut bytes) = (changed, bytes);
+        bytes[at] ^= 1 << (at % 8);
+        std::fs::write(&entry, bytes).unwrap();
+        assert_eq!(build(&builder, &requests), ["compiled"], "byte {at}");
+        changed += 1;
+    }
+    assert!(changed > 4000, "{changed}");
+    assert_eq!(backend.compiles(), 1 + changed);
+    assert_eq!(build(&builder, &requests), ["reused"]);
+}
+
+#[test]
+fn damage_is_set_aside_with_its_reason_and_told_once() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let requests = [request("Square", &[3])];
+    build(&bench.builder(&backend), &requests);
+    let entry = bench.entries()[0].clone();
+    let whole = std::fs::read(&entry).unwrap();
+    std::fs::write(&entry, &whole[..100]).unwrap();
+    let report = bench.builder(&backend).build(&requests).unwrap();
+    assert_eq!(outcomes(&report), ["compiled"]);
+    assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
+    assert!(
+        report.warnings[0].contains("damaged") && report.warnings[0].contains("100"),
+        "{}",
+        report.warnings[0]
+    );
+    assert_eq!(bench.quarantined(), 1);
+    assert!(bench.builder(&backend).build(&requests).unwrap().warnings.is_empty());
+}
+
+/// A whole entry, under the right key, that rules older than ours let in: it is validated again, not trusted.
+#[test]
+fn entries_of_older_rules_are_validated_again() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let requests = [request("Square", &[3])];
+    let first = bench.builder(&backend).build(&requests).unwrap();
+    let key = *first.kernels[0].key.unwrap().digest();
+    let artifact = first.kernels[0].artifact.clone().unwrap();
+    let shelf = Store::open(Config::new(bench.root())).unwrap().target("cpu").unwrap();
+    let put = |object: &[u8]| {
+        std::fs::remove_file(shelf.path(&key)).unwrap();
+        shelf.put(&key, &Draft::new(0).eager("json", &artifact.json).eager("object", object)).unwrap();
+    };
+    put(&artifact.object);
+    assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
+    // Once: the entry carries today's rules now.
+    let opbuild_store::Lookup::Hit(entry) = shelf.get(&key) else { panic!("it was just reused") };
+    assert_eq!(entry.validation(), opbuild_validator::RULES_VERSION);
+    put(b"no ELF at all");
+    assert_eq!(build(&bench.builder(&backend), &requests), ["compiled"]);
+    assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
+    assert_eq!(backend.compiles(), 2);
+}
+
+/// An entry that is whole but is no kernel is not taken for one.
+#[test]
+fn entries_without_a_kernel_are_built_again() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let requests = [request("Square", &[3])];
+    let first = bench.builder(&backend).build(&requests).unwrap();
+    let key = *first.kernels[0].key.unwrap().digest();
+    let shelf = Store::open(Config::new(bench.root())).unwrap().target("cpu").unwrap();
+    std::fs::remove_file(shelf.path(&key)).unwrap();
+    let json = &first.kernels[0].artifact.as_ref().unwrap().json;
+    shelf.put(&key, &Draft::new(opbuild_validator::RULES_VERSION).eager("json", json)).unwrap();
+    assert_eq!(build(&bench.builder(&backend), &requests), ["compiled"]);
+    assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
+}
+
+#[test]
+fn nothing_invalid_enters_the_store() {
+    let bench = Bench::new();
+    let lies: [fn(&mut opbuild_artifact::Artifact); 4] = [
+        |artifact| artifact.object = b"hello".to_vec(),
+        |artifact| {
+            artifact.object.pop();
+        },
+        |artifact| artifact.json.truncate(20),
+        |artifact| {
+            let mut meta = KernelMeta::parse(&artifact.json).unwrap();
+            meta.kernel_name = Some("another__kernel0".into());
+            artifact.json = meta.to_json().into_bytes();
+        },
+    ];
+    for lie in lies {
+        let backend = Arc::new(NullBackend::new(move |_, mut artifact| {
+            lie(&mut artifact);
+            Ok(artifact)
+        }));
+        let report = bench.builder(&backend).build(&[request("Square", &[3])]).unwrap();
+        assert_eq!(outcomes(&report), ["failed"]);
+        assert!(matches!(report.kernels[0].error.as_deref(), Some(JobError::Invalid { .. })));
+        assert!(report.kernels[0].artifact.is_none());
+        assert!(bench.entries().is_empty());
+    }
+}
+
+/// What is wrong is told at once, and not error by error from build to build.
+#[test]
+fn all_errors_of_a_refused_kernel_are_told() {
+    let bench = Bench::new();
+    let backend = Arc::new(NullBackend::new(|_, mut artifact| {
+        let mut meta = KernelMeta::parse(&artifact.json).unwrap();
+        meta.bin_file_name = Some("../up".into());
+        artifact.json = meta.to_json().into_bytes();
+        artifact.object[18] = 0x29;
+        Ok(artifact)
+    }));
+    let report = bench.builder(&backend).build(&[request("Square", &[3])]).unwrap();
+    let told = report.kernels[0].reason.as_deref().unwrap();
+    assert!(["OPV004", "OPV005", "OPV023"].iter().all(|code| told.contains(code)), "{told}");
+    assert!(told.contains("`../up`") && told.contains("build the kernel again"), "{told}");
+}
+
+#[test]
+fn an_odd_kernel_is_kept_with_a_warning() {
+    let bench = Bench::new();
+    let backend = Arc::new(NullBackend::new(|_, mut artifact| {
+        let cores = "{ \"coreType\": \"VectorCore\", \"core_type\": \"AIC\",";
+        let text = String::from_utf8(artifact.json).unwrap().replacen('{', cores, 1);
+        artifact.json = text.into_bytes();
+        Ok(artifact)
+    }));
+    let report = bench.builder(&backend).build(&[request("Square", &[3]), request("Neg", &[3])]).unwrap();
+    assert_eq!(outcomes(&report), ["compiled", "compiled"]);
+    let [warning] = &report.warnings[..] else { panic!("{:?}", report.warnings) };
+    assert!(warning.contains("OPV009") && warning.contains("(and 1 more like it)"), "{warning}");
+    assert_eq!(bench.entries().len(), 2);
+}
+
+#[test]
+fn one_failure_stops_nobody_else_and_is_tried_again() {
+    let bench = Bench::new();
+    let backend = Arc::new(NullBackend::new(|request, artifact| match request.job.ops[0].op_type.as_str() {
+        "Relu" => Err(failure("kernel.c:1: error: no")),
+        _ => Ok(artifact),
+    }));
+    let mut unknown = request("Square", &[9]);
+    unknown.descriptor.job.ops[0].op_type = "Conv9D".into();
+    let requests = [request("Square", &[3]), request("Relu", &[3]), unknown, request("Neg", &[3])];
+    let report = bench.builder(&backend).build(&requests).unwrap();
+    assert_eq!(outcomes(&report), ["compiled", "failed", "failed", "compiled"]);
+    assert!(report.kernels[1].reason.as_deref().unwrap().contains("kernel.c:1: error: no"));
+    assert!(report.kernels[2].reason.as_deref().unwrap().contains("Conv9D"));
+    assert_eq!((report.kernels[2].key, report.kernels[2].name.as_str()), (None, "net/Square[9]"));
+    assert_eq!(report.counts().values().sum::<usize>(), report.kernels.len());
+    // No failure is a verdict on disk.
+    assert_eq!(build(&bench.builder(&backend), &requests), ["reused", "failed", "failed", "reused"]);
+    assert_eq!(backend.compiles(), 4);
+}
+
+#[test]
+fn a_toolchain_that_changes_while_compiling_is_not_trusted() {
+    let bench = Bench::new();
+    let cell: Arc<std::sync::OnceLock<Arc<NullBackend>>> = Arc::default();
+    let backend = Arc::new(NullBackend::new({
+        let cell = Arc::clone(&cell);
+        move |_, artifact| {
+            cell.get().unwrap().upgrade("upgraded meanwhile");
+            Ok(artifact)
+        }
+    }));
+    cell.set(Arc::clone(&backend)).ok();
+    let report = bench.builder(&backend).build(&[request("Square", &[3])]).unwrap();
+    assert_eq!(outcomes(&report), ["compiled"]);
+    assert!(report.warnings[0].contains("upgraded meanwhile"), "{:?}", report.warnings);
+    assert!(bench.entries().is_empty());
+}
+
+#[test]
+fn work_folders_are_gone_after_the_build() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    build(&bench.builder(&backend), &[request("Square", &[3]), request("Relu", &[3])]);
+    let left = crate::common::files(bench.folder.path());
+    assert!(left.iter().all(|path| !path.to_string_lossy().contains("/work-")), "{left:?}");
+}
+
+/// A backend that hands back some other kernel, however valid, has not compiled this one.
+#[test]
+fn another_kernel_is_not_kept_under_this_key() {
+    let bench = Bench::new();
+    let other = Arc::new(NullBackend::default());
+    let taken =
+        bench.builder(&other).build(&[request("Neg", &[7])]).unwrap().kernels[0].artifact.clone().unwrap();
+    let backend = Arc::new(NullBackend::new(move |_, _| Ok((*taken).clone())));
+    let report = bench.builder(&backend).build(&[request("Square", &[3])]).unwrap();
+    assert!(matches!(report.kernels[0].error.as_deref(), Some(JobError::AnotherKernel { .. })), "{report:?}");
+    assert_eq!(bench.entries().len(), 1);
+}
+
+#[test]
+fn require_does_not_compile_for_debugging_either() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let mut debugged = request("Square", &[3]);
+    debugged.spec.options.insert("op_debug_level".into(), "1".into());
+    build(&bench.builder(&backend), &[request("Square", &[3])]);
+    assert_eq!(build(&with_mode(&bench, &backend, Mode::Require), &[debugged]), ["failed"]);
+    assert_eq!(backend.compiles(), 1);
+}
+
+/// A lock that cannot be had costs that kernel its lock, not the others their place in the store.
+#[test]
+fn one_bad_lock_concerns_one_kernel() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let requests: Vec<_> = (1..=5).map(|length| request("Square", &[length])).collect();
+    let first = build(&bench.builder(&backend), &requests);
+    assert_eq!(first, ["compiled"; 5]);
+    let key = bench.entries()[0].file_stem().unwrap().to_owned();
+    std::fs::create_dir(bench.root().join("v1/cpu/locks").join(key)).unwrap();
+    bench.entries().iter().for_each(|entry| std::fs::remove_file(entry).unwrap());
+    let report = bench.builder(&backend).build(&requests).unwrap();
+    assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
+    assert_eq!(bench.entries().len(), 5);
+}
+
+/// One that another user left there, who was killed, does no more harm.
+#[test]
+fn a_lock_that_is_closed_to_us_concerns_one_kernel() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let requests: Vec<_> = (1..=5).map(|length| request("Square", &[length])).collect();
+    build(&bench.builder(&backend), &requests);
+    let closed = bench.root().join("v1/cpu/locks").join(bench.entries()[0].file_stem().unwrap());
+    std::fs::write(&closed, "").unwrap();
+    bench.entries().iter().for_each(|entry| std::fs::remove_file(entry).unwrap());
+    let watcher = Some(Arc::new(Closed(closed.clone())) as Arc<dyn Watcher>);
+    let config = Config { watcher, ..Config::new(bench.root()) };
+    let report = bench.builder(&backend).store(config).build(&requests).unwrap();
+    assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
+    let said = format!("the lock `{}` is another user's", closed.display());
+    assert!(report.warnings[0].contains(&said), "{:?}", report.warnings);
+    assert_eq!(bench.entries().len(), 5);
+}
+
+/// A disk on which one file is another user's.
+struct Closed(PathBuf);
+
+impl Watcher for Closed {
+    fn before(&self, call: &Call<'_>) -> Permit {
+        let is_closed = call.op == Op::OpenLock && call.path == self.0;
+        if is_closed { Permit::Fail(std::io::ErrorKind::PermissionDenied.into()) } else { Permit::Go }
+    }
+}
+
+/// Four hundred operators on a store that cannot be read have one problem.
+#[test]
+fn many_kernels_with_one_cause_are_one_warning() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let requests: Vec<_> = (1..=9).map(|length| request("Square", &[length])).collect();
+    build(&bench.builder(&backend), &requests);
+    for entry in bench.entries() {
+        std::fs::write(entry, "damaged").unwrap();
+    }
+    let report = bench.builder(&backend).build(&requests).unwrap();
+    assert_eq!((report.warnings.len(), report.count(opbuild::Outcome::Compiled)), (1, 9));
+    assert!(report.warnings[0].ends_with("(and 8 more like it)"), "{:?}", report.warnings);
+}
+
+/// What is in the store can be taken without a place to compile.
+#[test]
+fn a_warm_build_needs_no_work_folder() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let (known, unknown) = (request("Square", &[3]), request("Relu", &[3]));
+    build(&bench.builder(&backend), std::slice::from_ref(&known));
+    let nowhere = bench.folder.path().join("not/there");
+    let report = bench.builder(&backend).work_base(&nowhere).build(&[known, unknown]).unwrap();
+    assert_eq!(outcomes(&report), ["reused", "failed"]);
+    assert!(matches!(report.kernels[1].error.as_deref(), Some(JobError::WorkFolder { .. })));
+    assert!(!nowhere.exists());
+}

@@ -1,0 +1,133 @@
+//! Kernels where a framework looks for them.
+#![expect(clippy::disallowed_methods, reason = "tests look at what is on the disk")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::common::{Bench, failure, request};
+use opbuild::{BuildReport, Placed, Request, ViewConfig};
+use opbuild_artifact::KernelMeta;
+use opbuild_digest::Digest;
+use opbuild_testkit::NullBackend;
+
+/// Builds `requests` for a rank.
+fn build(
+    bench: &Bench,
+    backend: &Arc<NullBackend>,
+    rank: &str,
+    requests: &[Request],
+) -> (BuildReport, Placed) {
+    let view = ViewConfig { base: bench.folder.path().join("view"), rank: rank.to_owned() };
+    let mut report = bench.builder(backend).view(view).build(requests).unwrap();
+    let placed = report.view.take().unwrap().unwrap();
+    (report, placed)
+}
+
+/// Names of the files a framework sees.
+fn names(placed: &Placed) -> Vec<String> {
+    let names = crate::common::files(&placed.folder).into_iter();
+    let names = names.map(|path| path.file_name().unwrap().to_string_lossy().into_owned());
+    names.filter(|name| !name.starts_with('.')).collect()
+}
+
+/// A request that a framework made, with its own name for the kernel.
+fn named(op_type: &str, length: i64, stem: &str) -> Request {
+    let mut request = request(op_type, &[length]);
+    request.descriptor.envelope.fusion_op_name = stem.to_owned();
+    request
+}
+
+fn kernel_name(placed: &Placed, stem: &str) -> String {
+    let path: PathBuf = placed.folder.join(format!("{stem}.json"));
+    KernelMeta::parse(&std::fs::read(path).unwrap()).unwrap().kernel_name.unwrap()
+}
+
+#[test]
+fn the_view_is_whole_again_without_compiling() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let requests = [request("Square", &[3]), request("Relu", &[3])];
+    let (_, first) = build(&bench, &backend, "0", &requests);
+    assert_eq!((names(&first).len(), first.names.len()), (6, 2));
+    std::fs::remove_dir_all(&first.folder).unwrap();
+    let (again, other) =
+        (build(&bench, &backend, "0", &requests).1, build(&bench, &backend, "3", &requests).1);
+    assert_eq!(names(&again), names(&other));
+    assert_ne!(again.folder, other.folder);
+    assert_eq!(backend.compiles(), 2);
+    for object in
+        crate::common::files(&first.folder).iter().filter(|path| path.extension().is_some_and(|e| e == "o"))
+    {
+        let meta = KernelMeta::parse(&std::fs::read(object.with_extension("json")).unwrap()).unwrap();
+        assert_eq!(meta.sha256.unwrap(), Digest::of(&std::fs::read(object).unwrap()).to_string());
+    }
+}
+
+/// One kernel under each name that a framework looks for.
+#[test]
+fn equal_operators_of_two_names_are_found_under_both() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let requests = [named("Square", 3, "square_1_0"), named("Square", 3, "square_1_1")];
+    let (report, placed) = build(&bench, &backend, "0", &requests);
+    assert_eq!((report.kernels.len(), placed.names.len()), (1, 2));
+    assert_eq!(kernel_name(&placed, "square_1_0"), kernel_name(&placed, "square_1_1"));
+}
+
+/// A framework would run one kernel for the other: then it had better find none.
+#[test]
+fn a_name_for_two_kernels_is_nobodys() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let (one, two) = (named("Square", 3, "same"), named("Relu", 3, "same"));
+    let (_, alone) = build(&bench, &backend, "0", std::slice::from_ref(&one));
+    assert_eq!(names(&alone).len(), 3);
+    for requests in [[one.clone(), two.clone()], [two, one]] {
+        let (_, placed) = build(&bench, &backend, "0", &requests);
+        assert_eq!((names(&placed), placed.names.len()), (Vec::new(), 0));
+        assert_eq!(placed.contested, ["same"]);
+    }
+}
+
+/// When the new kernel cannot be built, the old one must not be run in its place.
+#[test]
+fn a_failed_rebuild_takes_the_old_kernel_away() {
+    let bench = Bench::new();
+    let requests = [named("Square", 3, "square_1_0"), named("Relu", 3, "relu_1_0")];
+    let good = Arc::new(NullBackend::default());
+    assert_eq!(names(&build(&bench, &good, "0", &requests).1).len(), 6);
+    let broken = Arc::new(NullBackend::new(|request, artifact| {
+        if request.job.ops[0].op_type == "Relu" { Err(failure("no")) } else { Ok(artifact) }
+    }));
+    broken.upgrade("2");
+    let (_, placed) = build(&bench, &broken, "0", &requests);
+    assert_eq!(names(&placed), ["square_1_0.info", "square_1_0.json", "square_1_0.o"]);
+    // What others put under the name stays theirs.
+    std::fs::write(placed.folder.join("relu_1_0.json"), "{}").unwrap();
+    assert_eq!(names(&build(&bench, &broken, "0", &requests).1).len(), 4);
+}
+
+/// A build that could not finish leaves what was right as it was.
+#[test]
+fn a_failure_or_a_cancel_keeps_the_kernel_that_belongs_there() {
+    let bench = Bench::new();
+    let requests = [named("Square", 3, "square_1_0"), named("Relu", 3, "relu_1_0")];
+    let good = Arc::new(NullBackend::default());
+    assert_eq!(names(&build(&bench, &good, "0", &requests).1).len(), 6);
+    let view = ViewConfig { base: bench.folder.path().join("view"), rank: "0".to_owned() };
+    let broken = Arc::new(NullBackend::new(|_, _| Err(failure("no"))));
+    let cancel = opbuild_backend::Cancel::new();
+    cancel.cancel();
+    for builder in [
+        bench.builder(&broken).mode(opbuild::Mode::Force),
+        bench.builder(&good).mode(opbuild::Mode::Disable).cancel(cancel),
+    ] {
+        let report = builder.view(view.clone()).build(&requests).unwrap();
+        assert_eq!(report.count(opbuild::Outcome::Failed), 2);
+        assert_eq!(names(&report.view.unwrap().unwrap()).len(), 6);
+    }
+}
+
+#[test]
+fn a_name_that_cannot_be_a_files_is_told() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let (_, placed) = build(&bench, &backend, "0", &[named("Square", 3, "../../evil")]);
+    assert_eq!((placed.unusable.as_slice(), placed.names.len()), (&["../../evil".to_owned()][..], 1));
+}

@@ -1,0 +1,35 @@
+//! Caches that frameworks wrote, and what is put there. What runs itself as another process is beside this.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../common/laid.rs"]
+mod laid;
+#[path = "../common/kernel_cache.rs"]
+mod laid_caches;
+
+#[cfg(test)]
+mod damage;
+#[cfg(test)]
+mod fill;
+#[cfg(test)]
+mod fill_traces;
+#[cfg(test)]
+mod foreign;
+#[cfg(test)]
+mod kernel_cache;
+#[cfg(test)]
+mod materialise;
+#[cfg(test)]
+mod quarantine;
+#[cfg(test)]
+mod survey;
+#[cfg(test)]
+mod survey_chips;
+#[cfg(test)]
+mod survey_claims;
+#[cfg(test)]
+mod survey_input;
+#[cfg(test)]
+mod survey_names;
+#[cfg(test)]
+mod undo;

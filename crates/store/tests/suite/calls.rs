@@ -1,0 +1,158 @@
+//! What is done to the disk, and in which order: durability and servers rest on that.
+
+#![expect(clippy::disallowed_methods, reason = "these tests look at files, and rename some as a server does")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use crate::common::room::{Seen, Watch};
+use crate::common::{Made, TARGET, fresh, hit, inode, key, miss, names, open};
+use opbuild_store::{
+    Call, Config, Entry, Lookup, Miss, Op, Permit, Put, Replace, Store, TargetStore, Watcher,
+};
+use opbuild_testkit::fault::FaultyDisk;
+use rustix::io::Errno;
+
+/// The store at `root`, in the hands of a watcher.
+fn watched(root: &Path, watcher: Arc<dyn Watcher>) -> TargetStore {
+    let config = Config { watcher: Some(watcher), ..Config::new(root) };
+    Store::open(config).unwrap().target(TARGET).unwrap()
+}
+
+#[test]
+fn an_entry_is_whole_synced_and_open_to_its_readers_before_it_has_its_name() {
+    for (root_mode, mode) in [(0o700, 0o644), (0o2775, 0o664)] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(root_mode)).unwrap();
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let plain = open(folder.path());
+        let (path, temps) = (plain.path(&key("relu")), plain.dir().join("tmp"));
+        let (made, seen) = (Made::new("relu", 1), Arc::clone(&calls));
+        let look = move |call: &Call<'_>| {
+            if call.op == Op::Rename && call.to == Some(&path) {
+                let found = fs::metadata(call.path).unwrap().permissions().mode() & 0o7777;
+                assert_eq!(found, mode, "{root_mode:o}");
+                let entry = Entry::decode(fs::read(call.path).unwrap(), Some(&key("relu"))).unwrap();
+                Made::new("relu", 1).assert_is(&entry);
+            }
+            if call.path.parent() == Some(&temps) {
+                seen.lock().unwrap().push(call.op);
+            }
+            Permit::Go
+        };
+        let store = watched(folder.path(), Arc::new(Watch(look)));
+        store.put(&key("relu"), &made.draft()).unwrap();
+        let calls = std::mem::take(&mut *calls.lock().unwrap());
+        assert_eq!(calls, [Op::Create, Op::Write, Op::SetMode, Op::SyncData, Op::Rename]);
+    }
+}
+
+/// No more than that, and nothing of it for who only looks.
+#[test]
+fn folders_are_synced_once_each_at_the_end() {
+    let (folder, _) = fresh();
+    let seen = Arc::new(Seen::default());
+    let store = watched(folder.path(), seen.clone());
+    let keys = ["relu", "square", "neg"].map(key);
+    for key in keys {
+        store.put(&key, &Made::new("relu", 1).draft()).unwrap();
+    }
+    let synced = |calls: Vec<(Op, _)>| calls.into_iter().filter(|(op, _)| *op == Op::SyncFolder).count();
+    assert_eq!(synced(seen.take()), 0);
+    store.sync(&[keys[0], keys[1], keys[0], keys[2], keys[1]]);
+    assert_eq!(synced(seen.take()), 3);
+}
+
+/// A server did it, lost its answer, and then found nothing to do it with.
+#[test]
+fn a_rename_that_was_done_and_denied_is_done() {
+    for error in [Errno::NOENT, Errno::STALE, Errno::IO] {
+        let (folder, store) = fresh();
+        let (path, made) = (store.path(&key("relu")), Made::new("relu", 1));
+        let deny = move |call: &Call<'_>| match call.op {
+            Op::Rename if call.to == Some(&path) => {
+                fs::rename(call.path, &path).unwrap();
+                Permit::Fail(error.into())
+            }
+            _ => Permit::Go,
+        };
+        let raced = watched(folder.path(), Arc::new(Watch(deny)));
+        let put = raced.put_replacing(&key("relu"), &made.draft(), Replace::Always);
+        assert_eq!(put.unwrap(), Put::Published, "{error}");
+        made.assert_is(&hit(&store, &key("relu")));
+        assert!(names(&store.dir().join("tmp")).is_empty());
+    }
+}
+
+/// The same answer, and it was not done: another's entry in the place does not count as ours.
+#[test]
+fn a_rename_that_was_denied_and_not_done_is_an_error() {
+    let (folder, store) = fresh();
+    let (path, old) = (store.path(&key("relu")), Made::new("relu", 0));
+    store.put(&key("relu"), &old.draft()).unwrap();
+    let deny = move |call: &Call<'_>| match call.op {
+        Op::Rename if call.to == Some(&path) => Permit::Fail(Errno::STALE.into()),
+        _ => Permit::Go,
+    };
+    let raced = watched(folder.path(), Arc::new(Watch(deny)));
+    assert!(raced.put_replacing(&key("relu"), &Made::new("relu", 1).draft(), Replace::Always).is_err());
+    old.assert_is(&hit(&store, &key("relu")));
+    assert!(names(&store.dir().join("tmp")).is_empty());
+}
+
+/// Whatever a network file system has in mind of a name that was not there: with the folder it is asked again.
+#[test]
+fn who_looks_again_opens_the_folder_anew() {
+    let (folder, _) = fresh();
+    let seen = Arc::new(Seen::default());
+    let store = watched(folder.path(), seen.clone());
+    let path = store.path(&key("relu"));
+    let shard = path.parent().unwrap().to_owned();
+    seen.take();
+    assert!(matches!(store.get(&key("relu")), Lookup::Miss(Miss::Absent)));
+    assert_eq!(seen.take(), [(Op::Open, path.clone())], "a look-up has no time for that");
+    assert!(matches!(store.get_again(&key("relu")), Lookup::Miss(Miss::Absent)));
+    let calls = seen.take();
+    let at = |wanted| calls.iter().position(|call| *call == wanted);
+    assert!(at((Op::OpenFolder, shard)).unwrap() < at((Op::Open, path)).unwrap(), "{calls:?}");
+}
+
+/// Files are read and never mapped: one that is cut meanwhile is trouble for this look-up, and no signal.
+#[test]
+fn an_entry_that_is_cut_while_it_is_read_is_trouble() {
+    let (folder, store) = fresh();
+    let disk = FaultyDisk::new(folder.path());
+    let raced = watched(folder.path(), disk.clone());
+    store.put(&key("relu"), &Made::sized("relu", 1, 100_000).draft()).unwrap();
+    hit(&raced, &key("relu"));
+    let (path, before) = (store.path(&key("relu")), inode(&store.path(&key("relu"))));
+    disk.disarm();
+    hit(&raced, &key("relu"));
+    let read = 1 + disk.calls().iter().position(|op| *op == Op::Read).unwrap();
+    let cut = path.clone();
+    disk.interrupt(read, move || {
+        fs::OpenOptions::new().write(true).open(cut).unwrap().set_len(5000).unwrap();
+    });
+    let found = miss(&raced, &key("relu"));
+    assert!(disk.has_sprung() && matches!(found, Miss::Trouble(_)), "{found:?}");
+    assert_eq!(inode(&path), before);
+    // From now on it is damage.
+    assert!(matches!(miss(&raced, &key("relu")), Miss::Damaged(_)));
+}
+
+/// An entry folder is judged once, not once a look-up.
+#[test]
+fn a_hit_is_one_open_one_look_and_one_read() {
+    let (folder, store) = fresh();
+    store.put(&key("relu"), &Made::new("relu", 1).draft()).unwrap();
+    let seen = Arc::new(Seen::default());
+    let raced = watched(folder.path(), seen.clone());
+    hit(&raced, &key("relu"));
+    seen.take();
+    for _ in 0..3 {
+        hit(&raced, &key("relu"));
+        assert_eq!(seen.ops(), [Op::Open, Op::Stat, Op::Read]);
+    }
+}

@@ -1,0 +1,243 @@
+//! Bytes on the disk that are not what was written: never a hit, always set aside and built again.
+
+#![expect(clippy::disallowed_methods, reason = "these tests damage files")]
+
+use std::fs;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Barrier;
+
+use crate::common::{Made, fresh, hit, inode, key, lock, miss, names};
+use opbuild_digest::Digest;
+use opbuild_store::{Config, Damage, Judged, Lookup, Miss, Put, Replace, Store, StoreError, TargetStore};
+
+fn damaged(store: &TargetStore, key: &Digest) -> Judged {
+    match miss(store, key) {
+        Miss::Damaged(judged) => judged,
+        other => panic!("expected damage, found {other:?}"),
+    }
+}
+
+/// Sets a damaged entry aside and puts it again, as a build does.
+fn rebuild(store: &TargetStore, key: &Digest, made: &Made) {
+    let judged = damaged(store, key);
+    assert!(store.quarantine(key, &judged, &lock(store, key)).unwrap());
+    assert!(matches!(miss(store, key), Miss::Absent));
+    assert_eq!(store.put(key, &made.draft()).unwrap(), Put::Published);
+    made.assert_is(&hit(store, key));
+}
+
+#[test]
+fn any_changed_byte_is_a_miss() {
+    let (_folder, store) = fresh();
+    let (key, made) = (key("relu"), Made::new("relu", 0));
+    store.put(&key, &made.draft()).unwrap();
+    let path = store.path(&key);
+    let bytes = fs::read(&path).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    for (at, byte) in bytes.iter().enumerate() {
+        for mask in [0x01, 0x10, 0x80, 0xff] {
+            file.write_all_at(&[byte ^ mask], at as u64).unwrap();
+            let found = miss(&store, &key);
+            assert!(matches!(found, Miss::Damaged(_)), "byte {at} ^ {mask:#x}: {found:?}");
+        }
+        file.write_all_at(&[*byte], at as u64).unwrap();
+    }
+    made.assert_is(&hit(&store, &key));
+
+    for at in (0..bytes.len()).step_by(97) {
+        let mut bad = bytes.clone();
+        bad[at] ^= 0x20;
+        fs::write(&path, bad).unwrap();
+        rebuild(&store, &key, &made);
+    }
+}
+
+#[test]
+fn any_other_length_is_a_miss() {
+    let (_folder, store) = fresh();
+    let (key, made) = (key("relu"), Made::new("relu", 0));
+    store.put(&key, &made.draft()).unwrap();
+    let path = store.path(&key);
+    let bytes = fs::read(&path).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    for length in (0..bytes.len()).rev() {
+        file.set_len(length as u64).unwrap();
+        let found = miss(&store, &key);
+        assert!(matches!(found, Miss::Damaged(_)), "{length} bytes: {found:?}");
+    }
+    for more in [&b"\0"[..], b"x", &[0; 512], &bytes] {
+        fs::write(&path, [&bytes, more].concat()).unwrap();
+        assert!(matches!(damaged(&store, &key).damage, Damage::Truncated { .. }), "{} more", more.len());
+    }
+    // Holes where data should be: what a power cut can leave of a file that was never synced.
+    for from in [0, 8, 80, bytes.len() / 2, bytes.len() - 1] {
+        let mut holes = bytes.clone();
+        holes[from..].fill(0);
+        fs::write(&path, holes).unwrap();
+        damaged(&store, &key);
+    }
+    rebuild(&store, &key, &made);
+}
+
+/// Larger than anything that is read: refused by its length alone, so the hole costs neither memory nor time.
+#[test]
+fn a_huge_file_is_damage() {
+    let (_folder, store) = fresh();
+    let (key, made) = (key("relu"), Made::new("relu", 0));
+    store.put(&key, &made.draft()).unwrap();
+    fs::OpenOptions::new().write(true).open(store.path(&key)).unwrap().set_len(1 << 40).unwrap();
+    assert!(matches!(damaged(&store, &key).damage, Damage::TooLarge { bytes, .. } if bytes == 1 << 40));
+    rebuild(&store, &key, &made);
+}
+
+#[test]
+fn an_entry_under_another_name_is_a_miss() {
+    let (folder, store) = fresh();
+    let (one, two) = (key("one"), key("two"));
+    store.put(&one, &Made::new("one", 0).draft()).unwrap();
+    fs::copy(store.path(&one), store.path(&two)).unwrap();
+    assert_eq!(damaged(&store, &two).damage, Damage::WrongKey { expected: two, found: one });
+    rebuild(&store, &two, &Made::new("two", 0));
+
+    // Two whole entries change places.
+    let (bytes_one, bytes_two) = (fs::read(store.path(&one)).unwrap(), fs::read(store.path(&two)).unwrap());
+    fs::write(store.path(&one), bytes_two).unwrap();
+    fs::write(store.path(&two), bytes_one).unwrap();
+    assert!(matches!(damaged(&store, &one).damage, Damage::WrongKey { .. }));
+    assert!(matches!(damaged(&store, &two).damage, Damage::WrongKey { .. }));
+    rebuild(&store, &one, &Made::new("one", 0));
+    rebuild(&store, &two, &Made::new("two", 0));
+
+    // Another target's entry is of another key, since the target is in the key; and is not seen under its own either.
+    let other = Store::open(Config::new(folder.path())).unwrap().target("Ascend910B1").unwrap();
+    let three = key("three");
+    other.put(&three, &Made::new("three", 0).draft()).unwrap();
+    assert!(matches!(miss(&store, &three), Miss::Absent));
+    fs::copy(other.path(&three), store.path(&one)).unwrap();
+    assert_eq!(damaged(&store, &one).damage, Damage::WrongKey { expected: one, found: three });
+}
+
+#[test]
+fn what_is_damaged_is_set_aside_with_the_reason() {
+    let (_folder, store) = fresh();
+    let (key, made) = (key("relu"), Made::new("relu", 0));
+    store.put(&key, &made.draft()).unwrap();
+    fs::write(store.path(&key), "not an entry, but long enough").unwrap();
+    let judged = damaged(&store, &key);
+    assert!(store.quarantine(&key, &judged, &lock(&store, &key)).unwrap());
+    let aside = store.dir().join("quarantine");
+    let found = names(&aside);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].starts_with(&format!("{key}-")) && found[0].ends_with(".kern"), "{found:?}");
+    assert_eq!(found[1], found[0].replace(".kern", ".reason"));
+    assert_eq!(fs::read(aside.join(&found[0])).unwrap(), b"not an entry, but long enough");
+    let reason = fs::read_to_string(aside.join(&found[1])).unwrap();
+    assert_eq!(reason, format!("{}\n", judged.damage));
+    assert!(reason.contains("not a store entry"), "{reason}");
+
+    // Judged once, gone since.
+    assert!(!store.quarantine(&key, &judged, &lock(&store, &key)).unwrap());
+    assert_eq!(names(&aside).len(), 2);
+}
+
+/// The number of a file that was replaced is given to the next new file on many file systems.
+#[test]
+fn a_healthy_entry_is_never_set_aside() {
+    let (_folder, store) = fresh();
+    let (key, made) = (key("relu"), Made::new("relu", 1));
+    for _ in 0..50 {
+        fs::write(store.path(&key), "damaged").unwrap();
+        let judged = damaged(&store, &key);
+        store.put(&key, &Made::new("relu", 0).draft()).unwrap();
+        store.put_replacing(&key, &made.draft(), Replace::Always).unwrap();
+        assert!(!store.quarantine(&key, &judged, &lock(&store, &key)).unwrap());
+        made.assert_is(&hit(&store, &key));
+    }
+    assert!(names(&store.dir().join("quarantine")).is_empty());
+}
+
+/// A put needs no lock, so it may come between quarantine's look at the path and its move.
+#[test]
+fn an_entry_put_meanwhile_is_not_set_aside() {
+    let (folder, store) = fresh();
+    let (key, made) = (key("relu"), Made::new("relu", 0));
+    store.put(&key, &made.draft()).unwrap();
+    let (path, fresh) = (store.path(&key), folder.path().join("fresh"));
+    let bytes = fs::read(&path).unwrap();
+    let held = lock(&store, &key);
+    let barrier = Barrier::new(2);
+    const TIMES: usize = 1500;
+    // Counted, and judged at the end: whoever left early would leave the other waiting.
+    let mut lost = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for pause in 0..TIMES {
+                fs::write(&fresh, &bytes).unwrap();
+                barrier.wait();
+                (0..pause % 300).for_each(|_| std::hint::spin_loop());
+                fs::rename(&fresh, &path).unwrap();
+                barrier.wait();
+            }
+        });
+        for _ in 0..TIMES {
+            fs::write(&path, "damaged").unwrap();
+            let judged = damaged(&store, &key);
+            barrier.wait();
+            let moved = store.quarantine(&key, &judged, &held);
+            barrier.wait();
+            lost += usize::from(moved.is_err() || !matches!(store.get(&key), Lookup::Hit(_)));
+        }
+    });
+    assert_eq!(lost, 0, "of {TIMES}");
+}
+
+fn trouble(store: &TargetStore, key: &Digest) -> String {
+    match miss(store, key) {
+        Miss::Trouble(StoreError::Io { path, source, .. }) => {
+            assert_eq!(path, store.path(key));
+            source.to_string()
+        }
+        other => panic!("expected trouble, found {other:?}"),
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_left_alone() {
+    let (_folder, store) = fresh();
+    let folder = key("a folder");
+    fs::create_dir(store.path(&folder)).unwrap();
+    assert!(trouble(&store, &folder).contains("not a regular file"));
+    // A put cannot take its place, and says so.
+    let error = store.put(&folder, &Made::new("a folder", 0).draft()).unwrap_err();
+    assert!(matches!(error, StoreError::Io { action: "write", .. }), "{error:?}");
+    assert!(store.path(&folder).is_dir());
+
+    // Nobody writes to this pipe; who opened it to read would wait for ever.
+    let pipe = key("a pipe");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, store.path(&pipe), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let before = inode(&store.path(&pipe));
+    assert!(trouble(&store, &pipe).contains("not a regular file"));
+    assert_eq!(inode(&store.path(&pipe)), before);
+    assert!(names(&store.dir().join("quarantine")).is_empty());
+    assert!(names(&store.dir().join("tmp")).is_empty());
+}
+
+/// A folder of entries that was lost is made again by the next put.
+#[test]
+fn a_lost_entry_folder_is_made_again() {
+    let (folder, store) = fresh();
+    let (key, made) = (key("relu"), Made::new("relu", 0));
+    let shard = store.path(&key).parent().map(Path::to_owned).unwrap();
+    fs::remove_dir(&shard).unwrap();
+    assert!(matches!(miss(&store, &key), Miss::Absent));
+    assert!(!shard.exists(), "a look-up writes nothing");
+    store.put(&key, &made.draft()).unwrap();
+    made.assert_is(&hit(&store, &key));
+    // Also when the store had used the folder before.
+    fs::remove_dir_all(&shard).unwrap();
+    store.put(&key, &made.draft()).unwrap();
+    made.assert_is(&hit(&crate::common::open(folder.path()), &key));
+    assert_eq!(fs::metadata(store.path(&key)).unwrap().permissions().mode() & 0o777, 0o644);
+}

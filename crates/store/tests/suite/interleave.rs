@@ -1,0 +1,478 @@
+//! Threads that put, replace, read, damage, set aside, stamp, collect, lock and make the same few entries, changing over
+//! at every access to the disk in an order that proptest makes up and, when something fails, makes smaller.
+//!
+//! After each access a model looks at the files. It knows who ran and at what, so each change has one author, and must
+//! be one that the author's operation may make. What operations returned is judged by what there was to be seen while
+//! they ran.
+
+#![expect(clippy::disallowed_methods, reason = "the model looks at files, and damages them")]
+
+use std::cell::RefCell;
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::common::{Made, TARGET, key, names};
+use opbuild_digest::Digest;
+use opbuild_store::{
+    Call, Config, Entry, GcOptions, KeyLock, LockOutcome, Lookup, Miss, Op, Patience, Permit, Put, Replace,
+    Store, TargetStore, Watcher,
+};
+use opbuild_testkit::{Body, interleave};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const KEYS: usize = 2;
+
+fn name(which: usize) -> String {
+    format!("op_{which}")
+}
+
+/// One step of a thread, on one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Get,
+    Put,
+    Replace,
+    /// In place, as a failing disk does it.
+    Damage,
+    Lock,
+    Unlock,
+    /// Look, and set aside what is damaged, if the lock can be had.
+    SetAside,
+    /// Look, and mark what is there as validated.
+    Restamp,
+    /// Age what is there, and delete what is old.
+    Collect,
+    /// Look; if it is missing, lock, look again, set aside what is damaged, put: as a build does.
+    Make,
+}
+
+/// What is under a key: the number of whoever put it, if it is an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Absent,
+    Damaged,
+    Valid(usize),
+}
+
+impl State {
+    fn of(store: &TargetStore, which: usize) -> Self {
+        let key = key(&name(which));
+        let Ok(bytes) = fs::read(store.path(&key)) else { return Self::Absent };
+        Entry::decode(bytes, Some(&key)).map_or(Self::Damaged, |entry| Self::Valid(writer(&entry)))
+    }
+}
+
+fn writer(entry: &Entry) -> usize {
+    let json = std::str::from_utf8(entry.member("json").unwrap()).unwrap();
+    let number = json.rsplit_once(": ").unwrap().1.trim_end_matches('}').parse().unwrap();
+    let which = (0..KEYS).find(|which| *entry.key() == key(&name(*which))).unwrap();
+    Made::new(&name(which), number).assert_is(entry);
+    number
+}
+
+/// What an operation returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Saw {
+    Found(State),
+    Trouble,
+    Published,
+    AlreadyThere,
+    SetAside(bool),
+}
+
+/// What was seen of a key between `from` and `to`, which count states.
+struct Seen {
+    which: usize,
+    me: usize,
+    saw: Saw,
+    from: usize,
+    to: usize,
+}
+
+/// A step that is under way: which, on which key, and the number that it puts.
+#[derive(Clone, Copy, Debug)]
+struct Doing {
+    step: Step,
+    which: usize,
+    puts: usize,
+    /// A healthy entry that was moved away by mistake, and has to be brought back.
+    owes: Option<usize>,
+    /// What a stamp or a collection has in hand, and may put back where it was.
+    in_hand: Option<State>,
+    /// Since this step began somebody without a lock put something.
+    raced: bool,
+}
+
+struct Model {
+    /// What was under each key after each access; the first is before any.
+    states: Vec<[State; KEYS]>,
+    doing: Vec<Option<Doing>>,
+    holders: [Option<usize>; KEYS],
+    /// What was there when somebody aged it.
+    aged: Vec<State>,
+    seen: Vec<Seen>,
+}
+
+impl Model {
+    fn now(&self) -> usize {
+        self.states.len() - 1
+    }
+
+    /// Takes down what is there after thread `who` made one access.
+    fn look(&mut self, store: &TargetStore, who: usize) {
+        let before = self.states[self.now()];
+        let after = std::array::from_fn(|which| State::of(store, which));
+        self.states.push(after);
+        for which in 0..KEYS {
+            if before[which] != after[which] {
+                self.allow(who, which, before[which], after[which]);
+            }
+        }
+    }
+
+    /// Fails unless what `who` does may make this change.
+    fn allow(&mut self, who: usize, which: usize, before: State, after: State) {
+        let told = format!("thread {who}: {before:?} -> {after:?} by {:?}", self.doing[who]);
+        let (is_old, is_held) =
+            (self.aged.contains(&before), self.holders[which].is_some_and(|it| it != who));
+        // A collection is about all keys.
+        let is_its = |doing: &&mut Doing| doing.which == which || doing.step == Step::Collect;
+        let doing = self.doing[who].as_mut().filter(is_its);
+        let doing = doing.unwrap_or_else(|| panic!("{told}: it has nothing to do with key {which}"));
+        use State::{Absent, Damaged, Valid};
+        let allowed = match (doing.step, before, after) {
+            (Step::Put | Step::Replace, _, Valid(put)) => put == doing.puts,
+            (Step::Damage, _, Damaged) => true,
+            // Never over an entry that another made under the lock: that would be compiled twice.
+            (Step::Make, _, Valid(put)) if put == doing.puts => doing.raced || !matches!(before, Valid(_)),
+            (Step::SetAside | Step::Make, Damaged, Absent) => true,
+            (Step::SetAside | Step::Make, Valid(healthy), Absent) => doing.owes.replace(healthy).is_none(),
+            (Step::SetAside | Step::Make, Absent, Valid(healthy)) => doing.owes.take() == Some(healthy),
+            // An older one only in place of damage, or of what somebody put without a lock in that moment.
+            (Step::Restamp, _, Valid(_)) => {
+                (doing.raced || before == Damaged) && doing.in_hand == Some(after)
+            }
+            // Never while somebody makes it; and what is not old comes back.
+            (Step::Collect, found, Absent) => {
+                doing.in_hand = Some(found);
+                doing.owes = if let (Valid(put), false) = (found, is_old) { Some(put) } else { None };
+                !is_held
+            }
+            (Step::Collect, Absent, found) => {
+                doing.owes = None;
+                doing.in_hand.take() == Some(found)
+            }
+            _ => false,
+        };
+        assert!(allowed, "{told}");
+        let lockless = matches!(doing.step, Step::Put | Step::Replace);
+        let is_theirs = |doing: &&mut Doing| doing.which == which || doing.step == Step::Collect;
+        for doing in self.doing.iter_mut().flatten().filter(|doing| lockless && is_theirs(doing)) {
+            doing.raced = true;
+            // What was put since stays, and what was moved away goes.
+            doing.owes = None;
+        }
+    }
+
+    /// Fails unless what was returned could be seen meanwhile.
+    fn judge(&self, seen: &Seen) {
+        let to = (seen.to + 1).min(self.now());
+        let mut there = self.states[seen.from..=to].iter().map(|states| states[seen.which]);
+        let possible = match seen.saw {
+            Saw::Found(state) => there.any(|there| there == state),
+            // It was cut between the look at its length and the read.
+            Saw::Trouble => there.any(|there| there == State::Damaged),
+            Saw::Published => there.any(|there| there == State::Valid(seen.me)),
+            Saw::AlreadyThere => there.any(|there| matches!(there, State::Valid(_))),
+            Saw::SetAside(true) => there.any(|there| there == State::Absent),
+            Saw::SetAside(false) => true,
+        };
+        let there: Vec<_> = self.states[seen.from..=to].iter().map(|states| states[seen.which]).collect();
+        assert!(possible, "{:?} of key {}, which was {there:?}", seen.saw, seen.which);
+    }
+}
+
+/// A watcher that is given later: opening the store is not part of the game.
+#[derive(Default)]
+struct Late(OnceLock<Arc<dyn Watcher>>);
+
+impl Watcher for Late {
+    fn before(&self, call: &Call<'_>) -> Permit {
+        self.0.get().map_or(Permit::Go, |watcher| watcher.before(call))
+    }
+}
+
+/// A thread at work.
+struct Player<'a> {
+    me: usize,
+    store: TargetStore,
+    gate: Arc<Late>,
+    model: &'a Mutex<Model>,
+    held: RefCell<[Option<KeyLock>; KEYS]>,
+}
+
+impl Player<'_> {
+    fn model(&self) -> MutexGuard<'_, Model> {
+        self.model.lock().unwrap()
+    }
+
+    fn play(&self, at: usize, step: Step, which: usize) {
+        // A turn of its own, so that no access of the step before counts as this one's.
+        self.gate.before(&Call { op: Op::Look, path: Path::new(""), to: None, bytes: 0 });
+        let puts = self.me * 100 + at;
+        self.model().doing[self.me] =
+            Some(Doing { step, which, puts, owes: None, in_hand: None, raced: false });
+        match step {
+            Step::Get => drop(self.get(which)),
+            Step::Put => self.put(which, puts, Replace::Never),
+            Step::Replace => self.put(which, puts, Replace::Always),
+            Step::Damage => {
+                if let Ok(file) = fs::OpenOptions::new().write(true).open(self.store.path(&key(&name(which))))
+                {
+                    file.set_len(200).unwrap();
+                }
+            }
+            Step::Lock => drop(self.lock(which)),
+            Step::Unlock => self.unlock(which),
+            Step::SetAside => {
+                if let Lookup::Miss(Miss::Damaged(judged)) = self.get(which)
+                    && self.lock(which)
+                {
+                    self.set_aside(which, &judged);
+                }
+            }
+            Step::Restamp => {
+                if let Lookup::Hit(entry) = self.get(which) {
+                    let valid = State::Valid(writer(&entry));
+                    self.model().doing[self.me].iter_mut().for_each(|doing| doing.in_hand = Some(valid));
+                    // What was cut meanwhile cannot be read.
+                    let _ = self.store.restamp(&entry, entry.validation() + 1);
+                }
+            }
+            Step::Collect => self.collect(which),
+            Step::Make => self.make(which, puts),
+        }
+        self.gate.before(&Call { op: Op::Look, path: Path::new(""), to: None, bytes: 0 });
+        let done = self.model().doing[self.me].take();
+        assert!(done.is_some_and(|doing| doing.owes.is_none()), "a healthy entry was lost: {done:?}");
+    }
+
+    fn see<T>(&self, which: usize, me: usize, act: impl FnOnce() -> T, saw: impl FnOnce(&T) -> Saw) -> T {
+        let from = self.model().now();
+        let outcome = act();
+        let mut model = self.model();
+        let to = model.now();
+        model.seen.push(Seen { which, me, saw: saw(&outcome), from, to });
+        outcome
+    }
+
+    fn get(&self, which: usize) -> Lookup {
+        self.see(
+            which,
+            0,
+            || self.store.get(&key(&name(which))),
+            |found| match found {
+                Lookup::Hit(entry) => Saw::Found(State::Valid(writer(entry))),
+                Lookup::Miss(Miss::Absent) => Saw::Found(State::Absent),
+                Lookup::Miss(Miss::Damaged(_)) => Saw::Found(State::Damaged),
+                Lookup::Miss(_) => Saw::Trouble,
+            },
+        )
+    }
+
+    fn put(&self, which: usize, puts: usize, replace: Replace) {
+        let made = Made::new(&name(which), puts);
+        let put = || self.store.put_replacing(&key(&name(which)), &made.draft(), replace).unwrap();
+        self.see(which, puts, put, |put| match put {
+            Put::Published => Saw::Published,
+            Put::AlreadyThere => Saw::AlreadyThere,
+        });
+    }
+
+    fn set_aside(&self, which: usize, judged: &opbuild_store::Judged) {
+        let held = self.held.borrow();
+        let quarantine =
+            || self.store.quarantine(&key(&name(which)), judged, held[which].as_ref().unwrap()).unwrap();
+        self.see(which, 0, quarantine, |moved| Saw::SetAside(*moved));
+    }
+
+    /// Whether the lock is held now; it is kept.
+    fn lock(&self, which: usize) -> bool {
+        if self.held.borrow()[which].is_some() {
+            return true;
+        }
+        let deadline = Instant::now().checked_add(Duration::from_millis(2));
+        let patience = Patience { deadline, cancelled: &|| false, on_wait: None };
+        let outcome = self.store.lock(&key(&name(which)), patience).unwrap();
+        let LockOutcome::Acquired(lock) = outcome else { return false };
+        let other = self.model().holders[which].replace(self.me);
+        assert_eq!(other, None, "two hold the lock on key {which}");
+        self.held.borrow_mut()[which] = Some(lock);
+        true
+    }
+
+    fn unlock(&self, which: usize) {
+        let held = self.held.borrow_mut()[which].take();
+        if held.is_some() {
+            self.model().holders[which] = None;
+        }
+        drop(held);
+    }
+
+    /// No access of the store's, so nobody comes between the look and the change.
+    fn collect(&self, which: usize) {
+        if let Ok(file) = fs::File::open(self.store.path(&key(&name(which)))) {
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30)).unwrap();
+            let mut model = self.model();
+            let now = State::of(&self.store, which);
+            model.aged.push(now);
+        }
+        let older_than = Some(Duration::from_secs(24 * 3600));
+        self.store.gc(&GcOptions { older_than, ..GcOptions::default() }).unwrap();
+    }
+
+    fn make(&self, which: usize, puts: usize) {
+        if matches!(self.get(which), Lookup::Hit(_)) || !self.lock(which) {
+            return;
+        }
+        match self.get(which) {
+            Lookup::Hit(_) => return,
+            Lookup::Miss(Miss::Damaged(judged)) => self.set_aside(which, &judged),
+            Lookup::Miss(_) => {}
+        }
+        self.put(which, puts, Replace::Never);
+        self.unlock(which);
+    }
+}
+
+/// A collection has hundreds of accesses, so there are few.
+fn steps(collections: u32) -> impl Strategy<Value = Vec<(Step, usize)>> {
+    let step = prop_oneof![
+        2 => Just(Step::Get),
+        2 => Just(Step::Put),
+        2 => Just(Step::Replace),
+        3 => Just(Step::Damage),
+        1 => Just(Step::Lock),
+        1 => Just(Step::Unlock),
+        3 => Just(Step::SetAside),
+        2 => Just(Step::Restamp),
+        collections => Just(Step::Collect),
+        4 => Just(Step::Make),
+    ];
+    vec((step, 0..KEYS), 1..5)
+}
+
+/// Makes the two folders of the entries all that there are, but for the last, which says that all were made.
+fn without_empty_folders(store: &TargetStore) {
+    let used = [0, 1].map(|which| key(&name(which)).to_string()[..2].to_owned());
+    for folder in names(&store.dir().join("entries")) {
+        if folder != "ff" && !used.contains(&folder) {
+            fs::remove_dir(store.dir().join("entries").join(folder)).unwrap();
+        }
+    }
+}
+
+fn play(programs: &[Vec<(Step, usize)>], order: &[u8]) {
+    let memory = Path::new("/dev/shm");
+    let folder = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap();
+    let looks = crate::common::open(folder.path());
+    without_empty_folders(&looks);
+    let none = [State::Absent; KEYS];
+    let model = Mutex::new(Model {
+        states: vec![none],
+        doing: vec![None; programs.len()],
+        holders: [None; KEYS],
+        aged: Vec::new(),
+        seen: Vec::new(),
+    });
+    let bodies = programs.iter().enumerate().map(|(me, program)| -> Body<'_> {
+        let gate = Arc::new(Late::default());
+        let config = Config { watcher: Some(gate.clone()), ..Config::new(folder.path()) };
+        let store = Store::open(config).unwrap().target(TARGET).unwrap();
+        let model = &model;
+        Box::new(move |watcher| {
+            assert!(gate.0.set(watcher).is_ok());
+            let player = Player { me, store, gate, model, held: RefCell::default() };
+            for (at, (step, which)) in program.iter().enumerate() {
+                player.play(at, *step, *which);
+            }
+            (0..KEYS).for_each(|which| player.unlock(which));
+        })
+    });
+    interleave(order, bodies.collect(), |who| model.lock().unwrap().look(&looks, who));
+
+    let model = model.into_inner().unwrap();
+    model.seen.iter().for_each(|seen| model.judge(seen));
+    assert!(names(&looks.dir().join("tmp")).is_empty());
+    assert!(names(&looks.dir().join("locks")).is_empty());
+    let aside = looks.dir().join("quarantine");
+    for name in names(&aside).iter().filter(|name| name.ends_with(".kern")) {
+        let entry = Entry::decode(fs::read(aside.join(name)).unwrap(), None);
+        assert!(entry.is_err(), "a healthy entry was set aside");
+    }
+}
+
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(config(300))]
+
+    #[test]
+    fn whatever_the_order(programs in vec(steps(0), 2..5), order in vec(any::<u8>(), 1..200)) {
+        play(&programs, &order);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(60))]
+
+    #[test]
+    fn whatever_the_order_with_collections(
+        programs in vec(steps(3), 2..5),
+        order in vec(any::<u8>(), 1..200),
+    ) {
+        play(&programs, &order);
+    }
+}
+
+/// Many orders that look random and come again.
+fn in_many_orders(programs: &[Vec<(Step, usize)>]) {
+    for seed in 0..200u32 {
+        let number = |at: u32| Digest::of(&[seed.to_le_bytes(), at.to_le_bytes()].concat()).as_bytes()[0];
+        let order: Vec<u8> = (0..90).map(number).collect();
+        play(programs, &order);
+    }
+}
+
+/// The worst of them: healthy entries come while a damaged one is set aside.
+#[test]
+fn a_quarantine_among_puts() {
+    use Step::{Damage, Get, Make, Replace, SetAside};
+    let sets_aside = vec![(Replace, 0), (Damage, 0), (SetAside, 0)];
+    in_many_orders(&[sets_aside, vec![(Replace, 0), (Replace, 0)], vec![(Make, 0), (Get, 0)]]);
+}
+
+/// Healthy entries come while an old one is collected, and others use it.
+#[test]
+fn a_collection_among_puts_and_hits() {
+    use Step::{Collect, Get, Make, Replace, Restamp};
+    for seed in 0..20u32 {
+        let number = |at: u32| Digest::of(&[seed.to_le_bytes(), at.to_le_bytes()].concat()).as_bytes()[0];
+        let order: Vec<u8> = (0..900).map(number).collect();
+        let collects = vec![(Replace, 0), (Collect, 0), (Collect, 0)];
+        play(&[collects, vec![(Get, 0), (Restamp, 0), (Replace, 0)], vec![(Make, 0), (Get, 0)]], &order);
+    }
+}
+
+/// And locks that come and go: whoever locks a file that its last holder removed holds nothing.
+#[test]
+fn locks_that_come_and_go() {
+    use Step::{Lock, Unlock};
+    let comes_and_goes = vec![(Lock, 0), (Unlock, 0), (Lock, 0), (Unlock, 0)];
+    in_many_orders(&[comes_and_goes.clone(), comes_and_goes.clone(), comes_and_goes]);
+}

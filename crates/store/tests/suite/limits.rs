@@ -1,0 +1,116 @@
+//! Where a store's limits come from, as people set them.
+
+#![expect(clippy::disallowed_methods, reason = "these tests write what people write")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use crate::common::room::MB;
+use crate::common::{open, snapshot};
+use opbuild_store::{Access, Config, LimitNotice, LimitTexts, Store};
+
+const BOTH: &str = "[op_compiler_cache]\nmax_op_cache_size=7\nremain_cache_size_ratio=9\n";
+
+/// The bytes, the percentage, and the notices of a store with these texts in the environment.
+fn limits(root: &Path, size: &str, ratio: &str) -> (Option<u64>, u8, Vec<LimitNotice>) {
+    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let limits =
+        LimitTexts { max_op_cache_size: text(size), remain_cache_size_ratio: text(ratio), max_entries: None };
+    let store = Store::open(Config { limits, ..Config::new(root) }).unwrap();
+    (store.limits().max_bytes, store.limits().remain_percent, store.limit_notices().to_vec())
+}
+
+#[test]
+fn a_file_is_made_that_explains_itself_and_sets_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    assert_eq!(limits(root, "3", "4"), (Some(3 * MB), 4, vec![]));
+    let text = fs::read_to_string(root.join("op_cache.ini")).unwrap();
+    for word in [
+        "[op_compiler_cache]",
+        "max_op_cache_size",
+        "remain_cache_size_ratio",
+        "-1:",
+        "ASCEND_MAX_OP_CACHE_SIZE",
+        "ASCEND_REMAIN_CACHE_SIZE_RATIO",
+        "both are set and valid",
+        "half an hour",
+        "500",
+    ] {
+        assert!(text.contains(word), "{word}");
+    }
+    // The environment still counts once it is there, and what people make of it counts more.
+    assert_eq!(limits(root, "3", "4"), (Some(3 * MB), 4, vec![]));
+    let edited = text.replace("# max_op_cache_size=500", "max_op_cache_size=8");
+    fs::write(
+        root.join("op_cache.ini"),
+        edited.replace("# remain_cache_size_ratio=50", "remain_cache_size_ratio=60"),
+    )
+    .unwrap();
+    assert_eq!(limits(root, "3", "4"), (Some(8 * MB), 60, vec![]));
+}
+
+#[test]
+fn what_people_wrote_stays_and_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, ini) = (folder.path(), folder.path().join("op_cache.ini"));
+    for text in [
+        BOTH,
+        &BOTH.replace("[op_compiler_cache]\n", ""),
+        "max_op_cache_size = 7\r\nremain_cache_size_ratio = 9 # %\r\n",
+    ] {
+        fs::write(&ini, text).unwrap();
+        assert_eq!(limits(root, "3", "4"), (Some(7 * MB), 9, vec![]), "{text}");
+        assert_eq!(fs::read_to_string(&ini).unwrap(), text);
+    }
+    // A root that has nothing else in it is a store's all the same.
+    assert!(root.join("CACHEDIR.TAG").exists());
+    fs::write(&ini, BOTH.replace("=7", "=-1")).unwrap();
+    assert_eq!(limits(root, "3", "4"), (None, 9, vec![]));
+    fs::write(&ini, BOTH.replace("=9", "=0")).unwrap();
+    let (bytes, percent, notices) = limits(root, "3", "");
+    assert_eq!((bytes, percent), (Some(3 * MB), 50));
+    assert!(
+        matches!(&notices[..], [LimitNotice::Value { value, name: "remain_cache_size_ratio", range, default: "50", .. }]
+        if value == "0" && range.contains("[1, 100]")),
+        "{notices:?}"
+    );
+    assert!(notices[0].to_string().contains(ini.to_str().unwrap()));
+}
+
+#[test]
+fn who_only_reads_writes_no_file_and_knows_the_limits() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let before = snapshot(root);
+    let read = || Store::open(Config { access: Access::ReadOnly, ..Config::new(root) }).unwrap();
+    assert_eq!(read().limits().max_bytes, Some(500 * MB));
+    assert_eq!(snapshot(root), before);
+    fs::write(root.join("op_cache.ini"), BOTH).unwrap();
+    assert_eq!(read().limits().max_bytes, Some(7 * MB));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named_and_does_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, ini) = (folder.path(), folder.path().join("op_cache.ini"));
+    let outside = root.join("outside");
+    fs::write(&outside, BOTH).unwrap();
+    symlink(&outside, &ini).unwrap();
+    let unread = || {
+        let (bytes, percent, notices) = limits(root, "3", "4");
+        assert_eq!((bytes, percent), (Some(3 * MB), 4));
+        assert!(matches!(&notices[..], [LimitNotice::Unread { .. }]), "{notices:?}");
+        assert!(notices[0].to_string().contains(ini.to_str().unwrap()), "{}", notices[0]);
+    };
+    unread();
+    fs::remove_file(&ini).unwrap();
+    fs::create_dir(&ini).unwrap();
+    unread();
+    fs::remove_dir(&ini).unwrap();
+    fs::write(&ini, vec![b'#'; 70_000]).unwrap();
+    unread();
+    // None of it keeps anybody from using the store.
+    open(root);
+}

@@ -1,0 +1,35 @@
+//! The store within one process. What forks or needs its own process is beside this.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+#[cfg(test)]
+mod aging;
+#[cfg(test)]
+mod calls;
+#[cfg(test)]
+mod damage;
+#[cfg(test)]
+mod format;
+#[cfg(test)]
+mod interleave;
+#[cfg(test)]
+mod last_use;
+#[cfg(test)]
+mod limits;
+#[cfg(test)]
+mod many;
+#[cfg(test)]
+mod one_read;
+#[cfg(test)]
+mod poison;
+#[cfg(test)]
+mod put;
+#[cfg(test)]
+mod repair;
+#[cfg(test)]
+mod size;
+#[cfg(test)]
+mod sweep;
+#[cfg(test)]
+mod verify;

@@ -1,0 +1,108 @@
+//! A hundred thousand entries: what does not depend on their number, and what the walk costs that does.
+
+#![expect(clippy::disallowed_methods, reason = "these tests make files by the thousand")]
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::common::room::{Room, counted, draft, filling};
+use crate::common::{hit, key};
+use opbuild_store::{GcOptions, Op, Replace, TargetStore};
+
+const MANY: u64 = 100_000;
+
+/// Makes entries until there are `number`. They are empty, so none of them is a hit; but nobody looks.
+fn fill(store: &TargetStore, number: u64) {
+    for at in counted(store).entries..number {
+        fs::write(store.path(&key(&format!("filler {at}"))), "").unwrap();
+    }
+}
+
+/// What a put, a hit, a miss, opening and closing do, but for the paths.
+fn calls(room: &Room) -> Vec<Vec<Op>> {
+    let mut calls = Vec::new();
+    room.seen.take();
+    let store = room.open();
+    calls.push(room.seen.ops());
+    for replace in [Replace::Never, Replace::Always] {
+        store.put_replacing(&key("one"), &draft(&filling(500), Duration::ZERO), replace).unwrap();
+        calls.push(room.seen.ops());
+    }
+    hit(&store, &key("one"));
+    calls.push(room.seen.ops());
+    drop(store.get(&key("none")));
+    calls.push(room.seen.ops());
+    drop(store);
+    calls.push(room.seen.ops());
+    fs::remove_file(room.open().path(&key("one"))).unwrap();
+    calls
+}
+
+fn looks(room: &Room, store: &TargetStore) -> usize {
+    let calls = room.seen.take();
+    calls.iter().filter(|(op, path)| *op == Op::Look && path.starts_with(store.dir())).count()
+}
+
+/// One look at every file, and nothing else.
+fn bare_walk(store: &TargetStore) -> (u64, u64) {
+    let (mut files, mut bytes) = (0, 0);
+    for shard in fs::read_dir(store.dir().join("entries")).unwrap() {
+        for file in fs::read_dir(shard.unwrap().path()).unwrap() {
+            let seen = fs::symlink_metadata(file.unwrap().path()).unwrap();
+            (files, bytes) = (files + 1, bytes + seen.size());
+        }
+    }
+    (files, bytes)
+}
+
+fn timed<T>(body: impl Fn() -> T) -> Duration {
+    let once = || {
+        let began = Instant::now();
+        body();
+        began.elapsed()
+    };
+    (0..5).map(|_| once()).min().unwrap()
+}
+
+#[test]
+fn opening_putting_and_finding_do_not_depend_on_the_number_of_entries() {
+    let room = Room::new("500", "50");
+    let store = room.open();
+    fill(&store, 10);
+    let few = calls(&room);
+    fill(&store, MANY);
+    let many = calls(&room);
+    assert_eq!(few, many);
+    // Opening lists the root, to see whose it is, and no folder of entries.
+    assert_eq!(few[0].iter().filter(|op| **op == Op::List).count(), 1, "{:?}", few[0]);
+    assert!(!few.concat().contains(&Op::Link));
+    println!(
+        "open: {} calls; put: {}; replacing put: {}; hit: {}",
+        few[0].len(),
+        few[1].len(),
+        few[2].len(),
+        few[3].len()
+    );
+
+    // The walk: a look a file, and nothing else that grows.
+    let dry = GcOptions { dry_run: true, ..GcOptions::default() };
+    room.seen.take();
+    let report = store.gc(&dry).unwrap();
+    let looks = looks(&room, &store) as u64;
+    assert!((MANY..MANY + 20 + 256).contains(&looks), "{looks}");
+    assert_eq!(report.before.entries.files, MANY);
+    assert_eq!(bare_walk(&store).0, MANY);
+
+    let unwatched = unwatched(room.root());
+    let (walk, bare) = (timed(|| unwatched.gc(&dry).unwrap()), timed(|| bare_walk(&store)));
+    println!(
+        "walk of {MANY}: {walk:?}; bare: {bare:?}; {:.2} times",
+        walk.as_secs_f64() / bare.as_secs_f64()
+    );
+}
+
+fn unwatched(root: &Path) -> TargetStore {
+    crate::common::open(root)
+}

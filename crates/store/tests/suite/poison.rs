@@ -1,0 +1,449 @@
+//! Entries that somebody made up, links that lead out of the store, sizes that nobody has: detected, not followed, not
+//! allocated.
+//!
+//! Whoever may write to the store and knows its format can make an entry that is right in itself: that is why only what
+//! trusted people wrote is used (`trust.rs`). What is tried here falls short of that in one place each.
+
+#![expect(clippy::disallowed_methods, reason = "these tests forge files")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::common::room::Watch;
+use crate::common::{Made, TARGET, fresh, hit, key, lock, miss, names, open, snapshot, within};
+use opbuild_digest::Digest;
+use opbuild_store::{
+    Call, Config, Damage, GcOptions, LockOutcome, Lookup, MAX_ENTRY_BYTES, Miss, Op, Patience, Permit,
+    Replace, Store, StoreError, TargetStore, Watcher,
+};
+use opbuild_testkit::Folder;
+use rustix::io::Errno;
+
+/// The file of an entry, taken apart as the crate's documentation has it.
+#[derive(Clone)]
+struct Forged {
+    bytes: Vec<u8>,
+}
+
+impl Forged {
+    fn of(store: &TargetStore, name: &str) -> Self {
+        Self { bytes: fs::read(store.path(&key(name))).unwrap() }
+    }
+
+    fn prefix(&self) -> usize {
+        u32::from_le_bytes(self.bytes[12..16].try_into().unwrap()) as usize
+    }
+
+    fn body(&self) -> &[u8] {
+        &self.bytes[self.prefix()..]
+    }
+
+    fn set_body(&mut self, body: &[u8]) {
+        let prefix = self.prefix();
+        self.bytes.splice(prefix.., body.iter().copied());
+    }
+
+    fn set_key(&mut self, key: &Digest) {
+        self.bytes[16..48].copy_from_slice(key.as_bytes());
+    }
+
+    /// Puts one digest in the table in another's place.
+    fn set_digest(&mut self, of: &[u8], new: &[u8]) {
+        let (old, new) = (Digest::of(of), Digest::of(new));
+        let at = self.bytes.windows(32).position(|window| window == old.as_bytes()).unwrap();
+        assert!(at + 32 < self.prefix());
+        self.bytes[at..at + 32].copy_from_slice(new.as_bytes());
+    }
+
+    /// Makes the prefix right again.
+    fn sign(&mut self) {
+        let end = self.prefix() - 32;
+        let digest = Digest::of(&self.bytes[..end]);
+        self.bytes[end..end + 32].copy_from_slice(digest.as_bytes());
+    }
+
+    /// What is said of it when it stands under the key of `name`.
+    fn damage(&self, store: &TargetStore, name: &str) -> Damage {
+        fs::write(store.path(&key(name)), &self.bytes).unwrap();
+        match miss(store, &key(name)) {
+            Miss::Damaged(judged) => judged.damage,
+            other => panic!("expected damage, found {other:?}"),
+        }
+    }
+}
+
+/// Two entries whose bytes have the same places.
+fn two() -> (tempfile::TempDir, TargetStore) {
+    let (folder, store) = fresh();
+    for name in ["relu", "tanh"] {
+        store.put(&key(name), &Made::new(name, 1).draft()).unwrap();
+    }
+    assert_eq!(Forged::of(&store, "relu").bytes.len(), Forged::of(&store, "tanh").bytes.len());
+    (folder, store)
+}
+
+#[test]
+fn the_forger_knows_the_format() {
+    let (_folder, store) = two();
+    let mut same = Forged::of(&store, "relu");
+    same.sign();
+    assert_eq!(same.bytes, Forged::of(&store, "relu").bytes);
+    let body = same.body().to_owned();
+    same.set_body(&body);
+    assert_eq!(same.bytes, Forged::of(&store, "relu").bytes);
+}
+
+#[test]
+fn a_valid_entry_under_another_key() {
+    let (_folder, store) = two();
+    let damage = Forged::of(&store, "tanh").damage(&store, "relu");
+    assert_eq!(damage, Damage::WrongKey { expected: key("relu"), found: key("tanh") });
+}
+
+/// The digest of the prefix covers the key, so either the one or the other is wrong.
+#[test]
+fn another_entry_with_this_key_written_in() {
+    let (_folder, store) = two();
+    let mut forged = Forged::of(&store, "tanh");
+    forged.set_key(&key("relu"));
+    assert!(matches!(forged.damage(&store, "relu"), Damage::PrefixDigest { .. }));
+    // Signed by somebody who does not know which key it is to have.
+    let mut forged = Forged::of(&store, "tanh");
+    forged.set_key(&key("a guess"));
+    forged.sign();
+    let damage = forged.damage(&store, "relu");
+    assert_eq!(damage, Damage::WrongKey { expected: key("relu"), found: key("a guess") });
+}
+
+#[test]
+fn another_kernels_bytes_behind_this_ones_table() {
+    let (_folder, store) = two();
+    let (mut forged, other) = (Forged::of(&store, "relu"), Forged::of(&store, "tanh"));
+    forged.set_body(other.body());
+    let damage = forged.damage(&store, "relu");
+    assert!(matches!(&damage, Damage::MemberDigest { name, .. } if name == "json"), "{damage:?}");
+}
+
+/// The table says what the bytes are, and the prefix what the table was.
+#[test]
+fn another_kernels_bytes_with_the_table_fixed_up() {
+    let (_folder, store) = two();
+    let (real, other) = (hit(&store, &key("relu")), hit(&store, &key("tanh")));
+    let (mut forged, source) = (Forged::of(&store, "relu"), Forged::of(&store, "tanh"));
+    forged.set_body(source.body());
+    for name in ["json", "object", "info"] {
+        let bytes = |entry: &opbuild_store::Entry| entry.lazy_member(name).unwrap().unwrap().to_vec();
+        forged.set_digest(&bytes(&real), &bytes(&other));
+    }
+    let damage = forged.damage(&store, "relu");
+    assert!(matches!(damage, Damage::PrefixDigest { .. }), "{damage:?}");
+    // Signed, but for the bytes that no hit returns: their checksum stands in the prefix, too.
+    forged.sign();
+    let damage = forged.damage(&store, "relu");
+    assert!(matches!(damage, Damage::Checksum { .. }), "{damage:?}");
+}
+
+/// Also when they are right in themselves: lengths that lead elsewhere.
+#[test]
+fn bytes_in_front_between_and_behind() {
+    let (_folder, store) = two();
+    let (real, other) = (Forged::of(&store, "relu"), Forged::of(&store, "tanh"));
+    for at in [0, 16, 200] {
+        let mut forged = real.clone();
+        forged.bytes.splice(at..at, [0; 8]);
+        forged.damage(&store, "relu");
+    }
+    let mut forged = real.clone();
+    forged.set_body(&[real.body(), other.body()].concat());
+    assert!(matches!(forged.damage(&store, "relu"), Damage::Truncated { .. }));
+    for prefix in [0, 16, 47, u32::MAX, i32::MAX as u32, real.bytes.len() as u32] {
+        let mut forged = real.clone();
+        forged.bytes[12..16].copy_from_slice(&prefix.to_le_bytes());
+        let damage = forged.damage(&store, "relu");
+        assert!(
+            matches!(damage, Damage::Truncated { .. } | Damage::PrefixDigest { .. }),
+            "{prefix}: {damage:?}"
+        );
+    }
+}
+
+/// Hears how much is read at most.
+#[derive(Default)]
+struct MostRead(AtomicUsize);
+
+impl Watcher for MostRead {
+    fn before(&self, call: &Call<'_>) -> Permit {
+        if call.op == Op::Read {
+            self.0.fetch_max(call.bytes, Ordering::Relaxed);
+        }
+        Permit::Go
+    }
+}
+
+fn watched(folder: &Path) -> (Arc<MostRead>, TargetStore) {
+    let most = Arc::new(MostRead::default());
+    let config = Config { watcher: Some(most.clone()), ..Config::new(folder) };
+    (most, Store::open(config).unwrap().target(TARGET).unwrap())
+}
+
+#[test]
+fn no_room_is_made_for_what_a_file_only_claims() {
+    let (folder, store) = two();
+    let (most, reader) = watched(folder.path());
+    let length = Forged::of(&store, "relu").bytes.len();
+    // Numbers anywhere that claim a great deal, right in themselves.
+    let prefix = Forged::of(&store, "relu").prefix();
+    for at in (48..prefix - 32).step_by(4) {
+        let mut forged = Forged::of(&store, "relu");
+        forged.bytes[at..at + 4].fill(0xff);
+        forged.sign();
+        fs::write(store.path(&key("relu")), &forged.bytes).unwrap();
+        match reader.get(&key("relu")) {
+            // The time and the stamp may be anything.
+            Lookup::Hit(entry) => assert_eq!(entry.file_bytes(), length),
+            Lookup::Miss(Miss::Damaged(_)) => {}
+            Lookup::Miss(other) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(most.0.load(Ordering::Relaxed), length);
+    fs::OpenOptions::new()
+        .write(true)
+        .open(store.path(&key("relu")))
+        .unwrap()
+        .set_len(MAX_ENTRY_BYTES + 1)
+        .unwrap();
+    assert!(matches!(reader.get(&key("relu")), Lookup::Miss(Miss::Damaged(_))));
+    assert_eq!(most.0.load(Ordering::Relaxed), length, "nothing of it was read");
+}
+
+#[test]
+fn no_room_is_made_for_a_huge_reason() {
+    let (folder, store) = fresh();
+    let (most, waiter) = watched(folder.path());
+    let path = store.dir().join("locks").join(key("relu").to_string());
+    let held = lock(&store, &key("relu"));
+    let outcome = std::thread::scope(|scope| {
+        let (waits, waiting) = std::sync::mpsc::channel();
+        let waiter = scope.spawn(move || {
+            let say = || waits.send(()).unwrap();
+            let patience = Patience { deadline: None, cancelled: &|| false, on_wait: Some(&say) };
+            waiter.lock(&key("relu"), patience).unwrap()
+        });
+        waiting.recv().unwrap();
+        let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        fs::write(&path, "failed: ").unwrap();
+        file.set_len(1 << 40).unwrap();
+        drop(held);
+        waiter.join().unwrap()
+    });
+    let LockOutcome::HolderFailed(reason) = outcome else { panic!("{outcome:?}") };
+    assert!(reason.len() < 1 << 17);
+    assert!((1..1 << 17).contains(&most.0.load(Ordering::Relaxed)));
+}
+
+/// Each folder of a store that is open becomes a link to one outside, where the same names are. Then everything is done
+/// that a build does.
+#[test]
+fn a_folder_that_becomes_a_link_is_not_followed() {
+    let folders = ["tmp", "locks", "quarantine", "entries/shard"];
+    for below in folders {
+        let (folder, store) = fresh();
+        let outside = tempfile::tempdir().unwrap();
+        let (there, gone) = (key("there"), key("gone"));
+        store.put(&there, &Made::new("there", 1).draft()).unwrap();
+        fs::write(store.path(&gone), "damaged").unwrap();
+        let Miss::Damaged(judged) = miss(&store, &gone) else { panic!("it is damaged") };
+        let held = lock(&store, &gone);
+        let path = match below {
+            "entries/shard" => store.path(&gone).parent().unwrap().to_owned(),
+            below => store.dir().join(below),
+        };
+        let elsewhere = outside.path().join("elsewhere");
+        fs::rename(&path, &elsewhere).unwrap();
+        fs::write(elsewhere.join(key("precious").to_string()), "precious").unwrap();
+        symlink(&elsewhere, &path).unwrap();
+        let before = snapshot(&elsewhere);
+
+        let judge = |outcome: Result<(), StoreError>, uses: &[&str]| match outcome {
+            Err(StoreError::NotAFolder { path: found }) => assert_eq!(found, path),
+            other => assert!(!uses.contains(&below), "{below}: {other:?}"),
+        };
+        judge(store.quarantine(&gone, &judged, &held).map(drop), &["quarantine", "entries/shard"]);
+        for replace in [Replace::Never, Replace::Always] {
+            let put = store.put_replacing(&gone, &Made::new("gone", 2).draft(), replace);
+            judge(put.map(drop), &["tmp", "entries/shard"]);
+        }
+        let patience = Patience { deadline: None, cancelled: &|| false, on_wait: None };
+        judge(store.lock(&key("precious"), patience).map(drop), &["locks"]);
+        store.sync(&[there, gone]);
+        store.keys(100);
+        let _ = (store.get(&there), store.get(&gone), store.get(&key("precious")));
+        assert_eq!(snapshot(&elsewhere), before, "{below}");
+
+        // Opened now, the whole target is refused; but for the 256, each of which is looked at when it is used.
+        let opened = Store::open(Config::new(folder.path())).and_then(|store| store.target(TARGET));
+        assert_eq!(opened.is_err(), below != "entries/shard");
+        assert_eq!(snapshot(&elsewhere), before, "{below}");
+        drop(held);
+    }
+}
+
+/// The same further up: what is used all the time is not looked at each time, and all the same no link is followed.
+#[test]
+fn a_link_further_up_is_not_followed() {
+    for below in ["v1", "v1/cpu-x86_64", "v1/cpu-x86_64/entries"] {
+        let (folder, store) = fresh();
+        let outside = tempfile::tempdir().unwrap();
+        let (there, gone) = (key("there"), key("gone"));
+        store.put(&there, &Made::new("there", 1).draft()).unwrap();
+        hit(&store, &there);
+        fs::write(store.path(&gone), "damaged").unwrap();
+        let Miss::Damaged(judged) = miss(&store, &gone) else { panic!("it is damaged") };
+        let held = lock(&store, &gone);
+        let (path, elsewhere) = (folder.path().join(below), outside.path().join("elsewhere"));
+        fs::rename(&path, &elsewhere).unwrap();
+        symlink(&elsewhere, &path).unwrap();
+        let before = snapshot(&elsewhere);
+
+        for key in [there, key("never asked for")] {
+            let found = miss(&store, &key);
+            assert!(matches!(found, Miss::Untrusted(StoreError::NotAFolder { .. })), "{below}: {found:?}");
+            for replace in [Replace::Never, Replace::Always] {
+                let error = store.put_replacing(&key, &Made::new("x", 2).draft(), replace).unwrap_err();
+                assert!(matches!(error, StoreError::NotAFolder { .. }), "{below}: {error:?}");
+            }
+        }
+        let moved = store.quarantine(&gone, &judged, &held);
+        assert!(matches!(moved, Err(StoreError::NotAFolder { .. })), "{below}: {moved:?}");
+        if below != "v1/cpu-x86_64/entries" {
+            let patience = Patience { deadline: None, cancelled: &|| false, on_wait: None };
+            let locked = store.lock(&key("precious"), patience).map(drop);
+            assert!(matches!(locked, Err(StoreError::NotAFolder { .. })), "{below}: {locked:?}");
+            assert_eq!(snapshot(&elsewhere), before, "{below}");
+        }
+        assert_eq!(store.keys(100), [], "{below}");
+        store.sync(&[there, gone]);
+        let everything = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
+        assert!(store.gc(&everything).map_or(0, |report| report.removed.total().files) == 0, "{below}");
+        assert_eq!(snapshot(&elsewhere), before, "{below}");
+        drop(held);
+    }
+}
+
+/// Kernels before 5.6, and some containers: links above an entry's folder go unseen by look-ups, the others do not.
+#[test]
+fn without_the_kernels_help_no_write_follows_a_link() {
+    for refusal in [Errno::NOSYS, Errno::PERM] {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let asked = AtomicUsize::new(0);
+        let refuse = move |call: &Call<'_>| match call.op {
+            Op::OpenFolder if asked.fetch_add(1, Ordering::Relaxed) == 0 => Permit::Fail(refusal.into()),
+            _ => Permit::Go,
+        };
+        let config = Config { watcher: Some(Arc::new(Watch(refuse))), ..Config::new(folder.path()) };
+        let store = Store::open(config).unwrap().target(TARGET).unwrap();
+        let (key, made) = (key("relu"), Made::new("relu", 1));
+        store.put(&key, &made.draft()).unwrap();
+        drop(lock(&store, &key));
+        made.assert_is(&hit(&store, &key));
+        let shard = store.path(&key).parent().unwrap().to_owned();
+        for place in shard.ancestors().take(4) {
+            let elsewhere = outside.path().join("elsewhere");
+            fs::rename(place, &elsewhere).unwrap();
+            symlink(&elsewhere, place).unwrap();
+            let before = snapshot(&elsewhere);
+            let error = store.put_replacing(&key, &made.draft(), Replace::Always).unwrap_err();
+            assert!(matches!(error, StoreError::NotAFolder { .. }), "{error:?}");
+            let everything = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
+            let removed = store.gc(&everything).map_or(0, |report| report.removed.entries.files);
+            assert!((removed, snapshot(&elsewhere)) == (0, before), "{}", place.display());
+            fs::remove_file(place).unwrap();
+            fs::rename(&elsewhere, place).unwrap();
+        }
+    }
+}
+
+/// Between the look at a folder and what is done in it somebody may put a link in its place.
+#[test]
+fn a_link_that_comes_in_that_very_moment_is_not_followed() {
+    for op in [Op::Rename, Op::Remove, Op::Create, Op::Look] {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (root, elsewhere) = (folder.path().to_owned(), outside.path().to_owned());
+        let armed = Arc::new(AtomicUsize::new(0));
+        let (arm, swapped) = (Arc::clone(&armed), root.join("swapped"));
+        let swap = move |call: &Call<'_>| {
+            let place = call.path.parent().filter(|parent| parent.ends_with("tmp"));
+            if let Some(place) = place.filter(|_| call.op == op)
+                && arm.compare_exchange(1, 2, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+            {
+                // What is about to be touched is outside, too.
+                let name = call.path.file_name().unwrap();
+                fs::write(elsewhere.join(name), "somebody's").unwrap();
+                fs::rename(place, &swapped).unwrap();
+                symlink(&elsewhere, place).unwrap();
+            }
+            Permit::Go
+        };
+        let config = Config { watcher: Some(Arc::new(Watch(swap))), ..Config::new(&root) };
+        let store = Store::open(config).unwrap().target(TARGET).unwrap();
+        let (key, made) = (key("relu"), Made::new("relu", 1));
+        store.put(&key, &made.draft()).unwrap();
+        armed.store(1, Ordering::SeqCst);
+        let everything = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
+        let _ = store.gc(&everything);
+        let _ = store.put_replacing(&key, &Made::new("relu", 2).draft(), Replace::Always);
+        assert_eq!(armed.load(Ordering::SeqCst), 2, "{op:?} never came");
+        let left: Vec<_> = fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(left.len(), 1, "{op:?}: {left:?}");
+        assert_eq!(fs::read_to_string(&left[0]).unwrap(), "somebody's", "{op:?}");
+    }
+}
+
+/// Somebody clears the cache by hand while a build runs.
+#[test]
+fn folders_that_were_deleted_are_made_again() {
+    let (_folder, store) = fresh();
+    for name in ["tmp", "locks", "quarantine", "entries"] {
+        let (key, made) = (key(name), Made::new(name, 1));
+        fs::remove_dir_all(store.dir().join(name)).unwrap();
+        if name == "entries" {
+            fs::create_dir(store.dir().join(name)).unwrap();
+        }
+        let held = lock(&store, &key);
+        store.put(&key, &made.draft()).unwrap();
+        made.assert_is(&hit(&store, &key));
+        fs::write(store.path(&key), "damaged").unwrap();
+        let Miss::Damaged(judged) = miss(&store, &key) else { panic!("it is damaged") };
+        assert!(store.quarantine(&key, &judged, &held).unwrap());
+    }
+    assert!(matches!(within(&store, &key("tmp"), Duration::ZERO), LockOutcome::Acquired(_)));
+}
+
+/// Byte for byte, whatever is done to ours; also when theirs looks like ours.
+#[test]
+fn a_future_version_is_left_alone() {
+    let (folder, store) = two();
+    drop(store);
+    let root = folder.path();
+    let future = Folder::of(&root.join("v1")).unwrap();
+    for name in ["v2", "v10", "v0", "V1"] {
+        future.restore(&root.join(name)).unwrap();
+        fs::write(root.join(name).join("format"), "of the future").unwrap();
+    }
+    let before: Vec<_> = ["v2", "v10", "v0", "V1"].iter().map(|name| snapshot(&root.join(name))).collect();
+    let store = open(root);
+    store.put_replacing(&key("relu"), &Made::new("relu", 2).draft(), Replace::Always).unwrap();
+    fs::write(store.path(&key("tanh")), "damaged").unwrap();
+    let Miss::Damaged(judged) = miss(&store, &key("tanh")) else { panic!("it is damaged") };
+    store.quarantine(&key("tanh"), &judged, &lock(&store, &key("tanh"))).unwrap();
+    store.sync(&[key("relu")]);
+    let everything = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
+    assert_eq!(store.gc(&everything).unwrap().removed.entries.files, 1);
+    let after: Vec<_> = ["v2", "v10", "v0", "V1"].iter().map(|name| snapshot(&root.join(name))).collect();
+    assert_eq!(after, before);
+    assert!(names(root).contains(&"v2".to_owned()));
+}

@@ -1,0 +1,260 @@
+//! Writing entries: what is there stays, what is damaged is replaced, what fails leaves nothing. And not writing.
+
+#![expect(clippy::disallowed_methods, reason = "these tests look at files, and put others in their way")]
+
+use std::fs;
+use std::path::Path;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::{Made, TARGET, fresh, hit, inode, key, miss, names, open, snapshot};
+use opbuild_store::{
+    Access, Config, Draft, LockOutcome, Lookup, Miss, Patience, Put, Replace, Store, StoreError, TargetStore,
+};
+
+fn read_only(root: &Path) -> Result<TargetStore, StoreError> {
+    Store::open(Config { access: Access::ReadOnly, ..Config::new(root) })?.target(TARGET)
+}
+
+#[test]
+fn a_valid_entry_stays() {
+    let (_folder, store) = fresh();
+    let (key, first) = (key("relu"), Made::new("relu", 1));
+    assert_eq!(store.put(&key, &first.draft()).unwrap(), Put::Published);
+    let before = snapshot(&store.path(&key));
+    assert_eq!(store.put(&key, &Made::new("relu", 2).draft()).unwrap(), Put::AlreadyThere);
+    assert_eq!(snapshot(&store.path(&key)), before);
+    first.assert_is(&hit(&store, &key));
+
+    let second = Made::new("relu", 2);
+    assert_eq!(store.put_replacing(&key, &second.draft(), Replace::Always).unwrap(), Put::Published);
+    second.assert_is(&hit(&store, &key));
+    assert!(names(&store.dir().join("tmp")).is_empty());
+    assert!(names(&store.dir().join("locks")).is_empty());
+}
+
+#[test]
+fn the_keys_of_all_entries_are_listed_in_order() {
+    let (folder, store) = fresh();
+    assert!(store.keys(10).is_empty());
+    let mut keys: Vec<_> = ["relu", "square", "neg", "abs"].map(key).into();
+    for key in &keys {
+        store.put(key, &Made::new("relu", 1).draft()).unwrap();
+    }
+    keys.sort_unstable();
+    // What is not called as an entry is none.
+    fs::write(store.path(&keys[0]).with_extension("other"), "").unwrap();
+    fs::write(store.dir().join("entries/00/notes.kern"), "").unwrap();
+    assert_eq!(store.keys(10), keys);
+    assert_eq!(read_only(folder.path()).unwrap().keys(10), keys);
+    assert_eq!(store.keys(3).len(), 3);
+}
+
+#[test]
+fn a_restamped_entry_keeps_everything_else() {
+    let (_folder, store) = fresh();
+    let (key, made) = (key("relu"), Made::new("relu", 1));
+    store.put(&key, &made.draft().cost(Duration::from_millis(1234))).unwrap();
+    let before = hit(&store, &key);
+    store.restamp(&before, 8).unwrap();
+    let after = hit(&store, &key);
+    made.assert_is(&after);
+    assert_eq!((before.validation(), after.validation()), (7, 8));
+    assert_eq!((after.cost(), after.created()), (Duration::from_millis(1234), before.created()));
+}
+
+/// Whoever validates an entry anew has read it a while ago.
+#[test]
+fn a_stamp_never_brings_an_older_entry_back() {
+    let (_folder, store) = fresh();
+    let (key, old, new) = (key("relu"), Made::new("relu", 1), Made::new("relu", 2));
+    store.put(&key, &old.draft()).unwrap();
+    let read = hit(&store, &key);
+    store.put_replacing(&key, &new.draft(), Replace::Always).unwrap();
+    store.restamp(&read, 9).unwrap();
+    new.assert_is(&hit(&store, &key));
+
+    // While somebody makes the entry, it is theirs.
+    let read = hit(&store, &key);
+    let patience = Patience { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
+    let LockOutcome::Acquired(lock) = store.lock(&key, patience).unwrap() else { panic!("nobody holds it") };
+    let before = snapshot(&store.path(&key));
+    store.restamp(&read, 9).unwrap();
+    assert_eq!(snapshot(&store.path(&key)), before);
+    drop(lock);
+    store.restamp(&read, 9).unwrap();
+    assert_eq!(hit(&store, &key).validation(), 9);
+    new.assert_is(&hit(&store, &key));
+}
+
+#[test]
+fn a_damaged_entry_is_replaced() {
+    let (_folder, store) = fresh();
+    let (key, made) = (key("relu"), Made::new("relu", 1));
+    store.put(&key, &made.draft()).unwrap();
+    fs::write(store.path(&key), "damaged").unwrap();
+    let before = inode(&store.path(&key));
+    assert_eq!(store.put(&key, &made.draft()).unwrap(), Put::Published);
+    assert_ne!(inode(&store.path(&key)), before);
+    made.assert_is(&hit(&store, &key));
+}
+
+#[test]
+fn a_reader_sees_the_old_entry_or_the_new_one() {
+    let (folder, store) = fresh();
+    let key = key("relu");
+    // Of different lengths, so that a mixture of the two could not pass for either.
+    let versions: Vec<Made> = (0..5).map(|i| Made::sized("relu", i, 600 + 3000 * i)).collect();
+    store.put(&key, &versions[0].draft()).unwrap();
+    let done = AtomicBool::new(false);
+    let seen: usize = thread::scope(|scope| {
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let store = open(folder.path());
+                    let (mut seen, mut reads) = ([false; 5], 0);
+                    while !done.load(Ordering::Relaxed) || reads == 0 {
+                        let entry = hit(&store, &key);
+                        let length = entry.member("object").map_or(0, <[u8]>::len);
+                        let version = (length - 600) / 3000;
+                        versions[version].assert_is(&entry);
+                        (seen[version], reads) = (true, reads + 1);
+                    }
+                    seen.iter().filter(|seen| **seen).count()
+                })
+            })
+            .collect();
+        let began = Instant::now();
+        for i in 0..400 {
+            store.put_replacing(&key, &versions[i % 5].draft(), Replace::Always).unwrap();
+            if began.elapsed() > Duration::from_secs(3) {
+                break;
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        readers.into_iter().map(|reader| reader.join().unwrap()).max().unwrap()
+    });
+    assert!(seen > 1, "the readers saw {seen} version only");
+}
+
+#[test]
+fn a_put_that_fails_leaves_nothing() {
+    let (folder, store) = fresh();
+    let (key, made) = (key("relu"), Made::new("relu", 1));
+    let shard = store.path(&key).parent().map(Path::to_owned).unwrap();
+    store.put(&key, &made.draft()).unwrap();
+    // A file takes the folder's place: in a store that knew the folder, and in one that did not.
+    let aside = folder.path().join("aside");
+    fs::rename(&shard, &aside).unwrap();
+    fs::write(&shard, "in the way").unwrap();
+    for store in [store.clone(), open(folder.path())] {
+        assert!(matches!(miss(&store, &key), Miss::Trouble(_)));
+        let error = store.put_replacing(&key, &made.draft(), Replace::Always).unwrap_err();
+        assert!(matches!(&error, StoreError::NotAFolder { path } if *path == shard), "{error:?}");
+        assert!(names(&store.dir().join("tmp")).is_empty());
+        assert_eq!(fs::read(&shard).unwrap(), b"in the way");
+    }
+    fs::remove_file(&shard).unwrap();
+    fs::rename(&aside, &shard).unwrap();
+    made.assert_is(&hit(&store, &key));
+
+    // Something that no rename replaces.
+    let other = crate::common::key("other");
+    fs::create_dir(store.path(&other)).unwrap();
+    assert!(store.put(&other, &made.draft()).is_err());
+    assert!(names(&store.dir().join("tmp")).is_empty());
+}
+
+#[test]
+fn an_entry_beyond_the_bounds_is_refused() {
+    let (_folder, store) = fresh();
+    let key = key("relu");
+    let many = (0..65).fold(Draft::new(0), |draft, _| draft.eager("n", b"1"));
+    let error = store.put(&key, &many).unwrap_err();
+    assert!(matches!(error, StoreError::TooLarge { members: 65, bytes: 130 }), "{error:?}");
+    assert!(matches!(miss(&store, &key), Miss::Absent));
+}
+
+#[test]
+fn a_store_for_reading_writes_nothing() {
+    let (folder, writer) = fresh();
+    let (there, damaged, absent) = (key("there"), key("damaged"), key("absent"));
+    writer.put(&there, &Made::new("there", 0).draft()).unwrap();
+    fs::write(writer.path(&damaged), "damaged").unwrap();
+    let Miss::Damaged(judged) = miss(&writer, &damaged) else { panic!("it is damaged") };
+    let held = crate::common::lock(&writer, &absent);
+    let before = snapshot(folder.path());
+
+    let store = read_only(folder.path()).unwrap();
+    assert!(!store.is_writable());
+    Made::new("there", 0).assert_is(&hit(&store, &there));
+    assert!(matches!(miss(&store, &damaged), Miss::Damaged(_)));
+    assert!(matches!(miss(&store, &absent), Miss::Absent));
+    for replace in [Replace::Never, Replace::Always] {
+        let error = store.put_replacing(&there, &Made::new("there", 1).draft(), replace).unwrap_err();
+        assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
+    }
+    assert!(matches!(store.quarantine(&damaged, &judged, &held), Err(StoreError::ReadOnly { .. })));
+    let patience = Patience { deadline: None, cancelled: &|| false, on_wait: None };
+    assert!(matches!(store.lock(&absent, patience), Ok(LockOutcome::Unsupported)));
+    store.sync(&[there, absent]);
+    // A target that nobody has made yet.
+    let other = Store::open(Config { access: Access::ReadOnly, ..Config::new(folder.path()) }).unwrap();
+    assert!(matches!(other.target("Ascend310").unwrap().get(&there), Lookup::Miss(Miss::Absent)));
+    assert_eq!(snapshot(folder.path()), before);
+}
+
+#[test]
+fn a_store_for_reading_must_be_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing");
+    let error = read_only(&missing).unwrap_err();
+    assert!(matches!(&error, StoreError::NoStore { path } if *path == missing), "{error:?}");
+    assert!(error.to_string().contains("a store is made by a build"), "{error}");
+    assert!(!missing.exists());
+
+    // A folder that is no store yet is an empty one, and stays as it is.
+    let before = snapshot(folder.path());
+    let store = read_only(folder.path()).unwrap();
+    assert!(matches!(store.get(&key("relu")), Lookup::Miss(Miss::Absent)));
+    assert_eq!(snapshot(folder.path()), before);
+}
+
+#[test]
+fn many_open_a_fresh_root_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("deep/down/root");
+    let barrier = Barrier::new(16);
+    thread::scope(|scope| {
+        for i in 0..16 {
+            let (root, barrier) = (&root, &barrier);
+            scope.spawn(move || {
+                barrier.wait();
+                let store = open(root);
+                for j in 0..8 {
+                    let name = format!("op_{j}");
+                    store.put(&key(&name), &Made::new(&name, i).draft()).unwrap();
+                    assert!(matches!(store.get(&key(&name)), Lookup::Hit(_)));
+                }
+            });
+        }
+    });
+    let store = open(&root);
+    assert_eq!(names(&store.dir().join("entries")).len(), 256);
+    assert!(names(&store.dir().join("tmp")).is_empty());
+}
+
+#[test]
+fn another_version_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let v2 = folder.path().join("v2");
+    fs::create_dir(&v2).unwrap();
+    fs::write(v2.join("entry"), "of the future").unwrap();
+    let before = snapshot(&v2);
+    let store = open(folder.path());
+    store.put(&key("relu"), &Made::new("relu", 0).draft()).unwrap();
+    assert_eq!(names(folder.path()), ["op_cache.ini", "v1", "v2"]);
+    assert_eq!(snapshot(&v2), before);
+}

@@ -1,0 +1,500 @@
+//! A target is put in order: what is wrong is set aside, what is right stays, whatever happens meanwhile.
+
+#![expect(clippy::disallowed_methods, reason = "these tests damage files")]
+
+use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::num::NonZeroUsize;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::common::harm::{HARMS, flip};
+use crate::common::room::{DAY, HOUR, Room, Watch, counted};
+use crate::common::{Made, TARGET, fresh, hit, inode, key, lock, miss, names, open, snapshot};
+use opbuild_digest::Digest;
+use opbuild_store::{
+    Access, BesideKind, Config, Deed, Entry, Flaw, Lookup, Miss, Op, Permit, Put, RepairOptions,
+    RepairReport, Replace, Store, StoreError, TargetStore, VerifyOptions, What, Why,
+};
+
+const THREADS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
+
+fn repair(store: &TargetStore) -> RepairReport {
+    store.repair(&RepairOptions::default()).unwrap()
+}
+
+fn put(store: &TargetStore, name: &str) -> PathBuf {
+    store.put(&key(name), &Made::new(name, 0).draft()).unwrap();
+    store.path(&key(name))
+}
+
+/// What was set aside: keys and places.
+fn aside(report: &RepairReport) -> Vec<(Digest, Option<PathBuf>)> {
+    let one = |deed: &Deed| match &deed.what {
+        What::SetAside { key, place, .. } => Some((*key, place.clone())),
+        _ => None,
+    };
+    report.done.iter().filter_map(one).collect()
+}
+
+/// Paths to which something was done that is no entry.
+fn tidied(report: &RepairReport) -> Vec<(&Path, &What)> {
+    let others = report.done.iter().filter(|deed| !matches!(deed.what, What::SetAside { .. }));
+    others.map(|deed| (deed.path.as_path(), &deed.what)).collect()
+}
+
+#[test]
+fn every_kind_of_damage_is_set_aside_and_nothing_else() {
+    let (_folder, store) = fresh();
+    for at in 0..20 {
+        put(&store, &format!("whole {at}"));
+    }
+    for (name, harm, _) in HARMS {
+        harm(&store, &put(&store, name));
+    }
+    let verify = VerifyOptions { threads: THREADS, ..VerifyOptions::default() };
+    let report = store.repair(&RepairOptions { verify, dry_run: false }).unwrap();
+    assert!(report.is_whole() && tidied(&report).is_empty(), "{report:#?}");
+    assert_eq!((report.checked.files, report.whole.files), (20 + HARMS.len() as u64, 20));
+    let quarantine = names(&store.dir().join("quarantine"));
+    assert_eq!(quarantine.len(), 2 * HARMS.len(), "{quarantine:?}");
+    let aside = aside(&report);
+    for (name, _, said) in HARMS {
+        let (_, place) = aside.iter().find(|(found, _)| *found == key(name)).unwrap();
+        let place = place.as_ref().unwrap();
+        assert!(place.starts_with(store.dir().join("quarantine")) && place.exists());
+        let reason = fs::read_to_string(place.with_extension("reason")).unwrap();
+        assert!(reason.contains(said), "{name}: {reason}");
+        assert!(matches!(miss(&store, &key(name)), Miss::Absent), "{name}");
+        assert_eq!(store.put(&key(name), &Made::new(name, 1).draft()).unwrap(), Put::Published);
+        Made::new(name, 1).assert_is(&hit(&store, &key(name)));
+    }
+    (0..20)
+        .map(|at| format!("whole {at}"))
+        .for_each(|name| Made::new(&name, 0).assert_is(&hit(&store, &key(&name))));
+    assert!(names(&store.dir().join("locks")).is_empty());
+    assert_eq!(store.statistics().quarantines, HARMS.len() as u64);
+
+    let again = repair(&store);
+    assert!(again.is_whole() && again.done.is_empty(), "{again:?}");
+    assert!(store.verify(&VerifyOptions::default()).is_whole());
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_done_and_writes_nothing() {
+    let (folder, store) = fresh();
+    for (name, harm, _) in HARMS.iter().filter(|(name, ..)| *name != "huge") {
+        harm(&store, &put(&store, name));
+    }
+    fs::write(store.dir().join("stats"), "torn").unwrap();
+    fs::remove_dir(store.dir().join("quarantine")).unwrap();
+    let (stray, old) =
+        (store.dir().join("tmp/put-4000000-1"), store.dir().join("locks").join(key("a").to_string()));
+    for path in [&stray, &old] {
+        fs::write(path, "").unwrap();
+        fs::File::open(path).unwrap().set_modified(std::time::SystemTime::now() - DAY).unwrap();
+    }
+    let before = snapshot(folder.path());
+    let config = Config { access: Access::ReadOnly, ..Config::new(folder.path()) };
+    let reader = Store::open(config).unwrap().target(TARGET).unwrap();
+    let report = reader.repair(&RepairOptions { dry_run: true, ..RepairOptions::default() }).unwrap();
+    assert_eq!(snapshot(folder.path()), before);
+    let aside = aside(&report);
+    assert!(aside.len() == HARMS.len() - 1 && aside.iter().all(|(_, place)| place.is_none()), "{report:?}");
+    let (stats, quarantine) = (store.dir().join("stats"), store.dir().join("quarantine"));
+    let expected: BTreeSet<&Path> = [stray.as_path(), &old, &stats, &quarantine].into();
+    assert_eq!(tidied(&report).into_iter().map(|(path, _)| path).collect::<BTreeSet<_>>(), expected);
+    assert!(report.is_whole() && report.counted.is_none());
+
+    let error = reader.repair(&RepairOptions::default()).unwrap_err();
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
+    // And so it is done.
+    let report = repair(&store);
+    assert_eq!(tidied(&report).len(), expected.len(), "{report:?}");
+    assert_eq!(report.done.len(), HARMS.len() - 1 + expected.len());
+    assert!(report.is_whole() && !stray.exists() && !old.exists());
+    assert!(store.verify(&VerifyOptions::default()).is_whole());
+}
+
+/// Says that the content is another's, if it is.
+fn judge(entry: &Entry) -> Result<(), String> {
+    let json = std::str::from_utf8(entry.member("json").unwrap()).unwrap();
+    let name = json.split('"').nth(3).unwrap();
+    if key(name) == *entry.key() { Ok(()) } else { Err(format!("it is `{name}`")) }
+}
+
+#[test]
+fn what_the_caller_refuses_is_set_aside() {
+    let (_folder, store) = fresh();
+    let right = put(&store, "right");
+    let poisoned = key("poisoned");
+    store.put(&poisoned, &Made::new("somebody else", 0).draft()).unwrap();
+    let verify = VerifyOptions { judge: &judge, ..VerifyOptions::default() };
+    let report = store.repair(&RepairOptions { verify, dry_run: false }).unwrap();
+    let aside = aside(&report);
+    let [(found, Some(place))] = &aside[..] else { panic!("{report:?}") };
+    assert!(*found == poisoned && report.is_whole() && right.exists());
+    assert_eq!(fs::read_to_string(place.with_extension("reason")).unwrap(), "it is `somebody else`\n");
+}
+
+#[test]
+fn what_is_misplaced_is_set_aside_and_what_is_not_ours_stays() {
+    let (folder, store) = fresh();
+    let entries = store.dir().join("entries");
+    let name = |name: &str| format!("{}.kern", key(name));
+    let places = [entries.join("00").join(name("a")), entries.join(name("b"))];
+    for (from, to) in ["a", "b"].into_iter().zip(&places) {
+        fs::rename(put(&store, from), to).unwrap();
+    }
+    flip(&places[1], 700);
+    // Not ours: called so, and no entry; links and folders; anything else.
+    let outside = folder.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join(name("e")), "precious").unwrap();
+    let foreign =
+        [entries.join(name("c")), store.path(&key("d")), entries.join("00/notes"), store.path(&key("e"))];
+    fs::write(&foreign[0], "precious").unwrap();
+    fs::create_dir(&foreign[1]).unwrap();
+    fs::write(&foreign[2], "precious").unwrap();
+    symlink(outside.join(name("e")), &foreign[3]).unwrap();
+    let linked = entries.join("77");
+    fs::remove_dir_all(&linked).unwrap();
+    symlink(&outside, &linked).unwrap();
+    let before = foreign.each_ref().map(|path| inode(path));
+    let around = snapshot(&outside);
+
+    let report = repair(&store);
+    assert_eq!(
+        aside(&report).into_iter().map(|(key, _)| key).collect::<BTreeSet<_>>(),
+        [key("a"), key("b")].into()
+    );
+    assert!(places.iter().all(|path| !path.exists()));
+    assert_eq!(foreign.each_ref().map(|path| inode(path)), before);
+    assert_eq!(snapshot(&outside), around, "a link was followed");
+    let left: Vec<_> = report.left.iter().map(|left| left.flawed.path.as_path()).collect();
+    let mut expected = vec![foreign[1].as_path(), &foreign[3], &linked];
+    expected.sort();
+    assert_eq!(left, expected);
+    assert!(report.left.iter().all(|left| matches!(left.why, Why::NotOurs)));
+    let besides: Vec<_> = report.besides.iter().filter(|beside| beside.kind.is_foreign()).collect();
+    assert_eq!(
+        besides.iter().map(|beside| beside.path.as_path()).collect::<BTreeSet<_>>(),
+        [foreign[0].as_path(), &foreign[2]].into()
+    );
+    assert!(tidied(&report).is_empty(), "{report:?}");
+}
+
+/// A folder in whose place is a link has nothing made in it.
+#[test]
+fn no_folder_is_made_where_a_link_leads() {
+    let (folder, store) = fresh();
+    let outside = folder.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::remove_dir_all(store.dir().join("entries")).unwrap();
+    symlink(&outside, store.dir().join("entries")).unwrap();
+    let report = repair(&store);
+    assert!(names(&outside).is_empty() && report.done.is_empty(), "{report:?}");
+    assert!(
+        matches!(report.left[..], [ref left, ..] if matches!(left.flawed.flaw, Flaw::InTheWay { .. })),
+        "{report:?}"
+    );
+}
+
+#[test]
+fn what_cannot_be_read_or_trusted_is_left_alone_and_told() {
+    let (folder, store) = fresh();
+    let (unreadable, untrusted) = (put(&store, "a"), put(&store, "b"));
+    flip(&untrusted, 700);
+    flip(&unreadable, 700);
+    fs::set_permissions(&untrusted, Permissions::from_mode(0o666)).unwrap();
+    let bad = unreadable.clone();
+    let watch = Watch(move |call: &opbuild_store::Call<'_>| match call.op {
+        Op::Read if call.path == bad => Permit::Fail(rustix::io::Errno::IO.into()),
+        _ => Permit::Go,
+    });
+    let config = Config { watcher: Some(Arc::new(watch)), ..Config::new(folder.path()) };
+    let report = repair(&Store::open(config).unwrap().target(TARGET).unwrap());
+    assert!(report.done.is_empty() && report.left.len() == 2 && !report.is_whole(), "{report:?}");
+    assert!(report.left.iter().all(|left| matches!(left.why, Why::NotOurs)));
+    assert!(unreadable.exists() && untrusted.exists());
+}
+
+#[test]
+fn what_somebody_makes_is_left_to_them() {
+    let (_folder, store) = fresh();
+    let path = put(&store, "a");
+    flip(&path, 700);
+    let held = lock(&store, &key("a"));
+    let report = repair(&store);
+    assert!(matches!(report.left[..], [ref left] if matches!(left.why, Why::InTheMaking)), "{report:?}");
+    assert!(path.exists());
+    drop(held);
+    assert_eq!(aside(&repair(&store)).len(), 1);
+}
+
+/// Where there are no locks, the looks at the file are all there is.
+#[test]
+fn a_file_system_without_locks() {
+    let (folder, store) = fresh();
+    flip(&put(&store, "a"), 700);
+    let watch = Watch(|call: &opbuild_store::Call<'_>| match call.op {
+        Op::Lock => Permit::Fail(rustix::io::Errno::NOLCK.into()),
+        _ => Permit::Go,
+    });
+    let config = Config { watcher: Some(Arc::new(watch)), ..Config::new(folder.path()) };
+    let report = repair(&Store::open(config).unwrap().target(TARGET).unwrap());
+    assert!(report.is_whole() && aside(&report).len() == 1, "{report:?}");
+}
+
+/// Somebody puts a healthy entry at every single call of a repair that is about that entry: it is always kept.
+#[test]
+fn a_healthy_entry_that_comes_between_stays() {
+    let (folder, store) = fresh();
+    let (subject, healthy) = (key("a"), Made::new("a", 2));
+    // Which call, and how many there were.
+    let (chosen, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (at, count, other) = (Arc::clone(&chosen), Arc::clone(&seen), store.clone());
+    let watch = Watch(move |call: &opbuild_store::Call<'_>| {
+        let is_about_it = |path: &Path| path.to_string_lossy().contains(&subject.to_string());
+        let concerns = is_about_it(call.path) || call.to.is_some_and(is_about_it);
+        if concerns && count.fetch_add(1, Ordering::Relaxed) + 1 == at.load(Ordering::Relaxed) {
+            let put = other.put_replacing(&subject, &Made::new("a", 2).draft(), Replace::Always);
+            assert_eq!(put.unwrap(), Put::Published);
+        }
+        Permit::Go
+    });
+    let config = Config { watcher: Some(Arc::new(watch)), ..Config::new(folder.path()) };
+    let raced = Store::open(config).unwrap().target(TARGET).unwrap();
+    let (mut kept, mut calls) = (0, 0);
+    for at in 1.. {
+        store.put_replacing(&subject, &Made::new("a", 1).draft(), Replace::Always).unwrap();
+        flip(&store.path(&subject), 700);
+        let quarantine = store.dir().join("quarantine");
+        names(&quarantine).iter().for_each(|name| fs::remove_file(quarantine.join(name)).unwrap());
+        chosen.store(at, Ordering::Relaxed);
+        seen.store(0, Ordering::Relaxed);
+        let report = repair(&raced);
+        if seen.load(Ordering::Relaxed) < at {
+            assert_eq!(aside(&report).len(), 1);
+            break;
+        }
+        let Lookup::Hit(entry) = store.get(&subject) else { panic!("call {at}: the healthy one is gone") };
+        healthy.assert_is(&entry);
+        assert!(report.left.is_empty(), "call {at}: {report:?}");
+        kept += usize::from(aside(&report).is_empty());
+        calls = at;
+    }
+    assert!(calls > 30 && kept > 15 && kept < calls, "{kept} of {calls}");
+}
+
+/// What cannot be moved is there still, and told with the reason.
+#[test]
+fn what_cannot_be_moved_is_told() {
+    let (folder, store) = fresh();
+    let path = put(&store, "a");
+    flip(&path, 700);
+    let bad = path.clone();
+    let watch = Watch(move |call: &opbuild_store::Call<'_>| match call.op {
+        Op::Rename if call.path == bad => Permit::Fail(rustix::io::Errno::ACCESS.into()),
+        _ => Permit::Go,
+    });
+    let config = Config { watcher: Some(Arc::new(watch)), ..Config::new(folder.path()) };
+    let report = repair(&Store::open(config).unwrap().target(TARGET).unwrap());
+    assert!(matches!(report.left[..], [ref left] if matches!(left.why, Why::Failed(_))), "{report:?}");
+    assert!(path.exists() && report.done.is_empty());
+}
+
+#[test]
+fn what_the_dead_left_is_swept_and_damage_is_kept() {
+    let room = Room::new("500", "50");
+    let store = room.open();
+    flip(&put(&store, "a"), 700);
+    assert_eq!(aside(&repair(&store)).len(), 1);
+    let dir = store.dir();
+    let (stray, young, live) = (
+        dir.join("tmp/put-4000000-1"),
+        dir.join("tmp/put-4000000-2"),
+        dir.join(format!("tmp/put-{}-9", std::process::id())),
+    );
+    let (left, unnamed) = (dir.join("locks").join(key("b").to_string()), dir.join(".new-4000000-7"));
+    for (path, ago) in [(&stray, 2 * HOUR), (&young, HOUR / 2), (&live, 2 * HOUR), (&left, 2 * HOUR)] {
+        fs::write(path, "").unwrap();
+        fs::File::open(path).unwrap().set_modified(room.time.ago(ago)).unwrap();
+    }
+    fs::create_dir(&unnamed).unwrap();
+    fs::File::open(&unnamed).unwrap().set_modified(room.time.ago(2 * HOUR)).unwrap();
+    let report = repair(&store);
+    let swept: BTreeSet<&Path> = tidied(&report).into_iter().map(|(path, _)| path).collect();
+    assert_eq!(swept, [stray.as_path(), &left, &unnamed].into(), "{report:?}");
+    assert!(young.exists() && live.exists() && !stray.exists() && !left.exists() && !unnamed.exists());
+    let kinds: Vec<_> = report.besides.iter().map(|beside| beside.kind).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == BesideKind::Temporary).count(), 2);
+    assert_eq!(kinds.iter().filter(|kind| **kind == BesideKind::Quarantined).count(), 2);
+    // For people, however old; `gc` knows when.
+    room.time.pass(30 * DAY);
+    repair(&store);
+    assert_eq!(names(&dir.join("quarantine")).len(), 2);
+}
+
+#[test]
+fn missing_folders_are_made() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o2775)).unwrap();
+    let store = open(folder.path());
+    let path = put(&store, "a");
+    let shards: Vec<_> = ["00", "7f", "fe"].map(|shard| store.dir().join("entries").join(shard)).into();
+    let others = ["quarantine", "tmp"].map(|name| store.dir().join(name));
+    let missing: BTreeSet<PathBuf> =
+        shards.into_iter().chain(others).filter(|dir| path.parent() != Some(dir)).collect();
+    missing.iter().for_each(|dir| fs::remove_dir(dir).unwrap());
+    let report = repair(&store);
+    let made: BTreeSet<PathBuf> = tidied(&report).into_iter().map(|(path, _)| path.to_owned()).collect();
+    assert_eq!(made, missing);
+    for dir in missing {
+        let mode = fs::metadata(&dir).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode, 0o2775, "{}: it is shared", dir.display());
+    }
+    assert!(report.is_whole());
+
+    fs::remove_dir_all(store.dir().join("entries")).unwrap();
+    assert_eq!(tidied(&repair(&store)).len(), 257);
+    assert!(store.verify(&VerifyOptions::default()).missing.is_empty());
+}
+
+#[test]
+fn a_target_that_is_gone_is_made_at_once() {
+    for gone in [TARGET, ""] {
+        let (folder, store) = fresh();
+        fs::remove_dir_all(folder.path().join("v1").join(gone)).unwrap();
+        let report = repair(&store);
+        assert!(report.is_whole(), "{:?}", report.left);
+        let report = store.verify(&VerifyOptions::default());
+        assert!(report.missing.is_empty() && report.is_whole());
+    }
+    // A root is made by those who open a store: private, and marked.
+    let (folder, store) = fresh();
+    fs::remove_dir_all(folder.path()).unwrap();
+    store.repair(&RepairOptions::default()).unwrap_err();
+    assert!(!folder.path().exists());
+}
+
+#[test]
+fn numbers_and_the_size_are_put_right() {
+    let (_folder, store) = fresh();
+    for at in 0..10 {
+        put(&store, &at.to_string());
+    }
+    store.flush().unwrap();
+    // Somebody deleted by hand.
+    (0..4).for_each(|at| fs::remove_file(store.path(&key(&at.to_string()))).unwrap());
+    assert_eq!(store.estimate().unwrap().entries, 10);
+    let report = repair(&store);
+    let (Some(before), now) = report.counted.unwrap() else { panic!("it was known") };
+    assert_eq!((before.entries, now.entries), (10, 6));
+    assert_eq!(store.estimate(), Some(counted(&store)));
+
+    for name in ["size", "stats"] {
+        let path = store.dir().join(name);
+        for torn in ["x", "opbuild statistics 1\nsince ", &"of somebody else\n".repeat(100)] {
+            fs::write(&path, torn).unwrap();
+            let report = repair(&store);
+            let [(found, What::BegunAnew)] = tidied(&report)[..] else { panic!("{name}: {report:?}") };
+            assert!(found == path && report.is_whole());
+            assert!(store.verify(&VerifyOptions::default()).is_whole());
+        }
+    }
+    repair(&store);
+    assert_eq!(store.estimate(), Some(counted(&store)));
+    assert_eq!(store.statistics().hits, 0);
+}
+
+/// One makes room meanwhile: then that one counts, and the entries are looked at all the same.
+#[test]
+fn beside_one_who_makes_room() {
+    let (_folder, store) = fresh();
+    flip(&put(&store, "a"), 700);
+    fs::write(store.dir().join("stats"), "torn").unwrap();
+    let path = store.dir().join("gc.lock");
+    let held = fs::File::create(&path).unwrap();
+    held.lock().unwrap();
+    let report = repair(&store);
+    assert!(report.busy && aside(&report).len() == 1, "{report:?}");
+    assert!(matches!(report.left[..], [ref left] if matches!(left.why, Why::InTheMaking)), "{report:?}");
+    drop(held);
+    assert!(repair(&store).is_whole());
+}
+
+#[test]
+fn it_can_be_given_up() {
+    let (_folder, store) = fresh();
+    for at in 0..10 {
+        flip(&put(&store, &at.to_string()), 700);
+    }
+    let given_up = AtomicBool::new(false);
+    let progress = |_| given_up.store(true, Ordering::Relaxed);
+    let cancelled = || given_up.load(Ordering::Relaxed);
+    let verify = VerifyOptions { progress: &progress, cancelled: &cancelled, ..VerifyOptions::default() };
+    let report = store.repair(&RepairOptions { verify, dry_run: false }).unwrap();
+    assert!(report.cancelled && !report.is_whole() && aside(&report).len() == 1, "{report:?}");
+}
+
+/// Builds put, damage is done, and two repair all the time: nothing healthy is ever set aside, and in the end all is well.
+#[test]
+fn beside_builds_nothing_healthy_is_lost() {
+    let (folder, store) = fresh();
+    let names: Vec<String> = (0..8).map(|at| format!("kernel {at}")).collect();
+    let done = AtomicBool::new(false);
+    let aside = thread::scope(|scope| {
+        for writer in 0..2usize {
+            let (root, names, done) = (folder.path(), &names, &done);
+            scope.spawn(move || {
+                let store = open(root);
+                for time in 0..200 {
+                    let name = &names[(time + writer) % names.len()];
+                    let (key, made) = (key(name), Made::new(name, time));
+                    store.put_replacing(&key, &made.draft(), Replace::Always).unwrap();
+                    if time % 5 == writer {
+                        // As a disk does it: to the file that is there, whoever made it.
+                        let _ = fs::File::options().write(true).open(store.path(&key)).map(|file| {
+                            std::os::unix::fs::FileExt::write_all_at(&file, b"damage", 500).unwrap();
+                        });
+                        // What changed a moment ago is looked at twice.
+                        thread::sleep(Duration::from_millis(40));
+                    }
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+        }
+        let repairing: Vec<_> = (0..2)
+            .map(|_| {
+                let (root, done) = (folder.path(), &done);
+                scope.spawn(move || {
+                    let (store, mut aside) = (open(root), Vec::new());
+                    while !done.load(Ordering::Relaxed) {
+                        let report = repair(&store);
+                        aside.extend(report.done.into_iter().filter_map(|deed| match deed.what {
+                            What::SetAside { place, .. } => place,
+                            _ => None,
+                        }));
+                    }
+                    aside
+                })
+            })
+            .collect();
+        repairing.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert!(!aside.is_empty(), "nothing was set aside: the test shows nothing");
+    for place in aside {
+        let name = place.file_stem().unwrap().to_str().unwrap()[..64].to_owned();
+        let bytes = fs::read(&place).unwrap();
+        let healthy = Entry::decode(bytes, Some(&name.parse().unwrap())).is_ok();
+        assert!(!healthy, "a healthy entry was set aside: {}", place.display());
+    }
+    assert!(repair(&store).is_whole());
+    assert!(store.verify(&VerifyOptions::default()).is_whole());
+    assert!(crate::common::names(&store.dir().join("tmp")).is_empty());
+}

@@ -1,0 +1,136 @@
+//! When room is made: how much there is, as it is kept in mind and as it is.
+
+#![expect(clippy::disallowed_methods, reason = "these tests look at files, and put others in their way")]
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::common::room::{ALL, CHEAP, HOUR, MB, MINUTE, Room, Watch, counted, draft, filling, gc, ten};
+use crate::common::{TARGET, key};
+use opbuild_store::{Config, Op, Permit, Put, Replace, Store};
+
+#[test]
+fn opening_and_putting_make_room() {
+    let room = Room::new("1", "50");
+    let store = ten(&room, 2 * HOUR);
+    assert_eq!(store.put(&key("more"), &draft(&filling(100 << 10), CHEAP)).unwrap(), Put::Published);
+    assert_eq!(room.left(&store, &ALL), ALL, "not with each put");
+    drop(store);
+    let store = room.open();
+    assert_eq!(room.left(&store, &ALL), ALL[6..], "when a store is opened");
+
+    // In one long build, too: after 64 puts, and after 16 MiB.
+    let room = Room::new("1", "50");
+    let store = ten(&room, 2 * HOUR);
+    (0..54).for_each(|at| drop(store.put(&key(&at.to_string()), &draft(&filling(8 << 10), CHEAP))));
+    assert!(room.left(&store, &ALL).len() < 10);
+    let room = Room::new("16", "50");
+    let store = ten(&room, 2 * HOUR);
+    store.put(&key("large"), &draft(&filling(15 * MB), CHEAP)).unwrap();
+    assert_eq!(room.left(&store, &ALL), ALL);
+    store.put(&key("small"), &draft(&filling(MB / 4), CHEAP)).unwrap();
+    assert!(room.left(&store, &ALL).is_empty());
+}
+
+/// While everything is in use there is no point in looking again and again.
+#[test]
+fn a_walk_that_gains_nothing_is_not_repeated_at_once() {
+    let room = Room::new("1", "50");
+    let store = ten(&room, Duration::ZERO);
+    room.put(&store, "more", MB, CHEAP, Duration::ZERO);
+    drop(store);
+    let walks = || {
+        room.seen.take();
+        drop(room.open());
+        room.seen.ops().iter().filter(|op| **op == Op::List).count() > 200
+    };
+    assert!(walks());
+    assert!(!walks());
+    room.time.pass(10 * MINUTE);
+    assert!(walks());
+    // The first falls idle 21 minutes after it was put; it is looked at every ten.
+    room.time.pass(9 * MINUTE);
+    assert!(!walks());
+    room.time.pass(10 * MINUTE);
+    assert!(walks());
+    assert_eq!(room.left(&room.open(), &ALL), ["j"]);
+}
+
+/// Nobody counted yet, or the count is torn: who opens the store does not count, who puts first does.
+#[test]
+fn an_unknown_size_is_counted_once() {
+    let room = Room::new("1", "50");
+    drop(ten(&room, 2 * HOUR));
+    let size = room.open().dir().join("size");
+    for torn in [None, Some("opbuild size 1\nbytes 7"), Some("")] {
+        match torn {
+            None => fs::remove_file(&size).unwrap(),
+            Some(text) => fs::write(&size, text).unwrap(),
+        }
+        room.seen.take();
+        let store = room.open();
+        let lists = || {
+            let calls = room.seen.take();
+            calls.iter().filter(|(op, path)| *op == Op::List && path.starts_with(store.dir())).count()
+        };
+        assert_eq!(lists(), 0);
+        assert_eq!(store.estimate(), None);
+        store.put_replacing(&key("a"), &draft(&filling(100 << 10), CHEAP), Replace::Always).unwrap();
+        let (estimate, counted) = (store.estimate().unwrap(), counted(&store));
+        // The file with the total may not have been there when it was counted.
+        assert!(estimate.entries == 10 && counted.bytes - estimate.bytes < 200, "{estimate:?} {counted:?}");
+        store.put_replacing(&key("a"), &draft(&filling(100 << 10), CHEAP), Replace::Always).unwrap();
+        assert_eq!(lists(), 2 * (256 + 5), "once by the first put, and once to compare");
+    }
+}
+
+#[test]
+fn the_estimate_follows_puts_replacements_and_evictions() {
+    let room = Room::new("1", "50");
+    let store = room.open();
+    let records = counted(&store).bytes;
+    for (bytes, name) in [(1000, "a"), (5000, "a"), (2000, "b"), (3000, "a")] {
+        store.put_replacing(&key(name), &draft(&filling(bytes), CHEAP), Replace::Always).unwrap();
+    }
+    let estimate = store.estimate().unwrap();
+    assert_eq!((estimate.bytes, estimate.entries), (5000, 2));
+    // It is of entries; a walk counts the rest.
+    let report = gc(&store);
+    assert_eq!(store.estimate(), Some(counted(&store)));
+    assert!(report.after.total().bytes >= 5000 + records, "{report:?}");
+    let size = store.dir().join("size");
+    drop(store);
+    assert!(fs::read_to_string(size).unwrap().starts_with("opbuild size 1\nbytes"));
+}
+
+/// Others find the room being made, go on and say nothing more: whoever makes it looks again.
+#[test]
+fn what_others_put_meanwhile_is_looked_at() {
+    let room = Room::new("1", "50");
+    drop(ten(&room, 2 * HOUR));
+    room.put(&room.open(), "more", 200 << 10, CHEAP, Duration::ZERO);
+    let unlimited =
+        opbuild_store::LimitTexts { max_op_cache_size: Some("-1".to_owned()), ..Default::default() };
+    let config = Config { limits: unlimited, watcher: None, ..room.config() };
+    let other = Store::open(config).unwrap().target(TARGET).unwrap();
+    let (old, done) = (room.time.ago(HOUR), AtomicBool::new(false));
+    let hook = Watch(move |call: &opbuild_store::Call<'_>| {
+        if call.op == Op::List && call.path.ends_with("entries/ff") && !done.swap(true, Ordering::Relaxed) {
+            for at in 0..100 {
+                let key = key(&format!("meanwhile {at}"));
+                other.put(&key, &draft(&filling(16 << 10), CHEAP)).unwrap();
+                fs::File::open(other.path(&key)).unwrap().set_modified(old).unwrap();
+            }
+            other.flush().unwrap();
+        }
+        Permit::Go
+    });
+    let store = Store::open(Config { watcher: Some(Arc::new(hook)), ..room.config() })
+        .unwrap()
+        .target(TARGET)
+        .unwrap();
+    let left = counted(&store);
+    assert!(left.entries > 10 && left.bytes <= MB, "{left:?}");
+}

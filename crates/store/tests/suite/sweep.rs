@@ -1,0 +1,320 @@
+//! What the dead leave behind goes; what the living use, and what is somebody else's, stays.
+
+#![expect(clippy::disallowed_methods, reason = "these tests leave files behind")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::common::room::{DAY, HOUR, MINUTE, Room, Watch, draft, filling};
+use crate::common::{Made, TARGET, key, lock, miss, names, within};
+use opbuild_store::{Amount, Config, GcOptions, LockOutcome, Miss, Op, Permit, Store, TargetStore};
+
+/// A file that was last written so long ago.
+fn leave(room: &Room, path: &Path, text: &str, ago: Duration) {
+    fs::write(path, text).unwrap();
+    fs::File::open(path).unwrap().set_modified(room.time.ago(ago)).unwrap();
+}
+
+/// The number of a process that is no more.
+fn dead() -> u32 {
+    let mut child = Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    child.id()
+}
+
+fn gc(store: &TargetStore) -> opbuild_store::GcReport {
+    store.gc(&GcOptions::default()).unwrap()
+}
+
+#[test]
+fn files_of_the_dead_go_after_an_hour() {
+    let room = Room::new("500", "50");
+    let store = room.open();
+    let (dead, alive) = (dead(), std::process::id());
+    let tmp = store.dir().join("tmp");
+    for (name, ago, stays) in [
+        (format!("put-{dead}-0"), HOUR, false),
+        (format!("put-{dead}-1"), HOUR - MINUTE, true),
+        (format!("put-{alive}-0"), 2 * HOUR, true),
+        (format!("put-{alive}-1"), DAY, false),
+        (format!("evict-{dead}-12"), 2 * HOUR, false),
+        // Not called as we would.
+        (format!("put-{dead}"), DAY, true),
+        (format!("put-{dead}-"), DAY, true),
+        (format!("put-{dead}-1-2"), DAY, true),
+        (format!("put--{dead}-1"), DAY, true),
+        (format!("PUT-{dead}-1"), DAY, true),
+        (format!("lock-{dead}-1"), DAY, true),
+        ("put-99999999999999999999-1".to_owned(), DAY, true),
+        ("notes".to_owned(), DAY, true),
+    ] {
+        leave(&room, &tmp.join(&name), "left", ago);
+        gc(&store);
+        assert_eq!(tmp.join(&name).exists(), stays, "{name} {ago:?}");
+        let _ = fs::remove_file(tmp.join(name));
+    }
+}
+
+#[test]
+fn what_never_got_its_name_goes_everywhere() {
+    let room = Room::new("500", "50");
+    let store = room.open();
+    let dead = dead();
+    let dir = store.dir();
+    let folders = [room.root(), &room.root().join("v1"), dir, &dir.join("entries"), &dir.join("quarantine")];
+    for (at, folder) in folders.into_iter().enumerate() {
+        let file = folder.join(format!(".new-{dead}-{at}"));
+        leave(&room, &file, "left", 2 * HOUR);
+        let made = folder.join(format!(".new-{dead}-9{at}"));
+        fs::create_dir(&made).unwrap();
+        // No folder of ours has anything in it before it has its name.
+        let full = folder.join(format!(".new-{dead}-99{at}"));
+        fs::create_dir(&full).unwrap();
+        fs::write(full.join("precious"), "").unwrap();
+        for path in [&made, &full] {
+            fs::File::open(path).unwrap().set_modified(room.time.ago(2 * HOUR)).unwrap();
+        }
+        let report = gc(&store);
+        assert!(report.removed.temporary.files == 2 && report.after.temporary.files == 1, "{report:?}");
+        assert!(!file.exists() && !made.exists() && full.join("precious").exists(), "{}", folder.display());
+        fs::remove_dir_all(full).unwrap();
+    }
+    leave(&room, &dir.join("locks").join(format!("lock-{dead}-0")), "", 2 * HOUR);
+    leave(&room, &dir.join(format!("lock-{dead}-1")), "", 2 * HOUR);
+    assert_eq!(gc(&store).removed.temporary.files, 2);
+}
+
+/// What a power cut leaves that takes a shared folder's name back, but not what was put into the folder since.
+#[test]
+fn a_folder_that_lost_its_name_goes_with_its_entries() {
+    let room = Room::new("500", "50");
+    let store = room.open();
+    let (dir, outside) = (store.dir(), room.root().join("outside"));
+    let name = format!("{}.kern", key("a"));
+    let (shard, all) = (dir.join("entries/.new-4000000-1"), dir.join(".new-4000000-2"));
+    for folder in [&shard, &all.join("5a"), &all.join(".new-4000000-3")] {
+        fs::create_dir_all(folder).unwrap();
+        leave(&room, &folder.join(&name), "an entry", 2 * HOUR);
+    }
+    leave(&room, &shard.join("put-4000000-7"), "", 2 * HOUR);
+    let age =
+        |path: &Path, ago: Duration| fs::File::open(path).unwrap().set_modified(room.time.ago(ago)).unwrap();
+    let all_old = || {
+        for folder in [&all.join("5a"), &all.join(".new-4000000-3"), &shard, &all] {
+            let _ = fs::File::open(folder).map(|folder| folder.set_modified(room.time.ago(2 * HOUR)));
+        }
+    };
+    // Something in it is somebody's, is young, or leads elsewhere: all of it stays.
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join(&name), "precious").unwrap();
+    let stays = |reason: &str| {
+        all_old();
+        assert_eq!(gc(&store).removed.temporary.files, 0, "{reason}");
+        assert!(shard.join(&name).exists() && all.join("5a").join(&name).exists(), "{reason}");
+        assert!(outside.join(&name).exists(), "{reason}");
+    };
+    for folder in [&shard, &all.join("5a")] {
+        fs::write(folder.join("notes"), "precious").unwrap();
+    }
+    stays("a file of somebody else's");
+    for folder in [&shard, &all.join("5a")] {
+        fs::remove_file(folder.join("notes")).unwrap();
+        symlink(&outside, folder.join("77")).unwrap();
+    }
+    stays("a link");
+    for folder in [&shard, &all.join("5a")] {
+        fs::remove_file(folder.join("77")).unwrap();
+        age(&folder.join(&name), HOUR / 2);
+    }
+    stays("a file that was written half an hour ago");
+    for folder in [&shard, &all.join("5a")] {
+        age(&folder.join(&name), 2 * HOUR);
+    }
+    all_old();
+    assert_eq!(gc(&store).removed.temporary.files, 2);
+    assert!(!shard.exists() && !all.exists() && outside.join(&name).exists());
+}
+
+#[test]
+fn a_lock_that_nobody_holds_goes() {
+    let room = Room::new("500", "50");
+    let store = room.open();
+    let path = |name: &str| store.dir().join("locks").join(key(name).to_string());
+    let held = lock(&store, &key("held"));
+    fs::File::open(path("held")).unwrap().set_modified(room.time.ago(3 * DAY)).unwrap();
+    leave(&room, &path("left"), "", 2 * HOUR);
+    leave(&room, &path("young"), "", 30 * MINUTE);
+    leave(&room, &path("failed"), "failed: of the dead", 2 * HOUR);
+    leave(&room, &store.dir().join("locks/notes"), "", 2 * HOUR);
+    let waiting = fs::File::open(path("failed")).unwrap();
+    let report = gc(&store);
+    assert_eq!(report.removed.locks, Amount { files: 2, bytes: 19 });
+    let mut expected = [key("held").to_string(), key("young").to_string(), "notes".to_owned()];
+    expected.sort();
+    assert_eq!(names(&store.dir().join("locks")), expected);
+    // Those who had opened it find no reason in it.
+    assert_eq!(waiting.metadata().unwrap().len(), 0);
+    assert!(matches!(within(&store, &key("held"), Duration::ZERO), LockOutcome::TimedOut));
+    drop(held);
+    assert!(matches!(within(&store, &key("held"), Duration::ZERO), LockOutcome::Acquired(_)));
+}
+
+/// Sets `name` aside as damaged, with so many bytes.
+fn set_aside(store: &TargetStore, name: &str, bytes: usize) {
+    fs::write(store.path(&key(name)), vec![b'x'; bytes]).unwrap();
+    let Miss::Damaged(judged) = miss(store, &key(name)) else { unreachable!("it is damaged") };
+    assert!(store.quarantine(&key(name), &judged, &lock(store, &key(name))).unwrap());
+}
+
+#[test]
+fn damage_is_kept_for_a_week() {
+    let room = Room::new("500", "50");
+    let store = room.open();
+    set_aside(&store, "a", 900);
+    leave(&room, &store.dir().join("quarantine/notes"), "precious", 30 * DAY);
+    room.time.pass(7 * DAY - MINUTE);
+    assert_eq!(gc(&store).removed.quarantine.files, 0);
+    room.time.pass(2 * MINUTE);
+    let report = gc(&store);
+    assert_eq!((report.removed.quarantine.files, report.after.quarantine.files), (2, 0));
+    assert_eq!(names(&store.dir().join("quarantine")), ["notes"]);
+}
+
+#[test]
+fn without_room_damage_goes_before_any_entry_and_the_oldest_first() {
+    let room = Room::new("1", "90");
+    let store = room.open();
+    room.put(&store, "idle", 300 << 10, Duration::ZERO, DAY);
+    for name in ["a", "b", "c"] {
+        set_aside(&store, name, 300 << 10);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Somebody may be looking at it.
+    let report = gc(&store);
+    assert_eq!((report.removed.quarantine.files, report.removed.entries.files), (0, 1));
+    room.put(&store, "idle", 300 << 10, Duration::ZERO, DAY);
+    room.time.pass(31 * MINUTE);
+    let report = gc(&store);
+    // One of them is enough; its reason is no longer.
+    assert_eq!((report.removed.quarantine.files, report.removed.entries.files), (2, 0), "{report:?}");
+    let left = names(&store.dir().join("quarantine")).join(" ");
+    assert!(!left.contains(&key("a").to_string()), "{left}");
+    assert!(left.contains(&key("b").to_string()) && left.contains(&key("c").to_string()), "{left}");
+    assert!(store.path(&key("idle")).exists());
+}
+
+#[test]
+fn everything_counts_but_what_is_not_ours() {
+    let room = Room::new("1", "50");
+    let store = room.open();
+    store.put(&key("a"), &draft(&filling(1000), Duration::ZERO)).unwrap();
+    store.flush().unwrap();
+    set_aside(&store, "b", 900);
+    let held = lock(&store, &key("c"));
+    let (dir, me) = (store.dir(), std::process::id());
+    fs::write(dir.join("tmp").join(format!("put-{me}-77")), [0; 70]).unwrap();
+    gc(&store);
+    let before = gc(&store).before;
+    assert_eq!(before.entries, Amount { files: 1, bytes: 1000 });
+    assert_eq!(before.temporary, Amount { files: 1, bytes: 70 });
+    assert_eq!(before.locks.files, 1);
+    assert_eq!(before.quarantine.files, 2);
+    assert!(
+        before.quarantine.bytes > 900 && before.records.files == 5 && before.records.bytes > 100,
+        "{before:?}"
+    );
+    assert_eq!(before.foreign, Amount::default());
+    let total = before.total();
+    drop(held);
+
+    // Two MB that are not ours, in every folder. They stay, are told, and push no entry out.
+    for place in ["", "tmp", "locks", "quarantine", "entries", "entries/00"] {
+        fs::write(dir.join(place).join("precious.kern"), vec![1; 2 << 20]).unwrap();
+    }
+    // Entries in a wrong folder, and names of entries that are no files.
+    let wrong = dir.join("entries/00").join(format!("{}.kern", key("a")));
+    fs::write(&wrong, "x").unwrap();
+    fs::create_dir(store.path(&key("folder"))).unwrap();
+    symlink("nowhere", store.path(&key("link"))).unwrap();
+    room.time.pass(30 * DAY);
+    let report = gc(&store);
+    assert_eq!(report.before.total().bytes, total.bytes);
+    assert!(report.before.foreign.files == 9 && report.before.foreign.bytes > 12 << 20, "{report:?}");
+    assert!(!report.still_over && report.removed.entries.files == 0, "{report:?}");
+    assert!(wrong.exists() && store.path(&key("folder")).exists() && store.path(&key("link")).is_symlink());
+    // Temps and quarantine are ours, and do.
+    leave(&room, &dir.join("tmp").join(format!("put-{me}-78")), &"0".repeat(2 << 20), Duration::ZERO);
+    assert_eq!(gc(&store).removed.entries.files, 1);
+}
+
+/// Nobody asks for it and there is room: once a day, by opening the store, and without a look at any entry.
+#[test]
+fn what_the_dead_left_is_looked_for_once_a_day() {
+    for limit in ["500", "-1"] {
+        let room = Room::new(limit, "50");
+        let store = room.open();
+        let stray = store.dir().join("tmp").join(format!("put-{}-0", dead()));
+        store.put(&key("a"), &draft(&filling(900), Duration::ZERO)).unwrap();
+        set_aside(&store, "a", 900);
+        drop(store);
+        room.time.pass(5 * DAY);
+        let opened = |pass: Duration| {
+            leave(&room, &stray, "left", 2 * HOUR);
+            room.time.pass(pass);
+            room.seen.take();
+            drop(room.open());
+            let calls = room.seen.take();
+            assert!(!calls.iter().any(|(op, path)| *op == Op::List && path.ends_with("entries/00")));
+            !stray.exists()
+        };
+        assert!(opened(Duration::ZERO));
+        assert!(!opened(DAY - MINUTE));
+        assert!(opened(2 * MINUTE));
+        let before = room.open().estimate().unwrap();
+        assert!(opened(DAY));
+        let after = room.open().estimate().unwrap();
+        assert_eq!(
+            (before.bytes, before.entries, after.bytes, after.entries),
+            (900, 0, 0, 0),
+            "after a week"
+        );
+        assert!(names(&room.open().dir().join("quarantine")).is_empty());
+    }
+}
+
+/// Another process of the same number writes to a file of that name, right before it would go.
+#[test]
+fn what_is_written_to_again_stays() {
+    let room = Room::new("500", "50");
+    let store = room.open();
+    let stray = store.dir().join("tmp").join(format!("put-{}-0", dead()));
+    leave(&room, &stray, "left", 2 * HOUR);
+    let (looks, path) = (AtomicUsize::new(0), stray.clone());
+    let hook = Watch(move |call: &opbuild_store::Call<'_>| {
+        if call.op == Op::Look && call.path == path && looks.fetch_add(1, Ordering::Relaxed) == 1 {
+            fs::write(&path, "again").unwrap();
+        }
+        Permit::Go
+    });
+    let config = Config { watcher: Some(Arc::new(hook)), ..room.config() };
+    let watched = Store::open(config).unwrap().target(TARGET).unwrap();
+    assert_eq!(gc(&watched).removed.temporary.files, 0);
+    assert_eq!(fs::read(&stray).unwrap(), b"again");
+}
+
+/// Nobody uses it for most of a year, and there is room.
+#[test]
+fn a_healthy_entry_is_no_stray() {
+    let room = Room::new("500", "50");
+    let store = room.open();
+    let made = Made::new("a", 0);
+    store.put(&key("a"), &made.draft()).unwrap();
+    room.time.pass(300 * DAY);
+    gc(&store);
+    made.assert_is(&crate::common::hit(&store, &key("a")));
+}

@@ -1,0 +1,481 @@
+//! A whole target is checked: everything that is wrong is found, nothing that is right is called wrong, and nothing at
+//! all is written.
+
+#![expect(clippy::disallowed_methods, reason = "these tests damage files")]
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::num::NonZeroUsize;
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use crate::common::harm::{HARMS, flip};
+use crate::common::room::{Seen, Watch};
+use crate::common::{Made, TARGET, fresh, hit, key, lock, miss, snapshot};
+use opbuild_store::{
+    Access, Beside, BesideKind, Call, Config, Entry, Flaw, Miss, Op, Permit, Progress, Replace, Store,
+    TargetStore, VerifyOptions, VerifyReport,
+};
+
+fn verify(store: &TargetStore) -> VerifyReport {
+    store.verify(&VerifyOptions::default())
+}
+
+fn reader(root: &Path) -> TargetStore {
+    let config = Config { access: Access::ReadOnly, ..Config::new(root) };
+    Store::open(config).unwrap().target(TARGET).unwrap()
+}
+
+fn watched(root: &Path, watch: impl Fn(&Call<'_>) -> Permit + Send + Sync + 'static) -> TargetStore {
+    let config = Config { watcher: Some(Arc::new(Watch(watch))), ..Config::new(root) };
+    Store::open(config).unwrap().target(TARGET).unwrap()
+}
+
+fn put(store: &TargetStore, name: &str) -> PathBuf {
+    store.put(&key(name), &Made::new(name, 0).draft()).unwrap();
+    store.path(&key(name))
+}
+
+/// What is wrong at each path.
+fn flaws(report: &VerifyReport) -> BTreeMap<&Path, String> {
+    report.flaws.iter().map(|flawed| (flawed.path.as_path(), flawed.flaw.to_string())).collect()
+}
+
+fn kind_of(report: &VerifyReport, path: &Path) -> Option<BesideKind> {
+    report.besides.iter().find(|beside| beside.path == path).map(|beside| beside.kind)
+}
+
+#[test]
+fn what_is_in_order_is_whole() {
+    let (folder, store) = fresh();
+    let report = verify(&store);
+    assert!(report.is_whole() && report.checked.files == 0, "{report:?}");
+    let bytes: u64 = (0..40).map(|at| fs::metadata(put(&store, &at.to_string())).unwrap().len()).sum();
+    for threads in [1, 3, 64] {
+        let options =
+            VerifyOptions { threads: NonZeroUsize::new(threads).unwrap(), ..VerifyOptions::default() };
+        let report = reader(folder.path()).verify(&options);
+        assert!(report.is_whole() && report.besides.is_empty() && report.missing.is_empty(), "{report:?}");
+        assert_eq!((report.checked.files, report.checked.bytes), (40, bytes));
+        assert_eq!(report.whole, report.checked);
+    }
+}
+
+#[test]
+fn every_kind_of_damage_is_found_and_named() {
+    let (folder, store) = fresh();
+    for at in 0..20 {
+        put(&store, &format!("whole {at}"));
+    }
+    for (name, harm, _) in HARMS {
+        harm(&store, &put(&store, name));
+    }
+    let report = reader(folder.path())
+        .verify(&VerifyOptions { threads: NonZeroUsize::new(4).unwrap(), ..VerifyOptions::default() });
+    assert_eq!(report.flaws.len(), HARMS.len(), "{:#?}", report.flaws);
+    assert_eq!((report.whole.files, report.checked.files as usize), (20, 20 + HARMS.len()));
+    for (name, _, said) in HARMS {
+        let found = report.flaws.iter().find(|flawed| flawed.key == Some(key(name))).unwrap();
+        assert_eq!(found.path, store.path(&key(name)));
+        assert!(matches!(found.flaw, Flaw::Damaged(_)), "{name}: {found:?}");
+        assert!(found.flaw.to_string().contains(said), "{name}: {}", found.flaw);
+    }
+    assert!(report.flaws.is_sorted_by(|one, other| one.path < other.path));
+    // A look-up does not digest lazy members; that is what verify is for.
+    hit(&store, &key("a lazy member's digest"));
+}
+
+/// The bytes are right, under the right key; only the caller can know that the content is another's.
+#[test]
+fn content_is_judged_by_the_caller() {
+    let (_folder, store) = fresh();
+    put(&store, "right");
+    let (poisoned, made) = (key("poisoned"), Made::new("somebody else", 0));
+    store.put(&poisoned, &made.draft()).unwrap();
+    let judge = |entry: &Entry| {
+        let json = std::str::from_utf8(entry.member("json").unwrap()).unwrap();
+        let name = json.split('"').nth(3).unwrap();
+        if key(name) == *entry.key() { Ok(()) } else { Err(format!("it is `{name}`")) }
+    };
+    let report = store.verify(&VerifyOptions { judge: &judge, ..VerifyOptions::default() });
+    let [flawed] = &report.flaws[..] else { panic!("{report:?}") };
+    assert_eq!((flawed.key, flawed.flaw.to_string().as_str()), (Some(poisoned), "it is `somebody else`"));
+    assert!(matches!(flawed.flaw, Flaw::Refused(_)));
+    assert_eq!(report.whole.files, 1);
+}
+
+/// The number of a process that is no more.
+fn dead() -> u32 {
+    let mut child = Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    child.id()
+}
+
+fn leave(path: &Path, ago: Duration) {
+    fs::write(path, "left").unwrap();
+    fs::File::open(path).unwrap().set_modified(SystemTime::now() - ago).unwrap();
+}
+
+#[test]
+fn what_is_there_besides_is_told() {
+    let (folder, store) = fresh();
+    let dir = store.dir().to_owned();
+    put(&store, "a");
+    let day = Duration::from_secs(2 * 24 * 3600);
+    let (dead, held) = (dead(), lock(&store, &key("held")));
+    let shard = store.path(&key("a")).parent().unwrap().to_owned();
+    let mut expected = BTreeMap::new();
+    let mut tell = |path: PathBuf, kind| {
+        expected.insert(path.clone(), kind);
+        path
+    };
+    leave(&tell(dir.join(format!("tmp/put-{dead}-1")), BesideKind::LeftTemporary), day);
+    leave(&tell(dir.join("tmp/put-1-1"), BesideKind::Temporary), Duration::ZERO);
+    leave(&tell(dir.join(format!("tmp/evict-{dead}-1")), BesideKind::LeftTemporary), day);
+    leave(&tell(folder.path().join(format!("v1/.new-{dead}-1")), BesideKind::LeftTemporary), day);
+    fs::create_dir(tell(dir.join(format!("entries/.new-{dead}-2")), BesideKind::Temporary)).unwrap();
+    leave(&tell(dir.join("locks").join(key("b").to_string()), BesideKind::LeftLock), day);
+    tell(dir.join("locks").join(key("held").to_string()), BesideKind::Lock);
+    leave(
+        &tell(dir.join(format!("quarantine/{}-17.kern", key("c"))), BesideKind::Quarantined),
+        Duration::ZERO,
+    );
+    leave(
+        &tell(dir.join(format!("quarantine/{}-17.reason", key("c"))), BesideKind::Quarantined),
+        Duration::ZERO,
+    );
+    for place in ["", "tmp", "locks", "quarantine", "entries"] {
+        leave(&tell(dir.join(place).join("notes"), BesideKind::ForeignFile), day);
+    }
+    leave(&tell(shard.join("notes.kern"), BesideKind::ForeignFile), day);
+    leave(&tell(shard.join("ABCD.kern"), BesideKind::ForeignFile), day);
+    // Called as an entry, in a wrong folder, and none.
+    leave(&tell(dir.join("entries").join(format!("{}.kern", key("d"))), BesideKind::ForeignFile), day);
+    fs::create_dir(tell(dir.join("entries/notes.d"), BesideKind::ForeignFolder)).unwrap();
+    symlink("/etc", tell(shard.join("elsewhere"), BesideKind::Link)).unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    let pipe = tell(dir.join("tmp/pipe"), BesideKind::Special);
+    rustix::fs::mknodat(rustix::fs::CWD, pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+
+    let report = verify(&reader(folder.path()));
+    drop(held);
+    assert!(report.is_whole(), "{:?}", report.flaws);
+    let found: BTreeMap<_, _> =
+        report.besides.iter().map(|Beside { path, kind, .. }| (path.clone(), *kind)).collect();
+    assert_eq!(found, expected);
+    assert!(report.besides.is_sorted_by(|one, other| one.path < other.path));
+}
+
+#[test]
+fn what_is_in_the_wrong_place_is_told() {
+    let (folder, store) = fresh();
+    let dir = store.dir();
+    // A whole entry and a damaged one, where nobody looks for them.
+    let (whole, damaged) = (dir.join("entries/00").join(name("a")), dir.join("entries").join(name("b")));
+    for (from, to) in [("a", &whole), ("b", &damaged)] {
+        fs::rename(put(&store, from), to).unwrap();
+    }
+    flip(&damaged, 700);
+    // Folders and links where files belong, and the other way round.
+    let (a_folder, a_link, outside) = (store.path(&key("c")), store.path(&key("d")), put(&store, "e"));
+    fs::create_dir(&a_folder).unwrap();
+    symlink(&outside, &a_link).unwrap();
+    let shard = dir.join("entries").join(free_shard(&store));
+    fs::remove_dir(&shard).unwrap();
+    symlink(folder.path(), &shard).unwrap();
+    fs::remove_dir(dir.join("locks")).unwrap();
+    fs::write(dir.join("locks"), "").unwrap();
+    fs::remove_file(dir.join("stats")).unwrap_or_default();
+    fs::create_dir(dir.join("stats")).unwrap();
+
+    let report = verify(&reader(folder.path()));
+    let flaws = flaws(&report);
+    let said =
+        |path: &Path| flaws.get(path).unwrap_or_else(|| panic!("{}: {flaws:?}", path.display())).as_str();
+    assert!(said(&whole).contains("where nobody looks for it"));
+    assert!(said(&damaged).contains("damaged"));
+    assert!(said(&a_folder).starts_with("a folder is where a file"), "{flaws:?}");
+    assert!(said(&a_link).starts_with("a symbolic link is where a file"));
+    assert!(said(&shard).starts_with("a symbolic link is where a folder"));
+    assert!(said(&dir.join("locks")).starts_with("a file is where a folder"));
+    assert!(said(&dir.join("stats")).starts_with("a folder is where a file"));
+    assert_eq!((flaws.len(), report.whole.files), (7, 1), "{flaws:?}");
+}
+
+fn name(name: &str) -> String {
+    format!("{}.kern", key(name))
+}
+
+/// The name of a folder of entries that is empty.
+fn free_shard(store: &TargetStore) -> String {
+    let entries = store.dir().join("entries");
+    let is_free = |shard: &String| crate::common::names(&entries.join(shard)).is_empty();
+    crate::common::names(&entries).into_iter().rev().find(is_free).unwrap()
+}
+
+#[test]
+fn what_is_missing_is_told_and_no_flaw() {
+    let (folder, store) = fresh();
+    put(&store, "a");
+    let shard = store.dir().join("entries").join(free_shard(&store));
+    fs::remove_dir(&shard).unwrap();
+    fs::remove_dir(store.dir().join("quarantine")).unwrap();
+    let report = verify(&reader(folder.path()));
+    assert!(report.is_whole() && report.whole.files == 1, "{report:?}");
+    assert_eq!(report.missing, [store.dir().join("quarantine"), shard]);
+
+    let nothing = Store::open(Config { access: Access::ReadOnly, ..Config::new(folder.path()) });
+    let report = verify(&nothing.unwrap().target("Ascend910B1").unwrap());
+    assert!(report.is_whole() && report.missing.len() == 1, "{report:?}");
+}
+
+#[test]
+fn numbers_that_do_not_check_are_told() {
+    let (folder, store) = fresh();
+    put(&store, "a");
+    store.flush().unwrap();
+    let (size, stats) = (store.dir().join("size"), store.dir().join("stats"));
+    assert!(verify(&reader(folder.path())).is_whole());
+    for path in [&size, &stats] {
+        let bytes = fs::read(path).unwrap();
+        fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
+    }
+    let report = verify(&reader(folder.path()));
+    assert_eq!(flaws(&report).into_keys().collect::<Vec<_>>(), [size.as_path(), stats.as_path()]);
+    assert!(report.flaws.iter().all(|flawed| matches!(flawed.flaw, Flaw::Torn)));
+    // Nobody has written any yet.
+    [&size, &stats].into_iter().for_each(|path| fs::write(path, "").unwrap());
+    assert!(verify(&reader(folder.path())).is_whole());
+}
+
+#[test]
+fn what_is_not_trusted_is_told_with_the_way_out() {
+    let (folder, store) = fresh();
+    let (entry, other) = (put(&store, "a"), put(&store, "b"));
+    let shard = store.dir().join("entries").join(free_shard(&store));
+    for path in [&entry, &shard] {
+        fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
+    }
+    flip(&other, 700);
+    let report = verify(&reader(folder.path()));
+    let flaws = flaws(&report);
+    assert_eq!(flaws.len(), 3, "{flaws:?}");
+    for path in [&entry, &shard] {
+        assert!(flaws[path.as_path()].contains("chmod o-w"), "{flaws:?}");
+    }
+    assert_eq!(report.flaws.iter().filter(|flawed| matches!(flawed.flaw, Flaw::Untrusted(_))).count(), 2);
+}
+
+/// One that could not be read does not keep the others from being checked, and is not called damaged.
+#[test]
+fn what_cannot_be_read_is_told_and_the_rest_is_checked() {
+    let (folder, store) = fresh();
+    let unreadable = put(&store, "a");
+    for at in 0..10 {
+        put(&store, &at.to_string());
+    }
+    let shard = store.dir().join("entries").join(free_shard(&store));
+    let unlisted = shard.clone();
+    let entry = unreadable.clone();
+    let store = watched(folder.path(), move |call| match call.op {
+        Op::Read if call.path == entry => Permit::Fail(rustix::io::Errno::IO.into()),
+        Op::List if call.path == unlisted => Permit::Fail(rustix::io::Errno::IO.into()),
+        _ => Permit::Go,
+    });
+    let report = verify(&store);
+    let flaws = flaws(&report);
+    assert_eq!(
+        flaws.keys().copied().collect::<std::collections::BTreeSet<_>>(),
+        [unreadable.as_path(), shard.as_path()].into()
+    );
+    assert!(report.flaws.iter().all(|flawed| matches!(flawed.flaw, Flaw::Trouble(_))), "{flaws:?}");
+    assert_eq!(report.whole.files, 10);
+}
+
+/// A process that writes in place, as no store does, is not done when the file is first read.
+#[test]
+fn a_file_that_is_just_being_written_is_looked_at_again() {
+    let (folder, store) = fresh();
+    let path = put(&store, "a");
+    let bytes = fs::read(&path).unwrap();
+    for part in [0, 50, 600, bytes.len() - 1] {
+        let (reads, file, whole) = (AtomicUsize::new(0), path.clone(), bytes.clone());
+        fs::write(&path, &bytes[..part]).unwrap();
+        let store = watched(folder.path(), move |call| {
+            if call.op == Op::Open && call.path == file && reads.fetch_add(1, Ordering::Relaxed) == 1 {
+                fs::File::options()
+                    .append(true)
+                    .open(&file)
+                    .unwrap()
+                    .write_all_at(&whole[part..], 0)
+                    .unwrap();
+            }
+            Permit::Go
+        });
+        let report = verify(&store);
+        assert!(report.is_whole() && report.whole.files == 1, "{part}: {report:?}");
+    }
+    // One that is never done is not called damaged either.
+    let (times, file, whole) = (AtomicUsize::new(0), path.clone(), bytes.clone());
+    let store = watched(folder.path(), move |call| {
+        if call.op == Op::Open && call.path == file {
+            let time = times.fetch_add(1, Ordering::Relaxed);
+            fs::write(&file, &whole[..300 + time]).unwrap();
+        }
+        Permit::Go
+    });
+    let report = verify(&store);
+    assert!(matches!(report.flaws[..], [ref one] if matches!(one.flaw, Flaw::Changing)), "{report:?}");
+    // One that was cut short while it was read, and is whole again.
+    fs::write(&path, &bytes).unwrap();
+    let (reads, file) = (AtomicUsize::new(0), path.clone());
+    let store = watched(folder.path(), move |call| match call.op {
+        Op::Read if call.path == file && reads.fetch_add(1, Ordering::Relaxed) == 0 => {
+            Permit::Short(call.bytes / 2)
+        }
+        _ => Permit::Go,
+    });
+    assert!(verify(&store).is_whole());
+    // And one that is shorter each time than it said is trouble.
+    let file = path.clone();
+    let store = watched(folder.path(), move |call| match call.op {
+        Op::Read if call.path == file => Permit::Short(call.bytes / 2),
+        _ => Permit::Go,
+    });
+    let report = verify(&store);
+    assert!(matches!(report.flaws[..], [ref one] if matches!(one.flaw, Flaw::Trouble(_))), "{report:?}");
+}
+
+#[test]
+fn nothing_is_written() {
+    let (folder, store) = fresh();
+    // One is too large for the picture that is taken.
+    for (name, harm, _) in HARMS.iter().filter(|(name, ..)| *name != "huge") {
+        harm(&store, &put(&store, name));
+    }
+    let long_ago = SystemTime::now() - Duration::from_secs(1_000_000);
+    for at in 0..5 {
+        let path = put(&store, &at.to_string());
+        // A look-up would note that it was used.
+        fs::File::open(path).unwrap().set_modified(long_ago).unwrap();
+    }
+    leave(&store.dir().join(format!("tmp/put-{}-1", dead())), Duration::from_secs(1_000_000));
+    fs::write(store.dir().join("size"), "torn").unwrap();
+    fs::remove_dir(store.dir().join("entries").join(free_shard(&store))).unwrap();
+    store.flush().unwrap();
+    let before = snapshot(folder.path());
+    let report = verify(&reader(folder.path()));
+    assert_eq!(report.flaws.len(), HARMS.len());
+    // Also by somebody who might write.
+    assert_eq!(verify(&store).flaws.len(), HARMS.len());
+    assert_eq!(snapshot(folder.path()), before);
+
+    // And no lock is taken.
+    let seen = Arc::new(Seen::default());
+    let config = Config { watcher: Some(seen.clone()), ..Config::new(folder.path()) };
+    let store = Store::open(config).unwrap().target(TARGET).unwrap();
+    seen.take();
+    verify(&store);
+    let reads = [Op::Open, Op::OpenFolder, Op::Stat, Op::Look, Op::List, Op::Read];
+    let other: Vec<_> = seen.take().into_iter().filter(|(op, _)| !reads.contains(op)).collect();
+    assert!(other.is_empty(), "{other:?}");
+}
+
+#[test]
+fn it_can_be_followed_and_given_up() {
+    let (_folder, store) = fresh();
+    (0..30).for_each(|at| drop(put(&store, &at.to_string())));
+    let (told, last) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let progress = |Progress { checked, total }| {
+        assert!(total == 30 && (1..=30).contains(&checked));
+        told.fetch_add(1, Ordering::Relaxed);
+        last.fetch_max(checked as usize, Ordering::Relaxed);
+    };
+    let threads = NonZeroUsize::new(3).unwrap();
+    let report = store.verify(&VerifyOptions { threads, progress: &progress, ..VerifyOptions::default() });
+    assert!(report.is_whole());
+    assert_eq!((told.load(Ordering::Relaxed), last.load(Ordering::Relaxed)), (30, 30));
+
+    let (told, given_up) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let progress = |_| given_up.store(told.fetch_add(1, Ordering::Relaxed) + 1 >= 5, Ordering::Relaxed);
+    let cancelled = || given_up.load(Ordering::Relaxed);
+    let options =
+        VerifyOptions { threads, progress: &progress, cancelled: &cancelled, ..VerifyOptions::default() };
+    let report = store.verify(&options);
+    assert!(report.cancelled && !report.is_whole(), "{report:?}");
+    assert!((5..=8).contains(&report.checked.files), "{report:?}");
+}
+
+/// Does something again and again.
+fn until<'a>(done: &'a AtomicBool, work: impl FnMut(usize) + Send + 'a) -> impl FnOnce() + Send + 'a {
+    move || (0..).take_while(|_| !done.load(Ordering::Relaxed)).for_each(work)
+}
+
+/// Forcing builds replace every entry all the time, one deletes what it finds, and another damages one for good.
+#[test]
+fn nothing_is_called_damaged_that_is_only_replaced() {
+    let (folder, store) = fresh();
+    let names: Vec<String> = (0..12).map(|at| format!("forced {at}")).collect();
+    names.iter().for_each(|name| drop(put(&store, name)));
+    flip(&put(&store, "damaged"), 700);
+    assert!(matches!(miss(&store, &key("damaged")), Miss::Damaged(_)));
+    let done = AtomicBool::new(false);
+    let (mut gone, mut rounds) = (0, 0);
+    thread::scope(|scope| {
+        for writer in 0..2 {
+            let (store, names) = (store.clone(), &names);
+            scope.spawn(until(&done, move |time| {
+                let name = &names[time % names.len()];
+                let made = Made::sized(name, writer + time, 400 + 97 * (time % 50));
+                store.put_replacing(&key(name), &made.draft(), Replace::Always).unwrap();
+            }));
+        }
+        let (clearing, names) = (store.clone(), &names);
+        scope.spawn(until(&done, move |time| {
+            let _ = fs::remove_file(clearing.path(&key(&names[time % names.len()])));
+            thread::sleep(Duration::from_micros(200));
+        }));
+        let threads = NonZeroUsize::new(2).unwrap();
+        for _ in 0..150 {
+            let report = reader(folder.path()).verify(&VerifyOptions { threads, ..VerifyOptions::default() });
+            let told: Vec<_> = report.flaws.iter().map(|flawed| flawed.path.clone()).collect();
+            if told != [store.path(&key("damaged"))] {
+                done.store(true, Ordering::Relaxed);
+                panic!("{:#?}", report.flaws);
+            }
+            assert!(
+                report
+                    .besides
+                    .iter()
+                    .all(|beside| kind_of(&report, &beside.path) == Some(BesideKind::Temporary))
+            );
+            gone += 12 - report.whole.files.min(12);
+            rounds += 1;
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(rounds == 150 && gone > 0, "nothing was ever deleted: the test shows less than it says");
+}
+
+/// Of what is not in order there may be more than a process may have files open.
+#[test]
+fn no_file_is_kept_open() {
+    let (_folder, store) = fresh();
+    for name in 0..400 {
+        put(&store, &format!("{name}"));
+    }
+    let open_files = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let (before, most) = (open_files(), AtomicUsize::new(0));
+    let refuse = |_: &Entry| Err("no".to_owned());
+    let progress = |_| _ = most.fetch_max(open_files(), Ordering::Relaxed);
+    let report =
+        store.verify(&VerifyOptions { judge: &refuse, progress: &progress, ..VerifyOptions::default() });
+    assert_eq!(report.flaws.len(), 400);
+    // Other tests of this process have some open, too.
+    assert!(most.load(Ordering::Relaxed) < before + 200, "{before} -> {most:?}");
+}
