@@ -88,7 +88,7 @@ fn count(valgrind: String) -> Result<Figures, String> {
     Ok(Figures { valgrind, rustc, tolerance: TOLERANCE, instructions })
 }
 
-/// The program of the workloads, optimised as a release is.
+/// The program of the workloads, optimised as frameworks build the crates.
 fn build() -> Result<PathBuf, String> {
     let args = ["bench", "--package", "opbuild-guard", "--bench", "workloads", "--no-run"];
     let args = [&args[..], &["--message-format", "json-render-diagnostics"]].concat();

@@ -5,6 +5,7 @@ mod manifest;
 mod promises;
 mod rust;
 mod source;
+mod suite;
 mod tree;
 
 use std::fmt;
@@ -65,6 +66,7 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
             sources.insert(path.clone(), text);
         }
     }
+    findings.extend(suite::check(&sources));
     for path in files.iter().filter(|path| promises::concerns(path)) {
         let text = disk::text_if_there(root, path)?.unwrap_or_default();
         findings.extend(promises::check(path, &text, &sources));

@@ -1,6 +1,6 @@
 //! What the C of jobs came to, remembered: frameworks ask for the same jobs again and again, and writing C to see that it
-//! is the same C takes as long as a look into the store. A job is kept from the second time on that it is noted: most
-//! processes build once, and copies of all jobs would take them longer than writing C does.
+//! is the same C takes as long as a look into the store. A job is copied when one of its hash was noted before: most
+//! processes build once and would never use the copies.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -59,6 +59,8 @@ impl State {
         }
         match self.by_hash.entry(hash) {
             Entry::Vacant(place) => _ = place.insert(Vec::new()),
+            // Another thread may have noted it meanwhile.
+            Entry::Occupied(jobs) if jobs.get().iter().any(|(known, _)| known == job) => {}
             Entry::Occupied(jobs) => {
                 jobs.into_mut().push((job.clone(), source));
                 self.jobs += 1;

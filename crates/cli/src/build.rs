@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use opbuild::{
-    BuildError, BuildReport, Builder, Imported, JobError, KernelReport, Mode, Outcome, Request, ViewPolicy,
+    BuildError, BuildReport, Builder, Imported, JobError, KernelReport, Mode, Outcome, Request, ViewGroup,
+    ViewPolicy,
 };
 use opbuild_backend::{Backend, BackendError, Cancel, Registry};
 use opbuild_backend_ascend::{AscendBackend, AscendConfig, Driver};
@@ -104,7 +105,7 @@ pub(crate) fn note_targets(requests: &[Request], common: &Common, output: &Outpu
 pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict> {
     let cancel = interrupt::cancel();
     let builder = builder(&args.common, &cancel, output)?;
-    let (mut requests, unreadable) = model::requests(&args.inputs, &builder, &args.common)?;
+    let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &builder, &args.common)?;
     if cancel.is_cancelled() && requests.is_empty() {
         output.interrupted();
         return Ok(Verdict::Interrupted);
@@ -115,13 +116,15 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
         output.quiet_result(&json!({ "unreadable": unreadable_json(&unreadable) }))?;
         return Ok(Verdict::Unusable);
     }
-    let parts = chips::split(requests, builder, &args.common, &cancel)?;
+    let parts = chips::split(requests, builder, &args.common, unknown, &cancel)?;
     if let Some(guessed) = parts.first() {
         note_targets(&guessed.requests, &args.common, output);
     }
+    let group = ViewGroup::of(parts.iter().map(|part| part.requests.as_slice()));
     let mut reports = Vec::with_capacity(parts.len());
-    for Part { builder, requests } in parts {
-        let builder = view(builder.keep_artifacts(false).trust_imported(args.trust_imported), args)?;
+    for Part { builder, requests, .. } in parts {
+        let builder = builder.view_group(group.clone()).keep_artifacts(false);
+        let builder = view(builder.trust_imported(args.trust_imported), args)?;
         reports.push(with_progress(builder, &requests, output)?);
     }
     let report = chips::joined(reports);

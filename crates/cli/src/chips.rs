@@ -8,9 +8,11 @@ use opbuild_backend::Cancel;
 
 use crate::args::Common;
 use crate::build::{backend, builder_of};
+use crate::options::UnknownOptions;
 
-/// Requests for one backend.
+/// Requests for one target.
 pub(crate) struct Part {
+    target: String,
     pub(crate) builder: Builder,
     pub(crate) requests: Vec<Request>,
 }
@@ -19,14 +21,17 @@ pub(crate) struct Part {
 /// toolchain is there; all others stay with `builder`, and come first.
 ///
 /// # Errors
-/// The user named a toolkit, and it cannot be used.
+/// The user named a toolkit, and it cannot be used; an option is known to no backend that builds one of the requests, nor
+/// to a descriptor, or its value is wrong for one that knows it.
 pub(crate) fn split(
     requests: Vec<Request>,
     builder: Builder,
     common: &Common,
+    mut unknown: UnknownOptions<'_>,
     cancel: &Cancel,
 ) -> anyhow::Result<Vec<Part>> {
-    let mut parts = vec![Part { builder, requests: Vec::new() }];
+    let target = common.target().to_owned();
+    let mut parts = vec![Part { target, builder, requests: Vec::new() }];
     let mut known: HashMap<String, usize> = HashMap::new();
     for mut request in requests {
         let named = &request.descriptor.spec.target;
@@ -35,7 +40,8 @@ pub(crate) fn split(
             None => {
                 let opened = open(named, common, cancel)?;
                 let at = if opened.is_some() { parts.len() } else { 0 };
-                parts.extend(opened.map(|builder| Part { builder, requests: Vec::new() }));
+                let target = named.clone();
+                parts.extend(opened.map(|builder| Part { target, builder, requests: Vec::new() }));
                 known.insert(named.clone(), at);
                 at
             }
@@ -45,6 +51,11 @@ pub(crate) fn split(
         }
         parts[at].requests.push(request);
     }
+    let builds_nothing = parts.iter().all(|part| part.requests.is_empty());
+    for part in parts.iter().filter(|part| builds_nothing || !part.requests.is_empty()) {
+        unknown.known_to(part.builder.backend(), &part.target)?;
+    }
+    unknown.check()?;
     parts.retain(|part| !part.requests.is_empty());
     Ok(parts)
 }
@@ -89,6 +100,8 @@ fn joined_views(all: View, one: View, first: usize) -> View {
         (Some(Ok(mut all)), Some(Ok(mut one))) => {
             all.names.extend(one.names.into_iter().map(|(name, at)| (name, at + first)));
             all.contested.append(&mut one.contested);
+            all.contested.sort_unstable();
+            all.contested.dedup();
             all.unusable.append(&mut one.unusable);
             all.in_parts.append(&mut one.in_parts);
             all.left.append(&mut one.left);

@@ -23,19 +23,19 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> anyhow::Result<Ver
         return compare(args, other, output);
     }
     let builder = build::builder(&args.common, &Cancel::new(), output)?;
-    let (mut requests, unreadable) = model::requests(&args.inputs, &builder, &args.common)?;
+    let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &builder, &args.common)?;
     model::debug(&mut requests, &args.common, output)?;
     unreadable.errors.iter().for_each(|(_, error)| output.error(error));
     if requests.is_empty() {
         output.quiet_result(&json!({ "unreadable": build::unreadable_json(&unreadable) }))?;
         return Ok(Verdict::Unusable);
     }
-    let parts = chips::split(requests, builder, &args.common, &Cancel::new())?;
+    let parts = chips::split(requests, builder, &args.common, unknown, &Cancel::new())?;
     if let Some(guessed) = parts.first() {
         note_targets(&guessed.requests, &args.common, output);
     }
     let mut kernels = Vec::new();
-    for Part { builder, requests } in parts {
+    for Part { builder, requests, .. } in parts {
         kernels.extend(builder.trust_imported(args.trust_imported).explain(&requests)?);
     }
     let mut text: Text = kernels.iter().map(text_of).collect();

@@ -45,7 +45,7 @@ impl Model {
     }
 
     /// Takes out what its descriptor has.
-    pub(crate) fn admit(&self, unknown: &mut UnknownOptions) {
+    pub(crate) fn admit(&self, unknown: &mut UnknownOptions<'_>) {
         if let Self::Operator(descriptor) = self {
             unknown.found_in(&descriptor.spec);
         }
@@ -114,16 +114,17 @@ impl Unreadable {
     }
 }
 
-/// A request for each operator of everything that `inputs` name, and what could not be read.
-pub(crate) fn requests(
+/// A request for each operator of everything that `inputs` name, what could not be read, and the options that no
+/// descriptor has.
+pub(crate) fn requests<'c>(
     inputs: &[PathBuf],
     builder: &Builder,
-    common: &Common,
-) -> anyhow::Result<(Vec<Request>, Unreadable)> {
+    common: &'c Common,
+) -> anyhow::Result<(Vec<Request>, Unreadable, UnknownOptions<'c>)> {
     let Found { files, unreadable: errors, .. } = input::model_files(inputs);
     let mut unreadable = Unreadable { errors, refused: 0 };
     let (mut requests, mut dims) = (Vec::new(), Dims::of(common)?);
-    let mut unknown = UnknownOptions::of(common, builder.backend())?;
+    let mut unknown = UnknownOptions::of(common);
     for file in files {
         match Model::read(&file, builder, common, &mut dims) {
             Ok(model) => {
@@ -133,12 +134,8 @@ pub(crate) fn requests(
             Err(error) => unreadable.refuse(file, error),
         }
     }
-    // What could not be read may have had the option.
-    if unreadable.is_empty() || !requests.is_empty() {
-        unknown.check()?;
-    }
     dims.check()?;
-    Ok((requests, unreadable))
+    Ok((requests, unreadable, unknown))
 }
 
 /// What CANN compiles everything with while it collects information for its maintainers, unless told otherwise.

@@ -1,37 +1,46 @@
 //! Options that the user gave: one that is misspelt, or has a value that is none, must not count for nothing.
 
+use std::collections::BTreeSet;
+
 use anyhow::bail;
 use opbuild_backend::{Backend, BackendError};
 use opbuild_descriptor::BuildSpec;
 
 use crate::args::Common;
 
-/// Names given with `--option` that nothing was found to know so far.
-pub(crate) struct UnknownOptions {
-    names: Vec<String>,
-    known: Vec<&'static str>,
-    target: String,
+/// Names given with `--option` that neither a target nor a descriptor was found to have so far.
+pub(crate) struct UnknownOptions<'a> {
+    given: &'a [(String, String)],
+    names: Vec<&'a str>,
+    known: BTreeSet<&'static str>,
+    targets: Vec<String>,
 }
 
-impl UnknownOptions {
-    /// Those that `backend` does not know.
+impl<'a> UnknownOptions<'a> {
+    /// All that were given.
+    pub(crate) fn of(common: &'a Common) -> Self {
+        let names = common.options.iter().map(|(name, _)| name.as_str()).collect();
+        Self { given: &common.options, names, known: BTreeSet::new(), targets: Vec::new() }
+    }
+
+    /// What `backend`, which builds for `target`, knows is an option.
     ///
     /// # Errors
-    /// The value of one that it does know is none that it takes.
-    pub(crate) fn of(common: &Common, backend: &dyn Backend) -> Result<Self, BackendError> {
-        let mut known = backend.option_names();
-        known.sort_unstable();
-        let given = common.options.iter().map(|(name, _)| name);
-        let names = given.filter(|name| !known.contains(&name.as_str())).cloned().collect();
-        for (name, value) in common.options.iter().filter(|(name, _)| known.contains(&name.as_str())) {
+    /// The value of one that it knows is none that it takes.
+    pub(crate) fn known_to(&mut self, backend: &dyn Backend, target: &str) -> Result<(), BackendError> {
+        let known = backend.option_names();
+        for (name, value) in self.given.iter().filter(|(name, _)| known.contains(&name.as_str())) {
             backend.check_option(name, value)?;
         }
-        Ok(Self { names, known, target: common.target().to_owned() })
+        self.names.retain(|name| !known.contains(name));
+        self.known.extend(known);
+        self.targets.push(format!("`{target}`"));
+        Ok(())
     }
 
     /// What a descriptor has is an option: its framework knows it.
     pub(crate) fn found_in(&mut self, spec: &BuildSpec) {
-        self.names.retain(|name| !spec.options.contains_key(name));
+        self.names.retain(|name| !spec.options.contains_key(*name));
     }
 
     /// # Errors
@@ -40,15 +49,19 @@ impl UnknownOptions {
         if self.names.is_empty() {
             return Ok(());
         }
-        let one = |name: &String| match nearest(name, &self.known) {
+        let known: Vec<&str> = self.known.iter().copied().collect();
+        let one = |name: &&str| match nearest(name, &known) {
             Some(nearest) => format!("`{name}` (did you mean `{nearest}`?)"),
             None => format!("`{name}`"),
         };
+        let (targets, have) = match &self.targets[..] {
+            [target] => (format!("target {target}"), "has"),
+            targets => (format!("targets {}", targets.join(" and ")), "have"),
+        };
         bail!(
-            "the target `{}` has no option {}, and no descriptor has one; known are {}",
-            self.target,
+            "the {targets} {have} no option {}, and no descriptor has one; known are {}",
             self.names.iter().map(one).collect::<Vec<_>>().join(", "),
-            self.known.join(", ")
+            known.join(", ")
         )
     }
 }

@@ -26,8 +26,8 @@ use crate::{feed, interrupt, show};
 pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
     let cancel = interrupt::cancel();
     let builder = builder(&args.common, &cancel, output)?;
-    let (mut unknown, mut dims) =
-        (UnknownOptions::of(&args.common, builder.backend())?, Dims::of(&args.common)?);
+    let (mut unknown, mut dims) = (UnknownOptions::of(&args.common), Dims::of(&args.common)?);
+    unknown.known_to(builder.backend(), args.common.target())?;
     let model = Model::read(&args.model, &builder, &args.common, &mut dims);
     dims.check()?;
     let model = model?;

@@ -19,6 +19,7 @@ use crate::memory::Memory;
 use crate::one::Opened;
 use crate::plan::Plan;
 use crate::stuck::Stuck;
+use crate::view_group::ViewGroup;
 
 /// So many look-ups are worth a thread: about two milliseconds.
 const EACH_READS: usize = 256;
@@ -68,6 +69,7 @@ pub struct ViewConfig {
 pub(crate) struct ViewSetting {
     pub(crate) place: ViewPlace,
     pub(crate) policy: ViewPolicy,
+    pub(crate) group: ViewGroup,
 }
 
 /// Which directory.
@@ -106,6 +108,7 @@ pub struct Builder {
     pub(crate) cancel: Cancel,
     pub(crate) view: Option<ViewPlace>,
     pub(crate) view_policy: ViewPolicy,
+    view_group: Option<ViewGroup>,
     pub(crate) work_base: PathBuf,
     /// Kernels that were asked for one at a time.
     pub(crate) memory: Memory,
@@ -140,6 +143,7 @@ impl Builder {
             cancel: Cancel::new(),
             view: None,
             view_policy: ViewPolicy::default(),
+            view_group: None,
             work_base: temporary(),
             memory: Memory::default(),
             opened: Opened::default(),
@@ -270,10 +274,19 @@ impl Builder {
         self.anew()
     }
 
+    /// Sets with which builds of other backends this one shares the directory where kernels are put. If unset, each build
+    /// is alone.
+    #[must_use]
+    pub fn view_group(mut self, group: ViewGroup) -> Self {
+        self.view_group = Some(group);
+        self.anew()
+    }
+
     /// Where kernels are put for a framework, if that is wanted.
     pub(crate) fn view_setting(&self) -> Option<ViewSetting> {
         let place = self.view.clone()?;
-        Some(ViewSetting { place, policy: self.view_policy })
+        let group = self.view_group.clone().unwrap_or_else(|| ViewGroup::of([]));
+        Some(ViewSetting { place, policy: self.view_policy, group })
     }
 
     /// Sets where compilers work; the system's temporary folder otherwise.

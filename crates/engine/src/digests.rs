@@ -1,6 +1,6 @@
 //! Digests of jobs, remembered: a framework builds the same network again and again, and to see that a job is one of
-//! those takes a fourth of what hashing it does. A job is kept from the second time on that it is asked for: most
-//! processes build once, and copies of all jobs would take them longer than hashing does.
+//! those takes a fourth of what hashing it does. A job is copied when one of its hash was asked for before: most processes
+//! build once and would never use the copies. So it is the third build that finds them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -40,6 +40,8 @@ impl Known {
         }
         match self.by_hash.entry(hash) {
             Entry::Vacant(place) => _ = place.insert(Vec::new()),
+            // Another thread may have noted it meanwhile.
+            Entry::Occupied(jobs) if jobs.get().iter().any(|(known, _)| known == job) => {}
             Entry::Occupied(jobs) => {
                 jobs.into_mut().push((job.clone(), digest));
                 self.jobs += 1;

@@ -2,8 +2,8 @@
 //!
 //! A file that is there and intact is not written, but to know that it is one has to know what it should hold; and to
 //! write that anew for each kernel would take longer than to look it up. So its digest and length are kept as long as
-//! the descriptor is the same, from the second time on that a name is asked for: most processes build once, and copies
-//! of all descriptors would take them longer than writing does.
+//! the descriptor is the same, from the second time on that a name is asked for: most processes build once and would
+//! never use copies of their descriptors.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -169,6 +169,7 @@ mod stored;
 mod stuck;
 mod tokens;
 mod view;
+mod view_group;
 mod warnings;
 mod work;
 mod workshop;
@@ -189,6 +190,7 @@ pub use opbuild_store::Mode;
 pub use report::{BuildReport, KernelReport, Outcome, Placed};
 pub use session::{RunError, Session, Step};
 pub use stored::judge_stored;
+pub use view_group::ViewGroup;
 
 /// The README's example, compiled and run.
 #[cfg(doctest)]

@@ -12,7 +12,6 @@ use opbuild_artifact::{Artifact, Expectations, is_safe_file_name};
 use opbuild_backend::asks_for_debug;
 use opbuild_descriptor::{Descriptor, VendorName, write_info_named};
 use opbuild_digest::Digest;
-use opbuild_kernel_meta::quarantine::Run;
 use opbuild_kernel_meta::{
     Content, DirectoryRisk, KernelFiles, LeftKernel, ViewError, ViewReport, Withdrawn,
 };
@@ -32,8 +31,6 @@ pub(crate) struct Placer<'a> {
     setting: ViewSetting,
     /// Knows kernels of ours that the directory does not list.
     store: Option<&'a Store>,
-    /// What the build replaces is kept together.
-    run: Run,
     infos: &'a Infos,
     /// How long other writers are waited for.
     patience: Duration,
@@ -105,7 +102,6 @@ impl<'a> Placer<'a> {
         let mut placer = Self {
             setting,
             store,
-            run: Run::now(),
             infos,
             patience,
             names: BTreeMap::new(),
@@ -116,7 +112,8 @@ impl<'a> Placer<'a> {
         for (request, kernel) in requests.iter().zip(&plan.kernel_of) {
             placer.add(request, *kernel, plan.kernels[*kernel].name());
         }
-        for (stem, name) in &placer.names {
+        for (stem, name) in &mut placer.names {
+            name.kernel = name.kernel.filter(|_| !placer.setting.group.contested.contains(stem));
             if let Some(kernel) = name.kernel {
                 placer.names_of[kernel].push(stem.clone());
             }
@@ -259,7 +256,8 @@ impl<'a> Placer<'a> {
         let contested = contested.iter().map(|stem| Withdrawn { stem, unless: None });
         let withdrawn: Vec<Withdrawn<'_>> = failed.chain(contested).collect();
         let ViewPolicy { replace, guessed_target } = self.setting.policy;
-        let view = self.setting.place.open()?.with_patience(self.patience).with_run(self.run.clone());
+        let view =
+            self.setting.place.open()?.with_patience(self.patience).with_run(self.setting.group.run.clone());
         let view = view.with_replace(replace).with_guessed_target(guessed_target);
         let report = view.replace_adopting(&files, &withdrawn, &OwnKernels { store: self.store })?;
         Ok((view.dir().to_owned(), report))
@@ -276,7 +274,7 @@ impl<'a> Placer<'a> {
 /// It follows from the fields. A descriptor that was changed since it was named still bears the name of the kernel that
 /// it was: a framework would run the new one for the old. Only names that take in more than the descriptor says, or
 /// whose making is not known, are taken as they stand.
-fn frameworks_name(descriptor: &Descriptor) -> String {
+pub(crate) fn frameworks_name(descriptor: &Descriptor) -> String {
     let borne = &descriptor.envelope.fusion_op_name;
     let is_borne = descriptor.envelope.generation.is_none()
         || matches!(VendorName::parse(borne), Some(VendorName::Cann { .. }));

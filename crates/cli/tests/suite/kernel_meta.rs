@@ -110,7 +110,8 @@ fn a_descriptor_is_built_for_its_chip_where_its_toolchain_is() {
     place.write("jobs/known.info", text.replace("Ascend910A", "Ascend910B1"));
     place.write(
         "jobs/unknown.info",
-        text.replace("Ascend910A", "Ascend999Z").replace("Default/Square", "Default/Other"),
+        // Of another shape: one name for two kernels would be a problem.
+        text.replace("Ascend910A", "Ascend999Z").replace(" 3\n", " 4\n").replace(" 3,\n", " 4,\n"),
     );
     let ran = place.run_with(&["build", "jobs", "--format", "json"], &environment).ended_with(0);
     let ran = ran.says("the descriptors name Ascend999Z; building for cpu");
@@ -123,6 +124,79 @@ fn a_descriptor_is_built_for_its_chip_where_its_toolchain_is() {
     // Chosen, the target counts for all.
     let ran = place.run_with(&["build", "jobs", "--target", "cpu", "--format", "json"], &environment);
     assert_eq!(ran.ended_with(0).json()["targets"], serde_json::json!([host]));
+}
+
+/// A descriptor for a chip whose toolchain is there, one for `other`, and the environment that has the toolkit.
+fn two_targets(place: &Place, other: &str) -> Option<Vec<(&'static str, String)>> {
+    let python = python()?;
+    let installed = Toolkit::new().write(&place.path("Ascend")).unwrap();
+    let text = std::fs::read_to_string(SQUARE).unwrap();
+    place.write("jobs/known.info", text.replace("Ascend910A", "Ascend910B1"));
+    // Of another shape: they have different names.
+    let text =
+        text.replace(" 3\n", " 4\n").replace(" 3,\n", " 4,\n").replace("Default/Square", "Default/Other");
+    place.write("jobs/other.info", text.replace("Ascend910A", other));
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    Some(vec![("ASCEND_HOME_PATH", path(installed.root())), ("HI_PYTHON", path(&python))])
+}
+
+#[test]
+fn an_option_of_the_descriptors_chip_is_one() {
+    let place = Place::new();
+    let Some(environment) = two_targets(&place, "Ascend999Z") else { return };
+    let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    for inputs in ["jobs/known.info", "jobs"] {
+        for command in ["build", "explain"] {
+            let run = |option: &str| place.run_with(&[command, inputs, "--option", option], &environment);
+            run("impl_mode=high_precision").ended_with(0);
+            run("impl_mod=high_precision").ended_with(2).says("did you mean `impl_mode`?");
+            run("op_debug_level=7").ended_with(2);
+        }
+    }
+    let both = ["build", "jobs", "--option", "something=1"];
+    place
+        .run_with(&both, &environment)
+        .ended_with(2)
+        .says("`cpu` and `Ascend910B1` have no option `something`");
+    // Where nothing is built for the chip, its options are none.
+    let guessed = ["build", "jobs/other.info", "--option", "impl_mode=high_precision"];
+    place.run_with(&guessed, &environment).ended_with(2).says("the target `cpu` has no option `impl_mode`");
+    let chosen = ["build", "jobs", "--target", "cpu", "--option", "impl_mode=high_precision"];
+    place.run_with(&chosen, &environment).ended_with(2).says("the target `cpu` has no option `impl_mode`");
+}
+
+#[test]
+fn what_a_build_for_two_targets_replaced_comes_back_at_once() {
+    let place = Place::new();
+    let Some(environment) = two_targets(&place, "Ascend910B2") else { return };
+    let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let build = ["build", "jobs", "--kernel-meta", "kernels"];
+    let dir = place.path("kernels");
+    let objects = || files(&dir).into_iter().filter(|path| path.extension().is_some_and(|it| it == "o"));
+    place.run_with(&build, &environment).ended_with(0);
+    assert_eq!(objects().count(), 2);
+    objects().for_each(|path| std::fs::write(path, "theirs").unwrap());
+    let replaced = place.run_with(&[&build[..], &["--replace"]].concat(), &environment).ended_with(0);
+    assert!(objects().all(|path| std::fs::read(path).unwrap() != b"theirs"), "{replaced:?}");
+    let undone = place.run(&["repair", "--undo", "kernels"]).ended_with(0);
+    assert!(undone.stdout.contains("all is back"), "{undone:?}");
+    assert_eq!(objects().filter(|path| std::fs::read(path).unwrap() == b"theirs").count(), 2);
+}
+
+/// A framework would look for both under one name, and run one for the other.
+#[test]
+fn a_name_of_kernels_for_two_chips_is_given_to_none() {
+    let place = Place::new();
+    let Some(environment) = two_targets(&place, "Ascend910B2") else { return };
+    let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let known = std::fs::read_to_string(place.path("jobs/known.info")).unwrap();
+    place.write("jobs/same.info", known.replace("Ascend910B1", "Ascend910B2"));
+    let build = ["build", "jobs", "--kernel-meta", "kernels", "--format", "json"];
+    let ran = place.run_with(&build, &environment).ended_with(1).says("are all called");
+    assert_eq!(ran.json()["contested_names"], serde_json::json!(["square_12484080525657478220_2"]));
+    let objects =
+        files(&place.path("kernels")).into_iter().filter(|path| path.extension().is_some_and(|it| it == "o"));
+    assert_eq!(objects.count(), 1, "the other's: {ran:?}");
 }
 
 #[test]

@@ -50,8 +50,6 @@ mod repair_caches;
 #[cfg(test)]
 mod store;
 #[cfg(test)]
-mod takeover;
-#[cfg(test)]
 mod targets;
 #[cfg(test)]
 mod trees;

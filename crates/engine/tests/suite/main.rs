@@ -6,8 +6,6 @@ mod common;
 #[cfg(test)]
 mod debug;
 #[cfg(test)]
-mod examples;
-#[cfg(test)]
 mod explain;
 #[cfg(test)]
 mod further;

@@ -1,4 +1,5 @@
-//! Caches that frameworks wrote, and what is put there. What runs itself as another process is beside this.
+//! Caches that frameworks wrote, and what is put there. What starts other processes is beside
+//! this: between fork and exec a child has all files of this process open, and files that are open are left alone.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -14,21 +15,15 @@ mod fill;
 #[cfg(test)]
 mod fill_traces;
 #[cfg(test)]
-mod foreign;
-#[cfg(test)]
 mod kernel_cache;
 #[cfg(test)]
 mod materialise;
 #[cfg(test)]
 mod quarantine;
 #[cfg(test)]
-mod survey;
-#[cfg(test)]
 mod survey_chips;
 #[cfg(test)]
 mod survey_claims;
-#[cfg(test)]
-mod survey_input;
 #[cfg(test)]
 mod survey_names;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The store within one process. What forks or needs its own process is beside this.
+//! The store within one process. What measures its process, or runs itself as another one, is beside this.
 
 #[path = "../common/mod.rs"]
 mod common;

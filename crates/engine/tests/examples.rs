@@ -1,4 +1,5 @@
 //! The examples do what they say.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::path::PathBuf;
 use std::process::Command;

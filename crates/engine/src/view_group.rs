@@ -1,0 +1,37 @@
+//! Builds of several backends that put their kernels into one directory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use opbuild_kernel_meta::quarantine::Run;
+
+use crate::builder::Request;
+use crate::view::frameworks_name;
+
+/// Builds that put their kernels into one directory.
+///
+/// What they replace is undone together, and a name under which frameworks would look for kernels of two of them is given
+/// to none, as within one build.
+#[derive(Clone, Debug)]
+pub struct ViewGroup {
+    pub(crate) run: Run,
+    pub(crate) contested: Arc<BTreeSet<String>>,
+}
+
+impl ViewGroup {
+    /// A group of one build for each slice of requests; they begin now.
+    pub fn of<'a>(builds: impl IntoIterator<Item = &'a [Request]>) -> Self {
+        let builds: Vec<&[Request]> = builds.into_iter().collect();
+        let mut first: BTreeMap<String, usize> = BTreeMap::new();
+        let mut contested = BTreeSet::new();
+        // One alone sees for itself.
+        for (at, requests) in builds.iter().enumerate().filter(|_| builds.len() > 1) {
+            for name in requests.iter().map(|request| frameworks_name(&request.descriptor)) {
+                if *first.entry(name.clone()).or_insert(at) != at {
+                    contested.insert(name);
+                }
+            }
+        }
+        Self { run: Run::now(), contested: Arc::new(contested) }
+    }
+}

@@ -1,0 +1,11 @@
+//! Tests of caches that start other programs.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+#[cfg(test)]
+mod foreign;
+#[cfg(test)]
+mod survey;
+#[cfg(test)]
+mod survey_input;
