@@ -31,7 +31,8 @@ const STAND_IN: &str = "KERNEL";
 /// How the backend finds its compiler. The caller says what `PATH` and `CC` are; this crate does not look.
 #[derive(Clone, Debug)]
 pub struct CpuConfig {
-    /// The compiler, with arguments if need be (`ccache gcc`); else the first of `cc`, `gcc`, `clang`.
+    /// The compiler, with arguments if need be (`gcc -march=native`); a launcher such as ccache before it is left out. If
+    /// unset, the first of `cc`, `gcc`, `clang` on the path.
     pub compiler: Option<String>,
     /// Where programs are looked for, as in `PATH`.
     pub path: OsString,

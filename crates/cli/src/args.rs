@@ -369,8 +369,8 @@ pub(crate) struct StatsArgs {
 /// Flags that building and running share.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Common {
-    /// The target to build for, whatever the descriptors name; see `opbuild targets` [default: of a descriptor that names a
-    /// chip, that chip, if its toolchain is there; else cpu]
+    /// The target to build for, whatever the descriptors name; see `opbuild targets` [default: cpu; `build` and `explain`
+    /// take the chip that a descriptor names, if its toolchain is there]
     #[arg(long, visible_alias = "soc_version", value_name = "TARGET")]
     target: Option<String>,
     /// How many compilers run at once, and threads when a model is run [default: one a processor]. All builds of a user

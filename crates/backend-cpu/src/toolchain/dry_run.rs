@@ -239,3 +239,34 @@ fn flags(triple: &str, clang: bool, features: Features, needs_no_header: bool) -
     flags.extend(["-Wl,--build-id=none", "-Wl,--hash-style=gnu", "-Wl,--as-needed"]);
     flags.into_iter().map(str::to_owned).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use opbuild_testkit::job;
+
+    use super::*;
+    use crate::generate::generate;
+
+    /// Compilers include a header by themselves, which must then count; the code that is generated needs none.
+    #[test]
+    fn without_headers_the_object_is_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        for op in ["Square", "Exp", "SoftmaxV2"] {
+            let source = dir.path().join("kernel.c");
+            std::fs::write(&source, generate(&job(op, &[&[3, 5]]), "kernel", |_| None).unwrap().text)
+                .unwrap();
+            let object = |needs_no_header| {
+                let flags = flags(std::env::consts::ARCH, false, Features::Portable, needs_no_header);
+                assert_eq!(flags.iter().any(|flag| flag == "-nostdinc"), needs_no_header);
+                let output = dir.path().join("kernel.o");
+                let mut gcc = Command::new("gcc");
+                gcc.args(flags).arg("-o").arg(&output).arg(&source).arg("-lm");
+                assert!(gcc.status().unwrap().success());
+                std::fs::read(output).unwrap()
+            };
+            assert!(object(true) == object(false), "{op}");
+        }
+    }
+}

@@ -354,8 +354,8 @@ impl Probe<'_> {
         let cannot = |why: String| {
             BackendError::Toolchain {
             problem: format!("`{run}` cannot compile a small source: {why}"),
-            way_out: "compilers run in a directory of their own, and with no environment but PATH, TMPDIR and LC_ALL: name \
-                      files by absolute paths, and set variables in a script that CC names"
+            way_out: "compilers run in a directory of their own, and with no environment but PATH, TMPDIR, LC_ALL and \
+                      PYTHONDONTWRITEBYTECODE: name files by absolute paths, and set variables in a script that CC names"
                 .to_owned(),
         }
         };

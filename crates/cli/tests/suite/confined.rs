@@ -66,6 +66,27 @@ fn nested_headers_count_on_every_host() {
     }
 }
 
+/// A store is shared by hosts with other kernels and other limits on containers.
+#[test]
+fn hosts_that_observe_have_the_same_keys() {
+    for cc in ["gcc", "headers", "script"] {
+        let place = place();
+        let cc = match cc {
+            "headers" => gcc_with_headers(&place).0,
+            "script" => place.script("own-cc", "exec gcc \"$@\"").display().to_string(),
+            gcc => gcc.to_owned(),
+        };
+        for (at, (lacks, says)) in HOSTS[..2].iter().enumerate() {
+            // What another host remembers is not there.
+            let tmp = place.path(&format!("tmp-{at}"));
+            std::fs::create_dir(&tmp).unwrap();
+            let mut command = place.command(&["build", "net", "--format", "json", "--no-kernel-meta"]);
+            let ran = run(command.env("CC", &cc).env("TMPDIR", &tmp), lacks).ended_with(0);
+            assert_eq!(ran.count(if at == 0 { "compiled" } else { "reused" }), 2, "{cc}, {says}: {ran:?}");
+        }
+    }
+}
+
 /// A wrapper that reads a file for some kernels only.
 fn wrapper(place: &Place, reads: &str) -> String {
     let flags = place.write("flags", "-O1\n");
@@ -99,6 +120,48 @@ fn what_only_some_kernels_read_is_refused_by_name_and_can_be_declared() {
             assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("compiled"), 2, "{says}");
         }
     }
+}
+
+/// A compile changes a header before it reads it, and includes another one by it, which no key covers yet.
+#[test]
+fn a_toolchain_that_moves_while_it_compiles_is_probed_again() {
+    for (lacks, says) in &HOSTS[..2] {
+        let place = place();
+        let (header, new) = (place.write("a.h", ""), place.write("new", "#include \"c.h\"\n"));
+        place.write("c.h", "#define VERSION 2\n");
+        let (header, new) = (header.display(), new.display());
+        let body = format!(
+            "old=$(cat {header}); new=$(cat {new})\n\
+             case \"$PWD:$*\" in */probe-*) ;; *kernel.c*) [ \"$old\" = \"$new\" ] || echo \"$new\" > {header};; esac\n\
+             exec gcc \"$@\" -include {header}"
+        );
+        let cc = place.script("moving-cc", &body).display().to_string();
+        let ran = build(&place, &cc, lacks, &["--jobs", "1"]).ended_with(0);
+        assert_eq!(ran.count("compiled"), 2, "{says}: {ran:?}");
+        // Nothing is kept of what was compiled with another header than its key has.
+        assert_eq!(place.entries().len(), 0, "{says}: {ran:?}");
+        assert_eq!(build(&place, &cc, lacks, &[]).ended_with(0).count("compiled"), 2, "{says}");
+        assert_eq!(build(&place, &cc, lacks, &[]).ended_with(0).count("reused"), 2, "{says}");
+    }
+}
+
+/// What the probe found is remembered by the machine's user, and checked without the compiler.
+#[test]
+fn a_later_process_starts_no_compiler() {
+    if Command::new("strace").arg("--version").output().is_err() {
+        return;
+    }
+    let place = place();
+    build(&place, "gcc", &[], &[]).ended_with(0);
+    let log = place.path("log");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-e", "trace=execve,execveat", "-o"]).arg(&log).arg(env!("CARGO_BIN_EXE_opbuild"));
+    command.args(["build", "net", "--format", "json", "--no-kernel-meta"]).current_dir(place.path("."));
+    let (tmp, cache) = (place.path("tmp"), place.path("cache"));
+    command.envs([("CC", Path::new("gcc")), ("TMPDIR", &tmp), ("OPBUILD_CACHE_DIR", &cache)]);
+    assert_eq!(crate::common::ran(&mut command).ended_with(0).count("reused"), 2);
+    let started = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(started.matches("execve").count(), 1, "{started}");
 }
 
 /// A wrapper that goes on without what is denied to it would make another kernel than it does by itself.

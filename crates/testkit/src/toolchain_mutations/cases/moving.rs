@@ -5,13 +5,15 @@ use std::io;
 use crate::toolchain_mutations::case::{Call, Case, MAY_MATTER};
 use crate::toolchain_mutations::place::{Place, header};
 
-/// A wrapper around gcc with a header, which does `before` and `after` the first compile of a kernel. Dry runs and
-/// compiles of other sources leave everything as it is.
+/// A wrapper around gcc with a header, which does `before` and `after` the first compile of a kernel. Dry runs and probes
+/// leave everything as it is, and run and read what that compile will.
 fn wrapper(place: &Place, before: &str, after: &str) -> io::Result<Call> {
     place.write("a.h", "#include \"b.h\"\n")?;
     place.header("b.h", 1)?;
     place.write("new", header(2))?;
-    let first = "first=; case \"$*\" in *kernel.c*) mkdir \"$T/done\" 2>/dev/null && first=1;; esac";
+    let seen = "for each in mkdir cp mv; do $each --version; done; cat \"$T/new\" \"$T/b.h\"";
+    let first = "*kernel.c*) mkdir \"$T/done\" && first=1";
+    let first = format!("first=; case \"$PWD:$*\" in */probe-*) {seen};; {first};; esac > /dev/null 2>&1");
     let run = "\"$GCC\" \"$@\" -include \"$T/a.h\"; code=$?";
     let body =
         format!("{first}\n[ $first ] && {{ {before}; }}\n{run}\n[ $first ] && {{ {after}; }}\nexit $code");
