@@ -241,6 +241,7 @@ fn flags(triple: &str, clang: bool, features: Features, needs_no_header: bool) -
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the test writes and reads what a compiler reads and writes")]
 mod tests {
     use std::process::Command;
 
