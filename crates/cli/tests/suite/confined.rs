@@ -281,16 +281,28 @@ fn a_shortage_of_descriptors_says_nothing_of_the_means() {
 #[test]
 fn launchers_are_left_out_and_said_so() {
     let place = place();
-    let launcher =
-        place.script("bin/ccache", "echo 'a launcher ran' > \"$(dirname \"$0\")/ran\"; exec \"$@\"");
-    std::os::unix::fs::symlink(&launcher, place.path("bin/gcc")).unwrap();
-    for cc in [format!("{} gcc", launcher.display()), place.path("bin/gcc").display().to_string()] {
-        let ran = build(&place, &cc, &[], &[]).ended_with(0);
-        assert!(
-            ran.stderr.contains("ccache` is left out") || ran.stderr.contains("bin/gcc` is left out"),
-            "{ran:?}"
-        );
-        assert!(!place.path("bin/ran").exists());
+    for name in ["ccache", "sccache", "distcc", "icecc"] {
+        let bin = place.path(&format!("{name}-bin"));
+        let says = "echo 'a launcher ran' > \"$(dirname \"$0\")/ran\"; exec \"$@\"";
+        let launcher = place.script(&format!("{name}-bin/{name}"), says);
+        for masquerade in ["gcc", "cc"] {
+            std::os::unix::fs::symlink(&launcher, bin.join(masquerade)).unwrap();
+        }
+        let is_left_out = |ran: Ran, program: &str| {
+            assert!(ran.stderr.contains(&format!("{program}` is left out")), "{ran:?}");
+            assert!(!bin.join("ran").exists());
+        };
+        let before = format!("{} gcc", launcher.display());
+        is_left_out(build(&place, &before, &[], &[]).ended_with(0), &format!("{name}-bin/{name}"));
+        let link = bin.join("gcc").display().to_string();
+        is_left_out(build(&place, &link, &[], &[]).ended_with(0), &link);
+        // Without CC, the first `cc` on the path.
+        let mut path = bin.clone().into_os_string();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap());
+        let mut command = place.command(&["build", "net", "--format", "json", "--no-kernel-meta"]);
+        let link = bin.join("cc").display().to_string();
+        is_left_out(run(command.env("PATH", path), &[]).ended_with(0), &link);
     }
     // It is the compiler alone.
     assert_eq!(build(&place, "gcc", &[], &[]).ended_with(0).count("reused"), 2);
