@@ -1,21 +1,15 @@
 //! What the C of jobs came to, remembered: frameworks ask for the same jobs again and again, and writing C to see that it
-//! is the same C takes as long as a look into the store. A job is copied when one of its hash was noted before: most
-//! processes build once and would never use the copies.
+//! is the same C takes as long as a look into the store.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
-use opbuild_descriptor::{Arg, Job};
+use opbuild_descriptor::{Arg, Job, JobMemo};
 use opbuild_digest::Digest;
 
 use crate::expression::calls_libm;
 use crate::generate::Generated;
-
-/// So many jobs are remembered.
-const MAX_KNOWN: usize = 1024;
 
 /// What a kernel's key needs of its C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,41 +34,13 @@ impl Source {
 #[derive(Default)]
 pub(crate) struct Known {
     hasher: RandomState,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    /// By the hash of what jobs differ in, as a rule; none yet for a hash that was noted once. They are compared as a
-    /// whole.
-    by_hash: HashMap<u64, Vec<(Job, Source)>>,
-    jobs: usize,
-}
-
-impl State {
-    fn note(&mut self, hash: u64, job: &Job, source: Source) {
-        let has_hash = self.by_hash.contains_key(&hash);
-        if (if has_hash { self.jobs } else { self.by_hash.len() }) >= MAX_KNOWN {
-            *self = Self::default();
-        }
-        match self.by_hash.entry(hash) {
-            Entry::Vacant(place) => _ = place.insert(Vec::new()),
-            // Another thread may have noted it meanwhile.
-            Entry::Occupied(jobs) if jobs.get().iter().any(|(known, _)| known == job) => {}
-            Entry::Occupied(jobs) => {
-                jobs.into_mut().push((job.clone(), source));
-                self.jobs += 1;
-            }
-        }
-    }
+    sources: Mutex<JobMemo<Source>>,
 }
 
 impl Known {
     pub(crate) fn get(&self, job: &Job) -> Option<Source> {
         let hash = self.hash(job);
-        let state = self.locked();
-        let (_, source) = state.by_hash.get(&hash)?.iter().find(|(known, _)| known == job)?;
-        Some(*source)
+        self.locked().get(hash, job)
     }
 
     pub(crate) fn note(&self, job: &Job, source: Source) {
@@ -91,8 +57,8 @@ impl Known {
     }
 
     /// What is remembered, also after a panic elsewhere: each change to it is whole.
-    fn locked(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked(&self) -> MutexGuard<'_, JobMemo<Source>> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -118,15 +84,5 @@ mod tests {
         assert_eq!((known.get(&one), known.get(&alike)), (Some(source(1)), None));
         known.note(&alike, source(2));
         assert_eq!((known.get(&one), known.get(&alike)), (Some(source(1)), Some(source(2))));
-        for length in 1..=2 * MAX_KNOWN {
-            let job = job("Abs", &[&[length as i64]]);
-            known.note(&job, source(length));
-            known.note(&job, source(length));
-            assert!(known.locked().jobs <= MAX_KNOWN);
-        }
-        assert_eq!(
-            (known.get(&one), known.get(&job("Abs", &[&[2 * MAX_KNOWN as i64]])).map(|s| s.lines)),
-            (None, Some(2 * MAX_KNOWN))
-        );
     }
 }

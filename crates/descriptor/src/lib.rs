@@ -45,6 +45,7 @@ mod job;
 mod key;
 mod link;
 mod locate;
+mod memo;
 mod murmur;
 mod name;
 mod op_info;
@@ -72,6 +73,7 @@ pub use job::{
     Stated, Tensor,
 };
 pub use key::{KEY_SCHEMA, Key, KeyParts};
+pub use memo::JobMemo;
 pub use name::KernelName;
 pub use options::OPTION_NAMES;
 pub use spec::{

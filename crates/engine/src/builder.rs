@@ -69,7 +69,7 @@ pub struct ViewConfig {
 pub(crate) struct ViewSetting {
     pub(crate) place: ViewPlace,
     pub(crate) policy: ViewPolicy,
-    pub(crate) group: ViewGroup,
+    pub(crate) group: Option<ViewGroup>,
 }
 
 /// Which directory.
@@ -285,8 +285,7 @@ impl Builder {
     /// Where kernels are put for a framework, if that is wanted.
     pub(crate) fn view_setting(&self) -> Option<ViewSetting> {
         let place = self.view.clone()?;
-        let group = self.view_group.clone().unwrap_or_else(|| ViewGroup::of([]));
-        Some(ViewSetting { place, policy: self.view_policy, group })
+        Some(ViewSetting { place, policy: self.view_policy, group: self.view_group.clone() })
     }
 
     /// Sets where compilers work; the system's temporary folder otherwise.

@@ -10,7 +10,7 @@ use opbuild_digest::{Digest, Fingerprint};
 
 use crate::alike::Alike;
 use crate::builder::Builder;
-use crate::digests::MAX_KNOWN;
+use crate::digests::Digests;
 use crate::{BuildError, JobError, Request, parallel};
 
 /// What is to be built.
@@ -85,7 +85,7 @@ impl<'a> Plan<'a> {
     ) -> Result<Self, BuildError> {
         let distinct = Distinct::of(requests);
         // One by one, requests are remembered themselves; and more jobs than are remembered would only push each other out.
-        let remembers = (2..=MAX_KNOWN).contains(&distinct.requests.len());
+        let remembers = (2..=Digests::MAX_KNOWN).contains(&distinct.requests.len());
         let planner = Planner { builder, files, toolchain: OnceLock::new(), remembers };
         let states = planner.states(&distinct.requests)?;
         let mut plan = Self { kernels: Vec::new(), kernel_of: Vec::with_capacity(requests.len()) };

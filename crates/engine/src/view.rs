@@ -22,6 +22,7 @@ use crate::infos::{Info, Infos};
 use crate::own_kernels::OwnKernels;
 use crate::plan::Plan;
 use crate::report::{KernelReport, Placed};
+use crate::view_group::ViewGroup;
 
 /// So many bytes of kernels wait to be put there together.
 const BATCH: usize = 16 << 20;
@@ -29,6 +30,8 @@ const BATCH: usize = 16 << 20;
 /// Puts the kernels of a build into the view.
 pub(crate) struct Placer<'a> {
     setting: ViewSetting,
+    /// The builds that put kernels there: this one alone, if unset.
+    group: ViewGroup,
     /// Knows kernels of ours that the directory does not list.
     store: Option<&'a Store>,
     infos: &'a Infos,
@@ -100,6 +103,7 @@ impl<'a> Placer<'a> {
         plan: &Plan<'a>,
     ) -> Self {
         let mut placer = Self {
+            group: setting.group.clone().unwrap_or_else(|| ViewGroup::of([])),
             setting,
             store,
             infos,
@@ -113,7 +117,7 @@ impl<'a> Placer<'a> {
             placer.add(request, *kernel, plan.kernels[*kernel].name());
         }
         for (stem, name) in &mut placer.names {
-            name.kernel = name.kernel.filter(|_| !placer.setting.group.contested.contains(stem));
+            name.kernel = name.kernel.filter(|_| !placer.group.contested.contains(stem));
             if let Some(kernel) = name.kernel {
                 placer.names_of[kernel].push(stem.clone());
             }
@@ -256,8 +260,7 @@ impl<'a> Placer<'a> {
         let contested = contested.iter().map(|stem| Withdrawn { stem, unless: None });
         let withdrawn: Vec<Withdrawn<'_>> = failed.chain(contested).collect();
         let ViewPolicy { replace, guessed_target } = self.setting.policy;
-        let view =
-            self.setting.place.open()?.with_patience(self.patience).with_run(self.setting.group.run.clone());
+        let view = self.setting.place.open()?.with_patience(self.patience).with_run(self.group.run.clone());
         let view = view.with_replace(replace).with_guessed_target(guessed_target);
         let report = view.replace_adopting(&files, &withdrawn, &OwnKernels { store: self.store })?;
         Ok((view.dir().to_owned(), report))

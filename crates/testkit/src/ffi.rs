@@ -66,13 +66,15 @@ fn must_be_counting() {
     assert_ne!(TIMES.load(Relaxed), 0, "`Counting` is not this program's allocator");
 }
 
-/// A means by which programs are confined or observed, as a host may lack it.
+/// What programs are confined, observed or started by, as a host may lack it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
     /// Landlock: Linux before 5.13, or a container's policy.
     Landlock,
     /// Seccomp's user notification: Linux before 5.5, or one that observes us already.
     Notification,
+    /// Other processes: a limit on their number. Threads are started as ever.
+    Processes,
 }
 
 /// Has the program that `command` starts, and all that it starts, find a host without these means.
@@ -99,8 +101,9 @@ pub fn without_means(command: &mut Command, means: &[Means]) {
 
 /// A filter under which the calls of these means fail as on a host without them.
 fn without(means: &[Means]) -> Vec<libc::sock_filter> {
-    // Offsets in what a filter sees: the call's number, and the lower half of its second argument.
+    // Offsets in what a filter sees: the call's number, and the lower halves of its first two arguments.
     const NUMBER: u32 = 0;
+    const FIRST_ARGUMENT: u32 = 16;
     const SECOND_ARGUMENT: u32 = 24;
     let statement = |code: u32, value| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k: value };
     let skip_unless = |test: u32, value, count| libc::sock_filter {
@@ -121,6 +124,19 @@ fn without(means: &[Means]) -> Vec<libc::sock_filter> {
         program.extend([load(NUMBER), skip_unless(libc::BPF_JEQ, number, 3), load(SECOND_ARGUMENT)]);
         program.extend([skip_unless(libc::BPF_JSET, flag, 1), fail(libc::EINVAL)]);
     }
-    program.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW));
+    let allow = statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW);
+    if means.contains(&Means::Processes) {
+        // The C library takes `clone` where there is no `clone3`, whose flags a filter cannot see.
+        let number = libc::SYS_clone3 as u32;
+        program.extend([load(NUMBER), skip_unless(libc::BPF_JEQ, number, 1), fail(libc::ENOSYS)]);
+        #[cfg(target_arch = "x86_64")]
+        for number in [libc::SYS_fork as u32, libc::SYS_vfork as u32] {
+            program.extend([skip_unless(libc::BPF_JEQ, number, 1), fail(libc::EAGAIN)]);
+        }
+        let (number, flag) = (libc::SYS_clone as u32, libc::CLONE_THREAD as u32);
+        program.extend([skip_unless(libc::BPF_JEQ, number, 4), load(FIRST_ARGUMENT)]);
+        program.extend([skip_unless(libc::BPF_JSET, flag, 1), allow, fail(libc::EAGAIN)]);
+    }
+    program.push(allow);
     program
 }

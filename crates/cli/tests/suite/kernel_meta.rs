@@ -4,7 +4,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::common::{Place, SQUARE, files};
+use crate::common::{Place, Ran, SQUARE, files};
 use opbuild_testkit::caches::{Kept, Rank, cann_kernel};
 use opbuild_testkit::toolkit::{Toolkit, python};
 
@@ -126,8 +126,18 @@ fn a_descriptor_is_built_for_its_chip_where_its_toolchain_is() {
     assert_eq!(ran.ended_with(0).json()["targets"], serde_json::json!([host]));
 }
 
-/// A descriptor for a chip whose toolchain is there, one for `other`, and the environment that has the toolkit.
-fn two_targets(place: &Place, other: &str) -> Option<Vec<(&'static str, String)>> {
+/// Runs the command where the toolkit is.
+struct WithToolkit<'a>(&'a Place, [(&'static str, String); 2]);
+
+impl WithToolkit<'_> {
+    fn run(&self, args: &[&str]) -> Ran {
+        let Self(place, environment) = self;
+        place.run_with(args, &environment.each_ref().map(|(name, value)| (*name, value.as_str())))
+    }
+}
+
+/// Lays out a descriptor for a chip of the toolkit's, and one for `other`.
+fn two_targets<'a>(place: &'a Place, other: &str) -> Option<WithToolkit<'a>> {
     let python = python()?;
     let installed = Toolkit::new().write(&place.path("Ascend")).unwrap();
     let text = std::fs::read_to_string(SQUARE).unwrap();
@@ -137,46 +147,41 @@ fn two_targets(place: &Place, other: &str) -> Option<Vec<(&'static str, String)>
         text.replace(" 3\n", " 4\n").replace(" 3,\n", " 4,\n").replace("Default/Square", "Default/Other");
     place.write("jobs/other.info", text.replace("Ascend910A", other));
     let path = |path: &Path| path.to_str().unwrap().to_owned();
-    Some(vec![("ASCEND_HOME_PATH", path(installed.root())), ("HI_PYTHON", path(&python))])
+    Some(WithToolkit(place, [("ASCEND_HOME_PATH", path(installed.root())), ("HI_PYTHON", path(&python))]))
 }
 
 #[test]
 fn an_option_of_the_descriptors_chip_is_one() {
     let place = Place::new();
-    let Some(environment) = two_targets(&place, "Ascend999Z") else { return };
-    let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let Some(toolkit) = two_targets(&place, "Ascend999Z") else { return };
     for inputs in ["jobs/known.info", "jobs"] {
         for command in ["build", "explain"] {
-            let run = |option: &str| place.run_with(&[command, inputs, "--option", option], &environment);
+            let run = |option: &str| toolkit.run(&[command, inputs, "--option", option]);
             run("impl_mode=high_precision").ended_with(0);
             run("impl_mod=high_precision").ended_with(2).says("did you mean `impl_mode`?");
             run("op_debug_level=7").ended_with(2);
         }
     }
     let both = ["build", "jobs", "--option", "something=1"];
-    place
-        .run_with(&both, &environment)
-        .ended_with(2)
-        .says("`cpu` and `Ascend910B1` have no option `something`");
+    toolkit.run(&both).ended_with(2).says("`cpu` and `Ascend910B1` have no option `something`");
     // Where nothing is built for the chip, its options are none.
     let guessed = ["build", "jobs/other.info", "--option", "impl_mode=high_precision"];
-    place.run_with(&guessed, &environment).ended_with(2).says("the target `cpu` has no option `impl_mode`");
+    toolkit.run(&guessed).ended_with(2).says("the target `cpu` has no option `impl_mode`");
     let chosen = ["build", "jobs", "--target", "cpu", "--option", "impl_mode=high_precision"];
-    place.run_with(&chosen, &environment).ended_with(2).says("the target `cpu` has no option `impl_mode`");
+    toolkit.run(&chosen).ended_with(2).says("the target `cpu` has no option `impl_mode`");
 }
 
 #[test]
 fn what_a_build_for_two_targets_replaced_comes_back_at_once() {
     let place = Place::new();
-    let Some(environment) = two_targets(&place, "Ascend910B2") else { return };
-    let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let Some(toolkit) = two_targets(&place, "Ascend910B2") else { return };
     let build = ["build", "jobs", "--kernel-meta", "kernels"];
     let dir = place.path("kernels");
     let objects = || files(&dir).into_iter().filter(|path| path.extension().is_some_and(|it| it == "o"));
-    place.run_with(&build, &environment).ended_with(0);
+    toolkit.run(&build).ended_with(0);
     assert_eq!(objects().count(), 2);
     objects().for_each(|path| std::fs::write(path, "theirs").unwrap());
-    let replaced = place.run_with(&[&build[..], &["--replace"]].concat(), &environment).ended_with(0);
+    let replaced = toolkit.run(&[&build[..], &["--replace"]].concat()).ended_with(0);
     assert!(objects().all(|path| std::fs::read(path).unwrap() != b"theirs"), "{replaced:?}");
     let undone = place.run(&["repair", "--undo", "kernels"]).ended_with(0);
     assert!(undone.stdout.contains("all is back"), "{undone:?}");
@@ -187,12 +192,11 @@ fn what_a_build_for_two_targets_replaced_comes_back_at_once() {
 #[test]
 fn a_name_of_kernels_for_two_chips_is_given_to_none() {
     let place = Place::new();
-    let Some(environment) = two_targets(&place, "Ascend910B2") else { return };
-    let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let Some(toolkit) = two_targets(&place, "Ascend910B2") else { return };
     let known = std::fs::read_to_string(place.path("jobs/known.info")).unwrap();
     place.write("jobs/same.info", known.replace("Ascend910B1", "Ascend910B2"));
     let build = ["build", "jobs", "--kernel-meta", "kernels", "--format", "json"];
-    let ran = place.run_with(&build, &environment).ended_with(1).says("are all called");
+    let ran = toolkit.run(&build).ended_with(1).says("are all called");
     assert_eq!(ran.json()["contested_names"], serde_json::json!(["square_12484080525657478220_2"]));
     let objects =
         files(&place.path("kernels")).into_iter().filter(|path| path.extension().is_some_and(|it| it == "o"));
@@ -490,7 +494,7 @@ fn a_kernel_of_ours_whose_manifest_was_lost_is_ours_again() {
         *changed.last_mut().unwrap() ^= 1;
         std::fs::write(&object, &changed).unwrap();
         let before = kernels(&dir);
-        let left = |ran: crate::common::Ran| ran.ended_with(0).json()["left_alone"].as_array().unwrap().len();
+        let left = |ran: Ran| ran.ended_with(0).json()["left_alone"].as_array().unwrap().len();
         assert_eq!(left(place.run_with(&["build", SQUARE, "--format", "json"], &newer)), 1);
         assert_eq!(kernels(&dir), before);
         std::fs::write(&object, &bytes).unwrap();

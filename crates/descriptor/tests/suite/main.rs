@@ -17,6 +17,8 @@ mod hostile;
 #[cfg(test)]
 mod ignored;
 #[cfg(test)]
+mod memo;
+#[cfg(test)]
 mod names;
 #[cfg(test)]
 mod parts;

@@ -1,5 +1,7 @@
-//! Caches that frameworks wrote, and what is put there. What starts other processes is beside
-//! this: between fork and exec a child has all files of this process open, and files that are open are left alone.
+//! Caches that frameworks wrote, and what is put there.
+//!
+//! What starts other processes is in `spawning`: between fork and exec a child has all files of this process open, and
+//! files that are open are left alone.
 
 #[path = "../common/mod.rs"]
 mod common;

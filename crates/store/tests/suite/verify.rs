@@ -470,8 +470,8 @@ fn no_file_is_kept_open() {
         put(&store, &format!("{name}"));
     }
     // Other tests of this process have files open, too.
-    let is_ours =
-        |file: &fs::DirEntry| fs::read_link(file.path()).is_ok_and(|file| file.starts_with(folder.path()));
+    let root = folder.path().canonicalize().unwrap();
+    let is_ours = |file: &fs::DirEntry| fs::read_link(file.path()).is_ok_and(|file| file.starts_with(&root));
     let open_files = || fs::read_dir("/proc/self/fd").unwrap().flatten().filter(is_ours).count();
     let (before, most) = (open_files(), AtomicUsize::new(0));
     let refuse = |_: &Entry| Err("no".to_owned());
