@@ -12,7 +12,8 @@ use rustix::fs::{FileType, Mode, OFlags};
 
 use crate::ViewError;
 use crate::disk::Folder;
-use crate::quarantine::io::rename_new;
+use crate::quarantine::io::{self as tools, rename_new};
+use crate::survey::look::Dir;
 
 /// How a file is called that bore a kernel's name, until its content shows whether it is ours: this, a process, a number,
 /// the name it had, and an end that no framework reads.
@@ -80,6 +81,20 @@ impl Folder {
                 Ok((digest, _)) if is_ours(name, &digest) => drop(self.unlink(&old)),
                 _ => self.put_back(&old, name),
             }
+        }
+    }
+}
+
+/// Settles what one that died took out of sight in `dir`, as [`Folder::settle_displaced`] does. The caller keeps others out.
+pub(crate) fn settle(dir: &Dir, is_ours: impl Fn(&str, &Digest) -> bool) {
+    for entry in dir.names().unwrap_or_default() {
+        let Some((old, name)) = entry.name.to_str().and_then(|old| Some((old, displaced_name(old)?))) else {
+            continue;
+        };
+        match dir.open_file(&entry.name).and_then(Digest::of_reader) {
+            Ok(digest) if is_ours(name, &digest) => drop(tools::remove(dir, old)),
+            // As above: it stays as it is called if its name was taken.
+            _ => drop(tools::rename_new(dir, old, dir, name)),
         }
     }
 }

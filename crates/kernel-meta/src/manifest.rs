@@ -85,6 +85,31 @@ impl Record<'_> {
     pub(crate) fn is_superseded(&self) -> bool {
         self.slots.is_empty()
     }
+
+    fn write_line(&self, stem: &str, line: &mut String) {
+        let Self { files, before, adopted, debug, slots } = self;
+        line.push_str(stem);
+        line.push('\t');
+        let marks = MARKS.iter().zip(adopted.iter().chain([debug])).filter(|(_, is_set)| **is_set);
+        let marked = line.len();
+        line.extend(marks.map(|(mark, _)| mark));
+        if line.len() == marked {
+            line.push('-');
+        }
+        for (Known { digest, seen }, before) in files.iter().zip(before) {
+            let _ = write!(line, "\t{digest}");
+            if let Some(Identity { dev, ino, size, mtime, ctime }) = seen {
+                let _ = write!(line, " {dev} {ino} {size} {mtime} {ctime}");
+            }
+            if let Some(before) = before {
+                let _ = write!(line, " {before}");
+            }
+        }
+        for slot in slots {
+            line.push('\t');
+            line.push_str(slot);
+        }
+    }
 }
 
 impl<'a> Manifest<'a> {
@@ -115,31 +140,26 @@ impl<'a> Manifest<'a> {
     /// The text.
     pub(crate) fn to_text(&self) -> String {
         let mut body = String::with_capacity(self.kernels.len() * 600);
-        for (stem, Record { files, before, adopted, debug, slots }) in &self.kernels {
-            body.push_str(stem);
-            body.push('\t');
-            let marks = MARKS.iter().zip(adopted.iter().chain([debug])).filter(|(_, is_set)| **is_set);
-            let marked = body.len();
-            body.extend(marks.map(|(mark, _)| mark));
-            if body.len() == marked {
-                body.push('-');
-            }
-            for (Known { digest, seen }, before) in files.iter().zip(before) {
-                let _ = write!(body, "\t{digest}");
-                if let Some(Identity { dev, ino, size, mtime, ctime }) = seen {
-                    let _ = write!(body, " {dev} {ino} {size} {mtime} {ctime}");
-                }
-                if let Some(before) = before {
-                    let _ = write!(body, " {before}");
-                }
-            }
-            for slot in slots {
-                body.push('\t');
-                body.push_str(slot);
-            }
+        for (stem, record) in &self.kernels {
+            record.write_line(stem, &mut body);
             body.push('\n');
         }
         format!("{HEAD}{}\n{body}", Digest::of(body.as_bytes()))
+    }
+
+    /// What the text says of the kernel called `stem`, if it is there.
+    pub(crate) fn line(&self, stem: &str) -> Option<String> {
+        let mut line = String::new();
+        self.kernels.get(stem)?.write_line(stem, &mut line);
+        Some(line)
+    }
+
+    /// Makes the text say `line` of the kernel called `stem`; nothing, if that is no line of this kernel.
+    pub(crate) fn set_line(&mut self, stem: &'a str, line: Option<&'a str>) {
+        match line.and_then(|line| parse_kernel(line, true)) {
+            Some((of, record)) if of == stem => drop(self.kernels.insert(of, record)),
+            _ => drop(self.kernels.remove(stem)),
+        }
     }
 
     /// Gives each kernel its slot, and takes the slot from every other kernel. One for debugging takes it from others of

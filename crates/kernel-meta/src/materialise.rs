@@ -124,7 +124,7 @@ pub(crate) fn materialise(
     if let Err(error) = work.record(!wanting.is_empty())
         && !wanting.is_empty()
     {
-        work.disarm(&wanting)?;
+        wanting.iter().try_for_each(|wanting| work.disarm(wanting))?;
         return Err(error);
     }
     if !is_closed {
@@ -209,13 +209,24 @@ struct Wanting<'a> {
 }
 
 impl Wanting<'_> {
-    /// Its files that go to quarantine, the description first.
-    fn aside(&self) -> Vec<(String, Identity)> {
-        let of = |part: Part| match self.placement.acts[part as usize] {
-            Act::Aside(file) => Some((part.of(self.kernel.stem), file)),
-            _ => None,
-        };
-        [Part::Json, Part::Object, Part::Info].into_iter().filter_map(of).collect()
+    /// What goes to quarantine, if anything that is not ours does: then with what is replaced of ours, so that the kernel
+    /// comes back as it was.
+    fn replaced(&self, folder: &Folder, manifest: &Manifest<'_>) -> Option<Replaced> {
+        let Placement { acts, why, .. } = &self.placement;
+        if !acts.iter().any(|act| matches!(act, Act::Aside(_))) {
+            return None;
+        }
+        let (mut files, mut made) = (Vec::new(), Vec::new());
+        for part in [Part::Json, Part::Object, Part::Info] {
+            let name = part.of(self.kernel.stem);
+            match acts[part as usize] {
+                Act::Aside(file) => files.push((name, file)),
+                Act::Replace(_) => files.extend(folder.identity(&name).map(|file| (name, file))),
+                Act::Write => made.push(name),
+                Act::Keep { .. } | Act::Vouched | Act::Theirs => {}
+            }
+        }
+        Some(Replaced { files, made, listed: manifest.line(self.kernel.stem), why: why.clone() })
     }
 }
 
@@ -274,37 +285,37 @@ impl<'a> Work<'a> {
         self.manifest.mark(kernel.stem, placement.adopted, kernel.debug);
     }
 
-    /// Removes our own descriptions of objects that are damaged: no reader may find them together.
-    fn disarm(&self, wanting: &[Wanting<'_>]) -> Result<(), ViewError> {
-        for Wanting { kernel, placement } in wanting {
-            let [object, json, _] = placement.acts;
-            if let (Act::Aside(_), Act::Replace(ours)) = (object, json) {
-                self.folder.remove_if(&Part::Json.of(kernel.stem), |digest| *digest == ours)?;
-            }
+    /// Removes our own description of an object that is damaged and stays: no reader may find them together.
+    fn disarm(&self, Wanting { kernel, placement }: &Wanting<'_>) -> Result<(), ViewError> {
+        let [object, json, _] = placement.acts;
+        if let (Act::Aside(_), Act::Replace(ours)) = (object, json) {
+            self.folder.remove_if(&Part::Json.of(kernel.stem), |digest| *digest == ours)?;
         }
         Ok(())
     }
 
     /// Moves what is not ours and is to be replaced to quarantine. A kernel of which it cannot be moved is left.
     fn keep_replaced(&mut self, wanting: &mut Vec<Wanting<'a>>) -> Result<(), ViewError> {
-        let set =
-            |wanting: &Wanting<'_>| Replaced { files: wanting.aside(), why: wanting.placement.why.clone() };
-        let sets: Vec<Replaced> = wanting.iter().map(set).filter(|set| !set.files.is_empty()).collect();
-        if sets.is_empty() {
+        let sets: Vec<Option<Replaced>> =
+            wanting.iter().map(|it| it.replaced(self.folder, self.found)).collect();
+        let replaced: Vec<Replaced> = sets.iter().flatten().cloned().collect();
+        if replaced.is_empty() {
             return Ok(());
         }
-        self.disarm(wanting)?;
-        let mut kept = self.keep(&sets).into_iter();
+        let mut kept = self.keep(&replaced).into_iter();
         let mut left = Vec::new();
-        wanting.retain(|wanting| {
-            let why = if wanting.aside().is_empty() { None } else { kept.next().flatten() };
-            let stays = why.is_none();
-            left.extend(why.map(|why| (wanting.kernel.stem, why)));
-            stays
-        });
-        for (stem, why) in left {
-            self.unnote(stem);
-            self.leave(stem, why);
+        let mut sets = sets.into_iter();
+        for it in std::mem::take(wanting) {
+            let why = sets.next().flatten().and_then(|_| kept.next().flatten());
+            match why {
+                None => wanting.push(it),
+                Some(why) => left.push((it, why)),
+            }
+        }
+        for (wanting, why) in left {
+            self.disarm(&wanting)?;
+            self.unnote(wanting.kernel.stem);
+            self.leave(wanting.kernel.stem, why);
         }
         Ok(())
     }

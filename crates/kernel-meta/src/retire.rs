@@ -27,6 +27,7 @@ pub(crate) fn withdraw(
         if unless.is_some() && there.as_deref() == *unless {
             continue;
         }
+        let listed = manifest.line(stem);
         let Some(record) = manifest.kernels.remove(*stem) else { continue };
         if !is_as_written(folder, stem, &record) {
             continue;
@@ -34,7 +35,8 @@ pub(crate) fn withdraw(
         if record.is_adopted() {
             let file = |part: Part| Some((part.of(stem), folder.identity(&part.of(stem))?));
             let files = [Part::Json, Part::Object].into_iter().filter_map(file).collect();
-            kept.push(Replaced { files, why: "the kernel that belongs there could not be made".to_owned() });
+            let why = "the kernel that belongs there could not be made".to_owned();
+            kept.push(Replaced { files, made: Vec::new(), listed, why });
         } else {
             removed += usize::from(remove(folder, stem, &record)?);
         }

@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 
 use common::broken::{Repair, Torn, age_all, broken_caches, findings, look_at_all};
 use libtest_mimic::{Arguments, Trial};
-use opbuild_kernel_meta::fill::{Cache, DeviceMap, FillOptions, fill};
+use opbuild_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
 use opbuild_kernel_meta::quarantine::{RepairError, Run, Step, UndoOptions, Why, newest, quarantines, undo};
 use opbuild_kernel_meta::survey::Busy;
 use opbuild_testkit::Folder;
@@ -40,6 +40,7 @@ fn main() {
         test("a_repair_that_is_killed_can_be_undone", a_repair_that_is_killed_can_be_undone),
         test("a_repair_that_is_killed_is_finished_by_another", a_repair_that_is_killed_is_finished),
         test("an_undo_that_is_killed_can_be_repeated", an_undo_that_is_killed_can_be_repeated),
+        test("an_undo_of_a_fill_that_is_killed_can_be_repeated", an_undo_of_a_fill_that_is_killed),
         test("who_holds_the_lock_of_a_cache_is_left_alone", who_holds_the_lock_of_a_cache),
         test("who_holds_the_lock_of_a_kernel_is_left_alone", who_holds_the_lock_of_a_kernel),
         test("a_rank_that_is_locked_is_not_filled", a_rank_that_is_locked_is_not_filled),
@@ -188,6 +189,38 @@ fn an_undo_that_is_killed_can_be_repeated() {
     });
 }
 
+fn an_undo_of_a_fill_that_is_killed() {
+    for kills in 0.. {
+        let base = tempfile::tempdir().unwrap();
+        let ranks = [0, 1].map(Rank::new);
+        (1..=3).for_each(|elements| ranks[0].square(elements).write(&ranks[0].folder(base.path())).unwrap());
+        ranks[1].square(1).write(&ranks[1].folder(base.path())).unwrap();
+        let before = Folder::of(base.path()).unwrap();
+        let report = fill_all(base.path());
+        assert_eq!(report.filled.len(), 2, "{report:?}");
+        let status = command("undo", base.path(), &kills.to_string()).status().unwrap();
+        undo_all(base.path(), &|| {});
+        assert_eq!(Folder::of(base.path()).unwrap(), before, "{kills}");
+        if status.success() {
+            // Three steps for each of six files.
+            return assert!(kills >= 18, "{kills}");
+        }
+    }
+}
+
+fn fill_all(base: &Path) -> FillReport {
+    let surveys = look_at_all(base);
+    let caches: Vec<_> = surveys.iter().map(|survey| Cache { survey, moved: &[] }).collect();
+    let options = FillOptions {
+        run: &Run::now(),
+        devices: &DeviceMap::default(),
+        dry_run: false,
+        progress: &|_, _| {},
+        cancelled: &|| false,
+    };
+    fill(&caches, &options)
+}
+
 /// Another process that holds a lock, until this is dropped.
 struct Holder(Child);
 
@@ -299,17 +332,7 @@ fn a_rank_that_is_locked_is_not_filled() {
     for lock in ["file.lock", ".opbuild.lock"] {
         let holder = Holder::of(&ranks[1].folder(base.path()).join(lock), "flock");
         let before = Folder::of(base.path()).unwrap();
-        let surveys = look_at_all(base.path());
-        let caches: Vec<_> = surveys.iter().map(|survey| Cache { survey, moved: &[] }).collect();
-        let devices = DeviceMap::default();
-        let options = FillOptions {
-            run: &Run::now(),
-            devices: &devices,
-            dry_run: false,
-            progress: &|_, _| {},
-            cancelled: &|| false,
-        };
-        let report = fill(&caches, &options);
+        let report = fill_all(base.path());
         assert!(report.filled.is_empty() && report.refused.len() == 1, "{report:?}");
         assert!(report.refused[0].why.contains(lock), "{report:?}");
         drop(holder);

@@ -14,7 +14,7 @@ use crate::fill::donors::{Donor, MAX_OBJECT};
 use crate::fill::ranks::{MAX_TEXT, Rank};
 use crate::quarantine::dir::Quarantine;
 use crate::quarantine::ground::Ground;
-use crate::quarantine::journal::{Entry, Made};
+use crate::quarantine::journal::{Entry, Made, Role};
 use crate::quarantine::{Run, io};
 use crate::survey::look::{Dir, Read1};
 
@@ -178,7 +178,8 @@ impl Site {
         for (number, (stem, Ready { object: _, json, info, sha256 })) in (0..).zip(kernels) {
             let files = [("info", Digest::of(info.as_bytes())), ("o", *sha256), ("json", Digest::of(json))];
             let entry = |(suffix, digest): &(&str, Digest)| {
-                Entry::of_added(number, &format!("{stem}.{suffix}"), digest, "filled from another rank")
+                let role = Role::Added { sha256: digest.to_string() };
+                Entry::of_written(number, &format!("{stem}.{suffix}"), role, "filled from another rank")
             };
             entries.extend(files.iter().map(entry));
         }

@@ -1,10 +1,8 @@
-//! Which files a run of repair takes away: written before it takes the first, read to put them back. Of a run that fills
-//! ranks, which files it adds.
+//! Which files a run takes away, and which it writes: on the disk before it takes the first, read to put them back.
 //!
 //! A line of JSON for each file, the oldest at the top, under a line that says what it is. A file lies in the run's
 //! folder under the path that it had in the cache.
 
-use opbuild_digest::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::disk::Identity;
@@ -43,7 +41,34 @@ impl Made {
     }
 }
 
-/// A file that is taken away, in the state in which it was judged; or one that is added.
+/// What a run does with a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Role {
+    /// A repair takes it away.
+    #[default]
+    Taken,
+    /// A build takes it away and writes a kernel of ours, which undoing removes.
+    Replaced {
+        /// The kernel's line in the list of ours until then.
+        listed: Option<String>,
+    },
+    /// A build that replaces other files of the kernel writes it where there was none.
+    Made,
+    /// It is filled in.
+    Added {
+        /// The SHA-256 of what is written.
+        sha256: String,
+    },
+}
+
+impl Role {
+    fn is_taken(&self) -> bool {
+        *self == Self::Taken
+    }
+}
+
+/// A file that is taken away, in the state in which it was judged; or one that is written.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Entry {
     /// Which kernel it is of: the files of one stand together.
@@ -59,25 +84,21 @@ pub(crate) struct Entry {
     pub(crate) ctime: i64,
     /// What is wrong, for people.
     pub(crate) why: String,
-    /// A build writes a kernel of ours in its place, which undoing removes.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) replaced: bool,
-    /// Of a file that is added: the SHA-256 of what is written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) added: Option<String>,
+    #[serde(default, skip_serializing_if = "Role::is_taken")]
+    pub(crate) role: Role,
 }
 
 impl Entry {
     pub(crate) fn new(set: u64, file: &str, below: Option<&str>, seen: &Identity, why: &str) -> Self {
         let Identity { dev, ino, size, mtime, ctime } = *seen;
         let (file, below, why) = (file.to_owned(), below.map(str::to_owned), why.to_owned());
-        Self { set, file, below, dev, ino, size, mtime, ctime, why, replaced: false, added: None }
+        Self { set, file, below, dev, ino, size, mtime, ctime, why, role: Role::Taken }
     }
 
-    /// A file with the digest `added` that is about to be written, for the reason `why`.
-    pub(crate) fn of_added(set: u64, file: &str, added: &Digest, why: &str) -> Self {
+    /// A file that is about to be written where there is none.
+    pub(crate) fn of_written(set: u64, file: &str, role: Role, why: &str) -> Self {
         let nothing = Identity { dev: 0, ino: 0, size: 0, mtime: 0, ctime: 0 };
-        Self { added: Some(added.to_string()), ..Self::new(set, file, None, &nothing, why) }
+        Self { role, ..Self::new(set, file, None, &nothing, why) }
     }
 
     /// The path in the cache, and in the run's folder.
@@ -138,15 +159,23 @@ pub(crate) fn parse(bytes: &[u8]) -> (Vec<Entry>, Vec<usize>) {
 
 #[cfg(test)]
 mod tests {
+    use opbuild_digest::Digest;
+
     use super::*;
 
     #[test]
     fn what_was_written_is_read_and_nothing_else() {
         let seen = Identity { dev: u64::MAX, ino: 2, size: 3, mtime: -4, ctime: i64::MAX };
         let entry = |file: &str, below| Entry::new(7, file, below, &seen, "torn\nline");
-        let replaced = Entry { replaced: true, ..entry("b.o", None) };
-        let added = Entry::of_added(8, "c.o", &Digest::of(b""), "filled");
-        let good = [entry("a.o", Some("tbe_prebuild_res")), replaced, added, entry("a b.json", None)];
+        let written = |role| Entry::of_written(8, "c.o", role, "filled");
+        let good = [
+            entry("a.o", Some("tbe_prebuild_res")),
+            Entry { role: Role::Replaced { listed: Some("b\t-\t...".to_owned()) }, ..entry("b.o", None) },
+            Entry { role: Role::Replaced { listed: None }, ..entry("b.json", None) },
+            written(Role::Made),
+            written(Role::Added { sha256: Digest::of(b"").to_string() }),
+            entry("a b.json", None),
+        ];
         let all = Made { above: true, directory: true, lock: true };
         for what in [Made::default(), all] {
             let text = text(&good, what);
@@ -157,6 +186,6 @@ mod tests {
         assert_eq!(parse(&text(&bad)), (vec![], vec![2, 3, 4, 5]));
         let whole = text(&good);
         let (entries, bad) = parse(&whole[..whole.len() - 5]);
-        assert_eq!((entries.len(), bad), (3, vec![5]));
+        assert_eq!((entries.len(), bad), (5, vec![7]));
     }
 }

@@ -6,16 +6,33 @@ use crate::disk::Identity;
 use crate::quarantine::aside::{Taken, move_judged, put_back};
 use crate::quarantine::dir::Quarantine;
 use crate::quarantine::ground::Ground;
-use crate::quarantine::journal::{Entry, Made};
+use crate::quarantine::journal::{Entry, Made, Role};
 use crate::quarantine::{RepairError, Run, Why};
 use crate::survey::Busy;
 use crate::survey::look::OpenFiles;
 
-/// The files of one kernel that are to be replaced, in the order in which they go: the description first.
+/// What a build is about to replace of one kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Replaced {
+    /// The files that go, in this order: the description first.
     pub(crate) files: Vec<(String, Identity)>,
+    /// Files that the build writes where there is none.
+    pub(crate) made: Vec<String>,
+    /// The kernel's line in the list of ours until now.
+    pub(crate) listed: Option<String>,
     pub(crate) why: String,
+}
+
+impl Replaced {
+    fn entries(&self, number: u64) -> impl Iterator<Item = Entry> {
+        let role = Role::Replaced { listed: self.listed.clone() };
+        let of = move |(file, seen): &(String, Identity)| Entry {
+            role: role.clone(),
+            ..Entry::new(number, file, None, seen, &self.why)
+        };
+        let made = self.made.iter().map(move |file| Entry::of_written(number, file, Role::Made, &self.why));
+        self.files.iter().map(of).chain(made)
+    }
 }
 
 /// What came of each set, and where the files are that were moved.
@@ -36,13 +53,7 @@ pub(crate) fn keep(
     observe: &dyn Fn(&str),
 ) -> Result<Kept, RepairError> {
     let ground = Ground::enter_locked(path)?;
-    let numbered =
-        (0..).zip(sets).flat_map(|(number, set)| set.files.iter().map(move |file| (number, set, file)));
-    let entry = |(number, set, (file, seen)): (u64, &Replaced, &(String, Identity))| Entry {
-        replaced: true,
-        ..Entry::new(number, file, None, seen, &set.why)
-    };
-    let entries: Vec<Entry> = numbered.map(entry).collect();
+    let entries: Vec<Entry> = (0..).zip(sets).flat_map(|(number, set)| set.entries(number)).collect();
     let quarantine = Quarantine::open(&ground, run, &entries, Made::default())?;
     let mut done: Vec<Result<Taken, Why>> =
         sets.iter().map(|set| take(&ground, &quarantine, set, observe)).collect();

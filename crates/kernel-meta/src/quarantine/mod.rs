@@ -30,7 +30,6 @@ pub(crate) mod ground;
 pub(crate) mod io;
 pub(crate) mod journal;
 pub(crate) mod keep;
-mod listed;
 pub(crate) mod locks;
 mod plan;
 pub(crate) mod run;

@@ -9,3 +9,5 @@ mod foreign;
 mod survey;
 #[cfg(test)]
 mod survey_input;
+#[cfg(test)]
+mod undone_builds;

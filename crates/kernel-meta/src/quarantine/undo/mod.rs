@@ -1,0 +1,187 @@
+//! Putting back what was set aside.
+
+mod back;
+mod find;
+mod relist;
+
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
+use std::io;
+
+pub use find::{Quarantined, newest, quarantines};
+
+use crate::disk;
+use crate::manifest;
+use crate::quarantine::ground::Ground;
+use crate::quarantine::journal::{self, Entry, Made, Role};
+use crate::quarantine::{RepairError, Step, io as tools};
+use crate::survey::FOLDERS;
+use crate::survey::look::{Dir, NameKind, Read1};
+use back::Back;
+use relist::{read_manifest, relist};
+
+/// How to put back.
+pub struct UndoOptions<'a> {
+    /// Change nothing, and tell what would be done.
+    pub dry_run: bool,
+    /// Told what is about to be done.
+    pub observe: &'a dyn Fn(Step),
+}
+
+/// What was put back, and what not.
+#[derive(Debug, Default)]
+pub struct Undone {
+    /// The files that are where they were, by their paths in the cache.
+    pub restored: Vec<String>,
+    /// The files that the run, or the build that it was part of, had written and that are gone now.
+    pub withdrawn: Vec<String>,
+    /// What stays in quarantine.
+    pub kept: Vec<Kept>,
+    /// Nothing is left of the run: its folder is gone.
+    pub removed: bool,
+}
+
+/// A file that stays in quarantine, or is lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Its path in the cache.
+    pub file: String,
+    /// Why it is not there.
+    pub why: String,
+}
+
+/// Puts back what a run took away: kernel by kernel, where all names are free. What cannot be put back is told and left;
+/// a later call goes on.
+///
+/// # Errors
+/// [`RepairError`]: nothing was changed.
+pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undone, RepairError> {
+    let path = quarantined.path();
+    let ground = Ground::enter(&quarantined.cache)?;
+    let open =
+        |dir: &Dir, name: &OsStr| dir.below(name).map_err(|source| RepairError::io("open", &path, source));
+    let top = open(&ground.parent, &ground.quarantine)?;
+    let run = open(&top, &quarantined.run)?;
+    let Journal { entries, bad, made } = read_journal(&run)?;
+    let mut undone = Undone::default();
+    let lost = |line: usize| Kept {
+        file: format!("{}:{line}", journal::NAME),
+        why: "this line of the journal is damaged; what it was about has to be put back by hand".to_owned(),
+    };
+    undone.kept.extend(bad.into_iter().map(lost));
+    undone.kept.extend(unnamed(&run, &entries));
+
+    let manifest = read_manifest(&ground.folder);
+    let mut back = Back { ground: &ground, run: &run, options, manifest: &manifest, number: 0, undone };
+    if !options.dry_run {
+        back.settle(&entries);
+    }
+    let mut sets: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();
+    entries.into_iter().for_each(|entry| sets.entry(entry.set).or_default().push(entry));
+    let mut whole = Vec::new();
+    for entries in sets.values().rev() {
+        match entries.first().map(|entry| &entry.role) {
+            Some(Role::Added { .. }) => back.withdraw(entries),
+            _ if back.put(entries) => whole.push(entries),
+            _ => {}
+        }
+    }
+    let mut undone = back.undone;
+    if !options.dry_run {
+        if let Err(error) = relist(&ground.folder, &manifest, whole.into_iter().flatten()) {
+            undone.kept.push(Kept { file: manifest::NAME.to_owned(), why: error.to_string() });
+        }
+        tools::sync(&ground.folder);
+        undone.removed = undone.kept.is_empty() && clear(&ground, &top, &run, &quarantined.run);
+        if undone.removed {
+            unmake(&ground, made);
+        }
+    }
+    Ok(undone)
+}
+
+/// Removes what a run made besides the files of kernels, unless something else is there by now.
+fn unmake(ground: &Ground, made: Made) {
+    let is_ours = |name: &OsStr| name == disk::LOCK;
+    let names = ground.folder.names().unwrap_or_default();
+    // A build that keeps its list there uses the lock, too.
+    if made.lock && !names.iter().any(|name| name.name == manifest::NAME) {
+        let _ = tools::remove(&ground.folder, disk::LOCK);
+    }
+    let is_empty = ground.folder.names().is_ok_and(|names| names.iter().all(|name| is_ours(&name.name)));
+    if let (true, true, Some(name)) = (made.directory, is_empty, ground.folder.path().file_name()) {
+        let _ = tools::remove_folder(&ground.parent, name);
+    }
+    let above = ground.parent.path();
+    if let (true, Some(name), Some(parent)) = (made.above, above.file_name(), above.parent())
+        && let Ok(parent) = Dir::open(parent)
+    {
+        let _ = tools::remove_folder(&parent, name);
+    }
+}
+
+/// What a run's journal says.
+#[derive(Default)]
+struct Journal {
+    entries: Vec<Entry>,
+    /// The numbers of lines that cannot be used.
+    bad: Vec<usize>,
+    made: Made,
+}
+
+/// The journal; empty if there is none, since then nothing was moved.
+fn read_journal(run: &Dir) -> Result<Journal, RepairError> {
+    let mut bytes = Vec::new();
+    let problem = match run.read(journal::NAME, journal::MAX_BYTES, &mut bytes) {
+        Read1::Whole(_) => {
+            let (entries, bad) = journal::parse(&bytes);
+            return Ok(Journal { entries, bad, made: journal::made(&bytes) });
+        }
+        Read1::Gone => return Ok(Journal::default()),
+        Read1::Failed(error) => error,
+        other => io::Error::other(format!("expected a file that nobody writes, found: {other:?}")),
+    };
+    Err(RepairError::io("read", run.path().join(journal::NAME), problem))
+}
+
+/// Files in the run's folder that no line of the journal is about: somebody edited that, or put them there.
+fn unnamed(run: &Dir, entries: &[Entry]) -> Vec<Kept> {
+    let known: HashSet<String> = entries.iter().map(Entry::path).collect();
+    let own = |name: &str| [journal::NAME, journal::UNFINISHED].contains(&name);
+    let mut found = Vec::new();
+    for name in run.names().unwrap_or_default() {
+        let text = name.name.to_string_lossy().into_owned();
+        match run.below(&name.name) {
+            Ok(below) if FOLDERS.contains(&text.as_str()) => {
+                let names = below.names().unwrap_or_default().into_iter();
+                found.extend(names.map(|name| format!("{text}/{}", name.name.to_string_lossy())));
+            }
+            _ if own(&text) => {}
+            _ => found.push(text),
+        }
+    }
+    found.retain(|path| !known.contains(path));
+    found.sort();
+    let why = "the journal does not say what it is: if it belongs into the cache, move it there by hand";
+    found.into_iter().map(|file| Kept { file, why: why.to_owned() }).collect()
+}
+
+/// Removes the run's folder if nothing of the cache is in it; whether it did.
+fn clear(ground: &Ground, top: &Dir, run: &Dir, name: &OsStr) -> bool {
+    let own = [journal::NAME, journal::UNFINISHED];
+    let Ok(names) = run.names() else { return false };
+    for folder in names.iter().filter(|name| name.kind == NameKind::Folder) {
+        let _ = tools::remove_folder(run, &folder.name);
+    }
+    let is_own = |name: &OsStr| own.iter().any(|own| name == *own);
+    if !run.names().is_ok_and(|names| names.iter().all(|name| is_own(&name.name))) {
+        return false;
+    }
+    for name in own {
+        let _ = tools::remove(run, name);
+    }
+    let removed = tools::remove_folder(top, name).is_ok();
+    let _ = tools::remove_folder(&ground.parent, &ground.quarantine);
+    tools::sync(&ground.parent);
+    removed
+}

@@ -1,0 +1,55 @@
+//! The list of what we wrote in a cache, as it was before a build that is undone.
+
+use std::ffi::OsStr;
+
+use opbuild_digest::Digest;
+
+use crate::disk::Folder;
+use crate::manifest::{self, Manifest, Record};
+use crate::quarantine::journal::{Entry, Role};
+use crate::survey::judge::MAX_TEXT;
+use crate::survey::look::{Dir, Read1};
+use crate::{Part, ViewError};
+
+/// What we wrote in the cache; nothing, if that is not known.
+pub(super) fn read_manifest(folder: &Dir) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match folder.read(manifest::NAME, MAX_TEXT, &mut bytes) {
+        Read1::Whole(_) => bytes,
+        _ => Vec::new(),
+    }
+}
+
+/// Makes the list say of the kernels that `entries` are of what it said before, of those that are back. After they are:
+/// until then, the list is how ours are known.
+pub(super) fn relist<'e>(
+    folder: &Dir,
+    text: &'e [u8],
+    entries: impl Iterator<Item = &'e Entry>,
+) -> Result<(), ViewError> {
+    let mut manifest = Manifest::parse(text);
+    let found = manifest.clone();
+    for entry in entries {
+        let Role::Replaced { listed } = &entry.role else { continue };
+        let Some((part, stem)) = kernel_of(entry) else { continue };
+        let wrote = |digest| found.kernels.get(stem).is_some_and(|it: &Record<'_>| it.wrote(part, &digest));
+        let there = folder.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
+        if there.is_ok_and(|digest| !wrote(digest)) {
+            manifest.set_line(stem, listed.as_deref());
+        }
+    }
+    let Some(folder) = Folder::look(folder.path())?.filter(|_| manifest != found) else {
+        return Ok(());
+    };
+    if manifest.kernels.is_empty() {
+        return folder.unlink(manifest::NAME);
+    }
+    let temp = folder.stage(manifest.to_text().as_bytes())?;
+    temp.sync()?;
+    temp.publish(manifest::NAME)
+}
+
+/// The kernel that a file belongs to, and which of its files that is.
+pub(super) fn kernel_of(entry: &Entry) -> Option<(Part, &str)> {
+    Part::ALL.into_iter().find_map(|part| Some((part, part.stem_of(&entry.file)?)))
+}
