@@ -169,8 +169,8 @@ impl AscendBackend {
         let (files, directories) = self.setup(&record)?.reach().counts();
         let watched = record.watched();
         Ok(format!(
-            "compiles are {}: {files} files count, and all in {directories} directories; {watched} other directories are \
-             watched",
+            "compiles are {}: keys contain {files} files and all in {directories} directories; if one of {watched} other \
+             directories changes, the toolkit is probed again",
             record.guards
         ))
     }

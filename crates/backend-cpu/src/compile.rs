@@ -18,6 +18,11 @@ use crate::{CpuConfig, disk};
 
 /// What to do about a file that is in no key.
 const HELP: &str = "declare it as an input of the toolchain (--toolchain-input), so that it counts";
+/// Of what is looked up and not there.
+const HELP_MISSING: &str = "; where nothing is, declare the directory";
+/// Of a program that a wrapper starts.
+const HELP_PROGRAM: &str = "; a program that the wrapper starts by its name is looked up in each directory of PATH: let the \
+    wrapper start it by its full path, and declare that";
 
 /// Our own field of the `.json`: the digest of the job that the kernel computes, for the loader.
 pub(crate) const JOB_FIELD: &str = "opbuildJob";
@@ -33,7 +38,8 @@ pub(crate) fn compile(
     disk::write(&work_dir.join("kernel.c"), source.text.as_bytes())?;
     let log = work_dir.join("compile.log");
     let environment = environment(&config.path, work_dir);
-    let job = Compile { toolchain, source, request, log: &log, environment: &environment };
+    let search_path = config.path.as_os_str();
+    let job = Compile { toolchain, source, request, log: &log, environment: &environment, search_path };
     let (ended, args) = job.run()?;
     let run = job.prepared(&args, Sandbox::default());
     let object = disk::read_made(&work_dir.join("kernel.o"))
@@ -55,6 +61,11 @@ impl From<BackendError> for CompileError {
 }
 
 impl CompileError {
+    /// Whether it reads what no key covers.
+    fn is_refusal(&self) -> bool {
+        matches!(self, Self::Moved(BackendError::UnkeyedRead { .. }))
+    }
+
     pub(crate) fn into_inner(self) -> BackendError {
         match self {
             Self::Moved(error) | Self::Failed(error) => error,
@@ -69,6 +80,8 @@ struct Compile<'a> {
     request: &'a CompileRequest<'a>,
     log: &'a Path,
     environment: &'a [(&'a OsStr, &'a OsStr)],
+    /// PATH of the compiler.
+    search_path: &'a OsStr,
 }
 
 impl Compile<'_> {
@@ -111,7 +124,11 @@ impl Compile<'_> {
             Err(error) => return Err(self.unconfined(error).into()),
         };
         if self.toolchain.is_wrapped() {
-            return self.observed(args, Some(&domain));
+            return match self.observed(args, Some(&domain)) {
+                // What was denied kept the rest from being read: all of it is named at once.
+                Err(refused) if refused.is_refusal() => self.observed(args, None).and(Err(refused)),
+                observed => observed,
+            };
         }
         let run = self.prepared(args, Sandbox { domain: Some(&domain), observer: None });
         let ended = run.to_end()?;
@@ -173,10 +190,14 @@ impl Compile<'_> {
             return Ok(());
         }
         let is_missing = paths.iter().any(|path| Found::at(path).is_nothing());
-        let help = match is_missing {
-            true => HELP.to_owned() + "; where nothing is, declare the directory",
-            false => HELP.to_owned(),
-        };
+        let in_path =
+            |path: &PathBuf| std::env::split_paths(self.search_path).any(|dir| path.parent() == Some(&*dir));
+        let mut help = HELP.to_owned();
+        if self.toolchain.is_wrapped() && paths.iter().any(in_path) {
+            help.push_str(HELP_PROGRAM);
+        } else if is_missing {
+            help.push_str(HELP_MISSING);
+        }
         // If the toolchain changed since it was probed, what it reads may have changed with it.
         Err(CompileError::Moved(BackendError::UnkeyedRead { command: run.to_string(), paths, help }))
     }

@@ -43,7 +43,7 @@ fn two_probes_agree_and_name_every_program() {
     let (one, two) = (fingerprint(&backend_with(None)), fingerprint(&backend_with(None)));
     assert_eq!(one, two);
     let names: Vec<&str> = one.parts().iter().map(|part| part.name.as_str()).collect();
-    for name in ["version", "triple", "driver", "flags", "resolved", "launch ABI"] {
+    for name in ["version", "triple", "driver", "flags", "arguments of each step", "launch ABI"] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
     // The driver, what compiles and what links.
@@ -228,7 +228,10 @@ fn the_content_of_every_program_counts() {
 fn native_is_another_toolchain() {
     let native = CpuBackend::new(CpuConfig { features: Features::Native, ..CpuConfig::new(common::path()) });
     let changed = changed(&fingerprint(backend()), &fingerprint(&native));
-    assert!(changed.contains(&"flags".to_owned()) && changed.contains(&"resolved".to_owned()), "{changed:?}");
+    assert!(
+        changed.contains(&"flags".to_owned()) && changed.contains(&"arguments of each step".to_owned()),
+        "{changed:?}"
+    );
     assert_ne!(common::spec(&native).target, common::spec(backend()).target);
     // Floats mean the same with every instruction that there is, fused ones too, to every compiler.
     let values = common::numbers(1000, 8);
@@ -242,7 +245,7 @@ fn native_is_another_toolchain() {
     }
     // The features themselves are named, not the word `native`.
     let parts = fingerprint(&native);
-    let resolved = parts.parts().iter().find(|part| part.name == "resolved").unwrap();
+    let resolved = parts.parts().iter().find(|part| part.name == "arguments of each step").unwrap();
     assert!(!resolved.note.contains("=native"), "{}", resolved.note);
 }
 

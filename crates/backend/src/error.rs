@@ -83,14 +83,14 @@ pub enum BackendError {
     },
     /// A compile read what is in no key.
     #[error(
-        "`{command}` reads or looks at {} for this kernel, which its toolchain's probe did not, so that no key covers it; \
-         {help}",
+        "the compiler reads or looks up {} for this kernel, which it did not when the toolchain was probed, so that no \
+         key covers it; {help}; the command was `{command}`",
         listed(paths)
     )]
     UnkeyedRead {
         /// The program and its arguments.
         command: String,
-        /// What it read, or looked at.
+        /// What it read, or looked up.
         paths: Vec<PathBuf>,
         /// What to do about it.
         help: String,

@@ -95,10 +95,8 @@ pub(crate) fn note_targets(requests: &[Request], common: &Common, output: &Outpu
     named.dedup();
     if !named.is_empty() {
         let named = named.join(", ");
-        output.note(&format!(
-            "the descriptors name {named}; building for {} (--target chooses)",
-            common.target()
-        ));
+        let hint = if common.chooses_target() { "" } else { " (--target chooses)" };
+        output.note(&format!("the descriptors name {named}; building for {}{hint}", common.target()));
     }
 }
 

@@ -208,7 +208,9 @@ fn summary(report: &GcReport, dry_run: bool) -> String {
         text.push_str(&format!("; {kept} left to those who use them now"));
     }
     if report.still_over {
-        text.push_str("; that is still more than there should be: the rest is in use, or not CANN's");
+        text.push_str(
+            "; that is more than the limit, since files that are not CANN's, or may be in use, stay",
+        );
     }
     if report.cancelled {
         text.push_str("; interrupted");

@@ -70,8 +70,16 @@ fn made_room(report: &GcReport, dry_run: bool) -> String {
     }
     let (before, removed, after) = (&report.before, &report.removed, &report.after);
     let would = if dry_run { "would delete" } else { "deleted" };
-    let over =
-        if report.still_over { "; that is still more than there should be: the rest is in use" } else { "" };
+    let over = match (report.still_over, after.entries.files) {
+        (false, _) => "",
+        (true, 0) => {
+            "; that is more than the limit: the store's own files, or those of builds that may still be running"
+        }
+        (true, _) => {
+            "; that is more than the limit, since kernels that were used within half an hour stay (--older-than 0s \
+             deletes those, too)"
+        }
+    };
     format!(
         "{would} {} ({}) of {}, {} left ({}){over}",
         kernels(removed),

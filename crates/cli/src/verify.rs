@@ -238,8 +238,8 @@ impl Tally {
         }
         if busy > 0 {
             text.line(format_args!(
-                "{busy} not judged, since a build may be at it: if none runs, verify again half an hour after the last \
-                 write"
+                "{busy} not judged, since a build may still be writing them: if none is running, verify again half \
+                 an hour after the last write"
             ));
         }
         if remarks > 0 {

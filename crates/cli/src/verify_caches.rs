@@ -226,7 +226,7 @@ fn item_text(survey: &Survey, item: &Item) -> Text {
     let problems = problems(item).join("; ");
     let mut text = Text::of(format_args!("{:<11} {}: {problems}", item.state(), shown(survey, item)));
     if let Some(busy) = item.busy {
-        text.line(format_args!("{:<11} {busy}: a build may be at it", ""));
+        text.line(format_args!("{:<11} {busy}, so a build may still be writing it", ""));
     }
     text.line(format_args!("{:<11} {}", "", item.outcome.text));
     text

@@ -152,7 +152,8 @@ impl Toolchain {
         let files = inputs.files().count();
         let why = why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         format!(
-            "compiles are {means}{why}: {files} files count, {} other paths are watched",
+            "compiles are {means}{why}: keys contain {files} files; if one of {} other paths that the compiler looks up \
+             changes, it is probed again",
             inputs.looked_at()
         )
     }
@@ -221,13 +222,13 @@ impl Toolchain {
         if !self.cc.leading.is_empty() {
             fingerprint.text("arguments", self.cc.words_that_count());
         }
-        fingerprint.text("resolved", &plain.resolved);
-        let order = ("order of reading", Some(plain.order));
+        fingerprint.text("arguments of each step", &plain.resolved);
+        let order = ("order of files read", Some(plain.order));
         for (name, digest) in [
             order,
             ("intermediate files", plain.intermediate),
-            ("looks", plain.looks.as_ref().map(Looks::digest)),
-            ("small object", plain.object),
+            ("paths looked up", plain.looks.as_ref().map(Looks::digest)),
+            ("object of the probe", plain.object),
         ] {
             if let Some(digest) = digest {
                 fingerprint.add(name, digest, format!("{:.12}", digest.to_string()));

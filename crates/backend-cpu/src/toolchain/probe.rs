@@ -380,7 +380,7 @@ impl Pass {
 fn part_name(path: &Path, is_program: bool) -> String {
     let name = words::name_of(path);
     let is_library = name.contains(".so.") || name.ends_with(".so") || name.starts_with("ld-");
-    if is_program || is_library { name } else { "file".to_owned() }
+    if is_program || is_library { name } else { "file read".to_owned() }
 }
 
 /// What a compile consists of, in words that are the same wherever the toolchain lies. With a wrapper its `looks` count.

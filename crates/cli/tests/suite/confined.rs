@@ -122,6 +122,19 @@ fn what_only_some_kernels_read_is_refused_by_name_and_can_be_declared() {
     }
 }
 
+/// A program that is denied is not run, and what it would have read is told with it.
+#[test]
+fn what_a_wrapper_starts_for_some_kernels_is_named_with_what_it_reads() {
+    for (lacks, says) in &HOSTS[..2] {
+        let place = place();
+        let cc = wrapper(&place, "more=$(head -c 3 FLAGS)");
+        let ran = build(&place, &cc, lacks, &[]).ended_with(1);
+        let flags = place.path("flags").display().to_string();
+        let named = ran.stdout.contains(&flags) && ran.stdout.contains("/head`");
+        assert!(named && ran.stdout.contains("start it by its full path"), "{says}: {ran:?}");
+    }
+}
+
 /// A compile changes a header before it reads it, and includes another one by it, which no key covers yet.
 #[test]
 fn a_toolchain_that_moves_while_it_compiles_is_probed_again() {

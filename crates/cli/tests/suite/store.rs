@@ -38,6 +38,10 @@ fn only_what_was_not_used_makes_room() {
     let dry = target(&place.run(&["gc", "--max-size", "1", "--dry-run", "--format", "json"]).ended_with(0));
     assert_eq!((&dry["removed"]["kernels"], &dry["still_over"]), (&1.into(), &true.into()));
     assert_eq!(place.entries().len(), 3, "a dry run deletes nothing");
+    let dry = place.run(&["gc", "--max-size", "1", "--dry-run"]).ended_with(0);
+    assert!(dry.stdout.contains("used within half an hour stay (--older-than 0s deletes"), "{dry:?}");
+    let all = place.run(&["gc", "--max-size", "1", "--older-than", "0s", "--dry-run"]).ended_with(0);
+    assert!(all.stdout.contains("would delete 3 kernels"), "{all:?}");
     let nothing = place.run(&["gc"]).ended_with(0);
     assert!(nothing.stdout.contains("deleted 0 kernels"), "there is room: {nothing:?}");
     let room = target(&place.run(&["gc", "--max-size", "1", "--format", "json"]).ended_with(0));
