@@ -21,8 +21,8 @@ use crate::plan::Plan;
 use crate::stuck::Stuck;
 use crate::view_group::ViewGroup;
 
-/// So many look-ups are worth a thread: about two milliseconds.
-const EACH_READS: usize = 256;
+/// So many kernels are worth a thread: a millisecond, with the description that is compared with that in a view.
+const EACH_READS: usize = 24;
 
 /// An operator to be built.
 #[derive(Clone, Debug, PartialEq)]
