@@ -1,6 +1,7 @@
 //! Taking a file out of sight before it is removed: so that what is compared is what goes, and nothing is lost whenever the
 //! process ends.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -85,12 +86,12 @@ impl Folder {
     }
 }
 
-/// Settles what one that died took out of sight in `dir`, as [`Folder::settle_displaced`] does. The caller keeps others out.
-pub(crate) fn settle(dir: &Dir, is_ours: impl Fn(&str, &Digest) -> bool) {
+/// Settles what a process that died took out of sight in `dir`, of files with these `names`, as
+/// [`Folder::settle_displaced`] does. The caller holds the lock of our builds.
+pub(crate) fn settle(dir: &Dir, names: &HashSet<&str>, is_ours: impl Fn(&str, &Digest) -> bool) {
     for entry in dir.names().unwrap_or_default() {
-        let Some((old, name)) = entry.name.to_str().and_then(|old| Some((old, displaced_name(old)?))) else {
-            continue;
-        };
+        let displaced = entry.name.to_str().and_then(|old| Some((old, displaced_name(old)?)));
+        let Some((old, name)) = displaced.filter(|(_, name)| names.contains(name)) else { continue };
         match dir.open_file(&entry.name).and_then(Digest::of_reader) {
             Ok(digest) if is_ours(name, &digest) => drop(tools::remove(dir, old)),
             // As above: it stays as it is called if its name was taken.

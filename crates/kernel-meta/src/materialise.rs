@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use opbuild_digest::Digest;
+
 use crate::disk::{self, Folder, Identity};
 use crate::manifest::{self, Known, Manifest};
 use crate::occupant::{Act, Decision, Looker, Placement, Policy};
 use crate::publish::{publish, stage};
-use crate::quarantine::keep::{Replaced, keep};
+use crate::quarantine::keep::{Gone, Replaced, keep};
 use crate::quarantine::{Run, Why};
 use crate::stored::StoredKernels;
 use crate::{
@@ -193,7 +195,7 @@ fn decide<'a>(looker: &mut Looker<'_, '_>, kernels: &Checked<'a>) -> Result<Deci
             (_, Decision::Leave(why)) => why,
             (Some(why), _) if is_guess => why.clone(),
             (_, Decision::Place(placement)) => {
-                decided.placed.insert(kernel.stem, placement);
+                decided.placed.insert(kernel.stem, *placement);
                 continue;
             }
         };
@@ -211,22 +213,29 @@ struct Wanting<'a> {
 impl Wanting<'_> {
     /// What goes to quarantine, if anything that is not ours does: then with what is replaced of ours, so that the kernel
     /// comes back as it was.
-    fn replaced(&self, folder: &Folder, manifest: &Manifest<'_>) -> Option<Replaced> {
-        let Placement { acts, why, .. } = &self.placement;
+    fn replaced(&self, manifest: &Manifest<'_>) -> Option<Replaced> {
+        let Placement { acts, why, json, .. } = &self.placement;
         if !acts.iter().any(|act| matches!(act, Act::Aside(_))) {
             return None;
         }
-        let (mut files, mut made) = (Vec::new(), Vec::new());
+        let (listed, why) = (manifest.line(self.kernel.stem), why.clone());
+        let mut replaced = Replaced { files: Vec::new(), made: Vec::new(), stays: None, listed, why };
         for part in [Part::Json, Part::Object, Part::Info] {
-            let name = part.of(self.kernel.stem);
+            let file = part.of(self.kernel.stem);
+            let kept = json.as_ref().filter(|_| part == Part::Json);
+            let wrote = kept.map_or_else(|| self.kernel.content(part).digest(), |json| Digest::of(json));
             match acts[part as usize] {
-                Act::Aside(file) => files.push((name, file)),
-                Act::Replace(_) => files.extend(folder.identity(&name).map(|file| (name, file))),
-                Act::Write => made.push(name),
+                Act::Aside(seen) | Act::Replace { file: seen, .. } => {
+                    replaced.files.push(Gone { file, seen, wrote: Some(wrote) });
+                }
+                Act::Write => replaced.made.push((file, wrote)),
+                Act::Keep { .. } | Act::Vouched if part == Part::Object => {
+                    replaced.stays = Some((file, wrote))
+                }
                 Act::Keep { .. } | Act::Vouched | Act::Theirs => {}
             }
         }
-        Some(Replaced { files, made, listed: manifest.line(self.kernel.stem), why: why.clone() })
+        Some(replaced)
     }
 }
 
@@ -277,7 +286,9 @@ impl<'a> Work<'a> {
             let (seen, before) = match placement.acts[part as usize] {
                 Act::Vouched => continue,
                 Act::Keep { seen } => (seen, None),
-                Act::Replace(before) => (None, Some(before).filter(|before| *before != digest)),
+                Act::Replace { digest: before, .. } => {
+                    (None, Some(before).filter(|before| *before != digest))
+                }
                 Act::Write | Act::Aside(_) | Act::Theirs => (None, None),
             };
             self.manifest.note(kernel.stem, part, Known { digest, seen }, before);
@@ -288,7 +299,7 @@ impl<'a> Work<'a> {
     /// Removes our own description of an object that is damaged and stays: no reader may find them together.
     fn disarm(&self, Wanting { kernel, placement }: &Wanting<'_>) -> Result<(), ViewError> {
         let [object, json, _] = placement.acts;
-        if let (Act::Aside(_), Act::Replace(ours)) = (object, json) {
+        if let (Act::Aside(_), Act::Replace { digest: ours, .. }) = (object, json) {
             self.folder.remove_if(&Part::Json.of(kernel.stem), |digest| *digest == ours)?;
         }
         Ok(())
@@ -296,8 +307,7 @@ impl<'a> Work<'a> {
 
     /// Moves what is not ours and is to be replaced to quarantine. A kernel of which it cannot be moved is left.
     fn keep_replaced(&mut self, wanting: &mut Vec<Wanting<'a>>) -> Result<(), ViewError> {
-        let sets: Vec<Option<Replaced>> =
-            wanting.iter().map(|it| it.replaced(self.folder, self.found)).collect();
+        let sets: Vec<Option<Replaced>> = wanting.iter().map(|it| it.replaced(self.found)).collect();
         let replaced: Vec<Replaced> = sets.iter().flatten().cloned().collect();
         if replaced.is_empty() {
             return Ok(());
@@ -346,7 +356,8 @@ impl<'a> Work<'a> {
 
     /// Removes what we put under names whose kernels could not be made.
     fn withdraw(&mut self) -> Result<(), ViewError> {
-        let (removed, sets) = retire::withdraw(self.folder, &mut self.manifest, self.order.withdrawn)?;
+        let (removed, sets) =
+            retire::withdraw(self.folder, &mut self.manifest, self.found, self.order.withdrawn)?;
         self.report.removed += removed;
         if !sets.is_empty() {
             self.report.removed += self.keep(&sets).iter().filter(|why| why.is_none()).count();
@@ -412,7 +423,6 @@ mod tests {
     use std::fs;
     use std::thread::sleep;
 
-    use opbuild_digest::Digest;
     use tempfile::TempDir;
 
     use super::*;

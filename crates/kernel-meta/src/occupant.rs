@@ -38,14 +38,14 @@ pub(crate) enum Act {
     /// It is missing, and written.
     Write,
     /// It is ours, has this digest, and is written anew.
-    Replace(Digest),
+    Replace { digest: Digest, file: Identity },
     /// It is not ours, goes to quarantine, and is written anew.
     Aside(Identity),
 }
 
 impl Act {
     pub(crate) fn writes(self) -> bool {
-        matches!(self, Self::Write | Self::Replace(_) | Self::Aside(_))
+        matches!(self, Self::Write | Self::Replace { .. } | Self::Aside(_))
     }
 }
 
@@ -53,7 +53,7 @@ impl Act {
 #[derive(Debug)]
 pub(crate) enum Decision {
     /// What stands there may be kept or replaced, file by file.
-    Place(Placement),
+    Place(Box<Placement>),
     /// Nothing is touched.
     Leave(LeftReason),
 }
@@ -96,7 +96,10 @@ enum State {
         recorded: bool,
     },
     /// It is what we wrote once.
-    Ours(Digest),
+    Ours {
+        digest: Digest,
+        file: Identity,
+    },
     /// It is ours by its bytes, but others had a hand in it.
     Adopted(Identity),
     Foreign(Identity),
@@ -106,7 +109,7 @@ enum State {
 
 impl State {
     fn is_own(&self) -> bool {
-        matches!(self, Self::Vouched | Self::Right { .. } | Self::Ours(_) | Self::Adopted(_))
+        matches!(self, Self::Vouched | Self::Right { .. } | Self::Ours { .. } | Self::Adopted(_))
     }
 }
 
@@ -161,7 +164,7 @@ impl<'m> Looker<'_, 'm> {
             why = "a build replaced it".to_owned();
         }
         // What is there and another kernel of ours is a release, unless it is recorded as one for debugging.
-        let is_other = |state: &State| matches!(state, State::Ours(_) | State::Adopted(_));
+        let is_other = |state: &State| matches!(state, State::Ours { .. } | State::Adopted(_));
         let is_there = is_all_free && ![object, json].into_iter().any(|state| matches!(state, State::Absent));
         let is_release =
             is_there && (is_other(object) || is_other(json)) && !record.is_some_and(|record| record.debug);
@@ -190,7 +193,7 @@ impl<'m> Looker<'_, 'm> {
                 State::Absent | State::Closed(_) => Act::Write,
                 State::Vouched => Act::Vouched,
                 State::Right { seen, .. } => Act::Keep { seen: *seen },
-                State::Ours(digest) => Act::Replace(*digest),
+                State::Ours { digest, file } => Act::Replace { digest: *digest, file: *file },
                 State::Adopted(file) | State::Foreign(file) => Act::Aside(*file),
             };
         }
@@ -209,16 +212,16 @@ impl<'m> Looker<'_, 'm> {
         let mut kept = None;
         if object.writes() && !json.writes() {
             match self.folder.read(&Part::Json.of(kernel.stem)) {
-                Ok((bytes, _)) => {
-                    acts[Part::Json as usize] = Act::Replace(Digest::of(&bytes));
+                Ok((bytes, Some(file))) => {
+                    acts[Part::Json as usize] = Act::Replace { digest: Digest::of(&bytes), file };
                     kept = Some(bytes);
                 }
-                Err(_) => {
+                _ => {
                     return Ok(Decision::Leave(LeftReason::Changed { file: Part::Json.of(kernel.stem) }));
                 }
             }
         }
-        Ok(Decision::Place(Placement { acts, json: kept, adopted, why }))
+        Ok(Decision::Place(Box::new(Placement { acts, json: kept, adopted, why })))
     }
 
     /// What stands under the name of one of the kernel's files.
@@ -264,7 +267,7 @@ impl<'m> Looker<'_, 'm> {
         let Some(seen) = seen else { return Ok(State::Closed(LeftReason::Changed { file: name })) };
         Ok(match recorded {
             true if record.is_some_and(|record| record.adopted[part as usize]) => State::Adopted(seen),
-            true => State::Ours(digest),
+            true => State::Ours { digest, file: seen },
             false if is_extended => State::Adopted(seen),
             false => State::Foreign(seen),
         })

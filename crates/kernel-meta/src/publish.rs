@@ -46,7 +46,7 @@ pub(crate) fn publish(
 ) -> Result<Option<LeftReason>, ViewError> {
     let mut displaced = Vec::new();
     for part in [Part::Json, Part::Object, Part::Info] {
-        let Act::Replace(ours) = placement.acts[part as usize] else { continue };
+        let Act::Replace { digest: ours, .. } = placement.acts[part as usize] else { continue };
         let name = part.of(stem);
         match folder.displace(&name, |digest: &Digest| *digest == ours)? {
             Displaced::Gone => {}

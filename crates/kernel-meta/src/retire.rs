@@ -7,17 +7,18 @@ use opbuild_artifact::KernelMeta;
 use crate::disk::Folder;
 use crate::manifest::{Manifest, Record};
 use crate::materialise::GRACE;
-use crate::quarantine::keep::Replaced;
+use crate::quarantine::keep::{Gone, Replaced};
 use crate::{Part, ViewError, Withdrawn};
 
 /// The order in which a kernel's files are removed: no reader may find its description without its object.
 const ORDER: [Part; 3] = [Part::Json, Part::Object, Part::Info];
 
-/// Removes what we put under these names: how many kernels. Those that were there before we wrote them are returned, to
+/// Removes what we put under these names: how many kernels; `found` is the manifest as it was before this call. Those that were there before we wrote them are returned, to
 /// be kept in quarantine instead.
 pub(crate) fn withdraw(
     folder: &Folder,
     manifest: &mut Manifest<'_>,
+    found: &Manifest<'_>,
     withdrawn: &[Withdrawn<'_>],
 ) -> Result<(usize, Vec<Replaced>), ViewError> {
     let (mut removed, mut kept) = (0, Vec::new());
@@ -27,16 +28,19 @@ pub(crate) fn withdraw(
         if unless.is_some() && there.as_deref() == *unless {
             continue;
         }
-        let listed = manifest.line(stem);
+        let listed = found.line(stem);
         let Some(record) = manifest.kernels.remove(*stem) else { continue };
         if !is_as_written(folder, stem, &record) {
             continue;
         }
         if record.is_adopted() {
-            let file = |part: Part| Some((part.of(stem), folder.identity(&part.of(stem))?));
+            let file = |part: Part| {
+                let file = part.of(stem);
+                folder.identity(&file).map(|seen| Gone { file, seen, wrote: None })
+            };
             let files = [Part::Json, Part::Object].into_iter().filter_map(file).collect();
             let why = "the kernel that belongs there could not be made".to_owned();
-            kept.push(Replaced { files, made: Vec::new(), listed, why });
+            kept.push(Replaced { files, made: Vec::new(), stays: None, listed, why });
         } else {
             removed += usize::from(remove(folder, stem, &record)?);
         }

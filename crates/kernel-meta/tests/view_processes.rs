@@ -178,6 +178,14 @@ fn killed_and_undone(how: &str) {
         undo_newest(base.path(), &|| {});
         assert_eq!(replaced(base.path(), how), before, "step {step}");
         assert!(quarantines(base.path()).unwrap().is_empty(), "step {step}");
+        // Of ours, which are not undone, no description stands beside another version's object.
+        let dir = base.path().join("rank_0/kernel_meta");
+        let file = |stem: &str, suffix: &str| fs::read(dir.join(format!("{stem}.{suffix}"))).ok();
+        for ours in ours(3)[..2].iter().chain(&ours(1)[..2]) {
+            let is_described = file(&ours.stem, "json").as_ref() == Some(&ours.files[1]);
+            let is_own = file(&ours.stem, "o").as_ref() == Some(&ours.files[0]);
+            assert!(!is_described || is_own, "step {step}: {}", ours.stem);
+        }
         if is_whole {
             return assert!(step > 20, "only {step} changes");
         }

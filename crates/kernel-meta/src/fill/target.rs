@@ -179,7 +179,7 @@ impl Site {
             let files = [("info", Digest::of(info.as_bytes())), ("o", *sha256), ("json", Digest::of(json))];
             let entry = |(suffix, digest): &(&str, Digest)| {
                 let role = Role::Added { sha256: digest.to_string() };
-                Entry::of_written(number, &format!("{stem}.{suffix}"), role, "filled from another rank")
+                Entry::unseen(number, &format!("{stem}.{suffix}"), role, "filled from another rank")
             };
             entries.extend(files.iter().map(entry));
         }

@@ -52,9 +52,19 @@ pub(crate) enum Role {
     Replaced {
         /// The kernel's line in the list of ours until then.
         listed: Option<String>,
+        /// The SHA-256 of what is written in its place, if anything is.
+        wrote: Option<String>,
     },
     /// A build that replaces other files of the kernel writes it where there was none.
-    Made,
+    Made {
+        /// The SHA-256 of what is written.
+        sha256: String,
+    },
+    /// A build that replaces other files of the kernel leaves it, and they belong to it: an object.
+    Stays {
+        /// Its SHA-256.
+        sha256: String,
+    },
     /// It is filled in.
     Added {
         /// The SHA-256 of what is written.
@@ -69,7 +79,9 @@ impl Role {
 }
 
 /// A file that is taken away, in the state in which it was judged; or one that is written.
+/// A line with more than this version knows is not used.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Entry {
     /// Which kernel it is of: the files of one stand together.
     pub(crate) set: u64,
@@ -95,8 +107,8 @@ impl Entry {
         Self { set, file, below, dev, ino, size, mtime, ctime, why, role: Role::Taken }
     }
 
-    /// A file that is about to be written where there is none.
-    pub(crate) fn of_written(set: u64, file: &str, role: Role, why: &str) -> Self {
+    /// A file of which no state was judged.
+    pub(crate) fn unseen(set: u64, file: &str, role: Role, why: &str) -> Self {
         let nothing = Identity { dev: 0, ino: 0, size: 0, mtime: 0, ctime: 0 };
         Self { role, ..Self::new(set, file, None, &nothing, why) }
     }
@@ -167,13 +179,17 @@ mod tests {
     fn what_was_written_is_read_and_nothing_else() {
         let seen = Identity { dev: u64::MAX, ino: 2, size: 3, mtime: -4, ctime: i64::MAX };
         let entry = |file: &str, below| Entry::new(7, file, below, &seen, "torn\nline");
-        let written = |role| Entry::of_written(8, "c.o", role, "filled");
+        let sha256 = || Digest::of(b"").to_string();
+        let unseen = |role| Entry::unseen(8, "c.o", role, "filled");
+        let replaced =
+            |listed: Option<&str>, wrote| Role::Replaced { listed: listed.map(str::to_owned), wrote };
         let good = [
             entry("a.o", Some("tbe_prebuild_res")),
-            Entry { role: Role::Replaced { listed: Some("b\t-\t...".to_owned()) }, ..entry("b.o", None) },
-            Entry { role: Role::Replaced { listed: None }, ..entry("b.json", None) },
-            written(Role::Made),
-            written(Role::Added { sha256: Digest::of(b"").to_string() }),
+            Entry { role: replaced(Some("b\t-\t..."), Some(sha256())), ..entry("b.o", None) },
+            Entry { role: replaced(None, None), ..entry("b.json", None) },
+            unseen(Role::Made { sha256: sha256() }),
+            unseen(Role::Stays { sha256: sha256() }),
+            unseen(Role::Added { sha256: sha256() }),
             entry("a b.json", None),
         ];
         let all = Made { above: true, directory: true, lock: true };
@@ -186,6 +202,10 @@ mod tests {
         assert_eq!(parse(&text(&bad)), (vec![], vec![2, 3, 4, 5]));
         let whole = text(&good);
         let (entries, bad) = parse(&whole[..whole.len() - 5]);
-        assert_eq!((entries.len(), bad), (5, vec![7]));
+        assert_eq!((entries.len(), bad), (6, vec![8]));
+        // A line of a version that says more or less of a file is not taken for one that says as much.
+        let line = String::from_utf8(text(&[entry("a.o", None)])).unwrap();
+        let other = line.replace("\"set\"", "\"added\":\"\",\"set\"");
+        assert_eq!(parse(other.as_bytes()), (vec![], vec![2]));
     }
 }

@@ -2,36 +2,57 @@
 
 use std::path::{Path, PathBuf};
 
+use opbuild_digest::Digest;
+
 use crate::disk::Identity;
 use crate::quarantine::aside::{Taken, move_judged, put_back};
 use crate::quarantine::dir::Quarantine;
 use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{Entry, Made, Role};
-use crate::quarantine::{RepairError, Run, Why};
+use crate::quarantine::{RepairError, Run, Why, io};
 use crate::survey::Busy;
-use crate::survey::look::OpenFiles;
+use crate::survey::look::{Dir, OpenFiles};
 
 /// What a build is about to replace of one kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Replaced {
     /// The files that go, in this order: the description first.
-    pub(crate) files: Vec<(String, Identity)>,
-    /// Files that the build writes where there is none.
-    pub(crate) made: Vec<String>,
+    pub(crate) files: Vec<Gone>,
+    /// Files that the build writes where there is none, and what it writes.
+    pub(crate) made: Vec<(String, Digest)>,
+    /// The object, if it stays.
+    pub(crate) stays: Option<(String, Digest)>,
     /// The kernel's line in the list of ours until now.
     pub(crate) listed: Option<String>,
     pub(crate) why: String,
 }
 
+/// A file that goes.
+#[derive(Clone, Debug)]
+pub(crate) struct Gone {
+    pub(crate) file: String,
+    /// In the state in which it was judged.
+    pub(crate) seen: Identity,
+    /// What is written in its place.
+    pub(crate) wrote: Option<Digest>,
+}
+
 impl Replaced {
     fn entries(&self, number: u64) -> impl Iterator<Item = Entry> {
-        let role = Role::Replaced { listed: self.listed.clone() };
-        let of = move |(file, seen): &(String, Identity)| Entry {
-            role: role.clone(),
-            ..Entry::new(number, file, None, seen, &self.why)
+        let gone = move |Gone { file, seen, wrote }: &Gone| {
+            let wrote = wrote.as_ref().map(Digest::to_string);
+            let role = Role::Replaced { listed: self.listed.clone(), wrote };
+            Entry { role, ..Entry::new(number, file, None, seen, &self.why) }
         };
-        let made = self.made.iter().map(move |file| Entry::of_written(number, file, Role::Made, &self.why));
-        self.files.iter().map(of).chain(made)
+        let unseen = move |file: &str, role| Entry::unseen(number, file, role, &self.why);
+        let made = move |(file, it): &(String, Digest)| unseen(file, Role::Made { sha256: it.to_string() });
+        let stays = move |(file, it): &(String, Digest)| unseen(file, Role::Stays { sha256: it.to_string() });
+        self.files.iter().map(gone).chain(self.made.iter().map(made)).chain(self.stays.iter().map(stays))
+    }
+
+    /// Whether one of its files is in quarantine.
+    fn is_in(&self, quarantine: &Dir) -> bool {
+        self.files.iter().any(|gone| io::exists(quarantine, &gone.file))
     }
 }
 
@@ -64,6 +85,13 @@ pub(crate) fn keep(
         let astray = put_back(&ground.folder, quarantine.folder(None), taken);
         *moved = Err(astray.unwrap_or(why));
     }
+    // What went back is no part of the run. If this cannot be written, undoing tells of files that are not there.
+    let in_run =
+        |number: u64| sets.get(number as usize).is_some_and(|set| set.is_in(quarantine.folder(None)));
+    let moved: Vec<Entry> = entries.iter().filter(|entry| in_run(entry.set)).cloned().collect();
+    if !moved.is_empty() && moved.len() < entries.len() {
+        let _ = quarantine.record_anew(&moved, Made::default());
+    }
     let done = done.into_iter().map(|moved| moved.map(drop)).collect();
     Ok((done, quarantine.close(&ground)))
 }
@@ -76,7 +104,7 @@ fn take(
 ) -> Result<Taken, Why> {
     let (from, to) = (&ground.folder, quarantine.folder(None));
     let mut taken = Vec::new();
-    for (file, judged) in &set.files {
+    for Gone { file, seen: judged, .. } in &set.files {
         if let Err(why) = move_judged(from, to, file, judged, || observe(file)) {
             return Err(put_back(from, to, &mut taken).unwrap_or(why));
         }

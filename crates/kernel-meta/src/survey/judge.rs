@@ -75,6 +75,16 @@ impl Seen {
     }
 }
 
+/// The files that were not there when they were to be read.
+fn missing(verdict: &Verdict) -> impl Iterator<Item = &str> {
+    let flaws: &[Flaw] = if let Verdict::Damaged(flaws) = verdict { flaws } else { &[] };
+    let expected = flaws.iter().filter_map(|flaw| match flaw {
+        Flaw::NoObject { expected } => Some(expected.split(" or ")),
+        _ => None,
+    });
+    expected.flatten()
+}
+
 impl Bench<'_> {
     /// Judges the kernel with the stem `stem`, of which there were the files `members`. None if all have gone since.
     pub(crate) fn judge(&self, stem: &str, mut members: Members, desk: &mut Desk) -> Option<Item> {
@@ -83,6 +93,7 @@ impl Bench<'_> {
             tries += 1;
             let seen = self.look(stem, members, desk);
             let wrong = matches!(seen.verdict, Verdict::Damaged(_));
+            let mut is_back = false;
             if wrong || matches!(seen.verdict, Verdict::Orphan(_)) {
                 // Since the folder was listed, a kernel may have been finished there, or aged away.
                 let now = self.now_there(stem, members);
@@ -96,11 +107,12 @@ impl Bench<'_> {
                 if now != members {
                     return Some(self.item(stem, now, Seen::new(Verdict::InUse)));
                 }
+                is_back = missing(&seen.verdict).any(|file| now.hold(stem, file) || self.dir.is_there(file));
             }
             let json = format!("{stem}.json");
-            // Between reading its two files, the framework may have replaced both.
+            // Between reading its two files, the framework may have replaced both; or one was gone only for a moment.
             let replaced = || seen.json.is_some() && self.dir.identity(&json) != seen.json;
-            if wrong && replaced() {
+            if wrong && (is_back || replaced()) {
                 if tries < TRIES {
                     continue;
                 }

@@ -284,6 +284,48 @@ fn a_file_that_is_open_may_be_in_progress() {
     assert_eq!(place.run(&place.ours(1)).written, 1);
 }
 
+/// One that goes back because a process opened it has no part in what is undone, though its description is removed.
+#[test]
+fn what_went_back_to_whom_has_it_open_is_not_undone() {
+    let place = Place::empty_on(Chip::Ascend910B);
+    let other = Rank { soc: place.chip.soc(), ..Rank::new(0) }.square(2);
+    let (ours, open) = (place.ours(1), Ours::of(place.chip, &other, 1));
+    let files = [ours.files(), open.files()];
+    place.view().materialise(&files).unwrap();
+    let object = place.dir().join(format!("{}.o", open.stem));
+    for path in [place.path("o"), object.clone()] {
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    }
+    let before = kernels(&place.dir());
+    let holder = std::sync::Mutex::new(None);
+    let holds = move |name: &str| {
+        let mut holder = holder.lock().unwrap();
+        if holder.is_none() && name.ends_with(".json") && object.exists() {
+            let file = File::open(&object).unwrap();
+            *holder = Some(Killed(Command::new("sleep").arg("60").stdin(Stdio::from(file)).spawn().unwrap()));
+        }
+    };
+    let report = place.view().watched(holds).materialise(&files).unwrap();
+    assert_eq!((report.written, report.left.len()), (1, 1), "{report:?}");
+    assert!(matches!(report.left[0].why, LeftReason::InProgress(Busy::Open { .. })), "{report:?}");
+    let undone = place.undo();
+    assert!(undone[0].removed && undone[0].kept.is_empty(), "{undone:?}");
+    let mut expected = before;
+    expected.retain(|(path, _)| *path != place.dir().join(format!("{}.json", open.stem)));
+    assert_eq!(kernels(&place.dir()), expected);
+}
+
+/// A process that ends with this.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn a_guess_fills_what_is_empty_or_ours_and_nothing_else() {
     let guess = |place: &Place, kernels: &[Ours]| {

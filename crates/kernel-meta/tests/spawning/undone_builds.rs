@@ -9,9 +9,11 @@ use std::time::{Duration, SystemTime};
 use crate::common::owned::{Ours, all_bytes, view};
 use opbuild_digest::Digest;
 use opbuild_kernel_meta::Part;
-use opbuild_kernel_meta::quarantine::{UndoOptions, newest, quarantines, undo};
+use opbuild_kernel_meta::ViewReport;
+use opbuild_kernel_meta::quarantine::{UndoOptions, Undone, newest, quarantines, undo};
 use opbuild_testkit::ascend::Chip;
 use opbuild_testkit::caches::{Kept, Rank};
+use tempfile::TempDir;
 
 const CHIP: Chip = Chip::Ascend910B;
 
@@ -25,12 +27,15 @@ enum Is {
     Old,
     /// What an earlier build wrote, and somebody changed: a framework the description, as it does.
     Changed,
+    /// What the build is about to write, with what a framework adds to a description.
+    Extended,
     /// A framework's.
     Theirs,
     Torn,
 }
 
 const ALL: [Is; 6] = [Is::Absent, Is::Right, Is::Old, Is::Changed, Is::Theirs, Is::Torn];
+const OF_JSON: [Is; 7] = [Is::Absent, Is::Right, Is::Old, Is::Changed, Is::Extended, Is::Theirs, Is::Torn];
 
 /// The bytes of one part in each state.
 fn bytes(part: Part, is: Is, theirs: &Kept) -> Option<Vec<u8>> {
@@ -45,6 +50,7 @@ fn bytes(part: Part, is: Is, theirs: &Kept) -> Option<Vec<u8>> {
         Is::Right => ours(2),
         Is::Old => ours(1),
         Is::Changed if part == Part::Json => extended(&ours(1)),
+        Is::Extended => extended(&ours(2)),
         Is::Changed => {
             let mut bytes = ours(1);
             *bytes.last_mut().unwrap() ^= 1;
@@ -76,57 +82,123 @@ fn image(base: &Path) -> Image {
     image
 }
 
-#[test]
-fn whatever_was_there_is_there_again() {
-    let theirs = Rank { soc: CHIP.soc(), ..Rank::new(0) }.square(1);
-    let hour = SystemTime::now() - Duration::from_secs(3600);
-    let mut undone_states = BTreeSet::new();
-    for (object, json) in ALL.iter().flat_map(|object| ALL.map(|json| (*object, json))) {
-        for info in ALL {
-            for (recorded, replace) in [(0, false), (0, true), (1, false), (1, true), (2, false), (2, true)] {
-                let state = format!("{object:?} {json:?} {info:?}, recorded {recorded}, replace {replace}");
-                let base = tempfile::tempdir().unwrap();
-                let dir = base.path().join("rank_0/kernel_meta");
-                fs::create_dir_all(&dir).unwrap();
-                if recorded > 0 {
-                    view(base.path()).materialise(&[Ours::of(CHIP, &theirs, recorded).files()]).unwrap();
+/// A directory of one kernel in some state.
+struct Scene {
+    base: TempDir,
+    theirs: Kept,
+}
+
+impl Scene {
+    fn new([object, json, info]: [Is; 3], recorded: u32) -> Self {
+        let theirs = Rank { soc: CHIP.soc(), ..Rank::new(0) }.square(1);
+        let scene = Self { base: tempfile::tempdir().unwrap(), theirs };
+        let hour = SystemTime::now() - Duration::from_secs(3600);
+        fs::create_dir_all(scene.dir()).unwrap();
+        if recorded > 0 {
+            scene.build(recorded, false);
+        }
+        for (part, is) in [(Part::Object, object), (Part::Json, json), (Part::Info, info)] {
+            let path = scene.dir().join(format!("{}{}", scene.theirs.stem, part.suffix()));
+            match bytes(part, is, &scene.theirs) {
+                None => fs::remove_file(&path).unwrap_or_default(),
+                // What a build wrote and nobody changed is the very file.
+                Some(bytes) if fs::read(&path).is_ok_and(|found| found == bytes) => {}
+                Some(bytes) => {
+                    fs::write(&path, bytes).unwrap();
+                    File::open(&path).unwrap().set_times(FileTimes::new().set_modified(hour)).unwrap();
                 }
-                for (part, is) in [(Part::Object, object), (Part::Json, json), (Part::Info, info)] {
-                    let path = dir.join(format!("{}{}", theirs.stem, part.suffix()));
-                    match bytes(part, is, &theirs) {
-                        None => fs::remove_file(&path).unwrap_or_default(),
-                        // What a build wrote and nobody changed is the very file.
-                        Some(bytes) if fs::read(&path).is_ok_and(|found| found == bytes) => {}
-                        Some(bytes) => {
-                            fs::write(&path, bytes).unwrap();
-                            File::open(&path)
-                                .unwrap()
-                                .set_times(FileTimes::new().set_modified(hour))
-                                .unwrap();
-                        }
-                    }
-                }
-                let before = image(base.path());
-                let build = Ours::of(CHIP, &theirs, 2);
-                let report = view(base.path()).with_replace(replace).materialise(&[build.files()]).unwrap();
-                if report.quarantine.is_none() {
-                    continue;
-                }
-                assert!(build.is_in(&dir), "{state}: {report:?}");
-                for run in newest(quarantines(base.path()).unwrap()) {
-                    let undone = undo(&run, &UndoOptions { dry_run: false, observe: &|_| {} }).unwrap();
-                    assert!(undone.removed && undone.kept.is_empty(), "{state}: {undone:?}");
-                }
-                assert_eq!(image(base.path()), before, "{state}");
-                undone_states.insert((object, json, info, recorded, replace));
             }
         }
+        scene
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.base.path().join("rank_0/kernel_meta")
+    }
+
+    fn build(&self, version: u32, replace: bool) -> ViewReport {
+        let build = Ours::of(CHIP, &self.theirs, version);
+        let report = view(self.base.path()).with_replace(replace).materialise(&[build.files()]).unwrap();
+        // A framework's addition to the description stays.
+        let object = fs::read(self.dir().join(format!("{}.o", self.theirs.stem)));
+        assert!(report.written == 0 || object.is_ok_and(|found| found == build.files[0]), "{report:?}");
+        report
+    }
+
+    fn image(&self) -> Image {
+        image(self.base.path())
+    }
+
+    fn undo(&self) -> Vec<Undone> {
+        let options = UndoOptions { dry_run: false, observe: &|_| {} };
+        let runs = newest(quarantines(self.base.path()).unwrap());
+        runs.iter().map(|run| undo(run, &options).unwrap()).collect()
+    }
+}
+
+fn states() -> impl Iterator<Item = ([Is; 3], u32, bool)> {
+    let pairs = ALL.iter().flat_map(|object| OF_JSON.map(|json| (*object, json)));
+    let files = pairs.flat_map(|(object, json)| ALL.map(|info| [object, json, info]));
+    let how = [(0, false), (0, true), (1, false), (1, true), (2, false), (2, true)];
+    files.flat_map(move |files| how.map(|(recorded, replace)| (files, recorded, replace)))
+}
+
+#[test]
+fn whatever_was_there_is_there_again() {
+    let mut undone_states = BTreeSet::new();
+    for (files, recorded, replace) in states() {
+        let state = format!("{files:?}, recorded {recorded}, replace {replace}");
+        let scene = Scene::new(files, recorded);
+        let before = scene.image();
+        if scene.build(2, replace).quarantine.is_none() {
+            continue;
+        }
+        for undone in scene.undo() {
+            assert!(undone.removed && undone.kept.is_empty(), "{state}: {undone:?}");
+        }
+        assert_eq!(scene.image(), before, "{state}");
+        undone_states.insert((files, recorded, replace));
     }
     // A kernel that is not ours, and one of ours that was damaged.
+    assert!(undone_states.contains(&([Is::Theirs; 3], 0, true)));
     for replace in [true, false] {
-        assert!(undone_states.contains(&(Is::Theirs, Is::Theirs, Is::Theirs, 0, true)));
-        assert!(undone_states.contains(&(Is::Changed, Is::Right, Is::Right, 2, replace)));
-        assert!(undone_states.contains(&(Is::Torn, Is::Old, Is::Old, 1, replace)));
+        assert!(undone_states.contains(&([Is::Changed, Is::Right, Is::Right], 2, replace)));
+        assert!(undone_states.contains(&([Is::Torn, Is::Old, Is::Old], 1, replace)));
     }
     assert!(undone_states.len() > 400, "{}", undone_states.len());
+}
+
+/// Undoing the first of two builds, or both, leaves what was there before or after one of them, and no mixture.
+#[test]
+fn what_a_second_build_wrote_is_no_part_of_what_comes_back() {
+    let files = |image: &Image| -> Vec<(PathBuf, Digest)> {
+        let named = image.iter().filter(|(path, _)| {
+            let path = path.to_string_lossy();
+            !path.contains(".opbuild-")
+        });
+        named.map(|(path, (_, digest))| (path.clone(), *digest)).collect()
+    };
+    let (mut back, mut refused) = (0, 0);
+    // A fifth of the states, since each is built twice.
+    for (files_before, recorded, replace) in states().step_by(5) {
+        let state = format!("{files_before:?}, recorded {recorded}, replace {replace}");
+        let scene = Scene::new(files_before, recorded);
+        let mut whole = vec![files(&scene.image())];
+        if scene.build(2, replace).quarantine.is_none() {
+            continue;
+        }
+        whole.push(files(&scene.image()));
+        scene.build(3, replace);
+        whole.push(files(&scene.image()));
+        for _ in 0..2 {
+            scene.undo();
+            let now = files(&scene.image());
+            assert!(whole.contains(&now), "{state}: {now:?} is none of {whole:?}");
+        }
+        let is_back = files(&scene.image()) == whole[0];
+        assert_eq!(is_back, quarantines(scene.base.path()).unwrap().is_empty(), "{state}");
+        back += u32::from(is_back);
+        refused += u32::from(!is_back);
+    }
+    assert!(back > 100 && refused > 5, "{back} came back, {refused} did not");
 }

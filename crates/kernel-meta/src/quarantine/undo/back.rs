@@ -34,15 +34,22 @@ enum Where {
     InQuarantine,
     /// Where it belongs: it was put back already, or never moved.
     InPlace,
+    /// Neither in quarantine nor in its place, where another file is.
+    Other,
     /// It cannot be put back, and why.
     Stuck(String),
 }
 
 impl Back<'_> {
-    /// Settles what an earlier call that was killed took out of sight, of these files.
+    /// Settles what an earlier call that was killed took out of sight, of these files. Without locks, a call that is at it
+    /// could be taken for one that was killed.
     pub(super) fn settle(&self, entries: &[Entry]) {
+        if self.ground.locks.without {
+            return;
+        }
         let manifest = Manifest::parse(self.manifest);
-        settle(&self.ground.folder, |name, digest| {
+        let names = entries.iter().map(|entry| entry.file.as_str()).collect();
+        settle(&self.ground.folder, &names, |name, digest| {
             let is_written = |entry: &Entry| entry.file == name && is_written(entry, &manifest, digest);
             entries.iter().any(is_written)
         });
@@ -55,13 +62,19 @@ impl Back<'_> {
     /// Puts back the files of one kernel, its description last; whether all are back.
     pub(super) fn put(&mut self, entries: &[Entry]) -> bool {
         let kept = self.undone.kept.len();
-        let (written, taken): (Vec<&Entry>, Vec<&Entry>) =
-            entries.iter().partition(|entry| entry.role == Role::Made);
+        let (mut files, mut taken) = (Files::default(), Vec::new());
+        for entry in entries {
+            match entry.role {
+                Role::Made { .. } => files.written.push(entry),
+                Role::Stays { .. } => files.stay.push(entry),
+                _ => taken.push(entry),
+            }
+        }
         match self.folders(&taken) {
             Ok((from, to)) => {
                 let is_below = to.is_some();
                 let from = from.as_ref().or_else(|| (!is_below).then_some(self.run));
-                self.put_into(to.as_ref().unwrap_or(&self.ground.folder), from, &taken, &written);
+                self.put_into(to.as_ref().unwrap_or(&self.ground.folder), from, &taken, &files);
             }
             Err(why) => taken.iter().for_each(|entry| self.keep(entry, why.clone())),
         }
@@ -88,9 +101,9 @@ impl Back<'_> {
         })
     }
 
-    /// Puts back the files of one kernel that were `taken`, after removing what a build wrote under their names and those
-    /// that it had `written` where there were none.
-    fn put_into(&mut self, to: &Dir, from: Option<&Dir>, taken: &[&Entry], written: &[&Entry]) {
+    /// Puts back the files of one kernel that were `taken`, after removing what a build wrote in their place and beside
+    /// them.
+    fn put_into(&mut self, to: &Dir, from: Option<&Dir>, taken: &[&Entry], beside: &Files<'_>) {
         let _locks = match Locks::of_kernel(to, &lock_names(taken)) {
             Ok(locks) => locks,
             Err(error) => return taken.iter().for_each(|entry| self.keep(entry, locked(&error))),
@@ -98,24 +111,19 @@ impl Back<'_> {
         let places: Vec<Where> = taken.iter().map(|entry| locate(entry, from, to)).collect();
         let waiting = taken.iter().zip(&places).filter(|(_, place)| matches!(place, Where::InQuarantine));
         let waiting: Vec<&Entry> = waiting.map(|(entry, _)| *entry).collect();
-        let is_stuck = places.iter().any(|place| matches!(place, Where::Stuck(_)));
-        let is_replaced = waiting.iter().any(|entry| matches!(entry.role, Role::Replaced { .. }));
-        let names: Vec<&Entry> = waiting.iter().chain(written).copied().collect();
-        let freed = if is_replaced && !is_stuck { self.remove_ours(&names, to) } else { Vec::new() };
-        let is_occupied = |entry: &&&Entry| !freed.contains(&entry.file) && tools::exists(to, &entry.file);
-        let occupied = if waiting.is_empty() { None } else { names.iter().find(is_occupied) };
+        let blocked =
+            if waiting.is_empty() { None } else { self.make_room(to, taken, &places, &waiting, beside) };
         let mut failed: Option<String> = None;
         for (entry, place) in taken.iter().zip(&places).rev() {
-            match (place, occupied) {
-                (Where::InPlace, _) => {}
-                (Where::Stuck(why), _) => self.keep(entry, why.clone()),
-                (Where::InQuarantine, Some(occupied)) => {
-                    let why = format!(
-                        "`{}` was made anew since: move that away first, if the old one is what you want",
-                        occupied.path()
-                    );
-                    self.keep(entry, why);
+            match (place, &blocked) {
+                (Where::InPlace | Where::Other, _) => {}
+                (Where::Stuck(why), _) => {
+                    self.keep(entry, why.clone());
+                    if is_object(entry) {
+                        failed = Some(entry.path());
+                    }
                 }
+                (Where::InQuarantine, Some(why)) => self.keep(entry, why.clone()),
                 (Where::InQuarantine, None) => match (&failed, from) {
                     // A description comes last: it must not stand beside what somebody makes meanwhile.
                     (Some(file), _) => {
@@ -129,18 +137,54 @@ impl Back<'_> {
         }
     }
 
+    /// Removes what a build wrote under the names of the files that are `waiting` in quarantine, and beside them; why they
+    /// cannot be put back, if so.
+    fn make_room(
+        &mut self,
+        to: &Dir,
+        taken: &[&Entry],
+        places: &[Where],
+        waiting: &[&Entry],
+        beside: &Files<'_>,
+    ) -> Option<String> {
+        let other = taken.iter().zip(places).find(|(_, place)| matches!(place, Where::Other));
+        if let Some((entry, _)) = other {
+            return Some(made_anew(&entry.path()));
+        }
+        let digest = |entry: &Entry| to.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
+        let stays = |entry: &Entry, sha256: &str| digest(entry).is_ok_and(|it| it.to_string() == sha256);
+        let changed = beside
+            .stay
+            .iter()
+            .find(|entry| !matches!(&entry.role, Role::Stays { sha256 } if stays(entry, sha256)));
+        if let Some(changed) = changed {
+            return Some(made_anew(&changed.path()));
+        }
+        let names: Vec<&Entry> = waiting.iter().chain(&beside.written).copied().collect();
+        let is_replaced = waiting.iter().any(|entry| matches!(entry.role, Role::Replaced { .. }));
+        let is_stuck = places.iter().any(|place| matches!(place, Where::Stuck(_)));
+        let freed = match is_replaced && !is_stuck {
+            true => match self.remove_ours(&names, to) {
+                Ok(freed) => freed,
+                Err(why) => return Some(why),
+            },
+            false => Vec::new(),
+        };
+        let is_occupied = |entry: &&&Entry| !freed.contains(&entry.file) && tools::exists(to, &entry.file);
+        names.iter().find(is_occupied).map(|entry| made_anew(&entry.path()))
+    }
+
     /// Removes what a build wrote under the names of `entries`, all of one kernel: files that are as we wrote them, the
-    /// description first. Returns the names that are free then.
-    fn remove_ours(&mut self, entries: &[&Entry], to: &Dir) -> Vec<String> {
+    /// description first; or none, if one of them is another. Returns the names that are free then, or why one is not.
+    fn remove_ours(&mut self, entries: &[&Entry], to: &Dir) -> Result<Vec<String>, String> {
         let manifest = Manifest::parse(self.manifest);
         let is_ours = |entry: &Entry, digest: &Digest| is_written(entry, &manifest, digest);
         let is_taken = |entry: &&Entry| {
             let digest = to.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
             tools::exists(to, &entry.file) && !digest.is_ok_and(|digest| is_ours(entry, &digest))
         };
-        // If not all can come back, what is there stays whole.
         if entries.iter().any(is_taken) {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let mut in_order = entries.to_vec();
         in_order.sort_by_key(|entry| kernel_of(entry).map(|(part, _)| part) != Some(Part::Json));
@@ -149,11 +193,15 @@ impl Back<'_> {
             match self.remove_written(to, &entry.file, |digest| is_ours(entry, digest)) {
                 Ok(true) => freed.push(entry.file.clone()),
                 Ok(false) => {}
-                // What is left of it keeps the names taken, and the caller says so.
-                Err(_) => break,
+                Err(error) => {
+                    return Err(format!(
+                        "`{}`, which a build wrote, cannot be removed: {error}",
+                        entry.path()
+                    ));
+                }
             }
         }
-        freed
+        Ok(freed)
     }
 
     /// Removes the file called `name` if it `is_ours`, by its digest; whether it did, or would.
@@ -223,14 +271,36 @@ impl Back<'_> {
     }
 }
 
+/// Files of a kernel beside those that a run took away.
+#[derive(Default)]
+struct Files<'e> {
+    /// What a build wrote where there was none.
+    written: Vec<&'e Entry>,
+    /// What a build left.
+    stay: Vec<&'e Entry>,
+}
+
+fn made_anew(path: &str) -> String {
+    format!("`{path}` was made anew since: move that away first, if the old one is what you want")
+}
+
+fn is_object(entry: &Entry) -> bool {
+    kernel_of(entry).is_some_and(|(part, _)| part == Part::Object)
+}
+
 /// Whether a file with this digest that bears the entry's name is what the run wrote there.
 fn is_written(entry: &Entry, manifest: &Manifest<'_>, digest: &Digest) -> bool {
     let record = kernel_of(entry).and_then(|(part, stem)| Some((part, manifest.kernels.get(stem)?)));
     match &entry.role {
-        Role::Taken => false,
+        Role::Taken | Role::Stays { .. } => false,
         // What was there before is in quarantine.
-        Role::Replaced { .. } => record.is_some_and(|(part, record)| record.wrote(part, digest)),
-        Role::Made => record.is_some_and(|(part, record)| record.is_ours(part, digest)),
+        Role::Replaced { wrote, .. } => {
+            wrote.as_ref().is_some_and(|wrote| *wrote == digest.to_string())
+                || record.is_some_and(|(part, record)| record.wrote(part, digest))
+        }
+        Role::Made { sha256 } => {
+            *sha256 == digest.to_string() || record.is_some_and(|(part, record)| record.is_ours(part, digest))
+        }
         Role::Added { sha256 } => *sha256 == digest.to_string(),
     }
 }
@@ -250,6 +320,7 @@ fn locate(entry: &Entry, from: Option<&Dir>, to: &Dir) -> Where {
         (Some(found), _) if entry.is(&found) => Where::InQuarantine,
         (Some(_), _) => Where::Stuck("it was changed since it was set aside".to_owned()),
         (None, Some(found)) if entry.is(&found) => Where::InPlace,
+        (None, Some(_)) if matches!(entry.role, Role::Replaced { .. }) => Where::Other,
         // The kernel was never taken: somebody made it anew before its turn came.
         (None, Some(_)) if from.is_none_or(|from| !tools::exists(from, &entry.file)) => Where::InPlace,
         (None, _) => {

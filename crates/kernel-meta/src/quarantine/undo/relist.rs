@@ -30,11 +30,12 @@ pub(super) fn relist<'e>(
     let mut manifest = Manifest::parse(text);
     let found = manifest.clone();
     for entry in entries {
-        let Role::Replaced { listed } = &entry.role else { continue };
+        let Role::Replaced { listed, .. } = &entry.role else { continue };
         let Some((part, stem)) = kernel_of(entry) else { continue };
         let wrote = |digest| found.kernels.get(stem).is_some_and(|it: &Record<'_>| it.wrote(part, &digest));
+        let is_back = folder.identity(&entry.file).is_some_and(|found| entry.is(&found));
         let there = folder.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
-        if there.is_ok_and(|digest| !wrote(digest)) {
+        if is_back && there.is_ok_and(|digest| !wrote(digest)) {
             manifest.set_line(stem, listed.as_deref());
         }
     }
