@@ -61,11 +61,6 @@ impl From<BackendError> for CompileError {
 }
 
 impl CompileError {
-    /// Whether it reads what no key covers.
-    fn is_refusal(&self) -> bool {
-        matches!(self, Self::Moved(BackendError::UnkeyedRead { .. }))
-    }
-
     pub(crate) fn into_inner(self) -> BackendError {
         match self {
             Self::Moved(error) | Self::Failed(error) => error,
@@ -126,7 +121,16 @@ impl Compile<'_> {
         if self.toolchain.is_wrapped() {
             return match self.observed(args, Some(&domain)) {
                 // What was denied kept the rest from being read: all of it is named at once.
-                Err(refused) if refused.is_refusal() => self.observed(args, None).and(Err(refused)),
+                Err(CompileError::Moved(BackendError::UnkeyedRead { command, mut paths, help })) => {
+                    if let Err(CompileError::Moved(BackendError::UnkeyedRead { paths: all, .. })) =
+                        self.observed(args, None)
+                    {
+                        paths.extend(all);
+                        paths.sort_unstable();
+                        paths.dedup();
+                    }
+                    Err(CompileError::Moved(BackendError::UnkeyedRead { command, paths, help }))
+                }
                 observed => observed,
             };
         }

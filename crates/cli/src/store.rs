@@ -73,8 +73,9 @@ fn made_room(report: &GcReport, dry_run: bool) -> String {
     let over = match (report.still_over, after.entries.files) {
         (false, _) => "",
         (true, 0) => {
-            "; that is more than the limit: the store's own files, or those of builds that may still be running"
+            "; that is more than the limit, since the store's own files stay, and those of builds that may still be running"
         }
+        (true, _) if report.failed > 0 => "; that is more than the limit, since kernels could not be deleted",
         (true, _) => {
             "; that is more than the limit, since kernels that were used within half an hour stay (--older-than 0s \
              deletes those, too)"

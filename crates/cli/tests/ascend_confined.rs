@@ -80,7 +80,8 @@ fn main() {
             let run = move || reads(driver, HOSTS[at].0);
             trials.push(trial(format!("reads_reach_no_kernel_unsaid::{driver}::{host}"), Box::new(run)));
         }
-        let more: [(&str, ByDriver); 5] = [
+        let more: [(&str, ByDriver); 6] = [
+            ("a_toolkit_that_moves_while_it_compiles_is_probed_again", moving),
             ("files_beside_operators_count_or_are_refused", beside),
             ("inherited_descriptors_reach_no_kernel", inherited),
             ("what_is_declared_counts", declared),
@@ -189,6 +190,23 @@ fn beside(driver: &'static str) {
     assert_eq!((scene.build("cache").0, scene.build("cache").0), (1, 0));
     fs::write(&path, "two").unwrap();
     assert_eq!(scene.build("cache").0, 1);
+}
+
+/// A compile has a module that it imports import another one, which it reads: no key covers that one yet.
+fn moving(driver: &'static str) {
+    let scene = Scene::new(driver);
+    scene.helper("a", "one").write("path/b/other.py", "TEXT = 'other'\n");
+    let [helper, other] = ["a/helper", "b/other"].map(|it| scene.place.path(&format!("path/{it}.py")));
+    let (helper, other) = (helper.display(), other.display());
+    scene.operator(&format!(
+        "import helper\n    text = open('{helper}').read()\n    \
+         'other' in text or open('{helper}', 'a').write('import other\\n')\n    open('{other}').read()"
+    ));
+    let ran = scene.run("cache").ended_with(0);
+    assert_eq!(ran.count("compiled"), 1, "{ran:?}");
+    // Nothing is kept of what was compiled with another module than its key has.
+    assert_eq!(scene.place.entries().len(), 0, "{ran:?}");
+    assert_eq!((scene.build("cache").0, scene.build("cache").0), (1, 0));
 }
 
 fn inherited(driver: &'static str) {

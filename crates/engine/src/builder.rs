@@ -21,7 +21,7 @@ use crate::plan::Plan;
 use crate::stuck::Stuck;
 use crate::view_group::ViewGroup;
 
-/// So many kernels are worth a thread: a millisecond, with the description that is compared with that in a view.
+/// So many kernels are worth a thread: with a view, whose descriptors are compared, they take a millisecond.
 const EACH_READS: usize = 24;
 
 /// An operator to be built.

@@ -158,6 +158,18 @@ fn a_toolchain_that_moves_while_it_compiles_is_probed_again() {
     }
 }
 
+/// A compiler that makes another object where Landlock is in force is not confined by it.
+#[test]
+fn a_compiler_that_landlock_changes_is_observed_instead() {
+    let place = place();
+    // A process in a domain may not look at one outside.
+    let body = "more=-O1\nreadlink /proc/$PPID/cwd > /dev/null 2>&1 || more=-O0\nexec gcc \"$@\" $more";
+    let cc = place.script("other-cc", body).display().to_string();
+    let ran = run(place.command(&["targets"]).env("CC", &cc), &[]);
+    let says = "compiles are observed by seccomp (in a domain the compiler makes other objects)";
+    assert!(ran.stdout.contains(says), "{ran:?}");
+}
+
 /// What the probe found is remembered by the machine's user, and checked without the compiler.
 #[test]
 fn a_later_process_starts_no_compiler() {
