@@ -299,7 +299,8 @@ impl<'a> Work<'a> {
     /// Removes our own description of an object that is damaged and stays: no reader may find them together.
     fn disarm(&self, Wanting { kernel, placement }: &Wanting<'_>) -> Result<(), ViewError> {
         let [object, json, _] = placement.acts;
-        if let (Act::Aside(_), Act::Replace { digest: ours, .. }) = (object, json) {
+        let is_ours = !placement.adopted[Part::Json as usize];
+        if let (Act::Aside(_), Act::Replace { digest: ours, .. }, true) = (object, json, is_ours) {
             self.folder.remove_if(&Part::Json.of(kernel.stem), |digest| *digest == ours)?;
         }
         Ok(())

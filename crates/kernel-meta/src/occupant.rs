@@ -212,7 +212,7 @@ impl<'m> Looker<'_, 'm> {
         let mut kept = None;
         if object.writes() && !json.writes() {
             match self.folder.read(&Part::Json.of(kernel.stem)) {
-                Ok((bytes, Some(file))) => {
+                Ok((bytes, Some(file))) if same_json(&bytes, &kernel.load(Part::Json)?) => {
                     acts[Part::Json as usize] = Act::Replace { digest: Digest::of(&bytes), file };
                     kept = Some(bytes);
                 }

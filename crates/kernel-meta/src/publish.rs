@@ -50,9 +50,9 @@ pub(crate) fn publish(
         let name = part.of(stem);
         match folder.displace(&name, |digest: &Digest| *digest == ours)? {
             Displaced::Gone => {}
-            Displaced::As(old) => displaced.push((old, name)),
+            Displaced::As(old) => displaced.push((part, old, name)),
             Displaced::Other => {
-                displaced.iter().rev().for_each(|(old, name)| folder.put_back(old, name));
+                displaced.iter().rev().for_each(|(_, old, name)| folder.put_back(old, name));
                 return Ok(Some(LeftReason::Changed { file: name }));
             }
         }
@@ -67,9 +67,13 @@ pub(crate) fn publish(
             break;
         }
     }
-    // What was replaced is ours, whoever is at work there now.
-    for (old, _) in displaced {
-        folder.unlink(&old)?;
+    for (part, old, name) in displaced {
+        match left.is_some() && placement.adopted[part as usize] {
+            // It was there before us, and nothing took its place.
+            true => folder.put_back(&old, &name),
+            // It is ours, or was written anew.
+            false => folder.unlink(&old)?,
+        }
     }
     Ok(left)
 }

@@ -13,8 +13,8 @@ use crate::{Part, ViewError, Withdrawn};
 /// The order in which a kernel's files are removed: no reader may find its description without its object.
 const ORDER: [Part; 3] = [Part::Json, Part::Object, Part::Info];
 
-/// Removes what we put under these names: how many kernels; `found` is the manifest as it was before this call. Those that were there before we wrote them are returned, to
-/// be kept in quarantine instead.
+/// Removes what we put under these names, and says how many kernels that was. `found` is the manifest before any change.
+/// Kernels that were there before we wrote them are returned, to be kept in quarantine instead.
 pub(crate) fn withdraw(
     folder: &Folder,
     manifest: &mut Manifest<'_>,

@@ -284,6 +284,37 @@ fn a_file_that_is_open_may_be_in_progress() {
     assert_eq!(place.run(&place.ours(1)).written, 1);
 }
 
+/// A description that is equal to ours, and that we did not write, is not removed where no copy of the object can be kept.
+#[test]
+fn a_description_that_was_there_stays_where_nothing_can_be_kept() {
+    let place = Place::empty_on(Chip::Ascend910B);
+    let ours = place.ours(1);
+    fs::create_dir_all(place.dir()).unwrap();
+    fs::write(place.path("o"), &ours.files[0][..99]).unwrap();
+    fs::write(place.path("json"), &ours.files[1]).unwrap();
+    fs::write(place.dir().with_file_name("kernel_meta.opbuild-quarantine"), "in the way").unwrap();
+    let before = kernels(&place.dir());
+    let report = place.run(&ours);
+    assert!(matches!(why(&report), LeftReason::NotKept { .. }), "{report:?}");
+    assert_eq!(kernels(&place.dir()), before);
+}
+
+/// A kernel that a framework wrote after a build replaced another one is not removed with what that build wrote.
+#[test]
+fn what_a_framework_wrote_since_is_not_undone() {
+    let place = Place::new();
+    place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
+    let ours = place.ours(2);
+    for (suffix, bytes) in ["o", "json"].into_iter().zip(&ours.files) {
+        fs::write(place.path(suffix), bytes).unwrap();
+    }
+    assert_eq!(place.run(&ours).written, 0, "it is what a build would write");
+    let before = kernels(&place.dir());
+    let undone = place.undo();
+    assert!(!undone[0].removed && undone[0].kept.len() == 2, "{undone:?}");
+    assert_eq!(kernels(&place.dir()), before);
+}
+
 /// One that goes back because a process opened it has no part in what is undone, though its description is removed.
 #[test]
 fn what_went_back_to_whom_has_it_open_is_not_undone() {

@@ -51,7 +51,7 @@ impl Back<'_> {
         let names = entries.iter().map(|entry| entry.file.as_str()).collect();
         settle(&self.ground.folder, &names, |name, digest| {
             let is_written = |entry: &Entry| entry.file == name && is_written(entry, &manifest, digest);
-            entries.iter().any(is_written)
+            manifest.is_ours(name, digest) || entries.iter().any(is_written)
         });
     }
 
@@ -162,14 +162,20 @@ impl Back<'_> {
         }
         let names: Vec<&Entry> = waiting.iter().chain(&beside.written).copied().collect();
         let is_replaced = waiting.iter().any(|entry| matches!(entry.role, Role::Replaced { .. }));
-        let is_stuck = places.iter().any(|place| matches!(place, Where::Stuck(_)));
-        let freed = match is_replaced && !is_stuck {
-            true => match self.remove_ours(&names, to) {
-                Ok(freed) => freed,
+        let mut freed = Vec::new();
+        if is_replaced {
+            if places.iter().any(|place| matches!(place, Where::Stuck(_))) {
+                return Some("another file of the same kernel cannot be put back".to_owned());
+            }
+            let known = taken.iter().chain(&beside.written).copied();
+            if let Some(json) = described_since(to, waiting, known) {
+                return Some(made_anew(&json));
+            }
+            match self.remove_ours(&names, to) {
+                Ok(names) => freed = names,
                 Err(why) => return Some(why),
-            },
-            false => Vec::new(),
-        };
+            }
+        }
         let is_occupied = |entry: &&&Entry| !freed.contains(&entry.file) && tools::exists(to, &entry.file);
         names.iter().find(is_occupied).map(|entry| made_anew(&entry.path()))
     }
@@ -280,6 +286,18 @@ struct Files<'e> {
     stay: Vec<&'e Entry>,
 }
 
+/// The description that stands there, if an object is `waiting` and its description is not among the `known` files: it is
+/// another object's.
+fn described_since<'e>(
+    to: &Dir,
+    waiting: &[&Entry],
+    mut known: impl Iterator<Item = &'e Entry>,
+) -> Option<String> {
+    let (_, stem) = waiting.iter().find(|entry| is_object(entry)).and_then(|entry| kernel_of(entry))?;
+    let json = Part::Json.of(stem);
+    (!known.any(|entry| entry.file == json) && tools::exists(to, &json)).then_some(json)
+}
+
 fn made_anew(path: &str) -> String {
     format!("`{path}` was made anew since: move that away first, if the old one is what you want")
 }
@@ -296,7 +314,7 @@ fn is_written(entry: &Entry, manifest: &Manifest<'_>, digest: &Digest) -> bool {
         // What was there before is in quarantine.
         Role::Replaced { wrote, .. } => {
             wrote.as_ref().is_some_and(|wrote| *wrote == digest.to_string())
-                || record.is_some_and(|(part, record)| record.wrote(part, digest))
+                || record.is_some_and(|(part, record)| record.is_ours(part, digest))
         }
         Role::Made { sha256 } => {
             *sha256 == digest.to_string() || record.is_some_and(|(part, record)| record.is_ours(part, digest))
