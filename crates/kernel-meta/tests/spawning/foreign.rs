@@ -1,6 +1,8 @@
 //! What a view does where kernels stand that are not ours.
 #![expect(clippy::disallowed_methods, reason = "tests lay out directories by hand")]
 
+mod undone;
+
 use std::cell::Cell;
 use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -282,79 +284,6 @@ fn a_file_that_is_open_may_be_in_progress() {
     compiler.kill().unwrap();
     compiler.wait().unwrap();
     assert_eq!(place.run(&place.ours(1)).written, 1);
-}
-
-/// A description that is equal to ours, and that we did not write, is not removed where no copy of the object can be kept.
-#[test]
-fn a_description_that_was_there_stays_where_nothing_can_be_kept() {
-    let place = Place::empty_on(Chip::Ascend910B);
-    let ours = place.ours(1);
-    fs::create_dir_all(place.dir()).unwrap();
-    fs::write(place.path("o"), &ours.files[0][..99]).unwrap();
-    fs::write(place.path("json"), &ours.files[1]).unwrap();
-    fs::write(place.dir().with_file_name("kernel_meta.opbuild-quarantine"), "in the way").unwrap();
-    let before = kernels(&place.dir());
-    let report = place.run(&ours);
-    assert!(matches!(why(&report), LeftReason::NotKept { .. }), "{report:?}");
-    assert_eq!(kernels(&place.dir()), before);
-}
-
-/// A kernel that a framework wrote after a build replaced another one is not removed with what that build wrote.
-#[test]
-fn what_a_framework_wrote_since_is_not_undone() {
-    let place = Place::new();
-    place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
-    let ours = place.ours(2);
-    for (suffix, bytes) in ["o", "json"].into_iter().zip(&ours.files) {
-        fs::write(place.path(suffix), bytes).unwrap();
-    }
-    assert_eq!(place.run(&ours).written, 0, "it is what a build would write");
-    let before = kernels(&place.dir());
-    let undone = place.undo();
-    assert!(!undone[0].removed && undone[0].kept.len() == 2, "{undone:?}");
-    assert_eq!(kernels(&place.dir()), before);
-}
-
-/// One that goes back because a process opened it has no part in what is undone, though its description is removed.
-#[test]
-fn what_went_back_to_whom_has_it_open_is_not_undone() {
-    let place = Place::empty_on(Chip::Ascend910B);
-    let other = Rank { soc: place.chip.soc(), ..Rank::new(0) }.square(2);
-    let (ours, open) = (place.ours(1), Ours::of(place.chip, &other, 1));
-    let files = [ours.files(), open.files()];
-    place.view().materialise(&files).unwrap();
-    let object = place.dir().join(format!("{}.o", open.stem));
-    for path in [place.path("o"), object.clone()] {
-        let bytes = fs::read(&path).unwrap();
-        fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
-    }
-    let before = kernels(&place.dir());
-    let holder = std::sync::Mutex::new(None);
-    let holds = move |name: &str| {
-        let mut holder = holder.lock().unwrap();
-        if holder.is_none() && name.ends_with(".json") && object.exists() {
-            let file = File::open(&object).unwrap();
-            *holder = Some(Killed(Command::new("sleep").arg("60").stdin(Stdio::from(file)).spawn().unwrap()));
-        }
-    };
-    let report = place.view().watched(holds).materialise(&files).unwrap();
-    assert_eq!((report.written, report.left.len()), (1, 1), "{report:?}");
-    assert!(matches!(report.left[0].why, LeftReason::InProgress(Busy::Open { .. })), "{report:?}");
-    let undone = place.undo();
-    assert!(undone[0].removed && undone[0].kept.is_empty(), "{undone:?}");
-    let mut expected = before;
-    expected.retain(|(path, _)| *path != place.dir().join(format!("{}.json", open.stem)));
-    assert_eq!(kernels(&place.dir()), expected);
-}
-
-/// A process that ends with this.
-struct Killed(std::process::Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]
