@@ -24,8 +24,8 @@ use common::{
 use libtest_mimic::Arguments;
 use opbuild_digest::Digest;
 use opbuild_store::{
-    Call, Config, GcOptions, Judged, LockAttempt, LockOutcome, Lookup, Miss, Op, Patience, Permit, Put,
-    Replace, Store, TargetStore, Watcher,
+    Call, Config, Entry, GcOptions, Judged, LockAttempt, LockOutcome, Lookup, Miss, Op, Patience, Permit,
+    Put, Replace, Store, TargetStore, Watcher,
 };
 use opbuild_testkit::fault::{Fault, FaultyDisk};
 use rustix::io::Errno;
@@ -48,6 +48,7 @@ fn main() {
         trial("an_entry_put_while_another_is_set_aside", an_entry_put_meanwhile),
         trial("an_entry_that_is_gone_before_it_is_set_aside", an_entry_gone_meanwhile),
         trial("two_puts_while_another_is_set_aside", two_puts_meanwhile),
+        trial("a_kill_before_an_entry_is_restored", a_kill_before_an_entry_is_restored),
         trial("what_was_replaced_before_is_not_moved", what_was_replaced_before),
         trial("an_entry_put_while_it_is_evicted", an_entry_put_while_it_is_evicted),
         trial("an_entry_used_while_it_is_evicted", an_entry_used_while_it_is_evicted),
@@ -337,13 +338,12 @@ fn an_entry_gone_meanwhile() {
     });
 }
 
-/// Does something at calls that it knows.
-struct At<F>(F);
+/// Says what becomes of each call.
+struct WithPermit<F>(F);
 
-impl<F: Fn(&Call<'_>) + Send + Sync> Watcher for At<F> {
+impl<F: Fn(&Call<'_>) -> Permit + Send + Sync> Watcher for WithPermit<F> {
     fn before(&self, call: &Call<'_>) -> Permit {
-        (self.0)(call);
-        Permit::Go
+        (self.0)(call)
     }
 }
 
@@ -351,13 +351,14 @@ impl<F: Fn(&Call<'_>) + Send + Sync> Watcher for At<F> {
 fn two_puts_meanwhile() {
     let (folder, store) = fresh();
     let (key, other, path) = (key("relu"), store.clone(), store.path(&key("relu")));
-    let watcher = At(move |call: &Call<'_>| {
+    let watcher = WithPermit(move |call: &Call<'_>| {
         let put = |writer| other.put(&key, &Made::new("relu", writer).draft()).unwrap();
         match call.op {
             Op::Rename if call.path == path => assert_eq!(put(1), Put::Published),
             Op::Link | Op::Rename if call.to == Some(&path) => assert_eq!(put(2), Put::Published),
             _ => {}
         }
+        Permit::Go
     });
     let config = Config { watcher: Some(Arc::new(watcher)), ..Config::new(folder.path()) };
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
@@ -365,6 +366,31 @@ fn two_puts_meanwhile() {
     assert!(!raced.quarantine(&key, &judged, &held).unwrap());
     Made::new("relu", 2).assert_is(&hit(&store, &key));
     assert!(names(&store.dir().join("quarantine")).is_empty());
+}
+
+/// A put comes before the move, and nothing after it is done: the intact entry is a miss, and has no reason.
+fn a_kill_before_an_entry_is_restored() {
+    let (folder, store) = fresh();
+    let (key, other, path) = (key("relu"), store.clone(), store.path(&key("relu")));
+    let moved = AtomicBool::new(false);
+    let watcher = WithPermit(move |call: &Call<'_>| {
+        if call.op == Op::Rename && call.path == path {
+            other.put(&key, &Made::new("relu", 1).draft()).unwrap();
+            moved.store(true, Ordering::Relaxed);
+            return Permit::Go;
+        }
+        let is_over = moved.load(Ordering::Relaxed);
+        if is_over { Permit::Fail(Errno::IO.into()) } else { Permit::Go }
+    });
+    let config = Config { watcher: Some(Arc::new(watcher)), ..Config::new(folder.path()) };
+    let raced = Store::open(config).unwrap().target(TARGET).unwrap();
+    let (judged, held) = (damage(&store, &key), lock(&store, &key));
+    assert!(!raced.quarantine(&key, &judged, &held).unwrap());
+    assert!(matches!(miss(&store, &key), Miss::Absent));
+    let left = names(&store.dir().join("quarantine"));
+    let [name] = &left[..] else { panic!("{left:?}") };
+    let entry = Entry::decode(fs::read(store.dir().join("quarantine").join(name)).unwrap(), Some(&key));
+    Made::new("relu", 1).assert_is(&entry.unwrap());
 }
 
 /// For whoever looks meanwhile would miss it.
