@@ -16,11 +16,11 @@ use crate::generate::Generated;
 use crate::toolchain::{DEPENDENCY_FLAGS, Means, Toolchain, read_dependencies};
 use crate::{CpuConfig, disk};
 
-/// What to do about a file that is in no key.
+/// The help for a file that no key covers.
 const HELP: &str = "declare it as an input of the toolchain (--toolchain-input), so that it counts";
-/// Of what is looked up and not there.
-const HELP_MISSING: &str = "; where nothing is, declare the directory";
-/// Of a program that a wrapper starts.
+/// The help for a path that was looked up in vain.
+const HELP_MISSING: &str = "; for a path that does not exist, declare its directory";
+/// The help for a program that a wrapper starts.
 const HELP_PROGRAM: &str = "; a program that the wrapper starts by its name is looked up in each directory of PATH: let the \
     wrapper start it by its full path, and declare that";
 
@@ -38,8 +38,7 @@ pub(crate) fn compile(
     disk::write(&work_dir.join("kernel.c"), source.text.as_bytes())?;
     let log = work_dir.join("compile.log");
     let environment = environment(&config.path, work_dir);
-    let search_path = config.path.as_os_str();
-    let job = Compile { toolchain, source, request, log: &log, environment: &environment, search_path };
+    let job = Compile { toolchain, source, request, log: &log, environment: &environment };
     let (ended, args) = job.run()?;
     let run = job.prepared(&args, Sandbox::default());
     let object = disk::read_made(&work_dir.join("kernel.o"))
@@ -66,6 +65,14 @@ impl CompileError {
             Self::Moved(error) | Self::Failed(error) => error,
         }
     }
+
+    /// The paths, if it is that the compile reads what no key covers.
+    fn unkeyed(&self) -> Option<&[PathBuf]> {
+        match self {
+            Self::Moved(BackendError::UnkeyedRead { paths, .. }) => Some(paths),
+            _ => None,
+        }
+    }
 }
 
 /// One compile that is to be run, perhaps twice.
@@ -75,8 +82,6 @@ struct Compile<'a> {
     request: &'a CompileRequest<'a>,
     log: &'a Path,
     environment: &'a [(&'a OsStr, &'a OsStr)],
-    /// PATH of the compiler.
-    search_path: &'a OsStr,
 }
 
 impl Compile<'_> {
@@ -119,20 +124,7 @@ impl Compile<'_> {
             Err(error) => return Err(self.unconfined(error).into()),
         };
         if self.toolchain.is_wrapped() {
-            return match self.observed(args, Some(&domain)) {
-                // What was denied kept the rest from being read: all of it is named at once.
-                Err(CompileError::Moved(BackendError::UnkeyedRead { command, mut paths, help })) => {
-                    if let Err(CompileError::Moved(BackendError::UnkeyedRead { paths: all, .. })) =
-                        self.observed(args, None)
-                    {
-                        paths.extend(all);
-                        paths.sort_unstable();
-                        paths.dedup();
-                    }
-                    Err(CompileError::Moved(BackendError::UnkeyedRead { command, paths, help }))
-                }
-                observed => observed,
-            };
+            return self.observed(args, Some(&domain)).map_err(|error| self.with_all_paths(error, args));
         }
         let run = self.prepared(args, Sandbox { domain: Some(&domain), observer: None });
         let ended = run.to_end()?;
@@ -145,6 +137,16 @@ impl Compile<'_> {
             Err(CompileError::Failed(BackendError::Io { .. })) => Ok(succeeded(&run, ended)?),
             observed => observed,
         }
+    }
+
+    /// An error of a confined compile: if it names unkeyed files, then all of them, since a denied read keeps a wrapper
+    /// from its later ones.
+    fn with_all_paths(&self, error: CompileError, args: &[OsString]) -> CompileError {
+        let Some(denied) = error.unkeyed() else { return error };
+        let free = self.observed(args, None).err();
+        let further = free.as_ref().and_then(CompileError::unkeyed).unwrap_or_default();
+        let paths = denied.iter().chain(further).cloned().collect();
+        self.unkeyed_read(paths, &self.prepared(args, Sandbox::default()))
     }
 
     /// Observes what is read, and refuses what no key covers.
@@ -161,8 +163,7 @@ impl Compile<'_> {
             return Err(failed(why).into());
         }
         let ended = ended?;
-        let refuse =
-            |paths: BTreeSet<&Path>| self.refuse(paths.into_iter().map(Path::to_owned).collect(), &run);
+        let refuse = |paths: BTreeSet<&Path>| self.refuse(paths.into_iter().map(Path::to_owned), &run);
         refuse(match self.toolchain.is_wrapped() {
             true => self.inputs().beyond_by_name(&seen),
             false => self.inputs().beyond(&seen),
@@ -186,16 +187,21 @@ impl Compile<'_> {
             source,
         })?;
         let unknown = read.into_iter().filter(|path| !self.inputs().covers(path));
-        self.refuse(unknown.collect(), &self.prepared(args, Sandbox::default()))
+        self.refuse(unknown, &self.prepared(args, Sandbox::default()))
     }
 
-    fn refuse(&self, paths: Vec<PathBuf>, run: &Run<'_>) -> Result<(), CompileError> {
-        if paths.is_empty() {
-            return Ok(());
-        }
+    /// Refuses a compile that reads `paths`, if there are any.
+    fn refuse(&self, paths: impl Iterator<Item = PathBuf>, run: &Run<'_>) -> Result<(), CompileError> {
+        let paths: BTreeSet<PathBuf> = paths.collect();
+        if paths.is_empty() { Ok(()) } else { Err(self.unkeyed_read(paths, run)) }
+    }
+
+    /// The error of a compile that reads `paths`, which no key covers.
+    fn unkeyed_read(&self, paths: BTreeSet<PathBuf>, run: &Run<'_>) -> CompileError {
         let is_missing = paths.iter().any(|path| Found::at(path).is_nothing());
-        let in_path =
-            |path: &PathBuf| std::env::split_paths(self.search_path).any(|dir| path.parent() == Some(&*dir));
+        let in_path = |path: &PathBuf| {
+            std::env::split_paths(self.search_path()).any(|dir| path.parent() == Some(&*dir))
+        };
         let mut help = HELP.to_owned();
         if self.toolchain.is_wrapped() && paths.iter().any(in_path) {
             help.push_str(HELP_PROGRAM);
@@ -203,7 +209,14 @@ impl Compile<'_> {
             help.push_str(HELP_MISSING);
         }
         // If the toolchain changed since it was probed, what it reads may have changed with it.
-        Err(CompileError::Moved(BackendError::UnkeyedRead { command: run.to_string(), paths, help }))
+        let (command, paths) = (run.to_string(), paths.into_iter().collect());
+        CompileError::Moved(BackendError::UnkeyedRead { command, paths, help })
+    }
+
+    /// PATH of the compiler.
+    fn search_path(&self) -> &OsStr {
+        let path = self.environment.iter().find(|(name, _)| *name == "PATH");
+        path.map_or(OsStr::new(""), |(_, value)| value)
     }
 
     fn unconfined(&self, error: DomainError) -> BackendError {

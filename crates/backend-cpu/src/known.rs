@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
-use opbuild_descriptor::{Arg, Job, JobMemo};
+use opbuild_descriptor::{Arg, Job, JobCache};
 use opbuild_digest::Digest;
 
 use crate::expression::calls_libm;
@@ -34,7 +34,7 @@ impl Source {
 #[derive(Default)]
 pub(crate) struct Known {
     hasher: RandomState,
-    sources: Mutex<JobMemo<Source>>,
+    sources: Mutex<JobCache<Source>>,
 }
 
 impl Known {
@@ -45,7 +45,7 @@ impl Known {
 
     pub(crate) fn note(&self, job: &Job, source: Source) {
         let hash = self.hash(job);
-        self.locked().note(hash, job, source);
+        self.locked().insert(hash, job, source);
     }
 
     fn hash(&self, job: &Job) -> u64 {
@@ -57,7 +57,7 @@ impl Known {
     }
 
     /// What is remembered, also after a panic elsewhere: each change to it is whole.
-    fn locked(&self) -> MutexGuard<'_, JobMemo<Source>> {
+    fn locked(&self) -> MutexGuard<'_, JobCache<Source>> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

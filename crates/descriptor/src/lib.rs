@@ -42,10 +42,10 @@ mod ignored;
 mod imported;
 mod info;
 mod job;
+mod job_cache;
 mod key;
 mod link;
 mod locate;
-mod memo;
 mod murmur;
 mod name;
 mod op_info;
@@ -72,8 +72,8 @@ pub use job::{
     Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Float, Input, Job, Op, SliceFields, Source,
     Stated, Tensor,
 };
+pub use job_cache::JobCache;
 pub use key::{KEY_SCHEMA, Key, KeyParts};
-pub use memo::JobMemo;
 pub use name::KernelName;
 pub use options::OPTION_NAMES;
 pub use spec::{

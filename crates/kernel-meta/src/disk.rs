@@ -394,11 +394,6 @@ impl Folder {
         }
     }
 
-    /// Names in the directory. Best effort: those that can be listed.
-    pub(crate) fn names(&self) -> Vec<String> {
-        self.list().unwrap_or_default()
-    }
-
     /// All names in the directory.
     pub(crate) fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();

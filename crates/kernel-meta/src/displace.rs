@@ -1,10 +1,9 @@
-//! Taking a file out of sight before it is removed: so that what is compared is what goes, and nothing is lost whenever the
-//! process ends.
+//! Displacing a file before it is removed: renamed, so that the file that is compared is the one that is removed, and
+//! nothing is lost whenever the process ends.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -16,25 +15,25 @@ use crate::disk::Folder;
 use crate::quarantine::io::{self as tools, rename_new};
 use crate::survey::look::Dir;
 
-/// How a file is called that bore a kernel's name, until its content shows whether it is ours: this, a process, a number,
-/// the name it had, and an end that no framework reads.
+/// The name of a displaced file, until its content shows whether it is ours: this, a process, a number, the name it had,
+/// and a suffix that no framework reads.
 const OLD: &str = ".opbuild-old-";
 const OLD_END: &str = ".old";
 
-/// What became of a file that was to be taken out of sight.
+/// The outcome of displacing a file.
 #[derive(Debug)]
 pub(crate) enum Displaced {
     /// There is no such file.
     Gone,
     /// It has this name now, and is the expected one.
     As(String),
-    /// It is another one, and has its name again.
+    /// It is another one, and its name is restored.
     Other,
 }
 
 impl Folder {
-    /// Takes the file called `name` out of sight, if its digest satisfies `is_expected`. Nothing is lost whenever the
-    /// process ends: [`settle_displaced`](Self::settle_displaced) finds what was left.
+    /// Displaces the file called `name`, if its digest satisfies `is_expected`. Nothing is lost whenever the process ends:
+    /// [`settle_displaced`](Self::settle_displaced) finds what was left.
     pub(crate) fn displace(
         &self,
         name: &str,
@@ -58,49 +57,52 @@ impl Folder {
         }
     }
 
-    /// Gives a file its name again that was taken out of sight. If the name was taken meanwhile, the file stays as it is
-    /// called, and is never removed.
-    pub(crate) fn put_back(&self, old: &str, name: &str) {
+    /// Gives a displaced file its name again. If the name was taken meanwhile, the file stays displaced, and is never
+    /// removed.
+    pub(crate) fn restore(&self, old: &str, name: &str) {
         self.watch().tell(name);
         let _ = rename_new(self.fd(), old, self.fd(), name);
     }
 
-    /// Settles what writers that died took out of sight: what `is_ours`, by the name it had and its digest, is removed,
-    /// and everything else gets its name again.
+    /// Settles what writers that died displaced, by `is_ours` as [`settle`] does. Without a lock, only what has rested for
+    /// `alive` is known to be theirs.
     pub(crate) fn settle_displaced(
         &self,
         now: SystemTime,
         alive: Duration,
         is_ours: impl Fn(&str, &Digest) -> bool,
     ) {
-        for old in self.names() {
-            let Some(name) = displaced_name(&old) else { continue };
-            if !self.is_locked() && self.identity(&old).is_none_or(|file| !file.rested(now, alive)) {
-                continue;
-            }
-            match self.digest(&old) {
-                Ok((digest, _)) if is_ours(name, &digest) => drop(self.unlink(&old)),
-                _ => self.put_back(&old, name),
-            }
-        }
+        let Ok(dir) = self.as_dir() else { return };
+        let is_left =
+            |old: &str| self.is_locked() || self.identity(old).is_some_and(|file| file.rested(now, alive));
+        settle(&dir, |old, _| is_left(old), |name| self.watch().tell(name), is_ours);
     }
 }
 
-/// Settles what a process that died took out of sight in `dir`, of files with these `names`, as
-/// [`Folder::settle_displaced`] does. The caller holds the lock of our builds.
-pub(crate) fn settle(dir: &Dir, names: &HashSet<&str>, is_ours: impl Fn(&str, &Digest) -> bool) {
+/// Settles the displaced files of `dir` that satisfy `is_left`, by their names now and before: the process that displaced
+/// them has died. A file that satisfies `is_ours`, by the name it had and its digest, is removed; every other gets its
+/// name again, unless that was taken. `observe` is called with each name before it changes.
+pub(crate) fn settle(
+    dir: &Dir,
+    is_left: impl Fn(&str, &str) -> bool,
+    observe: impl Fn(&str),
+    is_ours: impl Fn(&str, &Digest) -> bool,
+) {
+    // Best effort: what cannot be listed or changed now stays displaced until the next time.
     for entry in dir.names().unwrap_or_default() {
         let displaced = entry.name.to_str().and_then(|old| Some((old, displaced_name(old)?)));
-        let Some((old, name)) = displaced.filter(|(_, name)| names.contains(name)) else { continue };
-        match dir.open_file(&entry.name).and_then(Digest::of_reader) {
-            Ok(digest) if is_ours(name, &digest) => drop(tools::remove(dir, old)),
-            // As above: it stays as it is called if its name was taken.
-            _ => drop(tools::rename_new(dir, old, dir, name)),
+        let Some((old, name)) = displaced.filter(|(old, name)| is_left(old, name)) else { continue };
+        if digest_of(dir.fd(), old).is_some_and(|digest| is_ours(name, &digest)) {
+            observe(old);
+            let _ = tools::remove(dir, old);
+        } else {
+            observe(name);
+            let _ = rename_new(dir, old, dir, name);
         }
     }
 }
 
-/// The name that a file had which was taken out of sight.
+/// The name that a displaced file had.
 fn displaced_name(old: &str) -> Option<&str> {
     let mut parts = old.strip_prefix(OLD)?.strip_suffix(OLD_END)?.splitn(3, '-');
     let is_number =
@@ -130,17 +132,19 @@ pub(crate) fn displace(
         }
     };
     renamed();
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat(dir, old.as_str(), flags, Mode::empty()).map(File::from);
-    let is_file = |file: &File| {
-        rustix::fs::fstat(file)
-            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
-    };
-    let digest = opened.ok().filter(is_file).and_then(|file| Digest::of_reader(&file).ok());
-    if digest.is_some_and(|digest| is_expected(&digest)) {
+    if digest_of(dir, &old).is_some_and(|digest| is_expected(&digest)) {
         return Ok(Displaced::As(old));
     }
     // If the name was taken meanwhile, it stays as it is called: nothing removes what is not ours.
     let _ = rename_new(dir, &old, dir, name);
     Ok(Displaced::Other)
+}
+
+/// The digest of the regular file called `name`; none if it is something else, or cannot be read.
+fn digest_of(dir: BorrowedFd<'_>, name: &str) -> Option<Digest> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(dir, name, flags, Mode::empty()).map(File::from).ok()?;
+    let stat = rustix::fs::fstat(&file).ok()?;
+    let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if is_regular { Digest::of_reader(&file).ok() } else { None }
 }

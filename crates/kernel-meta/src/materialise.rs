@@ -10,7 +10,7 @@ use crate::disk::{self, Folder, Identity};
 use crate::manifest::{self, Known, Manifest};
 use crate::occupant::{Act, Decision, Looker, Placement, Policy};
 use crate::publish::{publish, stage};
-use crate::quarantine::keep::{Gone, Replaced, keep};
+use crate::quarantine::keep::{Replaced, ReplacedFile, keep};
 use crate::quarantine::{Run, Why};
 use crate::stored::StoredKernels;
 use crate::{
@@ -211,8 +211,8 @@ struct Wanting<'a> {
 }
 
 impl Wanting<'_> {
-    /// What goes to quarantine, if anything that is not ours does: then with what is replaced of ours, so that the kernel
-    /// comes back as it was.
+    /// What to quarantine, if a foreign file is replaced: with the replaced files of ours, so that an undo restores the
+    /// whole kernel.
     fn replaced(&self, manifest: &Manifest<'_>) -> Option<Replaced> {
         let Placement { acts, why, json, .. } = &self.placement;
         if !acts.iter().any(|act| matches!(act, Act::Aside(_))) {
@@ -226,7 +226,7 @@ impl Wanting<'_> {
             let wrote = kept.map_or_else(|| self.kernel.content(part).digest(), |json| Digest::of(json));
             match acts[part as usize] {
                 Act::Aside(seen) | Act::Replace { file: seen, .. } => {
-                    replaced.files.push(Gone { file, seen, wrote: Some(wrote) });
+                    replaced.files.push(ReplacedFile { file, seen, wrote: Some(wrote) });
                 }
                 Act::Write => replaced.made.push((file, wrote)),
                 Act::Keep { .. } | Act::Vouched if part == Part::Object => {
@@ -296,7 +296,7 @@ impl<'a> Work<'a> {
         self.manifest.mark(kernel.stem, placement.adopted, kernel.debug);
     }
 
-    /// Removes our own description of an object that is damaged and stays: no reader may find them together.
+    /// Removes our own description of a damaged object that stays: no reader may find them together.
     fn disarm(&self, Wanting { kernel, placement }: &Wanting<'_>) -> Result<(), ViewError> {
         let [object, json, _] = placement.acts;
         let is_ours = !placement.adopted[Part::Json as usize];
@@ -306,27 +306,29 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Moves what is not ours and is to be replaced to quarantine. A kernel of which it cannot be moved is left.
+    /// Quarantines the foreign files that are replaced. A kernel of which they cannot be moved is left.
     fn keep_replaced(&mut self, wanting: &mut Vec<Wanting<'a>>) -> Result<(), ViewError> {
-        let sets: Vec<Option<Replaced>> = wanting.iter().map(|it| it.replaced(self.found)).collect();
-        let replaced: Vec<Replaced> = sets.iter().flatten().cloned().collect();
-        if replaced.is_empty() {
-            return Ok(());
-        }
-        let mut kept = self.keep(&replaced).into_iter();
-        let mut left = Vec::new();
-        let mut sets = sets.into_iter();
+        let (mut sets, mut moving) = (Vec::new(), Vec::new());
         for it in std::mem::take(wanting) {
-            let why = sets.next().flatten().and_then(|_| kept.next().flatten());
-            match why {
+            match it.replaced(self.found) {
                 None => wanting.push(it),
-                Some(why) => left.push((it, why)),
+                Some(set) => {
+                    sets.push(set);
+                    moving.push(it);
+                }
             }
         }
-        for (wanting, why) in left {
-            self.disarm(&wanting)?;
-            self.unnote(wanting.kernel.stem);
-            self.leave(wanting.kernel.stem, why);
+        if sets.is_empty() {
+            return Ok(());
+        }
+        for (it, left) in moving.into_iter().zip(self.keep(&sets)) {
+            let Some(why) = left else {
+                wanting.push(it);
+                continue;
+            };
+            self.disarm(&it)?;
+            self.unnote(it.kernel.stem);
+            self.leave(it.kernel.stem, why);
         }
         Ok(())
     }
@@ -347,7 +349,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// What was noted of a kernel does not come about.
+    /// Restores the manifest's record of a kernel that is not written.
     fn unnote(&mut self, stem: &str) {
         match self.found.kernels.get(stem) {
             Some(record) => drop(self.manifest.kernels.insert(stem.to_owned().into(), record.clone())),

@@ -52,7 +52,7 @@ pub(crate) fn publish(
             Displaced::Gone => {}
             Displaced::As(old) => displaced.push((part, old, name)),
             Displaced::Other => {
-                displaced.iter().rev().for_each(|(_, old, name)| folder.put_back(old, name));
+                displaced.iter().rev().for_each(|(_, old, name)| folder.restore(old, name));
                 return Ok(Some(LeftReason::Changed { file: name }));
             }
         }
@@ -69,9 +69,9 @@ pub(crate) fn publish(
     }
     for (part, old, name) in displaced {
         match left.is_some() && placement.adopted[part as usize] {
-            // It was there before us, and nothing took its place.
-            true => folder.put_back(&old, &name),
-            // It is ours, or was written anew.
+            // Adopted: it was there before this build, which now leaves the kernel as it is.
+            true => folder.restore(&old, &name),
+            // We wrote it, or its replacement is published.
             false => folder.unlink(&old)?,
         }
     }

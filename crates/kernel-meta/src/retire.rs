@@ -7,14 +7,14 @@ use opbuild_artifact::KernelMeta;
 use crate::disk::Folder;
 use crate::manifest::{Manifest, Record};
 use crate::materialise::GRACE;
-use crate::quarantine::keep::{Gone, Replaced};
+use crate::quarantine::keep::{Replaced, ReplacedFile};
 use crate::{Part, ViewError, Withdrawn};
 
 /// The order in which a kernel's files are removed: no reader may find its description without its object.
 const ORDER: [Part; 3] = [Part::Json, Part::Object, Part::Info];
 
-/// Removes what we put under these names, and says how many kernels that was. `found` is the manifest before any change.
-/// Kernels that were there before we wrote them are returned, to be kept in quarantine instead.
+/// Removes what we wrote under these names, and returns the number of kernels. `found` is the manifest before any change.
+/// Kernels that existed before we wrote them are returned, to be quarantined instead.
 pub(crate) fn withdraw(
     folder: &Folder,
     manifest: &mut Manifest<'_>,
@@ -36,7 +36,7 @@ pub(crate) fn withdraw(
         if record.is_adopted() {
             let file = |part: Part| {
                 let file = part.of(stem);
-                folder.identity(&file).map(|seen| Gone { file, seen, wrote: None })
+                folder.identity(&file).map(|seen| ReplacedFile { file, seen, wrote: None })
             };
             let files = [Part::Json, Part::Object].into_iter().filter_map(file).collect();
             let why = "the kernel that belongs there could not be made".to_owned();

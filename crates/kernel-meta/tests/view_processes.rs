@@ -62,9 +62,8 @@ fn place(view: &View, kernels: &[Ours]) -> ViewReport {
     view.materialise(&files).unwrap()
 }
 
-/// Of seven kernels, nothing is there of the first, the second is ours, the third theirs, the fourth theirs and damaged,
-/// the fifth ours by its bytes, the sixth ours with an object that somebody changed, and of the seventh theirs is there
-/// without an object.
+/// Seven kernels: the first is missing, the second ours, the third foreign, the fourth foreign and damaged, the fifth ours
+/// by its bytes, the sixth ours with an object that was changed, the seventh foreign without an object.
 fn begin(base: &Path) -> Vec<Vec<u8>> {
     let dir = base.join("rank_0/kernel_meta");
     place(&view(base), &ours(2)[4..5]);

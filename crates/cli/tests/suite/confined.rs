@@ -225,7 +225,7 @@ fn what_only_some_kernels_miss_is_refused_and_its_directory_can_be_declared() {
         &format!("[ -e '{settings}/marked' ] && more=-O1; [ -d '{settings}/sub' ] && more=-O1"),
     );
     let ran = build(&place, &cc, &[], &[]).ended_with(1);
-    assert!(ran.stdout.contains("where nothing is, declare the directory"), "{ran:?}");
+    assert!(ran.stdout.contains("for a path that does not exist, declare its directory"), "{ran:?}");
     let declared = ["--toolchain-input", settings.as_str()];
     let count = |what| build(&place, &cc, &[], &declared).ended_with(0).count(what);
     assert_eq!((count("compiled"), count("reused")), (2, 2));

@@ -101,7 +101,7 @@ fn one_cache_may_be_named_and_one_run() {
     put(&torn(&place), "another");
     let quarantine = cache["quarantine"].as_str().unwrap();
     let ran = place.run(&["repair", "--undo", quarantine]).ended_with(1);
-    has(&ran, &["made anew since", "not all is back: 3 left"]);
+    has(&ran, &["was written again since", "not all is back: 3 left"]);
     fs::remove_file(torn(&place)).unwrap();
     place.run(&["repair", "--undo", "run/rank_1/kernel_meta"]).ended_with(0);
     assert_eq!(Folder::of(&place.path("run")).unwrap(), before);

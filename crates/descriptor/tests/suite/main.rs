@@ -17,7 +17,7 @@ mod hostile;
 #[cfg(test)]
 mod ignored;
 #[cfg(test)]
-mod memo;
+mod job_cache;
 #[cfg(test)]
 mod names;
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Which files a run takes away, and which it writes: on the disk before it takes the first, read to put them back.
+//! Which files a run quarantines, and which it writes: recorded before the first one is moved, read to restore them.
 //!
 //! A line of JSON for each file, the oldest at the top, under a line that says what it is. A file lies in the run's
-//! folder under the path that it had in the cache.
+//! directory under the path that it had in the cache.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ struct Head {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Made {
-    /// The directory that the cache's own is in.
+    /// The parent of the cache's directory.
     pub(crate) above: bool,
     /// The cache's directory.
     pub(crate) directory: bool,
@@ -45,27 +45,27 @@ impl Made {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Role {
-    /// A repair takes it away.
+    /// A repair quarantines it.
     #[default]
     Taken,
-    /// A build takes it away and writes a kernel of ours, which undoing removes.
+    /// A build quarantines it and writes a kernel of ours, which an undo removes.
     Replaced {
-        /// The kernel's line in the list of ours until then.
+        /// The kernel's line in the manifest until then.
         listed: Option<String>,
         /// The SHA-256 of what is written in its place, if anything is.
         wrote: Option<String>,
     },
-    /// A build that replaces other files of the kernel writes it where there was none.
+    /// A build that replaces other files of the kernel writes it under a free name.
     Made {
         /// The SHA-256 of what is written.
         sha256: String,
     },
-    /// A build that replaces other files of the kernel leaves it, and they belong to it: an object.
+    /// An object that a build leaves while it replaces other files of the kernel.
     Stays {
         /// Its SHA-256.
         sha256: String,
     },
-    /// It is filled in.
+    /// `--fill` writes it.
     Added {
         /// The SHA-256 of what is written.
         sha256: String,
@@ -78,8 +78,8 @@ impl Role {
     }
 }
 
-/// A file that is taken away, in the state in which it was judged; or one that is written.
-/// A line with more than this version knows is not used.
+/// A file that is quarantined, in the state in which it was judged; or one that is written. A line with fields that this
+/// version does not know is not used.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Entry {
@@ -87,14 +87,14 @@ pub(crate) struct Entry {
     pub(crate) set: u64,
     /// Its name in the cache.
     pub(crate) file: String,
-    /// The folder of the cache that it is in, if not right there.
+    /// The subdirectory of the cache that it is in, if any.
     pub(crate) below: Option<String>,
     pub(crate) dev: u64,
     pub(crate) ino: u64,
     pub(crate) size: u64,
     pub(crate) mtime: i64,
     pub(crate) ctime: i64,
-    /// What is wrong, for people.
+    /// What is wrong with it, for people.
     pub(crate) why: String,
     #[serde(default, skip_serializing_if = "Role::is_taken")]
     pub(crate) role: Role,
@@ -121,12 +121,12 @@ impl Entry {
         }
     }
 
-    /// Whether this is the file, be it in another file system since: a folder may have been copied with its times.
+    /// Whether this is the file. A directory may have been copied with its times: then device and inode differ.
     pub(crate) fn is(&self, found: &Identity) -> bool {
         (self.size, self.mtime) == (found.size, found.mtime)
     }
 
-    /// Whether it names files of the cache and nothing else, whoever wrote it.
+    /// Whether it names files of the cache only: the journal may have been edited.
     fn is_sound(&self) -> bool {
         let known = |below: &String| FOLDERS.contains(&below.as_str());
         let is_name = !matches!(self.file.as_str(), "" | "." | "..") && !self.file.contains(['/', '\0']);

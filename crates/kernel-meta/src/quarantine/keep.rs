@@ -1,4 +1,4 @@
-//! Keeping what a build is about to replace: moved to a run of its own, as a repair does it.
+//! Quarantining what a build is about to replace, in a run of its own.
 
 use std::path::{Path, PathBuf};
 
@@ -14,32 +14,32 @@ use crate::survey::Busy;
 use crate::survey::look::{Dir, OpenFiles};
 
 /// What a build is about to replace of one kernel.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Replaced {
-    /// The files that go, in this order: the description first.
-    pub(crate) files: Vec<Gone>,
-    /// Files that the build writes where there is none, and what it writes.
+    /// The files to quarantine, in this order: the description first.
+    pub(crate) files: Vec<ReplacedFile>,
+    /// Files that the build writes under free names, and the digests of what it writes.
     pub(crate) made: Vec<(String, Digest)>,
-    /// The object, if it stays.
+    /// The object and its digest, if it stays.
     pub(crate) stays: Option<(String, Digest)>,
-    /// The kernel's line in the list of ours until now.
+    /// The kernel's line in the manifest until now.
     pub(crate) listed: Option<String>,
     pub(crate) why: String,
 }
 
-/// A file that goes.
-#[derive(Clone, Debug)]
-pub(crate) struct Gone {
+/// A file that a build replaces.
+#[derive(Debug)]
+pub(crate) struct ReplacedFile {
     pub(crate) file: String,
-    /// In the state in which it was judged.
+    /// The state in which it was judged.
     pub(crate) seen: Identity,
-    /// What is written in its place.
+    /// The digest of what is written in its place.
     pub(crate) wrote: Option<Digest>,
 }
 
 impl Replaced {
     fn entries(&self, number: u64) -> impl Iterator<Item = Entry> {
-        let gone = move |Gone { file, seen, wrote }: &Gone| {
+        let replaced = move |ReplacedFile { file, seen, wrote }: &ReplacedFile| {
             let wrote = wrote.as_ref().map(Digest::to_string);
             let role = Role::Replaced { listed: self.listed.clone(), wrote };
             Entry { role, ..Entry::new(number, file, None, seen, &self.why) }
@@ -47,22 +47,22 @@ impl Replaced {
         let unseen = move |file: &str, role| Entry::unseen(number, file, role, &self.why);
         let made = move |(file, it): &(String, Digest)| unseen(file, Role::Made { sha256: it.to_string() });
         let stays = move |(file, it): &(String, Digest)| unseen(file, Role::Stays { sha256: it.to_string() });
-        self.files.iter().map(gone).chain(self.made.iter().map(made)).chain(self.stays.iter().map(stays))
+        self.files.iter().map(replaced).chain(self.made.iter().map(made)).chain(self.stays.iter().map(stays))
     }
 
     /// Whether one of its files is in quarantine.
     fn is_in(&self, quarantine: &Dir) -> bool {
-        self.files.iter().any(|gone| io::exists(quarantine, &gone.file))
+        self.files.iter().any(|it| io::exists(quarantine, &it.file))
     }
 }
 
-/// What came of each set, and where the files are that were moved.
+/// The outcome of each set, and the directory of those that were moved.
 pub(crate) type Kept = (Vec<Result<(), Why>>, Option<PathBuf>);
 
 /// Moves the files of `sets` out of the cache at `path`, whose build lock the caller holds. For each set, whether all of
-/// its files were moved; a set that was not is where it was.
+/// its files were moved; the other sets are unchanged.
 ///
-/// Files that a process has open go back unless `force`: it may still write to them.
+/// Unless `force`, files that a process has open are restored: it may still write to them.
 ///
 /// # Errors
 /// [`RepairError`]: nothing was moved.
@@ -85,7 +85,7 @@ pub(crate) fn keep(
         let astray = put_back(&ground.folder, quarantine.folder(None), taken);
         *moved = Err(astray.unwrap_or(why));
     }
-    // What went back is no part of the run. If this cannot be written, undoing tells of files that are not there.
+    // What was restored is no part of the run. If this cannot be written, an undo reports files that are missing.
     let in_run =
         |number: u64| sets.get(number as usize).is_some_and(|set| set.is_in(quarantine.folder(None)));
     let moved: Vec<Entry> = entries.iter().filter(|entry| in_run(entry.set)).cloned().collect();
@@ -104,7 +104,7 @@ fn take(
 ) -> Result<Taken, Why> {
     let (from, to) = (&ground.folder, quarantine.folder(None));
     let mut taken = Vec::new();
-    for Gone { file, seen: judged, .. } in &set.files {
+    for ReplacedFile { file, seen: judged, .. } in &set.files {
         if let Err(why) = move_judged(from, to, file, judged, || observe(file)) {
             return Err(put_back(from, to, &mut taken).unwrap_or(why));
         }
@@ -114,7 +114,7 @@ fn take(
     Ok(taken)
 }
 
-/// Why files that were moved have to go back: a process changed them meanwhile, or may.
+/// Why files that were moved have to be restored: a process changed them meanwhile, or may.
 fn disturbed(quarantine: &Quarantine, taken: &Taken, open: &OpenFiles) -> Option<Why> {
     let to = quarantine.folder(None);
     let changed = |(file, judged): &&(String, Identity)| {

@@ -1,4 +1,4 @@
-//! What a build set aside comes back to what was there: every state of a kernel's files, built over and undone.
+//! The undo of a build restores the state before it: each state of a kernel's files, built over and undone.
 #![expect(clippy::disallowed_methods, reason = "tests lay out directories by hand")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,11 +25,11 @@ enum Is {
     Right,
     /// What an earlier build wrote.
     Old,
-    /// What an earlier build wrote, and somebody changed: a framework the description, as it does.
+    /// What an earlier build wrote, changed since: the description as a framework changes it.
     Changed,
     /// What the build is about to write, with what a framework adds to a description.
     Extended,
-    /// A framework's.
+    /// A framework's file.
     Theirs,
     Torn,
 }
@@ -69,7 +69,7 @@ fn extended(json: &[u8]) -> Vec<u8> {
 
 type Image = BTreeMap<PathBuf, (Option<SystemTime>, Digest)>;
 
-/// Every file with its time, but for the lock of our builds and the time of our list.
+/// Each file with its time, without the lock of our builds and the time of our manifest.
 fn image(base: &Path) -> Image {
     let mut image = Image::new();
     for (path, bytes) in all_bytes(base) {
@@ -144,7 +144,7 @@ fn states() -> impl Iterator<Item = ([Is; 3], u32, bool)> {
 }
 
 #[test]
-fn whatever_was_there_is_there_again() {
+fn each_state_is_restored() {
     let mut undone_states = BTreeSet::new();
     for (files, recorded, replace) in states() {
         let state = format!("{files:?}, recorded {recorded}, replace {replace}");
@@ -168,9 +168,9 @@ fn whatever_was_there_is_there_again() {
     assert!(undone_states.len() > 400, "{}", undone_states.len());
 }
 
-/// Undoing the first of two builds, or both, leaves what was there before or after one of them, and no mixture.
+/// Undoing the first of two builds, or both, leaves a state from before or after one of them, and no mixture.
 #[test]
-fn what_a_second_build_wrote_is_no_part_of_what_comes_back() {
+fn a_second_build_is_not_mixed_with_what_is_restored() {
     let files = |image: &Image| -> Vec<(PathBuf, Digest)> {
         let named = image.iter().filter(|(path, _)| {
             let path = path.to_string_lossy();

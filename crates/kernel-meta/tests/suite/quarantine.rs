@@ -325,7 +325,7 @@ fn what_was_made_anew_is_not_replaced_by_what_was_set_aside() {
         "a set is put back whole or not: {undone:?}"
     );
     assert_eq!(undone[0].kept.len(), 3);
-    assert!(undone[0].kept[0].why.contains("made anew"), "{undone:?}");
+    assert!(undone[0].kept[0].why.contains("was written again since"), "{undone:?}");
     assert_eq!(fs::read(torn.path("json")).unwrap(), torn.kernel.json);
 
     fs::remove_file(torn.path("json")).unwrap();

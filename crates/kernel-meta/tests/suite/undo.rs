@@ -30,7 +30,7 @@ fn what_the_journal_does_not_name_is_told() {
     fs::remove_file(&journal).unwrap();
     let undone = undo_newest(torn.base.path());
     assert!(undone.restored.is_empty() && !undone.removed && undone.kept.len() == 3, "{undone:?}");
-    assert!(undone.kept[0].why.contains("the journal does not say"), "{undone:?}");
+    assert!(undone.kept[0].why.contains("the journal does not list"), "{undone:?}");
 
     fs::write(&journal, named.join("\n")).unwrap();
     let undone = undo_newest(torn.base.path());
@@ -51,6 +51,21 @@ fn a_folder_of_somebody_else_is_no_run() {
     let undone = undo_newest(torn.base.path());
     assert!(undone.removed && undone.kept.is_empty(), "{undone:?}");
     assert!(Folder::of(&torn.folder()).unwrap() == before && other.exists());
+}
+
+/// A build that died left them: the next build settles those of other kernels, an undo those of its own only.
+#[test]
+fn displaced_files_of_other_kernels_stay_displaced() {
+    let torn = Torn::new();
+    torn.mend_while(&|_| {});
+    let displaced = |stem: &str| torn.folder().join(format!(".opbuild-old-1-1-{stem}.o.old"));
+    fs::write(displaced("other"), "displaced").unwrap();
+    fs::write(displaced(&torn.kernel.stem), "displaced").unwrap();
+    let undone = undo_newest(torn.base.path());
+    assert!(undone.kept[0].why.contains("was written again since"), "{undone:?}");
+    assert_eq!(fs::read(torn.path("o")).unwrap(), b"displaced");
+    assert_eq!(fs::read(displaced("other")).unwrap(), b"displaced");
+    assert!(!torn.folder().join("other.o").exists());
 }
 
 #[test]

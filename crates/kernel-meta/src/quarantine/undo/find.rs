@@ -1,4 +1,4 @@
-//! Finding what repairs took away.
+//! Finding what was quarantined.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
@@ -9,7 +9,7 @@ use crate::quarantine::run::{is_run, order as run_order};
 use crate::survey::look::{Dir, NameKind};
 use crate::survey::place::{MAX_DEPTH, QUARANTINE};
 
-/// What one run of repair took away from one cache.
+/// What one run quarantined of one cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Quarantined {
     /// The run's name: later ones are greater.
@@ -19,14 +19,14 @@ pub struct Quarantined {
 }
 
 impl Quarantined {
-    /// The folder with the files.
+    /// The directory with the files.
     pub fn path(&self) -> PathBuf {
         let name = beside(self.cache.file_name().unwrap_or_default());
         self.cache.with_file_name(name).join(&self.run)
     }
 }
 
-/// What repairs took away: the run at `path`, or all runs of the cache at `path` and of those below.
+/// What was quarantined: the run at `path`, or all runs of the cache at `path` and of those below.
 ///
 /// # Errors
 /// `path` cannot be looked into.
@@ -66,7 +66,7 @@ pub fn quarantines(path: &Path) -> io::Result<Vec<Quarantined>> {
     Ok(found)
 }
 
-/// Those of the newest run, in the order in which they are to be undone: what was done last comes first.
+/// Those of the newest run, in the order in which to undo them: the last one first.
 pub fn newest(mut found: Vec<Quarantined>) -> Vec<Quarantined> {
     let order = |one: &Quarantined| run_order(&one.run);
     let last = found.iter().map(|one| order(one).0).max();
@@ -81,7 +81,7 @@ fn cache_of(path: &Path) -> Option<PathBuf> {
     (!name.is_empty()).then(|| path.with_file_name(name))
 }
 
-/// The quarantine called `name`; none if there is none. One that is closed to us is no sign that there is none.
+/// The quarantine called `name`, if it exists. One that this user may not open is an error.
 fn open_quarantine(above: &Dir, name: &OsStr) -> io::Result<Option<Dir>> {
     match above.below(name) {
         Ok(top) => Ok(Some(top)),
@@ -112,7 +112,7 @@ fn walk(dir: &Dir, depth: usize, found: &mut Vec<Quarantined>) -> io::Result<()>
                 add_runs(&top, found)?;
             }
         } else if depth < MAX_DEPTH
-            // Into folders that are closed to us, we can put nothing back.
+            // Nothing can be restored into directories that this user may not open.
             && let Ok(Some(below)) = dir.descend(&folder.name)
         {
             walk(&below, depth + 1, found)?;

@@ -1,8 +1,8 @@
-//! Putting back what was set aside.
+//! Restoring what was quarantined.
 
-mod back;
 mod find;
-mod relist;
+mod manifest;
+mod restorer;
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
@@ -11,33 +11,33 @@ use std::io;
 pub use find::{Quarantined, newest, quarantines};
 
 use crate::disk;
-use crate::manifest;
+use crate::manifest::NAME as MANIFEST;
 use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{self, Entry, Made, Role};
 use crate::quarantine::{RepairError, Step, io as tools};
 use crate::survey::FOLDERS;
 use crate::survey::look::{Dir, NameKind, Read1};
-use back::Back;
-use relist::{read_manifest, relist};
+use manifest::{read_manifest, restore_lines};
+use restorer::Restorer;
 
-/// How to put back.
+/// How to restore.
 pub struct UndoOptions<'a> {
-    /// Change nothing, and tell what would be done.
+    /// Change nothing, and report what would be done.
     pub dry_run: bool,
-    /// Told what is about to be done.
+    /// Called before and after each change.
     pub observe: &'a dyn Fn(Step),
 }
 
-/// What was put back, and what not.
+/// What was restored, and what was not.
 #[derive(Debug, Default)]
 pub struct Undone {
-    /// The files that are where they were, by their paths in the cache.
+    /// The restored files, by their paths in the cache.
     pub restored: Vec<String>,
-    /// The files that the run, or the build that it was part of, had written and that are gone now.
+    /// The files that the run, or its build, had written and that were removed.
     pub withdrawn: Vec<String>,
     /// What stays in quarantine.
     pub kept: Vec<Kept>,
-    /// Nothing is left of the run: its folder is gone.
+    /// Nothing is left of the run: its directory is removed.
     pub removed: bool,
 }
 
@@ -46,12 +46,12 @@ pub struct Undone {
 pub struct Kept {
     /// Its path in the cache.
     pub file: String,
-    /// Why it is not there.
+    /// Why it was not restored.
     pub why: String,
 }
 
-/// Puts back what a run took away: kernel by kernel, where all names are free. What cannot be put back is told and left;
-/// a later call goes on.
+/// Restores what a run quarantined: kernel by kernel, where all names are free. What cannot be restored is reported and
+/// stays in quarantine, for a later call.
 ///
 /// # Errors
 /// [`RepairError`]: nothing was changed.
@@ -64,32 +64,33 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
     let run = open(&top, &quarantined.run)?;
     let Journal { entries, bad, made } = read_journal(&run)?;
     let mut undone = Undone::default();
-    let lost = |line: usize| Kept {
+    let unreadable = |line: usize| Kept {
         file: format!("{}:{line}", journal::NAME),
-        why: "this line of the journal is damaged; what it was about has to be put back by hand".to_owned(),
+        why: "this line of the journal is damaged; restore by hand what it is about".to_owned(),
     };
-    undone.kept.extend(bad.into_iter().map(lost));
+    undone.kept.extend(bad.into_iter().map(unreadable));
     undone.kept.extend(unnamed(&run, &entries));
 
     let manifest = read_manifest(&ground.folder);
-    let mut back = Back { ground: &ground, run: &run, options, manifest: &manifest, number: 0, undone };
+    let mut restorer =
+        Restorer { ground: &ground, run: &run, options, manifest: &manifest, number: 0, undone };
     if !options.dry_run {
-        back.settle(&entries);
+        restorer.settle(&entries);
     }
     let mut sets: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();
     entries.into_iter().for_each(|entry| sets.entry(entry.set).or_default().push(entry));
-    let mut whole = Vec::new();
+    let mut restored = Vec::new();
     for entries in sets.values().rev() {
         match entries.first().map(|entry| &entry.role) {
-            Some(Role::Added { .. }) => back.withdraw(entries),
-            _ if back.put(entries) => whole.push(entries),
+            Some(Role::Added { .. }) => restorer.withdraw(entries),
+            _ if restorer.restore(entries) => restored.push(entries),
             _ => {}
         }
     }
-    let mut undone = back.undone;
+    let mut undone = restorer.undone;
     if !options.dry_run {
-        if let Err(error) = relist(&ground.folder, &manifest, whole.into_iter().flatten()) {
-            undone.kept.push(Kept { file: manifest::NAME.to_owned(), why: error.to_string() });
+        if let Err(error) = restore_lines(&ground.folder, &manifest, restored.into_iter().flatten()) {
+            undone.kept.push(Kept { file: MANIFEST.to_owned(), why: error.to_string() });
         }
         tools::sync(&ground.folder);
         undone.removed = undone.kept.is_empty() && clear(&ground, &top, &run, &quarantined.run);
@@ -100,12 +101,12 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
     Ok(undone)
 }
 
-/// Removes what a run made besides the files of kernels, unless something else is there by now.
+/// Removes what a run made besides the files of kernels, unless it holds something else now.
 fn unmake(ground: &Ground, made: Made) {
     let is_ours = |name: &OsStr| name == disk::LOCK;
     let names = ground.folder.names().unwrap_or_default();
-    // A build that keeps its list there uses the lock, too.
-    if made.lock && !names.iter().any(|name| name.name == manifest::NAME) {
+    // A build that keeps its manifest there uses the lock, too.
+    if made.lock && !names.iter().any(|name| name.name == MANIFEST) {
         let _ = tools::remove(&ground.folder, disk::LOCK);
     }
     let is_empty = ground.folder.names().is_ok_and(|names| names.iter().all(|name| is_ours(&name.name)));
@@ -139,12 +140,12 @@ fn read_journal(run: &Dir) -> Result<Journal, RepairError> {
         }
         Read1::Gone => return Ok(Journal::default()),
         Read1::Failed(error) => error,
-        other => io::Error::other(format!("expected a file that nobody writes, found: {other:?}")),
+        other => io::Error::other(format!("expected a file that does not change, found: {other:?}")),
     };
     Err(RepairError::io("read", run.path().join(journal::NAME), problem))
 }
 
-/// Files in the run's folder that no line of the journal is about: somebody edited that, or put them there.
+/// Files in the run's directory that no line of the journal is about: another program edited it, or wrote them.
 fn unnamed(run: &Dir, entries: &[Entry]) -> Vec<Kept> {
     let known: HashSet<String> = entries.iter().map(Entry::path).collect();
     let own = |name: &str| [journal::NAME, journal::UNFINISHED].contains(&name);
@@ -162,11 +163,11 @@ fn unnamed(run: &Dir, entries: &[Entry]) -> Vec<Kept> {
     }
     found.retain(|path| !known.contains(path));
     found.sort();
-    let why = "the journal does not say what it is: if it belongs into the cache, move it there by hand";
+    let why = "the journal does not list it: move it by hand if it belongs in the cache";
     found.into_iter().map(|file| Kept { file, why: why.to_owned() }).collect()
 }
 
-/// Removes the run's folder if nothing of the cache is in it; whether it did.
+/// Removes the run's directory if nothing of the cache is in it; whether it did.
 fn clear(ground: &Ground, top: &Dir, run: &Dir, name: &OsStr) -> bool {
     let own = [journal::NAME, journal::UNFINISHED];
     let Ok(names) = run.names() else { return false };

@@ -1,4 +1,4 @@
-//! What is neither removed nor undone, since others have a part in it.
+//! Files that a build or an undo leaves, since another program wrote them or has them open.
 
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use opbuild_kernel_meta::survey::Busy;
 use opbuild_testkit::ascend::Chip;
 use opbuild_testkit::caches::Rank;
 
-/// A description that is equal to ours, and that we did not write, is not removed where no copy of the object can be kept.
+/// A description that is equal to ours, and that we did not write, stays where no copy of the object can be kept.
 #[test]
 fn a_description_that_was_there_stays_where_nothing_can_be_kept() {
     let place = Place::empty_on(Chip::Ascend910B);
@@ -27,7 +27,7 @@ fn a_description_that_was_there_stays_where_nothing_can_be_kept() {
 
 /// A kernel that a framework wrote after a build replaced another one is not removed with what that build wrote.
 #[test]
-fn what_a_framework_wrote_since_is_not_undone() {
+fn a_kernel_that_a_framework_wrote_since_is_not_undone() {
     let place = Place::new();
     place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
     let ours = place.ours(2);
@@ -41,9 +41,9 @@ fn what_a_framework_wrote_since_is_not_undone() {
     assert_eq!(kernels(&place.dir()), before);
 }
 
-/// One that goes back because a process opened it has no part in what is undone, though its description is removed.
+/// A kernel that is restored during the build, since a process has it open, is no part of the undo.
 #[test]
-fn what_went_back_to_whom_has_it_open_is_not_undone() {
+fn a_kernel_that_a_process_has_open_is_not_undone() {
     let place = Place::empty_on(Chip::Ascend910B);
     let other = Rank { soc: place.chip.soc(), ..Rank::new(0) }.square(2);
     let (ours, open) = (place.ours(1), Ours::of(place.chip, &other, 1));
@@ -73,7 +73,7 @@ fn what_went_back_to_whom_has_it_open_is_not_undone() {
     assert_eq!(kernels(&place.dir()), expected);
 }
 
-/// A process that ends with this.
+/// A process that is killed with this value.
 struct Killed(std::process::Child);
 
 impl Drop for Killed {

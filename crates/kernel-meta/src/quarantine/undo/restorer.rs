@@ -1,6 +1,6 @@
-//! Putting back the files of one kernel.
+//! Restoring the files of one kernel.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 
@@ -13,17 +13,17 @@ use crate::quarantine::aside::locked;
 use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{Entry, Role};
 use crate::quarantine::locks::Locks;
-use crate::quarantine::undo::relist::kernel_of;
+use crate::quarantine::undo::manifest::kernel_of;
 use crate::quarantine::undo::{Kept, UndoOptions, Undone};
 use crate::quarantine::{Step, io as tools};
 use crate::survey::look::Dir;
 
 /// A run that is being undone.
-pub(super) struct Back<'a> {
+pub(super) struct Restorer<'a> {
     pub(super) ground: &'a Ground,
     pub(super) run: &'a Dir,
     pub(super) options: &'a UndoOptions<'a>,
-    /// The text of what we wrote in the cache.
+    /// The text of the cache's manifest.
     pub(super) manifest: &'a [u8],
     pub(super) number: u64,
     pub(super) undone: Undone,
@@ -32,41 +32,47 @@ pub(super) struct Back<'a> {
 /// Where a file is.
 enum Where {
     InQuarantine,
-    /// Where it belongs: it was put back already, or never moved.
+    /// In its place: it was restored already, or never moved.
     InPlace,
     /// Neither in quarantine nor in its place, where another file is.
     Other,
-    /// It cannot be put back, and why.
+    /// It cannot be restored, and why.
     Stuck(String),
 }
 
-impl Back<'_> {
-    /// Settles what an earlier call that was killed took out of sight, of these files. Without locks, a call that is at it
-    /// could be taken for one that was killed.
+impl Restorer<'_> {
+    /// Settles those of these files that an earlier, killed call displaced. Without locks, a call in progress could be taken
+    /// for a killed one.
     pub(super) fn settle(&self, entries: &[Entry]) {
         if self.ground.locks.without {
             return;
         }
         let manifest = Manifest::parse(self.manifest);
-        let names = entries.iter().map(|entry| entry.file.as_str()).collect();
-        settle(&self.ground.folder, &names, |name, digest| {
-            let is_written = |entry: &Entry| entry.file == name && is_written(entry, &manifest, digest);
-            manifest.is_ours(name, digest) || entries.iter().any(is_written)
-        });
+        let names: HashSet<&str> = entries.iter().map(|entry| entry.file.as_str()).collect();
+        let is_left = |_: &str, name: &str| names.contains(name);
+        settle(
+            &self.ground.folder,
+            is_left,
+            |_| {},
+            |name, digest| {
+                let is_written = |entry: &Entry| entry.file == name && is_written(entry, &manifest, digest);
+                manifest.is_ours(name, digest) || entries.iter().any(is_written)
+            },
+        );
     }
 
     fn keep(&mut self, entry: &Entry, why: impl Into<String>) {
         self.undone.kept.push(Kept { file: entry.path(), why: why.into() });
     }
 
-    /// Puts back the files of one kernel, its description last; whether all are back.
-    pub(super) fn put(&mut self, entries: &[Entry]) -> bool {
+    /// Restores the files of one kernel, its description last; whether all are restored.
+    pub(super) fn restore(&mut self, entries: &[Entry]) -> bool {
         let kept = self.undone.kept.len();
-        let (mut files, mut taken) = (Files::default(), Vec::new());
+        let (mut others, mut taken) = (Others::default(), Vec::new());
         for entry in entries {
             match entry.role {
-                Role::Made { .. } => files.written.push(entry),
-                Role::Stays { .. } => files.stay.push(entry),
+                Role::Made { .. } => others.written.push(entry),
+                Role::Stays { .. } => others.stay.push(entry),
                 _ => taken.push(entry),
             }
         }
@@ -74,14 +80,14 @@ impl Back<'_> {
             Ok((from, to)) => {
                 let is_below = to.is_some();
                 let from = from.as_ref().or_else(|| (!is_below).then_some(self.run));
-                self.put_into(to.as_ref().unwrap_or(&self.ground.folder), from, &taken, &files);
+                self.restore_into(to.as_ref().unwrap_or(&self.ground.folder), from, &taken, &others);
             }
             Err(why) => taken.iter().for_each(|entry| self.keep(entry, why.clone())),
         }
         self.undone.kept.len() == kept
     }
 
-    /// Where the files of one kernel are in quarantine and in the cache, if not right there.
+    /// The directories of one kernel's files in quarantine and in the cache, if not the top ones.
     fn folders(&self, entries: &[&Entry]) -> Result<(Option<Dir>, Option<Dir>), String> {
         let Some(below) = entries.first().and_then(|entry| entry.below.as_deref()) else {
             return Ok((None, None));
@@ -89,21 +95,21 @@ impl Back<'_> {
         let opened = self.ground.folder.below(OsStr::new(below)).and_then(|to| {
             match self.run.below(OsStr::new(below)) {
                 Ok(from) => Ok((Some(from), Some(to))),
-                // All that was in it was put back already.
+                // All that was in it was restored already.
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok((None, Some(to))),
                 Err(error) => Err(error),
             }
         });
         opened.map_err(|error| {
             format!(
-                "its folder cannot be opened: {error}; make it one that this user may write, and repeat the command"
+                "its directory cannot be opened: {error}; make it one that this user may write, and repeat the command"
             )
         })
     }
 
-    /// Puts back the files of one kernel that were `taken`, after removing what a build wrote in their place and beside
+    /// Restores the files of one kernel that were `taken`, after removing what a build wrote in their place and beside
     /// them.
-    fn put_into(&mut self, to: &Dir, from: Option<&Dir>, taken: &[&Entry], beside: &Files<'_>) {
+    fn restore_into(&mut self, to: &Dir, from: Option<&Dir>, taken: &[&Entry], others: &Others<'_>) {
         let _locks = match Locks::of_kernel(to, &lock_names(taken)) {
             Ok(locks) => locks,
             Err(error) => return taken.iter().for_each(|entry| self.keep(entry, locked(&error))),
@@ -112,7 +118,7 @@ impl Back<'_> {
         let waiting = taken.iter().zip(&places).filter(|(_, place)| matches!(place, Where::InQuarantine));
         let waiting: Vec<&Entry> = waiting.map(|(entry, _)| *entry).collect();
         let blocked =
-            if waiting.is_empty() { None } else { self.make_room(to, taken, &places, &waiting, beside) };
+            if waiting.is_empty() { None } else { self.free_names(to, taken, &places, &waiting, others) };
         let mut failed: Option<String> = None;
         for (entry, place) in taken.iter().zip(&places).rev() {
             match (place, &blocked) {
@@ -125,51 +131,51 @@ impl Back<'_> {
                 }
                 (Where::InQuarantine, Some(why)) => self.keep(entry, why.clone()),
                 (Where::InQuarantine, None) => match (&failed, from) {
-                    // A description comes last: it must not stand beside what somebody makes meanwhile.
+                    // A description comes last: it must not stand beside an object that another program writes now.
                     (Some(file), _) => {
-                        let why = format!("`{file}` of the same kernel could not be put back");
+                        let why = format!("`{file}` of the same kernel cannot be restored");
                         self.keep(entry, why);
                     }
-                    (None, Some(from)) if self.put_one(entry, from, to) => {}
+                    (None, Some(from)) if self.restore_file(entry, from, to) => {}
                     (None, _) => failed = Some(entry.path()),
                 },
             }
         }
     }
 
-    /// Removes what a build wrote under the names of the files that are `waiting` in quarantine, and beside them; why they
-    /// cannot be put back, if so.
-    fn make_room(
+    /// Removes what a build wrote under the names of the files that are `waiting` in quarantine, and beside them; why these
+    /// cannot be restored, if so.
+    fn free_names(
         &mut self,
         to: &Dir,
         taken: &[&Entry],
         places: &[Where],
         waiting: &[&Entry],
-        beside: &Files<'_>,
+        others: &Others<'_>,
     ) -> Option<String> {
         let other = taken.iter().zip(places).find(|(_, place)| matches!(place, Where::Other));
         if let Some((entry, _)) = other {
-            return Some(made_anew(&entry.path()));
+            return Some(replaced_since(&entry.path()));
         }
         let digest = |entry: &Entry| to.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
         let stays = |entry: &Entry, sha256: &str| digest(entry).is_ok_and(|it| it.to_string() == sha256);
-        let changed = beside
+        let changed = others
             .stay
             .iter()
             .find(|entry| !matches!(&entry.role, Role::Stays { sha256 } if stays(entry, sha256)));
         if let Some(changed) = changed {
-            return Some(made_anew(&changed.path()));
+            return Some(replaced_since(&changed.path()));
         }
-        let names: Vec<&Entry> = waiting.iter().chain(&beside.written).copied().collect();
+        let names: Vec<&Entry> = waiting.iter().chain(&others.written).copied().collect();
         let is_replaced = waiting.iter().any(|entry| matches!(entry.role, Role::Replaced { .. }));
         let mut freed = Vec::new();
         if is_replaced {
             if places.iter().any(|place| matches!(place, Where::Stuck(_))) {
-                return Some("another file of the same kernel cannot be put back".to_owned());
+                return Some("another file of the same kernel cannot be restored".to_owned());
             }
-            let known = taken.iter().chain(&beside.written).copied();
+            let known = taken.iter().chain(&others.written).copied();
             if let Some(json) = described_since(to, waiting, known) {
-                return Some(made_anew(&json));
+                return Some(replaced_since(&json));
             }
             match self.remove_ours(&names, to) {
                 Ok(names) => freed = names,
@@ -177,11 +183,11 @@ impl Back<'_> {
             }
         }
         let is_occupied = |entry: &&&Entry| !freed.contains(&entry.file) && tools::exists(to, &entry.file);
-        names.iter().find(is_occupied).map(|entry| made_anew(&entry.path()))
+        names.iter().find(is_occupied).map(|entry| replaced_since(&entry.path()))
     }
 
-    /// Removes what a build wrote under the names of `entries`, all of one kernel: files that are as we wrote them, the
-    /// description first; or none, if one of them is another. Returns the names that are free then, or why one is not.
+    /// Removes what a build wrote under the names of `entries`, all of one kernel, the description first; or nothing, if
+    /// one of them is not as we wrote it. Returns the names that are free then, or why one cannot be freed.
     fn remove_ours(&mut self, entries: &[&Entry], to: &Dir) -> Result<Vec<String>, String> {
         let manifest = Manifest::parse(self.manifest);
         let is_ours = |entry: &Entry, digest: &Digest| is_written(entry, &manifest, digest);
@@ -210,7 +216,7 @@ impl Back<'_> {
         Ok(freed)
     }
 
-    /// Removes the file called `name` if it `is_ours`, by its digest; whether it did, or would.
+    /// Removes the file called `name` if its digest satisfies `is_ours`; whether it did, or would.
     fn remove_written(
         &mut self,
         dir: &Dir,
@@ -237,8 +243,7 @@ impl Back<'_> {
         Ok(true)
     }
 
-    /// Removes the files that the run added for one kernel, the description first; all of them, or none if one was
-    /// changed since.
+    /// Removes the files that the run added for one kernel, the description first; or none, if one was changed since.
     pub(super) fn withdraw(&mut self, entries: &[Entry]) {
         let to = &self.ground.folder;
         let digest = |entry: &Entry| to.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
@@ -261,8 +266,8 @@ impl Back<'_> {
         }
     }
 
-    /// Whether it is back.
-    fn put_one(&mut self, entry: &Entry, from: &Dir, to: &Dir) -> bool {
+    /// Restores one file; whether it did.
+    fn restore_file(&mut self, entry: &Entry, from: &Dir, to: &Dir) -> bool {
         if !self.options.dry_run {
             (self.options.observe)(Step::Moving(self.number));
             if let Err(error) = tools::rename_new(from, &entry.file, to, &entry.file) {
@@ -277,16 +282,16 @@ impl Back<'_> {
     }
 }
 
-/// Files of a kernel beside those that a run took away.
+/// Files of a kernel besides those that a run quarantined.
 #[derive(Default)]
-struct Files<'e> {
-    /// What a build wrote where there was none.
+struct Others<'e> {
+    /// What a build wrote under names that were free.
     written: Vec<&'e Entry>,
-    /// What a build left.
+    /// What a build left as it was.
     stay: Vec<&'e Entry>,
 }
 
-/// The description that stands there, if an object is `waiting` and its description is not among the `known` files: it is
+/// The description in the cache, if an object is `waiting` and its description is not among the `known` files: then it is
 /// another object's.
 fn described_since<'e>(
     to: &Dir,
@@ -298,8 +303,8 @@ fn described_since<'e>(
     (!known.any(|entry| entry.file == json) && tools::exists(to, &json)).then_some(json)
 }
 
-fn made_anew(path: &str) -> String {
-    format!("`{path}` was made anew since: move that away first, if the old one is what you want")
+fn replaced_since(path: &str) -> String {
+    format!("`{path}` was written again since: to restore the old one, move the new one away first")
 }
 
 fn is_object(entry: &Entry) -> bool {
@@ -311,7 +316,7 @@ fn is_written(entry: &Entry, manifest: &Manifest<'_>, digest: &Digest) -> bool {
     let record = kernel_of(entry).and_then(|(part, stem)| Some((part, manifest.kernels.get(stem)?)));
     match &entry.role {
         Role::Taken | Role::Stays { .. } => false,
-        // What was there before is in quarantine.
+        // The file that was replaced is in quarantine.
         Role::Replaced { wrote, .. } => {
             wrote.as_ref().is_some_and(|wrote| *wrote == digest.to_string())
                 || record.is_some_and(|(part, record)| record.is_ours(part, digest))
@@ -323,7 +328,7 @@ fn is_written(entry: &Entry, manifest: &Manifest<'_>, digest: &Digest) -> bool {
     }
 }
 
-/// How CANN calls the locks of what has these files.
+/// CANN's names for the locks of these files.
 fn lock_names(entries: &[&Entry]) -> Vec<String> {
     let stem = |entry: &&Entry| {
         [".json", ".o", ".h"].iter().find_map(|suffix| Some(entry.file.strip_suffix(suffix)?.to_owned()))
@@ -336,13 +341,13 @@ fn lock_names(entries: &[&Entry]) -> Vec<String> {
 fn locate(entry: &Entry, from: Option<&Dir>, to: &Dir) -> Where {
     match (from.and_then(|from| from.identity(&entry.file)), to.identity(&entry.file)) {
         (Some(found), _) if entry.is(&found) => Where::InQuarantine,
-        (Some(_), _) => Where::Stuck("it was changed since it was set aside".to_owned()),
+        (Some(_), _) => Where::Stuck("it was changed since it was quarantined".to_owned()),
         (None, Some(found)) if entry.is(&found) => Where::InPlace,
         (None, Some(_)) if matches!(entry.role, Role::Replaced { .. }) => Where::Other,
-        // The kernel was never taken: somebody made it anew before its turn came.
+        // It was never quarantined: another program wrote it again first.
         (None, Some(_)) if from.is_none_or(|from| !tools::exists(from, &entry.file)) => Where::InPlace,
-        (None, _) => {
-            Where::Stuck("it is neither in quarantine nor in the cache: somebody removed it".to_owned())
-        }
+        (None, _) => Where::Stuck(
+            "it is missing in quarantine and in the cache: another program removed it".to_owned(),
+        ),
     }
 }

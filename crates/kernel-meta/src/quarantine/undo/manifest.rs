@@ -1,4 +1,4 @@
-//! The list of what we wrote in a cache, as it was before a build that is undone.
+//! The manifest as it was before a build that is undone.
 
 use std::ffi::OsStr;
 
@@ -11,7 +11,7 @@ use crate::survey::judge::MAX_TEXT;
 use crate::survey::look::{Dir, Read1};
 use crate::{Part, ViewError};
 
-/// What we wrote in the cache; nothing, if that is not known.
+/// The text of the cache's manifest; empty if it cannot be read.
 pub(super) fn read_manifest(folder: &Dir) -> Vec<u8> {
     let mut bytes = Vec::new();
     match folder.read(manifest::NAME, MAX_TEXT, &mut bytes) {
@@ -20,9 +20,9 @@ pub(super) fn read_manifest(folder: &Dir) -> Vec<u8> {
     }
 }
 
-/// Makes the list say of the kernels that `entries` are of what it said before, of those that are back. After they are:
-/// until then, the list is how ours are known.
-pub(super) fn relist<'e>(
+/// Restores the manifest's lines of the kernels that `entries` are of, where the files are restored. Call it after them:
+/// until then, the manifest says which files are ours.
+pub(super) fn restore_lines<'e>(
     folder: &Dir,
     text: &'e [u8],
     entries: impl Iterator<Item = &'e Entry>,

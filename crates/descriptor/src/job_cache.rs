@@ -1,40 +1,40 @@
-//! Values by jobs, within a process.
+//! A cache of values by jobs, within a process.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use crate::Job;
 
-/// Values by jobs, for a process that is asked for the same jobs again and again.
+/// A cache of values by jobs, for a process that builds the same jobs many times.
 ///
-/// A job is copied when one of its hash was noted before: most processes build once and would never use the copies. So
-/// the third build finds what the second one noted. Jobs are compared as a whole.
+/// A job is copied at the second insertion under its hash: most processes build once and would never use the copies. So
+/// the third build finds what the second one inserted. Jobs are compared as a whole.
 #[derive(Debug)]
-pub struct JobMemo<V> {
-    /// None yet for a hash that was noted once.
+pub struct JobCache<V> {
+    /// Empty for a hash that was inserted once.
     by_hash: HashMap<u64, Vec<(Job, V)>>,
     jobs: usize,
 }
 
-impl<V> Default for JobMemo<V> {
+impl<V> Default for JobCache<V> {
     fn default() -> Self {
         Self { by_hash: HashMap::new(), jobs: 0 }
     }
 }
 
-impl<V: Copy> JobMemo<V> {
-    /// How many jobs are kept at most, and how many hashes. Beyond, all are dropped.
+impl<V: Copy> JobCache<V> {
+    /// The largest number of jobs, and of hashes. At one more, all are dropped.
     pub const MAX: usize = 1024;
 
-    /// The value of `job`, whose hash is of the caller's making, the same each time.
+    /// The value of `job`. The caller computes `hash`, always in the same way.
     pub fn get(&self, hash: u64, job: &Job) -> Option<V> {
         let (_, value) = self.by_hash.get(&hash)?.iter().find(|(known, _)| known == job)?;
         Some(*value)
     }
 
-    /// Notes the value of `job`.
-    pub fn note(&mut self, hash: u64, job: &Job, value: V) {
-        // Another thread may have noted it meanwhile.
+    /// Inserts the value of `job`.
+    pub fn insert(&mut self, hash: u64, job: &Job, value: V) {
+        // Another thread may have inserted it meanwhile.
         if self.get(hash, job).is_some() {
             return;
         }
