@@ -8,9 +8,9 @@
 //! An object, json or info is the digest it is written with and, once it was read back at rest, its identity: five
 //! numbers. While it is being replaced, the digest of what it replaces follows: the list is written before the files, so
 //! that after a kill at any instant both are known as ours, and nothing else is. Marks are `o`, `j` and `i` for an object, a
-//! json and an info that were there before we wrote them (*adopted*: the bytes are ours, whoever wrote them), `d` if the
-//! kernel was compiled for debugging; `-` if there is no mark.
-//! Slots are escaped, and only ever compared. A kernel without a slot is superseded.
+//! json and an info that were there before we wrote them (*adopted*: the bytes are ours, whoever wrote them); beside the
+//! digest of a replaced file, the mark is about that file. `d` marks a kernel that was compiled for debugging, and `-` stands
+//! for no mark. Slots are escaped, and only ever compared. A kernel without a slot is superseded.
 //!
 //! Version 1, which has no marks and no second digest, is read.
 
@@ -40,10 +40,10 @@ pub(crate) struct Manifest<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
     files: [Known; 3],
-    /// By part, what is there until the write is done.
+    /// By part, the digest of the file that is replaced, until the write is done.
     before: [Option<Digest>; 3],
-    /// By part, whether it was there before we wrote it.
-    pub(crate) adopted: [bool; 3],
+    /// By part, whether the file was there before we wrote it; until the write is done, whether the replaced file was.
+    adopted: [bool; 3],
     /// It was compiled for debugging.
     pub(crate) debug: bool,
     /// In order, each once.
@@ -73,7 +73,13 @@ impl Record<'_> {
 
     /// Whether a file with this digest is one that only we wrote.
     pub(crate) fn is_ours(&self, part: Part, digest: &Digest) -> bool {
-        self.wrote(part, digest) && !self.adopted[part as usize]
+        self.wrote(part, digest) && !self.is_adopted_file(part, digest)
+    }
+
+    /// Whether a file with this digest, which is one that we wrote or were about to, was there before we wrote it.
+    pub(crate) fn is_adopted_file(&self, part: Part, digest: &Digest) -> bool {
+        let at = part as usize;
+        self.adopted[at] && self.before[at].is_none_or(|before| before == *digest)
     }
 
     /// Whether its object or its description was there before we wrote it.
@@ -211,10 +217,10 @@ impl<'a> Manifest<'a> {
         }
     }
 
-    /// Notes that a kernel's files were written: what they replaced is gone.
-    pub(crate) fn written(&mut self, stem: &str) {
+    /// Notes that a kernel's files were written, which of them were `adopted`, and that the replaced ones are gone.
+    pub(crate) fn written(&mut self, stem: &str, adopted: [bool; 3]) {
         if let Some(record) = self.kernels.get_mut(stem) {
-            record.before = [None; 3];
+            (record.before, record.adopted) = ([None; 3], adopted);
         }
     }
 }

@@ -215,7 +215,7 @@ impl Wanting<'_> {
     /// whole kernel.
     fn replaced(&self, manifest: &Manifest<'_>) -> Option<Replaced> {
         let Placement { acts, why, json, .. } = &self.placement;
-        if !acts.iter().any(|act| matches!(act, Act::Aside(_))) {
+        if !acts.iter().any(|act| matches!(act, Act::Aside { .. })) {
             return None;
         }
         let (listed, why) = (manifest.line(self.kernel.stem), why.clone());
@@ -225,7 +225,7 @@ impl Wanting<'_> {
             let kept = json.as_ref().filter(|_| part == Part::Json);
             let wrote = kept.map_or_else(|| self.kernel.content(part).digest(), |json| Digest::of(json));
             match acts[part as usize] {
-                Act::Aside(seen) | Act::Replace { file: seen, .. } => {
+                Act::Aside { file: seen, .. } | Act::Replace { file: seen, .. } => {
                     replaced.files.push(ReplacedFile { file, seen, wrote: Some(wrote) });
                 }
                 Act::Write => replaced.made.push((file, wrote)),
@@ -281,6 +281,7 @@ impl<'a> Work<'a> {
 
     /// Notes what a kernel's files are to be, and what they are until then.
     fn note(&mut self, kernel: &KernelFiles<'_>, placement: &Placement) {
+        let mut adopted = placement.adopted;
         for part in Part::ALL {
             let digest = kernel.content(part).digest();
             let (seen, before) = match placement.acts[part as usize] {
@@ -289,18 +290,22 @@ impl<'a> Work<'a> {
                 Act::Replace { digest: before, .. } => {
                     (None, Some(before).filter(|before| *before != digest))
                 }
-                Act::Write | Act::Aside(_) | Act::Theirs => (None, None),
+                Act::Aside { adopted: Some(before), .. } => {
+                    adopted[part as usize] = true;
+                    (None, Some(before))
+                }
+                Act::Write | Act::Aside { .. } | Act::Theirs => (None, None),
             };
             self.manifest.note(kernel.stem, part, Known { digest, seen }, before);
         }
-        self.manifest.mark(kernel.stem, placement.adopted, kernel.debug);
+        self.manifest.mark(kernel.stem, adopted, kernel.debug);
     }
 
     /// Removes our own description of a damaged object that stays: no reader may find them together.
     fn disarm(&self, Wanting { kernel, placement }: &Wanting<'_>) -> Result<(), ViewError> {
         let [object, json, _] = placement.acts;
         let is_ours = !placement.adopted[Part::Json as usize];
-        if let (Act::Aside(_), Act::Replace { digest: ours, .. }, true) = (object, json, is_ours) {
+        if let (Act::Aside { .. }, Act::Replace { digest: ours, .. }, true) = (object, json, is_ours) {
             self.folder.remove_if(&Part::Json.of(kernel.stem), |digest| *digest == ours)?;
         }
         Ok(())
@@ -381,7 +386,7 @@ impl<'a> Work<'a> {
                 let stem = wanting.kernel.stem;
                 match publish(self.folder, stem, &wanting.placement, staged)? {
                     None => {
-                        self.manifest.written(stem);
+                        self.manifest.written(stem, wanting.placement.adopted);
                         self.report.written += 1;
                     }
                     Some(why) => self.leave(stem, why),

@@ -39,13 +39,17 @@ pub(crate) enum Act {
     Write,
     /// It is ours, has this digest, and is written anew.
     Replace { digest: Digest, file: Identity },
-    /// It is not ours, goes to quarantine, and is written anew.
-    Aside(Identity),
+    /// It is foreign or adopted, goes to quarantine, and is written again.
+    Aside {
+        file: Identity,
+        /// The digest of an adopted file.
+        adopted: Option<Digest>,
+    },
 }
 
 impl Act {
     pub(crate) fn writes(self) -> bool {
-        matches!(self, Self::Write | Self::Replace { .. } | Self::Aside(_))
+        matches!(self, Self::Write | Self::Replace { .. } | Self::Aside { .. })
     }
 }
 
@@ -93,15 +97,19 @@ enum State {
     /// It is what it should be.
     Right {
         seen: Option<Identity>,
-        recorded: bool,
+        adopted: bool,
     },
     /// It is what we wrote once.
     Ours {
         digest: Digest,
         file: Identity,
     },
-    /// It is ours by its bytes, but others had a hand in it.
-    Adopted(Identity),
+    /// It is ours by its bytes, but another program wrote or extended it.
+    Adopted {
+        file: Identity,
+        /// Unless only the caller's store knows it.
+        digest: Option<Digest>,
+    },
     Foreign(Identity),
     /// It cannot be judged.
     Closed(LeftReason),
@@ -109,7 +117,7 @@ enum State {
 
 impl State {
     fn is_own(&self) -> bool {
-        matches!(self, Self::Vouched | Self::Right { .. } | Self::Ours { .. } | Self::Adopted(_))
+        matches!(self, Self::Vouched | Self::Right { .. } | Self::Ours { .. } | Self::Adopted { .. })
     }
 }
 
@@ -138,7 +146,7 @@ impl<'m> Looker<'_, 'm> {
         if states[..2].iter().any(is_foreign) && is_stored(self.folder, kernel.stem, self.stored) {
             for state in &mut states[..2] {
                 if let State::Foreign(file) = *state {
-                    *state = State::Adopted(file);
+                    *state = State::Adopted { file, digest: None };
                 }
             }
         }
@@ -164,7 +172,7 @@ impl<'m> Looker<'_, 'm> {
             why = "a build replaced it".to_owned();
         }
         // What is there and another kernel of ours is a release, unless it is recorded as one for debugging.
-        let is_other = |state: &State| matches!(state, State::Ours { .. } | State::Adopted(_));
+        let is_other = |state: &State| matches!(state, State::Ours { .. } | State::Adopted { .. });
         let is_there = is_all_free && ![object, json].into_iter().any(|state| matches!(state, State::Absent));
         let is_release =
             is_there && (is_other(object) || is_other(json)) && !record.is_some_and(|record| record.debug);
@@ -181,10 +189,9 @@ impl<'m> Looker<'_, 'm> {
         states: [State; 3],
         mut why: String,
     ) -> Result<Decision, ViewError> {
-        // What was found right without our having written it is not ours to remove.
         let adopted = Part::ALL.map(|part| match &states[part as usize] {
-            State::Right { recorded: false, .. } => true,
-            State::Vouched | State::Right { .. } => record.is_some_and(|it| it.adopted[part as usize]),
+            State::Vouched => record.is_some_and(|it| it.is_adopted_file(part, &it.file(part).digest)),
+            State::Right { adopted, .. } => *adopted,
             _ => false,
         });
         let mut acts = [Act::Write; 3];
@@ -194,15 +201,20 @@ impl<'m> Looker<'_, 'm> {
                 State::Vouched => Act::Vouched,
                 State::Right { seen, .. } => Act::Keep { seen: *seen },
                 State::Ours { digest, file } => Act::Replace { digest: *digest, file: *file },
-                State::Adopted(file) | State::Foreign(file) => Act::Aside(*file),
+                State::Adopted { file, digest } => Act::Aside { file: *file, adopted: *digest },
+                State::Foreign(file) => Act::Aside { file: *file, adopted: None },
             };
         }
         let info = Part::Info as usize;
-        if matches!(states[info], State::Foreign(_) | State::Adopted(_)) {
+        if matches!(states[info], State::Foreign(_) | State::Adopted { .. }) {
             let may = kernel.for_chip || self.policy.replace || record.is_some();
             match self.descriptor_problem(kernel.stem) {
                 Some(problem) if may => {
-                    why = if acts[..2].iter().any(|act| matches!(act, Act::Aside(_))) { why } else { problem }
+                    why = if acts[..2].iter().any(|act| matches!(act, Act::Aside { .. })) {
+                        why
+                    } else {
+                        problem
+                    }
                 }
                 _ => acts[info] = Act::Theirs,
             }
@@ -260,15 +272,19 @@ impl<'m> Looker<'_, 'm> {
         if digest == expected.digest() || is_json && same_json(&bytes, &kernel.load(part)?) {
             // What MindSpore added to a description of ours leaves it ours.
             let recorded = recorded || is_json && record.is_some();
-            return Ok(State::Right { seen: seen.filter(|file| (self.rested)(file)), recorded });
+            // A file that equals ours, and that we did not write, is not ours to remove.
+            let adopted = !recorded || record.is_some_and(|record| record.is_adopted_file(part, &digest));
+            return Ok(State::Right { seen: seen.filter(|file| (self.rested)(file)), adopted });
         }
         let object = record.map(|record| record.file(Part::Object).digest);
         let is_extended = is_json && is_extended(&bytes) && object.is_some_and(|it| describes(&bytes, &it));
         let Some(seen) = seen else { return Ok(State::Closed(LeftReason::Changed { file: name })) };
         Ok(match recorded {
-            true if record.is_some_and(|record| record.adopted[part as usize]) => State::Adopted(seen),
+            true if record.is_some_and(|record| record.is_adopted_file(part, &digest)) => {
+                State::Adopted { file: seen, digest: Some(digest) }
+            }
             true => State::Ours { digest, file: seen },
-            false if is_extended => State::Adopted(seen),
+            false if is_extended => State::Adopted { file: seen, digest: Some(digest) },
             false => State::Foreign(seen),
         })
     }

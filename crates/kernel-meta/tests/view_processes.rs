@@ -15,7 +15,6 @@ use common::owned::{Ours, all_bytes, kernels, view};
 use libtest_mimic::{Arguments, Trial};
 use opbuild_kernel_meta::quarantine::{UndoOptions, newest, quarantines, undo};
 use opbuild_kernel_meta::{KernelFiles, View, ViewReport};
-use opbuild_testkit::Folder;
 use opbuild_testkit::ascend::Chip;
 use opbuild_testkit::caches::{Kept, Rank};
 
@@ -48,7 +47,7 @@ fn main() {
 
 /// The kernels, each of which begins otherwise.
 fn kept() -> Vec<Kept> {
-    (1..=7).map(|elements| Rank::new(0).square(elements)).collect()
+    (1..=9).map(|elements| Rank::new(0).square(elements)).collect()
 }
 
 /// The kernels of one version; the fifth is the same in all.
@@ -62,13 +61,15 @@ fn place(view: &View, kernels: &[Ours]) -> ViewReport {
     view.materialise(&files).unwrap()
 }
 
-/// Seven kernels: the first is missing, the second ours, the third foreign, the fourth foreign and damaged, the fifth ours
-/// by its bytes, the sixth ours with an object that was changed, the seventh foreign without an object.
+/// Nine kernels: the first is missing, the second ours, the third foreign, the fourth foreign and damaged, the fifth ours
+/// by its bytes, the sixth ours with an object that was changed, the seventh foreign without an object, the eighth adopted by
+/// an earlier build, the ninth ours with a description that MindSpore extended.
 fn begin(base: &Path) -> Vec<Vec<u8>> {
     let dir = base.join("rank_0/kernel_meta");
-    place(&view(base), &ours(2)[4..5]);
+    let [fifth, eighth] = [ours(2).swap_remove(4), ours(1).swap_remove(7)];
+    place(&view(base), &[fifth, eighth]);
     fs::remove_file(dir.join(".opbuild-manifest")).unwrap();
-    place(&view(base), &[ours(1).swap_remove(1), ours(1).swap_remove(5)]);
+    place(&view(base), &[1, 5, 7, 8].map(|at| ours(1).swap_remove(at)));
     let kept = kept();
     let mut changed = ours(1)[5].files[0].clone();
     *changed.last_mut().unwrap() ^= 1;
@@ -78,8 +79,11 @@ fn begin(base: &Path) -> Vec<Vec<u8>> {
     kept[3].write(&dir).unwrap();
     let torn = &kept[3].object[..200];
     fs::write(dir.join(format!("{}.o", kept[3].stem)), torn).unwrap();
+    let json = String::from_utf8(ours(1)[8].files[1].clone()).unwrap();
+    let extended = json.replacen('{', r#"{"build_result": "{}", "#, 1).into_bytes();
+    fs::write(dir.join(format!("{}.json", kept[8].stem)), &extended).unwrap();
     let [third, fourth, seventh] = [2, 3, 6].map(|at| kept[at].clone());
-    vec![third.object, third.json, torn.to_vec(), fourth.json, changed, seventh.json]
+    vec![third.object, third.json, torn.to_vec(), fourth.json, changed, seventh.json, extended]
 }
 
 /// Calls that kill this process at the one with this number.
@@ -141,6 +145,9 @@ fn killed(how: &str) {
         assert!(ours(4).iter().enumerate().all(others), "step {step}: {report:?}");
         assert_eq!(left.is_empty(), third.is_in(&dir), "step {step}: {report:?}");
         assert_eq!(left.is_empty(), how == "replace", "step {step}: {report:?}");
+        // What the killed build wrote is ours, also in place of what it adopted: no copy is kept.
+        let is_kept = |ours: &Ours| has(base.path(), &ours.files[0]);
+        assert!(!ours(3)[7..].iter().any(is_kept), "step {step}: {report:?}");
         let names: Vec<_> = all_bytes(&dir).into_iter().map(|(path, _)| path).collect();
         assert!(!names.iter().any(|name| is_rest(name)), "step {step}: {names:?}");
         for bytes in &precious {
@@ -151,13 +158,13 @@ fn killed(how: &str) {
     }
 }
 
-/// The files of the kernels that are replaced as a whole: the third on request, then those that are damaged.
+/// The files of the kernels that are replaced as a whole: the third on request, and from the fourth on all but the fifth.
 fn replaced(base: &Path, how: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let stems: Vec<String> = kept().into_iter().map(|kept| kept.stem).collect();
     let mut files = kernels(&base.join("rank_0/kernel_meta"));
     let is_of = |path: &Path, at: usize| path.file_stem().is_some_and(|stem| stem == stems[at].as_str());
     files.retain(|(path, _)| {
-        [3, 5, 6].iter().any(|at| is_of(path, *at)) || how == "replace" && is_of(path, 2)
+        [3, 5, 6, 7, 8].iter().any(|at| is_of(path, *at)) || how == "replace" && is_of(path, 2)
     });
     files.iter_mut().for_each(|(path, _)| *path = path.file_name().unwrap().into());
     files
@@ -180,7 +187,7 @@ fn killed_and_undone(how: &str) {
         // Of ours, which are not undone, no description stands beside another version's object.
         let dir = base.path().join("rank_0/kernel_meta");
         let file = |stem: &str, suffix: &str| fs::read(dir.join(format!("{stem}.{suffix}"))).ok();
-        for ours in ours(3)[..2].iter().chain(&ours(1)[..2]) {
+        for ours in [3, 1].into_iter().flat_map(|version| [0, 1, 7].map(|at| ours(version).swap_remove(at))) {
             let is_described = file(&ours.stem, "json").as_ref() == Some(&ours.files[1]);
             let is_own = file(&ours.stem, "o").as_ref() == Some(&ours.files[0]);
             assert!(!is_described || is_own, "step {step}: {}", ours.stem);
@@ -218,25 +225,28 @@ fn undo_newest(base: &Path, step: &dyn Fn()) {
     }
 }
 
-/// Undoes run by run, until nothing is left: then theirs are where they were.
+/// Undoes run by run, the newest first: then all foreign files are restored. The ninth kernel's description stays in
+/// quarantine if the killed build moved it alone, since the next build then replaced its object.
 fn undo_all(base: &Path, precious: &[Vec<u8>], step: u64) {
     let options = UndoOptions { dry_run: false, observe: &|_| {} };
+    let extended = format!("{}.json", kept()[8].stem);
+    let mut kept = Vec::new();
     loop {
         let runs = newest(quarantines(base).unwrap());
-        if runs.is_empty() {
+        if runs.is_empty() || !kept.is_empty() {
             break;
         }
         for run in runs {
             let undone = undo(&run, &options).unwrap();
-            assert!(
-                undone.removed,
-                "step {step}: {undone:?} {:?}",
-                Folder::of(base).unwrap().paths().collect::<Vec<_>>()
-            );
+            assert!(undone.kept.iter().all(|kept| kept.file == extended), "step {step}: {undone:?}");
+            assert_eq!(undone.removed, undone.kept.is_empty(), "step {step}: {undone:?}");
+            kept.extend(undone.kept);
         }
     }
     let dir = base.join("rank_0/kernel_meta");
-    for bytes in precious {
-        assert!(has(&dir, bytes), "step {step}: {} bytes did not come back", bytes.len());
+    let (extended, foreign) = precious.split_last().unwrap();
+    for bytes in foreign {
+        assert!(has(&dir, bytes), "step {step}: {} bytes were not restored", bytes.len());
     }
+    assert!(has(if kept.is_empty() { &dir } else { base }, extended), "step {step}: the description is lost");
 }
