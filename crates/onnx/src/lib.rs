@@ -33,7 +33,6 @@ mod number;
 mod order;
 mod payload;
 mod proto;
-mod prune;
 mod sniff;
 mod table;
 mod tensor;

@@ -12,7 +12,6 @@ use crate::model_error::{ModelError, Problem};
 use crate::node::Node;
 use crate::order::{Definition, Plan, node_name, short};
 use crate::proto::{GraphProto, ModelProto, NodeProto, TensorProto};
-use crate::prune::prune;
 use crate::value::{Value, count, described};
 use crate::{OnnxError, table, tensor};
 
@@ -76,8 +75,7 @@ pub(crate) fn translate(
         return Err(OnnxError::Unmappable(translation.problems));
     }
     let outputs = translation.outputs()?;
-    let graph = prune(&translation.graph).map_err(ModelError::from)?;
-    Ok(Network { graph, inputs, outputs })
+    Ok(Network { graph: translation.graph.pruned(), inputs, outputs })
 }
 
 /// Versions by domain. Both names of the default one are the empty one.

@@ -26,6 +26,7 @@ mod graph;
 mod matmul;
 mod movement;
 mod naming;
+mod prune;
 mod reduce;
 mod rewrite;
 mod shape;

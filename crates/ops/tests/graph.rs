@@ -128,3 +128,48 @@ fn views_show_the_same_elements() {
     refused!(other.view(z, [12]), OpsError::NoSuchTensor { count: 0, .. });
     refused!(other.output("y", z), OpsError::NoSuchTensor { .. });
 }
+
+/// A graph of two slices and a split; `dead` puts nodes, views and constants between that lead to no output.
+fn with_dead_parts(dead: bool) -> Graph {
+    let mut graph = Graph::new("g");
+    let unread = |graph: &mut Graph, from| {
+        if dead {
+            let weights = graph.constant("float32", [6], Constant::of_bytes(vec![1; 24]));
+            let sum = graph.node("dead", "Add", &[from, weights], []).unwrap();
+            let row = graph.view(sum, [1, 6]).unwrap();
+            graph.node("deader", "Relu", &[row], []).unwrap();
+            graph.view(from, [3, 2]).unwrap();
+        }
+    };
+    let (x, _) = (graph.input("x", "float32", [6]), graph.input("unread", "float32", [2]));
+    unread(&mut graph, x);
+    let column = graph.view(x, [6, 1]).unwrap();
+    let square = graph.view(column, [2, 3]).unwrap();
+    unread(&mut graph, x);
+    let (sizes, dim) = (graph.parameter("int64", &[1, 2]), graph.parameter("int64", &[1]));
+    let inputs = [Some(square), Some(sizes), Some(dim)];
+    let parts = graph.add("parts", "SplitV", &inputs, [int_attr("num_split", 2)]).unwrap();
+    unread(&mut graph, x);
+    let y = graph.node("y", "Relu", &[parts[1]], []).unwrap();
+    unread(&mut graph, x);
+    let seen = graph.view(y, [4]).unwrap();
+    graph.output("y", seen).unwrap();
+    graph.output("x again", x).unwrap();
+    graph
+}
+
+#[test]
+fn a_pruned_graph_is_one_that_never_had_the_rest() {
+    let whole = with_dead_parts(false);
+    assert!(with_dead_parts(true).len() > whole.len() + 10);
+    // Elements in memory are equal only to themselves.
+    assert_eq!(format!("{:?}", with_dead_parts(true).pruned()), format!("{whole:?}"));
+    assert_eq!(whole.clone().pruned(), whole);
+    // What no output needs is nothing, but for the inputs.
+    let mut unread = Graph::new("g");
+    let x = unread.input("x", "float32", [2]);
+    unread.node("dead", "Relu", &[x], []).unwrap();
+    let mut empty = Graph::new("g");
+    empty.input("x", "float32", [2]);
+    assert_eq!(unread.pruned(), empty);
+}
