@@ -154,7 +154,9 @@ pub(crate) fn write(job: &Job, spec: &BuildSpec, envelope: &Envelope) -> Value {
     }
     map.extend(envelope.ignored.clone());
     write_spec(&mut map, spec);
-    write::put_text(&mut map, "op", &envelope.fusion_op_name, &envelope.left_out);
+    if write::is_written("op", &envelope.fusion_op_name, &envelope.left_out) {
+        map.insert("op".into(), envelope.fusion_op_name.as_str().into());
+    }
 
     let data = job.data.iter().zip(data_labels.iter());
     let data = data.map(|(data, labels)| tensors(data.outputs.iter().flat_map(Arg::iter), &labels.outputs));
@@ -209,7 +211,9 @@ fn write_op(op: &Op, labels: &OpLabels) -> Value {
     if let Some(path) = module_path {
         map.insert("impl_path".into(), path.as_str().into());
     }
-    map.extend(write::attr_list(attrs.as_deref(), labels, &WORDS).map(|attrs| ("attr".to_owned(), attrs)));
+    map.extend(
+        write::attr_list(attrs.as_deref(), labels, &WORDS).map(|attrs| ("attr".to_owned(), attrs.into())),
+    );
     let mut names = labels.inputs.iter();
     let groups = inputs.iter().map(|group| {
         let group = group.iter().map(|Input { tensor, source: _ }| write_tensor(tensor, names.next()));

@@ -316,6 +316,6 @@ fn write_parts(job: &Job, spec: &BuildSpec, envelope: &Envelope) -> String {
     match envelope.generation.map(Generation::form) {
         Some(Form::OpInfo) if job.ops.len() == 1 => write::one_line(&op_info::write(job, spec, envelope)),
         Some(Form::Akg) => write::one_line(&akg::write(job, spec, envelope)),
-        _ => write::indented(&write::job_content(job, spec, envelope)),
+        _ => write::job_content(job, spec, envelope),
     }
 }

@@ -55,6 +55,7 @@ mod read;
 mod shown;
 mod spec;
 mod spell;
+mod tree;
 mod twin;
 mod vendor;
 mod write;

@@ -89,3 +89,14 @@ pub(crate) fn place(source: Source) -> Value {
         Source::Free(number) => vec![Value::from("free"), number.into()].into(),
     }
 }
+
+/// The tensor whose place this is.
+pub(crate) fn at_place(place: &Value) -> Option<Source> {
+    let index = |at: usize| usize::try_from(place.get(at)?.as_u64()?).ok();
+    match place.get(0)?.as_str()? {
+        "data" => Some(Source::Data { data: index(1)?, tensor: index(2)? }),
+        "op" => Some(Source::Op { op: index(1)?, output: index(2)? }),
+        "free" => Some(Source::Free(index(1)?)),
+        _ => None,
+    }
+}

@@ -13,6 +13,7 @@ use crate::info::{Descriptor, Generation};
 use crate::job::{Absent, Arg, Data, Extra, Input, Job, Op, Source, Tensor};
 use crate::read;
 use crate::spec::{BuildSpec, DtypeFields, Envelope, OpLabels, TensorLabel};
+use crate::tree::Tree;
 use crate::{twin, write};
 
 /// Before the names of unknown fields, of the document and of `op_info`: they are not those of later versions.
@@ -140,15 +141,18 @@ pub(crate) fn write(job: &Job, spec: &BuildSpec, envelope: &Envelope) -> Value {
         return Value::Object(op_info);
     }
     put_r1_2(&mut op_info, op);
-    write::put_text(&mut op_info, "full_name", &envelope.full_name, &envelope.left_out);
-    write::put_text(&mut op_info, "kernel_name", &envelope.fusion_op_name, &envelope.left_out);
+    for (name, text) in [("full_name", &envelope.full_name), ("kernel_name", &envelope.fusion_op_name)] {
+        if write::is_written(name, text, &envelope.left_out) {
+            op_info.insert(name.to_owned(), text.as_str().into());
+        }
+    }
 
     let mut top = known(&job.extra);
     top.extend(envelope.ignored.clone());
     if !envelope.left_out.contains("platform") {
         top.entry("platform").or_insert_with(|| PLATFORM.into());
     }
-    top.insert("SocInfo".into(), write::soc_info(spec, envelope));
+    top.insert("SocInfo".into(), Tree::from(write::soc_info(spec, envelope)).into());
     top.insert("op_info".into(), op_info.into());
     Value::Object(top)
 }
@@ -178,10 +182,10 @@ pub(crate) fn op_info(
     put("inputs", grouped(inputs, &labels.inputs, |input: &Input| &input.tensor));
     put("outputs", grouped(outputs, &labels.outputs, |tensor| tensor));
     if let Some(attrs) = write::attr_list(attrs.as_deref(), labels, &AttrWords::MINDSPORE) {
-        put("attrs", attrs);
+        put("attrs", attrs.into());
     }
     if let Some(twin) = labels.attr_desc {
-        put(twin::ATTRS, twin::write_attrs(attrs.as_deref().unwrap_or_default(), twin));
+        put(twin::ATTRS, twin::write_attrs(attrs.as_deref().unwrap_or_default(), twin).into());
     }
     map
 }
@@ -206,7 +210,7 @@ pub(crate) fn put_r1_2(map: &mut Map<String, Value>, op: &Op) {
 
 /// A tensor that is not given, so that it is read as such.
 fn absent_tensor(absent: &Absent) -> Map<String, Value> {
-    let mut map = write::absent(absent);
+    let mut map = Map::from(write::absent(absent));
     if !map.contains_key("shape") {
         map.entry("valid").or_insert(false.into());
     }
@@ -216,7 +220,7 @@ fn absent_tensor(absent: &Absent) -> Map<String, Value> {
 fn grouped<T>(args: &[Arg<T>], labels: &[TensorLabel], of: impl Fn(&T) -> &Tensor) -> Value {
     let mut labels = labels.iter();
     let nameless = TensorLabel { dtype_fields: DtypeFields::Dtype, ..TensorLabel::default() };
-    let mut one = |item: &T| write::tensor(of(item), labels.next().unwrap_or(&nameless));
+    let mut one = |item: &T| Value::from(write::tensor(of(item), labels.next().unwrap_or(&nameless)));
     let groups = args.iter().map(|arg| match arg {
         Arg::Absent(absent) => Value::from(vec![Value::Object(absent_tensor(absent))]),
         arg => arg.iter().map(&mut one).collect(),

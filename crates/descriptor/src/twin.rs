@@ -8,6 +8,7 @@ use crate::desc::{self, args};
 use crate::fields::{At, Fields};
 use crate::job::{Absent, Arg, Attr, Tensor};
 use crate::spec::{AttrTwin, OutputTwin, TensorLabel};
+use crate::tree::Tree;
 use crate::write;
 
 /// The field in which outputs are repeated.
@@ -51,12 +52,13 @@ fn nameless(absent: &Absent) -> Absent {
 }
 
 /// The repeated outputs, as the file had them.
-pub(crate) fn write_outputs(outputs: &[Arg<Tensor>], twin: &OutputTwin) -> Value {
+pub(crate) fn write_outputs(outputs: &[Arg<Tensor>], twin: &OutputTwin) -> Tree<'static> {
     let repeated = repeated(outputs, twin.described_only).map(|arg| match arg {
         Arg::Absent(absent) => Arg::Absent(nameless(absent)),
         other => other.clone(),
     });
-    write::described(&repeated.collect::<Vec<_>>(), &twin.labels, |tensor| tensor)
+    // The copies end here.
+    Value::from(write::described(&repeated.collect::<Vec<_>>(), &twin.labels, |tensor| tensor)).into()
 }
 
 /// What frameworks repeat of outputs whose labels are `labels`.
@@ -69,14 +71,15 @@ pub(crate) fn of_outputs(labels: &[TensorLabel]) -> OutputTwin {
 pub(crate) fn take_attrs(fields: &mut Fields<'_>, attrs: Option<&[Attr]>) -> Option<AttrTwin> {
     let value = fields.peek(ATTRS)?;
     let attrs = attrs.unwrap_or_default();
-    let found =
-        [AttrTwin::WithoutRef, AttrTwin::All].into_iter().find(|twin| *value == write_attrs(attrs, *twin))?;
+    let found = [AttrTwin::WithoutRef, AttrTwin::All]
+        .into_iter()
+        .find(|twin| *value == Value::from(write_attrs(attrs, *twin)))?;
     fields.raw(ATTRS);
     Some(found)
 }
 
 /// The values of the attributes that are given, as the operator's function takes them.
-pub(crate) fn write_attrs(attrs: &[Attr], twin: AttrTwin) -> Value {
+pub(crate) fn write_attrs(attrs: &[Attr], twin: AttrTwin) -> Tree<'_> {
     let is_given =
         |attr: &&Attr| attr.valid != Some(false) && (twin == AttrTwin::All || attr.name != desc::IS_REF);
     attrs.iter().filter(is_given).map(|attr| write::attr_value(&attr.value)).collect()

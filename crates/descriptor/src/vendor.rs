@@ -26,6 +26,8 @@ use crate::dump::{TooGreat, dump};
 use crate::info::{Descriptor, Form, Generation};
 use crate::job::Op;
 use crate::name::KernelName;
+use crate::spec::{BuildSpec, Envelope};
+use crate::tree::Tree;
 use crate::{akg, murmur, op_info, spell, write};
 
 /// Why a generation has no name for a descriptor.
@@ -244,14 +246,20 @@ fn hashed_text(descriptor: &Descriptor, generation: Generation) -> Result<String
         Form::OpInfo => op_info_text(descriptor, generation)?,
         Form::JobContent => {
             let spelled = spell::as_job_content(descriptor, generation)?;
-            let mut text = dump(&op_list(write::op_list(&spelled.job, &spelled.envelope), generation), None)?;
+            let labels = write::labels(&spelled.job, &spelled.envelope);
+            let ops = write::op_list(&spelled.job, &spelled.envelope, &labels);
+            let mut text = dump(&op_list(ops.into(), generation), None)?;
             if generation == Generation::R2_1 {
-                text.push_str(&dump(&write::soc_info(&spelled.spec, &spelled.envelope), None)?);
+                text.push_str(&dump(&soc_info(&spelled.spec, &spelled.envelope), None)?);
             }
             text
         }
     };
     Ok(text)
+}
+
+fn soc_info(spec: &BuildSpec, envelope: &Envelope) -> Value {
+    Tree::from(write::soc_info(spec, envelope)).into()
 }
 
 /// `op_list` without what no name hashes.
@@ -301,7 +309,7 @@ fn op_info_text(descriptor: &Descriptor, generation: Generation) -> Result<Strin
     }
     let mut text = dump(&op_info.into(), None)?;
     if generation == Generation::R1_2 {
-        let mut soc_info = write::soc_info(spec, envelope);
+        let mut soc_info = soc_info(spec, envelope);
         soc_info.as_object_mut().map(|map| map.remove("socVersion"));
         text.push_str(&dump(&soc_info, None)?);
     }

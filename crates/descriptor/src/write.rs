@@ -5,64 +5,72 @@ use std::collections::{BTreeSet, HashMap};
 use std::str::FromStr;
 
 use serde::Serialize;
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value};
 
 use crate::desc::{AttrWords, DATA};
 use crate::flags::OpFlags;
 use crate::grisu;
-use crate::job::{Absent, Arg, Attr, AttrValue, Extra, Float, Input, Job, Op, Source, Tensor};
-use crate::link::{SHARED_NAMES, place};
+use crate::job::{Absent, Arg, Attr, AttrValue, Float, Input, Job, Op, Source, Tensor};
+use crate::link::{SHARED_NAMES, at_place};
 use crate::spec::{AttrTwin, BuildSpec, DtypeFields, Envelope, OpLabels, TensorLabel};
+use crate::tree::{Object, Tree};
 use crate::twin;
 
-pub(crate) fn job_content(job: &Job, spec: &BuildSpec, envelope: &Envelope) -> Value {
-    let mut top = Map::new();
-    let mut content = Map::new();
+/// The document, as MindSpore formats it from r1.5 on.
+pub(crate) fn job_content(job: &Job, spec: &BuildSpec, envelope: &Envelope) -> String {
+    let (mut top, mut content) = (Object::default(), Object::default());
     for (path, value) in job.extra.iter().filter(|(path, _)| *path != SHARED_NAMES) {
         match path.strip_prefix("job_content.") {
-            Some(name) => content.insert(name.to_owned(), value.clone()),
-            None => top.insert(path.clone(), value.clone()),
-        };
+            Some(name) => content.insert(name, value),
+            None => top.insert(path.as_str(), value),
+        }
     }
-    content.insert("SocInfo".into(), soc_info(spec, envelope));
+    content.insert("SocInfo", soc_info(spec, envelope));
     let left_out = &envelope.left_out;
     put_text(&mut content, "full_name", &envelope.full_name, left_out);
     put_text(&mut content, "fusion_op_name", &envelope.fusion_op_name, left_out);
     put_text(&mut content, "graph_name", &envelope.graph_name, left_out);
     if job.l1_size != -1 || !left_out.contains("l1_size") {
-        content.insert("l1_size".into(), job.l1_size.into());
+        content.insert("l1_size", job.l1_size);
     }
-    let id = |map: &mut Map<String, Value>, name: &str, id: Option<i64>, default: i64| {
+    let id = |object: &mut Object<'_>, name: &'static str, id: Option<i64>, default: i64| {
         // What a file did not have, it does not get.
         let default = envelope.generation.is_none().then_some(default);
-        map.extend(id.or(default).map(|id| (name.to_owned(), id.into())));
+        if let Some(id) = id.or(default) {
+            object.insert(name, id);
+        }
     };
     id(&mut content, "scope_id", envelope.scope_id, -1);
     id(&mut top, "job_id", envelope.job_id, 0);
     id(&mut top, "source_id", envelope.source_id, 0);
-    content.insert("op_list".into(), op_list(job, envelope));
-
-    top.insert("job_content".into(), Value::Object(content));
+    let labels = labels(job, envelope);
+    content.insert("op_list", op_list(job, envelope, &labels));
+    top.insert("job_content", content);
     let made_here = envelope.generation.is_none() && envelope.job_type.is_empty();
     let job_type = if made_here { "Compile" } else { &envelope.job_type };
     put_text(&mut top, "job_type", job_type, left_out);
-    Value::Object(top)
+    indented(&top.into())
 }
 
-/// A text that frameworks always write: a file that did not have it does not get an empty one.
-pub(crate) fn put_text(
-    map: &mut Map<String, Value>,
+/// Sets a text that frameworks always write, unless it is empty and the file did not have it.
+fn put_text<'a>(
+    object: &mut Object<'a>,
     name: &'static str,
-    text: &str,
+    text: &'a str,
     left_out: &BTreeSet<&'static str>,
 ) {
-    if !text.is_empty() || !left_out.contains(name) {
-        map.insert(name.to_owned(), text.into());
+    if is_written(name, text, left_out) {
+        object.insert(name, text);
     }
 }
 
-/// JSON as MindSpore formats it from r1.5 on: sorted keys, four spaces, a newline at the end.
-pub(crate) fn indented(value: &Value) -> String {
+/// Whether a text that frameworks always write stands in a file that leaves these fields out.
+pub(crate) fn is_written(name: &str, text: &str, left_out: &BTreeSet<&'static str>) -> bool {
+    !text.is_empty() || !left_out.contains(name)
+}
+
+/// JSON with four spaces and a newline at the end.
+fn indented(value: &Tree<'_>) -> String {
     let mut bytes = Vec::with_capacity(8192);
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     let written = value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, formatter));
@@ -76,23 +84,23 @@ pub(crate) fn one_line(value: &Value) -> String {
     format!("{value}\n")
 }
 
-pub(crate) fn soc_info(spec: &BuildSpec, envelope: &Envelope) -> Value {
-    let mut map: Map<String, Value> = spec.options.clone().into_iter().collect();
+pub(crate) fn soc_info<'a>(spec: &'a BuildSpec, envelope: &'a Envelope) -> Object<'a> {
+    let mut object = Object::of(&spec.options);
     for (name, value) in &envelope.soc_info {
         // The level as written only stands in for the 0 that it means.
-        if name != "op_debug_level" || map.get(name).is_none_or(|level| level == "0" || level == 0) {
-            map.insert(name.clone(), value.clone());
+        if name != "op_debug_level" || spec.options.get(name).is_none_or(|level| level == "0" || level == 0) {
+            object.insert(name.as_str(), value);
         }
     }
-    map.insert("socVersion".into(), spec.target.as_str().into());
-    Value::Object(map)
+    object.insert("socVersion", spec.target.as_str());
+    object
 }
 
-/// Names of `Data` ops, or of operators.
-type Names<'a> = Cow<'a, [OpLabels]>;
+/// Names of `Data` ops, and of operators.
+type Names<'a> = (Cow<'a, [OpLabels]>, Cow<'a, [OpLabels]>);
 
 /// The envelope's names if they fit the job, else names by position.
-pub(crate) fn labels<'a>(job: &Job, envelope: &'a Envelope) -> (Names<'a>, Names<'a>) {
+pub(crate) fn labels<'a>(job: &Job, envelope: &'a Envelope) -> Names<'a> {
     match fit(job, envelope) {
         true => (Cow::Borrowed(&*envelope.data), Cow::Borrowed(&*envelope.ops)),
         false => {
@@ -102,14 +110,17 @@ pub(crate) fn labels<'a>(job: &Job, envelope: &'a Envelope) -> (Names<'a>, Names
     }
 }
 
-pub(crate) fn op_list(job: &Job, envelope: &Envelope) -> Value {
-    let (data_labels, op_labels) = labels(job, envelope);
+pub(crate) fn op_list<'a>(
+    job: &'a Job,
+    envelope: &'a Envelope,
+    (data_labels, op_labels): &'a Names<'_>,
+) -> Tree<'a> {
     let data = job.data.iter().zip(data_labels.iter()).map(|(data, labels)| {
-        let mut map = object(&data.extra);
-        put_names(&mut map, labels);
-        map.insert("type".into(), DATA.into());
-        map.insert("output_desc".into(), described(&data.outputs, &labels.outputs, |tensor| tensor));
-        Value::Object(map)
+        let mut object = Object::of(&data.extra);
+        put_names(&mut object, labels);
+        object.insert("type", DATA);
+        object.insert("output_desc", described(&data.outputs, &labels.outputs, |tensor| tensor));
+        Tree::Object(object)
     });
     let ops = job.ops.iter().zip(op_labels.iter()).map(|(op, labels)| compute_op(op, labels));
     let mut ops = ops.fuse();
@@ -121,42 +132,39 @@ pub(crate) fn op_list(job: &Job, envelope: &Envelope) -> Value {
         list.push(data);
     }
     list.extend(ops);
-    list.into()
+    Tree::List(list)
 }
 
-fn compute_op(op: &Op, labels: &OpLabels) -> Value {
+fn compute_op<'a>(op: &'a Op, labels: &'a OpLabels) -> Tree<'a> {
     let Op { op_type, func_name, module_name, module_path, flags, inputs, outputs, attrs, extra } = op;
-    let mut map = object(extra);
     // What stands among the unknown fields stands there because it differs.
-    let mut put = |name: &str, value: Value| {
-        map.entry(name).or_insert(value);
-    };
-    put("type", op_type.as_str().into());
-    put("func_name", func_name.as_str().into());
-    put("module_name", module_name.as_str().into());
+    let mut object = Object::of(extra);
+    object.or_insert("type", op_type.as_str());
+    object.or_insert("func_name", func_name.as_str());
+    object.or_insert("module_name", module_name.as_str());
     if let Some(path) = module_path {
-        put("py_module_path", path.as_str().into());
+        object.or_insert("py_module_path", path.as_str());
     }
-    put_flags(flags, &mut put);
+    put_flags(flags, &mut object);
     if !(inputs.is_empty() && labels.left_out.contains("input_desc")) {
-        put("input_desc", described(inputs, &labels.inputs, |input: &Input| &input.tensor));
+        object.or_insert("input_desc", described(inputs, &labels.inputs, |input: &Input| &input.tensor));
     }
-    put("output_desc", described(outputs, &labels.outputs, |tensor| tensor));
+    object.or_insert("output_desc", described(outputs, &labels.outputs, |tensor| tensor));
     if let Some(twin) = &labels.output_data_desc {
-        put(twin::OUTPUTS, twin::write_outputs(outputs, twin));
+        object.or_insert(twin::OUTPUTS, twin::write_outputs(outputs, twin));
     }
     if let Some(attrs) = attr_list(attrs.as_deref(), labels, &AttrWords::MINDSPORE) {
-        put("attrs", attrs);
+        object.or_insert("attrs", attrs);
     }
     if let Some(twin) = labels.attr_desc {
-        put(twin::ATTRS, twin::write_attrs(attrs.as_deref().unwrap_or_default(), twin));
+        object.or_insert(twin::ATTRS, twin::write_attrs(attrs.as_deref().unwrap_or_default(), twin));
     }
-    put_names(&mut map, labels);
-    Value::Object(map)
+    put_names(&mut object, labels);
+    Tree::Object(object)
 }
 
 /// What is not said of how an operator is compiled is not written: names hash it.
-fn put_flags(flags: &OpFlags, put: &mut impl FnMut(&str, Value)) {
+fn put_flags<'a>(flags: &'a OpFlags, object: &mut Object<'a>) {
     let OpFlags {
         build_type,
         dynamic_compile_static,
@@ -167,59 +175,65 @@ fn put_flags(flags: &OpFlags, put: &mut impl FnMut(&str, Value)) {
         pattern,
         unknown_shape,
     } = flags;
-    let text = |text: &Option<String>| text.as_deref().map(Value::from);
+    let text = |text: &'a Option<String>| text.as_deref().map(Tree::from);
     for (name, value) in [
         ("build_type", text(build_type)),
-        ("dynamic_compile_static", dynamic_compile_static.map(Value::from)),
-        ("is_dynamic_impl", is_dynamic_impl.map(Value::from)),
-        ("int64mode", int64_mode.map(Value::from)),
-        ("max_kernel_id", max_kernel_id.map(Value::from)),
+        ("dynamic_compile_static", dynamic_compile_static.map(Tree::from)),
+        ("is_dynamic_impl", is_dynamic_impl.map(Tree::from)),
+        ("int64mode", int64_mode.map(Tree::from)),
+        ("max_kernel_id", max_kernel_id.map(Tree::from)),
         ("miss_support_info", text(miss_support_info)),
         ("pattern", text(pattern)),
-        ("unknown_shape", unknown_shape.map(Value::from)),
+        ("unknown_shape", unknown_shape.map(Tree::from)),
     ] {
         if let Some(value) = value {
-            put(name, value);
+            object.or_insert(name, value);
         }
     }
 }
 
-fn put_names(map: &mut Map<String, Value>, labels: &OpLabels) {
-    put_text(map, "name", &labels.name, &labels.left_out);
-    map.extend(labels.ori_name.clone().map(|names| ("ori_name".to_owned(), names.into())));
-    map.extend(labels.op_name.clone().map(|name| ("op_name".to_owned(), name.into())));
-}
-
-pub(crate) fn object(extra: &Extra) -> Map<String, Value> {
-    extra.clone().into_iter().collect()
+fn put_names<'a>(object: &mut Object<'a>, labels: &'a OpLabels) {
+    put_text(object, "name", &labels.name, &labels.left_out);
+    if let Some(names) = &labels.ori_name {
+        object.insert("ori_name", names.as_slice());
+    }
+    if let Some(name) = &labels.op_name {
+        object.insert("op_name", name.as_str());
+    }
 }
 
 /// Descriptions of `args`, each with its label.
-pub(crate) fn described<T>(args: &[Arg<T>], labels: &[TensorLabel], of: impl Fn(&T) -> &Tensor) -> Value {
+pub(crate) fn described<'a, T: 'a>(
+    args: &'a [Arg<T>],
+    labels: &'a [TensorLabel],
+    of: impl Fn(&'a T) -> &'a Tensor,
+) -> Tree<'a> {
+    static NAMELESS: TensorLabel =
+        TensorLabel { name: None, dtype_fields: DtypeFields::Both, no_param_type: false };
     let mut labels = labels.iter();
-    let mut one = |item: &T| tensor(of(item), labels.next().unwrap_or(&TensorLabel::default()));
+    let mut one = |item: &'a T| tensor(of(item), labels.next().unwrap_or(&NAMELESS));
     let args = args.iter().map(|arg| match arg {
         Arg::One(item) => one(item),
         Arg::Many(items) => items.iter().map(&mut one).collect(),
         Arg::Absent(item) => {
-            let mut map = absent(item);
-            map.entry("shape").or_insert_with(|| "NULL".into());
-            Value::Object(map)
+            let mut object = absent(item);
+            object.or_insert("shape", "NULL");
+            Tree::Object(object)
         }
     });
     args.collect()
 }
 
 /// What a file says of a tensor that is not given.
-pub(crate) fn absent(absent: &Absent) -> Map<String, Value> {
-    let mut map = object(&absent.extra);
+pub(crate) fn absent(absent: &Absent) -> Object<'_> {
+    let mut object = Object::of(&absent.extra);
     if let Some(param_type) = &absent.param_type {
-        map.insert("param_type".into(), param_type.as_str().into());
+        object.insert("param_type", param_type.as_str());
     }
-    map
+    object
 }
 
-pub(crate) fn tensor(tensor: &Tensor, label: &TensorLabel) -> Value {
+pub(crate) fn tensor<'a>(tensor: &'a Tensor, label: &'a TensorLabel) -> Tree<'a> {
     let Tensor {
         dtype,
         format,
@@ -233,89 +247,96 @@ pub(crate) fn tensor(tensor: &Tensor, label: &TensorLabel) -> Value {
         slice,
         extra,
     } = tensor;
-    let mut map = object(extra);
-    let mut put = |name: &str, value: Option<Value>| {
+    let mut object = Object::of(extra);
+    let mut put = |name: &'static str, value: Option<Tree<'a>>| {
         if let Some(value) = value {
-            map.entry(name).or_insert(value);
+            object.or_insert(name, value);
         }
     };
-    put("name", label.name.as_deref().map(Value::from));
-    let dtype = || Some(Value::from(dtype.as_str()));
+    let text = |text: Option<&'a String>| text.map(|text| Tree::Text(text));
+    let ints = |ints: Option<&'a Vec<i64>>| ints.map(|ints| Tree::Ints(ints));
+    put("name", text(label.name.as_ref()));
     if label.dtype_fields != DtypeFields::DataType {
-        put("dtype", dtype());
+        put("dtype", text(Some(dtype)));
     }
     if label.dtype_fields != DtypeFields::Dtype {
-        put("data_type", dtype());
+        put("data_type", text(Some(dtype)));
     }
-    put("format", (!format.is_empty()).then(|| format.as_str().into()));
-    put("shape", Some(shape.clone().into()));
-    put("ori_format", ori_format.as_deref().map(Value::from));
-    put("ori_shape", ori_shape.clone().map(Value::from));
-    put("range", range.as_ref().map(|range| range.iter().map(|pair| Value::from(pair.to_vec())).collect()));
+    put("format", text(Some(format).filter(|format| !format.is_empty())));
+    put("shape", ints(Some(shape)));
+    put("ori_format", text(ori_format.as_ref()));
+    put("ori_shape", ints(ori_shape.as_ref()));
+    put("range", range.as_ref().map(|range| range.iter().map(|pair| Tree::Ints(pair)).collect()));
     let implied = label.no_param_type && param_type == "required";
-    put("param_type", (!implied).then(|| param_type.as_str().into()));
-    put("valid", valid.map(Value::from));
+    put("param_type", text(Some(param_type).filter(|_| !implied)));
+    put("valid", valid.map(Tree::from));
     if let Some(constant) = const_value {
-        put("const_value", Some(constant.value.clone()));
-        put("const_value_dtype", constant.dtype.as_deref().map(Value::from));
+        put("const_value", Some(Tree::from(&constant.value)));
+        put("const_value_dtype", text(constant.dtype.as_ref()));
     }
-    put("L1_addr_offset", slice.l1_addr_offset.map(Value::from));
-    put("L1_fusion_type", slice.l1_fusion_type.map(Value::from));
-    put("L1_workspace_size", slice.l1_workspace_size.map(Value::from));
-    put("addr_type", slice.addr_type.map(Value::from));
-    put("split_index", slice.split_index.map(Value::from));
-    put("slice_offset", slice.slice_offset.clone().map(Value::from));
-    put("total_shape", slice.total_shape.clone().map(Value::from));
-    put("valid_shape", slice.valid_shape.clone().map(Value::from));
-    Value::Object(map)
+    put("L1_addr_offset", slice.l1_addr_offset.map(Tree::from));
+    put("L1_fusion_type", slice.l1_fusion_type.map(Tree::from));
+    put("L1_workspace_size", slice.l1_workspace_size.map(Tree::from));
+    put("addr_type", slice.addr_type.map(Tree::from));
+    put("split_index", slice.split_index.map(Tree::from));
+    put("slice_offset", ints(slice.slice_offset.as_ref()));
+    put("total_shape", ints(slice.total_shape.as_ref()));
+    put("valid_shape", ints(slice.valid_shape.as_ref()));
+    Tree::Object(object)
 }
 
 /// The attributes as they stand in a file, if they do.
-pub(crate) fn attr_list(attrs: Option<&[Attr]>, labels: &OpLabels, words: &AttrWords) -> Option<Value> {
+pub(crate) fn attr_list<'a>(
+    attrs: Option<&'a [Attr]>,
+    labels: &OpLabels,
+    words: &AttrWords,
+) -> Option<Tree<'a>> {
     match attrs {
-        None => labels.null_attrs.then_some(Value::Null),
+        None => labels.null_attrs.then_some(Tree::Null),
         Some(attrs) => Some(attrs.iter().map(|item| attr(item, words)).collect()),
     }
 }
 
-fn attr(attr: &Attr, words: &AttrWords) -> Value {
+fn attr<'a>(attr: &'a Attr, words: &AttrWords) -> Tree<'a> {
     let Attr { name, dtype, value, valid, extra } = attr;
-    let own = |name: &str| name.strip_prefix(words.prefix).unwrap_or(name).to_owned();
-    let mut map: Map<String, Value> = extra.iter().map(|(name, value)| (own(name), value.clone())).collect();
-    map.insert("name".into(), name.as_str().into());
+    let mut object = Object::default();
+    for (name, value) in extra {
+        object.insert(name.strip_prefix(words.prefix).unwrap_or(name), value);
+    }
+    object.insert("name", name.as_str());
     if !dtype.is_empty() {
-        map.insert(words.dtype.into(), dtype.as_str().into());
+        object.insert(words.dtype, dtype.as_str());
     }
     if *value != AttrValue::Null {
-        map.insert("value".into(), attr_value(value));
+        object.insert("value", attr_value(value));
     }
     if let Some(valid) = valid {
-        map.insert("valid".into(), (*valid).into());
+        object.insert("valid", *valid);
     }
-    Value::Object(map)
+    Tree::Object(object)
 }
 
-pub(crate) fn attr_value(value: &AttrValue) -> Value {
+pub(crate) fn attr_value(value: &AttrValue) -> Tree<'_> {
     match value {
-        AttrValue::Null => Value::Null,
+        AttrValue::Null => Tree::Null,
         AttrValue::Bool(value) => (*value).into(),
         AttrValue::Int(value) => (*value).into(),
-        AttrValue::UInt(value) => (*value).into(),
+        AttrValue::UInt(value) => Tree::UInt(*value),
         AttrValue::Float(value) => float(value),
         AttrValue::Str(text) => text.as_str().into(),
         AttrValue::List(items) => items.iter().map(attr_value).collect(),
     }
 }
 
-fn float(float: &Float) -> Value {
+fn float(float: &Float) -> Tree<'static> {
     if let Some(number) = float.token().and_then(|token| Number::from_str(token).ok()) {
-        return Value::Number(number);
+        return Tree::Number(number);
     }
     match float.value() {
         f64::INFINITY => "inf".into(),
         f64::NEG_INFINITY => "-inf".into(),
         // What is no number is printed as null.
-        value => grisu::print(value).parse().map_or(Value::Null, Value::Number),
+        value => grisu::print(value).parse().map_or(Tree::Null, Tree::Number),
     }
 }
 
@@ -338,15 +359,13 @@ pub(crate) fn fit(job: &Job, envelope: &Envelope) -> bool {
 
 /// Names by position, for a job that no framework has named: `x_0`, `x_1`, ... and `y_0_0`, `y_1_0`, ...
 pub(crate) fn positional_labels(job: &Job) -> (Vec<OpLabels>, Vec<OpLabels>) {
-    let mut shared = HashMap::new();
-    for pair in job.extra.get(SHARED_NAMES).and_then(Value::as_array).into_iter().flatten() {
-        shared.insert(pair[0].to_string(), pair[1].to_string());
-    }
-    let mut names = HashMap::new();
+    let pairs = job.extra.get(SHARED_NAMES).and_then(Value::as_array).into_iter().flatten();
+    let shared: HashMap<Source, Source> =
+        pairs.filter_map(|pair| Some((at_place(pair.get(0)?)?, at_place(pair.get(1)?)?))).collect();
+    let mut names: HashMap<Source, String> = HashMap::new();
     let mut name = |source: Source, name: String| {
-        let place = place(source).to_string();
-        let name = shared.get(&place).and_then(|first| names.get(first)).cloned().unwrap_or(name);
-        names.insert(place, name.clone());
+        let name = shared.get(&source).and_then(|first| names.get(first)).cloned().unwrap_or(name);
+        names.insert(source, name.clone());
         label(name)
     };
 
@@ -376,7 +395,7 @@ pub(crate) fn positional_labels(job: &Job) -> (Vec<OpLabels>, Vec<OpLabels>) {
     for (op, labels) in job.ops.iter().zip(&mut op_labels) {
         let inputs = op.inputs.iter().flat_map(Arg::iter).map(|input| match input.source {
             Source::Free(number) => label(format!("free_{number}")),
-            source => label(names.get(&place(source).to_string()).cloned().unwrap_or_default()),
+            source => label(names.get(&source).cloned().unwrap_or_default()),
         });
         labels.inputs = inputs.collect();
     }
