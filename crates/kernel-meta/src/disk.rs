@@ -15,7 +15,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use opbuild_digest::Digest;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid};
+use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -25,7 +25,10 @@ use crate::{DirectoryRisk, ViewError};
 
 /// The lock of our builds in a directory.
 pub(crate) const LOCK: &str = ".opbuild.lock";
+/// What names of temporary files begin with.
 const TEMP: &str = ".opbuild-tmp-";
+/// What names of all files begin with that frameworks do not have.
+const OWN: &str = ".opbuild-";
 const FOLDER_MODE: u32 = 0o750;
 const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
 /// No `.json` and no manifest is larger; a file that is, is not ours.
@@ -404,13 +407,20 @@ impl Folder {
         Ok(names)
     }
 
-    /// Removes the temporary files of writers that died. Best effort: they take space, but nobody reads them.
-    pub(crate) fn remove_stale_temps(&self, now: SystemTime, alive: Duration) {
-        let Ok(entries) = Dir::read_from(&self.dir) else { return };
-        let is_temp = |name: &[u8]| name.starts_with(TEMP.as_bytes());
-        let temps = entries.flatten().filter(|entry| is_temp(entry.file_name().to_bytes()));
-        for entry in temps {
-            let Ok(name) = entry.file_name().to_str() else { continue };
+    /// Names of files that only builds of ours have in the directory. Best effort: those that can be listed.
+    pub(crate) fn own_names(&self) -> Vec<String> {
+        let Ok(entries) = Dir::read_from(&self.dir) else { return Vec::new() };
+        let own = |entry: Result<DirEntry, Errno>| {
+            let entry = entry.ok()?;
+            entry.file_name().to_str().ok().filter(|name| name.starts_with(OWN)).map(str::to_owned)
+        };
+        entries.filter_map(own).collect()
+    }
+
+    /// Removes those of the files with these names that are temporary files of writers that died. Best effort: they take
+    /// space, but nothing reads them.
+    pub(crate) fn remove_stale_temps(&self, names: &[String], now: SystemTime, alive: Duration) {
+        for name in names.iter().filter(|name| name.starts_with(TEMP)) {
             // Under the lock there is no other writer. Without one, a young file may have a living writer.
             let dead = || self.locked || self.identity(name).is_none_or(|file| file.rested(now, alive));
             if dead() {
@@ -537,14 +547,14 @@ mod tests {
         std::fs::write(base.path().join(".opbuild-tmp-1-1"), "").unwrap();
 
         folder.locked = false;
-        folder.remove_stale_temps(folder.now(), Duration::from_secs(60));
+        folder.remove_stale_temps(&folder.own_names(), folder.now(), Duration::from_secs(60));
         assert!(left());
-        folder.remove_stale_temps(old(&folder), Duration::from_secs(60));
+        folder.remove_stale_temps(&folder.own_names(), old(&folder), Duration::from_secs(60));
         assert!(!left());
 
         std::fs::write(base.path().join(".opbuild-tmp-1-1"), "").unwrap();
         folder.locked = true;
-        folder.remove_stale_temps(folder.now(), Duration::from_secs(60));
+        folder.remove_stale_temps(&folder.own_names(), folder.now(), Duration::from_secs(60));
         assert!(!left());
     }
 

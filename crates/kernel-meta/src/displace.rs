@@ -13,7 +13,6 @@ use rustix::fs::{FileType, Mode, OFlags};
 use crate::ViewError;
 use crate::disk::Folder;
 use crate::quarantine::io::{self as tools, rename_new};
-use crate::survey::look::Dir;
 
 /// The name of a displaced file, until its content shows whether it is ours: this, a process, a number, the name it had,
 /// and a suffix that no framework reads.
@@ -64,35 +63,35 @@ impl Folder {
         let _ = rename_new(self.fd(), old, self.fd(), name);
     }
 
-    /// Settles what writers that died displaced, by `is_ours` as [`settle`] does. Without a lock, only what has rested for
-    /// `alive` is known to be theirs.
+    /// Settles those of the files with these names that writers that died displaced, by `is_ours` as [`settle`] does.
+    /// Without a lock, only what has rested for `alive` is known to be theirs.
     pub(crate) fn settle_displaced(
         &self,
+        names: &[String],
         now: SystemTime,
         alive: Duration,
         is_ours: impl Fn(&str, &Digest) -> bool,
     ) {
-        let Ok(dir) = self.as_dir() else { return };
         let is_left =
             |old: &str| self.is_locked() || self.identity(old).is_some_and(|file| file.rested(now, alive));
-        settle(&dir, |old, _| is_left(old), |name| self.watch().tell(name), is_ours);
+        settle(self.fd(), names, |old, _| is_left(old), |name| self.watch().tell(name), is_ours);
     }
 }
 
-/// Settles the displaced files of `dir` that satisfy `is_left`, by their names now and before: the process that displaced
-/// them has died. A file that satisfies `is_ours`, by the name it had and its digest, is removed; every other gets its
+/// Settles the displaced files among `names` of `dir` that satisfy `is_left`, by their names now and before: the process
+/// that displaced them has died. A file that satisfies `is_ours`, by the name it had and its digest, is removed; every other gets its
 /// name again, unless that was taken. `observe` is called with each name before it changes.
 pub(crate) fn settle(
-    dir: &Dir,
+    dir: BorrowedFd<'_>,
+    names: &[String],
     is_left: impl Fn(&str, &str) -> bool,
     observe: impl Fn(&str),
     is_ours: impl Fn(&str, &Digest) -> bool,
 ) {
-    // Best effort: what cannot be listed or changed now stays displaced until the next time.
-    for entry in dir.names().unwrap_or_default() {
-        let displaced = entry.name.to_str().and_then(|old| Some((old, displaced_name(old)?)));
-        let Some((old, name)) = displaced.filter(|(old, name)| is_left(old, name)) else { continue };
-        if digest_of(dir.fd(), old).is_some_and(|digest| is_ours(name, &digest)) {
+    // Best effort: what cannot be changed now stays displaced until the next time.
+    for old in names {
+        let Some(name) = displaced_name(old).filter(|name| is_left(old, name)) else { continue };
+        if digest_of(dir, old).is_some_and(|digest| is_ours(name, &digest)) {
             observe(old);
             let _ = tools::remove(dir, old);
         } else {

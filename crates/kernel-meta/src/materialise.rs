@@ -109,10 +109,11 @@ pub(crate) fn materialise(
     kernels: &Checked<'_>,
     order: &Order<'_>,
 ) -> Result<ViewReport, ViewError> {
-    folder.remove_stale_temps(order.now, GRACE);
+    let names = folder.own_names();
+    folder.remove_stale_temps(&names, order.now, GRACE);
     let text = folder.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
     let found = Manifest::parse(&text);
-    folder.settle_displaced(order.now, GRACE, |name, digest| found.is_ours(name, digest));
+    folder.settle_displaced(&names, order.now, GRACE, |name, digest| found.is_ours(name, digest));
     let report = ViewReport {
         locked: folder.is_locked(),
         recorded: true,

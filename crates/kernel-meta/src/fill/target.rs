@@ -161,7 +161,7 @@ impl Site {
         let ground = Ground::enter_locked(&path).map_err(|error| error.to_string())?;
         let folder = Folder::enter(&path, Duration::ZERO).map_err(|error| error.to_string())?;
         folder.give_lock();
-        folder.remove_stale_temps(folder.now(), STALE);
+        folder.remove_stale_temps(&folder.own_names(), folder.now(), STALE);
         Ok(Self { folder, ground, made })
     }
 

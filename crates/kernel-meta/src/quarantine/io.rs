@@ -76,7 +76,7 @@ pub(crate) fn exists(dir: impl AsFd, name: &str) -> bool {
 }
 
 /// Removes a file of our own.
-pub(crate) fn remove(dir: &Dir, name: &str) -> io::Result<()> {
+pub(crate) fn remove(dir: impl AsFd, name: &str) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(dir, name, AtFlags::empty())?)
 }
 

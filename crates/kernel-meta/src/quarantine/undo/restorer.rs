@@ -48,10 +48,13 @@ impl Restorer<'_> {
             return;
         }
         let manifest = Manifest::parse(self.manifest);
-        let names: HashSet<&str> = entries.iter().map(|entry| entry.file.as_str()).collect();
-        let is_left = |_: &str, name: &str| names.contains(name);
+        let listed = self.ground.folder.names().unwrap_or_default().into_iter();
+        let names: Vec<String> = listed.filter_map(|name| name.name.into_string().ok()).collect();
+        let own: HashSet<&str> = entries.iter().map(|entry| entry.file.as_str()).collect();
+        let is_left = |_: &str, name: &str| own.contains(name);
         settle(
-            &self.ground.folder,
+            self.ground.folder.fd(),
+            &names,
             is_left,
             |_| {},
             |name, digest| {
