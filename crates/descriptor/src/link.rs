@@ -92,11 +92,13 @@ pub(crate) fn place(source: Source) -> Value {
 
 /// The tensor whose place this is.
 pub(crate) fn at_place(place: &Value) -> Option<Source> {
-    let index = |at: usize| usize::try_from(place.get(at)?.as_u64()?).ok();
-    match place.get(0)?.as_str()? {
-        "data" => Some(Source::Data { data: index(1)?, tensor: index(2)? }),
-        "op" => Some(Source::Op { op: index(1)?, output: index(2)? }),
-        "free" => Some(Source::Free(index(1)?)),
+    let index = |value: &Value| usize::try_from(value.as_u64()?).ok();
+    match place.as_array()?.as_slice() {
+        [kind, data, tensor] if kind == "data" => {
+            Some(Source::Data { data: index(data)?, tensor: index(tensor)? })
+        }
+        [kind, op, output] if kind == "op" => Some(Source::Op { op: index(op)?, output: index(output)? }),
+        [kind, number] if kind == "free" => Some(Source::Free(index(number)?)),
         _ => None,
     }
 }

@@ -1,20 +1,17 @@
-//! JSON that borrows its texts and numbers from a descriptor, so that writing one copies nothing.
+//! JSON that borrows its texts and numbers from a descriptor where it can.
 
 use std::borrow::Cow;
 
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
 use crate::job::Extra;
 
 /// A JSON value.
 #[derive(Debug)]
 pub(crate) enum Tree<'a> {
-    Null,
     Bool(bool),
     Int(i64),
-    UInt(u64),
-    Number(Number),
     Text(&'a str),
     Ints(&'a [i64]),
     Texts(&'a [String]),
@@ -28,7 +25,7 @@ pub(crate) enum Tree<'a> {
 pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, Tree<'a>)>);
 
 impl<'a> Object<'a> {
-    /// An object with these members, sorted.
+    /// An object with these members, which are in order.
     pub(crate) fn of(extra: &'a Extra) -> Self {
         let member = |(key, value): (&'a String, &'a Value)| (key.as_str().into(), value.into());
         Self(extra.iter().map(member).collect())
@@ -58,11 +55,8 @@ impl<'a> Object<'a> {
 impl Serialize for Tree<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Null => serializer.serialize_unit(),
             Self::Bool(value) => serializer.serialize_bool(*value),
             Self::Int(value) => serializer.serialize_i64(*value),
-            Self::UInt(value) => serializer.serialize_u64(*value),
-            Self::Number(value) => value.serialize(serializer),
             Self::Text(text) => serializer.serialize_str(text),
             Self::Ints(values) => serializer.collect_seq(*values),
             Self::Texts(texts) => serializer.collect_seq(*texts),
@@ -78,11 +72,8 @@ impl Serialize for Tree<'_> {
 impl From<Tree<'_>> for Value {
     fn from(tree: Tree<'_>) -> Self {
         match tree {
-            Tree::Null => Self::Null,
             Tree::Bool(value) => value.into(),
             Tree::Int(value) => value.into(),
-            Tree::UInt(value) => value.into(),
-            Tree::Number(value) => Self::Number(value),
             Tree::Text(text) => text.into(),
             Tree::Ints(values) => values.into(),
             Tree::Texts(texts) => texts.into(),

@@ -57,7 +57,7 @@ pub(crate) fn write_outputs(outputs: &[Arg<Tensor>], twin: &OutputTwin) -> Tree<
         Arg::Absent(absent) => Arg::Absent(nameless(absent)),
         other => other.clone(),
     });
-    // The copies end here.
+    // The tree owns its values: the copies end here.
     Value::from(write::described(&repeated.collect::<Vec<_>>(), &twin.labels, |tensor| tensor)).into()
 }
 

@@ -292,7 +292,7 @@ pub(crate) fn attr_list<'a>(
     words: &AttrWords,
 ) -> Option<Tree<'a>> {
     match attrs {
-        None => labels.null_attrs.then_some(Tree::Null),
+        None => labels.null_attrs.then_some(Value::Null.into()),
         Some(attrs) => Some(attrs.iter().map(|item| attr(item, words)).collect()),
     }
 }
@@ -318,10 +318,10 @@ fn attr<'a>(attr: &'a Attr, words: &AttrWords) -> Tree<'a> {
 
 pub(crate) fn attr_value(value: &AttrValue) -> Tree<'_> {
     match value {
-        AttrValue::Null => Tree::Null,
+        AttrValue::Null => Value::Null.into(),
         AttrValue::Bool(value) => (*value).into(),
         AttrValue::Int(value) => (*value).into(),
-        AttrValue::UInt(value) => Tree::UInt(*value),
+        AttrValue::UInt(value) => Value::from(*value).into(),
         AttrValue::Float(value) => float(value),
         AttrValue::Str(text) => text.as_str().into(),
         AttrValue::List(items) => items.iter().map(attr_value).collect(),
@@ -330,13 +330,13 @@ pub(crate) fn attr_value(value: &AttrValue) -> Tree<'_> {
 
 fn float(float: &Float) -> Tree<'static> {
     if let Some(number) = float.token().and_then(|token| Number::from_str(token).ok()) {
-        return Tree::Number(number);
+        return Value::Number(number).into();
     }
     match float.value() {
         f64::INFINITY => "inf".into(),
         f64::NEG_INFINITY => "-inf".into(),
         // What is no number is printed as null.
-        value => grisu::print(value).parse().map_or(Tree::Null, Tree::Number),
+        value => Value::from(grisu::print(value).parse::<Number>().ok()).into(),
     }
 }
 

@@ -25,9 +25,9 @@ use crate::{DirectoryRisk, ViewError};
 
 /// The lock of our builds in a directory.
 pub(crate) const LOCK: &str = ".opbuild.lock";
-/// What names of temporary files begin with.
+/// The prefix of temporary files.
 const TEMP: &str = ".opbuild-tmp-";
-/// What names of all files begin with that frameworks do not have.
+/// The prefix of temporary files, of displaced files and of the manifest.
 const OWN: &str = ".opbuild-";
 const FOLDER_MODE: u32 = 0o750;
 const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
@@ -407,7 +407,7 @@ impl Folder {
         Ok(names)
     }
 
-    /// Names of files that only builds of ours have in the directory. Best effort: those that can be listed.
+    /// Names of our temporary and displaced files, and of the manifest. Best effort: those that can be listed.
     pub(crate) fn own_names(&self) -> Vec<String> {
         let Ok(entries) = Dir::read_from(&self.dir) else { return Vec::new() };
         let own = |entry: Result<DirEntry, Errno>| {

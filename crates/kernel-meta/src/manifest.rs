@@ -6,11 +6,11 @@
 //! ```
 //!
 //! An object, json or info is the digest it is written with and, once it was read back at rest, its identity: five
-//! numbers. While it is being replaced, the digest of what it replaces follows: the list is written before the files, so
-//! that after a kill at any instant both are known as ours, and nothing else is. Marks are `o`, `j` and `i` for an object, a
-//! json and an info that were there before we wrote them (*adopted*: the bytes are ours, whoever wrote them); beside the
-//! digest of a replaced file, the mark is about that file. `d` marks a kernel that was compiled for debugging, and `-` stands
-//! for no mark. Slots are escaped, and only ever compared. A kernel without a slot is superseded.
+//! numbers. While it is being replaced, the digest of the replaced file follows, with a colon and its own marks if it has
+//! any (`a`: adopted, `d`: for debugging): the list is written before the files, so that after a kill at any instant both
+//! are known. Marks are `o`, `j` and `i` for an object, a json and an info that were there before we wrote them (*adopted*:
+//! the bytes are ours, another program wrote them), `d` for a kernel that was compiled for debugging; `-` stands for none.
+//! Slots are escaped, and only ever compared. A kernel without a slot is superseded.
 //!
 //! Version 1, which has no marks and no second digest, is read.
 
@@ -40,9 +40,9 @@ pub(crate) struct Manifest<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
     files: [Known; 3],
-    /// By part, the digest of the file that is replaced, until the write is done.
-    before: [Option<Digest>; 3],
-    /// By part, whether the file was there before we wrote it; until the write is done, whether the replaced file was.
+    /// By part, the file that is replaced, until the write is done.
+    before: [Option<Before>; 3],
+    /// By part, whether the file was there before we wrote it.
     adopted: [bool; 3],
     /// It was compiled for debugging.
     pub(crate) debug: bool,
@@ -59,6 +59,16 @@ pub(crate) struct Known {
     pub(crate) seen: Option<Identity>,
 }
 
+/// A file of ours that is being replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Before {
+    pub(crate) digest: Digest,
+    /// It was there before we wrote it.
+    pub(crate) adopted: bool,
+    /// It is of a kernel that was compiled for debugging.
+    pub(crate) debug: bool,
+}
+
 impl Record<'_> {
     /// What is known of one of the kernel's files.
     pub(crate) fn file(&self, part: Part) -> &Known {
@@ -68,23 +78,34 @@ impl Record<'_> {
     /// Whether a file with this digest is what we wrote, or were about to.
     pub(crate) fn wrote(&self, part: Part, digest: &Digest) -> bool {
         let at = part as usize;
-        self.files[at].digest == *digest || self.before[at].as_ref() == Some(digest)
+        self.files[at].digest == *digest || self.before[at].is_some_and(|before| before.digest == *digest)
     }
 
     /// Whether a file with this digest is one that only we wrote.
     pub(crate) fn is_ours(&self, part: Part, digest: &Digest) -> bool {
-        self.wrote(part, digest) && !self.is_adopted_file(part, digest)
+        self.wrote(part, digest) && !self.is_adopted(part, digest)
     }
 
-    /// Whether a file with this digest, which is one that we wrote or were about to, was there before we wrote it.
-    pub(crate) fn is_adopted_file(&self, part: Part, digest: &Digest) -> bool {
-        let at = part as usize;
-        self.adopted[at] && self.before[at].is_none_or(|before| before == *digest)
+    /// Whether a file of ours with this digest was there before we wrote it. One of neither digest, a description that
+    /// MindSpore extended, is the one that is being replaced.
+    pub(crate) fn is_adopted(&self, part: Part, digest: &Digest) -> bool {
+        self.replaced(part, digest).map_or(self.adopted[part as usize], |before| before.adopted)
     }
 
-    /// Whether its object or its description was there before we wrote it.
-    pub(crate) fn is_adopted(&self) -> bool {
-        self.adopted[Part::Object as usize] || self.adopted[Part::Json as usize]
+    /// Whether a file of ours with this digest is of a kernel that was compiled for debugging.
+    pub(crate) fn is_debug(&self, part: Part, digest: &Digest) -> bool {
+        self.replaced(part, digest).map_or(self.debug, |before| before.debug)
+    }
+
+    /// The file that is being replaced, unless the one with this digest has replaced it.
+    fn replaced(&self, part: Part, digest: &Digest) -> Option<&Before> {
+        self.before[part as usize].as_ref().filter(|_| self.file(part).digest != *digest)
+    }
+
+    /// The digests of an object that is, or is about to be, of this kernel.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = Digest> {
+        let before = self.before[Part::Object as usize].map(|before| before.digest);
+        std::iter::once(self.file(Part::Object).digest).chain(before)
     }
 
     /// Whether other kernels have taken all of its slots.
@@ -107,8 +128,11 @@ impl Record<'_> {
             if let Some(Identity { dev, ino, size, mtime, ctime }) = seen {
                 let _ = write!(line, " {dev} {ino} {size} {mtime} {ctime}");
             }
-            if let Some(before) = before {
-                let _ = write!(line, " {before}");
+            if let Some(Before { digest, adopted, debug }) = before {
+                let _ = write!(line, " {digest}");
+                let marks = [(*adopted, 'a'), (*debug, 'd')].into_iter().filter(|(is_set, _)| *is_set);
+                let separated = [':'].into_iter().filter(|_| *adopted || *debug);
+                line.extend(separated.chain(marks.map(|(_, mark)| mark)));
             }
         }
         for slot in slots {
@@ -176,7 +200,8 @@ impl<'a> Manifest<'a> {
         let takers = kernels.iter().zip(&slots).map(|(kernel, slot)| (&**slot, *kernel));
         let taken: HashMap<&str, &KernelFiles<'_>> = takers.collect();
         for (stem, record) in &mut self.kernels {
-            let is_debug = record.debug;
+            // A release that a kernel for debugging is replacing is still there.
+            let is_debug = record.debug && record.before.iter().flatten().all(|before| before.debug);
             let loses = |taker: &&KernelFiles<'_>| taker.stem != stem && (is_debug || !taker.debug);
             record.slots.retain(|slot| !taken.get(&**slot).is_some_and(loses));
         }
@@ -203,7 +228,7 @@ impl<'a> Manifest<'a> {
     }
 
     /// Notes the digest that a file has from now on, its identity where that may be trusted, and what it replaces.
-    pub(crate) fn note(&mut self, stem: &str, part: Part, known: Known, before: Option<Digest>) {
+    pub(crate) fn note(&mut self, stem: &str, part: Part, known: Known, before: Option<Before>) {
         if let Some(record) = self.kernels.get_mut(stem) {
             record.files[part as usize] = known;
             record.before[part as usize] = before;
@@ -217,10 +242,10 @@ impl<'a> Manifest<'a> {
         }
     }
 
-    /// Notes that a kernel's files were written, which of them were `adopted`, and that the replaced ones are gone.
-    pub(crate) fn written(&mut self, stem: &str, adopted: [bool; 3]) {
+    /// Notes that a kernel's files were written: the replaced ones are gone.
+    pub(crate) fn written(&mut self, stem: &str) {
         if let Some(record) = self.kernels.get_mut(stem) {
-            (record.before, record.adopted) = ([None; 3], adopted);
+            record.before = [None; 3];
         }
     }
 }
@@ -250,13 +275,13 @@ fn parse_kernel(line: &str, has_marks: bool) -> Option<(Cow<'_, str>, Record<'_>
     Some((stem.into(), Record { files, before, adopted, debug, slots }))
 }
 
-/// A file, and the digest of what it replaces.
-fn parse_file(field: &str) -> Option<(Known, Option<Digest>)> {
+/// A file, and the one that it replaces.
+fn parse_file(field: &str) -> Option<(Known, Option<Before>)> {
     let mut words = Words { rest: Some(field), separator: b' ' };
     let digest = words.next()?.parse().ok()?;
     let Some(second) = words.next() else { return Some((Known { digest, seen: None }, None)) };
     let Some(ino) = words.next() else {
-        return Some((Known { digest, seen: None }, Some(second.parse().ok()?)));
+        return Some((Known { digest, seen: None }, Some(parse_before(second)?)));
     };
     let seen = Identity {
         dev: second.parse().ok()?,
@@ -265,13 +290,23 @@ fn parse_file(field: &str) -> Option<(Known, Option<Digest>)> {
         mtime: words.next()?.parse().ok()?,
         ctime: words.next()?.parse().ok()?,
     };
-    let before = words.next().map(|before| before.parse().ok());
-    let before = match before {
-        Some(None) => return None,
-        Some(before) => before,
+    let before = match words.next() {
+        Some(before) => Some(parse_before(before)?),
         None => None,
     };
     words.next().is_none().then_some((Known { digest, seen: Some(seen) }, before))
+}
+
+fn parse_before(word: &str) -> Option<Before> {
+    let (digest, marks) = word.split_once(':').unwrap_or((word, ""));
+    let (adopted, debug) = match marks {
+        "" if digest == word => (false, false),
+        "a" => (true, false),
+        "d" => (false, true),
+        "ad" => (true, true),
+        _ => return None,
+    };
+    Some(Before { digest: digest.parse().ok()?, adopted, debug })
 }
 
 /// The words between separators. For words as short as these, faster than the search for a character in a text.
@@ -324,9 +359,12 @@ mod tests {
         ]);
         let seen = Some(Identity { dev: 1, ino: 2, size: 3, mtime: -4, ctime: i64::MAX });
         manifest.note("add_2", Part::Json, Known { digest: Digest::of(b"other"), seen }, None);
-        let (next, old) = (Known { digest: Digest::of(b"new"), seen: None }, Some(Digest::of(b"old")));
-        manifest.note("c", Part::Object, next, old);
-        manifest.note("c", Part::Info, Known { seen, ..next }, old);
+        let next = Known { digest: Digest::of(b"new"), seen: None };
+        let old = |adopted, debug| Some(Before { digest: Digest::of(b"old"), adopted, debug });
+        manifest.note("c", Part::Object, next, old(false, false));
+        manifest.note("c", Part::Json, next, old(true, false));
+        manifest.note("c", Part::Info, Known { seen, ..next }, old(false, true));
+        manifest.note("add_1", Part::Json, next, old(true, true));
         manifest.mark("c", [true, false, true], false);
         manifest.mark("add_1", [false; 3], true);
         manifest

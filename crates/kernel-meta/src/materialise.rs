@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use opbuild_digest::Digest;
 
 use crate::disk::{self, Folder, Identity};
-use crate::manifest::{self, Known, Manifest};
+use crate::manifest::{self, Before, Known, Manifest};
 use crate::occupant::{Act, Decision, Looker, Placement, Policy};
 use crate::publish::{publish, stage};
 use crate::quarantine::keep::{Replaced, ReplacedFile, keep};
@@ -282,24 +282,26 @@ impl<'a> Work<'a> {
 
     /// Notes what a kernel's files are to be, and what they are until then.
     fn note(&mut self, kernel: &KernelFiles<'_>, placement: &Placement) {
-        let mut adopted = placement.adopted;
+        let found = self.found.kernels.get(kernel.stem);
         for part in Part::ALL {
             let digest = kernel.content(part).digest();
             let (seen, before) = match placement.acts[part as usize] {
                 Act::Vouched => continue,
                 Act::Keep { seen } => (seen, None),
                 Act::Replace { digest: before, .. } => {
-                    (None, Some(before).filter(|before| *before != digest))
+                    let adopted = placement.adopted[part as usize];
+                    (None, Some((before, adopted)).filter(|(before, _)| *before != digest))
                 }
-                Act::Aside { adopted: Some(before), .. } => {
-                    adopted[part as usize] = true;
-                    (None, Some(before))
-                }
+                Act::Aside { adopted: Some(before), .. } => (None, Some((before, true))),
                 Act::Write | Act::Aside { .. } | Act::Theirs => (None, None),
             };
+            let before = before.map(|(digest, adopted)| {
+                let debug = found.is_some_and(|record| record.is_debug(part, &digest));
+                Before { digest, adopted, debug }
+            });
             self.manifest.note(kernel.stem, part, Known { digest, seen }, before);
         }
-        self.manifest.mark(kernel.stem, adopted, kernel.debug);
+        self.manifest.mark(kernel.stem, placement.adopted, kernel.debug);
     }
 
     /// Removes our own description of a damaged object that stays: no reader may find them together.
@@ -387,7 +389,7 @@ impl<'a> Work<'a> {
                 let stem = wanting.kernel.stem;
                 match publish(self.folder, stem, &wanting.placement, staged)? {
                     None => {
-                        self.manifest.written(stem, wanting.placement.adopted);
+                        self.manifest.written(stem);
                         self.report.written += 1;
                     }
                     Some(why) => self.leave(stem, why),

@@ -172,10 +172,15 @@ impl<'m> Looker<'_, 'm> {
             why = "a build replaced it".to_owned();
         }
         // What is there and another kernel of ours is a release, unless it is recorded as one for debugging.
-        let is_other = |state: &State| matches!(state, State::Ours { .. } | State::Adopted { .. });
+        let is_release = |part: Part, state: &State| match state {
+            State::Ours { digest, .. } | State::Adopted { digest: Some(digest), .. } => {
+                !record.is_some_and(|record| record.is_debug(part, digest))
+            }
+            State::Adopted { digest: None, .. } => !record.is_some_and(|record| record.debug),
+            _ => false,
+        };
         let is_there = is_all_free && ![object, json].into_iter().any(|state| matches!(state, State::Absent));
-        let is_release =
-            is_there && (is_other(object) || is_other(json)) && !record.is_some_and(|record| record.debug);
+        let is_release = is_there && (is_release(Part::Object, object) || is_release(Part::Json, json));
         if kernel.debug && is_release && !self.policy.replace {
             return Ok(Decision::Leave(LeftReason::Release));
         }
@@ -190,7 +195,7 @@ impl<'m> Looker<'_, 'm> {
         mut why: String,
     ) -> Result<Decision, ViewError> {
         let adopted = Part::ALL.map(|part| match &states[part as usize] {
-            State::Vouched => record.is_some_and(|it| it.is_adopted_file(part, &it.file(part).digest)),
+            State::Vouched => record.is_some_and(|it| it.is_adopted(part, &it.file(part).digest)),
             State::Right { adopted, .. } => *adopted,
             _ => false,
         });
@@ -273,14 +278,14 @@ impl<'m> Looker<'_, 'm> {
             // What MindSpore added to a description of ours leaves it ours.
             let recorded = recorded || is_json && record.is_some();
             // A file that equals ours, and that we did not write, is not ours to remove.
-            let adopted = !recorded || record.is_some_and(|record| record.is_adopted_file(part, &digest));
+            let adopted = !recorded || record.is_some_and(|record| record.is_adopted(part, &digest));
             return Ok(State::Right { seen: seen.filter(|file| (self.rested)(file)), adopted });
         }
-        let object = record.map(|record| record.file(Part::Object).digest);
-        let is_extended = is_json && is_extended(&bytes) && object.is_some_and(|it| describes(&bytes, &it));
+        let is_ours = |record: &Record<'_>| record.objects().any(|object| describes(&bytes, &object));
+        let is_extended = is_json && is_extended(&bytes) && record.is_some_and(is_ours);
         let Some(seen) = seen else { return Ok(State::Closed(LeftReason::Changed { file: name })) };
         Ok(match recorded {
-            true if record.is_some_and(|record| record.is_adopted_file(part, &digest)) => {
+            true if record.is_some_and(|record| record.is_adopted(part, &digest)) => {
                 State::Adopted { file: seen, digest: Some(digest) }
             }
             true => State::Ours { digest, file: seen },

@@ -30,10 +30,8 @@ pub(crate) fn withdraw(
         }
         let listed = found.line(stem);
         let Some(record) = manifest.kernels.remove(*stem) else { continue };
-        if !is_as_written(folder, stem, &record) {
-            continue;
-        }
-        if record.is_adopted() {
+        let Some(written) = as_written(folder, stem, &record) else { continue };
+        if written == Written::Adopted {
             let file = |part: Part| {
                 let file = part.of(stem);
                 folder.identity(&file).map(|seen| ReplacedFile { file, seen, wrote: None })
@@ -61,7 +59,7 @@ pub(crate) fn superseded(folder: &Folder, manifest: &mut Manifest<'_>, now: Syst
             return true;
         }
         // Another program may have taken the name. Then the kernel is its own, as a whole.
-        if record.is_adopted() || !is_as_written(folder, stem, record) {
+        if as_written(folder, stem, record) != Some(Written::ByUs) {
             return false;
         }
         let gone = remove(folder, stem, record);
@@ -71,11 +69,23 @@ pub(crate) fn superseded(folder: &Folder, manifest: &mut Manifest<'_>, now: Syst
     removed
 }
 
-/// Whether the object is the one we wrote, and so is the description, if there is one.
-fn is_as_written(folder: &Folder, stem: &str, record: &Record<'_>) -> bool {
-    let is_ours =
-        |part: Part| folder.digest(&part.of(stem)).is_ok_and(|(digest, _)| record.wrote(part, &digest));
-    is_ours(Part::Object) && (!folder.exists(&Part::Json.of(stem)) || is_ours(Part::Json))
+/// Whose a kernel is that is as the manifest has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    ByUs,
+    /// Its object or its description was there before we wrote it.
+    Adopted,
+}
+
+/// Whose the kernel is, if the object is as the manifest has it, and so is the description, if it exists.
+fn as_written(folder: &Folder, stem: &str, record: &Record<'_>) -> Option<Written> {
+    let is_adopted = |part: Part| {
+        let (digest, _) = folder.digest(&part.of(stem)).ok()?;
+        record.wrote(part, &digest).then(|| record.is_adopted(part, &digest))
+    };
+    let object = is_adopted(Part::Object)?;
+    let json = if folder.exists(&Part::Json.of(stem)) { is_adopted(Part::Json)? } else { false };
+    Some(if object || json { Written::Adopted } else { Written::ByUs })
 }
 
 /// Removes the files of a kernel that are as we wrote them; whether its description and object are gone.

@@ -10,6 +10,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use common::owned::{Ours, all_bytes, kernels, view};
 use libtest_mimic::{Arguments, Trial};
@@ -40,6 +41,8 @@ fn main() {
         test("a_replacement_that_is_killed_loses_nothing_and_knows_its_own", || killed("replace")),
         test("a_build_that_is_killed_is_undone_exactly", || killed_and_undone("build")),
         test("a_replacement_that_is_killed_is_undone_exactly", || killed_and_undone("replace")),
+        test("what_a_killed_build_wrote_is_removed_when_superseded", superseded_after_a_kill),
+        test("a_killed_debug_build_makes_no_release_its_own", debug_after_a_kill),
         test("an_undoing_that_is_killed_is_repeated", an_undoing_that_is_killed_is_repeated),
     ];
     libtest_mimic::run(&Arguments::from_args(), tests).exit();
@@ -79,11 +82,16 @@ fn begin(base: &Path) -> Vec<Vec<u8>> {
     kept[3].write(&dir).unwrap();
     let torn = &kept[3].object[..200];
     fs::write(dir.join(format!("{}.o", kept[3].stem)), torn).unwrap();
-    let json = String::from_utf8(ours(1)[8].files[1].clone()).unwrap();
-    let extended = json.replacen('{', r#"{"build_result": "{}", "#, 1).into_bytes();
+    let extended = extended(&ours(1)[8].files[1]);
     fs::write(dir.join(format!("{}.json", kept[8].stem)), &extended).unwrap();
     let [third, fourth, seventh] = [2, 3, 6].map(|at| kept[at].clone());
     vec![third.object, third.json, torn.to_vec(), fourth.json, changed, seventh.json, extended]
+}
+
+/// With what MindSpore adds.
+fn extended(json: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8(json.to_vec()).unwrap();
+    text.replacen('{', r#"{"build_result": "{}", "#, 1).into_bytes()
 }
 
 /// Calls that kill this process at the one with this number.
@@ -100,8 +108,9 @@ fn dies_at(step: u64) -> impl Fn() {
 /// Builds the third version, and dies at the change with this number.
 fn child(base: &Path, step: u64, how: &str) {
     let dies = dies_at(step);
-    let view = view(base).with_replace(how == "replace").watched(move |_| dies());
-    place(&view, &ours(3));
+    let view = view(base).with_replace(how != "build").watched(move |_| dies());
+    let debug = how == "debug";
+    place(&view, &ours(3).into_iter().map(|ours| Ours { debug, ..ours }).collect::<Vec<_>>());
 }
 
 /// Whether the other process did `how` to `base`, and was not killed at the change with this number.
@@ -137,6 +146,11 @@ fn killed(how: &str) {
             let is_own = object == ours.files[0] || precious.contains(&object);
             assert!(file("json").as_ref() != Some(&ours.files[1]) || is_own, "step {step}: {}", ours.stem);
         }
+        // MindSpore extends a description before the next build.
+        let second = dir.join(format!("{}.json", ours(1)[1].stem));
+        if let Ok(json) = fs::read(&second) {
+            fs::write(&second, extended(&json)).unwrap();
+        }
         // Another version takes the place of all that is ours: nothing of ours became foreign.
         let report = place(&view(base.path()).with_replace(how == "replace"), &ours(4));
         let left: Vec<&str> = report.left.iter().map(|left| left.stem.as_str()).collect();
@@ -170,6 +184,13 @@ fn replaced(base: &Path, how: &str) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
+/// What the manifest says of the kernels that are replaced as a whole and were ours.
+fn lines(base: &Path) -> Vec<String> {
+    let text = fs::read_to_string(base.join("rank_0/kernel_meta/.opbuild-manifest")).unwrap();
+    let is_of = |line: &str| [5, 7, 8].iter().any(|at| line.starts_with(&kept()[*at].stem));
+    text.lines().filter(|line| is_of(line)).map(str::to_owned).collect()
+}
+
 fn is_rest(path: &Path) -> bool {
     let name = path.file_name().unwrap().to_string_lossy().into_owned();
     name.starts_with(".opbuild-old") || name.starts_with(".opbuild-tmp")
@@ -179,10 +200,12 @@ fn killed_and_undone(how: &str) {
     for step in 0.. {
         let base = tempfile::tempdir().unwrap();
         begin(base.path());
-        let before = replaced(base.path(), how);
+        let before = (replaced(base.path(), how), lines(base.path()));
         let is_whole = other_process(base.path(), step, how);
+        let is_undone = !quarantines(base.path()).unwrap().is_empty();
         undo_newest(base.path(), &|| {});
-        assert_eq!(replaced(base.path(), how), before, "step {step}");
+        assert_eq!(replaced(base.path(), how), before.0, "step {step}");
+        assert!(lines(base.path()) == before.1 || !is_undone, "step {step}");
         assert!(quarantines(base.path()).unwrap().is_empty(), "step {step}");
         // Of ours, which are not undone, no description stands beside another version's object.
         let dir = base.path().join("rank_0/kernel_meta");
@@ -194,6 +217,54 @@ fn killed_and_undone(how: &str) {
         }
         if is_whole {
             return assert!(step > 20, "only {step} changes");
+        }
+    }
+}
+
+/// The eighth kernel's slot goes to another kernel: its files go, too, if the killed build wrote them, and stay if they
+/// were adopted.
+fn superseded_after_a_kill() {
+    let (mut removed, mut left) = (0, 0);
+    for step in 0.. {
+        let base = tempfile::tempdir().unwrap();
+        begin(base.path());
+        let is_whole = other_process(base.path(), step, "build");
+        let dir = base.path().join("rank_0/kernel_meta");
+        let [old, new] = [1, 3].map(|version| ours(version).swap_remove(7));
+        let (is_old, is_new) = (old.is_in(&dir), new.is_in(&dir));
+        for (path, _) in kernels(&dir) {
+            let hours_ago = SystemTime::now() - Duration::from_secs(7200);
+            fs::File::open(path).unwrap().set_modified(hours_ago).unwrap();
+        }
+        let other = Ours::of(Chip::Ascend910, &Rank::new(0).square(100), 1);
+        place(&view(base.path()), &[Ours { slot: new.slot.clone(), ..other }]);
+        assert!(!new.is_in(&dir), "step {step}");
+        assert_eq!(old.is_in(&dir), is_old, "step {step}");
+        (removed, left) = (removed + usize::from(is_new), left + usize::from(is_old));
+        if is_whole {
+            return assert!(removed > 1 && left > 1, "{removed} removed, {left} left");
+        }
+    }
+}
+
+/// A release that a debug build was about to replace on request is not replaced by one without.
+fn debug_after_a_kill() {
+    let mut left = 0;
+    for step in 0.. {
+        let base = tempfile::tempdir().unwrap();
+        begin(base.path());
+        let is_whole = other_process(base.path(), step, "debug");
+        let dir = base.path().join("rank_0/kernel_meta");
+        for at in [1, 7] {
+            let [release, next] = [1, 4].map(|version| ours(version).swap_remove(at));
+            let is_there = release.is_in(&dir);
+            let report = place(&view(base.path()), &[Ours { debug: true, ..next }]);
+            assert_eq!(release.is_in(&dir), is_there, "step {step}: {report:?}");
+            assert_eq!(report.left.len(), usize::from(is_there), "step {step}: {report:?}");
+            left += usize::from(is_there);
+        }
+        if is_whole {
+            return assert!(left > 4, "{left}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The operator graph: what front ends make, `prepare` rewrites, and engines run.
 
+mod prune;
+
 use opbuild_descriptor::{
     Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Input, Job, Op, OpFlags, Source, Tensor,
 };
@@ -11,7 +13,7 @@ use crate::{Call, OpSpec, OpsError, PortKind, TensorType, find, func_name};
 
 /// A tensor of a [`Graph`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TensorId(pub(crate) usize);
+pub struct TensorId(usize);
 
 impl TensorId {
     /// Its number: tensors are numbered from 0 in the order in which they were added.
@@ -25,12 +27,12 @@ impl TensorId {
 /// A scalar is described as one element, shape `[1]`, as frameworks do.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
-    pub(crate) name: String,
-    pub(crate) tensors: Vec<Tensor>,
-    pub(crate) origins: Vec<Origin>,
-    pub(crate) inputs: Vec<(String, TensorId)>,
-    pub(crate) outputs: Vec<(String, TensorId)>,
-    pub(crate) nodes: Vec<Node>,
+    name: String,
+    tensors: Vec<Tensor>,
+    origins: Vec<Origin>,
+    inputs: Vec<(String, TensorId)>,
+    outputs: Vec<(String, TensorId)>,
+    nodes: Vec<Node>,
 }
 
 /// Where a tensor's elements come from.

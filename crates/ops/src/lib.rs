@@ -26,7 +26,6 @@ mod graph;
 mod matmul;
 mod movement;
 mod naming;
-mod prune;
 mod reduce;
 mod rewrite;
 mod shape;

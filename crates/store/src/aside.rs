@@ -47,8 +47,8 @@ impl TargetStore {
             let _ = files::put_back(disk, &place, path);
             return Ok(None);
         }
-        // Only a file that was judged gets a reason: without one, a kill came between the move and the look, and the
-        // entry may be intact. It then has to be compiled again, as after an eviction.
+        // Only a file that was judged gets a reason. After a kill before that, an entry may be intact: it is compiled again,
+        // as after an eviction.
         let _ = files::write_new(disk, &place.with_extension("reason"), &format!("{reason}\n"));
         if path == self.path(key) {
             self.tally().size.set_aside();

@@ -122,6 +122,30 @@ fn what_only_some_kernels_read_is_refused_by_name_and_can_be_declared() {
     }
 }
 
+/// A compiler without a wrapper is confined only: its assembler is denied a file that the probe's sources do not include.
+#[test]
+fn what_a_compiler_reads_for_some_kernels_is_refused_by_name_and_can_be_declared() {
+    for (lacks, says) in &HOSTS[..3] {
+        let place = place();
+        let flags = place.write("flags", "1").display().to_string();
+        // Generated kernels have an inline function, sources of probes do not.
+        let header = format!(
+            "#define inline __attribute__((unused)) int unused(void); __asm__(\".section .rodata\\n.incbin \\\"{flags}\\\"\\n.text\"); static\n"
+        );
+        let cc = format!("gcc -include {}", place.write("a.h", &header).display());
+        let ran = build(&place, &cc, lacks, &[]).ended_with(1);
+        assert_eq!(ran.count("failed"), 2, "{says}: {ran:?}");
+        // Where nothing can be observed, the assembler names it.
+        let helps = ran.stdout.contains("--toolchain-input") || lacks.contains(&Means::Notification);
+        assert!(ran.stdout.contains(&flags) && helps, "{says}: {ran:?}");
+        let declared = ["--toolchain-input", flags.as_str()];
+        let count = |what| build(&place, &cc, lacks, &declared).ended_with(0).count(what);
+        assert_eq!((count("compiled"), count("reused")), (2, 2), "{says}");
+        std::fs::write(&flags, "2").unwrap();
+        assert_eq!((count("compiled"), count("reused")), (2, 2), "{says}");
+    }
+}
+
 /// A program that is denied is not run, and what it would have read is told with it.
 #[test]
 fn what_a_wrapper_starts_for_some_kernels_is_named_with_what_it_reads() {

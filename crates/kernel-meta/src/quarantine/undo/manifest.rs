@@ -32,10 +32,12 @@ pub(super) fn restore_lines<'e>(
     for entry in entries {
         let Role::Replaced { listed, .. } = &entry.role else { continue };
         let Some((part, stem)) = kernel_of(entry) else { continue };
-        let wrote = |digest| found.kernels.get(stem).is_some_and(|it: &Record<'_>| it.wrote(part, &digest));
+        // A later build may know the restored file already.
+        let is_listed =
+            |digest| found.kernels.get(stem).is_some_and(|it: &Record<'_>| it.file(part).digest == digest);
         let is_back = folder.identity(&entry.file).is_some_and(|found| entry.is(&found));
         let there = folder.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
-        if is_back && there.is_ok_and(|digest| !wrote(digest)) {
+        if is_back && there.is_ok_and(|digest| !is_listed(digest)) {
             manifest.set_line(stem, listed.as_deref());
         }
     }

@@ -1,6 +1,6 @@
 //! A graph without the nodes and constants that no output needs.
 
-use crate::graph::{Graph, Origin, TensorId};
+use super::{Graph, Origin, TensorId};
 
 impl Graph {
     /// The graph without the nodes and constants that no output needs; its inputs stay. Nodes keep their order. Tensors
