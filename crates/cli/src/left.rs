@@ -68,6 +68,10 @@ fn line(what: &str, first: &LeftKernel) -> String {
         LeftReason::NotAFile { .. } | LeftReason::NotKept { .. } => {
             "--kernel-meta DIR puts it elsewhere, --no-kernel-meta nowhere"
         }
+        LeftReason::Release => {
+            "--kernel-meta DIR puts it elsewhere, --no-kernel-meta nowhere, --replace there; a build without debug options \
+             writes the release again"
+        }
         _ => {
             "--kernel-meta DIR puts it elsewhere, --no-kernel-meta nowhere, --replace there, with a copy of what is \
              replaced that `opbuild repair --undo` restores"

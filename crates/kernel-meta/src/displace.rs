@@ -1,6 +1,7 @@
 //! Displacing a file before it is removed: renamed, so that the file that is compared is the one that is removed, and
 //! nothing is lost whenever the process ends.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,9 +11,9 @@ use std::time::{Duration, SystemTime};
 use opbuild_digest::Digest;
 use rustix::fs::{FileType, Mode, OFlags};
 
-use crate::ViewError;
 use crate::disk::Folder;
 use crate::quarantine::io::{self as tools, rename_new};
+use crate::{Part, ViewError};
 
 /// The name of a displaced file, until its content shows whether it is ours: this, a process, a number, the name it had,
 /// and a suffix that no framework reads.
@@ -88,15 +89,22 @@ pub(crate) fn settle(
     observe: impl Fn(&str),
     is_ours: impl Fn(&str, &Digest) -> bool,
 ) {
+    let left =
+        names.iter().filter_map(|old| Some((old, displaced_name(old).filter(|name| is_left(old, name))?)));
+    let (descriptions, others): (Vec<_>, Vec<_>) =
+        left.partition(|(_, name)| Part::Json.stem_of(name).is_some());
+    // Objects whose names were taken: their descriptions would stand beside other objects.
+    let mut taken = HashSet::new();
     // Best effort: what cannot be changed now stays displaced until the next time.
-    for old in names {
-        let Some(name) = displaced_name(old).filter(|name| is_left(old, name)) else { continue };
+    for (old, name) in others.into_iter().chain(descriptions) {
         if digest_of(dir, old).is_some_and(|digest| is_ours(name, &digest)) {
             observe(old);
             let _ = tools::remove(dir, old);
-        } else {
+        } else if Part::Json.stem_of(name).is_none_or(|stem| !taken.contains(stem)) {
             observe(name);
-            let _ = rename_new(dir, old, dir, name);
+            if rename_new(dir, old, dir, name).is_err() {
+                taken.extend(Part::Object.stem_of(name));
+            }
         }
     }
 }

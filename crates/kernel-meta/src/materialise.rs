@@ -387,7 +387,7 @@ impl<'a> Work<'a> {
             }
             for (wanting, staged) in batch.iter().zip(staged) {
                 let stem = wanting.kernel.stem;
-                match publish(self.folder, stem, &wanting.placement, staged)? {
+                match publish(self.folder, wanting.kernel, &wanting.placement, staged)? {
                     None => {
                         self.manifest.written(stem);
                         self.report.written += 1;

@@ -36,44 +36,81 @@ pub(crate) fn stage<'a>(
     Ok(Staged(staged))
 }
 
-/// Gives the files of a kernel their names, in place of what is ours. If another program wrote there meanwhile, its files
-/// stay, and this says so.
+/// Gives the files of a kernel their names, in place of ours. If another program wrote there meanwhile, its files stay, and
+/// so do those that were there before; this returns the reason.
 pub(crate) fn publish(
     folder: &Folder,
-    stem: &str,
+    kernel: &KernelFiles<'_>,
     placement: &Placement,
     staged: Staged<'_>,
 ) -> Result<Option<LeftReason>, ViewError> {
     let mut displaced = Vec::new();
     for part in [Part::Json, Part::Object, Part::Info] {
         let Act::Replace { digest: ours, .. } = placement.acts[part as usize] else { continue };
-        let name = part.of(stem);
+        let name = part.of(kernel.stem);
         match folder.displace(&name, |digest: &Digest| *digest == ours)? {
             Displaced::Gone => {}
-            Displaced::As(old) => displaced.push((part, old, name)),
+            Displaced::As(old) => displaced.push((part, old)),
             Displaced::Other => {
-                displaced.iter().rev().for_each(|(_, old, name)| folder.restore(old, name));
+                for (part, old) in displaced.iter().rev() {
+                    folder.restore(old, &part.of(kernel.stem));
+                }
                 return Ok(Some(LeftReason::Changed { file: name }));
             }
         }
     }
-    let Staged([object, json, info]) = staged;
-    let mut left = None;
+    let mut published = Vec::new();
+    let outcome = publish_staged(kernel, staged, &mut published);
+    if matches!(outcome, Ok(None)) {
+        displaced.iter().try_for_each(|(_, old)| folder.unlink(old))?;
+    } else {
+        take_back(folder, kernel, placement, &published, &displaced);
+    }
+    outcome
+}
+
+/// Gives complete files their names, the description last. Stops at a name that was taken, and returns the reason.
+fn publish_staged(
+    kernel: &KernelFiles<'_>,
+    Staged([object, json, info]): Staged<'_>,
+    published: &mut Vec<Part>,
+) -> Result<Option<LeftReason>, ViewError> {
     for (part, temp) in [(Part::Object, object), (Part::Info, info), (Part::Json, json)] {
         let Some(temp) = temp else { continue };
-        let name = part.of(stem);
-        if !temp.publish_new(&name)? {
-            left = Some(LeftReason::Changed { file: name });
-            break;
+        let file = part.of(kernel.stem);
+        if !temp.publish_new(&file)? {
+            return Ok(Some(LeftReason::Changed { file }));
+        }
+        published.push(part);
+    }
+    Ok(None)
+}
+
+/// Removes the `published` files of a kernel that is not written after all, and restores the `displaced` ones. Our old
+/// description is restored only with its object: it must not stand beside one that another program wrote.
+fn take_back(
+    folder: &Folder,
+    kernel: &KernelFiles<'_>,
+    placement: &Placement,
+    published: &[Part],
+    displaced: &[(Part, String)],
+) {
+    // Best effort: the next build settles the rest.
+    for part in published.iter().rev() {
+        let ours = kernel.content(*part).digest();
+        let _ = folder.remove_if(&part.of(kernel.stem), |digest| *digest == ours);
+    }
+    let stays = matches!(placement.acts[Part::Object as usize], Act::Keep { .. } | Act::Vouched);
+    let mut is_object_ours = stays || !folder.exists(&Part::Object.of(kernel.stem));
+    for (part, old) in displaced.iter().rev() {
+        if *part == Part::Json && !is_object_ours && !placement.adopted[Part::Json as usize] {
+            let _ = folder.unlink(old);
+            continue;
+        }
+        folder.restore(old, &part.of(kernel.stem));
+        if *part == Part::Object {
+            // It is still displaced if another program took its name.
+            is_object_ours = !folder.exists(old);
         }
     }
-    for (part, old, name) in displaced {
-        match left.is_some() && placement.adopted[part as usize] {
-            // Adopted: it was there before this build, which now leaves the kernel as it is.
-            true => folder.restore(&old, &name),
-            // We wrote it, or its replacement is published.
-            false => folder.unlink(&old)?,
-        }
-    }
-    Ok(left)
 }

@@ -1,9 +1,12 @@
 //! Removing kernels of ours: superseded ones, and those that must not be found any more.
 
+use std::io::ErrorKind;
 use std::time::SystemTime;
 
 use opbuild_artifact::KernelMeta;
+use opbuild_digest::Digest;
 
+use crate::compare::{describes, is_extended};
 use crate::disk::Folder;
 use crate::manifest::{Manifest, Record};
 use crate::materialise::GRACE;
@@ -73,18 +76,23 @@ pub(crate) fn superseded(folder: &Folder, manifest: &mut Manifest<'_>, now: Syst
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     ByUs,
-    /// Its object or its description was there before we wrote it.
+    /// Its object or its description was there before we wrote it, or was extended by MindSpore.
     Adopted,
 }
 
-/// Whose the kernel is, if the object is as the manifest has it, and so is the description, if it exists.
+/// Whose the kernel is, if the object is as the manifest has it, and so is the description, if it exists. One that
+/// MindSpore extended is.
 fn as_written(folder: &Folder, stem: &str, record: &Record<'_>) -> Option<Written> {
-    let is_adopted = |part: Part| {
-        let (digest, _) = folder.digest(&part.of(stem)).ok()?;
-        record.wrote(part, &digest).then(|| record.is_adopted(part, &digest))
+    let is_adopted =
+        |part: Part, digest: Digest| record.wrote(part, &digest).then(|| record.is_adopted(part, &digest));
+    let (digest, _) = folder.digest(&Part::Object.of(stem)).ok()?;
+    let object = is_adopted(Part::Object, digest)?;
+    let json = match folder.read(&Part::Json.of(stem)) {
+        Ok((bytes, _)) if is_extended(&bytes) && describes(&bytes, &digest) => true,
+        Ok((bytes, _)) => is_adopted(Part::Json, Digest::of(&bytes))?,
+        Err(error) if error.kind() == ErrorKind::NotFound => false,
+        Err(_) => return None,
     };
-    let object = is_adopted(Part::Object)?;
-    let json = if folder.exists(&Part::Json.of(stem)) { is_adopted(Part::Json)? } else { false };
     Some(if object || json { Written::Adopted } else { Written::ByUs })
 }
 

@@ -6,6 +6,8 @@ mod common;
 #[cfg(test)]
 mod foreign;
 #[cfg(test)]
+mod meanwhile;
+#[cfg(test)]
 mod survey;
 #[cfg(test)]
 mod survey_input;

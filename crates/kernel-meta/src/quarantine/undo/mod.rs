@@ -72,8 +72,9 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
     undone.kept.extend(unnamed(&run, &entries));
 
     let manifest = read_manifest(&ground.folder);
+    let known = entries.iter().map(|entry| entry.file.clone()).collect();
     let mut restorer =
-        Restorer { ground: &ground, run: &run, options, manifest: &manifest, number: 0, undone };
+        Restorer { ground: &ground, run: &run, options, manifest: &manifest, known, number: 0, undone };
     if !options.dry_run {
         restorer.settle(&entries);
     }

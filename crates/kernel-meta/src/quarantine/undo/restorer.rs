@@ -25,6 +25,8 @@ pub(super) struct Restorer<'a> {
     pub(super) options: &'a UndoOptions<'a>,
     /// The text of the cache's manifest.
     pub(super) manifest: &'a [u8],
+    /// The names of all files in the journal.
+    pub(super) known: HashSet<String>,
     pub(super) number: u64,
     pub(super) undone: Undone,
 }
@@ -120,9 +122,12 @@ impl Restorer<'_> {
         let places: Vec<Where> = taken.iter().map(|entry| locate(entry, from, to)).collect();
         let waiting = taken.iter().zip(&places).filter(|(_, place)| matches!(place, Where::InQuarantine));
         let waiting: Vec<&Entry> = waiting.map(|(entry, _)| *entry).collect();
-        let blocked =
-            if waiting.is_empty() { None } else { self.free_names(to, taken, &places, &waiting, others) };
-        let mut failed: Option<String> = None;
+        let blocked = if waiting.is_empty() {
+            None
+        } else {
+            self.free_names((to, from), taken, &places, &waiting, others)
+        };
+        let (mut failed, mut restored) = (None::<String>, Vec::new());
         for (entry, place) in taken.iter().zip(&places).rev() {
             match (place, &blocked) {
                 (Where::InPlace | Where::Other, _) => {}
@@ -139,9 +144,31 @@ impl Restorer<'_> {
                         let why = format!("`{file}` of the same kernel cannot be restored");
                         self.keep(entry, why);
                     }
-                    (None, Some(from)) if self.restore_file(entry, from, to) => {}
-                    (None, _) => failed = Some(entry.path()),
+                    (None, Some(from)) if self.restore_file(entry, from, to) => restored.push(*entry),
+                    (None, _) => {
+                        failed = Some(entry.path());
+                        if !is_object(entry) {
+                            self.take_back(&mut restored, from, to, &entry.path());
+                        }
+                    }
                 },
+            }
+        }
+        // Another program may have described the object while it was restored.
+        if let Some(unknown) = self.unknown_part(to, None, taken) {
+            self.take_back(&mut restored, from, to, &unknown);
+        }
+    }
+
+    /// Quarantines `restored` files again, since `file` of the same kernel was written by another program: an object must not
+    /// stand beside another one's description.
+    fn take_back(&mut self, restored: &mut Vec<&Entry>, from: Option<&Dir>, to: &Dir, file: &str) {
+        for entry in restored.drain(..).rev() {
+            let is_moved = self.options.dry_run
+                || from.is_some_and(|from| tools::rename_new(to, &entry.file, from, &entry.file).is_ok());
+            if is_moved {
+                self.undone.restored.retain(|path| *path != entry.path());
+                self.keep(entry, replaced_since(file));
             }
         }
     }
@@ -150,7 +177,7 @@ impl Restorer<'_> {
     /// cannot be restored, if so.
     fn free_names(
         &mut self,
-        to: &Dir,
+        (to, from): (&Dir, Option<&Dir>),
         taken: &[&Entry],
         places: &[Where],
         waiting: &[&Entry],
@@ -169,16 +196,15 @@ impl Restorer<'_> {
         if let Some(changed) = changed {
             return Some(replaced_since(&changed.path()));
         }
+        if let Some(unknown) = self.unknown_part(to, from, taken) {
+            return Some(replaced_since(&unknown));
+        }
         let names: Vec<&Entry> = waiting.iter().chain(&others.written).copied().collect();
         let is_replaced = waiting.iter().any(|entry| matches!(entry.role, Role::Replaced { .. }));
         let mut freed = Vec::new();
         if is_replaced {
             if places.iter().any(|place| matches!(place, Where::Stuck(_))) {
                 return Some("another file of the same kernel cannot be restored".to_owned());
-            }
-            let known = taken.iter().chain(&others.written).copied();
-            if let Some(json) = described_since(to, waiting, known) {
-                return Some(replaced_since(&json));
             }
             match self.remove_ours(&names, to) {
                 Ok(names) => freed = names,
@@ -189,17 +215,34 @@ impl Restorer<'_> {
         names.iter().find(is_occupied).map(|entry| replaced_since(&entry.path()))
     }
 
+    /// The description of a `taken` object, or the object of a description, that exists and is not in the journal: it may be
+    /// another kernel's.
+    fn unknown_part(&self, to: &Dir, from: Option<&Dir>, taken: &[&Entry]) -> Option<String> {
+        let exists = |file: &str, from: Option<&Dir>| {
+            tools::exists(to, file) || from.is_some_and(|from| tools::exists(from, file))
+        };
+        taken.iter().find_map(|entry| {
+            let (other, from) = match kernel_of(entry)? {
+                // Without its description, an object is no kernel: what is left in quarantine is no harm.
+                (Part::Object, stem) => (Part::Json.of(stem), None),
+                (Part::Json, stem) => (Part::Object.of(stem), from),
+                (Part::Info, _) => return None,
+            };
+            (!self.known.contains(&other) && exists(&other, from)).then_some(other)
+        })
+    }
+
     /// Removes what a build wrote under the names of `entries`, all of one kernel, the description first; or nothing, if
     /// one of them is not as we wrote it. Returns the names that are free then, or why one cannot be freed.
     fn remove_ours(&mut self, entries: &[&Entry], to: &Dir) -> Result<Vec<String>, String> {
         let manifest = Manifest::parse(self.manifest);
         let is_ours = |entry: &Entry, digest: &Digest| is_written(entry, &manifest, digest);
-        let is_taken = |entry: &&Entry| {
+        let is_taken = |entry: &Entry| {
             let digest = to.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
             tools::exists(to, &entry.file) && !digest.is_ok_and(|digest| is_ours(entry, &digest))
         };
-        if entries.iter().any(is_taken) {
-            return Ok(Vec::new());
+        if let Some(taken) = entries.iter().copied().find(|entry| is_taken(entry)) {
+            return Err(replaced_since(&taken.path()));
         }
         let mut in_order = entries.to_vec();
         in_order.sort_by_key(|entry| kernel_of(entry).map(|(part, _)| part) != Some(Part::Json));
@@ -274,7 +317,11 @@ impl Restorer<'_> {
         if !self.options.dry_run {
             (self.options.observe)(Step::Moving(self.number));
             if let Err(error) = tools::rename_new(from, &entry.file, to, &entry.file) {
-                self.keep(entry, error.to_string());
+                let why = match error.kind() {
+                    ErrorKind::AlreadyExists => replaced_since(&entry.path()),
+                    _ => error.to_string(),
+                };
+                self.keep(entry, why);
                 return false;
             }
             (self.options.observe)(Step::Moved(self.number));
@@ -292,18 +339,6 @@ struct Others<'e> {
     written: Vec<&'e Entry>,
     /// What a build left as it was.
     stay: Vec<&'e Entry>,
-}
-
-/// The description in the cache, if an object is `waiting` and its description is not among the `known` files: then it is
-/// another object's.
-fn described_since<'e>(
-    to: &Dir,
-    waiting: &[&Entry],
-    mut known: impl Iterator<Item = &'e Entry>,
-) -> Option<String> {
-    let (_, stem) = waiting.iter().find(|entry| is_object(entry)).and_then(|entry| kernel_of(entry))?;
-    let json = Part::Json.of(stem);
-    (!known.any(|entry| entry.file == json) && tools::exists(to, &json)).then_some(json)
 }
 
 fn replaced_since(path: &str) -> String {
