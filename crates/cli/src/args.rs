@@ -13,9 +13,11 @@ const ENVIRONMENT: &str = "\
 Environment:
   CC                      the C compiler of the target cpu, with arguments if need be
   OPBUILD_TOOLCHAIN_INPUTS
-                          files and directories, separated by colons, that count as parts of the compiler
-  OPBUILD_CACHE_DIR       the store's folder; else ASCEND_CACHE_PATH/opbuild, else XDG_CACHE_HOME/opbuild,
-                          else ~/.cache/opbuild; in CANN's kernel_cache, its directory opbuild
+                          files and directories, separated by colons, that count as parts of the
+                          compiler
+  OPBUILD_CACHE_DIR       the store's directory; if unset, ASCEND_CACHE_PATH/opbuild,
+                          XDG_CACHE_HOME/opbuild or ~/.cache/opbuild; in CANN's kernel_cache, its
+                          directory opbuild
   ASCEND_MAX_OP_CACHE_SIZE, ASCEND_REMAIN_CACHE_SIZE_RATIO, OPBUILD_MAX_CACHE_ENTRIES
                           how large the store may become; see opbuild help gc
   ASCEND_HOME_PATH, ASCEND_TOOLKIT_HOME, ASCEND_OPP_PATH
@@ -24,69 +26,73 @@ Environment:
   HI_PYTHON               the Python that CANN runs with [default: python3]
   MS_COMPILER_CACHE_PATH  the folder that holds rank_N/kernel_meta [default: .]
   RANK_ID                 the N of rank_N [default: 0]
-  NPU_COLLECT_PATH        if set, everything is compiled for debugging and nothing kept, as CANN does it,
-                          unless --op_debug_config says what is
+  NPU_COLLECT_PATH        if set, everything is compiled for debugging and nothing kept, as CANN
+                          does it, unless --op_debug_config says what is
   TMPDIR                  where compilers work, and what failed ones left is kept [default: /tmp]";
 
 /// What verify prints.
 const FINDINGS: &str = "\
-Each kernel is valid or refused. Findings have codes (OPV001, ...): errors refuse a kernel, warnings
-and notes do not. A .json is checked with the object of its name, or of its binFileName (.o, .so,
-lib*.so); one that only lists parts, with its parts.
-Of a store every entry is read in full, beside builds that use it: each byte, the kernel in it, and
-whether it is the kernel of its key. What else is there is told. `opbuild repair` mends a store.
+Each kernel is valid or refused. Findings have codes (OPV001, ...): errors refuse a kernel,
+warnings and notes do not. A .json is checked with the object of its name, or of its binFileName
+(.o, .so, lib*.so); one that only lists parts, with its parts.
+Of a store every entry is read in full, beside builds that use it: each byte, the kernel in it,
+and whether it is the kernel of its key. What else is there is told. `opbuild repair` mends a
+store.
 Below a directory, every directory with kernels is checked, whatever it is in: the caches that
-MindSpore, AKG and CANN keep themselves, CANN's work directories, operator packages and the trees that
-they are built in, and pairs anywhere else. Links to directories are followed, each directory is checked
-once, and a link to a directory above the one that is named is reported instead. File systems that the
-kernel makes up (/proc, /sys) are not entered.
-In caches, each kernel is intact, damaged, left over (an orphan), for another chip, or in progress:
-written within half an hour, open or locked. It is for another chip if its object is, by its machine and
-e_flags, for another one than the descriptor (.info) beside it or the directory's name says; without
-these, than the other kernels of the directory. With it stands what the framework would do, and which
-kernels a rank lacks that others have; `opbuild repair DIR` mends what is damaged or left over.
-Exit code 1: a kernel was refused, a store or cache is not in order, or a rank lacks kernels; 2: a file
-could not be checked, a path has no kernel, or --op_compiler_cache_dir names no store.";
+MindSpore, AKG and CANN keep themselves, CANN's work directories, operator packages and the trees
+that they are built in, and pairs anywhere else. Links to directories are followed, each directory
+is checked once, and a link to a directory above the one that is named is reported instead. File
+systems that the kernel makes up (/proc, /sys) are not entered.
+In caches, each kernel is intact, damaged, left over (an orphan), for another chip, or in
+progress: written within half an hour, open or locked. It is for another chip if its object is, by
+its machine and e_flags, for another one than the descriptor (.info) beside it or the directory's
+name says; without these, than the other kernels of the directory. With it stands what the
+framework would do, and which kernels a rank lacks that others have; `opbuild repair DIR` mends
+what is damaged or left over.
+Exit code 1: a kernel was refused, a store or cache is not in order, or a rank lacks kernels; 2: a
+file could not be checked, a path has no kernel, or --op_compiler_cache_dir names no store.";
 
 /// What repair does.
 const REPAIRS: &str = "\
 A store: an entry that is damaged, or holds another kernel than its key stands for, goes into the
 folder quarantine/ of its target, with the reason beside it; the next build compiles it anew. What
 dead processes left is deleted, missing folders are made, and the store's size is counted. What
-cannot be read, is not trusted, or is not the store's own is left alone and told, with the way out.
-Builds may use the store meanwhile.
+cannot be read, is not trusted, or is not the store's own is left alone and told, with the way
+out. Builds may use the store meanwhile.
 Caches of frameworks (kernel_meta, rank_N/kernel_meta, akg_kernel_meta, kernel_cache/<soc>), found
 below each DIR: kernels that are damaged or left over go, with all their files, into
-<folder>.opbuild-quarantine/<time>-<process>/ beside the cache, so that the framework compiles just
-these again. Nothing is deleted, --undo puts everything back, and no link is followed: one that is called
-as a cache or a rank is counts as left, and can be named by itself. Training may
-run meanwhile: what is not what was judged any more stays. What was written within half an hour, or
-is open, may be in the making, and needs --force. What is locked is never touched, with --force
-neither: wait, or end who holds it. Operator packages are left alone: install them again. A kernel for
-another chip than its descriptor names is not damaged: it stays, is reported, and no rank is filled
-with it.
---fill then gives each rank the kernels that other ranks have intact: of MindSpore r1.5 to r2.0 only,
-where all who have a kernel agree on its bytes and on what they were made for. --undo takes them away
-again, and so it does with kernels that a build put in the place of damaged ones, or with --replace.
+<folder>.opbuild-quarantine/<time>-<process>/ beside the cache, so that the framework compiles
+just these again. Nothing is deleted, --undo puts everything back, and no link is followed: one
+that is called as a cache or a rank is counts as left, and can be named by itself. Training may
+run meanwhile: what is not what was judged any more stays. What was written within half an hour,
+or is open, may be in the making, and needs --force. What is locked is never touched, with --force
+neither: wait, or end who holds it. Operator packages are left alone: install them again. A kernel
+for another chip than its descriptor names is not damaged: it stays, is reported, and no rank is
+filled with it.
+--fill then gives each rank the kernels that other ranks have intact: of MindSpore r1.5 to r2.0
+only, where all who have a kernel agree on its bytes and on what they were made for. --undo takes
+them away again, and so it does with kernels that a build put in the place of damaged ones, or
+with --replace.
 Exit code 0: all is in order now, or would be without --dry-run; 1: something is left; 2: there is
 nothing that can be repaired.";
 
 /// What import does.
 const IMPORTS: &str = "\
-Kernels are taken as they are from kernel_meta, rank_N/kernel_meta and akg_kernel_meta at and below
-each folder, which stay as they are. One is taken if it is whole, if a descriptor (.info) beside it
-names it and is no newer than it, if its .json calls it by no other kernel's name, if it was not
-compiled for debugging, if its operator is the toolkit's, and if it is a kernel for the chip that the
-descriptor says. All others are passed over, with the reason: caches of CANN and operator packages have
-no descriptors, AKG's kernels for the host run in no backend of opbuild's, what opbuild put there is in
-a store already, and what was in the source of an operator of one's own nobody knows.
-By which toolchain and from which sources such a kernel was compiled nobody knows, so builds pass it
-over unless --trust-imported is given; then it is reused for an equal job, target and options, on every
-rank and device. A kernel that opbuild compiled comes before it. Of kernels of one job the first is
-kept, until one is imported that by the dates of its files was compiled since: it takes the place of the
-older one. To import the same again changes nothing.
-Exit code 0: something is imported, or was; 1: and something was wrong with others; 2: nothing could be
-imported, or a folder could not be read.";
+Kernels are taken as they are from kernel_meta, rank_N/kernel_meta and akg_kernel_meta at and
+below each folder, which stay as they are. One is taken if it is whole, if a descriptor (.info)
+beside it names it and is no newer than it, if its .json calls it by no other kernel's name, if it
+was not compiled for debugging, if its operator is the toolkit's, and if it is a kernel for the
+chip that the descriptor says. All others are passed over, with the reason: caches of CANN and
+operator packages have no descriptors, AKG's kernels for the host run in no backend of opbuild's,
+what opbuild put there is in a store already, and what was in the source of an operator of one's
+own nobody knows.
+By which toolchain and from which sources such a kernel was compiled nobody knows, so builds pass
+it over unless --trust-imported is given; then it is reused for an equal job, target and options,
+on every rank and device. A kernel that opbuild compiled comes before it. Of kernels of one job
+the first is kept, until one is imported that by the dates of its files was compiled since: it
+takes the place of the older one. To import the same again changes nothing.
+Exit code 0: something is imported, or was; 1: and something was wrong with others; 2: nothing
+could be imported, or a folder could not be read.";
 
 /// What decides how large a store may become.
 const LIMITS: &str = "\
@@ -98,14 +104,15 @@ Limits, for each target's folder of the store:
                           the same from the environment [default: 500 and 50]
   OPBUILD_MAX_CACHE_ENTRIES
                           a limit on the number of kernels [default: none]
-What was used within half an hour is kept, whatever the limits say, unless --older-than asks for less.
+What was used within half an hour is kept, whatever the limits say, unless --older-than asks for
+less.
 
-With DIR, CANN's own cache is aged, by CANN's own limits: op_cache.ini in kernel_cache, then the two
-variables, then 500 and 50; -1: no kernel is deleted. What CANN counts and never deletes goes first:
-objects without their .json, .json without their object, .temp, stray .lock, then _pre.json whose
-kernel is gone; kernels only if there is still too much, the longest unused first. What was used
-within half an hour, is open or locked, or is not CANN's stays, whatever is asked for. Sizes in an
-op_cache.ini without adk_version and ops_version count here, though CANN passes over them.
+With DIR, CANN's own cache is aged, by CANN's own limits: op_cache.ini in kernel_cache, then the
+two variables, then 500 and 50; -1: no kernel is deleted. What CANN counts and never deletes goes
+first: objects without their .json, .json without their object, .temp, stray .lock, then _pre.json
+whose kernel is gone; kernels only if there is still too much, the longest unused first. What was
+used within half an hour, is open or locked, or is not CANN's stays, whatever is asked for. Sizes
+in an op_cache.ini without adk_version and ops_version count here, though CANN passes over them.
 Exit code 1: something could not be deleted or looked into; 2: there is no such cache.";
 
 /// Incremental operator build: compile each kernel once, check it, reuse it everywhere
@@ -512,4 +519,19 @@ fn dim(text: &str) -> Result<(String, i64), String> {
     text.rsplit_once('=')
         .and_then(|(name, value)| Some((name.to_owned(), size(value)?)))
         .ok_or_else(|| "expected NAME=SIZE, such as batch=1".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Or the command would wrap lines that are wrapped here already.
+    #[test]
+    fn texts_are_no_wider_than_the_help() {
+        for text in [ENVIRONMENT, FINDINGS, REPAIRS, IMPORTS, LIMITS] {
+            for line in text.lines() {
+                assert!(line.chars().count() <= 100, "{line}");
+            }
+        }
+    }
 }
