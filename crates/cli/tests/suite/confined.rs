@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Place, Ran};
+use crate::common::{Place, Ran, files};
 use opbuild_testkit::{Means, without_means};
 
 /// A host that has all means, and hosts that lack some, with what is said of them.
@@ -202,6 +202,21 @@ fn a_later_process_starts_no_compiler() {
     assert_ne!(alone().code, Some(0), "nothing can be compiled without a process");
     build(&place, "gcc", &[], &[]).ended_with(0);
     assert_eq!(alone().ended_with(0).count("reused"), 2);
+}
+
+/// Generated C needs no header, so gcc's implicit one is not read, and does not count.
+#[test]
+fn the_implicit_header_counts_only_beside_headers_of_the_users() {
+    let reads = |cc: &str, place: &Place| {
+        build(place, cc, &[], &[]).ended_with(0);
+        let answers = files(&place.path("tmp")).into_iter().map(|path| std::fs::read(path).unwrap());
+        String::from_utf8_lossy(&answers.collect::<Vec<_>>().concat()).into_owned()
+    };
+    let plain = reads("gcc", &place());
+    assert!(plain.contains("/cc1") && !plain.contains("stdc-predef.h"), "{plain}");
+    let place = place();
+    let (cc, _) = gcc_with_headers(&place);
+    assert!(reads(&cc, &place).contains("stdc-predef.h"));
 }
 
 /// A wrapper that goes on without what is denied to it would make another kernel than it does by itself.
