@@ -268,7 +268,11 @@ fn parse_kernel(line: &str, has_marks: bool) -> Option<(Cow<'_, str>, Record<'_>
     let [object, json, info, debug] = MARKS.map(|mark| marks.contains(mark));
     let adopted = [object, json, info];
     let parsed = [parse_file(fields.next()?)?, parse_file(fields.next()?)?, parse_file(fields.next()?)?];
-    let (files, before) = (parsed.map(|(known, _)| known), parsed.map(|(_, before)| before));
+    let (files, mut before) = (parsed.map(|(known, _)| known), parsed.map(|(_, before)| before));
+    // Before replaced files had marks of their own, those of the kernel were about them.
+    for (before, adopted) in before.iter_mut().zip(adopted) {
+        *before = before.map(|before| Before { adopted: before.adopted || adopted, ..before });
+    }
     let mut slots: Vec<Cow<'_, str>> = fields.map(Cow::Borrowed).collect();
     slots.sort_unstable();
     slots.dedup();
@@ -361,10 +365,11 @@ mod tests {
         manifest.note("add_2", Part::Json, Known { digest: Digest::of(b"other"), seen }, None);
         let next = Known { digest: Digest::of(b"new"), seen: None };
         let old = |adopted, debug| Some(Before { digest: Digest::of(b"old"), adopted, debug });
-        manifest.note("c", Part::Object, next, old(false, false));
+        manifest.note("c", Part::Object, next, old(true, false));
         manifest.note("c", Part::Json, next, old(true, false));
-        manifest.note("c", Part::Info, Known { seen, ..next }, old(false, true));
-        manifest.note("add_1", Part::Json, next, old(true, true));
+        manifest.note("c", Part::Info, Known { seen, ..next }, old(true, true));
+        manifest.note("add_1", Part::Json, next, old(false, true));
+        manifest.note("add_1", Part::Info, next, old(false, false));
         manifest.mark("c", [true, false, true], false);
         manifest.mark("add_1", [false; 3], true);
         manifest

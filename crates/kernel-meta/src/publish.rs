@@ -52,9 +52,7 @@ pub(crate) fn publish(
             Displaced::Gone => {}
             Displaced::As(old) => displaced.push((part, old)),
             Displaced::Other => {
-                for (part, old) in displaced.iter().rev() {
-                    folder.restore(old, &part.of(kernel.stem));
-                }
+                take_back(folder, kernel, placement, &[], &displaced);
                 return Ok(Some(LeftReason::Changed { file: name }));
             }
         }

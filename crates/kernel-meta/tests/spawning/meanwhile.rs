@@ -241,3 +241,22 @@ fn an_extended_kernel_is_withdrawn_with_a_copy() {
     assert!(scene.undo(&|| {}).removed);
     assert_eq!(scene.read("json").unwrap(), extended.as_bytes());
 }
+
+/// Another program replaces the object while the build has displaced the description, or is about to.
+#[test]
+fn no_old_description_is_restored_beside_another_object() {
+    for at in 0..3 {
+        let scene = Scene::new();
+        scene.build(1, || {});
+        let (path, bytes, calls) = (scene.path("o"), scene.theirs.object.clone(), AtomicUsize::new(0));
+        let report = scene.build(2, move || {
+            if calls.fetch_add(1, Ordering::Relaxed) == at + 2 {
+                fs::write(&path, &bytes).unwrap();
+            }
+        });
+        if scene.read("o").as_ref() == Some(&scene.theirs.object) {
+            assert_eq!(report.left.len(), 1, "{at}");
+            scene.is_no_mixture(&format!("call {at}"));
+        }
+    }
+}

@@ -164,12 +164,13 @@ impl Restorer<'_> {
     /// stand beside another one's description.
     fn take_back(&mut self, restored: &mut Vec<&Entry>, from: Option<&Dir>, to: &Dir, file: &str) {
         for entry in restored.drain(..).rev() {
-            let is_moved = self.options.dry_run
-                || from.is_some_and(|from| tools::rename_new(to, &entry.file, from, &entry.file).is_ok());
-            if is_moved {
-                self.undone.restored.retain(|path| *path != entry.path());
-                self.keep(entry, replaced_since(file));
-            }
+            // Another program may have written the object, too: then that one stays.
+            let is_own = to.identity(&entry.file).is_some_and(|found| entry.is(&found));
+            let move_back = |from: &Dir| tools::rename_new(to, &entry.file, from, &entry.file).is_ok();
+            let is_moved = self.options.dry_run || is_own && from.is_some_and(move_back);
+            self.undone.restored.retain(|path| *path != entry.path());
+            let why = if is_moved { replaced_since(file) } else { replaced_since(&entry.path()) };
+            self.keep(entry, why);
         }
     }
 
