@@ -36,63 +36,63 @@ Each kernel is valid or refused. Findings have codes (OPV001, ...): errors refus
 warnings and notes do not. A .json is checked with the object of its name, or of its binFileName
 (.o, .so, lib*.so); one that only lists parts, with its parts.
 Of a store every entry is read in full, beside builds that use it: each byte, the kernel in it,
-and whether it is the kernel of its key. What else is there is told. `opbuild repair` mends a
-store.
+and whether it is the kernel of its key. Other files in the store are reported. `opbuild repair`
+repairs a store.
 Below a directory, every directory with kernels is checked, whatever it is in: the caches that
 MindSpore, AKG and CANN keep themselves, CANN's work directories, operator packages and the trees
 that they are built in, and pairs anywhere else. Links to directories are followed, each directory
 is checked once, and a link to a directory above the one that is named is reported instead. File
-systems that the kernel makes up (/proc, /sys) are not entered.
+systems that the kernel makes up (/proc, /sys) are skipped.
 In caches, each kernel is intact, damaged, left over (an orphan), for another chip, or in
 progress: written within half an hour, open or locked. It is for another chip if its object is, by
 its machine and e_flags, for another one than the descriptor (.info) beside it or the directory's
-name says; without these, than the other kernels of the directory. With it stands what the
-framework would do, and which kernels a rank lacks that others have; `opbuild repair DIR` mends
-what is damaged or left over.
-Exit code 1: a kernel was refused, a store or cache is not in order, or a rank lacks kernels; 2: a
+name says; without these, than the other kernels of the directory. The report says what the
+framework would do with it, and which kernels a rank lacks that others have; `opbuild repair DIR`
+repairs what is damaged or left over.
+Exit code 1: a kernel was refused, a store or cache has problems, or a rank lacks kernels; 2: a
 file could not be checked, a path has no kernel, or --op_compiler_cache_dir names no store.";
 
 /// What repair does.
 const REPAIRS: &str = "\
-A store: an entry that is damaged, or holds another kernel than its key stands for, goes into the
-folder quarantine/ of its target, with the reason beside it; the next build compiles it anew. What
-dead processes left is deleted, missing folders are made, and the store's size is counted. What
-cannot be read, is not trusted, or is not the store's own is left alone and told, with the way
-out. Builds may use the store meanwhile.
+A store: an entry that is damaged, or holds another kernel than its key stands for, moves to the
+directory quarantine/ of its target, with the reason beside it; the next build compiles it again.
+Files of dead processes are deleted, missing directories are created, and the store's size is
+counted. What cannot be read, is not trusted, or is not the store's own is skipped and reported,
+with help. Builds may use the store meanwhile.
 Caches of frameworks (kernel_meta, rank_N/kernel_meta, akg_kernel_meta, kernel_cache/<soc>), found
-below each DIR: kernels that are damaged or left over go, with all their files, into
-<folder>.opbuild-quarantine/<time>-<process>/ beside the cache, so that the framework compiles
-just these again. Nothing is deleted, --undo puts everything back, and no link is followed: one
-that is called as a cache or a rank is counts as left, and can be named by itself. Training may
-run meanwhile: what is not what was judged any more stays. What was written within half an hour,
-or is open, may be in the making, and needs --force. What is locked is never touched, with --force
-neither: wait, or end who holds it. Operator packages are left alone: install them again. A kernel
-for another chip than its descriptor names is not damaged: it stays, is reported, and no rank is
-filled with it.
+below each DIR: damaged kernels and orphans move, with all their files, into
+<directory>.opbuild-quarantine/<time>-<process>/ beside the cache, so that the framework compiles
+only these again. Nothing is deleted, --undo restores everything, and no link is followed: one
+that is called as a cache or a rank is counts as skipped, and can be named by itself. Training may
+run meanwhile: a file that changed since it was checked stays. A file that was written within half
+an hour, or is open, may be in progress, and needs --force. A locked one is never touched, not
+even with --force: wait, or end the lock holder. Operator packages are skipped: install them
+again. A kernel for another chip than its descriptor names is not damaged: it stays, is reported,
+and no rank is filled with it.
 --fill then gives each rank the kernels that other ranks have intact: of MindSpore r1.5 to r2.0
-only, where all who have a kernel agree on its bytes and on what they were made for. --undo takes
-them away again, and so it does with kernels that a build put in the place of damaged ones, or
-with --replace.
-Exit code 0: all is in order now, or would be without --dry-run; 1: something is left; 2: there is
-nothing that can be repaired.";
+only, where all ranks that have a kernel agree on its bytes and on what they were made for. --undo
+removes them again, and also kernels that a build published in place of damaged ones, or with
+--replace.
+Exit code 0: no problem is left, or none would be without --dry-run; 1: a problem is left; 2:
+there is nothing that can be repaired.";
 
 /// What import does.
 const IMPORTS: &str = "\
-Kernels are taken as they are from kernel_meta, rank_N/kernel_meta and akg_kernel_meta at and
-below each folder, which stay as they are. One is taken if it is whole, if a descriptor (.info)
+Kernels are taken unchanged from kernel_meta, rank_N/kernel_meta and akg_kernel_meta at and below
+each directory, which stay as they are. One is taken if it is intact, if a descriptor (.info)
 beside it names it and is no newer than it, if its .json calls it by no other kernel's name, if it
 was not compiled for debugging, if its operator is the toolkit's, and if it is a kernel for the
-chip that the descriptor says. All others are passed over, with the reason: caches of CANN and
+chip that the descriptor says. All others are skipped, with the reason: caches of CANN and
 operator packages have no descriptors, AKG's kernels for the host run in no backend of opbuild's,
-what opbuild put there is in a store already, and what was in the source of an operator of one's
-own nobody knows.
-By which toolchain and from which sources such a kernel was compiled nobody knows, so builds pass
-it over unless --trust-imported is given; then it is reused for an equal job, target and options,
-on every rank and device. A kernel that opbuild compiled comes before it. Of kernels of one job
-the first is kept, until one is imported that by the dates of its files was compiled since: it
-takes the place of the older one. To import the same again changes nothing.
-Exit code 0: something is imported, or was; 1: and something was wrong with others; 2: nothing
-could be imported, or a folder could not be read.";
+kernels that opbuild published there are in a store already, and the source of a custom operator
+at that time is unknown.
+The toolchain and the sources of such a kernel are unknown, so builds skip it unless
+--trust-imported is given; then it is reused for an equal job, target and options, on every rank
+and device. A kernel that opbuild compiled comes before it. Of kernels of one job the first is
+kept, until one is imported that by the dates of its files was compiled since: it replaces the
+older one. To import the same again changes nothing.
+Exit code 0: kernels are imported, or were; 1: and others had problems; 2: nothing could be
+imported, or a directory could not be read.";
 
 /// What decides how large a store may become.
 const LIMITS: &str = "\

@@ -29,8 +29,12 @@ pub(crate) fn is_extended(json: &[u8]) -> bool {
 
 /// Whether `json` describes the object file with this digest.
 pub(crate) fn describes(json: &[u8], digest: &Digest) -> bool {
-    let named = object(json).and_then(|members| members.get("sha256")?.as_str()?.parse::<Digest>().ok());
-    named.as_ref() == Some(digest)
+    described(json).as_ref() == Some(digest)
+}
+
+/// The digest of the object file that `json` describes, if it states one.
+pub(crate) fn described(json: &[u8]) -> Option<Digest> {
+    object(json)?.get("sha256")?.as_str()?.parse().ok()
 }
 
 fn object(bytes: &[u8]) -> Option<Map<String, Value>> {

@@ -1,9 +1,8 @@
 //! Displacing a file before it is removed: renamed, so that the file that is compared is the one that is removed, and
 //! nothing is lost whenever the process ends.
 
-use std::collections::HashSet;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -11,8 +10,10 @@ use std::time::{Duration, SystemTime};
 use opbuild_digest::Digest;
 use rustix::fs::{FileType, Mode, OFlags};
 
-use crate::disk::Folder;
+use crate::compare::described;
+use crate::disk::{Folder, Watch};
 use crate::quarantine::io::{self as tools, rename_new};
+use crate::survey::judge::MAX_TEXT;
 use crate::{Part, ViewError};
 
 /// The name of a displaced file, until its content shows whether it is ours: this, a process, a number, the name it had,
@@ -57,15 +58,13 @@ impl Folder {
         }
     }
 
-    /// Gives a displaced file its name again. If the name was taken meanwhile, the file stays displaced, and is never
-    /// removed.
+    /// Gives a displaced file its name again, if it may have it.
     pub(crate) fn restore(&self, old: &str, name: &str) {
-        self.watch().tell(name);
-        let _ = rename_new(self.fd(), old, self.fd(), name);
+        restore(self.fd(), old, name, self.watch());
     }
 
-    /// Settles those of the files with these names that writers that died displaced, by `is_ours` as [`settle`] does.
-    /// Without a lock, only what has rested for `alive` is known to be theirs.
+    /// Settles what dead writers displaced among the files with these `names`, by `is_ours` as [`settle`] does. Without a
+    /// lock, a file must have rested for `alive`.
     pub(crate) fn settle_displaced(
         &self,
         names: &[String],
@@ -75,37 +74,50 @@ impl Folder {
     ) {
         let is_left =
             |old: &str| self.is_locked() || self.identity(old).is_some_and(|file| file.rested(now, alive));
-        settle(self.fd(), names, |old, _| is_left(old), |name| self.watch().tell(name), is_ours);
+        let left = displaced(names).filter(|(old, _)| is_left(old));
+        settle(self.fd(), left, self.watch(), is_ours);
     }
 }
 
-/// Settles the displaced files among `names` of `dir` that satisfy `is_left`, by their names now and before: the process
-/// that displaced them has died. A file that satisfies `is_ours`, by the name it had and its digest, is removed; every other gets its
-/// name again, unless that was taken. `observe` is called with each name before it changes.
-pub(crate) fn settle(
+/// The displaced files among `names`, each with the name it had.
+pub(crate) fn displaced(names: &[String]) -> impl Iterator<Item = (&str, &str)> {
+    names.iter().filter_map(|old| Some((old.as_str(), displaced_name(old)?)))
+}
+
+/// Settles files of `dir` that dead processes displaced, by their names now and before. A file that satisfies `is_ours`, by
+/// the name it had and its digest, is removed. Every other is restored, unless its name was taken, or it is a description
+/// of another object than the one in the directory.
+pub(crate) fn settle<'n>(
     dir: BorrowedFd<'_>,
-    names: &[String],
-    is_left: impl Fn(&str, &str) -> bool,
-    observe: impl Fn(&str),
+    left: impl Iterator<Item = (&'n str, &'n str)>,
+    watch: &Watch,
     is_ours: impl Fn(&str, &Digest) -> bool,
 ) {
-    let left =
-        names.iter().filter_map(|old| Some((old, displaced_name(old).filter(|name| is_left(old, name))?)));
     let (descriptions, others): (Vec<_>, Vec<_>) =
         left.partition(|(_, name)| Part::Json.stem_of(name).is_some());
-    // Objects whose names were taken: their descriptions would stand beside other objects.
-    let mut taken = HashSet::new();
-    // Best effort: what cannot be changed now stays displaced until the next time.
+    // Best effort: what cannot be changed now stays displaced until the next time. Descriptions come after their objects.
     for (old, name) in others.into_iter().chain(descriptions) {
         if digest_of(dir, old).is_some_and(|digest| is_ours(name, &digest)) {
-            observe(old);
+            watch.tell(old);
             let _ = tools::remove(dir, old);
-        } else if Part::Json.stem_of(name).is_none_or(|stem| !taken.contains(stem)) {
-            observe(name);
-            if rename_new(dir, old, dir, name).is_err() {
-                taken.extend(Part::Object.stem_of(name));
-            }
+        } else {
+            restore(dir, old, name, watch);
         }
+    }
+}
+
+/// Gives a displaced file its name again. It stays displaced, and is never removed, if the name was taken, or if it is a
+/// description and the object in the directory is another one than it describes.
+fn restore(dir: BorrowedFd<'_>, old: &str, name: &str, watch: &Watch) {
+    let is_anothers = |stem: &str| {
+        let object = digest_of(dir, &Part::Object.of(stem));
+        object.is_some_and(|object| {
+            read(dir, old).and_then(|json| described(&json)).is_some_and(|it| it != object)
+        })
+    };
+    if !Part::Json.stem_of(name).is_some_and(is_anothers) {
+        watch.tell(name);
+        let _ = rename_new(dir, old, dir, name);
     }
 }
 
@@ -149,9 +161,19 @@ pub(crate) fn displace(
 
 /// The digest of the regular file called `name`; none if it is something else, or cannot be read.
 fn digest_of(dir: BorrowedFd<'_>, name: &str) -> Option<Digest> {
+    Digest::of_reader(&open(dir, name)?).ok()
+}
+
+/// The bytes of the regular file called `name`, if it is no larger than a description.
+fn read(dir: BorrowedFd<'_>, name: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(dir, name)?.take(MAX_TEXT).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+fn open(dir: BorrowedFd<'_>, name: &str) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(dir, name, flags, Mode::empty()).map(File::from).ok()?;
     let stat = rustix::fs::fstat(&file).ok()?;
-    let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    if is_regular { Digest::of_reader(&file).ok() } else { None }
+    (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some(file)
 }

@@ -28,6 +28,8 @@ pub(crate) const NAME: &str = ".opbuild-manifest";
 const HEAD: &str = "opbuild-manifest 2 ";
 /// What marks stand for: an adopted object, json and info; for debugging.
 const MARKS: [char; 4] = ['o', 'j', 'i', 'd'];
+/// The same of a file that is being replaced.
+const MARKS_BEFORE: [char; 2] = ['a', 'd'];
 const HEAD_1: &str = "opbuild-manifest 1 ";
 
 /// Every kernel that we wrote, by stem. Names are those of the text that was read, until others come.
@@ -117,10 +119,10 @@ impl Record<'_> {
         let Self { files, before, adopted, debug, slots } = self;
         line.push_str(stem);
         line.push('\t');
-        let marks = MARKS.iter().zip(adopted.iter().chain([debug])).filter(|(_, is_set)| **is_set);
-        let marked = line.len();
-        line.extend(marks.map(|(mark, _)| mark));
-        if line.len() == marked {
+        let [object, json, info] = *adopted;
+        let unmarked = line.len();
+        line.extend(set_marks(MARKS, [object, json, info, *debug]));
+        if line.len() == unmarked {
             line.push('-');
         }
         for (Known { digest, seen }, before) in files.iter().zip(before) {
@@ -130,9 +132,10 @@ impl Record<'_> {
             }
             if let Some(Before { digest, adopted, debug }) = before {
                 let _ = write!(line, " {digest}");
-                let marks = [(*adopted, 'a'), (*debug, 'd')].into_iter().filter(|(is_set, _)| *is_set);
-                let separated = [':'].into_iter().filter(|_| *adopted || *debug);
-                line.extend(separated.chain(marks.map(|(_, mark)| mark)));
+                if *adopted || *debug {
+                    line.push(':');
+                    line.extend(set_marks(MARKS_BEFORE, [*adopted, *debug]));
+                }
             }
         }
         for slot in slots {
@@ -262,10 +265,7 @@ fn parse_kernel(line: &str, has_marks: bool) -> Option<(Cow<'_, str>, Record<'_>
     let stem = fields.next()?;
     check_stem(stem).ok()?;
     let marks = if has_marks { fields.next()? } else { "-" };
-    if marks != "-" && !marks.chars().all(|mark| MARKS.contains(&mark)) {
-        return None;
-    }
-    let [object, json, info, debug] = MARKS.map(|mark| marks.contains(mark));
+    let [object, json, info, debug] = if marks == "-" { [false; 4] } else { parse_marks(MARKS, marks)? };
     let adopted = [object, json, info];
     let parsed = [parse_file(fields.next()?)?, parse_file(fields.next()?)?, parse_file(fields.next()?)?];
     let (files, mut before) = (parsed.map(|(known, _)| known), parsed.map(|(_, before)| before));
@@ -303,14 +303,17 @@ fn parse_file(field: &str) -> Option<(Known, Option<Before>)> {
 
 fn parse_before(word: &str) -> Option<Before> {
     let (digest, marks) = word.split_once(':').unwrap_or((word, ""));
-    let (adopted, debug) = match marks {
-        "" if digest == word => (false, false),
-        "a" => (true, false),
-        "d" => (false, true),
-        "ad" => (true, true),
-        _ => return None,
-    };
+    let [adopted, debug] = parse_marks(MARKS_BEFORE, marks)?;
     Some(Before { digest: digest.parse().ok()?, adopted, debug })
+}
+
+fn set_marks<const N: usize>(marks: [char; N], are_set: [bool; N]) -> impl Iterator<Item = char> {
+    marks.into_iter().zip(are_set).filter(|(_, is_set)| *is_set).map(|(mark, _)| mark)
+}
+
+/// Which of the `marks` are in `text`; none, if anything else is.
+fn parse_marks<const N: usize>(marks: [char; N], text: &str) -> Option<[bool; N]> {
+    text.chars().all(|mark| marks.contains(&mark)).then(|| marks.map(|mark| text.contains(mark)))
 }
 
 /// The words between separators. For words as short as these, faster than the search for a character in a text.

@@ -12,6 +12,7 @@ use crate::occupant::{Act, Decision, Looker, Placement, Policy};
 use crate::publish::{publish, stage};
 use crate::quarantine::keep::{Replaced, ReplacedFile, keep};
 use crate::quarantine::{Run, Why};
+use crate::retire::Retired;
 use crate::stored::StoredKernels;
 use crate::{
     DirectoryRisk, KernelFiles, LeftKernel, LeftReason, Part, ViewError, Withdrawn, check_stem, retire,
@@ -307,9 +308,11 @@ impl<'a> Work<'a> {
     /// Removes our own description of a damaged object that stays: no reader may find them together.
     fn disarm(&self, Wanting { kernel, placement }: &Wanting<'_>) -> Result<(), ViewError> {
         let [object, json, _] = placement.acts;
-        let is_ours = !placement.adopted[Part::Json as usize];
-        if let (Act::Aside { .. }, Act::Replace { digest: ours, .. }, true) = (object, json, is_ours) {
-            self.folder.remove_if(&Part::Json.of(kernel.stem), |digest| *digest == ours)?;
+        let name = Part::Json.of(kernel.stem);
+        if let (Act::Aside { .. }, Act::Replace { digest: ours, .. }) = (object, json)
+            && self.found.is_ours(&name, &ours)
+        {
+            self.folder.remove_if(&name, |digest| *digest == ours)?;
         }
         Ok(())
     }
@@ -367,11 +370,20 @@ impl<'a> Work<'a> {
 
     /// Removes what we put under names whose kernels could not be made.
     fn withdraw(&mut self) -> Result<(), ViewError> {
-        let (removed, sets) =
+        let Retired { removed, adopted, mut left } =
             retire::withdraw(self.folder, &mut self.manifest, self.found, self.order.withdrawn)?;
         self.report.removed += removed;
-        if !sets.is_empty() {
-            self.report.removed += self.keep(&sets).iter().filter(|why| why.is_none()).count();
+        let (stems, sets): (Vec<_>, Vec<_>) = adopted.into_iter().unzip();
+        let outcomes = if sets.is_empty() { Vec::new() } else { self.keep(&sets) };
+        for (stem, why) in stems.into_iter().zip(outcomes) {
+            match why {
+                None => self.report.removed += 1,
+                Some(why) => left.push((stem, why)),
+            }
+        }
+        for (stem, why) in left {
+            self.unnote(stem);
+            self.leave(stem, why);
         }
         Ok(())
     }

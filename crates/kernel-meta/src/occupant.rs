@@ -180,8 +180,8 @@ impl<'m> Looker<'_, 'm> {
             _ => false,
         };
         let is_there = is_all_free && ![object, json].into_iter().any(|state| matches!(state, State::Absent));
-        let is_release = is_there && (is_release(Part::Object, object) || is_release(Part::Json, json));
-        if kernel.debug && is_release && !self.policy.replace {
+        let has_release = is_there && (is_release(Part::Object, object) || is_release(Part::Json, json));
+        if kernel.debug && has_release && !self.policy.replace {
             return Ok(Decision::Leave(LeftReason::Release));
         }
         self.place(kernel, record, states, why)

@@ -42,23 +42,13 @@ pub(crate) fn publish(
     folder: &Folder,
     kernel: &KernelFiles<'_>,
     placement: &Placement,
-    staged: Staged<'_>,
+    mut staged: Staged<'_>,
 ) -> Result<Option<LeftReason>, ViewError> {
-    let mut displaced = Vec::new();
-    for part in [Part::Json, Part::Object, Part::Info] {
-        let Act::Replace { digest: ours, .. } = placement.acts[part as usize] else { continue };
-        let name = part.of(kernel.stem);
-        match folder.displace(&name, |digest: &Digest| *digest == ours)? {
-            Displaced::Gone => {}
-            Displaced::As(old) => displaced.push((part, old)),
-            Displaced::Other => {
-                take_back(folder, kernel, placement, &[], &displaced);
-                return Ok(Some(LeftReason::Changed { file: name }));
-            }
-        }
+    let (mut displaced, mut published) = (Vec::new(), Vec::new());
+    let mut outcome = displace(folder, kernel, placement, &mut displaced);
+    if matches!(outcome, Ok(None)) {
+        outcome = publish_staged(folder, kernel, &mut staged, &mut published);
     }
-    let mut published = Vec::new();
-    let outcome = publish_staged(kernel, staged, &mut published);
     if matches!(outcome, Ok(None)) {
         displaced.iter().try_for_each(|(_, old)| folder.unlink(old))?;
     } else {
@@ -67,25 +57,60 @@ pub(crate) fn publish(
     outcome
 }
 
-/// Gives complete files their names, the description last. Stops at a name that was taken, and returns the reason.
-fn publish_staged(
+/// Displaces the files of ours that are replaced, the description first. Stops at one that was changed, and returns the
+/// reason.
+fn displace(
+    folder: &Folder,
     kernel: &KernelFiles<'_>,
-    Staged([object, json, info]): Staged<'_>,
-    published: &mut Vec<Part>,
+    placement: &Placement,
+    displaced: &mut Vec<(Part, String)>,
 ) -> Result<Option<LeftReason>, ViewError> {
-    for (part, temp) in [(Part::Object, object), (Part::Info, info), (Part::Json, json)] {
-        let Some(temp) = temp else { continue };
+    for part in [Part::Json, Part::Object, Part::Info] {
+        let Act::Replace { digest: ours, .. } = placement.acts[part as usize] else { continue };
         let file = part.of(kernel.stem);
-        if !temp.publish_new(&file)? {
-            return Ok(Some(LeftReason::Changed { file }));
+        match folder.displace(&file, |digest: &Digest| *digest == ours)? {
+            Displaced::Gone => {}
+            Displaced::As(old) => displaced.push((part, old)),
+            Displaced::Other => return Ok(Some(LeftReason::Changed { file })),
         }
-        published.push(part);
     }
     Ok(None)
 }
 
-/// Removes the `published` files of a kernel that is not written after all, and restores the `displaced` ones. Our old
-/// description is restored only with its object: it must not stand beside one that another program wrote.
+/// Gives complete files their names, the description last, and only beside its object. Stops where another program wrote
+/// one of them, and returns the reason.
+fn publish_staged(
+    folder: &Folder,
+    kernel: &KernelFiles<'_>,
+    Staged(staged): &mut Staged<'_>,
+    published: &mut Vec<Part>,
+) -> Result<Option<LeftReason>, ViewError> {
+    let [file, description] = [Part::Object, Part::Json].map(|part| part.of(kernel.stem));
+    let has_json = staged[Part::Json as usize].is_some();
+    let expected = kernel.content(Part::Object).digest();
+    let has_object = || folder.digest(&file).is_ok_and(|(digest, _)| digest == expected);
+    for part in [Part::Object, Part::Info, Part::Json] {
+        if has_json && folder.exists(&description) {
+            return Ok(Some(LeftReason::Changed { file: description }));
+        }
+        let Some(temp) = staged[part as usize].take() else { continue };
+        let name = part.of(kernel.stem);
+        if part == Part::Json && !has_object() {
+            return Ok(Some(LeftReason::Changed { file }));
+        }
+        if !temp.publish_new(&name)? {
+            return Ok(Some(LeftReason::Changed { file: name }));
+        }
+        published.push(part);
+        // Between the look and the rename, another program may have written the object.
+        if part == Part::Json && !has_object() {
+            return Ok(Some(LeftReason::Changed { file }));
+        }
+    }
+    Ok(None)
+}
+
+/// Removes the `published` files of a kernel that is not written after all, and restores the `displaced` ones.
 fn take_back(
     folder: &Folder,
     kernel: &KernelFiles<'_>,
@@ -95,20 +120,11 @@ fn take_back(
 ) {
     // Best effort: the next build settles the rest.
     for part in published.iter().rev() {
-        let ours = kernel.content(*part).digest();
+        let kept = placement.json.as_ref().filter(|_| *part == Part::Json);
+        let ours = kept.map_or_else(|| kernel.content(*part).digest(), |json| Digest::of(json));
         let _ = folder.remove_if(&part.of(kernel.stem), |digest| *digest == ours);
     }
-    let stays = matches!(placement.acts[Part::Object as usize], Act::Keep { .. } | Act::Vouched);
-    let mut is_object_ours = stays || !folder.exists(&Part::Object.of(kernel.stem));
     for (part, old) in displaced.iter().rev() {
-        if *part == Part::Json && !is_object_ours && !placement.adopted[Part::Json as usize] {
-            let _ = folder.unlink(old);
-            continue;
-        }
         folder.restore(old, &part.of(kernel.stem));
-        if *part == Part::Object {
-            // It is still displaced if another program took its name.
-            is_object_ours = !folder.exists(old);
-        }
     }
 }

@@ -11,20 +11,30 @@ use crate::disk::Folder;
 use crate::manifest::{Manifest, Record};
 use crate::materialise::GRACE;
 use crate::quarantine::keep::{Replaced, ReplacedFile};
-use crate::{Part, ViewError, Withdrawn};
+use crate::{LeftReason, Part, ViewError, Withdrawn};
 
 /// The order in which a kernel's files are removed: no reader may find its description without its object.
 const ORDER: [Part; 3] = [Part::Json, Part::Object, Part::Info];
 
-/// Removes what we wrote under these names, and returns the number of kernels. `found` is the manifest before any change.
-/// Kernels that existed before we wrote them are returned, to be quarantined instead.
-pub(crate) fn withdraw(
+/// The outcome of withdrawing kernels, by stem.
+#[derive(Default)]
+pub(crate) struct Retired<'a> {
+    /// The number of kernels that were removed.
+    pub(crate) removed: usize,
+    /// Kernels that existed before we wrote them, or that MindSpore extended: to be quarantined.
+    pub(crate) adopted: Vec<(&'a str, Replaced)>,
+    /// Kernels that another program changed while they were removed.
+    pub(crate) left: Vec<(&'a str, LeftReason)>,
+}
+
+/// Removes what we wrote under these names. `found` is the manifest before any change.
+pub(crate) fn withdraw<'a>(
     folder: &Folder,
     manifest: &mut Manifest<'_>,
     found: &Manifest<'_>,
-    withdrawn: &[Withdrawn<'_>],
-) -> Result<(usize, Vec<Replaced>), ViewError> {
-    let (mut removed, mut kept) = (0, Vec::new());
+    withdrawn: &[Withdrawn<'a>],
+) -> Result<Retired<'a>, ViewError> {
+    let mut retired = Retired::default();
     for Withdrawn { stem, unless } in withdrawn {
         let json = folder.read(&Part::Json.of(stem)).ok().map(|(bytes, _)| bytes);
         let there = json.and_then(|json| KernelMeta::parse(&json).ok()?.bin_file_name);
@@ -41,12 +51,14 @@ pub(crate) fn withdraw(
             };
             let files = [Part::Json, Part::Object].into_iter().filter_map(file).collect();
             let why = "the kernel that belongs there could not be made".to_owned();
-            kept.push(Replaced { files, made: Vec::new(), stays: None, listed, why });
+            retired.adopted.push((*stem, Replaced { files, made: Vec::new(), stays: None, listed, why }));
+        } else if remove(folder, stem, &record)? {
+            retired.removed += 1;
         } else {
-            removed += usize::from(remove(folder, stem, &record)?);
+            retired.left.push((*stem, LeftReason::Changed { file: Part::Json.of(stem) }));
         }
     }
-    Ok((removed, kept))
+    Ok(retired)
 }
 
 /// Removes superseded kernels of ours that are old enough: how many. What cannot be removed waits for the next call.

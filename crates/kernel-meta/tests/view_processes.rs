@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use common::owned::{Ours, all_bytes, kernels, view};
+use common::owned::{Ours, all_bytes, extended, kernels, view};
 use libtest_mimic::{Arguments, Trial};
 use opbuild_kernel_meta::quarantine::{UndoOptions, newest, quarantines, undo};
 use opbuild_kernel_meta::{KernelFiles, View, ViewReport};
@@ -86,12 +86,6 @@ fn begin(base: &Path) -> Vec<Vec<u8>> {
     fs::write(dir.join(format!("{}.json", kept[8].stem)), &extended).unwrap();
     let [third, fourth, seventh] = [2, 3, 6].map(|at| kept[at].clone());
     vec![third.object, third.json, torn.to_vec(), fourth.json, changed, seventh.json, extended]
-}
-
-/// With what MindSpore adds.
-fn extended(json: &[u8]) -> Vec<u8> {
-    let text = String::from_utf8(json.to_vec()).unwrap();
-    text.replacen('{', r#"{"build_result": "{}", "#, 1).into_bytes()
 }
 
 /// Calls that kill this process at the one with this number.

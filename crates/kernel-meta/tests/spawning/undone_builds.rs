@@ -6,7 +6,7 @@ use std::fs::{self, File, FileTimes};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::common::owned::{Ours, all_bytes, view};
+use crate::common::owned::{Ours, all_bytes, extended, view};
 use opbuild_digest::Digest;
 use opbuild_kernel_meta::Part;
 use opbuild_kernel_meta::ViewReport;
@@ -61,12 +61,6 @@ fn bytes(part: Part, is: Is, theirs: &Kept) -> Option<Vec<u8>> {
     })
 }
 
-/// With what MindSpore adds.
-fn extended(json: &[u8]) -> Vec<u8> {
-    let text = String::from_utf8(json.to_vec()).unwrap();
-    text.replacen('{', r#"{"build_result": "{}", "#, 1).into_bytes()
-}
-
 type Image = BTreeMap<PathBuf, (Option<SystemTime>, Digest)>;
 
 /// Each file with its time, without the lock of our builds and the time of our manifest.
@@ -101,7 +95,7 @@ impl Scene {
             let path = scene.dir().join(format!("{}{}", scene.theirs.stem, part.suffix()));
             match bytes(part, is, &scene.theirs) {
                 None => fs::remove_file(&path).unwrap_or_default(),
-                // What a build wrote and nobody changed is the very file.
+                // It keeps its time.
                 Some(bytes) if fs::read(&path).is_ok_and(|found| found == bytes) => {}
                 Some(bytes) => {
                     fs::write(&path, bytes).unwrap();

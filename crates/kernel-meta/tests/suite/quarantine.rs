@@ -344,6 +344,18 @@ fn what_was_changed_in_quarantine_is_not_put_back() {
     assert!(!torn.path("json").exists() && !undone.removed);
 }
 
+/// Its description was lost in quarantine, and another one is in the directory.
+#[test]
+fn an_object_is_not_restored_beside_another_description() {
+    let torn = Torn::new();
+    let run = torn.mend_while(&|_| {}).quarantine.unwrap();
+    fs::remove_file(run.join(format!("{}.json", torn.kernel.stem))).unwrap();
+    torn.put("json", b"{}");
+    let undone = undo_newest(torn.base.path()).pop().unwrap();
+    assert!(undone.kept.iter().any(|kept| kept.why.contains("written again since")), "{undone:?}");
+    assert!(!torn.path("o").exists() && run.join(format!("{}.o", torn.kernel.stem)).exists());
+}
+
 #[test]
 fn a_journal_cannot_make_undo_write_elsewhere() {
     let torn = Torn::new();

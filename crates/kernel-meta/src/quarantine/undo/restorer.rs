@@ -7,9 +7,10 @@ use std::io::{self, ErrorKind};
 use opbuild_digest::Digest;
 
 use crate::Part;
-use crate::displace::{Displaced, displace, settle};
+use crate::disk::Watch;
+use crate::displace::{Displaced, displace, displaced, settle};
 use crate::manifest::Manifest;
-use crate::quarantine::aside::locked;
+use crate::quarantine::aside::{locked, move_judged};
 use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{Entry, Role};
 use crate::quarantine::locks::Locks;
@@ -52,18 +53,11 @@ impl Restorer<'_> {
         let manifest = Manifest::parse(self.manifest);
         let listed = self.ground.folder.names().unwrap_or_default().into_iter();
         let names: Vec<String> = listed.filter_map(|name| name.name.into_string().ok()).collect();
-        let own: HashSet<&str> = entries.iter().map(|entry| entry.file.as_str()).collect();
-        let is_left = |_: &str, name: &str| own.contains(name);
-        settle(
-            self.ground.folder.fd(),
-            &names,
-            is_left,
-            |_| {},
-            |name, digest| {
-                let is_written = |entry: &Entry| entry.file == name && is_written(entry, &manifest, digest);
-                manifest.is_ours(name, digest) || entries.iter().any(is_written)
-            },
-        );
+        let left = displaced(&names).filter(|(_, name)| self.known.contains(*name));
+        settle(self.ground.folder.fd(), left, &Watch::default(), |name, digest| {
+            let is_written = |entry: &Entry| entry.file == name && is_written(entry, &manifest, digest);
+            manifest.is_ours(name, digest) || entries.iter().any(is_written)
+        });
     }
 
     fn keep(&mut self, entry: &Entry, why: impl Into<String>) {
@@ -154,9 +148,11 @@ impl Restorer<'_> {
                 },
             }
         }
-        // Another program may have described the object while it was restored.
-        if let Some(unknown) = self.unknown_part(to, None, taken) {
-            self.take_back(&mut restored, from, to, &unknown);
+        // Another program may have written the object or its description while they were restored.
+        let is_described = restored.iter().any(|entry| !is_object(entry));
+        let changed = if is_described { changed_object(to, taken, others) } else { None };
+        if let Some(other) = changed.or_else(|| self.unknown_part(to, None, taken)) {
+            self.take_back(&mut restored, from, to, &other);
         }
     }
 
@@ -165,9 +161,9 @@ impl Restorer<'_> {
     fn take_back(&mut self, restored: &mut Vec<&Entry>, from: Option<&Dir>, to: &Dir, file: &str) {
         for entry in restored.drain(..).rev() {
             // Another program may have written the object, too: then that one stays.
-            let is_own = to.identity(&entry.file).is_some_and(|found| entry.is(&found));
-            let move_back = |from: &Dir| tools::rename_new(to, &entry.file, from, &entry.file).is_ok();
-            let is_moved = self.options.dry_run || is_own && from.is_some_and(move_back);
+            let own = to.identity(&entry.file).filter(|found| entry.is(found));
+            let move_back = |(own, from)| move_judged(to, from, &entry.file, &own, || {}).is_ok();
+            let is_moved = self.options.dry_run || own.zip(from).is_some_and(move_back);
             self.undone.restored.retain(|path| *path != entry.path());
             let why = if is_moved { replaced_since(file) } else { replaced_since(&entry.path()) };
             self.keep(entry, why);
@@ -188,13 +184,7 @@ impl Restorer<'_> {
         if let Some((entry, _)) = other {
             return Some(replaced_since(&entry.path()));
         }
-        let digest = |entry: &Entry| to.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
-        let stays = |entry: &Entry, sha256: &str| digest(entry).is_ok_and(|it| it.to_string() == sha256);
-        let changed = others
-            .stay
-            .iter()
-            .find(|entry| !matches!(&entry.role, Role::Stays { sha256 } if stays(entry, sha256)));
-        if let Some(changed) = changed {
+        if let Some(changed) = others.stay.iter().find(|entry| !stays(entry, to)) {
             return Some(replaced_since(&changed.path()));
         }
         if let Some(unknown) = self.unknown_part(to, from, taken) {
@@ -251,6 +241,8 @@ impl Restorer<'_> {
         for entry in in_order {
             match self.remove_written(to, &entry.file, |digest| is_ours(entry, digest)) {
                 Ok(true) => freed.push(entry.file.clone()),
+                // Its object must not go without it.
+                Ok(false) if tools::exists(to, &entry.file) => return Err(replaced_since(&entry.path())),
                 Ok(false) => {}
                 Err(error) => {
                     return Err(format!(
@@ -342,6 +334,20 @@ struct Others<'e> {
     stay: Vec<&'e Entry>,
 }
 
+/// An object that is not the one of the restored description any more.
+fn changed_object(to: &Dir, taken: &[&Entry], others: &Others<'_>) -> Option<String> {
+    let is_other =
+        |entry: &&&Entry| is_object(entry) && to.identity(&entry.file).is_some_and(|found| !entry.is(&found));
+    let changed = taken.iter().find(is_other).or_else(|| others.stay.iter().find(|entry| !stays(entry, to)));
+    changed.map(|entry| entry.path())
+}
+
+/// Whether a file that a build left is still what it was.
+fn stays(entry: &Entry, to: &Dir) -> bool {
+    let digest = to.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
+    matches!(&entry.role, Role::Stays { sha256 } if digest.is_ok_and(|digest| digest.to_string() == *sha256))
+}
+
 fn replaced_since(path: &str) -> String {
     format!("`{path}` was written again since: to restore the old one, move the new one away first")
 }
@@ -383,8 +389,8 @@ fn locate(entry: &Entry, from: Option<&Dir>, to: &Dir) -> Where {
         (Some(_), _) => Where::Stuck("it was changed since it was quarantined".to_owned()),
         (None, Some(found)) if entry.is(&found) => Where::InPlace,
         (None, Some(_)) if matches!(entry.role, Role::Replaced { .. }) => Where::Other,
-        // It was never quarantined: another program wrote it again first.
-        (None, Some(_)) if from.is_none_or(|from| !tools::exists(from, &entry.file)) => Where::InPlace,
+        // Another program wrote it again, before it was quarantined or since.
+        (None, Some(_)) if from.is_none_or(|from| !tools::exists(from, &entry.file)) => Where::Other,
         (None, _) => Where::Stuck(
             "it is missing in quarantine and in the cache: another program removed it".to_owned(),
         ),
