@@ -57,18 +57,18 @@ const REPAIRS: &str = "\
 A store: an entry that is damaged, or holds another kernel than its key stands for, moves to the
 directory quarantine/ of its target, with the reason beside it; the next build compiles it again.
 Files of dead processes are deleted, missing directories are created, and the store's size is
-counted. What cannot be read, is not trusted, or is not the store's own is skipped and reported,
-with help. Builds may use the store meanwhile.
+counted. What cannot be read, is not trusted, or is not the store's own is skipped, and the report
+says what to do about it. Builds may use the store meanwhile.
 Caches of frameworks (kernel_meta, rank_N/kernel_meta, akg_kernel_meta, kernel_cache/<soc>), found
 below each DIR: damaged kernels and orphans move, with all their files, into
 <directory>.opbuild-quarantine/<time>-<process>/ beside the cache, so that the framework compiles
-only these again. Nothing is deleted, --undo restores everything, and no link is followed: one
-that is called as a cache or a rank is counts as skipped, and can be named by itself. Training may
-run meanwhile: a file that changed since it was checked stays. A file that was written within half
-an hour, or is open, may be in progress, and needs --force. A locked one is never touched, not
-even with --force: wait, or end the lock holder. Operator packages are skipped: install them
-again. A kernel for another chip than its descriptor names is not damaged: it stays, is reported,
-and no rank is filled with it.
+only these again. Nothing is deleted, and --undo restores what no program wrote again since. No
+link is followed: one with the name of a cache or a rank is skipped; name it to have it checked.
+Training may run meanwhile: a file that changed since it was checked stays. A file that was
+written within half an hour, or is open, may be in progress, and needs --force. A locked one is
+never touched, not even with --force: wait, or end the lock holder. Operator packages are skipped:
+install them again. A kernel for another chip than its descriptor names is not damaged: it stays,
+is reported, and no rank is filled with it.
 --fill then gives each rank the kernels that other ranks have intact: of MindSpore r1.5 to r2.0
 only, where all ranks that have a kernel agree on its bytes and on what they were made for. --undo
 removes them again, and also kernels that a build published in place of damaged ones, or with
@@ -91,8 +91,8 @@ The toolchain and the sources of such a kernel are unknown, so builds skip it un
 and device. A kernel that opbuild compiled comes before it. Of kernels of one job the first is
 kept, until one is imported that by the dates of its files was compiled since: it replaces the
 older one. To import the same again changes nothing.
-Exit code 0: kernels are imported, or were; 1: and others had problems; 2: nothing could be
-imported, or a directory could not be read.";
+Exit code 0: kernels are imported, or were; 1: kernels are imported, and others had problems; 2:
+nothing could be imported, or a directory could not be read.";
 
 /// What decides how large a store may become.
 const LIMITS: &str = "\
@@ -306,11 +306,11 @@ pub(crate) struct RepairArgs {
     /// Say what would be done, and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Set aside also what was written just now or is open, which a build may be making; not what is locked
+    /// Quarantine also kernels that were written just now or are open, which a build may be writing; never locked ones
     #[arg(long)]
     pub(crate) force: bool,
-    /// Undo the newest repair, or build that replaced kernels, below DIR, or the one in the directory DIR: remove what was
-    /// filled in or written in place of what was there, and restore that; where names are free
+    /// Undo the newest repair, or build that replaced kernels, below DIR, or the one in the directory DIR: remove the files
+    /// that it wrote, and restore those that it quarantined. A kernel that another program changed since stays
     #[arg(long, conflicts_with_all = ["force", "fill"])]
     pub(crate) undo: bool,
     /// Then give each rank what other ranks have intact and it lacks

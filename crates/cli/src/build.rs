@@ -210,7 +210,7 @@ pub(crate) fn tell(report: &BuildReport, chose: bool, output: &Output) -> bool {
             for name in &placed.contested {
                 output.warning(&format!(
                     "operators of different kernels are all called `{}`: a framework would run one for the other, so \
-                     this build puts none into kernel_meta; build them in ranks or folders of their own",
+                     this build puts none into kernel_meta; build them in ranks or directories of their own",
                     name
                 ));
             }

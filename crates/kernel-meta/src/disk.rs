@@ -32,7 +32,7 @@ const OWN: &str = ".opbuild-";
 const FOLDER_MODE: u32 = 0o750;
 const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
 /// No `.json` and no manifest is larger; a file that is, is not ours.
-const MAX_READ: u64 = 256 << 20;
+pub(crate) const MAX_READ: u64 = 256 << 20;
 /// How often a folder may vanish while we wait for its lock.
 const ENTRIES: usize = 100;
 const FIRST_POLL: Duration = Duration::from_millis(1);

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use opbuild_digest::Digest;
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use crate::compare::described;
-use crate::disk::{Folder, Watch};
+use crate::disk::{Folder, Identity, Watch};
 use crate::quarantine::io::{self as tools, rename_new};
 use crate::survey::judge::MAX_TEXT;
 use crate::{Part, ViewError};
@@ -26,10 +26,28 @@ const OLD_END: &str = ".old";
 pub(crate) enum Displaced {
     /// There is no such file.
     Gone,
-    /// It has this name now, and is the expected one.
-    As(String),
+    /// It is the expected one.
+    As(OldFile),
     /// It is another one, and its name is restored.
     Other,
+}
+
+/// A displaced file that is the expected one.
+#[derive(Debug)]
+pub(crate) struct OldFile {
+    /// Its name now.
+    pub(crate) name: String,
+    /// Its state when it was compared.
+    seen: Option<Identity>,
+}
+
+impl OldFile {
+    /// Removes it; not if a process that had it open has written to it since. Then it stays displaced.
+    pub(crate) fn remove(&self, dir: impl AsFd) -> io::Result<()> {
+        let dir = dir.as_fd();
+        let is_same = |found: Identity| self.seen.as_ref().is_some_and(|seen| found.is_same_file(seen));
+        if identity(dir, &self.name).is_none_or(is_same) { tools::remove(dir, &self.name) } else { Ok(()) }
+    }
 }
 
 impl Folder {
@@ -40,6 +58,10 @@ impl Folder {
         name: &str,
         is_expected: impl Fn(&Digest) -> bool,
     ) -> Result<Displaced, ViewError> {
+        self.displace_file(name, |old| digest_of(self.fd(), old).is_some_and(|digest| is_expected(&digest)))
+    }
+
+    fn displace_file(&self, name: &str, is_expected: impl Fn(&str) -> bool) -> Result<Displaced, ViewError> {
         self.watch().tell(name);
         let displaced = displace(self.fd(), name, || self.watch().tell(name), is_expected);
         displaced.map_err(|source| ViewError::io("rename", self.path().join(name), source))
@@ -53,12 +75,41 @@ impl Folder {
     ) -> Result<bool, ViewError> {
         match self.displace(name, is_expected)? {
             Displaced::Gone => Ok(true),
-            Displaced::As(old) => self.unlink(&old).map(|()| true),
+            Displaced::As(old) => self.remove_displaced(&old).map(|()| true),
             Displaced::Other => Ok(false),
         }
     }
 
-    /// Gives a displaced file its name again, if it may have it.
+    /// Removes the file called `name` if it is the one that was `published` with this digest: another program may have
+    /// written the same bytes.
+    pub(crate) fn take_back(
+        &self,
+        name: &str,
+        published: &Identity,
+        digest: &Digest,
+    ) -> Result<(), ViewError> {
+        let is_published = |old: &str| {
+            self.identity(old).is_some_and(|found| found.is_same_file(published))
+                && digest_of(self.fd(), old) == Some(*digest)
+        };
+        match self.displace_file(name, is_published)? {
+            Displaced::As(old) => self.remove_displaced(&old),
+            Displaced::Gone | Displaced::Other => Ok(()),
+        }
+    }
+
+    /// Removes a displaced file, as [`OldFile::remove`] does.
+    pub(crate) fn remove_displaced(&self, old: &OldFile) -> Result<(), ViewError> {
+        self.watch().tell(&old.name);
+        match old.remove(self.fd()) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(ViewError::io("remove", self.path().join(&old.name), source))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives a displaced file its name again, if [`fits`] allows it.
     pub(crate) fn restore(&self, old: &str, name: &str) {
         restore(self.fd(), old, name, self.watch());
     }
@@ -85,8 +136,8 @@ pub(crate) fn displaced(names: &[String]) -> impl Iterator<Item = (&str, &str)> 
 }
 
 /// Settles files of `dir` that dead processes displaced, by their names now and before. A file that satisfies `is_ours`, by
-/// the name it had and its digest, is removed. Every other is restored, unless its name was taken, or it is a description
-/// of another object than the one in the directory.
+/// the name it had and its digest, is removed, and so is one whose name has an equal file. Every other is restored, unless
+/// its name was taken or it does not fit.
 pub(crate) fn settle<'n>(
     dir: BorrowedFd<'_>,
     left: impl Iterator<Item = (&'n str, &'n str)>,
@@ -97,7 +148,8 @@ pub(crate) fn settle<'n>(
         left.partition(|(_, name)| Part::Json.stem_of(name).is_some());
     // Best effort: what cannot be changed now stays displaced until the next time. Descriptions come after their objects.
     for (old, name) in others.into_iter().chain(descriptions) {
-        if digest_of(dir, old).is_some_and(|digest| is_ours(name, &digest)) {
+        let is_needless = |digest: &Digest| is_ours(name, digest) || digest_of(dir, name) == Some(*digest);
+        if digest_of(dir, old).as_ref().is_some_and(is_needless) {
             watch.tell(old);
             let _ = tools::remove(dir, old);
         } else {
@@ -106,19 +158,36 @@ pub(crate) fn settle<'n>(
     }
 }
 
-/// Gives a displaced file its name again. It stays displaced, and is never removed, if the name was taken, or if it is a
-/// description and the object in the directory is another one than it describes.
+/// Gives a displaced file its name again. It stays displaced, and is never removed, if the name was taken or the file does
+/// not fit.
 fn restore(dir: BorrowedFd<'_>, old: &str, name: &str, watch: &Watch) {
-    let is_anothers = |stem: &str| {
-        let object = digest_of(dir, &Part::Object.of(stem));
-        object.is_some_and(|object| {
-            read(dir, old).and_then(|json| described(&json)).is_some_and(|it| it != object)
-        })
-    };
-    if !Part::Json.stem_of(name).is_some_and(is_anothers) {
-        watch.tell(name);
-        let _ = rename_new(dir, old, dir, name);
+    if !fits(dir, old, name) {
+        return;
     }
+    watch.tell(name);
+    // Between the look and the rename, another program may have written the kernel's other file.
+    if rename_new(dir, old, dir, name).is_ok() && !fits(dir, name, name) {
+        let digest = digest_of(dir, name);
+        let _ = displace(dir, name, || watch.tell(name), |old| digest_of(dir, old) == digest);
+    }
+}
+
+/// Whether `file` may be called `name`: an object and a description only stand together if the description states the
+/// object's digest.
+fn fits(dir: BorrowedFd<'_>, file: &str, name: &str) -> bool {
+    if let Some(stem) = Part::Json.stem_of(name) {
+        let object = Part::Object.of(stem);
+        return !tools::exists(dir, &object)
+            || stated(dir, file).is_some_and(|stated| digest_of(dir, &object) == Some(stated));
+    }
+    let Some(json) = Part::Object.stem_of(name).map(|stem| Part::Json.of(stem)) else { return true };
+    !tools::exists(dir, &json)
+        || stated(dir, &json).is_some_and(|stated| digest_of(dir, file) == Some(stated))
+}
+
+/// The digest that the description `json` states.
+pub(crate) fn stated(dir: BorrowedFd<'_>, json: &str) -> Option<Digest> {
+    described(&read(dir, json)?)
 }
 
 /// The name that a displaced file had.
@@ -131,12 +200,12 @@ fn displaced_name(old: &str) -> Option<&str> {
 }
 
 /// Renames the file called `name`, so that it is not replaced while it is looked at, and gives it its name again unless
-/// its digest satisfies `is_expected`. `renamed` is called between the two.
+/// `is_expected` accepts it by its new name. `renamed` is called between the two.
 pub(crate) fn displace(
     dir: impl AsFd,
     name: &str,
     renamed: impl Fn(),
-    is_expected: impl Fn(&Digest) -> bool,
+    is_expected: impl Fn(&str) -> bool,
 ) -> io::Result<Displaced> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let dir = dir.as_fd();
@@ -151,17 +220,23 @@ pub(crate) fn displace(
         }
     };
     renamed();
-    if digest_of(dir, &old).is_some_and(|digest| is_expected(&digest)) {
-        return Ok(Displaced::As(old));
+    let seen = identity(dir, &old);
+    if is_expected(&old) {
+        return Ok(Displaced::As(OldFile { name: old, seen }));
     }
-    // If the name was taken meanwhile, it stays as it is called: nothing removes what is not ours.
+    // It had the name just now, so it keeps it whatever the kernel's other files are. If the name was taken meanwhile, it
+    // stays displaced: nothing removes what is not ours.
     let _ = rename_new(dir, &old, dir, name);
     Ok(Displaced::Other)
 }
 
 /// The digest of the regular file called `name`; none if it is something else, or cannot be read.
-fn digest_of(dir: BorrowedFd<'_>, name: &str) -> Option<Digest> {
+pub(crate) fn digest_of(dir: BorrowedFd<'_>, name: &str) -> Option<Digest> {
     Digest::of_reader(&open(dir, name)?).ok()
+}
+
+fn identity(dir: BorrowedFd<'_>, name: &str) -> Option<Identity> {
+    rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| Identity::of(&stat))
 }
 
 /// The bytes of the regular file called `name`, if it is no larger than a description.

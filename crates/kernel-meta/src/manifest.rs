@@ -9,7 +9,10 @@
 //! numbers. While it is being replaced, the digest of the replaced file follows, with a colon and its own marks if it has
 //! any (`a`: adopted, `d`: for debugging): the list is written before the files, so that after a kill at any instant both
 //! are known. Marks are `o`, `j` and `i` for an object, a json and an info that were there before we wrote them (*adopted*:
-//! the bytes are ours, another program wrote them), `d` for a kernel that was compiled for debugging; `-` stands for none.
+//! the bytes are ours, another program wrote them), `d` for a kernel that was compiled for debugging, `w` for one that is
+//! being written; `-` stands for none. With `w`, the last word of an object, json and info is `-` if it stays, `?` if it is
+//! written, and device, inode, size and time of the complete file once that waits for its name: another program may write
+//! the same bytes after a kill.
 //! Slots are escaped, and only ever compared. A kernel without a slot is superseded.
 //!
 //! Version 1, which has no marks and no second digest, is read.
@@ -26,8 +29,8 @@ use crate::{KernelFiles, Part, check_stem};
 /// The manifest's file. No `.json`: MindSpore parses every one.
 pub(crate) const NAME: &str = ".opbuild-manifest";
 const HEAD: &str = "opbuild-manifest 2 ";
-/// What marks stand for: an adopted object, json and info; for debugging.
-const MARKS: [char; 4] = ['o', 'j', 'i', 'd'];
+/// What marks stand for: an adopted object, json and info; for debugging; being written.
+const MARKS: [char; 5] = ['o', 'j', 'i', 'd', 'w'];
 /// The same of a file that is being replaced.
 const MARKS_BEFORE: [char; 2] = ['a', 'd'];
 const HEAD_1: &str = "opbuild-manifest 1 ";
@@ -44,6 +47,8 @@ pub(crate) struct Record<'a> {
     files: [Known; 3],
     /// By part, the file that is replaced, until the write is done.
     before: [Option<Before>; 3],
+    /// By part, until the write is done.
+    writing: [Option<Writing>; 3],
     /// By part, whether the file was there before we wrote it.
     adopted: [bool; 3],
     /// It was compiled for debugging.
@@ -59,6 +64,14 @@ pub(crate) struct Known {
     pub(crate) digest: Digest,
     /// The file that was read, found intact, and had rested.
     pub(crate) seen: Option<Identity>,
+}
+
+/// A file that is being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writing {
+    Planned,
+    /// It is complete and waits for its name.
+    Staged(Identity),
 }
 
 /// A file of ours that is being replaced.
@@ -88,8 +101,8 @@ impl Record<'_> {
         self.wrote(part, digest) && !self.is_adopted(part, digest)
     }
 
-    /// Whether a file of ours with this digest was there before we wrote it. One of neither digest, a description that
-    /// MindSpore extended, is the one that is being replaced.
+    /// Whether a file of ours with this digest was there before we wrote it. A description that MindSpore extended has
+    /// another digest than the recorded ones; while a file is being replaced, it is taken for that file.
     pub(crate) fn is_adopted(&self, part: Part, digest: &Digest) -> bool {
         self.replaced(part, digest).map_or(self.adopted[part as usize], |before| before.adopted)
     }
@@ -116,16 +129,17 @@ impl Record<'_> {
     }
 
     fn write_line(&self, stem: &str, line: &mut String) {
-        let Self { files, before, adopted, debug, slots } = self;
+        let Self { files, before, writing, adopted, debug, slots } = self;
         line.push_str(stem);
         line.push('\t');
         let [object, json, info] = *adopted;
         let unmarked = line.len();
-        line.extend(set_marks(MARKS, [object, json, info, *debug]));
+        let is_writing = writing.iter().any(Option::is_some);
+        line.extend(set_marks(MARKS, [object, json, info, *debug, is_writing]));
         if line.len() == unmarked {
             line.push('-');
         }
-        for (Known { digest, seen }, before) in files.iter().zip(before) {
+        for ((Known { digest, seen }, before), writing) in files.iter().zip(before).zip(writing) {
             let _ = write!(line, "\t{digest}");
             if let Some(Identity { dev, ino, size, mtime, ctime }) = seen {
                 let _ = write!(line, " {dev} {ino} {size} {mtime} {ctime}");
@@ -137,6 +151,14 @@ impl Record<'_> {
                     line.extend(set_marks(MARKS_BEFORE, [*adopted, *debug]));
                 }
             }
+            let _ = match writing {
+                _ if !is_writing => Ok(()),
+                None => line.write_str(" -"),
+                Some(Writing::Planned) => line.write_str(" ?"),
+                Some(Writing::Staged(Identity { dev, ino, size, mtime, ctime: _ })) => {
+                    write!(line, " {dev},{ino},{size},{mtime}")
+                }
+            };
         }
         for slot in slots {
             line.push('\t');
@@ -161,6 +183,21 @@ impl<'a> Manifest<'a> {
         }
         let kernels = body.lines().map(|line| parse_kernel(line, has_marks)).collect::<Option<_>>()?;
         Some(Self { kernels })
+    }
+
+    /// Finds out which files were written before a kill, by the `identity` of what has their names: any other than the
+    /// staged one is another program's, even if it is equal.
+    pub(crate) fn resolve(&mut self, identity: impl Fn(&str) -> Option<Identity>) {
+        for (stem, record) in &mut self.kernels {
+            for part in Part::ALL {
+                let at = part as usize;
+                let Some(writing) = record.writing[at] else { continue };
+                let Some(found) = identity(&part.of(stem)) else { continue };
+                let is_staged = matches!(writing, Writing::Staged(staged) if found.is_same_file(&staged));
+                record.adopted[at] |= !is_staged;
+                record.writing[at] = None;
+            }
+        }
     }
 
     /// Whether a file with this digest that had the name `name` is one that only we wrote.
@@ -217,6 +254,7 @@ impl<'a> Manifest<'a> {
                     let new = Record {
                         files: Part::ALL.map(known),
                         before: [None; 3],
+                        writing: [None; 3],
                         adopted: [false; 3],
                         debug: kernel.debug,
                         slots: Vec::new(),
@@ -235,6 +273,31 @@ impl<'a> Manifest<'a> {
         if let Some(record) = self.kernels.get_mut(stem) {
             record.files[part as usize] = known;
             record.before[part as usize] = before;
+            record.writing[part as usize] = None;
+        }
+    }
+
+    /// Notes that a file is about to be written, and by which complete file, if that exists.
+    pub(crate) fn writing(&mut self, stem: &str, part: Part, staged: Option<Identity>) {
+        if let Some(record) = self.kernels.get_mut(stem) {
+            record.writing[part as usize] = Some(staged.map_or(Writing::Planned, Writing::Staged));
+        }
+    }
+
+    /// Restores the record of a kernel that is not written, and the slots that it took, as they were in `found`.
+    pub(crate) fn unnote(&mut self, stem: &str, found: &Self) {
+        let taken = self.kernels.remove(stem).map(|noted| noted.slots).unwrap_or_default();
+        for (other, record) in &mut self.kernels {
+            let Some(before) = found.kernels.get(other) else { continue };
+            let lost = before.slots.iter().filter(|slot| taken.contains(slot));
+            for slot in lost {
+                if let Err(place) = record.slots.binary_search(slot) {
+                    record.slots.insert(place, slot.clone());
+                }
+            }
+        }
+        if let Some(record) = found.kernels.get(stem) {
+            self.kernels.insert(stem.to_owned().into(), record.clone());
         }
     }
 
@@ -248,7 +311,7 @@ impl<'a> Manifest<'a> {
     /// Notes that a kernel's files were written: the replaced ones are gone.
     pub(crate) fn written(&mut self, stem: &str) {
         if let Some(record) = self.kernels.get_mut(stem) {
-            record.before = [None; 3];
+            (record.before, record.writing) = ([None; 3], [None; 3]);
         }
     }
 }
@@ -265,9 +328,20 @@ fn parse_kernel(line: &str, has_marks: bool) -> Option<(Cow<'_, str>, Record<'_>
     let stem = fields.next()?;
     check_stem(stem).ok()?;
     let marks = if has_marks { fields.next()? } else { "-" };
-    let [object, json, info, debug] = if marks == "-" { [false; 4] } else { parse_marks(MARKS, marks)? };
+    let [object, json, info, debug, is_writing] =
+        if marks == "-" { [false; 5] } else { parse_marks(MARKS, marks)? };
     let adopted = [object, json, info];
-    let parsed = [parse_file(fields.next()?)?, parse_file(fields.next()?)?, parse_file(fields.next()?)?];
+    let mut writing = [None; 3];
+    let mut next_file = |writing: &mut Option<Writing>| {
+        let mut field = fields.next()?;
+        if is_writing {
+            let (file, word) = field.rsplit_once(' ')?;
+            (field, *writing) = (file, parse_writing(word)?);
+        }
+        parse_file(field)
+    };
+    let [object, json, info] = &mut writing;
+    let parsed = [next_file(object)?, next_file(json)?, next_file(info)?];
     let (files, mut before) = (parsed.map(|(known, _)| known), parsed.map(|(_, before)| before));
     // Before replaced files had marks of their own, those of the kernel were about them.
     for (before, adopted) in before.iter_mut().zip(adopted) {
@@ -276,7 +350,7 @@ fn parse_kernel(line: &str, has_marks: bool) -> Option<(Cow<'_, str>, Record<'_>
     let mut slots: Vec<Cow<'_, str>> = fields.map(Cow::Borrowed).collect();
     slots.sort_unstable();
     slots.dedup();
-    Some((stem.into(), Record { files, before, adopted, debug, slots }))
+    Some((stem.into(), Record { files, before, writing, adopted, debug, slots }))
 }
 
 /// A file, and the one that it replaces.
@@ -299,6 +373,23 @@ fn parse_file(field: &str) -> Option<(Known, Option<Before>)> {
         None => None,
     };
     words.next().is_none().then_some((Known { digest, seen: Some(seen) }, before))
+}
+
+/// The last word of a file's field: whether it is being written.
+fn parse_writing(word: &str) -> Option<Option<Writing>> {
+    if let "-" | "?" = word {
+        return Some((word == "?").then_some(Writing::Planned));
+    }
+    let mut numbers = Words { rest: Some(word), separator: b',' };
+    let staged = Identity {
+        dev: numbers.next()?.parse().ok()?,
+        ino: numbers.next()?.parse().ok()?,
+        size: numbers.next()?.parse().ok()?,
+        mtime: numbers.next()?.parse().ok()?,
+        // A rename changes it.
+        ctime: 0,
+    };
+    numbers.next().is_none().then_some(Some(Writing::Staged(staged)))
 }
 
 fn parse_before(word: &str) -> Option<Before> {
@@ -375,6 +466,9 @@ mod tests {
         manifest.note("add_1", Part::Info, next, old(false, false));
         manifest.mark("c", [true, false, true], false);
         manifest.mark("add_1", [false; 3], true);
+        let staged = Identity { dev: 5, ino: 6, size: 7, mtime: -8, ctime: 0 };
+        manifest.writing("c", Part::Object, Some(staged));
+        manifest.writing("c", Part::Json, None);
         manifest
     }
 

@@ -113,7 +113,8 @@ pub(crate) fn materialise(
     let names = folder.own_names();
     folder.remove_stale_temps(&names, order.now, GRACE);
     let text = folder.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
-    let found = Manifest::parse(&text);
+    let mut found = Manifest::parse(&text);
+    found.resolve(|name| folder.identity(name));
     folder.settle_displaced(&names, order.now, GRACE, |name, digest| found.is_ours(name, digest));
     let report = ViewReport {
         locked: folder.is_locked(),
@@ -124,8 +125,8 @@ pub(crate) fn materialise(
     let mut work =
         Work { folder, order, manifest: found.clone(), recorded: found.clone(), found: &found, report };
     let (mut wanting, is_closed) = work.decide(kernels)?;
-    // Before any of it is written: a kernel must not be there without our knowing that it is ours.
-    if let Err(error) = work.record(!wanting.is_empty())
+    // Before any file is moved or written: what cannot be recorded is not done.
+    if let Err(error) = work.record(false)
         && !wanting.is_empty()
     {
         wanting.iter().try_for_each(|wanting| work.disarm(wanting))?;
@@ -154,7 +155,8 @@ pub(crate) fn leave_all(
     stored: &dyn StoredKernels,
 ) -> Result<Option<ViewReport>, ViewError> {
     let text = folder.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
-    let manifest = Manifest::parse(&text);
+    let mut manifest = Manifest::parse(&text);
+    manifest.resolve(|name| folder.identity(name));
     let mut looker = Looker { folder, manifest: &manifest, policy, rested: &|_| false, stored, read: 0 };
     let Decided { placed, left, is_closed } = decide(&mut looker, kernels)?;
     let report = ViewReport {
@@ -290,7 +292,9 @@ impl<'a> Work<'a> {
                 Act::Vouched => continue,
                 Act::Keep { seen } => (seen, None),
                 Act::Replace { digest: before, .. } => {
-                    let adopted = placement.adopted[part as usize];
+                    // A description that is kept and is not ours word for word was extended by MindSpore.
+                    let is_extended = part == Part::Json && placement.json.is_some();
+                    let adopted = placement.adopted[part as usize] || is_extended;
                     (None, Some((before, adopted)).filter(|(before, _)| *before != digest))
                 }
                 Act::Aside { adopted: Some(before), .. } => (None, Some((before, true))),
@@ -301,6 +305,9 @@ impl<'a> Work<'a> {
                 Before { digest, adopted, debug }
             });
             self.manifest.note(kernel.stem, part, Known { digest, seen }, before);
+            if placement.acts[part as usize].writes() {
+                self.manifest.writing(kernel.stem, part, None);
+            }
         }
         self.manifest.mark(kernel.stem, placement.adopted, kernel.debug);
     }
@@ -338,7 +345,7 @@ impl<'a> Work<'a> {
                 continue;
             };
             self.disarm(&it)?;
-            self.unnote(it.kernel.stem);
+            self.manifest.unnote(it.kernel.stem, self.found);
             self.leave(it.kernel.stem, why);
         }
         Ok(())
@@ -360,14 +367,6 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Restores the manifest's record of a kernel that is not written.
-    fn unnote(&mut self, stem: &str) {
-        match self.found.kernels.get(stem) {
-            Some(record) => drop(self.manifest.kernels.insert(stem.to_owned().into(), record.clone())),
-            None => drop(self.manifest.kernels.remove(stem)),
-        }
-    }
-
     /// Removes what we put under names whose kernels could not be made.
     fn withdraw(&mut self) -> Result<(), ViewError> {
         let Retired { removed, adopted, mut left } =
@@ -382,7 +381,7 @@ impl<'a> Work<'a> {
             }
         }
         for (stem, why) in left {
-            self.unnote(stem);
+            self.manifest.unnote(stem, self.found);
             self.leave(stem, why);
         }
         Ok(())
@@ -394,9 +393,14 @@ impl<'a> Work<'a> {
         for batch in wanting.chunks(at_once) {
             let stage = |wanting: &Wanting<'a>| stage(self.folder, wanting.kernel, &wanting.placement);
             let staged = batch.iter().map(stage).collect::<Result<Vec<_>, _>>()?;
-            for staged in &staged {
+            for (wanting, staged) in batch.iter().zip(&staged) {
                 staged.sync()?;
+                for (part, identity) in staged.identities()? {
+                    self.manifest.writing(wanting.kernel.stem, part, Some(identity));
+                }
             }
+            // A kernel must not be there without our knowing that it is ours.
+            self.record(true)?;
             for (wanting, staged) in batch.iter().zip(staged) {
                 let stem = wanting.kernel.stem;
                 match publish(self.folder, wanting.kernel, &wanting.placement, staged)? {
@@ -404,7 +408,10 @@ impl<'a> Work<'a> {
                         self.manifest.written(stem);
                         self.report.written += 1;
                     }
-                    Some(why) => self.leave(stem, why),
+                    Some(why) => {
+                        self.manifest.unnote(stem, self.found);
+                        self.leave(stem, why);
+                    }
                 }
             }
         }

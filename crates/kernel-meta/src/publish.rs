@@ -3,8 +3,8 @@
 
 use opbuild_digest::Digest;
 
-use crate::disk::{Folder, Temp};
-use crate::displace::Displaced;
+use crate::disk::{Folder, Identity, Temp};
+use crate::displace::{Displaced, OldFile};
 use crate::occupant::{Act, Placement};
 use crate::{KernelFiles, LeftReason, Part, ViewError};
 
@@ -15,6 +15,12 @@ impl Staged<'_> {
     /// Brings the bytes to the disk.
     pub(crate) fn sync(&self) -> Result<(), ViewError> {
         self.0.iter().flatten().try_for_each(Temp::sync)
+    }
+
+    /// Which files they are.
+    pub(crate) fn identities(&self) -> Result<Vec<(Part, Identity)>, ViewError> {
+        let staged = Part::ALL.into_iter().zip(&self.0);
+        staged.filter_map(|(part, temp)| Some(temp.as_ref()?.identity().map(|it| (part, it)))).collect()
     }
 }
 
@@ -36,8 +42,8 @@ pub(crate) fn stage<'a>(
     Ok(Staged(staged))
 }
 
-/// Gives the files of a kernel their names, in place of ours. If another program wrote there meanwhile, its files stay, and
-/// so do those that were there before; this returns the reason.
+/// Gives the files of a kernel their names, in place of ours. If another program wrote there meanwhile, its files stay, ours
+/// return where they fit, and this returns the reason. Foreign files that were replaced stay in quarantine.
 pub(crate) fn publish(
     folder: &Folder,
     kernel: &KernelFiles<'_>,
@@ -50,7 +56,7 @@ pub(crate) fn publish(
         outcome = publish_staged(folder, kernel, &mut staged, &mut published);
     }
     if matches!(outcome, Ok(None)) {
-        displaced.iter().try_for_each(|(_, old)| folder.unlink(old))?;
+        displaced.iter().try_for_each(|(_, old)| folder.remove_displaced(old))?;
     } else {
         take_back(folder, kernel, placement, &published, &displaced);
     }
@@ -63,7 +69,7 @@ fn displace(
     folder: &Folder,
     kernel: &KernelFiles<'_>,
     placement: &Placement,
-    displaced: &mut Vec<(Part, String)>,
+    displaced: &mut Vec<(Part, OldFile)>,
 ) -> Result<Option<LeftReason>, ViewError> {
     for part in [Part::Json, Part::Object, Part::Info] {
         let Act::Replace { digest: ours, .. } = placement.acts[part as usize] else { continue };
@@ -83,7 +89,7 @@ fn publish_staged(
     folder: &Folder,
     kernel: &KernelFiles<'_>,
     Staged(staged): &mut Staged<'_>,
-    published: &mut Vec<Part>,
+    published: &mut Vec<(Part, Identity)>,
 ) -> Result<Option<LeftReason>, ViewError> {
     let [file, description] = [Part::Object, Part::Json].map(|part| part.of(kernel.stem));
     let has_json = staged[Part::Json as usize].is_some();
@@ -98,10 +104,11 @@ fn publish_staged(
         if part == Part::Json && !has_object() {
             return Ok(Some(LeftReason::Changed { file }));
         }
+        let identity = temp.identity()?;
         if !temp.publish_new(&name)? {
             return Ok(Some(LeftReason::Changed { file: name }));
         }
-        published.push(part);
+        published.push((part, identity));
         // Between the look and the rename, another program may have written the object.
         if part == Part::Json && !has_object() {
             return Ok(Some(LeftReason::Changed { file }));
@@ -115,16 +122,16 @@ fn take_back(
     folder: &Folder,
     kernel: &KernelFiles<'_>,
     placement: &Placement,
-    published: &[Part],
-    displaced: &[(Part, String)],
+    published: &[(Part, Identity)],
+    displaced: &[(Part, OldFile)],
 ) {
     // Best effort: the next build settles the rest.
-    for part in published.iter().rev() {
+    for (part, identity) in published.iter().rev() {
         let kept = placement.json.as_ref().filter(|_| *part == Part::Json);
         let ours = kept.map_or_else(|| kernel.content(*part).digest(), |json| Digest::of(json));
-        let _ = folder.remove_if(&part.of(kernel.stem), |digest| *digest == ours);
+        let _ = folder.take_back(&part.of(kernel.stem), identity, &ours);
     }
     for (part, old) in displaced.iter().rev() {
-        folder.restore(old, &part.of(kernel.stem));
+        folder.restore(&old.name, &part.of(kernel.stem));
     }
 }

@@ -52,10 +52,10 @@ pub(crate) fn withdraw<'a>(
             let files = [Part::Json, Part::Object].into_iter().filter_map(file).collect();
             let why = "the kernel that belongs there could not be made".to_owned();
             retired.adopted.push((*stem, Replaced { files, made: Vec::new(), stays: None, listed, why }));
-        } else if remove(folder, stem, &record)? {
-            retired.removed += 1;
+        } else if let Some(changed) = remove(folder, stem, &record)? {
+            retired.left.push((*stem, LeftReason::Changed { file: changed.of(stem) }));
         } else {
-            retired.left.push((*stem, LeftReason::Changed { file: Part::Json.of(stem) }));
+            retired.removed += 1;
         }
     }
     Ok(retired)
@@ -78,7 +78,7 @@ pub(crate) fn superseded(folder: &Folder, manifest: &mut Manifest<'_>, now: Syst
             return false;
         }
         let gone = remove(folder, stem, record);
-        removed += usize::from(matches!(gone, Ok(true)));
+        removed += usize::from(matches!(gone, Ok(None)));
         gone.is_err()
     });
     removed
@@ -108,13 +108,14 @@ fn as_written(folder: &Folder, stem: &str, record: &Record<'_>) -> Option<Writte
     Some(if object || json { Written::Adopted } else { Written::ByUs })
 }
 
-/// Removes the files of a kernel that are as we wrote them; whether its description and object are gone.
-fn remove(folder: &Folder, stem: &str, record: &Record<'_>) -> Result<bool, ViewError> {
+/// Removes the files of a kernel that are as we wrote them. Stops at a description or an object that another program
+/// changed, and returns which.
+fn remove(folder: &Folder, stem: &str, record: &Record<'_>) -> Result<Option<Part>, ViewError> {
     for part in ORDER {
         let is_gone = folder.remove_if(&part.of(stem), |digest| record.is_ours(part, digest))?;
         if !is_gone && part != Part::Info {
-            return Ok(false);
+            return Ok(Some(part));
         }
     }
-    Ok(true)
+    Ok(None)
 }

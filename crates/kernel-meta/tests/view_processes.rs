@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use common::owned::{Ours, all_bytes, extended, kernels, view};
 use libtest_mimic::{Arguments, Trial};
 use opbuild_kernel_meta::quarantine::{UndoOptions, newest, quarantines, undo};
-use opbuild_kernel_meta::{KernelFiles, View, ViewReport};
+use opbuild_kernel_meta::{KernelFiles, Part, View, ViewReport};
 use opbuild_testkit::ascend::Chip;
 use opbuild_testkit::caches::{Kept, Rank};
 
@@ -39,6 +39,7 @@ fn main() {
     let tests = vec![
         test("a_build_that_is_killed_loses_nothing_and_knows_its_own", || killed("build")),
         test("a_replacement_that_is_killed_loses_nothing_and_knows_its_own", || killed("replace")),
+        test("an_undo_removes_no_kernel_that_a_framework_wrote", framework_after_a_kill),
         test("a_build_that_is_killed_is_undone_exactly", || killed_and_undone("build")),
         test("a_replacement_that_is_killed_is_undone_exactly", || killed_and_undone("replace")),
         test("what_a_killed_build_wrote_is_removed_when_superseded", superseded_after_a_kill),
@@ -50,12 +51,14 @@ fn main() {
 
 /// The kernels, each of which begins otherwise.
 fn kept() -> Vec<Kept> {
-    (1..=9).map(|elements| Rank::new(0).square(elements)).collect()
+    (1..=10).map(|elements| Rank::new(0).square(elements)).collect()
 }
 
-/// The kernels of one version; the fifth is the same in all.
+/// The kernels of one version; the fifth and the tenth are the same in all.
 fn ours(version: u32) -> Vec<Ours> {
-    let of = |(at, kept): (usize, &Kept)| Ours::of(Chip::Ascend910, kept, if at == 4 { 2 } else { version });
+    let of = |(at, kept): (usize, &Kept)| {
+        Ours::of(Chip::Ascend910, kept, if [4, 9].contains(&at) { 2 } else { version })
+    };
     kept().iter().enumerate().map(of).collect()
 }
 
@@ -64,15 +67,15 @@ fn place(view: &View, kernels: &[Ours]) -> ViewReport {
     view.materialise(&files).unwrap()
 }
 
-/// Nine kernels: the first is missing, the second ours, the third foreign, the fourth foreign and damaged, the fifth ours
+/// Ten kernels: the first is missing, the second ours, the third foreign, the fourth foreign and damaged, the fifth ours
 /// by its bytes, the sixth ours with an object that was changed, the seventh foreign without an object, the eighth adopted by
-/// an earlier build, the ninth ours with a description that MindSpore extended.
+/// an earlier build, the ninth and the tenth ours with a description that MindSpore extended, the tenth without an object.
 fn begin(base: &Path) -> Vec<Vec<u8>> {
     let dir = base.join("rank_0/kernel_meta");
     let [fifth, eighth] = [ours(2).swap_remove(4), ours(1).swap_remove(7)];
     place(&view(base), &[fifth, eighth]);
     fs::remove_file(dir.join(".opbuild-manifest")).unwrap();
-    place(&view(base), &[1, 5, 7, 8].map(|at| ours(1).swap_remove(at)));
+    place(&view(base), &[1, 5, 7, 8, 9].map(|at| ours(1).swap_remove(at)));
     let kept = kept();
     let mut changed = ours(1)[5].files[0].clone();
     *changed.last_mut().unwrap() ^= 1;
@@ -82,10 +85,14 @@ fn begin(base: &Path) -> Vec<Vec<u8>> {
     kept[3].write(&dir).unwrap();
     let torn = &kept[3].object[..200];
     fs::write(dir.join(format!("{}.o", kept[3].stem)), torn).unwrap();
-    let extended = extended(&ours(1)[8].files[1]);
-    fs::write(dir.join(format!("{}.json", kept[8].stem)), &extended).unwrap();
+    let [ninth, tenth] = [8, 9].map(|at| {
+        let extended = extended(&ours(1)[at].files[1]);
+        fs::write(dir.join(format!("{}.json", kept[at].stem)), &extended).unwrap();
+        extended
+    });
+    fs::remove_file(dir.join(format!("{}.o", kept[9].stem))).unwrap();
     let [third, fourth, seventh] = [2, 3, 6].map(|at| kept[at].clone());
-    vec![third.object, third.json, torn.to_vec(), fourth.json, changed, seventh.json, extended]
+    vec![third.object, third.json, torn.to_vec(), fourth.json, changed, seventh.json, tenth, ninth]
 }
 
 /// Calls that kill this process at the one with this number.
@@ -140,6 +147,15 @@ fn killed(how: &str) {
             let is_own = object == ours.files[0] || precious.contains(&object);
             assert!(file("json").as_ref() != Some(&ours.files[1]) || is_own, "step {step}: {}", ours.stem);
         }
+        // The framework compiles the first kernel itself, to the same bytes.
+        let first = &ours(3)[0];
+        let [object, json, _] = Part::ALL.map(|part| dir.join(format!("{}{}", first.stem, part.suffix())));
+        let list = fs::read_to_string(dir.join(".opbuild-manifest")).unwrap_or_default();
+        let is_theirs = !object.exists() && list.contains(&first.stem);
+        if is_theirs {
+            fs::write(&object, &first.files[0]).unwrap();
+            fs::write(&json, &first.files[1]).unwrap();
+        }
         // MindSpore extends a description before the next build.
         let second = dir.join(format!("{}.json", ours(1)[1].stem));
         if let Ok(json) = fs::read(&second) {
@@ -149,13 +165,17 @@ fn killed(how: &str) {
         let report = place(&view(base.path()).with_replace(how == "replace"), &ours(4));
         let left: Vec<&str> = report.left.iter().map(|left| left.stem.as_str()).collect();
         let third = &ours(4)[2];
-        let others = |(at, ours): (usize, &Ours)| at == 2 || ours.is_in(&dir);
+        let is_extended = |ours: &Ours| {
+            fs::read(dir.join(format!("{}.json", ours.stem))).is_ok_and(|it| it == extended(&ours.files[1]))
+        };
+        let others = |(at, ours): (usize, &Ours)| at == 2 || ours.is_in(&dir) || at == 9 && is_extended(ours);
         assert!(ours(4).iter().enumerate().all(others), "step {step}: {report:?}");
         assert_eq!(left.is_empty(), third.is_in(&dir), "step {step}: {report:?}");
         assert_eq!(left.is_empty(), how == "replace", "step {step}: {report:?}");
         // What the killed build wrote is ours, also in place of what it adopted: no copy is kept.
         let is_kept = |ours: &Ours| has(base.path(), &ours.files[0]);
-        assert!(!ours(3)[7..].iter().any(is_kept), "step {step}: {report:?}");
+        assert!(!ours(3)[7..9].iter().any(is_kept), "step {step}: {report:?}");
+        assert_eq!(is_kept(first), is_theirs, "step {step}: {report:?}");
         let names: Vec<_> = all_bytes(&dir).into_iter().map(|(path, _)| path).collect();
         assert!(!names.iter().any(|name| is_rest(name)), "step {step}: {names:?}");
         for bytes in &precious {
@@ -215,6 +235,31 @@ fn killed_and_undone(how: &str) {
     }
 }
 
+/// A framework compiles the third kernel to the bytes that a killed build was about to write: no undo removes them.
+fn framework_after_a_kill() {
+    let mut written = 0;
+    for step in 0.. {
+        let base = tempfile::tempdir().unwrap();
+        begin(base.path());
+        let is_whole = other_process(base.path(), step, "replace");
+        let third = &ours(3)[2];
+        let dir = base.path().join("rank_0/kernel_meta");
+        let path = |part: Part| dir.join(format!("{}{}", third.stem, part.suffix()));
+        let is_free = [Part::Object, Part::Json].iter().all(|part| !path(*part).exists());
+        if is_free {
+            for part in [Part::Object, Part::Json] {
+                fs::write(path(part), &third.files[part as usize]).unwrap();
+            }
+            undo_newest(base.path(), &|| {});
+            assert!(third.is_in(&dir), "step {step}");
+            written += 1;
+        }
+        if is_whole {
+            return assert!(written > 3, "{written}");
+        }
+    }
+}
+
 /// The eighth kernel's slot goes to another kernel: its files go, too, if the killed build wrote them, and stay if they
 /// were adopted.
 fn superseded_after_a_kill() {
@@ -224,6 +269,8 @@ fn superseded_after_a_kill() {
         begin(base.path());
         let is_whole = other_process(base.path(), step, "build");
         let dir = base.path().join("rank_0/kernel_meta");
+        // The next build finds out what the killed one wrote.
+        place(&view(base.path()), &[Ours::of(Chip::Ascend910, &Rank::new(0).square(101), 1)]);
         let [old, new] = [1, 3].map(|version| ours(version).swap_remove(7));
         let (is_old, is_new) = (old.is_in(&dir), new.is_in(&dir));
         for (path, _) in kernels(&dir) {

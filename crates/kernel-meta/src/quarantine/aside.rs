@@ -1,15 +1,16 @@
 //! Setting aside.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use crate::disk::Identity;
+use crate::displace::{digest_of, stated};
 use crate::quarantine::dir::Quarantine;
 use crate::quarantine::ground::Ground;
-use crate::quarantine::journal::{Entry, Made};
+use crate::quarantine::journal::{Entry, Made, Role};
 use crate::quarantine::locks::Locks;
 use crate::quarantine::plan::{Plan, Set, plan};
 use crate::quarantine::{RepairError, Run, Step, io};
@@ -131,6 +132,7 @@ pub fn set_aside(survey: &Survey, options: &AsideOptions<'_>) -> Result<Aside, R
         return Ok(aside);
     }
     let ground = Ground::enter(&survey.place.path)?;
+    note_staying(&mut sets, &ground.folder);
     aside.without_locks = ground.locks.without;
     if !options.force {
         leave_open(&mut sets, &mut aside.left);
@@ -178,11 +180,32 @@ pub fn set_aside(survey: &Survey, options: &AsideOptions<'_>) -> Result<Aside, R
 fn entries(sets: &[Set<'_>]) -> Vec<Entry> {
     let numbered = (0..).zip(sets);
     let of = |(number, set): (u64, &Set<'_>)| {
-        let entry =
-            |(file, seen): &(String, Identity)| Entry::new(number, file, set.item.below, seen, &set.why);
-        set.files.iter().map(entry).collect::<Vec<_>>()
+        let entry = |(file, seen): &(String, Identity)| {
+            let entry = Entry::new(number, file, set.item.below, seen, &set.why);
+            let is_taken = set.files.iter().any(|(taken, _)| taken == file);
+            Entry { role: if is_taken { Role::Taken } else { Role::Stays { sha256: None } }, ..entry }
+        };
+        set.judged.iter().map(entry).collect::<Vec<_>>()
     };
     numbered.flat_map(of).collect()
+}
+
+/// Adds to what was judged the objects that bear the names of descriptions and are in none of the `sets`: other kernels
+/// need them.
+fn note_staying(sets: &mut [Set<'_>], folder: &Dir) {
+    let taken: HashSet<(Option<&str>, String)> = sets
+        .iter()
+        .flat_map(|set| set.files.iter().map(|(file, _)| (set.item.below, file.clone())))
+        .collect();
+    for set in sets {
+        let json = set.files.iter().map(|(file, _)| file).find(|file| file.ends_with(".json"));
+        let below = set.item.below.map(|below| folder.below(OsStr::new(below)));
+        let Some(folder) = below.as_ref().map_or(Some(folder), |below| below.as_ref().ok()) else { continue };
+        let stay = json.into_iter().flat_map(|json| partners(json));
+        let stay = stay.filter(|file| !taken.contains(&(set.item.below, file.clone())));
+        let stay = stay.filter_map(|file| folder.identity(&file).map(|seen| (file, seen)));
+        set.judged.extend(stay.collect::<Vec<_>>());
+    }
 }
 
 /// Leaves what some process has opened since it was judged.
@@ -242,7 +265,7 @@ impl Mover<'_> {
                 Ok(()) => taken.push((file.clone(), *judged)),
                 // Files in another state than judged mean that somebody is at it, and may make it whole.
                 Err(why @ (Why::Changed { .. } | Why::Astray { .. })) => {
-                    return Err(put_back(from, to, taken).unwrap_or(why));
+                    return Err(put_back(from, to, taken, &set.judged).unwrap_or(why));
                 }
                 // Without its description, the rest is nothing.
                 Err(why) if file.ends_with(".json") => return Err(why),
@@ -253,7 +276,7 @@ impl Mover<'_> {
         }
         // What was missing may have come while the rest went.
         if let Some(file) = set.absent.iter().find(|file| io::exists(from, file)).cloned() {
-            let astray = put_back(from, to, taken);
+            let astray = put_back(from, to, taken, &set.judged);
             return Err(astray.unwrap_or(Why::Changed { file }));
         }
         failed.map_or(Ok(()), Err)
@@ -275,7 +298,7 @@ impl Mover<'_> {
             };
             let from =
                 set.item.below.and_then(|below| self.folders.get(below)).unwrap_or(&self.ground.folder);
-            let astray = put_back(from, to, taken);
+            let astray = put_back(from, to, taken, &set.judged);
             self.aside.left.push(set.left(astray.unwrap_or(why)));
         }
     }
@@ -316,24 +339,62 @@ pub(crate) fn move_judged(
         return Ok(());
     }
     // Between looking and renaming, another file took the name.
-    let astray = put_back(from, to, &mut vec![(named(), *judged)]);
-    Err(astray.unwrap_or(Why::Changed { file: named() }))
+    let changed = Why::Changed { file: named() };
+    match io::rename_new(to, file, from, file) {
+        Ok(()) => Err(changed),
+        Err(_) => Err(Why::Astray { file: named(), place: to.path().join(file) }),
+    }
 }
 
-/// Moves files back, the last first. Those whose names are taken meanwhile stay, and are told if they are not what was
-/// judged: what was damaged and stays away is no harm.
-pub(crate) fn put_back(from: &Dir, to: &Dir, taken: &mut Taken) -> Option<Why> {
+/// Restores `taken` files, the last first. Those stay in quarantine whose names were taken meanwhile, or that do not fit
+/// an object or a description that another program wrote since: one that is not in `judged`. A file that is not as judged
+/// and stays is reported.
+pub(crate) fn put_back(
+    from: &Dir,
+    to: &Dir,
+    taken: &mut Taken,
+    judged: &[(String, Identity)],
+) -> Option<Why> {
+    let is_judged = |name: &str, found: &Identity| {
+        judged.iter().any(|(file, seen)| file == name && found.is_same_file(seen))
+    };
+    let is_anothers = |file: &str, partner: &String| {
+        from.identity(partner).is_some_and(|found| !is_judged(partner, &found))
+            && !match file.ends_with(".json") {
+                true => is_described((to, file), (from, partner)),
+                false => is_described((from, partner), (to, file)),
+            }
+    };
     let (mut stay, mut astray) = (Vec::new(), None);
-    while let Some((file, judged)) = taken.pop() {
-        if io::rename_new(to, &file, from, &file).is_err() {
-            if !to.identity(&file).is_some_and(|found| found.is_same_file(&judged)) {
+    while let Some((file, seen)) = taken.pop() {
+        if partners(&file).iter().any(|partner| is_anothers(&file, partner))
+            || io::rename_new(to, &file, from, &file).is_err()
+        {
+            if !to.identity(&file).is_some_and(|found| found.is_same_file(&seen)) {
                 astray = Some(Why::Astray { file: file.clone(), place: to.path().join(&file) });
             }
-            stay.push((file, judged));
+            stay.push((file, seen));
         }
     }
     taken.extend(stay.into_iter().rev());
     astray
+}
+
+/// Whether the first file is a description that states the digest of the second.
+fn is_described((dir, json): (&Dir, &str), (other, object): (&Dir, &str)) -> bool {
+    stated(dir.fd(), json).is_some_and(|stated| digest_of(other.fd(), object) == Some(stated))
+}
+
+/// The files that must not be another kernel's where `file` is: the objects of a description, the description of an object.
+fn partners(file: &str) -> Vec<String> {
+    const OBJECTS: [&str; 2] = [".o", ".so"];
+    match file.strip_suffix(".json") {
+        Some(stem) => OBJECTS.iter().map(|suffix| format!("{stem}{suffix}")).collect(),
+        None => {
+            let stem = OBJECTS.iter().find_map(|suffix| file.strip_suffix(suffix));
+            stem.map(|stem| format!("{stem}.json")).into_iter().collect()
+        }
+    }
 }
 
 impl Set<'_> {

@@ -60,10 +60,12 @@ pub(crate) enum Role {
         /// The SHA-256 of what is written.
         sha256: String,
     },
-    /// An object that a build leaves while it replaces other files of the kernel.
+    /// An object that a build leaves while it replaces other files of the kernel, or a repair, since another kernel needs
+    /// it.
     Stays {
-        /// Its SHA-256.
-        sha256: String,
+        /// Its SHA-256; if unset, the line has its state.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sha256: Option<String>,
     },
     /// `--fill` writes it.
     Added {
@@ -115,9 +117,14 @@ impl Entry {
 
     /// The path in the cache, and in the run's folder.
     pub(crate) fn path(&self) -> String {
+        self.path_of(&self.file)
+    }
+
+    /// The path of another file of the same directory.
+    pub(crate) fn path_of(&self, file: &str) -> String {
         match &self.below {
-            Some(below) => format!("{below}/{}", self.file),
-            None => self.file.clone(),
+            Some(below) => format!("{below}/{file}"),
+            None => file.to_owned(),
         }
     }
 
@@ -188,7 +195,8 @@ mod tests {
             Entry { role: replaced(Some("b\t-\t..."), Some(sha256())), ..entry("b.o", None) },
             Entry { role: replaced(None, None), ..entry("b.json", None) },
             unseen(Role::Made { sha256: sha256() }),
-            unseen(Role::Stays { sha256: sha256() }),
+            unseen(Role::Stays { sha256: Some(sha256()) }),
+            Entry { role: Role::Stays { sha256: None }, ..entry("d.o", None) },
             unseen(Role::Added { sha256: sha256() }),
             entry("a b.json", None),
         ];
@@ -202,7 +210,7 @@ mod tests {
         assert_eq!(parse(&text(&bad)), (vec![], vec![2, 3, 4, 5]));
         let whole = text(&good);
         let (entries, bad) = parse(&whole[..whole.len() - 5]);
-        assert_eq!((entries.len(), bad), (6, vec![8]));
+        assert_eq!((entries.len(), bad), (7, vec![9]));
         // A line of a version that says more or less of a file is not taken for one that says as much.
         let line = String::from_utf8(text(&[entry("a.o", None)])).unwrap();
         let other = line.replace("\"set\"", "\"added\":\"\",\"set\"");

@@ -1,5 +1,6 @@
 //! Quarantining what a build is about to replace, in a run of its own.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use opbuild_digest::Digest;
@@ -46,8 +47,18 @@ impl Replaced {
         };
         let unseen = move |file: &str, role| Entry::unseen(number, file, role, &self.why);
         let made = move |(file, it): &(String, Digest)| unseen(file, Role::Made { sha256: it.to_string() });
-        let stays = move |(file, it): &(String, Digest)| unseen(file, Role::Stays { sha256: it.to_string() });
+        let stays =
+            move |(file, it): &(String, Digest)| unseen(file, Role::Stays { sha256: Some(it.to_string()) });
         self.files.iter().map(replaced).chain(self.made.iter().map(made)).chain(self.stays.iter().map(stays))
+    }
+
+    /// The files in the state in which they were judged; the object that stays, as it is now.
+    fn judged(&self, dir: &Dir) -> Vec<(String, Identity)> {
+        let stays = self.stays.as_ref().filter(|(file, digest)| {
+            dir.open_file(OsStr::new(file)).and_then(Digest::of_reader).is_ok_and(|found| found == *digest)
+        });
+        let stays = stays.and_then(|(file, _)| Some((file.clone(), dir.identity(file)?)));
+        self.files.iter().map(|it| (it.file.clone(), it.seen)).chain(stays).collect()
     }
 
     /// Whether one of its files is in quarantine.
@@ -79,13 +90,13 @@ pub(crate) fn keep(
     let mut done: Vec<Result<Taken, Why>> =
         sets.iter().map(|set| take(&ground, &quarantine, set, observe)).collect();
     let open = if force { OpenFiles::default() } else { OpenFiles::look() };
-    for moved in &mut done {
+    for (moved, set) in done.iter_mut().zip(sets) {
         let Ok(taken) = moved else { continue };
         let Some(why) = disturbed(&quarantine, taken, &open) else { continue };
-        let astray = put_back(&ground.folder, quarantine.folder(None), taken);
+        let astray = put_back(&ground.folder, quarantine.folder(None), taken, &set.judged(&ground.folder));
         *moved = Err(astray.unwrap_or(why));
     }
-    // What was restored is no part of the run. If this cannot be written, an undo reports files that are missing.
+    // What was restored is no part of the run. If this cannot be written, an undo finds it in its place.
     let in_run =
         |number: u64| sets.get(number as usize).is_some_and(|set| set.is_in(quarantine.folder(None)));
     let moved: Vec<Entry> = entries.iter().filter(|entry| in_run(entry.set)).cloned().collect();
@@ -106,7 +117,7 @@ fn take(
     let mut taken = Vec::new();
     for ReplacedFile { file, seen: judged, .. } in &set.files {
         if let Err(why) = move_judged(from, to, file, judged, || observe(file)) {
-            return Err(put_back(from, to, &mut taken).unwrap_or(why));
+            return Err(put_back(from, to, &mut taken, &set.judged(from)).unwrap_or(why));
         }
         taken.push((file.clone(), *judged));
         observe(file);

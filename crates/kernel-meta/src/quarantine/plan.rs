@@ -19,6 +19,8 @@ pub(crate) struct Set<'a> {
     pub(crate) item: &'a Item,
     /// As they were judged, in the order in which they go.
     pub(crate) files: Vec<(String, Identity)>,
+    /// These, and the objects that stay since other kernels need them.
+    pub(crate) judged: Vec<(String, Identity)>,
     /// What was missing when it was judged. If it is there now, the thing is another.
     pub(crate) absent: Vec<String>,
     /// The vendor's locks of this one thing.
@@ -94,7 +96,8 @@ impl<'a> Plan<'a> {
             let file = absent.into_iter().next().unwrap_or_else(|| item.name.clone());
             return self.left.push(Left::of(item, Why::Changed { file }));
         }
-        self.sets.push(Set { item, files, absent, locks, why: item.problem() });
+        let judged = files.clone();
+        self.sets.push(Set { item, files, judged, absent, locks, why: item.problem() });
     }
 }
 

@@ -163,9 +163,11 @@ fn what_is_undone_is_ours_no_more() {
     place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
     let options = UndoOptions { dry_run: true, observe: &|_| {} };
     let run = newest(quarantines(place.base.path()).unwrap()).remove(0);
-    undo(&run, &options).unwrap();
+    let dry = undo(&run, &options).unwrap();
     assert!(listed(&place.dir(), &place.theirs.stem));
-    place.undo();
+    let Undone { restored, withdrawn, kept, removed } = place.undo().remove(0);
+    assert!(removed && kept.is_empty() && restored.len() == 2, "{kept:?}");
+    assert_eq!((dry.restored, dry.withdrawn, dry.kept, dry.removed), (restored, withdrawn, kept, false));
     assert!(!place.dir().join(".opbuild-manifest").exists());
 }
 

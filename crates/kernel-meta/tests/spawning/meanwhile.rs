@@ -3,9 +3,11 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 use opbuild_kernel_meta::quarantine::{Kept as Unrestored, UndoOptions, Undone, newest, quarantines, undo};
 use opbuild_kernel_meta::{LeftKernel, LeftReason, ViewReport, Withdrawn};
@@ -74,6 +76,15 @@ impl Scene {
         let found = newest(quarantines(self.base.path()).unwrap());
         assert_eq!(found.len(), 1);
         undo(&found[0], &UndoOptions { dry_run: false, observe: &|_| watch() }).unwrap()
+    }
+
+    /// What is not ours in the directory at first.
+    fn precious(&self, start: Start) -> Vec<Vec<u8>> {
+        match start {
+            Start::Theirs => vec![self.theirs.object.clone(), self.theirs.json.clone()],
+            Start::ThatDescription => vec![extended(&self.ours(2).files[1])],
+            _ => Vec::new(),
+        }
     }
 
     fn quarantine(&self) -> PathBuf {
@@ -201,33 +212,60 @@ const STARTS: [Start; 6] = [
     Start::Theirs,
 ];
 
-/// The files that another program writes, and how.
-const RACES: [(&str, Way); 6] = [
-    ("o", Way::Create),
-    ("o", Way::Truncate),
-    ("o", Way::Rename),
-    ("json", Way::Create),
-    ("json", Way::Truncate),
-    ("info", Way::Create),
+/// What another program writes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum What {
+    Theirs,
+    Ours(u32),
+    Extended(u32),
+    Nonsense,
+}
+
+impl What {
+    fn bytes(self, scene: &Scene, suffix: &str) -> Vec<u8> {
+        let ours = |version| {
+            let [object, json, info] = scene.ours(version).files;
+            match suffix {
+                "o" => object,
+                "json" => json,
+                _ => info,
+            }
+        };
+        match self {
+            Self::Theirs if suffix == "o" => scene.theirs.object.clone(),
+            Self::Theirs => scene.theirs.json.clone(),
+            Self::Ours(version) => ours(version),
+            Self::Extended(version) => extended(&ours(version)),
+            Self::Nonsense => b"{}".to_vec(),
+        }
+    }
+}
+
+/// The files that another program writes while the second version is built.
+const BESIDE_A_BUILD: [(&str, Way, What); 12] = [
+    ("o", Way::Create, What::Theirs),
+    ("o", Way::Truncate, What::Theirs),
+    ("o", Way::Rename, What::Theirs),
+    ("o", Way::Create, What::Ours(2)),
+    ("o", Way::Rename, What::Ours(2)),
+    ("json", Way::Create, What::Ours(1)),
+    ("json", Way::Create, What::Ours(2)),
+    ("json", Way::Create, What::Theirs),
+    ("json", Way::Create, What::Nonsense),
+    ("json", Way::Rename, What::Theirs),
+    ("json", Way::Truncate, What::Extended(1)),
+    ("info", Way::Create, What::Nonsense),
 ];
 
 #[test]
 fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
     let mut left = 0;
     for start in STARTS {
-        for (suffix, way) in RACES {
+        for (suffix, way, what) in BESIDE_A_BUILD {
             for at in 0.. {
                 let scene = Arc::new(Scene::starting(start));
-                let first = scene.ours(1).files;
-                let extended = extended(&first[1]);
-                let bytes: &[u8] = match suffix {
-                    "o" => &scene.theirs.object,
-                    "json" if way == Way::Truncate => &extended,
-                    "json" => &first[1],
-                    _ => b"{}",
-                };
-                let racer = Racer::new(scene.path(suffix), bytes, way, at);
-                let when = format!("{start:?}, {suffix} by {way:?} before call {at}");
+                let racer = Racer::new(scene.path(suffix), &what.bytes(&scene, suffix), way, at);
+                let when = format!("{start:?}, {suffix} of {what:?} by {way:?} before call {at}");
                 let seen = Arc::new(AtomicUsize::new(0));
                 let (called, reader, count) = (Arc::clone(&racer), Arc::clone(&scene), Arc::clone(&seen));
                 let report = scene.build(2, move || {
@@ -238,41 +276,155 @@ fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
                 });
                 assert_eq!(seen.load(Ordering::Relaxed), 0, "{when}: a reader finds a mixture");
                 scene.is_no_mixture(&when, Some(&racer));
-                if racer.wrote(&when) && !report.left.is_empty() {
+                let wrote = racer.wrote(&when);
+                if wrote && !report.left.is_empty() {
                     left += 1;
                     let found = [scene.read("o"), scene.read("json")];
                     let [object, json, _] = scene.ours(2).files;
-                    assert!(found != [Some(object), Some(json)], "{when}: it is there, and called left");
+                    let is_there = found == [Some(object), Some(json)];
+                    assert!(!is_there || what == What::Ours(2), "{when}: it is there, and called left");
                     if start == Start::OursWithoutInfo && suffix == "info" {
                         let [object, json, _] = scene.ours(1).files;
                         assert_eq!(found, [Some(object), Some(json)], "{when}: the old kernel is lost");
                     }
                 }
+                // Of what is equal to a kernel that we wrote there, no copy is kept.
+                let is_equal = match what {
+                    What::Ours(1) => matches!(start, Start::Ours | Start::OursWithoutInfo),
+                    What::Ours(2) if matches!(start, Start::OursWithThatObject | Start::ThatDescription) => {
+                        true
+                    }
+                    What::Ours(2) => report.left.is_empty(),
+                    _ => false,
+                };
+                view(scene.base.path()).materialise(&[scene.ours(3).files()]).unwrap();
+                assert!(!wrote || is_equal || scene.has(&racer.bytes), "{when}: the next build loses it");
+                let is_overwritten = wrote && way != Way::Create;
+                let precious = scene.precious(start);
+                assert!(
+                    is_overwritten || precious.iter().all(|it| scene.has(it)),
+                    "{when}: {start:?} is lost"
+                );
                 if !racer.is_past(0) {
                     break;
                 }
             }
         }
     }
-    assert!(left > 20, "{left}");
+    assert!(left > 60, "{left}");
 }
+
+/// Another program writes an object that is equal to ours, and a description of its own.
+#[test]
+fn no_build_removes_an_equal_object_of_another_program() {
+    for at in 0.. {
+        let scene = Scene::starting(Start::Ours);
+        let object = Racer::new(scene.path("o"), &What::Ours(2).bytes(&scene, "o"), Way::Rename, at);
+        let json = Racer::new(scene.path("json"), &scene.theirs.json, Way::Rename, at);
+        let racers = [Arc::clone(&object), Arc::clone(&json)];
+        scene.build(2, move || racers.iter().for_each(|racer| racer.call()));
+        let when = format!("before call {at}");
+        // The build may quarantine what it finds; it removes nothing.
+        let wrote = object.wrote.lock().unwrap().is_some();
+        assert!(!wrote || scene.has(&object.bytes) && scene.has(&json.bytes), "{when}");
+        if !object.is_past(0) {
+            break;
+        }
+    }
+}
+
+/// Another program has a build give up, and writes the object while the build restores what was there.
+#[test]
+fn no_build_restores_a_description_beside_what_is_written_meanwhile() {
+    for first in 0.. {
+        let mut is_over = true;
+        for second in first.. {
+            let scene = Scene::starting(Start::OursWithoutInfo);
+            let info = Racer::new(scene.path("info"), b"{}", Way::Create, first);
+            let object = Racer::new(scene.path("o"), &scene.theirs.object, Way::Rename, second);
+            let racers = [Arc::clone(&info), Arc::clone(&object)];
+            scene.build(2, move || racers.iter().for_each(|racer| racer.call()));
+            scene.is_no_mixture(&format!("before calls {first} and {second}"), Some(&object));
+            if !object.is_past(0) {
+                break;
+            }
+            is_over = false;
+        }
+        if is_over {
+            break;
+        }
+    }
+}
+
+/// A process that has the description open writes to it, also after the build displaced it.
+#[test]
+fn no_build_removes_what_is_written_to_an_open_file() {
+    let mut kept = 0;
+    for at in 0.. {
+        let scene = Arc::new(Scene::starting(Start::Ours));
+        let open = File::options().write(true).open(scene.path("json")).unwrap();
+        let bytes = extended(&scene.read("json").unwrap());
+        let (calls, is_linked) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (counted, linked) = (Arc::clone(&calls), Arc::clone(&is_linked));
+        let (writer, written) = (Arc::clone(&scene), bytes.clone());
+        scene.build(2, move || {
+            if counted.fetch_add(1, Ordering::Relaxed) == at {
+                open.write_all_at(&written, 0).unwrap();
+                linked.store(writer.has(&written), Ordering::Relaxed);
+            }
+        });
+        // What is written to a file without a name is lost.
+        let is_linked = is_linked.load(Ordering::Relaxed);
+        assert!(!is_linked || scene.has(&bytes), "before call {at}");
+        kept += usize::from(is_linked);
+        if calls.load(Ordering::Relaxed) <= at {
+            break;
+        }
+    }
+    assert!(kept > 10, "{kept}");
+}
+
+/// A kernel whose place another one takes stays as long as that one cannot be written.
+#[test]
+fn a_superseded_kernel_stays_until_its_successor_is_written() {
+    let scene = Scene::starting(Start::Ours);
+    let other = Ours::of(Chip::Ascend910, &Rank::new(0).square(2), 2);
+    let successor = Ours { slot: scene.ours(1).slot, ..other };
+    let path = scene.path("o").with_file_name(format!("{}.json", successor.stem));
+    let racer = Racer::new(path, b"{}", Way::Create, 6);
+    let called = Arc::clone(&racer);
+    let report = view(scene.base.path()).watched(move |_| called.call());
+    let report = report.materialise(&[successor.files()]).unwrap();
+    assert!(racer.wrote("the test itself") && report.left.len() == 1, "{report:?}");
+    for (path, _) in scene.files() {
+        let hours_ago = SystemTime::now() - Duration::from_secs(7200);
+        File::open(path).unwrap().set_modified(hours_ago).unwrap();
+    }
+    let third = Ours::of(Chip::Ascend910, &Rank::new(0).square(3), 1);
+    assert_eq!(view(scene.base.path()).materialise(&[third.files()]).unwrap().removed, 0);
+    assert!(scene.read("o").is_some() && scene.read("json").is_some());
+}
+
+/// The files that another program writes while a build of the first version is undone.
+const BESIDE_AN_UNDO: [(&str, Way, What); 6] = [
+    ("o", Way::Create, What::Ours(2)),
+    ("o", Way::Truncate, What::Ours(2)),
+    ("o", Way::Rename, What::Ours(2)),
+    ("json", Way::Create, What::Ours(2)),
+    ("json", Way::Rename, What::Ours(2)),
+    ("json", Way::Truncate, What::Extended(1)),
+];
 
 #[test]
 fn no_undo_mixes_what_it_restores_with_what_is_written_meanwhile() {
     let mut kept = 0;
-    for (suffix, way) in RACES.into_iter().filter(|(suffix, _)| *suffix != "info") {
+    for (suffix, way, what) in BESIDE_AN_UNDO {
         for at in 0.. {
             let scene = Scene::starting(Start::Theirs);
             let before = scene.files();
             scene.build(1, || {});
-            let [[_, first, _], [object, json, _]] = [1, 2].map(|version| scene.ours(version).files);
-            let bytes = match (suffix, way) {
-                ("o", _) => object,
-                (_, Way::Truncate) => extended(&first),
-                _ => json,
-            };
-            let racer = Racer::new(scene.path(suffix), &bytes, way, at);
-            let when = format!("{suffix} by {way:?} before call {at}");
+            let racer = Racer::new(scene.path(suffix), &what.bytes(&scene, suffix), way, at);
+            let when = format!("{suffix} of {what:?} by {way:?} before call {at}");
             let undone = scene.undo(&|| racer.call());
             scene.is_no_mixture(&when, Some(&racer));
             let wrote = racer.wrote(&when);

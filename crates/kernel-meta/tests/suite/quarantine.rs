@@ -213,7 +213,7 @@ fn what_cannot_go_back_is_told() {
         (file, fs::read(place).unwrap()),
         (&format!("{}.json", torn.kernel.stem), torn.kernel.json.clone())
     );
-    assert_eq!(&aside.moved[0].files, std::slice::from_ref(file), "the rest is where it was");
+    assert_eq!(aside.moved[0].files, ["json", "o"].map(|suffix| format!("{}.{suffix}", torn.kernel.stem)));
     assert_eq!(fs::read(torn.path("json")).unwrap(), b"another");
 }
 
@@ -344,16 +344,83 @@ fn what_was_changed_in_quarantine_is_not_put_back() {
     assert!(!torn.path("json").exists() && !undone.removed);
 }
 
-/// Its description was lost in quarantine, and another one is in the directory.
+/// Its description was lost or changed in quarantine, and another one is in the directory.
 #[test]
 fn an_object_is_not_restored_beside_another_description() {
+    for is_lost in [false, true] {
+        let torn = Torn::new();
+        let run = torn.mend_while(&|_| {}).quarantine.unwrap();
+        let json = run.join(format!("{}.json", torn.kernel.stem));
+        if is_lost { fs::remove_file(json) } else { fs::write(json, "changed") }.unwrap();
+        torn.put("json", b"{}");
+        let undone = undo_newest(torn.base.path()).pop().unwrap();
+        assert!(undone.kept.iter().any(|kept| kept.why.contains("written again since")), "{undone:?}");
+        assert!(!torn.path("o").exists() && run.join(format!("{}.o", torn.kernel.stem)).exists());
+    }
+}
+
+/// A library that a description names is as good as an object.
+#[test]
+fn a_description_is_not_restored_beside_another_library() {
+    for is_changed in [false, true] {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("akg_kernel_meta");
+        fs::create_dir_all(&dir).unwrap();
+        let [json, library] = ["a.json", "a.so"].map(|name| dir.join(name));
+        fs::write(&json, "{\"torn").unwrap();
+        fs::write(&library, "library").unwrap();
+        age_all(&dir);
+        let aside = Repair::new().mend(&look_at_all(base.path()).remove(0)).unwrap();
+        assert_eq!(aside.moved[0].files, ["a.json", "a.so"], "{aside:?}");
+        if is_changed {
+            fs::write(aside.quarantine.unwrap().join("a.so"), "changed").unwrap();
+        }
+        fs::write(&library, "another library").unwrap();
+        let undone = undo_newest(base.path()).pop().unwrap();
+        assert!(!json.exists() && undone.kept.len() == 2, "{undone:?}");
+        fs::remove_file(&library).unwrap();
+        assert_eq!(undo_newest(base.path()).pop().unwrap().removed, !is_changed);
+        assert_eq!((json.exists(), library.exists()), (!is_changed, !is_changed));
+    }
+}
+
+/// A damaged description bears the name of an object that an intact kernel needs: repair leaves that, and so does undo.
+#[test]
+fn a_description_returns_beside_an_object_that_stayed() {
+    let base = tempfile::tempdir().unwrap();
+    let dir = base.path().join("kernel_cache/Ascend910B2");
+    fs::create_dir_all(&dir).unwrap();
+    let kernel = cann_kernel("Ascend910B2", 1);
+    let text = String::from_utf8(kernel.json.clone()).unwrap();
+    let named = format!("\"binFileName\": \"{}\"", kernel.stem);
+    assert!(text.contains(&named), "the test itself");
+    fs::write(dir.join("te_a.json"), text.replace(&named, "\"binFileName\": \"te_b\"")).unwrap();
+    fs::write(dir.join("te_b.o"), &kernel.object).unwrap();
+    fs::write(dir.join("te_b.json"), "{\"torn").unwrap();
+    age_all(&dir);
+    let before = Folder::of(base.path()).unwrap();
+    let mend = || Repair::new().mend(&look_at_all(base.path()).remove(0)).unwrap();
+    assert_eq!(mend().moved[0].files, ["te_b.json"]);
+    let undone = undo_newest(base.path()).pop().unwrap();
+    assert!(undone.removed && undone.kept.is_empty(), "{undone:?}");
+    assert_eq!(Folder::of(base.path()).unwrap(), before);
+    // Not beside another one.
+    mend();
+    fs::write(dir.join("te_b.o"), "another").unwrap();
+    let undone = undo_newest(base.path()).pop().unwrap();
+    assert!(undone.kept[0].why.contains("remove this file"), "{undone:?}");
+    assert!(!dir.join("te_b.json").exists());
+}
+
+#[test]
+fn an_undo_does_not_forget_what_a_manifest_that_cannot_be_read_says() {
     let torn = Torn::new();
-    let run = torn.mend_while(&|_| {}).quarantine.unwrap();
-    fs::remove_file(run.join(format!("{}.json", torn.kernel.stem))).unwrap();
-    torn.put("json", b"{}");
-    let undone = undo_newest(torn.base.path()).pop().unwrap();
-    assert!(undone.kept.iter().any(|kept| kept.why.contains("written again since")), "{undone:?}");
-    assert!(!torn.path("o").exists() && run.join(format!("{}.o", torn.kernel.stem)).exists());
+    torn.mend_while(&|_| {});
+    fs::create_dir(torn.folder().join(".opbuild-manifest")).unwrap();
+    let options = UndoOptions { dry_run: false, observe: &|_| {} };
+    let run = newest(quarantines(torn.base.path()).unwrap()).remove(0);
+    let error = undo(&run, &options).unwrap_err().to_string();
+    assert!(error.contains(".opbuild-manifest") && !torn.path("o").exists(), "{error}");
 }
 
 #[test]

@@ -1,34 +1,40 @@
 //! The manifest as it was before a build that is undone.
 
 use std::ffi::OsStr;
+use std::io;
 
 use opbuild_digest::Digest;
 
-use crate::disk::Folder;
+use crate::disk::{Folder, MAX_READ};
 use crate::manifest::{self, Manifest, Record};
+use crate::quarantine::RepairError;
 use crate::quarantine::journal::{Entry, Role};
-use crate::survey::judge::MAX_TEXT;
 use crate::survey::look::{Dir, Read1};
 use crate::{Part, ViewError};
 
-/// The text of the cache's manifest; empty if it cannot be read.
-pub(super) fn read_manifest(folder: &Dir) -> Vec<u8> {
+/// The text of the cache's manifest; empty if there is none.
+///
+/// # Errors
+/// It cannot be read: a manifest without its lines would make the other kernels foreign.
+pub(super) fn read_manifest(folder: &Dir) -> Result<Vec<u8>, RepairError> {
     let mut bytes = Vec::new();
-    match folder.read(manifest::NAME, MAX_TEXT, &mut bytes) {
-        Read1::Whole(_) => bytes,
-        _ => Vec::new(),
-    }
+    let problem = match folder.read(manifest::NAME, MAX_READ, &mut bytes) {
+        Read1::Whole(_) => return Ok(bytes),
+        Read1::Gone => return Ok(Vec::new()),
+        Read1::Failed(error) => error,
+        other => io::Error::other(format!("expected a file that does not change, found: {other:?}")),
+    };
+    Err(RepairError::io("read", folder.path().join(manifest::NAME), problem))
 }
 
 /// Restores the manifest's lines of the kernels that `entries` are of, where the files are restored. Call it after them:
 /// until then, the manifest says which files are ours.
 pub(super) fn restore_lines<'e>(
     folder: &Dir,
-    text: &'e [u8],
+    found: Manifest<'e>,
     entries: impl Iterator<Item = &'e Entry>,
 ) -> Result<(), ViewError> {
-    let mut manifest = Manifest::parse(text);
-    let found = manifest.clone();
+    let mut manifest = found.clone();
     for entry in entries {
         let Role::Replaced { listed, .. } = &entry.role else { continue };
         let Some((part, stem)) = kernel_of(entry) else { continue };

@@ -11,7 +11,7 @@ use std::io;
 pub use find::{Quarantined, newest, quarantines};
 
 use crate::disk;
-use crate::manifest::NAME as MANIFEST;
+use crate::manifest::{Manifest, NAME as MANIFEST};
 use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{self, Entry, Made, Role};
 use crate::quarantine::{RepairError, Step, io as tools};
@@ -63,6 +63,9 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
     let top = open(&ground.parent, &ground.quarantine)?;
     let run = open(&top, &quarantined.run)?;
     let Journal { entries, bad, made } = read_journal(&run)?;
+    let text = read_manifest(&ground.folder)?;
+    let mut manifest = Manifest::parse(&text);
+    manifest.resolve(|name| ground.folder.identity(name));
     let mut undone = Undone::default();
     let unreadable = |line: usize| Kept {
         file: format!("{}:{line}", journal::NAME),
@@ -71,8 +74,7 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
     undone.kept.extend(bad.into_iter().map(unreadable));
     undone.kept.extend(unnamed(&run, &entries));
 
-    let manifest = read_manifest(&ground.folder);
-    let known = entries.iter().map(|entry| entry.file.clone()).collect();
+    let known = entries.iter().map(Entry::path).collect();
     let mut restorer =
         Restorer { ground: &ground, run: &run, options, manifest: &manifest, known, number: 0, undone };
     if !options.dry_run {
@@ -90,7 +92,7 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
     }
     let mut undone = restorer.undone;
     if !options.dry_run {
-        if let Err(error) = restore_lines(&ground.folder, &manifest, restored.into_iter().flatten()) {
+        if let Err(error) = restore_lines(&ground.folder, manifest.clone(), restored.into_iter().flatten()) {
             undone.kept.push(Kept { file: MANIFEST.to_owned(), why: error.to_string() });
         }
         tools::sync(&ground.folder);

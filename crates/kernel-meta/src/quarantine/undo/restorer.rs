@@ -8,7 +8,7 @@ use opbuild_digest::Digest;
 
 use crate::Part;
 use crate::disk::Watch;
-use crate::displace::{Displaced, displace, displaced, settle};
+use crate::displace::{Displaced, digest_of, displace, displaced, settle};
 use crate::manifest::Manifest;
 use crate::quarantine::aside::{locked, move_judged};
 use crate::quarantine::ground::Ground;
@@ -24,9 +24,9 @@ pub(super) struct Restorer<'a> {
     pub(super) ground: &'a Ground,
     pub(super) run: &'a Dir,
     pub(super) options: &'a UndoOptions<'a>,
-    /// The text of the cache's manifest.
-    pub(super) manifest: &'a [u8],
-    /// The names of all files in the journal.
+    /// The cache's manifest.
+    pub(super) manifest: &'a Manifest<'a>,
+    /// The paths of all files in the journal.
     pub(super) known: HashSet<String>,
     pub(super) number: u64,
     pub(super) undone: Undone,
@@ -50,13 +50,12 @@ impl Restorer<'_> {
         if self.ground.locks.without {
             return;
         }
-        let manifest = Manifest::parse(self.manifest);
         let listed = self.ground.folder.names().unwrap_or_default().into_iter();
         let names: Vec<String> = listed.filter_map(|name| name.name.into_string().ok()).collect();
         let left = displaced(&names).filter(|(_, name)| self.known.contains(*name));
         settle(self.ground.folder.fd(), left, &Watch::default(), |name, digest| {
-            let is_written = |entry: &Entry| entry.file == name && is_written(entry, &manifest, digest);
-            manifest.is_ours(name, digest) || entries.iter().any(is_written)
+            let is_written = |entry: &Entry| entry.file == name && is_written(entry, self.manifest, digest);
+            self.manifest.is_ours(name, digest) || entries.iter().any(is_written)
         });
     }
 
@@ -75,7 +74,7 @@ impl Restorer<'_> {
                 _ => taken.push(entry),
             }
         }
-        match self.folders(&taken) {
+        match self.directories(&taken) {
             Ok((from, to)) => {
                 let is_below = to.is_some();
                 let from = from.as_ref().or_else(|| (!is_below).then_some(self.run));
@@ -87,7 +86,7 @@ impl Restorer<'_> {
     }
 
     /// The directories of one kernel's files in quarantine and in the cache, if not the top ones.
-    fn folders(&self, entries: &[&Entry]) -> Result<(Option<Dir>, Option<Dir>), String> {
+    fn directories(&self, entries: &[&Entry]) -> Result<(Option<Dir>, Option<Dir>), String> {
         let Some(below) = entries.first().and_then(|entry| entry.below.as_deref()) else {
             return Ok((None, None));
         };
@@ -127,7 +126,7 @@ impl Restorer<'_> {
                 (Where::InPlace | Where::Other, _) => {}
                 (Where::Stuck(why), _) => {
                     self.keep(entry, why.clone());
-                    if is_object(entry) {
+                    if is_described(entry) {
                         failed = Some(entry.path());
                     }
                 }
@@ -141,15 +140,18 @@ impl Restorer<'_> {
                     (None, Some(from)) if self.restore_file(entry, from, to) => restored.push(*entry),
                     (None, _) => {
                         failed = Some(entry.path());
-                        if !is_object(entry) {
+                        if !is_described(entry) {
                             self.take_back(&mut restored, from, to, &entry.path());
                         }
                     }
                 },
             }
         }
+        if self.options.dry_run {
+            return;
+        }
         // Another program may have written the object or its description while they were restored.
-        let is_described = restored.iter().any(|entry| !is_object(entry));
+        let is_described = restored.iter().any(|entry| is_description(entry));
         let changed = if is_described { changed_object(to, taken, others) } else { None };
         if let Some(other) = changed.or_else(|| self.unknown_part(to, None, taken)) {
             self.take_back(&mut restored, from, to, &other);
@@ -163,7 +165,7 @@ impl Restorer<'_> {
             // Another program may have written the object, too: then that one stays.
             let own = to.identity(&entry.file).filter(|found| entry.is(found));
             let move_back = |(own, from)| move_judged(to, from, &entry.file, &own, || {}).is_ok();
-            let is_moved = self.options.dry_run || own.zip(from).is_some_and(move_back);
+            let is_moved = own.zip(from).is_some_and(move_back);
             self.undone.restored.retain(|path| *path != entry.path());
             let why = if is_moved { replaced_since(file) } else { replaced_since(&entry.path()) };
             self.keep(entry, why);
@@ -180,12 +182,15 @@ impl Restorer<'_> {
         waiting: &[&Entry],
         others: &Others<'_>,
     ) -> Option<String> {
-        let other = taken.iter().zip(places).find(|(_, place)| matches!(place, Where::Other));
-        if let Some((entry, _)) = other {
-            return Some(replaced_since(&entry.path()));
+        let lost = taken.iter().zip(places).find(|(_, place)| matches!(place, Where::Other));
+        let changed = others.stay.iter().find(|entry| !stays(entry, to));
+        if let Some(entry) = lost.map(|(entry, _)| entry).or(changed) {
+            return Some(lost_since(&entry.path()));
         }
-        if let Some(changed) = others.stay.iter().find(|entry| !stays(entry, to)) {
-            return Some(replaced_since(&changed.path()));
+        let is_taken =
+            |place: &Where, entry: &Entry| matches!(place, Where::Stuck(_)) && tools::exists(to, &entry.file);
+        if let Some((entry, _)) = taken.iter().zip(places).find(|(entry, place)| is_taken(place, entry)) {
+            return Some(replaced_since(&entry.path()));
         }
         if let Some(unknown) = self.unknown_part(to, from, taken) {
             return Some(replaced_since(&unknown));
@@ -197,7 +202,7 @@ impl Restorer<'_> {
             if places.iter().any(|place| matches!(place, Where::Stuck(_))) {
                 return Some("another file of the same kernel cannot be restored".to_owned());
             }
-            match self.remove_ours(&names, to) {
+            match self.remove_ours(&names, (to, from)) {
                 Ok(names) => freed = names,
                 Err(why) => return Some(why),
             }
@@ -214,20 +219,28 @@ impl Restorer<'_> {
         };
         taken.iter().find_map(|entry| {
             let (other, from) = match kernel_of(entry)? {
-                // Without its description, an object is no kernel: what is left in quarantine is no harm.
+                // Without its description, an object is no kernel: a description that stays in quarantine does no harm.
                 (Part::Object, stem) => (Part::Json.of(stem), None),
                 (Part::Json, stem) => (Part::Object.of(stem), from),
                 (Part::Info, _) => return None,
             };
-            (!self.known.contains(&other) && exists(&other, from)).then_some(other)
+            (!self.known.contains(&entry.path_of(&other)) && exists(&other, from)).then_some(other)
         })
     }
 
     /// Removes what a build wrote under the names of `entries`, all of one kernel, the description first; or nothing, if
     /// one of them is not as we wrote it. Returns the names that are free then, or why one cannot be freed.
-    fn remove_ours(&mut self, entries: &[&Entry], to: &Dir) -> Result<Vec<String>, String> {
-        let manifest = Manifest::parse(self.manifest);
-        let is_ours = |entry: &Entry, digest: &Digest| is_written(entry, &manifest, digest);
+    fn remove_ours(
+        &mut self,
+        entries: &[&Entry],
+        (to, from): (&Dir, Option<&Dir>),
+    ) -> Result<Vec<String>, String> {
+        let manifest = self.manifest;
+        let is_ours = |entry: &Entry, digest: &Digest| {
+            // Or it is equal to the file that is restored in its place.
+            let is_equal = |from: &Dir| digest_of(from.fd(), &entry.file).as_ref() == Some(digest);
+            is_written(entry, manifest, digest) || from.is_some_and(is_equal)
+        };
         let is_taken = |entry: &Entry| {
             let digest = to.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
             tools::exists(to, &entry.file) && !digest.is_ok_and(|digest| is_ours(entry, &digest))
@@ -271,11 +284,12 @@ impl Restorer<'_> {
             return Ok(ours);
         }
         (self.options.observe)(Step::Moving(self.number));
+        let is_ours = |old: &str| digest_of(dir.fd(), old).is_some_and(|digest| is_ours(&digest));
         let Displaced::As(old) = displace(dir, name, || (self.options.observe)(Step::Checking), is_ours)?
         else {
             return Ok(false);
         };
-        tools::remove(dir, &old)?;
+        old.remove(dir)?;
         (self.options.observe)(Step::Moved(self.number));
         self.number += 1;
         self.undone.withdrawn.push(name.to_owned());
@@ -336,29 +350,50 @@ struct Others<'e> {
 
 /// An object that is not the one of the restored description any more.
 fn changed_object(to: &Dir, taken: &[&Entry], others: &Others<'_>) -> Option<String> {
-    let is_other =
-        |entry: &&&Entry| is_object(entry) && to.identity(&entry.file).is_some_and(|found| !entry.is(&found));
+    let is_other = |entry: &&&Entry| {
+        is_described(entry) && to.identity(&entry.file).is_some_and(|found| !entry.is(&found))
+    };
     let changed = taken.iter().find(is_other).or_else(|| others.stay.iter().find(|entry| !stays(entry, to)));
     changed.map(|entry| entry.path())
 }
 
 /// Whether a file that a build left is still what it was.
 fn stays(entry: &Entry, to: &Dir) -> bool {
-    let digest = to.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
-    matches!(&entry.role, Role::Stays { sha256 } if digest.is_ok_and(|digest| digest.to_string() == *sha256))
+    let digest = || to.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
+    match &entry.role {
+        Role::Stays { sha256: Some(sha256) } => digest().is_ok_and(|digest| digest.to_string() == *sha256),
+        _ => to.identity(&entry.file).is_some_and(|found| entry.is(&found)),
+    }
 }
 
 fn replaced_since(path: &str) -> String {
     format!("`{path}` was written again since: to restore the old one, move the new one away first")
 }
 
-fn is_object(entry: &Entry) -> bool {
-    kernel_of(entry).is_some_and(|(part, _)| part == Part::Object)
+/// The old file is not in quarantine any more, or was never there.
+fn lost_since(path: &str) -> String {
+    format!(
+        "`{path}`, which belongs to it, was written again since, and the old one is lost: remove this file from \
+         quarantine if it is not needed"
+    )
+}
+
+fn is_description(entry: &Entry) -> bool {
+    entry.file.ends_with(".json")
+}
+
+/// Whether it is a file that a description is about: an object, or another program's library or source.
+fn is_described(entry: &Entry) -> bool {
+    ![".json", ".info", ".lock"].iter().any(|suffix| entry.file.ends_with(suffix))
 }
 
 /// Whether a file with this digest that bears the entry's name is what the run wrote there.
 fn is_written(entry: &Entry, manifest: &Manifest<'_>, digest: &Digest) -> bool {
     let record = kernel_of(entry).and_then(|(part, stem)| Some((part, manifest.kernels.get(stem)?)));
+    // Another program wrote the same bytes.
+    if record.is_some_and(|(part, record)| record.wrote(part, digest) && record.is_adopted(part, digest)) {
+        return false;
+    }
     match &entry.role {
         Role::Taken | Role::Stays { .. } => false,
         // The file that was replaced is in quarantine.
