@@ -75,6 +75,12 @@ impl Identity {
         of(self) == of(other)
     }
 
+    /// Whether it has the same size and time. A directory may have been copied with its times, or mounted anew: then device
+    /// and inode differ.
+    pub(crate) fn is_as_long_and_old(&self, other: &Self) -> bool {
+        (self.size, self.mtime) == (other.size, other.mtime)
+    }
+
     /// Whether the file has rested for `time`, so that a change after `now` must show in its times.
     pub(crate) fn rested(&self, now: SystemTime, time: Duration) -> bool {
         before(self.ctime.max(self.mtime), now, time)

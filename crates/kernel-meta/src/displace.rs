@@ -42,11 +42,15 @@ pub(crate) struct OldFile {
 }
 
 impl OldFile {
-    /// Removes it; not if a process that had it open has written to it since. Then it stays displaced.
-    pub(crate) fn remove(&self, dir: impl AsFd) -> io::Result<()> {
+    /// Removes it; not if a process that had it open has written to it since. Then it stays displaced. Whether it did.
+    pub(crate) fn remove(&self, dir: impl AsFd) -> io::Result<bool> {
         let dir = dir.as_fd();
-        let is_same = |found: Identity| self.seen.as_ref().is_some_and(|seen| found.is_same_file(seen));
-        if identity(dir, &self.name).is_none_or(is_same) { tools::remove(dir, &self.name) } else { Ok(()) }
+        let is_written = identity(dir, &self.name)
+            .is_some_and(|found| self.seen.as_ref().is_none_or(|seen| !found.is_as_long_and_old(seen)));
+        if !is_written {
+            tools::remove(dir, &self.name)?;
+        }
+        Ok(!is_written)
     }
 }
 
@@ -89,8 +93,11 @@ impl Folder {
         digest: &Digest,
     ) -> Result<(), ViewError> {
         let is_published = |old: &str| {
-            self.identity(old).is_some_and(|found| found.is_same_file(published))
-                && digest_of(self.fd(), old) == Some(*digest)
+            let looks = [self.identity(old), self.identity(old)];
+            let [Some(found), Some(again)] = looks else { return false };
+            // Some file systems in user space give a file a new number at each look.
+            let is_same = found.ino == published.ino || found.ino != again.ino;
+            is_same && found.is_as_long_and_old(published) && digest_of(self.fd(), old) == Some(*digest)
         };
         match self.displace_file(name, is_published)? {
             Displaced::As(old) => self.remove_displaced(&old),
@@ -224,9 +231,11 @@ pub(crate) fn displace(
     if is_expected(&old) {
         return Ok(Displaced::As(OldFile { name: old, seen }));
     }
-    // It had the name just now, so it keeps it whatever the kernel's other files are. If the name was taken meanwhile, it
-    // stays displaced: nothing removes what is not ours.
-    let _ = rename_new(dir, &old, dir, name);
+    // Another program's file had the name just now, so it keeps it whatever the kernel's other files are. One that cannot be
+    // read may be ours. If the name was taken meanwhile, it stays displaced: nothing removes what is not ours.
+    if digest_of(dir, &old).is_some() || fits(dir, &old, name) {
+        let _ = rename_new(dir, &old, dir, name);
+    }
     Ok(Displaced::Other)
 }
 

@@ -11,7 +11,7 @@
 //! are known. Marks are `o`, `j` and `i` for an object, a json and an info that were there before we wrote them (*adopted*:
 //! the bytes are ours, another program wrote them), `d` for a kernel that was compiled for debugging, `w` for one that is
 //! being written; `-` stands for none. With `w`, the last word of an object, json and info is `-` if it stays, `?` if it is
-//! written, and device, inode, size and time of the complete file once that waits for its name: another program may write
+//! to be written, and inode, size and time of the complete file once that waits for its name: another program may write
 //! the same bytes after a kill.
 //! Slots are escaped, and only ever compared. A kernel without a slot is superseded.
 //!
@@ -29,7 +29,6 @@ use crate::{KernelFiles, Part, check_stem};
 /// The manifest's file. No `.json`: MindSpore parses every one.
 pub(crate) const NAME: &str = ".opbuild-manifest";
 const HEAD: &str = "opbuild-manifest 2 ";
-/// What marks stand for: an adopted object, json and info; for debugging; being written.
 const MARKS: [char; 5] = ['o', 'j', 'i', 'd', 'w'];
 /// The same of a file that is being replaced.
 const MARKS_BEFORE: [char; 2] = ['a', 'd'];
@@ -70,8 +69,12 @@ pub(crate) struct Known {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writing {
     Planned,
-    /// It is complete and waits for its name.
-    Staged(Identity),
+    /// It is complete and waits for its name. A directory may be mounted anew: then the device differs.
+    Staged {
+        ino: u64,
+        size: u64,
+        mtime: i64,
+    },
 }
 
 /// A file of ours that is being replaced.
@@ -96,9 +99,11 @@ impl Record<'_> {
         self.files[at].digest == *digest || self.before[at].is_some_and(|before| before.digest == *digest)
     }
 
-    /// Whether a file with this digest is one that only we wrote.
+    /// Whether a file with this digest is one that only we wrote. Until [`Manifest::resolve`], that is unknown of one that is
+    /// equal to what is being written.
     pub(crate) fn is_ours(&self, part: Part, digest: &Digest) -> bool {
-        self.wrote(part, digest) && !self.is_adopted(part, digest)
+        let is_unknown = self.writing[part as usize].is_some() && self.file(part).digest == *digest;
+        self.wrote(part, digest) && !is_unknown && !self.is_adopted(part, digest)
     }
 
     /// Whether a file of ours with this digest was there before we wrote it. A description that MindSpore extended has
@@ -155,9 +160,7 @@ impl Record<'_> {
                 _ if !is_writing => Ok(()),
                 None => line.write_str(" -"),
                 Some(Writing::Planned) => line.write_str(" ?"),
-                Some(Writing::Staged(Identity { dev, ino, size, mtime, ctime: _ })) => {
-                    write!(line, " {dev},{ino},{size},{mtime}")
-                }
+                Some(Writing::Staged { ino, size, mtime }) => write!(line, " {ino},{size},{mtime}"),
             };
         }
         for slot in slots {
@@ -193,7 +196,8 @@ impl<'a> Manifest<'a> {
                 let at = part as usize;
                 let Some(writing) = record.writing[at] else { continue };
                 let Some(found) = identity(&part.of(stem)) else { continue };
-                let is_staged = matches!(writing, Writing::Staged(staged) if found.is_same_file(&staged));
+                let Identity { ino, size, mtime, .. } = found;
+                let is_staged = writing == Writing::Staged { ino, size, mtime };
                 record.adopted[at] |= !is_staged;
                 record.writing[at] = None;
             }
@@ -232,21 +236,11 @@ impl<'a> Manifest<'a> {
         }
     }
 
-    /// Gives each kernel its slot, and takes the slot from every other kernel. One for debugging takes it from others of
-    /// that sort only.
-    pub(crate) fn assign(&mut self, kernels: &[&KernelFiles<'_>]) {
-        let slots: Vec<Cow<'_, str>> = kernels.iter().map(|kernel| slot(kernel)).collect();
-        // A slot that one call gives to several kernels is given back to all of them below.
-        let takers = kernels.iter().zip(&slots).map(|(kernel, slot)| (&**slot, *kernel));
-        let taken: HashMap<&str, &KernelFiles<'_>> = takers.collect();
-        for (stem, record) in &mut self.kernels {
-            // A release that a kernel for debugging is replacing is still there.
-            let is_debug = record.debug && record.before.iter().flatten().all(|before| before.debug);
-            let loses = |taker: &&KernelFiles<'_>| taker.stem != stem && (is_debug || !taker.debug);
-            record.slots.retain(|slot| !taken.get(&**slot).is_some_and(loses));
-        }
+    /// Gives each kernel its slot.
+    pub(crate) fn give_slots(&mut self, kernels: &[&KernelFiles<'_>]) {
         // As a rule all of it is known, and nothing is copied.
-        for (kernel, slot) in kernels.iter().zip(&slots) {
+        for kernel in kernels {
+            let slot = slot(kernel);
             let record = match self.kernels.get_mut(kernel.stem) {
                 Some(record) => record,
                 None => {
@@ -262,9 +256,29 @@ impl<'a> Manifest<'a> {
                     self.kernels.entry(kernel.stem.to_owned().into()).or_insert(new)
                 }
             };
-            if let Err(place) = record.slots.binary_search(slot) {
-                record.slots.insert(place, slot.to_string().into());
+            if let Err(place) = record.slots.binary_search(&slot) {
+                record.slots.insert(place, slot.into_owned().into());
             }
+        }
+    }
+
+    /// Takes the slots of `kernels`, which are written, from every other kernel. One for debugging takes it from others of
+    /// that sort only.
+    pub(crate) fn take_slots(&mut self, kernels: &[&KernelFiles<'_>]) {
+        let slots: Vec<Cow<'_, str>> = kernels.iter().map(|kernel| slot(kernel)).collect();
+        let mut takers: HashMap<&str, Vec<&KernelFiles<'_>>> = HashMap::with_capacity(slots.len());
+        for (kernel, slot) in kernels.iter().zip(&slots) {
+            takers.entry(slot).or_default().push(kernel);
+        }
+        for (stem, record) in &mut self.kernels {
+            // A release that a kernel for debugging is replacing is still there.
+            let is_debug = record.debug && record.before.iter().flatten().all(|before| before.debug);
+            let loses = |takers: &Vec<&KernelFiles<'_>>| {
+                // A slot that one call gives to several kernels stays with all of them.
+                takers.iter().all(|taker| taker.stem != stem)
+                    && takers.last().is_some_and(|taker| is_debug || !taker.debug)
+            };
+            record.slots.retain(|slot| !takers.get(&**slot).is_some_and(loses));
         }
     }
 
@@ -277,27 +291,26 @@ impl<'a> Manifest<'a> {
         }
     }
 
-    /// Notes that a file is about to be written, and by which complete file, if that exists.
-    pub(crate) fn writing(&mut self, stem: &str, part: Part, staged: Option<Identity>) {
+    /// Notes that a file is about to be written where it was not written before.
+    pub(crate) fn plan(&mut self, stem: &str, part: Part) {
         if let Some(record) = self.kernels.get_mut(stem) {
-            record.writing[part as usize] = Some(staged.map_or(Writing::Planned, Writing::Staged));
+            record.writing[part as usize] = Some(Writing::Planned);
         }
     }
 
-    /// Restores the record of a kernel that is not written, and the slots that it took, as they were in `found`.
-    pub(crate) fn unnote(&mut self, stem: &str, found: &Self) {
-        let taken = self.kernels.remove(stem).map(|noted| noted.slots).unwrap_or_default();
-        for (other, record) in &mut self.kernels {
-            let Some(before) = found.kernels.get(other) else { continue };
-            let lost = before.slots.iter().filter(|slot| taken.contains(slot));
-            for slot in lost {
-                if let Err(place) = record.slots.binary_search(slot) {
-                    record.slots.insert(place, slot.clone());
-                }
-            }
+    /// Notes the complete file that is about to get the name of a planned one.
+    pub(crate) fn stage(&mut self, stem: &str, part: Part, staged: Identity) {
+        if let Some(writing) = self.kernels.get_mut(stem).and_then(|it| it.writing[part as usize].as_mut()) {
+            let Identity { ino, size, mtime, .. } = staged;
+            *writing = Writing::Staged { ino, size, mtime };
         }
-        if let Some(record) = found.kernels.get(stem) {
-            self.kernels.insert(stem.to_owned().into(), record.clone());
+    }
+
+    /// Restores the record of a kernel that is not written, as it was in `found`.
+    pub(crate) fn unnote(&mut self, stem: &str, found: &Self) {
+        match found.kernels.get(stem) {
+            Some(record) => drop(self.kernels.insert(stem.to_owned().into(), record.clone())),
+            None => drop(self.kernels.remove(stem)),
         }
     }
 
@@ -342,11 +355,7 @@ fn parse_kernel(line: &str, has_marks: bool) -> Option<(Cow<'_, str>, Record<'_>
     };
     let [object, json, info] = &mut writing;
     let parsed = [next_file(object)?, next_file(json)?, next_file(info)?];
-    let (files, mut before) = (parsed.map(|(known, _)| known), parsed.map(|(_, before)| before));
-    // Before replaced files had marks of their own, those of the kernel were about them.
-    for (before, adopted) in before.iter_mut().zip(adopted) {
-        *before = before.map(|before| Before { adopted: before.adopted || adopted, ..before });
-    }
+    let (files, before) = (parsed.map(|(known, _)| known), parsed.map(|(_, before)| before));
     let mut slots: Vec<Cow<'_, str>> = fields.map(Cow::Borrowed).collect();
     slots.sort_unstable();
     slots.dedup();
@@ -380,16 +389,12 @@ fn parse_writing(word: &str) -> Option<Option<Writing>> {
     if let "-" | "?" = word {
         return Some((word == "?").then_some(Writing::Planned));
     }
-    let mut numbers = Words { rest: Some(word), separator: b',' };
-    let staged = Identity {
-        dev: numbers.next()?.parse().ok()?,
+    let mut numbers = word.splitn(3, ',');
+    Some(Some(Writing::Staged {
         ino: numbers.next()?.parse().ok()?,
         size: numbers.next()?.parse().ok()?,
         mtime: numbers.next()?.parse().ok()?,
-        // A rename changes it.
-        ctime: 0,
-    };
-    numbers.next().is_none().then_some(Some(Writing::Staged(staged)))
+    }))
 }
 
 fn parse_before(word: &str) -> Option<Before> {
@@ -443,6 +448,11 @@ mod tests {
         }
     }
 
+    fn assign(manifest: &mut Manifest<'_>, kernels: &[&KernelFiles<'_>]) {
+        manifest.give_slots(kernels);
+        manifest.take_slots(kernels);
+    }
+
     fn superseded<'a>(manifest: &'a Manifest<'_>) -> Vec<&'a str> {
         let gone = manifest.kernels.iter().filter(|(_, record)| record.is_superseded());
         gone.map(|(stem, _)| &**stem).collect()
@@ -450,11 +460,10 @@ mod tests {
 
     fn example() -> Manifest<'static> {
         let mut manifest = Manifest::default();
-        manifest.assign(&[
-            &kernel("Default/a b-op1", "add_1"),
-            &kernel("tab\tnewline\nü\\", "add_2"),
-            &kernel("", "c"),
-        ]);
+        assign(
+            &mut manifest,
+            &[&kernel("Default/a b-op1", "add_1"), &kernel("tab\tnewline\nü\\", "add_2"), &kernel("", "c")],
+        );
         let seen = Some(Identity { dev: 1, ino: 2, size: 3, mtime: -4, ctime: i64::MAX });
         manifest.note("add_2", Part::Json, Known { digest: Digest::of(b"other"), seen }, None);
         let next = Known { digest: Digest::of(b"new"), seen: None };
@@ -466,9 +475,9 @@ mod tests {
         manifest.note("add_1", Part::Info, next, old(false, false));
         manifest.mark("c", [true, false, true], false);
         manifest.mark("add_1", [false; 3], true);
-        let staged = Identity { dev: 5, ino: 6, size: 7, mtime: -8, ctime: 0 };
-        manifest.writing("c", Part::Object, Some(staged));
-        manifest.writing("c", Part::Json, None);
+        manifest.plan("c", Part::Object);
+        manifest.stage("c", Part::Object, Identity { dev: 5, ino: 6, size: 7, mtime: -8, ctime: 0 });
+        manifest.plan("c", Part::Json);
         manifest
     }
 
@@ -517,22 +526,22 @@ mod tests {
         let mut manifest = Manifest::default();
         // One kernel may serve many nodes, and one call may give a node twice.
         for _ in 0..2 {
-            manifest.assign(&[&kernel("x", "one"), &kernel("y", "one"), &kernel("x", "two")]);
+            assign(&mut manifest, &[&kernel("x", "one"), &kernel("y", "one"), &kernel("x", "two")]);
             assert!(superseded(&manifest).is_empty());
         }
-        manifest.assign(&[&kernel("x", "three")]);
+        assign(&mut manifest, &[&kernel("x", "three")]);
         assert_eq!(superseded(&manifest), ["two"]);
-        manifest.assign(&[&kernel("y", "three"), &kernel("z", "four")]);
+        assign(&mut manifest, &[&kernel("y", "three"), &kernel("z", "four")]);
         assert_eq!(superseded(&manifest), ["one", "two"]);
-        manifest.assign(&[&kernel("x", "one")]);
+        assign(&mut manifest, &[&kernel("x", "one")]);
         assert_eq!(superseded(&manifest), ["two"]);
     }
 
     #[test]
     fn without_slots_kernels_do_not_compete() {
         let mut manifest = Manifest::default();
-        manifest.assign(&[&kernel("", "one")]);
-        manifest.assign(&[&kernel("", "two")]);
+        assign(&mut manifest, &[&kernel("", "one")]);
+        assign(&mut manifest, &[&kernel("", "two")]);
         assert!(superseded(&manifest).is_empty());
     }
 }

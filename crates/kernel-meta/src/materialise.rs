@@ -1,6 +1,6 @@
 //! Making a folder hold the kernels it should.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -114,19 +114,19 @@ pub(crate) fn materialise(
     folder.remove_stale_temps(&names, order.now, GRACE);
     let text = folder.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
     let mut found = Manifest::parse(&text);
-    found.resolve(|name| folder.identity(name));
     folder.settle_displaced(&names, order.now, GRACE, |name, digest| found.is_ours(name, digest));
+    let recorded = found.clone();
+    found.resolve(|name| folder.identity(name));
     let report = ViewReport {
         locked: folder.is_locked(),
         recorded: true,
         risk: folder.risk(),
         ..ViewReport::default()
     };
-    let mut work =
-        Work { folder, order, manifest: found.clone(), recorded: found.clone(), found: &found, report };
+    let mut work = Work { folder, order, manifest: found.clone(), recorded, found: &found, report };
     let (mut wanting, is_closed) = work.decide(kernels)?;
     // Before any file is moved or written: what cannot be recorded is not done.
-    if let Err(error) = work.record(false)
+    if let Err(error) = work.record(!wanting.is_empty())
         && !wanting.is_empty()
     {
         wanting.iter().try_for_each(|wanting| work.disarm(wanting))?;
@@ -137,6 +137,7 @@ pub(crate) fn materialise(
     }
     work.keep_replaced(&mut wanting)?;
     work.write(&wanting)?;
+    work.take_slots(kernels);
     if !is_closed {
         work.report.removed += retire::superseded(folder, &mut work.manifest, order.now);
     }
@@ -266,7 +267,7 @@ impl<'a> Work<'a> {
         self.report.read += looker.read;
         self.report.left = left;
         let given = kernels.given.iter().filter(|kernel| placed.contains_key(kernel.stem));
-        self.manifest.assign(&given.collect::<Vec<_>>());
+        self.manifest.give_slots(&given.collect::<Vec<_>>());
         let mut wanting = Vec::new();
         for kernel in &kernels.distinct {
             let Some(placement) = placed.remove(kernel.stem) else { continue };
@@ -277,6 +278,13 @@ impl<'a> Work<'a> {
             }
         }
         Ok((wanting, is_closed))
+    }
+
+    /// Takes the slots of the kernels that are there from the kernels whose places they take.
+    fn take_slots(&mut self, kernels: &Checked<'a>) {
+        let left: HashSet<&str> = self.report.left.iter().map(|left| left.stem.as_str()).collect();
+        let there = kernels.given.iter().filter(|kernel| !left.contains(kernel.stem));
+        self.manifest.take_slots(&there.collect::<Vec<_>>());
     }
 
     fn leave(&mut self, stem: &str, why: LeftReason) {
@@ -292,9 +300,9 @@ impl<'a> Work<'a> {
                 Act::Vouched => continue,
                 Act::Keep { seen } => (seen, None),
                 Act::Replace { digest: before, .. } => {
-                    // A description that is kept and is not ours word for word was extended by MindSpore.
-                    let is_extended = part == Part::Json && placement.json.is_some();
-                    let adopted = placement.adopted[part as usize] || is_extended;
+                    // A description that is kept, and is not equal to ours, was extended by MindSpore.
+                    let is_kept = part == Part::Json && placement.json.is_some();
+                    let adopted = placement.adopted[part as usize] || is_kept;
                     (None, Some((before, adopted)).filter(|(before, _)| *before != digest))
                 }
                 Act::Aside { adopted: Some(before), .. } => (None, Some((before, true))),
@@ -305,8 +313,10 @@ impl<'a> Work<'a> {
                 Before { digest, adopted, debug }
             });
             self.manifest.note(kernel.stem, part, Known { digest, seen }, before);
-            if placement.acts[part as usize].writes() {
-                self.manifest.writing(kernel.stem, part, None);
+            let act = placement.acts[part as usize];
+            let is_there = matches!(act, Act::Replace { digest: before, .. } if before == digest);
+            if act.writes() && !is_there {
+                self.manifest.plan(kernel.stem, part);
             }
         }
         self.manifest.mark(kernel.stem, placement.adopted, kernel.debug);
@@ -396,7 +406,7 @@ impl<'a> Work<'a> {
             for (wanting, staged) in batch.iter().zip(&staged) {
                 staged.sync()?;
                 for (part, identity) in staged.identities()? {
-                    self.manifest.writing(wanting.kernel.stem, part, Some(identity));
+                    self.manifest.stage(wanting.kernel.stem, part, identity);
                 }
             }
             // A kernel must not be there without our knowing that it is ours.

@@ -40,6 +40,7 @@ fn main() {
         test("a_build_that_is_killed_loses_nothing_and_knows_its_own", || killed("build")),
         test("a_replacement_that_is_killed_loses_nothing_and_knows_its_own", || killed("replace")),
         test("an_undo_removes_no_kernel_that_a_framework_wrote", framework_after_a_kill),
+        test("what_is_ours_stays_ours_after_a_kill", ours_after_a_kill),
         test("a_build_that_is_killed_is_undone_exactly", || killed_and_undone("build")),
         test("a_replacement_that_is_killed_is_undone_exactly", || killed_and_undone("replace")),
         test("what_a_killed_build_wrote_is_removed_when_superseded", superseded_after_a_kill),
@@ -235,14 +236,47 @@ fn killed_and_undone(how: &str) {
     }
 }
 
-/// A framework compiles the third kernel to the bytes that a killed build was about to write: no undo removes them.
+/// Of kernels of ours that a killed build was about to replace no copy is kept, also if other kernels are built first: of
+/// the second, and of a description whose object is missing.
+fn ours_after_a_kill() {
+    for step in 0.. {
+        let base = tempfile::tempdir().unwrap();
+        begin(base.path());
+        let dir = base.path().join("rank_0/kernel_meta");
+        let sixth = &ours(3)[5];
+        fs::remove_file(dir.join(format!("{}.o", sixth.stem))).unwrap();
+        place(&view(base.path()), std::slice::from_ref(sixth));
+        fs::remove_file(dir.join(format!("{}.o", sixth.stem))).unwrap();
+        let is_whole = other_process(base.path(), step, "build");
+        place(&view(base.path()), &[Ours::of(Chip::Ascend910, &Rank::new(0).square(101), 1)]);
+        place(&view(base.path()), &[1, 5].map(|at| ours(4).swap_remove(at)));
+        for bytes in ours(1)[1].files[..2].iter().chain(&ours(3)[1].files[..2]).chain(&sixth.files[..2]) {
+            assert!(!has(base.path(), bytes), "step {step}: {} bytes are kept", bytes.len());
+        }
+        if is_whole {
+            return assert!(step > 20, "only {step} changes");
+        }
+    }
+}
+
+/// A framework compiles the third kernel to the bytes that a killed build was about to write: no undo removes them, and no
+/// build, also if the killed one displaced them.
 fn framework_after_a_kill() {
     let mut written = 0;
     for step in 0.. {
         let base = tempfile::tempdir().unwrap();
         begin(base.path());
-        let is_whole = other_process(base.path(), step, "replace");
+        other_process(base.path(), step, "replace");
         let third = &ours(3)[2];
+        let dir = base.path().join("rank_0/kernel_meta");
+        if !dir.join(format!("{}.o", third.stem)).exists() {
+            fs::write(dir.join(format!(".opbuild-old-1-1-{}.o.old", third.stem)), &third.files[0]).unwrap();
+            place(&view(base.path()), &[Ours::of(Chip::Ascend910, &Rank::new(0).square(101), 1)]);
+            assert!(has(base.path(), &third.files[0]), "step {step}");
+        }
+        let base = tempfile::tempdir().unwrap();
+        begin(base.path());
+        let is_whole = other_process(base.path(), step, "replace");
         let dir = base.path().join("rank_0/kernel_meta");
         let path = |part: Part| dir.join(format!("{}{}", third.stem, part.suffix()));
         let is_free = [Part::Object, Part::Json].iter().all(|part| !path(*part).exists());

@@ -1,17 +1,17 @@
 //! Setting aside.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use crate::disk::Identity;
-use crate::displace::{digest_of, stated};
 use crate::quarantine::dir::Quarantine;
 use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{Entry, Made, Role};
 use crate::quarantine::locks::Locks;
+use crate::quarantine::partners::{is_pair, partners};
 use crate::quarantine::plan::{Plan, Set, plan};
 use crate::quarantine::{RepairError, Run, Step, io};
 use crate::survey::look::{Dir, OpenFiles};
@@ -132,7 +132,6 @@ pub fn set_aside(survey: &Survey, options: &AsideOptions<'_>) -> Result<Aside, R
         return Ok(aside);
     }
     let ground = Ground::enter(&survey.place.path)?;
-    note_staying(&mut sets, &ground.folder);
     aside.without_locks = ground.locks.without;
     if !options.force {
         leave_open(&mut sets, &mut aside.left);
@@ -144,6 +143,7 @@ pub fn set_aside(survey: &Survey, options: &AsideOptions<'_>) -> Result<Aside, R
     if sets.is_empty() {
         return Ok(aside);
     }
+    sets.iter_mut().for_each(|set| set.look_at_staying(&ground.folder));
     let quarantine = Quarantine::open(&ground, options.run, &entries(&sets), Made::default())?;
     (options.observe)(Step::Recorded);
     let mut mover = Mover {
@@ -188,24 +188,6 @@ fn entries(sets: &[Set<'_>]) -> Vec<Entry> {
         set.judged.iter().map(entry).collect::<Vec<_>>()
     };
     numbered.flat_map(of).collect()
-}
-
-/// Adds to what was judged the objects that bear the names of descriptions and are in none of the `sets`: other kernels
-/// need them.
-fn note_staying(sets: &mut [Set<'_>], folder: &Dir) {
-    let taken: HashSet<(Option<&str>, String)> = sets
-        .iter()
-        .flat_map(|set| set.files.iter().map(|(file, _)| (set.item.below, file.clone())))
-        .collect();
-    for set in sets {
-        let json = set.files.iter().map(|(file, _)| file).find(|file| file.ends_with(".json"));
-        let below = set.item.below.map(|below| folder.below(OsStr::new(below)));
-        let Some(folder) = below.as_ref().map_or(Some(folder), |below| below.as_ref().ok()) else { continue };
-        let stay = json.into_iter().flat_map(|json| partners(json));
-        let stay = stay.filter(|file| !taken.contains(&(set.item.below, file.clone())));
-        let stay = stay.filter_map(|file| folder.identity(&file).map(|seen| (file, seen)));
-        set.judged.extend(stay.collect::<Vec<_>>());
-    }
 }
 
 /// Leaves what some process has opened since it was judged.
@@ -358,18 +340,22 @@ pub(crate) fn put_back(
     let is_judged = |name: &str, found: &Identity| {
         judged.iter().any(|(file, seen)| file == name && found.is_same_file(seen))
     };
-    let is_anothers = |file: &str, partner: &String| {
-        from.identity(partner).is_some_and(|found| !is_judged(partner, &found))
-            && !match file.ends_with(".json") {
-                true => is_described((to, file), (from, partner)),
-                false => is_described((from, partner), (to, file)),
-            }
+    // Whether `file`, which is in `dir` now, would stand beside another kernel's file.
+    let is_misfit = |dir: &Dir, file: &str| {
+        partners(file).iter().any(|partner| {
+            from.identity(partner).is_some_and(|found| !is_judged(partner, &found))
+                && !is_pair((dir, file), (from, partner))
+        })
     };
     let (mut stay, mut astray) = (Vec::new(), None);
     while let Some((file, seen)) = taken.pop() {
-        if partners(&file).iter().any(|partner| is_anothers(&file, partner))
-            || io::rename_new(to, &file, from, &file).is_err()
+        let mut is_back = !is_misfit(to, &file) && io::rename_new(to, &file, from, &file).is_ok();
+        // Between the look and the rename, another program may have written the other file.
+        if is_back && is_misfit(from, &file) && from.identity(&file).is_some_and(|it| it.is_same_file(&seen))
         {
+            is_back = io::rename_new(from, &file, to, &file).is_err();
+        }
+        if !is_back {
             if !to.identity(&file).is_some_and(|found| found.is_same_file(&seen)) {
                 astray = Some(Why::Astray { file: file.clone(), place: to.path().join(&file) });
             }
@@ -380,24 +366,14 @@ pub(crate) fn put_back(
     astray
 }
 
-/// Whether the first file is a description that states the digest of the second.
-fn is_described((dir, json): (&Dir, &str), (other, object): (&Dir, &str)) -> bool {
-    stated(dir.fd(), json).is_some_and(|stated| digest_of(other.fd(), object) == Some(stated))
-}
-
-/// The files that must not be another kernel's where `file` is: the objects of a description, the description of an object.
-fn partners(file: &str) -> Vec<String> {
-    const OBJECTS: [&str; 2] = [".o", ".so"];
-    match file.strip_suffix(".json") {
-        Some(stem) => OBJECTS.iter().map(|suffix| format!("{stem}{suffix}")).collect(),
-        None => {
-            let stem = OBJECTS.iter().find_map(|suffix| file.strip_suffix(suffix));
-            stem.map(|stem| format!("{stem}.json")).into_iter().collect()
-        }
-    }
-}
-
 impl Set<'_> {
+    fn look_at_staying(&mut self, folder: &Dir) {
+        let below = self.item.below.map(|below| folder.below(OsStr::new(below)));
+        let Some(folder) = below.as_ref().map_or(Some(folder), |below| below.as_ref().ok()) else { return };
+        let stay = self.stay.iter().filter_map(|file| Some((file.clone(), folder.identity(file)?)));
+        self.judged.extend(stay);
+    }
+
     fn told(&self) -> Moved {
         let Item { what, name, below, .. } = self.item;
         let files = self.files.iter().map(|(file, _)| file.clone()).collect();

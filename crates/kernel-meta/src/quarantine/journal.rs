@@ -128,9 +128,10 @@ impl Entry {
         }
     }
 
-    /// Whether this is the file. A directory may have been copied with its times: then device and inode differ.
+    /// Whether this is the file.
     pub(crate) fn is(&self, found: &Identity) -> bool {
-        (self.size, self.mtime) == (found.size, found.mtime)
+        let Self { dev, ino, size, mtime, ctime, .. } = *self;
+        found.is_as_long_and_old(&Identity { dev, ino, size, mtime, ctime })
     }
 
     /// Whether it names files of the cache only: the journal may have been edited.

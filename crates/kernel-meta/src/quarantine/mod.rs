@@ -31,6 +31,7 @@ pub(crate) mod io;
 pub(crate) mod journal;
 pub(crate) mod keep;
 pub(crate) mod locks;
+mod partners;
 mod plan;
 pub(crate) mod run;
 mod undo;

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use crate::disk::Identity;
+use crate::quarantine::partners::partners;
 use crate::quarantine::{Left, Why};
 use crate::survey::{Busy, Flaw, Item, Kind, Survey, Verdict, What};
 
@@ -19,7 +20,9 @@ pub(crate) struct Set<'a> {
     pub(crate) item: &'a Item,
     /// As they were judged, in the order in which they go.
     pub(crate) files: Vec<(String, Identity)>,
-    /// These, and the objects that stay since other kernels need them.
+    /// Objects of the names of these that stay, since other kernels need them.
+    pub(crate) stay: Vec<String>,
+    /// The files, and those that stay as they were when the repair began.
     pub(crate) judged: Vec<(String, Identity)>,
     /// What was missing when it was judged. If it is there now, the thing is another.
     pub(crate) absent: Vec<String>,
@@ -47,7 +50,8 @@ pub(crate) fn plan(survey: &Survey, force: bool) -> Plan<'_> {
             None => sets.push(item),
         }
     }
-    sets.into_iter().for_each(|item| plan.add(item, survey.place.kind, &mut claimed));
+    let mut taken = HashSet::new();
+    sets.into_iter().for_each(|item| plan.add(item, survey.place.kind, &claimed, &mut taken));
     plan
 }
 
@@ -71,11 +75,19 @@ fn stays(item: &Item, kind: Kind, force: bool) -> Option<Why> {
 }
 
 impl<'a> Plan<'a> {
-    fn add(&mut self, item: &'a Item, kind: Kind, claimed: &mut HashSet<(Option<&'a str>, String)>) {
+    /// Adds a set, without the files that intact or skipped kernels have `claimed`, or other sets have `taken`.
+    fn add(
+        &mut self,
+        item: &'a Item,
+        kind: Kind,
+        claimed: &HashSet<(Option<&'a str>, String)>,
+        taken: &mut HashSet<(Option<&'a str>, String)>,
+    ) {
         let (mut files, mut absent) = (Vec::new(), missing_files(item));
         for (file, seen) in &item.seen {
             match seen {
-                Some(seen) if claimed.insert((item.below, file.clone())) => files.push((file.clone(), *seen)),
+                Some(_) if claimed.contains(&(item.below, file.clone())) => {}
+                Some(seen) if taken.insert((item.below, file.clone())) => files.push((file.clone(), *seen)),
                 Some(_) => {}
                 None => absent.push(file.clone()),
             }
@@ -96,8 +108,10 @@ impl<'a> Plan<'a> {
             let file = absent.into_iter().next().unwrap_or_else(|| item.name.clone());
             return self.left.push(Left::of(item, Why::Changed { file }));
         }
+        let stay = files.iter().flat_map(|(file, _)| partners(file));
+        let stay = stay.filter(|file| claimed.contains(&(item.below, file.clone()))).collect();
         let judged = files.clone();
-        self.sets.push(Set { item, files, judged, absent, locks, why: item.problem() });
+        self.sets.push(Set { item, files, stay, judged, absent, locks, why: item.problem() });
     }
 }
 

@@ -86,6 +86,22 @@ pub(crate) enum Read1 {
     Failed(io::Error),
 }
 
+impl Read1 {
+    /// Whether it was read whole; none if there is no such file.
+    pub(crate) fn whole(self) -> io::Result<Option<Identity>> {
+        let found = match self {
+            Self::Whole(file) => return Ok(Some(file)),
+            Self::Gone => return Ok(None),
+            Self::Failed(error) => return Err(error),
+            Self::TooLarge(file) => &*format!("{} bytes, which is too many", file.size),
+            Self::Changing => "one that changed whenever it was read",
+            Self::Link => "a symbolic link",
+            Self::NotAFile => "a directory, pipe or device",
+        };
+        Err(io::Error::other(format!("expected a file, found {found}")))
+    }
+}
+
 impl Dir {
     /// The folder that the user named: links on the way are his business.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {

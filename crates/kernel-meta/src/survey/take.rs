@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use opbuild_digest::Digest;
 
 use crate::Part;
-use crate::disk::Identity;
+use crate::disk::{Identity, MAX_READ};
 use crate::manifest::{self, Manifest, Record};
 use crate::survey::judge::{MAX_OBJECT, MAX_TEXT};
 use crate::survey::look::{Dir, Read1};
@@ -105,7 +105,7 @@ impl Shelf {
 /// The objects that a view put into a directory, by the stems of their names.
 pub(crate) fn ours(dir: &Dir) -> HashMap<String, Digest> {
     let mut text = Vec::new();
-    let Read1::Whole(_) = dir.read(manifest::NAME, MAX_TEXT, &mut text) else { return HashMap::new() };
+    let Read1::Whole(_) = dir.read(manifest::NAME, MAX_READ, &mut text) else { return HashMap::new() };
     let object = |(stem, record): (&Cow<'_, str>, &Record<'_>)| {
         (stem.clone().into_owned(), record.file(Part::Object).digest)
     };

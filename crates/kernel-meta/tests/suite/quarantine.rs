@@ -384,6 +384,25 @@ fn a_description_is_not_restored_beside_another_library() {
     }
 }
 
+/// An object or a library that was not there when the description was judged is another kernel's.
+#[test]
+fn a_description_that_stood_alone_is_not_restored_beside_an_object() {
+    for suffix in ["o", "so", "ptx"] {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("akg_kernel_meta");
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("a.json"), "{\"torn").unwrap();
+        age_all(&dir);
+        assert_eq!(
+            Repair::new().mend(&look_at_all(base.path()).remove(0)).unwrap().moved[0].files,
+            ["a.json"]
+        );
+        fs::write(dir.join(format!("a.{suffix}")), "another").unwrap();
+        let undone = undo_newest(base.path()).pop().unwrap();
+        assert!(!dir.join("a.json").exists() && undone.kept.len() == 1, "{suffix}: {undone:?}");
+    }
+}
+
 /// A damaged description bears the name of an object that an intact kernel needs: repair leaves that, and so does undo.
 #[test]
 fn a_description_returns_beside_an_object_that_stayed() {

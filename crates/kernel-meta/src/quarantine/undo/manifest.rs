@@ -1,7 +1,6 @@
 //! The manifest as it was before a build that is undone.
 
 use std::ffi::OsStr;
-use std::io;
 
 use opbuild_digest::Digest;
 
@@ -9,7 +8,7 @@ use crate::disk::{Folder, MAX_READ};
 use crate::manifest::{self, Manifest, Record};
 use crate::quarantine::RepairError;
 use crate::quarantine::journal::{Entry, Role};
-use crate::survey::look::{Dir, Read1};
+use crate::survey::look::Dir;
 use crate::{Part, ViewError};
 
 /// The text of the cache's manifest; empty if there is none.
@@ -18,13 +17,10 @@ use crate::{Part, ViewError};
 /// It cannot be read: a manifest without its lines would make the other kernels foreign.
 pub(super) fn read_manifest(folder: &Dir) -> Result<Vec<u8>, RepairError> {
     let mut bytes = Vec::new();
-    let problem = match folder.read(manifest::NAME, MAX_READ, &mut bytes) {
-        Read1::Whole(_) => return Ok(bytes),
-        Read1::Gone => return Ok(Vec::new()),
-        Read1::Failed(error) => error,
-        other => io::Error::other(format!("expected a file that does not change, found: {other:?}")),
-    };
-    Err(RepairError::io("read", folder.path().join(manifest::NAME), problem))
+    match folder.read(manifest::NAME, MAX_READ, &mut bytes).whole() {
+        Ok(found) => Ok(found.map(|_| bytes).unwrap_or_default()),
+        Err(problem) => Err(RepairError::io("read", folder.path().join(manifest::NAME), problem)),
+    }
 }
 
 /// Restores the manifest's lines of the kernels that `entries` are of, where the files are restored. Call it after them:

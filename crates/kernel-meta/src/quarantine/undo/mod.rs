@@ -6,7 +6,6 @@ mod restorer;
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
-use std::io;
 
 pub use find::{Quarantined, newest, quarantines};
 
@@ -16,9 +15,9 @@ use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{self, Entry, Made, Role};
 use crate::quarantine::{RepairError, Step, io as tools};
 use crate::survey::FOLDERS;
-use crate::survey::look::{Dir, NameKind, Read1};
+use crate::survey::look::{Dir, NameKind};
 use manifest::{read_manifest, restore_lines};
-use restorer::Restorer;
+use restorer::{Restorer, settle_known};
 
 /// How to restore.
 pub struct UndoOptions<'a> {
@@ -65,7 +64,6 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
     let Journal { entries, bad, made } = read_journal(&run)?;
     let text = read_manifest(&ground.folder)?;
     let mut manifest = Manifest::parse(&text);
-    manifest.resolve(|name| ground.folder.identity(name));
     let mut undone = Undone::default();
     let unreadable = |line: usize| Kept {
         file: format!("{}:{line}", journal::NAME),
@@ -75,11 +73,12 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
     undone.kept.extend(unnamed(&run, &entries));
 
     let known = entries.iter().map(Entry::path).collect();
+    if !options.dry_run {
+        settle_known(&ground, &manifest, &known, &entries);
+    }
+    manifest.resolve(|name| ground.folder.identity(name));
     let mut restorer =
         Restorer { ground: &ground, run: &run, options, manifest: &manifest, known, number: 0, undone };
-    if !options.dry_run {
-        restorer.settle(&entries);
-    }
     let mut sets: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();
     entries.into_iter().for_each(|entry| sets.entry(entry.set).or_default().push(entry));
     let mut restored = Vec::new();
@@ -136,16 +135,14 @@ struct Journal {
 /// The journal; empty if there is none, since then nothing was moved.
 fn read_journal(run: &Dir) -> Result<Journal, RepairError> {
     let mut bytes = Vec::new();
-    let problem = match run.read(journal::NAME, journal::MAX_BYTES, &mut bytes) {
-        Read1::Whole(_) => {
+    match run.read(journal::NAME, journal::MAX_BYTES, &mut bytes).whole() {
+        Ok(None) => Ok(Journal::default()),
+        Ok(Some(_)) => {
             let (entries, bad) = journal::parse(&bytes);
-            return Ok(Journal { entries, bad, made: journal::made(&bytes) });
+            Ok(Journal { entries, bad, made: journal::made(&bytes) })
         }
-        Read1::Gone => return Ok(Journal::default()),
-        Read1::Failed(error) => error,
-        other => io::Error::other(format!("expected a file that does not change, found: {other:?}")),
-    };
-    Err(RepairError::io("read", run.path().join(journal::NAME), problem))
+        Err(problem) => Err(RepairError::io("read", run.path().join(journal::NAME), problem)),
+    }
 }
 
 /// Files in the run's directory that no line of the journal is about: another program edited it, or wrote them.

@@ -14,6 +14,7 @@ use crate::quarantine::aside::{locked, move_judged};
 use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{Entry, Role};
 use crate::quarantine::locks::Locks;
+use crate::quarantine::partners::{is_object, partners};
 use crate::quarantine::undo::manifest::kernel_of;
 use crate::quarantine::undo::{Kept, UndoOptions, Undone};
 use crate::quarantine::{Step, io as tools};
@@ -43,22 +44,27 @@ enum Where {
     Stuck(String),
 }
 
-impl Restorer<'_> {
-    /// Settles those of these files that an earlier, killed call displaced. Without locks, a call in progress could be taken
-    /// for a killed one.
-    pub(super) fn settle(&self, entries: &[Entry]) {
-        if self.ground.locks.without {
-            return;
-        }
-        let listed = self.ground.folder.names().unwrap_or_default().into_iter();
-        let names: Vec<String> = listed.filter_map(|name| name.name.into_string().ok()).collect();
-        let left = displaced(&names).filter(|(_, name)| self.known.contains(*name));
-        settle(self.ground.folder.fd(), left, &Watch::default(), |name, digest| {
-            let is_written = |entry: &Entry| entry.file == name && is_written(entry, self.manifest, digest);
-            self.manifest.is_ours(name, digest) || entries.iter().any(is_written)
-        });
+/// Settles those of the `known` files that an earlier, killed call displaced. Without locks, a call in progress could be
+/// taken for a killed one.
+pub(super) fn settle_known(
+    ground: &Ground,
+    manifest: &Manifest<'_>,
+    known: &HashSet<String>,
+    entries: &[Entry],
+) {
+    if ground.locks.without {
+        return;
     }
+    let listed = ground.folder.names().unwrap_or_default().into_iter();
+    let names: Vec<String> = listed.filter_map(|name| name.name.into_string().ok()).collect();
+    let left = displaced(&names).filter(|(_, name)| known.contains(*name));
+    settle(ground.folder.fd(), left, &Watch::default(), |name, digest| {
+        let is_written = |entry: &Entry| entry.file == name && is_written(entry, manifest, digest);
+        manifest.is_ours(name, digest) || entries.iter().any(is_written)
+    });
+}
 
+impl Restorer<'_> {
     fn keep(&mut self, entry: &Entry, why: impl Into<String>) {
         self.undone.kept.push(Kept { file: entry.path(), why: why.into() });
     }
@@ -126,7 +132,7 @@ impl Restorer<'_> {
                 (Where::InPlace | Where::Other, _) => {}
                 (Where::Stuck(why), _) => {
                     self.keep(entry, why.clone());
-                    if is_described(entry) {
+                    if is_object(&entry.file) {
                         failed = Some(entry.path());
                     }
                 }
@@ -140,7 +146,7 @@ impl Restorer<'_> {
                     (None, Some(from)) if self.restore_file(entry, from, to) => restored.push(*entry),
                     (None, _) => {
                         failed = Some(entry.path());
-                        if !is_described(entry) {
+                        if !is_object(&entry.file) {
                             self.take_back(&mut restored, from, to, &entry.path());
                         }
                     }
@@ -151,8 +157,8 @@ impl Restorer<'_> {
             return;
         }
         // Another program may have written the object or its description while they were restored.
-        let is_described = restored.iter().any(|entry| is_description(entry));
-        let changed = if is_described { changed_object(to, taken, others) } else { None };
+        let has_description = restored.iter().any(|entry| is_description(entry));
+        let changed = if has_description { changed_object(to, taken, others) } else { None };
         if let Some(other) = changed.or_else(|| self.unknown_part(to, None, taken)) {
             self.take_back(&mut restored, from, to, &other);
         }
@@ -211,20 +217,16 @@ impl Restorer<'_> {
         names.iter().find(is_occupied).map(|entry| replaced_since(&entry.path()))
     }
 
-    /// The description of a `taken` object, or the object of a description, that exists and is not in the journal: it may be
+    /// The description of a `taken` object, or an object of a description, that exists and is not in the journal: it may be
     /// another kernel's.
     fn unknown_part(&self, to: &Dir, from: Option<&Dir>, taken: &[&Entry]) -> Option<String> {
-        let exists = |file: &str, from: Option<&Dir>| {
-            tools::exists(to, file) || from.is_some_and(|from| tools::exists(from, file))
-        };
         taken.iter().find_map(|entry| {
-            let (other, from) = match kernel_of(entry)? {
-                // Without its description, an object is no kernel: a description that stays in quarantine does no harm.
-                (Part::Object, stem) => (Part::Json.of(stem), None),
-                (Part::Json, stem) => (Part::Object.of(stem), from),
-                (Part::Info, _) => return None,
-            };
-            (!self.known.contains(&entry.path_of(&other)) && exists(&other, from)).then_some(other)
+            // Without its description, an object is no kernel: a description that stays in quarantine does no harm.
+            let from = from.filter(|_| is_description(entry));
+            let exists =
+                |file: &str| tools::exists(to, file) || from.is_some_and(|from| tools::exists(from, file));
+            let mut partners = partners(&entry.file).into_iter();
+            partners.find(|other| !self.known.contains(&entry.path_of(other)) && exists(other))
         })
     }
 
@@ -289,7 +291,13 @@ impl Restorer<'_> {
         else {
             return Ok(false);
         };
-        old.remove(dir)?;
+        if !old.remove(dir)? {
+            let why = format!(
+                "a process that had `{name}` open wrote to it: look at it, and remove it if it is not needed"
+            );
+            self.undone.kept.push(Kept { file: old.name, why });
+            return Ok(true);
+        }
         (self.options.observe)(Step::Moved(self.number));
         self.number += 1;
         self.undone.withdrawn.push(name.to_owned());
@@ -351,7 +359,7 @@ struct Others<'e> {
 /// An object that is not the one of the restored description any more.
 fn changed_object(to: &Dir, taken: &[&Entry], others: &Others<'_>) -> Option<String> {
     let is_other = |entry: &&&Entry| {
-        is_described(entry) && to.identity(&entry.file).is_some_and(|found| !entry.is(&found))
+        is_object(&entry.file) && to.identity(&entry.file).is_some_and(|found| !entry.is(&found))
     };
     let changed = taken.iter().find(is_other).or_else(|| others.stay.iter().find(|entry| !stays(entry, to)));
     changed.map(|entry| entry.path())
@@ -382,28 +390,12 @@ fn is_description(entry: &Entry) -> bool {
     entry.file.ends_with(".json")
 }
 
-/// Whether it is a file that a description is about: an object, or another program's library or source.
-fn is_described(entry: &Entry) -> bool {
-    ![".json", ".info", ".lock"].iter().any(|suffix| entry.file.ends_with(suffix))
-}
-
-/// Whether a file with this digest that bears the entry's name is what the run wrote there.
+/// Whether a file with this digest that bears the entry's name is what the run, or a later build, wrote there. What a build
+/// wrote is known from the manifest alone: another program may have written the same bytes.
 fn is_written(entry: &Entry, manifest: &Manifest<'_>, digest: &Digest) -> bool {
-    let record = kernel_of(entry).and_then(|(part, stem)| Some((part, manifest.kernels.get(stem)?)));
-    // Another program wrote the same bytes.
-    if record.is_some_and(|(part, record)| record.wrote(part, digest) && record.is_adopted(part, digest)) {
-        return false;
-    }
     match &entry.role {
         Role::Taken | Role::Stays { .. } => false,
-        // The file that was replaced is in quarantine.
-        Role::Replaced { wrote, .. } => {
-            wrote.as_ref().is_some_and(|wrote| *wrote == digest.to_string())
-                || record.is_some_and(|(part, record)| record.is_ours(part, digest))
-        }
-        Role::Made { sha256 } => {
-            *sha256 == digest.to_string() || record.is_some_and(|(part, record)| record.is_ours(part, digest))
-        }
+        Role::Replaced { .. } | Role::Made { .. } => manifest.is_ours(&entry.file, digest),
         Role::Added { sha256 } => *sha256 == digest.to_string(),
     }
 }

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use super::{Place, why};
 use crate::common::owned::{Ours, kernels};
-use opbuild_kernel_meta::LeftReason;
 use opbuild_kernel_meta::survey::Busy;
+use opbuild_kernel_meta::{LeftReason, Withdrawn};
 use opbuild_testkit::ascend::Chip;
 use opbuild_testkit::caches::Rank;
 
@@ -23,6 +23,31 @@ fn a_description_that_was_there_stays_where_nothing_can_be_kept() {
     let report = place.run(&ours);
     assert!(matches!(why(&report), LeftReason::NotKept { .. }), "{report:?}");
     assert_eq!(kernels(&place.dir()), before);
+}
+
+/// What a framework compiled to the bytes that a build had written is not removed with what that build wrote.
+#[test]
+fn an_equal_kernel_that_a_framework_wrote_since_is_not_undone() {
+    for is_withdrawn in [false, true] {
+        let place = Place::new();
+        let ours = place.ours(1);
+        place.view().with_replace(true).materialise(&[ours.files()]).unwrap();
+        if is_withdrawn {
+            let withdrawn = Withdrawn { stem: &ours.stem, unless: None };
+            assert_eq!(place.view().replace(&[], &[withdrawn]).unwrap().removed, 1);
+        } else {
+            fs::remove_file(place.dir().join(".opbuild-manifest")).unwrap();
+        }
+        for (suffix, bytes) in ["o", "json"].into_iter().zip(&ours.files) {
+            fs::write(place.path(suffix), bytes).unwrap();
+        }
+        let undone = place.undo();
+        assert!(!undone[0].removed && ours.is_in(&place.dir()), "{undone:?}");
+        // Without them, the old kernel is restored.
+        fs::remove_file(place.path("o")).unwrap();
+        fs::remove_file(place.path("json")).unwrap();
+        assert!(place.undo()[0].removed && place.has(&place.theirs.object));
+    }
 }
 
 /// A kernel that a framework wrote after a build replaced another one is not removed with what that build wrote.
