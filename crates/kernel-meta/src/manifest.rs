@@ -230,7 +230,8 @@ impl<'a> Manifest<'a> {
 
     /// Makes the text say `line` of the kernel called `stem`; nothing, if that is no line of this kernel.
     pub(crate) fn set_line(&mut self, stem: &'a str, line: Option<&'a str>) {
-        match line.and_then(|line| parse_kernel(line, true)) {
+        // A line of a journal that was edited may be several.
+        match line.filter(|line| !line.contains(['\n', '\r'])).and_then(|line| parse_kernel(line, true)) {
             Some((of, record)) if of == stem => drop(self.kernels.insert(of, record)),
             _ => drop(self.kernels.remove(stem)),
         }
@@ -262,9 +263,9 @@ impl<'a> Manifest<'a> {
         }
     }
 
-    /// Takes the slots of `kernels`, which are written, from every other kernel. One for debugging takes it from others of
-    /// that sort only.
-    pub(crate) fn take_slots(&mut self, kernels: &[&KernelFiles<'_>]) {
+    /// Takes the slots of those `kernels` that are written (`is_there`) from every kernel that is not among them. One for
+    /// debugging takes it from others of that sort only.
+    pub(crate) fn take_slots(&mut self, kernels: &[&KernelFiles<'_>], is_there: impl Fn(&str) -> bool) {
         let slots: Vec<Cow<'_, str>> = kernels.iter().map(|kernel| slot(kernel)).collect();
         let mut takers: HashMap<&str, Vec<&KernelFiles<'_>>> = HashMap::with_capacity(slots.len());
         for (kernel, slot) in kernels.iter().zip(&slots) {
@@ -276,7 +277,7 @@ impl<'a> Manifest<'a> {
             let loses = |takers: &Vec<&KernelFiles<'_>>| {
                 // A slot that one call gives to several kernels stays with all of them.
                 takers.iter().all(|taker| taker.stem != stem)
-                    && takers.last().is_some_and(|taker| is_debug || !taker.debug)
+                    && takers.iter().any(|taker| is_there(taker.stem) && (is_debug || !taker.debug))
             };
             record.slots.retain(|slot| !takers.get(&**slot).is_some_and(loses));
         }
@@ -450,7 +451,32 @@ mod tests {
 
     fn assign(manifest: &mut Manifest<'_>, kernels: &[&KernelFiles<'_>]) {
         manifest.give_slots(kernels);
-        manifest.take_slots(kernels);
+        manifest.take_slots(kernels, |_| true);
+    }
+
+    /// Two kernels share a slot, and one of them is not written: it is still wanted.
+    #[test]
+    fn a_kernel_that_is_left_keeps_its_slot() {
+        let (first, second) = (kernel("x", "one"), kernel("x", "two"));
+        let mut manifest = Manifest::default();
+        assign(&mut manifest, &[&first, &second]);
+        manifest.take_slots(&[&first, &second], |stem| stem == "one");
+        assert!(superseded(&manifest).is_empty());
+        // One that is not given loses it to a kernel that is written only.
+        manifest.take_slots(&[&first], |_| false);
+        assert!(superseded(&manifest).is_empty());
+        manifest.take_slots(&[&first], |_| true);
+        assert_eq!(superseded(&manifest), ["two"]);
+    }
+
+    #[test]
+    fn a_line_that_is_several_is_refused() {
+        let mut manifest = example();
+        let line = manifest.line("c").unwrap();
+        let torn = format!("{line}\ttwo\nlines");
+        manifest.set_line("c", Some(&torn));
+        assert!(!manifest.kernels.contains_key("c"));
+        assert_eq!(Manifest::parse(manifest.to_text().as_bytes()).kernels.len(), 2);
     }
 
     fn superseded<'a>(manifest: &'a Manifest<'_>) -> Vec<&'a str> {

@@ -283,8 +283,8 @@ impl<'a> Work<'a> {
     /// Takes the slots of the kernels that are there from the kernels whose places they take.
     fn take_slots(&mut self, kernels: &Checked<'a>) {
         let left: HashSet<&str> = self.report.left.iter().map(|left| left.stem.as_str()).collect();
-        let there = kernels.given.iter().filter(|kernel| !left.contains(kernel.stem));
-        self.manifest.take_slots(&there.collect::<Vec<_>>());
+        let given: Vec<_> = kernels.given.iter().collect();
+        self.manifest.take_slots(&given, |stem| !left.contains(stem));
     }
 
     fn leave(&mut self, stem: &str, why: LeftReason) {

@@ -1,6 +1,6 @@
 //! Setting aside.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::ErrorKind;
@@ -143,7 +143,11 @@ pub fn set_aside(survey: &Survey, options: &AsideOptions<'_>) -> Result<Aside, R
     if sets.is_empty() {
         return Ok(aside);
     }
-    sets.iter_mut().for_each(|set| set.look_at_staying(&ground.folder));
+    let taken: HashSet<(Option<&str>, String)> = sets
+        .iter()
+        .flat_map(|set| set.files.iter().map(|(file, _)| (set.item.below, file.clone())))
+        .collect();
+    sets.iter_mut().for_each(|set| set.look_at_staying(&ground.folder, &taken));
     let quarantine = Quarantine::open(&ground, options.run, &entries(&sets), Made::default())?;
     (options.observe)(Step::Recorded);
     let mut mover = Mover {
@@ -367,10 +371,12 @@ pub(crate) fn put_back(
 }
 
 impl Set<'_> {
-    fn look_at_staying(&mut self, folder: &Dir) {
+    /// Adds the files that stay, as they are now, to those that were judged.
+    fn look_at_staying(&mut self, folder: &Dir, taken: &HashSet<(Option<&str>, String)>) {
         let below = self.item.below.map(|below| folder.below(OsStr::new(below)));
         let Some(folder) = below.as_ref().map_or(Some(folder), |below| below.as_ref().ok()) else { return };
-        let stay = self.stay.iter().filter_map(|file| Some((file.clone(), folder.identity(file)?)));
+        let stay = self.stay.iter().filter(|file| !taken.contains(&(self.item.below, (*file).clone())));
+        let stay = stay.filter_map(|file| Some((file.clone(), folder.identity(file)?)));
         self.judged.extend(stay);
     }
 

@@ -60,8 +60,7 @@ pub(crate) enum Role {
         /// The SHA-256 of what is written.
         sha256: String,
     },
-    /// An object that a build leaves while it replaces other files of the kernel, or a repair, since another kernel needs
-    /// it.
+    /// An object or a library that a build or a repair leaves while it takes other files of the kernel.
     Stays {
         /// Its SHA-256; if unset, the line has its state.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -10,6 +10,7 @@ use crate::quarantine::aside::{Taken, move_judged, put_back};
 use crate::quarantine::dir::Quarantine;
 use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{Entry, Made, Role};
+use crate::quarantine::partners::partners;
 use crate::quarantine::{RepairError, Run, Why, io};
 use crate::survey::Busy;
 use crate::survey::look::{Dir, OpenFiles};
@@ -39,7 +40,8 @@ pub(crate) struct ReplacedFile {
 }
 
 impl Replaced {
-    fn entries(&self, number: u64) -> impl Iterator<Item = Entry> {
+    /// The lines of the journal for the set, which is in `dir`.
+    fn entries(&self, number: u64, dir: &Dir) -> Vec<Entry> {
         let replaced = move |ReplacedFile { file, seen, wrote }: &ReplacedFile| {
             let wrote = wrote.as_ref().map(Digest::to_string);
             let role = Role::Replaced { listed: self.listed.clone(), wrote };
@@ -49,7 +51,19 @@ impl Replaced {
         let made = move |(file, it): &(String, Digest)| unseen(file, Role::Made { sha256: it.to_string() });
         let stays =
             move |(file, it): &(String, Digest)| unseen(file, Role::Stays { sha256: Some(it.to_string()) });
-        self.files.iter().map(replaced).chain(self.made.iter().map(made)).chain(self.stays.iter().map(stays))
+        let beside = self.beside(dir).into_iter().map(|(file, seen)| {
+            let entry = Entry::new(number, &file, None, &seen, &self.why);
+            Entry { role: Role::Stays { sha256: None }, ..entry }
+        });
+        let own = self.files.iter().map(replaced).chain(self.made.iter().map(made));
+        own.chain(self.stays.iter().map(stays)).chain(beside).collect()
+    }
+
+    /// Libraries of the kernel's name, which the build does not touch.
+    fn beside(&self, dir: &Dir) -> Vec<(String, Identity)> {
+        let json = self.files.iter().map(|it| &it.file).find(|file| file.ends_with(".json"));
+        let libraries = json.into_iter().flat_map(|json| partners(json)).filter(|file| !file.ends_with(".o"));
+        libraries.filter_map(|file| dir.identity(&file).map(|seen| (file, seen))).collect()
     }
 
     /// The files in the state in which they were judged; the object that stays, as it is now.
@@ -58,7 +72,8 @@ impl Replaced {
             dir.open_file(OsStr::new(file)).and_then(Digest::of_reader).is_ok_and(|found| found == *digest)
         });
         let stays = stays.and_then(|(file, _)| Some((file.clone(), dir.identity(file)?)));
-        self.files.iter().map(|it| (it.file.clone(), it.seen)).chain(stays).collect()
+        let own = self.files.iter().map(|it| (it.file.clone(), it.seen)).chain(stays);
+        own.chain(self.beside(dir)).collect()
     }
 
     /// Whether one of its files is in quarantine.
@@ -85,7 +100,8 @@ pub(crate) fn keep(
     observe: &dyn Fn(&str),
 ) -> Result<Kept, RepairError> {
     let ground = Ground::enter_locked(path)?;
-    let entries: Vec<Entry> = (0..).zip(sets).flat_map(|(number, set)| set.entries(number)).collect();
+    let entries: Vec<Entry> =
+        (0..).zip(sets).flat_map(|(number, set)| set.entries(number, &ground.folder)).collect();
     let quarantine = Quarantine::open(&ground, run, &entries, Made::default())?;
     let mut done: Vec<Result<Taken, Why>> =
         sets.iter().map(|set| take(&ground, &quarantine, set, observe)).collect();

@@ -20,7 +20,7 @@ pub(crate) struct Set<'a> {
     pub(crate) item: &'a Item,
     /// As they were judged, in the order in which they go.
     pub(crate) files: Vec<(String, Identity)>,
-    /// Objects of the names of these that stay, since other kernels need them.
+    /// Objects and libraries of the names of these that stay, if they exist and no set takes them.
     pub(crate) stay: Vec<String>,
     /// The files, and those that stay as they were when the repair began.
     pub(crate) judged: Vec<(String, Identity)>,
@@ -108,8 +108,10 @@ impl<'a> Plan<'a> {
             let file = absent.into_iter().next().unwrap_or_else(|| item.name.clone());
             return self.left.push(Left::of(item, Why::Changed { file }));
         }
-        let stay = files.iter().flat_map(|(file, _)| partners(file));
-        let stay = stay.filter(|file| claimed.contains(&(item.below, file.clone()))).collect();
+        // An object that no kernel had claimed came after the cache was looked at. Libraries need no description.
+        let may_stay = |file: &String| !file.ends_with(".o") || claimed.contains(&(item.below, file.clone()));
+        let stay = files.iter().filter(|(file, _)| file.ends_with(".json"));
+        let stay = stay.flat_map(|(file, _)| partners(file)).filter(may_stay).collect();
         let judged = files.clone();
         self.sets.push(Set { item, files, stay, judged, absent, locks, why: item.problem() });
     }

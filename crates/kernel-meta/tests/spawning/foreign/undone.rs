@@ -25,6 +25,23 @@ fn a_description_that_was_there_stays_where_nothing_can_be_kept() {
     assert_eq!(kernels(&place.dir()), before);
 }
 
+/// Libraries that stood beside a kernel before it was replaced are in the way of no undo.
+#[test]
+fn a_kernel_beside_a_library_is_restored() {
+    for name in ["{}.so", "lib{}.so", "{}.ptx"] {
+        let place = Place::new();
+        let library = place.dir().join(name.replace("{}", &place.theirs.stem));
+        fs::write(&library, "library").unwrap();
+        place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
+        let undone = place.undo();
+        assert!(undone[0].removed && undone[0].restored.len() == 2, "{name}: {undone:?}");
+        // One that came since is.
+        place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
+        fs::write(&library, "another library").unwrap();
+        assert!(!place.undo()[0].removed, "{name}");
+    }
+}
+
 /// What a framework compiled to the bytes that a build had written is not removed with what that build wrote.
 #[test]
 fn an_equal_kernel_that_a_framework_wrote_since_is_not_undone() {
