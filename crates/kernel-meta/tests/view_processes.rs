@@ -262,7 +262,7 @@ fn ours_after_a_kill() {
 /// A framework compiles the third kernel to the bytes that a killed build was about to write: no undo removes them, and no
 /// build, also if the killed one displaced them.
 fn framework_after_a_kill() {
-    let mut written = 0;
+    let (mut displaced, mut written) = (0, 0);
     for step in 0.. {
         let base = tempfile::tempdir().unwrap();
         begin(base.path());
@@ -272,7 +272,8 @@ fn framework_after_a_kill() {
         if !dir.join(format!("{}.o", third.stem)).exists() {
             fs::write(dir.join(format!(".opbuild-old-1-1-{}.o.old", third.stem)), &third.files[0]).unwrap();
             place(&view(base.path()), &[Ours::of(Chip::Ascend910, &Rank::new(0).square(101), 1)]);
-            assert!(has(base.path(), &third.files[0]), "step {step}");
+            assert!(has(&dir, &third.files[0]), "step {step}");
+            displaced += 1;
         }
         let base = tempfile::tempdir().unwrap();
         begin(base.path());
@@ -289,7 +290,7 @@ fn framework_after_a_kill() {
             written += 1;
         }
         if is_whole {
-            return assert!(written > 3, "{written}");
+            return assert!(written > 3 && displaced > 3, "{written}, {displaced}");
         }
     }
 }
