@@ -28,7 +28,7 @@ pub(crate) enum Displaced {
     Gone,
     /// It is the expected one.
     As(OldFile),
-    /// It is another one, and its name is restored.
+    /// It is another one, or cannot be read. Its name is restored, unless it was taken, or an unread file does not fit.
     Other,
 }
 

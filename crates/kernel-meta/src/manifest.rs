@@ -18,7 +18,7 @@
 //! Version 1, which has no marks and no second digest, is read.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 
 use opbuild_digest::Digest;
@@ -267,19 +267,24 @@ impl<'a> Manifest<'a> {
     /// debugging takes it from others of that sort only.
     pub(crate) fn take_slots(&mut self, kernels: &[&KernelFiles<'_>], is_there: impl Fn(&str) -> bool) {
         let slots: Vec<Cow<'_, str>> = kernels.iter().map(|kernel| slot(kernel)).collect();
-        let mut takers: HashMap<&str, Vec<&KernelFiles<'_>>> = HashMap::with_capacity(slots.len());
+        // A slot that one call gives to several kernels stays with all of them.
+        let mut holders = HashSet::with_capacity(slots.len());
+        // Whether only kernels for debugging take the slot.
+        let mut takers: HashMap<&str, bool> = HashMap::with_capacity(slots.len());
         for (kernel, slot) in kernels.iter().zip(&slots) {
-            takers.entry(slot).or_default().push(kernel);
+            holders.insert((&**slot, kernel.stem));
+            if is_there(kernel.stem) {
+                *takers.entry(slot).or_insert(true) &= kernel.debug;
+            }
         }
         for (stem, record) in &mut self.kernels {
             // A release that a kernel for debugging is replacing is still there.
             let is_debug = record.debug && record.before.iter().flatten().all(|before| before.debug);
-            let loses = |takers: &Vec<&KernelFiles<'_>>| {
-                // A slot that one call gives to several kernels stays with all of them.
-                takers.iter().all(|taker| taker.stem != stem)
-                    && takers.iter().any(|taker| is_there(taker.stem) && (is_debug || !taker.debug))
+            let loses = |slot: &str| {
+                takers.get(slot).is_some_and(|for_debug| is_debug || !for_debug)
+                    && !holders.contains(&(slot, &**stem))
             };
-            record.slots.retain(|slot| !takers.get(&**slot).is_some_and(loses));
+            record.slots.retain(|slot| !loses(slot));
         }
     }
 
@@ -467,6 +472,19 @@ mod tests {
         assert!(superseded(&manifest).is_empty());
         manifest.take_slots(&[&first], |_| true);
         assert_eq!(superseded(&manifest), ["two"]);
+    }
+
+    #[test]
+    fn a_kernel_for_debugging_takes_slots_of_its_sort_only() {
+        let debug = |stem| KernelFiles { debug: true, ..kernel("x", stem) };
+        let mut manifest = Manifest::default();
+        assign(&mut manifest, &[&kernel("x", "release")]);
+        assign(&mut manifest, &[&debug("one")]);
+        assert!(superseded(&manifest).is_empty());
+        assign(&mut manifest, &[&debug("two")]);
+        assert_eq!(superseded(&manifest), ["one"]);
+        assign(&mut manifest, &[&kernel("x", "next")]);
+        assert_eq!(superseded(&manifest), ["one", "release", "two"]);
     }
 
     #[test]

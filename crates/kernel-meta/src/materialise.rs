@@ -4,13 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use opbuild_digest::Digest;
-
 use crate::disk::{self, Folder, Identity};
 use crate::manifest::{self, Before, Known, Manifest};
 use crate::occupant::{Act, Decision, Looker, Placement, Policy};
 use crate::publish::{publish, stage};
-use crate::quarantine::keep::{Replaced, ReplacedFile, keep};
+use crate::quarantine::keep::{Replaced, keep};
 use crate::quarantine::{Run, Why};
 use crate::retire::Retired;
 use crate::stored::StoredKernels;
@@ -219,7 +217,7 @@ impl Wanting<'_> {
     /// What to quarantine, if a foreign file is replaced: with the replaced files of ours, so that an undo restores the
     /// whole kernel.
     fn replaced(&self, manifest: &Manifest<'_>) -> Option<Replaced> {
-        let Placement { acts, why, json, .. } = &self.placement;
+        let Placement { acts, why, .. } = &self.placement;
         if !acts.iter().any(|act| matches!(act, Act::Aside { .. })) {
             return None;
         }
@@ -227,15 +225,13 @@ impl Wanting<'_> {
         let mut replaced = Replaced { files: Vec::new(), made: Vec::new(), stays: None, listed, why };
         for part in [Part::Json, Part::Object, Part::Info] {
             let file = part.of(self.kernel.stem);
-            let kept = json.as_ref().filter(|_| part == Part::Json);
-            let wrote = kept.map_or_else(|| self.kernel.content(part).digest(), |json| Digest::of(json));
             match acts[part as usize] {
                 Act::Aside { file: seen, .. } | Act::Replace { file: seen, .. } => {
-                    replaced.files.push(ReplacedFile { file, seen, wrote: Some(wrote) });
+                    replaced.files.push((file, seen));
                 }
-                Act::Write => replaced.made.push((file, wrote)),
+                Act::Write => replaced.made.push(file),
                 Act::Keep { .. } | Act::Vouched if part == Part::Object => {
-                    replaced.stays = Some((file, wrote))
+                    replaced.stays = Some((file, self.kernel.content(part).digest()))
                 }
                 Act::Keep { .. } | Act::Vouched | Act::Theirs => {}
             }
@@ -296,7 +292,8 @@ impl<'a> Work<'a> {
         let found = self.found.kernels.get(kernel.stem);
         for part in Part::ALL {
             let digest = kernel.content(part).digest();
-            let (seen, before) = match placement.acts[part as usize] {
+            let act = placement.acts[part as usize];
+            let (seen, before) = match act {
                 Act::Vouched => continue,
                 Act::Keep { seen } => (seen, None),
                 Act::Replace { digest: before, .. } => {
@@ -313,7 +310,6 @@ impl<'a> Work<'a> {
                 Before { digest, adopted, debug }
             });
             self.manifest.note(kernel.stem, part, Known { digest, seen }, before);
-            let act = placement.acts[part as usize];
             let is_there = matches!(act, Act::Replace { digest: before, .. } if before == digest);
             if act.writes() && !is_there {
                 self.manifest.plan(kernel.stem, part);
@@ -464,6 +460,8 @@ mod tests {
     use std::thread::sleep;
 
     use tempfile::TempDir;
+
+    use opbuild_digest::Digest;
 
     use super::*;
     use crate::Content;

@@ -10,7 +10,7 @@ use crate::compare::{describes, is_extended};
 use crate::disk::Folder;
 use crate::manifest::{Manifest, Record};
 use crate::materialise::GRACE;
-use crate::quarantine::keep::{Replaced, ReplacedFile};
+use crate::quarantine::keep::Replaced;
 use crate::{LeftReason, Part, ViewError, Withdrawn};
 
 /// The order in which a kernel's files are removed: no reader may find its description without its object.
@@ -47,7 +47,7 @@ pub(crate) fn withdraw<'a>(
         if written == Written::Adopted {
             let file = |part: Part| {
                 let file = part.of(stem);
-                folder.identity(&file).map(|seen| ReplacedFile { file, seen, wrote: None })
+                folder.identity(&file).map(|seen| (file, seen))
             };
             let files = [Part::Json, Part::Object].into_iter().filter_map(file).collect();
             let why = "the kernel that belongs there could not be made".to_owned();

@@ -52,14 +52,9 @@ pub(crate) enum Role {
     Replaced {
         /// The kernel's line in the manifest until then.
         listed: Option<String>,
-        /// The SHA-256 of what is written in its place, if anything is.
-        wrote: Option<String>,
     },
     /// A build that replaces other files of the kernel writes it under a free name.
-    Made {
-        /// The SHA-256 of what is written.
-        sha256: String,
-    },
+    Made,
     /// An object or a library that a build or a repair leaves while it takes other files of the kernel.
     Stays {
         /// Its SHA-256; if unset, the line has its state.
@@ -188,13 +183,12 @@ mod tests {
         let entry = |file: &str, below| Entry::new(7, file, below, &seen, "torn\nline");
         let sha256 = || Digest::of(b"").to_string();
         let unseen = |role| Entry::unseen(8, "c.o", role, "filled");
-        let replaced =
-            |listed: Option<&str>, wrote| Role::Replaced { listed: listed.map(str::to_owned), wrote };
+        let replaced = |listed: Option<&str>| Role::Replaced { listed: listed.map(str::to_owned) };
         let good = [
             entry("a.o", Some("tbe_prebuild_res")),
-            Entry { role: replaced(Some("b\t-\t..."), Some(sha256())), ..entry("b.o", None) },
-            Entry { role: replaced(None, None), ..entry("b.json", None) },
-            unseen(Role::Made { sha256: sha256() }),
+            Entry { role: replaced(Some("b\t-\t...")), ..entry("b.o", None) },
+            Entry { role: replaced(None), ..entry("b.json", None) },
+            unseen(Role::Made),
             unseen(Role::Stays { sha256: Some(sha256()) }),
             Entry { role: Role::Stays { sha256: None }, ..entry("d.o", None) },
             unseen(Role::Added { sha256: sha256() }),

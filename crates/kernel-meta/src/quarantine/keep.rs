@@ -18,10 +18,10 @@ use crate::survey::look::{Dir, OpenFiles};
 /// What a build is about to replace of one kernel.
 #[derive(Debug)]
 pub(crate) struct Replaced {
-    /// The files to quarantine, in this order: the description first.
-    pub(crate) files: Vec<ReplacedFile>,
-    /// Files that the build writes under free names, and the digests of what it writes.
-    pub(crate) made: Vec<(String, Digest)>,
+    /// The files to quarantine, in the state in which they were judged and in this order: the description first.
+    pub(crate) files: Vec<(String, Identity)>,
+    /// Files that the build writes under free names.
+    pub(crate) made: Vec<String>,
     /// The object and its digest, if it stays.
     pub(crate) stays: Option<(String, Digest)>,
     /// The kernel's line in the manifest until now.
@@ -29,26 +29,15 @@ pub(crate) struct Replaced {
     pub(crate) why: String,
 }
 
-/// A file that a build replaces.
-#[derive(Debug)]
-pub(crate) struct ReplacedFile {
-    pub(crate) file: String,
-    /// The state in which it was judged.
-    pub(crate) seen: Identity,
-    /// The digest of what is written in its place.
-    pub(crate) wrote: Option<Digest>,
-}
-
 impl Replaced {
     /// The lines of the journal for the set, which is in `dir`.
     fn entries(&self, number: u64, dir: &Dir) -> Vec<Entry> {
-        let replaced = move |ReplacedFile { file, seen, wrote }: &ReplacedFile| {
-            let wrote = wrote.as_ref().map(Digest::to_string);
-            let role = Role::Replaced { listed: self.listed.clone(), wrote };
+        let replaced = move |(file, seen): &(String, Identity)| {
+            let role = Role::Replaced { listed: self.listed.clone() };
             Entry { role, ..Entry::new(number, file, None, seen, &self.why) }
         };
         let unseen = move |file: &str, role| Entry::unseen(number, file, role, &self.why);
-        let made = move |(file, it): &(String, Digest)| unseen(file, Role::Made { sha256: it.to_string() });
+        let made = move |file: &String| unseen(file, Role::Made);
         let stays =
             move |(file, it): &(String, Digest)| unseen(file, Role::Stays { sha256: Some(it.to_string()) });
         let beside = self.beside(dir).into_iter().map(|(file, seen)| {
@@ -61,7 +50,7 @@ impl Replaced {
 
     /// Libraries of the kernel's name, which the build does not touch.
     fn beside(&self, dir: &Dir) -> Vec<(String, Identity)> {
-        let json = self.files.iter().map(|it| &it.file).find(|file| file.ends_with(".json"));
+        let json = self.files.iter().map(|(file, _)| file).find(|file| file.ends_with(".json"));
         let libraries = json.into_iter().flat_map(|json| partners(json)).filter(|file| !file.ends_with(".o"));
         libraries.filter_map(|file| dir.identity(&file).map(|seen| (file, seen))).collect()
     }
@@ -72,13 +61,13 @@ impl Replaced {
             dir.open_file(OsStr::new(file)).and_then(Digest::of_reader).is_ok_and(|found| found == *digest)
         });
         let stays = stays.and_then(|(file, _)| Some((file.clone(), dir.identity(file)?)));
-        let own = self.files.iter().map(|it| (it.file.clone(), it.seen)).chain(stays);
+        let own = self.files.iter().cloned().chain(stays);
         own.chain(self.beside(dir)).collect()
     }
 
     /// Whether one of its files is in quarantine.
     fn is_in(&self, quarantine: &Dir) -> bool {
-        self.files.iter().any(|it| io::exists(quarantine, &it.file))
+        self.files.iter().any(|(file, _)| io::exists(quarantine, file))
     }
 }
 
@@ -131,7 +120,7 @@ fn take(
 ) -> Result<Taken, Why> {
     let (from, to) = (&ground.folder, quarantine.folder(None));
     let mut taken = Vec::new();
-    for ReplacedFile { file, seen: judged, .. } in &set.files {
+    for (file, judged) in &set.files {
         if let Err(why) = move_judged(from, to, file, judged, || observe(file)) {
             return Err(put_back(from, to, &mut taken, &set.judged(from)).unwrap_or(why));
         }

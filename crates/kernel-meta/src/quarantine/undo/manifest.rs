@@ -27,7 +27,7 @@ pub(super) fn read_manifest(folder: &Dir) -> Result<Vec<u8>, RepairError> {
 /// until then, the manifest says which files are ours.
 pub(super) fn restore_lines<'e>(
     folder: &Dir,
-    found: Manifest<'e>,
+    found: &Manifest<'e>,
     entries: impl Iterator<Item = &'e Entry>,
 ) -> Result<(), ViewError> {
     let mut manifest = found.clone();
@@ -43,7 +43,7 @@ pub(super) fn restore_lines<'e>(
             manifest.set_line(stem, listed.as_deref());
         }
     }
-    let Some(folder) = Folder::look(folder.path())?.filter(|_| manifest != found) else {
+    let Some(folder) = Folder::look(folder.path())?.filter(|_| manifest != *found) else {
         return Ok(());
     };
     if manifest.kernels.is_empty() {

@@ -91,7 +91,7 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
     }
     let mut undone = restorer.undone;
     if !options.dry_run {
-        if let Err(error) = restore_lines(&ground.folder, manifest.clone(), restored.into_iter().flatten()) {
+        if let Err(error) = restore_lines(&ground.folder, &manifest, restored.into_iter().flatten()) {
             undone.kept.push(Kept { file: MANIFEST.to_owned(), why: error.to_string() });
         }
         tools::sync(&ground.folder);

@@ -75,7 +75,7 @@ impl Restorer<'_> {
         let (mut others, mut taken) = (Others::default(), Vec::new());
         for entry in entries {
             match entry.role {
-                Role::Made { .. } => others.written.push(entry),
+                Role::Made => others.written.push(entry),
                 Role::Stays { .. } => others.stay.push(entry),
                 _ => taken.push(entry),
             }
@@ -395,7 +395,7 @@ fn is_description(entry: &Entry) -> bool {
 fn is_written(entry: &Entry, manifest: &Manifest<'_>, digest: &Digest) -> bool {
     match &entry.role {
         Role::Taken | Role::Stays { .. } => false,
-        Role::Replaced { .. } | Role::Made { .. } => manifest.is_ours(&entry.file, digest),
+        Role::Replaced { .. } | Role::Made => manifest.is_ours(&entry.file, digest),
         Role::Added { sha256 } => *sha256 == digest.to_string(),
     }
 }
