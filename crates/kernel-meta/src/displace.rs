@@ -133,7 +133,7 @@ impl Folder {
         let is_left =
             |old: &str| self.is_locked() || self.identity(old).is_some_and(|file| file.rested(now, alive));
         let left = displaced(names).filter(|(old, _)| is_left(old));
-        settle(self.fd(), left, self.watch(), is_ours);
+        settle(self.fd(), left, self.watch(), |_, name, digest| is_ours(name, digest));
     }
 }
 
@@ -143,19 +143,20 @@ pub(crate) fn displaced(names: &[String]) -> impl Iterator<Item = (&str, &str)> 
 }
 
 /// Settles files of `dir` that dead processes displaced, by their names now and before. A file that satisfies `is_ours`, by
-/// the name it had and its digest, is removed, and so is one whose name has an equal file. Every other is restored, unless
+/// both names and its digest, is removed, and so is one whose name has an equal file. Every other is restored, unless
 /// its name was taken or it does not fit.
 pub(crate) fn settle<'n>(
     dir: BorrowedFd<'_>,
     left: impl Iterator<Item = (&'n str, &'n str)>,
     watch: &Watch,
-    is_ours: impl Fn(&str, &Digest) -> bool,
+    is_ours: impl Fn(&str, &str, &Digest) -> bool,
 ) {
     let (descriptions, others): (Vec<_>, Vec<_>) =
         left.partition(|(_, name)| Part::Json.stem_of(name).is_some());
     // Best effort: what cannot be changed now stays displaced until the next time. Descriptions come after their objects.
     for (old, name) in others.into_iter().chain(descriptions) {
-        let is_needless = |digest: &Digest| is_ours(name, digest) || digest_of(dir, name) == Some(*digest);
+        let is_needless =
+            |digest: &Digest| is_ours(old, name, digest) || digest_of(dir, name) == Some(*digest);
         if digest_of(dir, old).as_ref().is_some_and(is_needless) {
             watch.tell(old);
             let _ = tools::remove(dir, old);

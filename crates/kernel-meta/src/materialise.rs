@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use crate::disk::{self, Folder, Identity};
+use crate::disk::{Folder, Identity};
 use crate::manifest::{self, Before, Known, Manifest};
 use crate::occupant::{Act, Decision, Looker, Placement, Policy};
-use crate::publish::{publish, stage};
+use crate::publish::{self, publish, stage};
 use crate::quarantine::keep::{Replaced, keep};
 use crate::quarantine::{Run, Why};
 use crate::retire::Retired;
@@ -20,8 +20,6 @@ use crate::{
 const REST: Duration = Duration::from_secs(2);
 /// A superseded kernel stays this long, for those who began before it was.
 pub(crate) const GRACE: Duration = Duration::from_secs(30 * 60);
-/// Kernels whose files are written, then synced together, then published. Bounds the open files.
-const BATCH: usize = 32;
 
 /// What [`View::materialise`](crate::View::materialise) did. Kernels are counted by stem.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -394,9 +392,7 @@ impl<'a> Work<'a> {
     }
 
     fn write(&mut self, wanting: &[Wanting<'a>]) -> Result<(), ViewError> {
-        // A kernel's three files are open until they have their names; a fourth of what the process may have is ours.
-        let at_once = BATCH.min(disk::most_files() / 12).max(1);
-        for batch in wanting.chunks(at_once) {
+        for batch in wanting.chunks(publish::at_once()) {
             let stage = |wanting: &Wanting<'a>| stage(self.folder, wanting.kernel, &wanting.placement);
             let staged = batch.iter().map(stage).collect::<Result<Vec<_>, _>>()?;
             for (wanting, staged) in batch.iter().zip(&staged) {

@@ -3,15 +3,27 @@
 
 use opbuild_digest::Digest;
 
-use crate::disk::{Folder, Identity, Temp};
+use crate::disk::{Folder, Identity, Temp, most_files};
 use crate::displace::{Displaced, OldFile};
 use crate::occupant::{Act, Placement};
 use crate::{KernelFiles, LeftReason, Part, ViewError};
 
+/// How many kernels are written under temporary names, synced together, then published. A kernel's three files are open
+/// until they have their names; a fourth of what the process may have open is ours.
+pub(crate) fn at_once() -> usize {
+    (most_files() / 12).clamp(1, 32)
+}
+
 /// Complete files that wait for their names, by part.
+#[derive(Debug)]
 pub(crate) struct Staged<'a>([Option<Temp<'a>>; 3]);
 
-impl Staged<'_> {
+impl<'a> Staged<'a> {
+    /// The files of a kernel that has all three.
+    pub(crate) fn of(files: [Temp<'a>; 3]) -> Self {
+        Self(files.map(Some))
+    }
+
     /// Brings the bytes to the disk.
     pub(crate) fn sync(&self) -> Result<(), ViewError> {
         self.0.iter().flatten().try_for_each(Temp::sync)
@@ -52,13 +64,33 @@ pub(crate) fn publish(
 ) -> Result<Option<LeftReason>, ViewError> {
     let (mut displaced, mut published) = (Vec::new(), Vec::new());
     let mut outcome = displace(folder, kernel, placement, &mut displaced);
+    let (stem, mut digests) = (kernel.stem, Part::ALL.map(|part| kernel.content(part).digest()));
+    if let Some(kept) = &placement.json {
+        digests[Part::Json as usize] = Digest::of(kept);
+    }
     if matches!(outcome, Ok(None)) {
-        outcome = publish_staged(folder, kernel, &mut staged, &mut published);
+        outcome = publish_staged(folder, stem, &digests, &mut staged, &mut published);
     }
     if matches!(outcome, Ok(None)) {
         displaced.iter().try_for_each(|(_, old)| folder.remove_displaced(old))?;
     } else {
-        take_back(folder, kernel, placement, &published, &displaced);
+        take_back(folder, stem, &digests, &published, &displaced);
+    }
+    outcome
+}
+
+/// Gives the files of a kernel with these `digests` their names, all of which must be free. If another program writes there
+/// meanwhile, its files stay, ours are removed, and this returns the reason.
+pub(crate) fn publish_new(
+    folder: &Folder,
+    stem: &str,
+    digests: &[Digest; 3],
+    mut staged: Staged<'_>,
+) -> Result<Option<LeftReason>, ViewError> {
+    let mut published = Vec::new();
+    let outcome = publish_staged(folder, stem, digests, &mut staged, &mut published);
+    if !matches!(outcome, Ok(None)) {
+        take_back(folder, stem, digests, &published, &[]);
     }
     outcome
 }
@@ -87,20 +119,21 @@ fn displace(
 /// one of them, and returns the reason.
 fn publish_staged(
     folder: &Folder,
-    kernel: &KernelFiles<'_>,
+    stem: &str,
+    digests: &[Digest; 3],
     Staged(staged): &mut Staged<'_>,
     published: &mut Vec<(Part, Identity)>,
 ) -> Result<Option<LeftReason>, ViewError> {
-    let [file, description] = [Part::Object, Part::Json].map(|part| part.of(kernel.stem));
+    let [file, description] = [Part::Object, Part::Json].map(|part| part.of(stem));
     let has_json = staged[Part::Json as usize].is_some();
-    let expected = kernel.content(Part::Object).digest();
+    let expected = digests[Part::Object as usize];
     let has_object = || folder.digest(&file).is_ok_and(|(digest, _)| digest == expected);
     for part in [Part::Object, Part::Info, Part::Json] {
         if has_json && folder.exists(&description) {
             return Ok(Some(LeftReason::Changed { file: description }));
         }
         let Some(temp) = staged[part as usize].take() else { continue };
-        let name = part.of(kernel.stem);
+        let name = part.of(stem);
         if part == Part::Json && !has_object() {
             return Ok(Some(LeftReason::Changed { file }));
         }
@@ -120,18 +153,16 @@ fn publish_staged(
 /// Removes the `published` files of a kernel that is not written after all, and restores the `displaced` ones.
 fn take_back(
     folder: &Folder,
-    kernel: &KernelFiles<'_>,
-    placement: &Placement,
+    stem: &str,
+    digests: &[Digest; 3],
     published: &[(Part, Identity)],
     displaced: &[(Part, OldFile)],
 ) {
     // Best effort: the next build settles the rest.
     for (part, identity) in published.iter().rev() {
-        let kept = placement.json.as_ref().filter(|_| *part == Part::Json);
-        let ours = kept.map_or_else(|| kernel.content(*part).digest(), |json| Digest::of(json));
-        let _ = folder.take_back(&part.of(kernel.stem), identity, &ours);
+        let _ = folder.take_back(&part.of(stem), identity, &digests[*part as usize]);
     }
     for (part, old) in displaced.iter().rev() {
-        folder.restore(&old.name, &part.of(kernel.stem));
+        folder.restore(&old.name, &part.of(stem));
     }
 }

@@ -31,6 +31,7 @@ use std::rc::Rc;
 use std::thread::sleep;
 use std::time::Duration;
 
+use crate::publish::at_once;
 use crate::quarantine::{Moved, Run};
 use crate::survey::{Kind, Place, Survey};
 use donors::{Donor, agreed};
@@ -136,9 +137,7 @@ fn no_ranks(kind: Kind) -> &'static str {
     }
 }
 
-/// So many kernels are written before the locks of a rank are free for a moment.
-const TURN: usize = 64;
-/// And so many bytes of them, for they are all in memory.
+/// So many bytes of kernels, which are all in memory, are written before the locks of a rank are free for a moment.
 const TURN_BYTES: usize = 64 << 20;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -246,7 +245,7 @@ impl Work<'_> {
             };
             let mut turn = Vec::new();
             let mut bytes = 0;
-            while turn.len() < TURN
+            while turn.len() < at_once()
                 && bytes < TURN_BYTES
                 && let Some((kernel, donor)) = kernels.next()
             {
@@ -267,21 +266,28 @@ impl Work<'_> {
 
     /// Writes kernels to a rank, noted ahead.
     fn write_turn(&mut self, rank: &str, site: &target::Site, turn: Vec<(String, Filled, target::Ready)>) {
-        if turn.is_empty() {
+        let mut staged = Vec::with_capacity(turn.len());
+        for (kernel, filled, ready) in turn {
+            match site.stage(&filled.stem, &ready) {
+                Ok(files) => staged.push((kernel, filled, ready, files)),
+                Err(why) => self.refuse(Some(rank), Some(&kernel), why),
+            }
+        }
+        if staged.is_empty() {
             return;
         }
-        let noted = turn.iter().map(|(_, filled, ready)| (filled.stem.as_str(), ready));
+        let noted = staged.iter().map(|(_, filled, ready, files)| (filled.stem.as_str(), ready, files));
         let mut record = match site.record(self.options.run, noted) {
             Ok(record) => record,
             Err(why) => return self.refuse(Some(rank), None, why),
         };
-        for (number, (kernel, filled, ready)) in (0..).zip(turn) {
+        for (number, (kernel, filled, ready, files)) in (0..).zip(staged) {
             if (self.options.cancelled)() {
                 self.report.cancelled = true;
                 record.drop_from(number);
                 break;
             }
-            match site.write(&filled.stem, &ready) {
+            match site.publish(&filled.stem, &ready, files) {
                 Ok(()) => self.report.filled.push(filled),
                 Err(why) => {
                     record.drop_one(number);

@@ -12,11 +12,13 @@ use crate::compare::describes;
 use crate::disk::{Folder, LOCK};
 use crate::fill::donors::{Donor, MAX_OBJECT};
 use crate::fill::ranks::{MAX_TEXT, Rank};
+use crate::publish::{Staged, publish_new};
 use crate::quarantine::dir::Quarantine;
 use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{Entry, Made, Role};
 use crate::quarantine::{Run, io};
 use crate::survey::look::{Dir, Read1};
+use crate::{LeftReason, Part, ViewError};
 
 /// As MindSpore leaves its descriptors.
 const INFO_MODE: u32 = 0o400;
@@ -29,7 +31,8 @@ pub(crate) struct Ready {
     object: Vec<u8>,
     json: Vec<u8>,
     info: String,
-    sha256: Digest,
+    /// By part.
+    digests: [Digest; 3],
 }
 
 /// The donor's kernel as the rank `target` has it under `stem`: its bytes, and a descriptor of the rank's own.
@@ -73,7 +76,9 @@ pub(crate) fn ready(
     if descriptor.named_by(stem) != donor.descriptor.named_by(&donor.stem) {
         return Err(format!("`{stem}` does not follow from the descriptor of `{}`", donor.stem));
     }
-    Ok(Ready { object, json, info: write_info(&descriptor), sha256: donor.sha256 })
+    let info = write_info(&descriptor);
+    let digests = [donor.sha256, Digest::of(&json), Digest::of(info.as_bytes())];
+    Ok(Ready { object, json, info, digests })
 }
 
 /// The folder of one rank in the place of another's.
@@ -165,6 +170,28 @@ impl Site {
         Ok(Self { folder, ground, made })
     }
 
+    /// Writes the files of a kernel under temporary names.
+    ///
+    /// # Errors
+    /// Why it cannot, or that another program writes the kernel.
+    pub(crate) fn stage(&self, stem: &str, ready: &Ready) -> Result<Staged<'_>, String> {
+        let mut names = Part::ALL.iter().map(|part| part.of(stem));
+        if let Some(name) = names.find(|name| self.folder.exists(name)) {
+            return Err(taken(&name));
+        }
+        let stage = |bytes: &[u8]| {
+            let temp = self.folder.stage(bytes)?;
+            temp.give();
+            temp.sync().map(|()| temp)
+        };
+        let files = || {
+            let info = stage(ready.info.as_bytes())?;
+            info.restrict(INFO_MODE)?;
+            Ok([stage(&ready.object)?, stage(&ready.json)?, info])
+        };
+        files().map(Staged::of).map_err(|error: ViewError| error.to_string())
+    }
+
     /// Notes what is about to be written.
     ///
     /// # Errors
@@ -172,59 +199,32 @@ impl Site {
     pub(crate) fn record<'r>(
         &self,
         run: &Run,
-        kernels: impl Iterator<Item = (&'r str, &'r Ready)>,
+        kernels: impl Iterator<Item = (&'r str, &'r Ready, &'r Staged<'r>)>,
     ) -> Result<Record, String> {
         let mut entries = Vec::new();
-        for (number, (stem, Ready { object: _, json, info, sha256 })) in (0..).zip(kernels) {
-            let files = [("info", Digest::of(info.as_bytes())), ("o", *sha256), ("json", Digest::of(json))];
-            let entry = |(suffix, digest): &(&str, Digest)| {
-                let role = Role::Added { sha256: digest.to_string() };
-                Entry::unseen(number, &format!("{stem}.{suffix}"), role, "filled from another rank")
-            };
-            entries.extend(files.iter().map(entry));
+        for (number, (stem, Ready { digests, .. }, staged)) in (0..).zip(kernels) {
+            for (part, seen) in staged.identities().map_err(|error| error.to_string())? {
+                let role = Role::Added { sha256: digests[part as usize].to_string() };
+                let entry = Entry::new(number, &part.of(stem), None, &seen, "filled from another rank");
+                entries.push(Entry { role, ..entry });
+            }
         }
         let quarantine = Quarantine::open(&self.ground, run, &entries, self.made);
         let quarantine = quarantine.map_err(|error| error.to_string())?;
         Ok(Record { quarantine, entries, made: self.made, is_less: false })
     }
 
-    /// Puts a kernel there, its description last. Gives way to whoever makes it at once.
+    /// Gives the files of a kernel their names, its description last.
     ///
     /// # Errors
-    /// Why it is not there, or another's.
-    pub(crate) fn write(&self, stem: &str, ready: &Ready) -> Result<(), String> {
-        let Ready { object, json, info, sha256 } = ready;
-        let [json_name, object_name, info_name] =
-            ["json", "o", "info"].map(|suffix| format!("{stem}.{suffix}"));
-        let taken = |name: &str| format!("`{name}` is there already: somebody is making that kernel");
-        if [&json_name, &object_name, &info_name].into_iter().any(|name| self.folder.exists(name)) {
-            return Err(taken(stem));
+    /// Why it cannot, or that another program writes the kernel: then ours is removed.
+    pub(crate) fn publish(&self, stem: &str, ready: &Ready, staged: Staged<'_>) -> Result<(), String> {
+        match publish_new(&self.folder, stem, &ready.digests, staged) {
+            Ok(None) => Ok(()),
+            Ok(Some(LeftReason::Changed { file })) => Err(taken(&file)),
+            Ok(Some(other)) => Err(other.to_string()),
+            Err(error) => Err(error.to_string()),
         }
-        let stage = |bytes: &[u8]| {
-            let temp = self.folder.stage(bytes)?;
-            temp.give();
-            temp.sync().map(|()| temp)
-        };
-        let told = |error: crate::ViewError| error.to_string();
-        let (info, object, json) =
-            (stage(info.as_bytes()).map_err(told)?, stage(object).map_err(told)?, stage(json).map_err(told)?);
-        info.restrict(INFO_MODE).map_err(told)?;
-        let ours = json.identity().map_err(told)?;
-        // A framework writes the descriptor first: who has that, has the kernel.
-        for (temp, name) in [(info, &info_name), (object, &object_name), (json, &json_name)] {
-            if !temp.publish_new(name).map_err(told)? {
-                return Err(taken(name));
-            }
-        }
-        // Somebody may have written the object anew since, which is his then, and so is the kernel.
-        let is_right = self.folder.digest(&object_name).is_ok_and(|(digest, _)| digest == *sha256);
-        if !is_right {
-            if self.folder.identity(&json_name).is_some_and(|found| found.is_same_file(&ours)) {
-                self.folder.unlink(&json_name).map_err(told)?;
-            }
-            return Err(taken(&object_name));
-        }
-        Ok(())
     }
 
     /// Brings the names to the disk.
@@ -233,26 +233,76 @@ impl Site {
     }
 }
 
+fn taken(name: &str) -> String {
+    format!("`{name}` exists already: another program writes that kernel")
+}
+
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests write as other programs do")]
+
+    use std::fs;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tempfile::TempDir;
+
     use super::*;
+    use crate::disk::Watch;
+
+    const ALL: [&str; 3] = ["a_1_0.info", "a_1_0.json", "a_1_0.o"];
+
+    /// Fills in a kernel while another program writes `file` before the change number `at`. Returns the outcome, whether it
+    /// was written, and the directory.
+    fn fill_while(file: &str, at: usize) -> (Result<(), String>, bool, TempDir) {
+        let base = tempfile::tempdir().unwrap();
+        let Site { folder, ground, made } = Site::enter(base.path(), "0").unwrap();
+        let (path, changes) = (folder.path().join(file), Arc::new(AtomicUsize::new(0)));
+        let seen = Arc::clone(&changes);
+        let write = move |_: &str| {
+            if seen.fetch_add(1, Ordering::Relaxed) == at {
+                let new = path.with_extension("new");
+                fs::write(&new, "another program's").unwrap();
+                fs::rename(new, &path).unwrap();
+            }
+        };
+        let site = Site { folder: folder.watched(&Watch(Some(Arc::new(write)))), ground, made };
+        let object = b"object".to_vec();
+        let json = format!(r#"{{"sha256": "{}"}}"#, Digest::of(&object)).into_bytes();
+        let digests = [Digest::of(&object), Digest::of(&json), Digest::of(b"{}")];
+        let ready = Ready { object, json, info: "{}".to_owned(), digests };
+        let staged = site.stage("a_1_0", &ready);
+        let outcome = staged.and_then(|staged| site.publish("a_1_0", &ready, staged));
+        (outcome, changes.load(Ordering::Relaxed) > at, base)
+    }
 
     #[test]
-    fn a_description_does_not_stay_beside_an_object_that_is_not_its() {
-        let base = tempfile::tempdir().unwrap();
-        let site = Site::enter(base.path(), "0").unwrap();
-        let ready = |sha256| Ready {
-            object: b"object".to_vec(),
-            json: b"{}".to_vec(),
-            info: "{}".to_owned(),
-            sha256,
-        };
-        // As if somebody had written the object anew the moment that it was there.
-        site.write("a_1_0", &ready(Digest::of(b"another"))).unwrap_err();
-        let there = |name: &str| base.path().join("rank_0/kernel_meta").join(name).exists();
-        assert!(there("a_1_0.o") && !there("a_1_0.json"));
-        site.write("a_2_0", &ready(Digest::of(b"object"))).unwrap();
-        assert!(there("a_2_0.json"));
+    fn no_file_stands_beside_another_programs() {
+        for file in ALL {
+            let mut at = 0;
+            loop {
+                let (outcome, is_written, base) = fill_while(file, at);
+                let dir = base.path().join("rank_0/kernel_meta");
+                let mut names = Folder::look(&dir).unwrap().unwrap().list().unwrap();
+                names.retain(|name| name != LOCK);
+                names.sort();
+                if !is_written {
+                    outcome.unwrap();
+                    assert_eq!((names.as_slice(), at > 5), (&ALL.map(str::to_owned)[..], true), "{file}");
+                    break;
+                }
+                match outcome {
+                    // A descriptor may be another program's: no reader goes by it.
+                    Ok(()) => assert_eq!((file, names.as_slice()), (ALL[0], &ALL.map(str::to_owned)[..])),
+                    Err(why) => {
+                        assert!(why.contains(file) && why.contains("another program"), "{file} {at}: {why}");
+                        assert_eq!(names, [file], "{file} {at}");
+                    }
+                }
+                assert_eq!(fs::read(dir.join(file)).unwrap(), b"another program's", "{file} {at}");
+                at += 1;
+            }
+        }
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub(crate) enum Role {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sha256: Option<String>,
     },
-    /// `--fill` writes it.
+    /// `--fill` writes it: the line has the state of the complete file.
     Added {
         /// The SHA-256 of what is written.
         sha256: String,
@@ -182,7 +182,7 @@ mod tests {
         let seen = Identity { dev: u64::MAX, ino: 2, size: 3, mtime: -4, ctime: i64::MAX };
         let entry = |file: &str, below| Entry::new(7, file, below, &seen, "torn\nline");
         let sha256 = || Digest::of(b"").to_string();
-        let unseen = |role| Entry::unseen(8, "c.o", role, "filled");
+        let unseen = |role| Entry::unseen(8, "c.o", role, "written");
         let replaced = |listed: Option<&str>| Role::Replaced { listed: listed.map(str::to_owned) };
         let good = [
             entry("a.o", Some("tbe_prebuild_res")),
@@ -191,7 +191,7 @@ mod tests {
             unseen(Role::Made),
             unseen(Role::Stays { sha256: Some(sha256()) }),
             Entry { role: Role::Stays { sha256: None }, ..entry("d.o", None) },
-            unseen(Role::Added { sha256: sha256() }),
+            Entry { role: Role::Added { sha256: sha256() }, ..entry("e.o", None) },
             entry("a b.json", None),
         ];
         let all = Made { above: true, directory: true, lock: true };

@@ -474,7 +474,7 @@ fn names_that_somebody_has_are_not_taken() {
         let taken = path(base.path(), &ranks[1], &ranks[1].square(1), suffix);
         let begin = || fs::write(&taken, "theirs").unwrap();
         let report = Fill { before: &begin, ..Fill::new() }.run(base.path());
-        assert!(refused(&report).contains("is there already"), "{report:?}");
+        assert!(refused(&report).contains("exists already"), "{report:?}");
         assert_eq!(fs::read(&taken).unwrap(), b"theirs");
         let names = fs::read_dir(ranks[1].folder(base.path())).unwrap().count();
         assert_eq!(names, 4 * 3 + 1 + 1, "nothing else, but for the lock");

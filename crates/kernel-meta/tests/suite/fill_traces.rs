@@ -186,23 +186,27 @@ fn undoing_takes_what_was_filled_away() {
     }
 }
 
-/// What a framework changed since stays, and the rest goes.
+/// What a framework wrote since stays, even if it wrote the same bytes, and the rest goes.
 #[test]
-fn what_was_changed_since_it_was_filled_stays() {
-    let base = tempfile::tempdir().unwrap();
-    let lost = half_lost(base.path(), 2);
-    repair_and_fill(base.path(), false, "", &|| {});
-    let (json, other) = (path(base.path(), &lost, 1, "json"), path(base.path(), &lost, 2, "json"));
-    let mut text = fs::read(&json).unwrap();
-    text.extend(b"\n");
-    fs::write(&json, &text).unwrap();
-    let options = UndoOptions { dry_run: false, observe: &|_| {} };
-    let run = newest(quarantines(base.path()).unwrap()).remove(0);
-    for _ in 0..2 {
-        let undone = undo(&run, &options).unwrap();
-        assert!(!undone.removed && undone.kept.len() == 3, "{undone:?}");
-        assert!(undone.kept[0].why.contains("changed since"), "{undone:?}");
-        assert_eq!(fs::read(&json).unwrap(), text);
-        assert!(!other.exists() && path(base.path(), &lost, 1, "o").exists());
+fn what_was_written_since_it_was_filled_stays() {
+    for end in ["\n", ""] {
+        for suffix in ["json", "o", "info"] {
+            let base = tempfile::tempdir().unwrap();
+            let lost = half_lost(base.path(), 2);
+            repair_and_fill(base.path(), false, "", &|| {});
+            let (written, other) = (path(base.path(), &lost, 1, suffix), path(base.path(), &lost, 2, "json"));
+            let mut bytes = fs::read(&written).unwrap();
+            bytes.extend(end.bytes());
+            fs::remove_file(&written).unwrap();
+            fs::write(&written, &bytes).unwrap();
+            let run = newest(quarantines(base.path()).unwrap()).remove(0);
+            for dry_run in [true, false, false] {
+                let undone = undo(&run, &UndoOptions { dry_run, observe: &|_| {} }).unwrap();
+                assert!(!undone.removed && undone.kept.len() == 3, "{undone:?}");
+                assert!(undone.kept[0].why.contains("changed since"), "{undone:?}");
+                assert_eq!(fs::read(&written).unwrap(), bytes);
+                assert!(other.exists() == dry_run && path(base.path(), &lost, 1, "o").exists());
+            }
+        }
     }
 }

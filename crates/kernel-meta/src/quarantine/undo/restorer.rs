@@ -6,7 +6,6 @@ use std::io::{self, ErrorKind};
 
 use opbuild_digest::Digest;
 
-use crate::Part;
 use crate::disk::Watch;
 use crate::displace::{Displaced, digest_of, displace, displaced, settle};
 use crate::manifest::Manifest;
@@ -15,7 +14,6 @@ use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{Entry, Role};
 use crate::quarantine::locks::Locks;
 use crate::quarantine::partners::{is_object, partners};
-use crate::quarantine::undo::manifest::kernel_of;
 use crate::quarantine::undo::{Kept, UndoOptions, Undone};
 use crate::quarantine::{Step, io as tools};
 use crate::survey::look::Dir;
@@ -58,9 +56,9 @@ pub(super) fn settle_known(
     let listed = ground.folder.names().unwrap_or_default().into_iter();
     let names: Vec<String> = listed.filter_map(|name| name.name.into_string().ok()).collect();
     let left = displaced(&names).filter(|(_, name)| known.contains(*name));
-    settle(ground.folder.fd(), left, &Watch::default(), |name, digest| {
-        let is_written = |entry: &Entry| entry.file == name && is_written(entry, manifest, digest);
-        manifest.is_ours(name, digest) || entries.iter().any(is_written)
+    settle(ground.folder.fd(), left, &Watch::default(), |old, name, digest| {
+        let is_filled = |entry: &Entry| entry.file == name && is_filled(entry, &ground.folder, old);
+        manifest.is_ours(name, digest) || entries.iter().any(is_filled)
     });
 }
 
@@ -238,23 +236,20 @@ impl Restorer<'_> {
         (to, from): (&Dir, Option<&Dir>),
     ) -> Result<Vec<String>, String> {
         let manifest = self.manifest;
-        let is_ours = |entry: &Entry, digest: &Digest| {
-            // Or it is equal to the file that is restored in its place.
-            let is_equal = |from: &Dir| digest_of(from.fd(), &entry.file).as_ref() == Some(digest);
-            is_written(entry, manifest, digest) || from.is_some_and(is_equal)
+        let is_ours = |entry: &Entry, name: &str| {
+            let Some(digest) = digest_of(to.fd(), name) else { return false };
+            // Or it is equal to the file that is restored in its place. What a build wrote is known from the manifest alone:
+            // another program may have written the same bytes.
+            let is_equal = |from: &Dir| digest_of(from.fd(), &entry.file) == Some(digest);
+            manifest.is_ours(&entry.file, &digest) || from.is_some_and(is_equal)
         };
-        let is_taken = |entry: &Entry| {
-            let digest = to.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
-            tools::exists(to, &entry.file) && !digest.is_ok_and(|digest| is_ours(entry, &digest))
-        };
+        let is_taken = |entry: &Entry| tools::exists(to, &entry.file) && !is_ours(entry, &entry.file);
         if let Some(taken) = entries.iter().copied().find(|entry| is_taken(entry)) {
             return Err(replaced_since(&taken.path()));
         }
-        let mut in_order = entries.to_vec();
-        in_order.sort_by_key(|entry| kernel_of(entry).map(|(part, _)| part) != Some(Part::Json));
         let mut freed = Vec::new();
-        for entry in in_order {
-            match self.remove_written(to, &entry.file, |digest| is_ours(entry, digest)) {
+        for entry in description_first(entries.iter().copied()) {
+            match self.remove_written(to, &entry.file, |name| is_ours(entry, name)) {
                 Ok(true) => freed.push(entry.file.clone()),
                 // Its object must not go without it.
                 Ok(false) if tools::exists(to, &entry.file) => return Err(replaced_since(&entry.path())),
@@ -270,23 +265,16 @@ impl Restorer<'_> {
         Ok(freed)
     }
 
-    /// Removes the file called `name` if its digest satisfies `is_ours`; whether it did, or would.
-    fn remove_written(
-        &mut self,
-        dir: &Dir,
-        name: &str,
-        is_ours: impl Fn(&Digest) -> bool,
-    ) -> io::Result<bool> {
+    /// Removes the file called `name` if it satisfies `is_ours` by the name it has then; whether it did, or would.
+    fn remove_written(&mut self, dir: &Dir, name: &str, is_ours: impl Fn(&str) -> bool) -> io::Result<bool> {
         if self.options.dry_run {
-            let ours =
-                dir.open_file(OsStr::new(name)).and_then(Digest::of_reader).is_ok_and(|it| is_ours(&it));
+            let ours = is_ours(name);
             if ours {
                 self.undone.withdrawn.push(name.to_owned());
             }
             return Ok(ours);
         }
         (self.options.observe)(Step::Moving(self.number));
-        let is_ours = |old: &str| digest_of(dir.fd(), old).is_some_and(|digest| is_ours(&digest));
         let Displaced::As(old) = displace(dir, name, || (self.options.observe)(Step::Checking), is_ours)?
         else {
             return Ok(false);
@@ -307,21 +295,16 @@ impl Restorer<'_> {
     /// Removes the files that the run added for one kernel, the description first; or none, if one was changed since.
     pub(super) fn withdraw(&mut self, entries: &[Entry]) {
         let to = &self.ground.folder;
-        let digest = |entry: &Entry| to.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
-        let manifest = Manifest::default();
-        let is_written = |entry: &Entry, found: &Digest| is_written(entry, &manifest, found);
-        let changed = entries.iter().find(|entry| match digest(entry) {
-            Ok(found) => !is_written(entry, &found),
-            Err(error) => error.kind() != ErrorKind::NotFound,
-        });
-        if let Some(changed) = changed {
+        let is_changed =
+            |entry: &&Entry| tools::exists(to, &entry.file) && !is_filled(entry, to, &entry.file);
+        if let Some(changed) = entries.iter().find(is_changed) {
             let why = format!("`{}` was changed since it was filled in: the kernel stays", changed.file);
             let there = entries.iter().filter(|entry| tools::exists(to, &entry.file));
             there.for_each(|entry| self.keep(entry, why.clone()));
             return;
         }
-        for entry in entries.iter().rev() {
-            if let Err(error) = self.remove_written(to, &entry.file, |found| is_written(entry, found)) {
+        for entry in description_first(entries.iter()) {
+            if let Err(error) = self.remove_written(to, &entry.file, |name| is_filled(entry, to, name)) {
                 return self.keep(entry, error.to_string());
             }
         }
@@ -386,18 +369,22 @@ fn lost_since(path: &str) -> String {
     )
 }
 
+/// The order in which files are removed: no reader may find a description without its object.
+fn description_first<'e>(entries: impl Iterator<Item = &'e Entry>) -> Vec<&'e Entry> {
+    let mut entries: Vec<&Entry> = entries.collect();
+    entries.sort_by_key(|entry| !is_description(entry));
+    entries
+}
+
 fn is_description(entry: &Entry) -> bool {
     entry.file.ends_with(".json")
 }
 
-/// Whether a file with this digest that bears the entry's name is what the run, or a later build, wrote there. What a build
-/// wrote is known from the manifest alone: another program may have written the same bytes.
-fn is_written(entry: &Entry, manifest: &Manifest<'_>, digest: &Digest) -> bool {
-    match &entry.role {
-        Role::Taken | Role::Stays { .. } => false,
-        Role::Replaced { .. } | Role::Made => manifest.is_ours(&entry.file, digest),
-        Role::Added { sha256 } => *sha256 == digest.to_string(),
-    }
+/// Whether the file called `name` in `dir` is the one that `--fill` wrote. Another program may have written the same bytes.
+fn is_filled(entry: &Entry, dir: &Dir, name: &str) -> bool {
+    let Role::Added { sha256 } = &entry.role else { return false };
+    let is_same = dir.identity(name).is_some_and(|found| entry.is(&found));
+    is_same && digest_of(dir.fd(), name).is_some_and(|digest| digest.to_string() == *sha256)
 }
 
 /// CANN's names for the locks of these files.
