@@ -403,6 +403,7 @@ fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
             json["left_alone"] = left::json(placed);
             json["kernel_meta_quarantine"] =
                 placed.quarantine.as_ref().map(|path| path.to_string_lossy().into_owned()).into();
+            json["kernel_meta_displaced"] = placed.displaced.clone().into();
             json["kernel_meta_risk"] = placed.risk.as_ref().map(ToString::to_string).into();
         }
         Some(Err(error)) => json["kernel_meta_error"] = error.to_string().into(),

@@ -106,6 +106,7 @@ fn joined_views(all: View, one: View, first: usize) -> View {
             all.in_parts.append(&mut one.in_parts);
             all.left.append(&mut one.left);
             all.quarantine = all.quarantine.or(one.quarantine);
+            all.displaced = one.displaced;
             Some(Ok(all))
         }
         (Some(Ok(_)), Some(Err(error))) => Some(Err(error)),

@@ -23,6 +23,13 @@ pub(crate) fn tell(placed: &Placed, chose: bool, output: &Output) -> bool {
             placed.folder.display()
         ));
     }
+    for file in &placed.displaced {
+        output.warning(&format!(
+            "another program wrote `{}` while a build or a repair changed the kernel, and another file has its name now: move \
+             it where it belongs, or remove it",
+            placed.folder.join(file).display()
+        ));
+    }
     let mut by_reason: BTreeMap<&str, Vec<&LeftKernel>> = BTreeMap::new();
     for left in &placed.left {
         by_reason.entry(left.why.name()).or_default().push(left);

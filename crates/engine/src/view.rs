@@ -71,6 +71,7 @@ struct Progress {
     folder: PathBuf,
     left: Vec<LeftKernel>,
     quarantine: Option<PathBuf>,
+    displaced: Vec<String>,
     risk: Option<DirectoryRisk>,
     /// What went wrong first.
     error: Option<ViewError>,
@@ -191,8 +192,17 @@ impl<'a> Placer<'a> {
             self.names.iter().filter(|(_, name)| name.kernel.is_none()).map(|(stem, _)| stem).collect();
         self.write(&batch, &contested);
         let contested = contested.into_iter().cloned().collect();
-        let Progress { placed: mut names, mut in_parts, folder, error, mut left, quarantine, risk, .. } =
-            self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Progress {
+            placed: mut names,
+            mut in_parts,
+            folder,
+            error,
+            mut left,
+            quarantine,
+            displaced,
+            risk,
+            ..
+        } = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = error {
             return Err(error);
         }
@@ -200,7 +210,17 @@ impl<'a> Placer<'a> {
         in_parts.sort_unstable();
         left.sort_by(|one, other| one.stem.cmp(&other.stem));
         names.retain(|(name, _)| left.binary_search_by(|left| left.stem.cmp(name)).is_err());
-        Ok(Placed { folder, names, contested, unusable: self.unusable, in_parts, left, quarantine, risk })
+        Ok(Placed {
+            folder,
+            names,
+            contested,
+            unusable: self.unusable,
+            in_parts,
+            left,
+            quarantine,
+            displaced,
+            risk,
+        })
     }
 
     /// Writes a batch. Nothing is tried after a failure: the folder is what is wrong, as a rule.
@@ -217,6 +237,8 @@ impl<'a> Placer<'a> {
                 progress.folder = folder;
                 progress.left.extend(report.left);
                 progress.quarantine = report.quarantine.or(progress.quarantine.take());
+                // Each batch looks at the whole directory.
+                progress.displaced = report.displaced;
                 progress.risk = report.risk;
             }
             Err(error) => progress.error = Some(error),

@@ -19,6 +19,7 @@ use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, Gid, Mode, OFlags, Stat,
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use crate::own_name::OWN;
 use crate::quarantine::io::rename_new;
 use crate::survey::look;
 use crate::{DirectoryRisk, ViewError};
@@ -27,8 +28,6 @@ use crate::{DirectoryRisk, ViewError};
 pub(crate) const LOCK: &str = ".opbuild.lock";
 /// The prefix of temporary files.
 const TEMP: &str = ".opbuild-tmp-";
-/// The prefix of temporary files, of displaced files and of the manifest.
-const OWN: &str = ".opbuild-";
 const FOLDER_MODE: u32 = 0o750;
 const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
 /// No `.json` and no manifest is larger; a file that is, is not ours.

@@ -12,14 +12,10 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use crate::compare::described;
 use crate::disk::{Folder, Identity, Watch};
+use crate::own_name::{displaced_as, displaced_name};
 use crate::quarantine::io::{self as tools, rename_new};
 use crate::survey::judge::MAX_TEXT;
 use crate::{Part, ViewError};
-
-/// The name of a displaced file, until its content shows whether it is ours: this, a process, a number, the name it had,
-/// and a suffix that no framework reads.
-const OLD: &str = ".opbuild-old-";
-const OLD_END: &str = ".old";
 
 /// The outcome of displacing a file.
 #[derive(Debug)]
@@ -85,7 +81,7 @@ impl Folder {
     }
 
     /// Removes the file called `name` if it is the one that was `published` with this digest: another program may have
-    /// written the same bytes.
+    /// written the same bytes. Its time may have changed: some file systems set it when a file is closed.
     pub(crate) fn take_back(
         &self,
         name: &str,
@@ -95,9 +91,12 @@ impl Folder {
         let is_published = |old: &str| {
             let looks = [self.identity(old), self.identity(old)];
             let [Some(found), Some(again)] = looks else { return false };
-            // Some file systems in user space give a file a new number at each look.
-            let is_same = found.ino == published.ino || found.ino != again.ino;
-            is_same && found.is_as_long_and_old(published) && digest_of(self.fd(), old) == Some(*digest)
+            let is_same = match found.ino == again.ino {
+                true => found.ino == published.ino,
+                // Some file systems in user space give a file a new number at each look.
+                false => found.is_as_long_and_old(published),
+            };
+            is_same && digest_of(self.fd(), old) == Some(*digest)
         };
         match self.displace_file(name, is_published)? {
             Displaced::As(old) => self.remove_displaced(&old),
@@ -130,10 +129,29 @@ impl Folder {
         alive: Duration,
         is_ours: impl Fn(&str, &Digest) -> bool,
     ) {
-        let is_left =
-            |old: &str| self.is_locked() || self.identity(old).is_some_and(|file| file.rested(now, alive));
-        let left = displaced(names).filter(|(old, _)| is_left(old));
+        let left = self.displaced(names, now, alive);
         settle(self.fd(), left, self.watch(), |_, name, digest| is_ours(name, digest));
+    }
+
+    /// The files that stay displaced although no writer is at work: no name or no place is free for them.
+    pub(crate) fn stay_displaced(&self, now: SystemTime, alive: Duration) -> Vec<String> {
+        let names = self.own_names();
+        let mut left: Vec<String> =
+            self.displaced(&names, now, alive).map(|(old, _)| old.to_owned()).collect();
+        left.sort_unstable();
+        left
+    }
+
+    /// The displaced files among `names` whose writers are dead, each with the name it had.
+    fn displaced<'n>(
+        &self,
+        names: &'n [String],
+        now: SystemTime,
+        alive: Duration,
+    ) -> impl Iterator<Item = (&'n str, &'n str)> {
+        let is_left =
+            move |old: &str| self.is_locked() || self.identity(old).is_some_and(|it| it.rested(now, alive));
+        displaced(names).filter(move |(old, _)| is_left(old))
     }
 }
 
@@ -182,7 +200,7 @@ fn restore(dir: BorrowedFd<'_>, old: &str, name: &str, watch: &Watch) {
 
 /// Whether `file` may be called `name`: an object and a description only stand together if the description states the
 /// object's digest.
-fn fits(dir: BorrowedFd<'_>, file: &str, name: &str) -> bool {
+pub(crate) fn fits(dir: BorrowedFd<'_>, file: &str, name: &str) -> bool {
     if let Some(stem) = Part::Json.stem_of(name) {
         let object = Part::Object.of(stem);
         return !tools::exists(dir, &object)
@@ -198,15 +216,6 @@ pub(crate) fn stated(dir: BorrowedFd<'_>, json: &str) -> Option<Digest> {
     described(&read(dir, json)?)
 }
 
-/// The name that a displaced file had.
-fn displaced_name(old: &str) -> Option<&str> {
-    let mut parts = old.strip_prefix(OLD)?.strip_suffix(OLD_END)?.splitn(3, '-');
-    let is_number =
-        |part: Option<&str>| part.is_some_and(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
-    let numbered = is_number(parts.next()) && is_number(parts.next());
-    parts.next().filter(|name| numbered && !name.is_empty())
-}
-
 /// Renames the file called `name`, so that it is not replaced while it is looked at, and gives it its name again unless
 /// `is_expected` accepts it by its new name. `renamed` is called between the two.
 pub(crate) fn displace(
@@ -219,7 +228,7 @@ pub(crate) fn displace(
     let dir = dir.as_fd();
     let old = loop {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let old = format!("{OLD}{}-{number}-{name}{OLD_END}", std::process::id());
+        let old = displaced_as(name, number);
         match rename_new(dir, name, dir, &old) {
             Ok(()) => break old,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Displaced::Gone),

@@ -91,6 +91,7 @@ mod left;
 mod manifest;
 mod materialise;
 mod occupant;
+mod own_name;
 mod pseudo;
 mod publish;
 pub mod quarantine;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use crate::disk::{Folder, Identity};
+use crate::displace::displaced;
 use crate::manifest::{self, Before, Known, Manifest};
 use crate::occupant::{Act, Decision, Looker, Placement, Policy};
 use crate::publish::{self, publish, stage};
@@ -41,6 +42,9 @@ pub struct ViewReport {
     pub left: Vec<LeftKernel>,
     /// Where what was replaced is kept, if anything that is not ours was.
     pub quarantine: Option<PathBuf>,
+    /// Files of other programs that were displaced and cannot be restored, by their names now: another file has the name, or
+    /// they would stand beside a kernel's file to which they do not belong.
+    pub displaced: Vec<String>,
     /// Why the directory cannot be relied on.
     pub risk: Option<DirectoryRisk>,
 }
@@ -140,6 +144,12 @@ pub(crate) fn materialise(
     work.report.recorded = work.record(false).is_ok();
     if work.report.written + work.report.removed > 0 {
         folder.sync();
+    }
+    let has_changed = work.report.written + work.report.removed + work.report.left.len() > 0;
+    if has_changed || displaced(&names).next().is_some() {
+        let names = folder.own_names();
+        folder.settle_displaced(&names, order.now, GRACE, |name, digest| work.manifest.is_ours(name, digest));
+        work.report.displaced = folder.stay_displaced(order.now, GRACE);
     }
     Ok(work.report)
 }

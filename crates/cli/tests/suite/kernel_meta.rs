@@ -516,3 +516,21 @@ fn an_imported_kernel_stays_its_frameworks() {
     assert_eq!(ran.json()["left_alone"][0]["reason"], "foreign", "{ran:?}");
     assert_eq!(kernels(&dir), before);
 }
+
+/// A file of another program that an earlier build displaced, and whose name is taken now, stays and is reported.
+#[test]
+fn a_displaced_file_is_reported() {
+    let place = Place::new();
+    let build = || place.run(&["build", SQUARE, "--format", "json"]).ended_with(0);
+    assert_eq!(build().json()["kernel_meta_displaced"], serde_json::json!([]));
+    let name = ".opbuild-old-4711-0-square_12484080525657478220_2.o.old";
+    let path = place.write(&format!("rank_0/kernel_meta/{name}"), "another program's");
+    for _ in 0..2 {
+        let ran = build();
+        assert_eq!(ran.json()["kernel_meta_displaced"], serde_json::json!([name]), "{ran:?}");
+        assert!(ran.stderr.contains("another program wrote") && ran.stderr.contains(name), "{ran:?}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"another program's");
+    }
+    std::fs::remove_file(path).unwrap();
+    assert!(!build().stderr.contains(name));
+}

@@ -7,11 +7,13 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::disk::give;
+use crate::own_name::{OWN, displaced_as};
 use crate::survey::look::Dir;
 
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o750);
@@ -57,13 +59,52 @@ pub(crate) fn rename_new(from: impl AsFd, name: &str, to: impl AsFd, new: &str) 
     }
 }
 
-/// The same where a rename always replaces: a link never does.
+/// The same where a rename always replaces: a link never does. Between the link and the removal of the old name, another
+/// program may give that name to a file of its own, so the file first gets a name that only this call uses.
 fn rename_by_link(from: BorrowedFd<'_>, name: &str, to: BorrowedFd<'_>, new: &str) -> io::Result<()> {
-    match rustix::fs::linkat(from, name, to, new, AtFlags::empty()) {
-        Ok(()) => Ok(rustix::fs::unlinkat(from, name, AtFlags::empty())?),
+    let is_own = |name: &str| name.starts_with(OWN);
+    if is_own(name) {
+        return move_own(from, name, to, new);
+    }
+    if is_own(new) && exists(to, new) {
+        return Err(Errno::EXIST.into());
+    }
+    if is_own(new) {
+        return Ok(rustix::fs::renameat(from, name, to, new)?);
+    }
+    let own = own_name(from, name);
+    rustix::fs::renameat(from, name, from, own.as_str())?;
+    let moved = move_own(from, &own, to, new);
+    if moved.is_err() {
+        // If the name was taken meanwhile, the file stays displaced: it is settled, or reported, as those are.
+        let _ = move_own(from, &own, from, name);
+    }
+    moved
+}
+
+/// A name in `dir` for a displaced file, with the time for its number: where renames replace, another host with a process of
+/// the same number may work in the directory.
+fn own_name(dir: BorrowedFd<'_>, name: &str) -> String {
+    loop {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let own = displaced_as(name, u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+        if !exists(dir, &own) {
+            return own;
+        }
+    }
+}
+
+/// Moves a file with a name that only we use.
+fn move_own(from: BorrowedFd<'_>, own: &str, to: BorrowedFd<'_>, new: &str) -> io::Result<()> {
+    match rustix::fs::linkat(from, own, to, new, AtFlags::empty()) {
+        Ok(()) => {
+            // If this fails, a later call removes the second name of the file.
+            let _ = rustix::fs::unlinkat(from, own, AtFlags::empty());
+            Ok(())
+        }
         // Neither links nor such renames: what remains is to look.
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) if !exists(to, new) => {
-            Ok(rustix::fs::renameat(from, name, to, new)?)
+            Ok(rustix::fs::renameat(from, own, to, new)?)
         }
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => Err(Errno::EXIST.into()),
         Err(error) => Err(error.into()),
@@ -120,6 +161,7 @@ mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests look at what was done")]
 
     use std::fs;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
 
@@ -142,6 +184,53 @@ mod tests {
             );
             rename(dir, "a", dir, "c").unwrap();
             assert!(!path("a").exists() && fs::read(path("c")).unwrap() == b"a");
+            for name in [".opbuild-old-1-1-a.old", "d"] {
+                rename(dir, "c", dir, name).unwrap();
+                rename(dir, name, dir, "c").unwrap();
+            }
+            let error = rename(dir, "b", dir, "c").unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(rename(dir, "x", dir, "d").unwrap_err().kind(), io::ErrorKind::NotFound);
+            let mut names: Vec<_> = Dir::open(base.path()).unwrap().names().unwrap();
+            names.sort_by(|one, other| one.name.cmp(&other.name));
+            assert_eq!(names.iter().map(|name| &name.name).collect::<Vec<_>>(), ["b", "c"]);
         }
+    }
+
+    /// Another program gives a file of its own the old name while that is taken away.
+    #[test]
+    fn a_file_that_takes_the_old_name_is_not_removed() {
+        let base = tempfile::tempdir().unwrap();
+        let path = |name: &str| base.path().join(name);
+        let dir = Dir::open(base.path()).unwrap();
+        let (begun, done) = (AtomicU32::new(0), AtomicU32::new(0));
+        let mut lost = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=1000 {
+                    while begun.load(Ordering::Acquire) < round {
+                        std::thread::yield_now();
+                    }
+                    (0..round * 37 % 4000).for_each(|_| std::hint::spin_loop());
+                    fs::rename(path("theirs"), path("a")).unwrap();
+                    done.store(round, Ordering::Release);
+                }
+            });
+            for round in 1..=1000 {
+                fs::write(path("a"), "ours").unwrap();
+                fs::write(path("theirs"), "theirs").unwrap();
+                begun.store(round, Ordering::Release);
+                let moved = rename_by_link(dir.as_fd(), "a", dir.as_fd(), "b");
+                while done.load(Ordering::Acquire) < round {
+                    std::thread::yield_now();
+                }
+                let names = fs::read_dir(base.path()).unwrap().map(|entry| entry.unwrap().path());
+                let found: Vec<_> = names.map(|path| (fs::read(&path).unwrap(), path)).collect();
+                let is_there = found.iter().any(|(bytes, _)| bytes == b"theirs");
+                lost += u32::from(moved.is_err() || !is_there);
+                found.iter().for_each(|(_, path)| fs::remove_file(path).unwrap());
+            }
+        });
+        assert_eq!(lost, 0);
     }
 }

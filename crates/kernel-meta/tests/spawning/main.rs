@@ -4,9 +4,13 @@
 mod common;
 
 #[cfg(test)]
+mod displaced;
+#[cfg(test)]
 mod foreign;
 #[cfg(test)]
 mod meanwhile;
+#[cfg(test)]
+mod scene;
 #[cfg(test)]
 mod survey;
 #[cfg(test)]

@@ -2,241 +2,17 @@
 #![expect(clippy::disallowed_methods, reason = "tests write as another program does")]
 
 use std::fs::{self, File};
-use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use opbuild_kernel_meta::quarantine::{Kept as Unrestored, UndoOptions, Undone, newest, quarantines, undo};
-use opbuild_kernel_meta::{LeftKernel, LeftReason, ViewReport, Withdrawn};
+use opbuild_kernel_meta::quarantine::{Kept as Unrestored, quarantines};
 use opbuild_testkit::ascend::Chip;
-use opbuild_testkit::caches::{Kept, Rank};
-use tempfile::TempDir;
+use opbuild_testkit::caches::Rank;
 
-use crate::common::owned::{Ours, all_bytes, extended, kernels, view};
-
-/// A directory of one kernel.
-struct Scene {
-    base: TempDir,
-    theirs: Kept,
-}
-
-impl Scene {
-    fn new() -> Self {
-        let scene = Self { base: tempfile::tempdir().unwrap(), theirs: Rank::new(0).square(1) };
-        fs::create_dir_all(scene.path("o").parent().unwrap()).unwrap();
-        scene
-    }
-
-    fn starting(start: Start) -> Self {
-        let scene = Self::new();
-        match start {
-            Start::Nothing => {}
-            Start::Theirs => scene.theirs.write(scene.path("o").parent().unwrap()).unwrap(),
-            _ => drop(scene.build(1, || {})),
-        }
-        match start {
-            Start::OursWithoutInfo => fs::remove_file(scene.path("info")).unwrap(),
-            // Its own description is missing.
-            Start::OursWithThatObject => {
-                scene.build(2, || {});
-                fs::remove_file(scene.path("json")).unwrap();
-            }
-            Start::ThatDescription => {
-                scene.build(2, || {});
-                fs::write(scene.path("json"), extended(&scene.ours(2).files[1])).unwrap();
-                fs::remove_file(scene.path("o")).unwrap();
-            }
-            _ => {}
-        }
-        scene
-    }
-
-    fn path(&self, suffix: &str) -> PathBuf {
-        self.base.path().join(format!("rank_0/kernel_meta/{}.{suffix}", self.theirs.stem))
-    }
-
-    fn read(&self, suffix: &str) -> Option<Vec<u8>> {
-        fs::read(self.path(suffix)).ok()
-    }
-
-    fn ours(&self, version: u32) -> Ours {
-        Ours::of(Chip::Ascend910, &self.theirs, version)
-    }
-
-    /// Builds a version, in place of anything; `watch` is called before each change.
-    fn build(&self, version: u32, watch: impl Fn() + Send + Sync + 'static) -> ViewReport {
-        let view = view(self.base.path()).with_replace(true).watched(move |_| watch());
-        view.materialise(&[self.ours(version).files()]).unwrap()
-    }
-
-    fn undo(&self, watch: &dyn Fn()) -> Undone {
-        let [run] = &newest(quarantines(self.base.path()).unwrap())[..] else { panic!("one run") };
-        undo(run, &UndoOptions { dry_run: false, observe: &|_| watch() }).unwrap()
-    }
-
-    fn precious(&self, start: Start) -> Vec<Vec<u8>> {
-        match start {
-            Start::Theirs => vec![self.theirs.object.clone(), self.theirs.json.clone()],
-            Start::ThatDescription => vec![extended(&self.ours(2).files[1])],
-            _ => Vec::new(),
-        }
-    }
-
-    fn quarantine(&self) -> PathBuf {
-        self.base.path().join("rank_0/kernel_meta.opbuild-quarantine")
-    }
-
-    /// Nothing can be quarantined from now on.
-    fn block_quarantine(&self) {
-        fs::write(self.quarantine(), "in the way").unwrap();
-    }
-    fn has(&self, bytes: &[u8]) -> bool {
-        all_bytes(self.base.path()).iter().any(|(_, found)| found == bytes)
-    }
-
-    fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
-        kernels(self.path("o").parent().unwrap())
-    }
-
-    /// Fails if a description stands beside another kernel's object, unless `racer` mixed them.
-    fn is_no_mixture(&self, when: &str, racer: Option<&Racer>) {
-        assert!(!self.is_mixture(racer), "{when}");
-    }
-
-    fn is_mixture(&self, racer: Option<&Racer>) -> bool {
-        let (object, json) = (self.read("o"), self.read("json"));
-        if racer.is_some_and(|racer| racer.left([&object, &json])) {
-            return false;
-        }
-        let ours = [1, 2].map(|version| self.ours(version).files).map(|[object, json, _]| (object, json));
-        let theirs = (self.theirs.object.clone(), self.theirs.json.clone());
-        let (Some(object), Some(json)) = (object, json) else { return false };
-        let is_described = |description: &Vec<u8>| json == *description || json == extended(description);
-        json == b"{}"
-            || ours.into_iter().chain([theirs]).any(|(own, json)| object != own && is_described(&json))
-    }
-}
-
-/// How another program writes a file.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
-    /// If the name is free.
-    Create,
-    /// In place.
-    Truncate,
-    /// By another file that gets the name.
-    Rename,
-}
-
-/// Another program that writes one file at a certain call.
-struct Racer {
-    path: PathBuf,
-    bytes: Vec<u8>,
-    way: Way,
-    at: usize,
-    calls: AtomicUsize,
-    /// The object and the description after it wrote, once it did.
-    wrote: Mutex<Option<[Option<Vec<u8>>; 2]>>,
-}
-
-impl Racer {
-    fn new(path: PathBuf, bytes: &[u8], way: Way, at: usize) -> Arc<Self> {
-        let (calls, wrote) = (AtomicUsize::new(0), Mutex::default());
-        Arc::new(Self { path, bytes: bytes.to_vec(), way, at, calls, wrote })
-    }
-
-    fn call(&self) {
-        if self.calls.fetch_add(1, Ordering::Relaxed) != self.at {
-            return;
-        }
-        match self.way {
-            Way::Create => match File::create_new(&self.path) {
-                Ok(mut file) => file.write_all(&self.bytes).unwrap(),
-                Err(_) => return,
-            },
-            Way::Truncate if !self.path.exists() => return,
-            Way::Truncate => fs::write(&self.path, &self.bytes).unwrap(),
-            Way::Rename => {
-                let other = self.path.with_extension("other");
-                fs::write(&other, &self.bytes).unwrap();
-                fs::rename(other, &self.path).unwrap();
-            }
-        }
-        let found = ["o", "json"].map(|suffix| fs::read(self.path.with_extension(suffix)).ok());
-        *self.wrote.lock().unwrap() = Some(found);
-    }
-
-    /// Whether it wrote. What it wrote is still in the directory.
-    fn wrote(&self, when: &str) -> bool {
-        let wrote = self.wrote.lock().unwrap().is_some();
-        assert!(!wrote || fs::read(&self.path).is_ok_and(|found| found == self.bytes), "{when}: it is lost");
-        wrote
-    }
-
-    /// Whether these are the object and the description that it left: then the mixture is its own.
-    fn left(&self, found: [&Option<Vec<u8>>; 2]) -> bool {
-        self.wrote.lock().unwrap().as_ref().is_some_and(|left| left.each_ref() == found)
-    }
-
-    /// Whether this many calls came after the one at which it writes.
-    fn is_past(&self, calls: usize) -> bool {
-        self.calls.load(Ordering::Relaxed) > self.at + calls
-    }
-}
-
-/// What is in the directory before the build.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Start {
-    Nothing,
-    Ours,
-    OursWithoutInfo,
-    /// Its object is that of the next version, too.
-    OursWithThatObject,
-    /// Its description is that of the next version, extended, and its object is missing.
-    ThatDescription,
-    Theirs,
-}
-
-const STARTS: [Start; 6] = [
-    Start::Nothing,
-    Start::Ours,
-    Start::OursWithoutInfo,
-    Start::OursWithThatObject,
-    Start::ThatDescription,
-    Start::Theirs,
-];
-
-/// What another program writes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum What {
-    Theirs,
-    Ours(u32),
-    Extended(u32),
-    Nonsense,
-}
-
-impl What {
-    fn bytes(self, scene: &Scene, suffix: &str) -> Vec<u8> {
-        let ours = |version| {
-            let [object, json, info] = scene.ours(version).files;
-            match suffix {
-                "o" => object,
-                "json" => json,
-                _ => info,
-            }
-        };
-        match self {
-            Self::Theirs if suffix == "o" => scene.theirs.object.clone(),
-            Self::Theirs => scene.theirs.json.clone(),
-            Self::Ours(version) => ours(version),
-            Self::Extended(version) => extended(&ours(version)),
-            Self::Nonsense => b"{}".to_vec(),
-        }
-    }
-}
+use crate::common::owned::{Ours, extended, view};
+use crate::scene::{Racer, STARTS, Scene, Start, Way, What};
 
 /// The files that another program writes while the second version is built.
 const BESIDE_A_BUILD: [(&str, Way, What); 12] = [
@@ -256,7 +32,7 @@ const BESIDE_A_BUILD: [(&str, Way, What); 12] = [
 
 #[test]
 fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
-    let mut left = 0;
+    let (mut left, mut displaced) = (0, 0);
     for start in STARTS {
         for (suffix, way, what) in BESIDE_A_BUILD {
             for at in 0.. {
@@ -272,6 +48,12 @@ fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
                     count.fetch_add(usize::from(is_seen), Ordering::Relaxed);
                 });
                 assert_eq!(seen.load(Ordering::Relaxed), 0, "{when}: a reader finds a mixture");
+                assert_eq!(report.displaced, scene.displaced(), "{when}: what stays displaced is reported");
+                displaced += report.displaced.len();
+                let ours = scene.ours(1).files;
+                let is_ours =
+                    |name: &String| ours.contains(&fs::read(scene.path("o").with_file_name(name)).unwrap());
+                assert!(what == What::Ours(1) || !report.displaced.iter().any(is_ours), "{when}: {report:?}");
                 scene.is_no_mixture(&when, Some(&racer));
                 let wrote = racer.wrote(&when);
                 if wrote && !report.left.is_empty() {
@@ -308,7 +90,7 @@ fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
             }
         }
     }
-    assert!(left > 60, "{left}");
+    assert!(left > 60 && displaced > 4, "{left} {displaced}");
 }
 
 /// Another program writes an object that is equal to ours, and a description of its own.
@@ -330,6 +112,33 @@ fn no_build_removes_an_equal_object_of_another_program() {
         }
     }
     assert!(left > 4, "{left}");
+}
+
+/// The time of a published object changes, as some file systems do when it is closed, before another program writes its
+/// description.
+#[test]
+fn no_build_leaves_an_object_whose_time_changed() {
+    let mut touched = 0;
+    for at in 0.. {
+        let scene = Scene::new();
+        let racer = Racer::new(scene.path("json"), &scene.theirs.json, Way::Create, at);
+        let (called, object) = (Arc::clone(&racer), scene.path("o"));
+        let is_touched = Arc::new(AtomicBool::new(false));
+        let touches = Arc::clone(&is_touched);
+        scene.build(2, move || {
+            if let Ok(object) = File::open(&object) {
+                object.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+                touches.store(true, Ordering::Relaxed);
+            }
+            called.call();
+        });
+        scene.is_no_mixture(&format!("before call {at}"), None);
+        touched += usize::from(racer.wrote("the description") && is_touched.load(Ordering::Relaxed));
+        if !racer.is_past(0) {
+            break;
+        }
+    }
+    assert!(touched > 1, "{touched}");
 }
 
 /// Another program has a build give up, and writes the object while the build restores what was there.
@@ -452,6 +261,57 @@ fn no_undo_mixes_what_it_restores_with_what_is_written_meanwhile() {
     assert!(kept > 4, "{kept}");
 }
 
+/// The build replaced one file of a kernel and wrote the other: another program writes that one while the first is restored.
+#[test]
+fn no_undo_restores_half_a_kernel_beside_what_is_written_meanwhile() {
+    for other in ["o", "json"] {
+        let mut kept = 0;
+        for at in 0.. {
+            let scene = Scene::starting(Start::Theirs);
+            fs::remove_file(scene.path(other)).unwrap();
+            let before = scene.files();
+            scene.build(1, || {});
+            let racer = Racer::new(scene.path(other), &What::Ours(2).bytes(&scene, other), Way::Create, at);
+            let when = format!("{other} before call {at}");
+            let undone = scene.undo(&|| racer.call());
+            scene.is_no_mixture(&when, Some(&racer));
+            let wrote = racer.wrote(&when);
+            assert_eq!(undone.removed, !wrote, "{when}: {undone:?}");
+            if wrote {
+                kept += 1;
+                fs::remove_file(scene.path(other)).unwrap();
+                assert!(scene.undo(&|| {}).removed, "{when}");
+            }
+            assert_eq!(scene.files(), before, "{when}");
+            if !racer.is_past(0) {
+                break;
+            }
+        }
+        assert!(kept > 2, "{other}: {kept}");
+    }
+}
+
+/// One program replaces a file of ours, and another one writes under its name once the undo displaced that.
+#[test]
+fn an_undo_reports_what_stays_displaced() {
+    let mut displaced = 0;
+    for at in 0.. {
+        let scene = Scene::starting(Start::Theirs);
+        scene.build(1, || {});
+        let first = Racer::new(scene.path("json"), &What::Ours(2).bytes(&scene, "json"), Way::Rename, at);
+        let second = Racer::new(scene.path("json"), b"{}", Way::Create, at + 1);
+        let undone = scene.undo(&|| [&first, &second].into_iter().for_each(|racer| racer.call()));
+        let is_reported = |name: &String| undone.kept.iter().any(|kept| kept.file == *name);
+        assert!(scene.displaced().iter().all(is_reported) && !undone.removed, "before call {at}: {undone:?}");
+        assert!(scene.has(&first.bytes), "before call {at}: it is lost");
+        displaced += scene.displaced().len();
+        if !second.is_past(0) {
+            break;
+        }
+    }
+    assert!(displaced > 0);
+}
+
 /// Each line of the journal is damaged or missing by itself.
 #[test]
 fn no_undo_with_a_damaged_journal_mixes_kernels() {
@@ -505,95 +365,4 @@ fn no_undo_with_a_damaged_journal_mixes_what_is_written_meanwhile() {
         }
     }
     assert!(raced > 4, "{raced}");
-}
-
-/// A description that a dead process displaced is not restored beside an object that it does not describe, whatever is
-/// known of it.
-#[test]
-fn a_displaced_description_stays_with_its_object() {
-    let cases = [false, true].into_iter().flat_map(|is_lost| [1, 2].map(|first| (is_lost, first)));
-    for ((is_lost, first), is_extended) in cases.flat_map(|case| [false, true].map(|it| (case, it))) {
-        let when = format!("manifest lost: {is_lost}, displaced from {first}, extended: {is_extended}");
-        let scene = Scene::new();
-        scene.build(2, || {});
-        let [object, json, _] = scene.ours(1).files;
-        let json = if is_extended { extended(&json) } else { json };
-        for (number, suffix, bytes) in [(1, "o", &object), (2, "json", &json)].into_iter().skip(first - 1) {
-            let name = format!(".opbuild-old-1-{number}-{}.{suffix}.old", scene.theirs.stem);
-            fs::write(scene.path(suffix).with_file_name(name), bytes).unwrap();
-        }
-        fs::remove_file(scene.path("json")).unwrap();
-        if is_lost {
-            fs::remove_file(scene.path("info").with_file_name(".opbuild-manifest")).unwrap();
-        }
-        let other = Ours::of(Chip::Ascend910, &Rank::new(0).square(2), 1);
-        view(scene.base.path()).materialise(&[other.files()]).unwrap();
-        assert_eq!(scene.read("o").as_ref(), Some(&scene.ours(2).files[0]), "{when}");
-        assert_eq!(scene.read("json"), None, "{when}");
-        // What is not known to be ours is never removed.
-        assert!(scene.has(&json), "{when}");
-    }
-}
-
-/// It is restored beside its own object, and where there is none.
-#[test]
-fn a_displaced_description_returns_to_its_object() {
-    for has_object in [false, true] {
-        let scene = Scene::new();
-        scene.build(1, || {});
-        let extended = extended(&scene.read("json").unwrap());
-        let name = format!(".opbuild-old-1-1-{}.json.old", scene.theirs.stem);
-        fs::write(scene.path("json").with_file_name(name), &extended).unwrap();
-        fs::remove_file(scene.path("json")).unwrap();
-        if !has_object {
-            fs::remove_file(scene.path("o")).unwrap();
-        }
-        let other = Ours::of(Chip::Ascend910, &Rank::new(0).square(2), 1);
-        view(scene.base.path()).materialise(&[other.files()]).unwrap();
-        assert_eq!(scene.read("json"), Some(extended), "{has_object}");
-    }
-}
-
-/// A kernel of ours that is withdrawn is quarantined if MindSpore extended its description. If it cannot be, the kernel
-/// stays, that is reported, and a later call finds it.
-#[test]
-fn an_extended_kernel_is_withdrawn_with_a_copy() {
-    let scene = Scene::new();
-    scene.build(1, || {});
-    let extended = extended(&scene.read("json").unwrap());
-    fs::write(scene.path("json"), &extended).unwrap();
-    let withdraw = || {
-        let withdrawn = Withdrawn { stem: &scene.theirs.stem, unless: None };
-        view(scene.base.path()).replace(&[], &[withdrawn]).unwrap()
-    };
-    let before = scene.files();
-    scene.block_quarantine();
-    for _ in 0..2 {
-        let report = withdraw();
-        assert!(
-            matches!(report.left[..], [LeftKernel { why: LeftReason::NotKept { .. }, .. }]),
-            "{report:?}"
-        );
-        assert_eq!((report.removed, scene.files()), (0, before.clone()));
-    }
-    fs::remove_file(scene.quarantine()).unwrap();
-    assert_eq!(withdraw().removed, 1);
-    assert_eq!((scene.read("o"), scene.read("json")), (None, None));
-    assert!(scene.undo(&|| {}).removed);
-    assert_eq!(scene.read("json"), Some(extended));
-}
-
-/// What MindSpore added to a description stays where its damaged object cannot be quarantined.
-#[test]
-fn an_extended_description_is_not_removed() {
-    let scene = Scene::new();
-    scene.build(1, || {});
-    let extended = extended(&scene.read("json").unwrap());
-    fs::write(scene.path("json"), &extended).unwrap();
-    let object = scene.read("o").unwrap();
-    fs::write(scene.path("o"), &object[..99]).unwrap();
-    scene.block_quarantine();
-    let report = view(scene.base.path()).materialise(&[scene.ours(1).files()]).unwrap();
-    assert!(matches!(report.left[..], [LeftKernel { why: LeftReason::NotKept { .. }, .. }]), "{report:?}");
-    assert_eq!(scene.read("json"), Some(extended));
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::common::broken::{Repair, look_at_all};
 use opbuild_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
-use opbuild_kernel_meta::quarantine::{Run, UndoOptions, newest, quarantines, undo};
+use opbuild_kernel_meta::quarantine::{Run, Step, UndoOptions, newest, quarantines, undo};
 use opbuild_testkit::Folder;
 use opbuild_testkit::caches::{Rank, age};
 
@@ -183,6 +183,29 @@ fn undoing_takes_what_was_filled_away() {
             assert!(undone.removed && undone.kept.is_empty(), "{undone:?}");
         }
         assert_eq!(Folder::of(base.path()).unwrap(), before);
+    }
+}
+
+/// A framework extends, or compiles anew, a description while the fill is undone: its object stays with it.
+#[test]
+fn what_is_written_while_a_fill_is_undone_stays() {
+    for is_extended in [true, false] {
+        let base = tempfile::tempdir().unwrap();
+        let lost = half_lost(base.path(), 1);
+        repair_and_fill(base.path(), false, "", &|| {});
+        let (json, object) = (path(base.path(), &lost, 1, "json"), path(base.path(), &lost, 1, "o"));
+        let mut bytes = fs::read(&json).unwrap();
+        bytes.extend(is_extended.then_some(b'\n'));
+        let observe = |step| {
+            if step == Step::Moving(0) {
+                fs::remove_file(&json).unwrap();
+                fs::write(&json, &bytes).unwrap();
+            }
+        };
+        let run = newest(quarantines(base.path()).unwrap()).remove(0);
+        let undone = undo(&run, &UndoOptions { dry_run: false, observe: &observe }).unwrap();
+        assert!(!undone.removed && undone.kept.len() == 3 && undone.withdrawn.is_empty(), "{undone:?}");
+        assert!(fs::read(&json).unwrap() == bytes && object.exists());
     }
 }
 

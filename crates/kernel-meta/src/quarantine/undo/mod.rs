@@ -17,7 +17,7 @@ use crate::quarantine::{RepairError, Step, io as tools};
 use crate::survey::FOLDERS;
 use crate::survey::look::{Dir, NameKind};
 use manifest::{read_manifest, restore_lines};
-use restorer::{Restorer, settle_known};
+use restorer::{Restorer, left_displaced, settle_known, would_settle};
 
 /// How to restore.
 pub struct UndoOptions<'a> {
@@ -73,12 +73,24 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
     undone.kept.extend(unnamed(&run, &entries));
 
     let known = entries.iter().map(Entry::path).collect();
-    if !options.dry_run {
-        settle_known(&ground, &manifest, &known, &entries);
-    }
+    let returning = match options.dry_run {
+        true => would_settle(&ground, &manifest, &known, &entries),
+        false => {
+            settle_known(&ground, &manifest, &known, &entries);
+            HashSet::new()
+        }
+    };
     manifest.resolve(|name| ground.folder.identity(name));
-    let mut restorer =
-        Restorer { ground: &ground, run: &run, options, manifest: &manifest, known, number: 0, undone };
+    let mut restorer = Restorer {
+        ground: &ground,
+        run: &run,
+        options,
+        manifest: &manifest,
+        known,
+        returning,
+        number: 0,
+        undone,
+    };
     let mut sets: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();
     entries.into_iter().for_each(|entry| sets.entry(entry.set).or_default().push(entry));
     let mut restored = Vec::new();
@@ -89,10 +101,17 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
             _ => {}
         }
     }
-    let mut undone = restorer.undone;
+    let Restorer { mut undone, known, .. } = restorer;
     if !options.dry_run {
         if let Err(error) = restore_lines(&ground.folder, &manifest, restored.into_iter().flatten()) {
             undone.kept.push(Kept { file: MANIFEST.to_owned(), why: error.to_string() });
+        }
+        for (file, _) in left_displaced(&ground, &known) {
+            if !undone.kept.iter().any(|kept| kept.file == file) {
+                let why = "another program wrote it meanwhile, and another file has its name: look at it, and remove it if it \
+                           is not needed";
+                undone.kept.push(Kept { file, why: why.to_owned() });
+            }
         }
         tools::sync(&ground.folder);
         undone.removed = undone.kept.is_empty() && clear(&ground, &top, &run, &quarantined.run);

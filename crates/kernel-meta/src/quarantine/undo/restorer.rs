@@ -7,13 +7,13 @@ use std::io::{self, ErrorKind};
 use opbuild_digest::Digest;
 
 use crate::disk::Watch;
-use crate::displace::{Displaced, digest_of, displace, displaced, settle};
+use crate::displace::{Displaced, digest_of, displace, displaced, fits, settle};
 use crate::manifest::Manifest;
 use crate::quarantine::aside::{locked, move_judged};
 use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{Entry, Role};
 use crate::quarantine::locks::Locks;
-use crate::quarantine::partners::{is_object, partners};
+use crate::quarantine::partners::{is_object, is_pair, partners};
 use crate::quarantine::undo::{Kept, UndoOptions, Undone};
 use crate::quarantine::{Step, io as tools};
 use crate::survey::look::Dir;
@@ -27,6 +27,8 @@ pub(super) struct Restorer<'a> {
     pub(super) manifest: &'a Manifest<'a>,
     /// The paths of all files in the journal.
     pub(super) known: HashSet<String>,
+    /// The names under which a dry run takes files to be restored that a killed call displaced.
+    pub(super) returning: HashSet<String>,
     pub(super) number: u64,
     pub(super) undone: Undone,
 }
@@ -42,29 +44,59 @@ enum Where {
     Stuck(String),
 }
 
-/// Settles those of the `known` files that an earlier, killed call displaced. Without locks, a call in progress could be
-/// taken for a killed one.
+/// Settles those of the `known` files that an earlier, killed call displaced.
 pub(super) fn settle_known(
     ground: &Ground,
     manifest: &Manifest<'_>,
     known: &HashSet<String>,
     entries: &[Entry],
 ) {
-    if ground.locks.without {
-        return;
-    }
-    let listed = ground.folder.names().unwrap_or_default().into_iter();
-    let names: Vec<String> = listed.filter_map(|name| name.name.into_string().ok()).collect();
-    let left = displaced(&names).filter(|(_, name)| known.contains(*name));
+    let left = left_displaced(ground, known);
+    let left = left.iter().map(|(old, name)| (old.as_str(), name.as_str()));
     settle(ground.folder.fd(), left, &Watch::default(), |old, name, digest| {
         let is_filled = |entry: &Entry| entry.file == name && is_filled(entry, &ground.folder, old);
         manifest.is_ours(name, digest) || entries.iter().any(is_filled)
     });
 }
 
+/// Those of the `known` files that [`settle_known`] would restore.
+pub(super) fn would_settle(
+    ground: &Ground,
+    manifest: &Manifest<'_>,
+    known: &HashSet<String>,
+    entries: &[Entry],
+) -> HashSet<String> {
+    let dir = &ground.folder;
+    let is_removed = |old: &str, name: &str| {
+        let digest = digest_of(dir.fd(), old);
+        let is_filled = |entry: &Entry| entry.file == name && is_filled(entry, dir, old);
+        digest.is_some_and(|digest| manifest.is_ours(name, &digest)) || entries.iter().any(is_filled)
+    };
+    let left = left_displaced(ground, known).into_iter();
+    let left = left.filter(|(old, name)| !is_removed(old, name) && !tools::exists(dir, name));
+    left.filter(|(old, name)| fits(dir.fd(), old, name)).map(|(_, name)| name).collect()
+}
+
+/// Those of the `known` files that are displaced, by their names now and before. Without locks, a call in progress could be
+/// taken for a killed one.
+pub(super) fn left_displaced(ground: &Ground, known: &HashSet<String>) -> Vec<(String, String)> {
+    if ground.locks.without {
+        return Vec::new();
+    }
+    let listed = ground.folder.names().unwrap_or_default().into_iter();
+    let names: Vec<String> = listed.filter_map(|name| name.name.into_string().ok()).collect();
+    let left = displaced(&names).filter(|(_, name)| known.contains(*name));
+    left.map(|(old, name)| (old.to_owned(), name.to_owned())).collect()
+}
+
 impl Restorer<'_> {
     fn keep(&mut self, entry: &Entry, why: impl Into<String>) {
         self.undone.kept.push(Kept { file: entry.path(), why: why.into() });
+    }
+
+    /// Whether a file has the entry's name, or would have it.
+    fn exists(&self, dir: &Dir, entry: &Entry) -> bool {
+        self.returning.contains(&entry.path()) || tools::exists(dir, &entry.file)
     }
 
     /// Restores the files of one kernel, its description last; whether all are restored.
@@ -155,11 +187,31 @@ impl Restorer<'_> {
             return;
         }
         // Another program may have written the object or its description while they were restored.
-        let has_description = restored.iter().any(|entry| is_description(entry));
-        let changed = if has_description { changed_object(to, taken, others) } else { None };
-        if let Some(other) = changed.or_else(|| self.unknown_part(to, None, taken)) {
+        if let Some(other) = self.misfit(to, &restored, taken, others) {
             self.take_back(&mut restored, from, to, &other);
         }
+    }
+
+    /// A file that another program wrote before one of the `restored` ones got its place beside it: an object that a restored
+    /// description does not describe, or the other way round. What the journal has stood together before.
+    fn misfit(&self, to: &Dir, restored: &[&Entry], taken: &[&Entry], others: &Others<'_>) -> Option<String> {
+        let is_known = |path: String, file: &str| {
+            if let Some(entry) = taken.iter().find(|entry| entry.file == file) {
+                // Its description comes last: another one was written after the kernel was restored.
+                return is_description(entry) || to.identity(file).is_some_and(|found| entry.is(&found));
+            }
+            match others.stay.iter().find(|entry| entry.file == file) {
+                Some(entry) => stays(entry, to),
+                None => self.known.contains(&path) && !others.written.iter().any(|entry| entry.file == file),
+            }
+        };
+        restored.iter().find_map(|entry| {
+            let is_misfit = |file: &String| {
+                let is_pair = || is_pair((to, &entry.file), (to, file));
+                tools::exists(to, file) && !is_known(entry.path_of(file), file) && !is_pair()
+            };
+            partners(&entry.file).into_iter().find(is_misfit).map(|file| entry.path_of(&file))
+        })
     }
 
     /// Quarantines `restored` files again, since `file` of the same kernel was written by another program: an object must not
@@ -196,7 +248,7 @@ impl Restorer<'_> {
         if let Some((entry, _)) = taken.iter().zip(places).find(|(entry, place)| is_taken(place, entry)) {
             return Some(replaced_since(&entry.path()));
         }
-        if let Some(unknown) = self.unknown_part(to, from, taken) {
+        if let Some(unknown) = self.unknown_part((to, from), taken) {
             return Some(replaced_since(&unknown));
         }
         let names: Vec<&Entry> = waiting.iter().chain(&others.written).copied().collect();
@@ -206,18 +258,27 @@ impl Restorer<'_> {
             if places.iter().any(|place| matches!(place, Where::Stuck(_))) {
                 return Some("another file of the same kernel cannot be restored".to_owned());
             }
-            match self.remove_ours(&names, (to, from)) {
+            let manifest = self.manifest;
+            let is_ours = |entry: &Entry, name: &str| {
+                let Some(digest) = digest_of(to.fd(), name) else { return false };
+                // Or it is equal to the file that is restored in its place. What a build wrote is known from the manifest
+                // alone: another program may have written the same bytes.
+                let is_equal = |from: &Dir| digest_of(from.fd(), &entry.file) == Some(digest);
+                manifest.is_ours(&entry.file, &digest) || from.is_some_and(is_equal)
+            };
+            match self.remove_ours(to, &names, is_ours) {
                 Ok(names) => freed = names,
-                Err(why) => return Some(why),
+                Err(Blocked::Changed(path)) => return Some(replaced_since(&path)),
+                Err(Blocked::Failed(why)) => return Some(why),
             }
         }
-        let is_occupied = |entry: &&&Entry| !freed.contains(&entry.file) && tools::exists(to, &entry.file);
+        let is_occupied = |entry: &&&Entry| !freed.contains(&entry.file) && self.exists(to, entry);
         names.iter().find(is_occupied).map(|entry| replaced_since(&entry.path()))
     }
 
     /// The description of a `taken` object, or an object of a description, that exists and is not in the journal: it may be
     /// another kernel's.
-    fn unknown_part(&self, to: &Dir, from: Option<&Dir>, taken: &[&Entry]) -> Option<String> {
+    fn unknown_part(&self, (to, from): (&Dir, Option<&Dir>), taken: &[&Entry]) -> Option<String> {
         taken.iter().find_map(|entry| {
             // Without its description, an object is no kernel: a description that stays in quarantine does no harm.
             let from = from.filter(|_| is_description(entry));
@@ -228,37 +289,31 @@ impl Restorer<'_> {
         })
     }
 
-    /// Removes what a build wrote under the names of `entries`, all of one kernel, the description first; or nothing, if
-    /// one of them is not as we wrote it. Returns the names that are free then, or why one cannot be freed.
+    /// Removes the files of one kernel that satisfy `is_ours`, by entry and name, the description first; or nothing, if one
+    /// of them does not. Returns the names that are free then.
     fn remove_ours(
         &mut self,
+        to: &Dir,
         entries: &[&Entry],
-        (to, from): (&Dir, Option<&Dir>),
-    ) -> Result<Vec<String>, String> {
-        let manifest = self.manifest;
-        let is_ours = |entry: &Entry, name: &str| {
-            let Some(digest) = digest_of(to.fd(), name) else { return false };
-            // Or it is equal to the file that is restored in its place. What a build wrote is known from the manifest alone:
-            // another program may have written the same bytes.
-            let is_equal = |from: &Dir| digest_of(from.fd(), &entry.file) == Some(digest);
-            manifest.is_ours(&entry.file, &digest) || from.is_some_and(is_equal)
-        };
-        let is_taken = |entry: &Entry| tools::exists(to, &entry.file) && !is_ours(entry, &entry.file);
-        if let Some(taken) = entries.iter().copied().find(|entry| is_taken(entry)) {
-            return Err(replaced_since(&taken.path()));
+        is_ours: impl Fn(&Entry, &str) -> bool,
+    ) -> Result<Vec<String>, Blocked> {
+        let is_taken = |entry: &&&Entry| self.exists(to, entry) && !is_ours(entry, &entry.file);
+        if let Some(taken) = entries.iter().find(is_taken) {
+            return Err(Blocked::Changed(taken.path()));
         }
+        let mut in_order = entries.to_vec();
+        in_order.sort_by_key(|entry| !is_description(entry));
         let mut freed = Vec::new();
-        for entry in description_first(entries.iter().copied()) {
+        for entry in in_order {
             match self.remove_written(to, &entry.file, |name| is_ours(entry, name)) {
                 Ok(true) => freed.push(entry.file.clone()),
                 // Its object must not go without it.
-                Ok(false) if tools::exists(to, &entry.file) => return Err(replaced_since(&entry.path())),
+                Ok(false) if tools::exists(to, &entry.file) => return Err(Blocked::Changed(entry.path())),
                 Ok(false) => {}
                 Err(error) => {
-                    return Err(format!(
-                        "`{}`, which a build wrote, cannot be removed: {error}",
-                        entry.path()
-                    ));
+                    let why =
+                        format!("`{}`, which was written there, cannot be removed: {error}", entry.path());
+                    return Err(Blocked::Failed(why));
                 }
             }
         }
@@ -295,19 +350,16 @@ impl Restorer<'_> {
     /// Removes the files that the run added for one kernel, the description first; or none, if one was changed since.
     pub(super) fn withdraw(&mut self, entries: &[Entry]) {
         let to = &self.ground.folder;
-        let is_changed =
-            |entry: &&Entry| tools::exists(to, &entry.file) && !is_filled(entry, to, &entry.file);
-        if let Some(changed) = entries.iter().find(is_changed) {
-            let why = format!("`{}` was changed since it was filled in: the kernel stays", changed.file);
-            let there = entries.iter().filter(|entry| tools::exists(to, &entry.file));
-            there.for_each(|entry| self.keep(entry, why.clone()));
-            return;
-        }
-        for entry in description_first(entries.iter()) {
-            if let Err(error) = self.remove_written(to, &entry.file, |name| is_filled(entry, to, name)) {
-                return self.keep(entry, error.to_string());
+        let all: Vec<&Entry> = entries.iter().collect();
+        let why = match self.remove_ours(to, &all, |entry, name| is_filled(entry, to, name)) {
+            Ok(_) => return,
+            Err(Blocked::Changed(path)) => {
+                format!("`{path}` was changed since it was filled in: the kernel stays")
             }
-        }
+            Err(Blocked::Failed(why)) => why,
+        };
+        let there = entries.iter().filter(|entry| tools::exists(to, &entry.file));
+        there.for_each(|entry| self.keep(entry, why.clone()));
     }
 
     /// Restores one file; whether it did.
@@ -330,6 +382,13 @@ impl Restorer<'_> {
     }
 }
 
+/// Why files of one kernel were not removed.
+enum Blocked {
+    /// Another program wrote the file with this path.
+    Changed(String),
+    Failed(String),
+}
+
 /// Files of a kernel besides those that a run quarantined.
 #[derive(Default)]
 struct Others<'e> {
@@ -337,15 +396,6 @@ struct Others<'e> {
     written: Vec<&'e Entry>,
     /// What a build left as it was.
     stay: Vec<&'e Entry>,
-}
-
-/// An object that is not the one of the restored description any more.
-fn changed_object(to: &Dir, taken: &[&Entry], others: &Others<'_>) -> Option<String> {
-    let is_other = |entry: &&&Entry| {
-        is_object(&entry.file) && to.identity(&entry.file).is_some_and(|found| !entry.is(&found))
-    };
-    let changed = taken.iter().find(is_other).or_else(|| others.stay.iter().find(|entry| !stays(entry, to)));
-    changed.map(|entry| entry.path())
 }
 
 /// Whether a file that a build left is still what it was.
@@ -367,13 +417,6 @@ fn lost_since(path: &str) -> String {
         "`{path}`, which belongs to it, was written again since, and the old one is lost: remove this file from \
          quarantine if it is not needed"
     )
-}
-
-/// The order in which files are removed: no reader may find a description without its object.
-fn description_first<'e>(entries: impl Iterator<Item = &'e Entry>) -> Vec<&'e Entry> {
-    let mut entries: Vec<&Entry> = entries.collect();
-    entries.sort_by_key(|entry| !is_description(entry));
-    entries
 }
 
 fn is_description(entry: &Entry) -> bool {
