@@ -106,7 +106,9 @@ fn joined_views(all: View, one: View, first: usize) -> View {
             all.in_parts.append(&mut one.in_parts);
             all.left.append(&mut one.left);
             all.quarantine = all.quarantine.or(one.quarantine);
-            all.displaced = one.displaced;
+            all.displaced.append(&mut one.displaced);
+            all.displaced.sort_unstable();
+            all.displaced.dedup();
             Some(Ok(all))
         }
         (Some(Ok(_)), Some(Err(error))) => Some(Err(error)),

@@ -25,8 +25,8 @@ pub(crate) fn tell(placed: &Placed, chose: bool, output: &Output) -> bool {
     }
     for file in &placed.displaced {
         output.warning(&format!(
-            "another program wrote `{}` while a build or a repair changed the kernel, and another file has its name now: move \
-             it where it belongs, or remove it",
+            "`{}` could not get its name back after it was compared: the name is taken, or the kernel's other file does not \
+             fit; move it elsewhere, or remove it",
             placed.folder.join(file).display()
         ));
     }

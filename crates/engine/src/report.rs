@@ -109,8 +109,8 @@ pub struct Placed {
     pub left: Vec<LeftKernel>,
     /// Where the files are kept that were replaced, if some were that are not ours.
     pub quarantine: Option<PathBuf>,
-    /// Files of other programs that wrote while a build did, and that do not fit what has their names now: their names in
-    /// the directory, where they stay.
+    /// Files that could not get their names back after the build compared them: another file has the name, or the kernel's
+    /// other file does not fit. Their names in the directory, where they stay.
     pub displaced: Vec<String>,
     /// Why the folder cannot be relied on.
     pub risk: Option<DirectoryRisk>,

@@ -199,7 +199,7 @@ impl<'a> Placer<'a> {
             error,
             mut left,
             quarantine,
-            displaced,
+            mut displaced,
             risk,
             ..
         } = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -209,6 +209,9 @@ impl<'a> Placer<'a> {
         names.sort_unstable();
         in_parts.sort_unstable();
         left.sort_by(|one, other| one.stem.cmp(&other.stem));
+        // Each batch looks at the whole directory.
+        displaced.sort_unstable();
+        displaced.dedup();
         names.retain(|(name, _)| left.binary_search_by(|left| left.stem.cmp(name)).is_err());
         Ok(Placed {
             folder,
@@ -237,8 +240,7 @@ impl<'a> Placer<'a> {
                 progress.folder = folder;
                 progress.left.extend(report.left);
                 progress.quarantine = report.quarantine.or(progress.quarantine.take());
-                // Each batch looks at the whole directory.
-                progress.displaced = report.displaced;
+                progress.displaced.extend(report.displaced);
                 progress.risk = report.risk;
             }
             Err(error) => progress.error = Some(error),

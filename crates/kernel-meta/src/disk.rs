@@ -385,8 +385,9 @@ impl Folder {
                 Err(Errno::EXIST) => continue,
                 Err(source) => return Err(ViewError::io("create", self.path.join(&name), source)),
             };
-            let mut temp = Temp { folder: self, name, file, there: true };
-            return match temp.file.write_all(bytes) {
+            let written = (&file).write_all(bytes);
+            let temp = Temp { folder: self, name, file: Some(file), there: true };
+            return match written {
                 Ok(()) => Ok(temp),
                 Err(source) => Err(ViewError::io("write", self.path.join(&temp.name), source)),
             };
@@ -475,16 +476,17 @@ fn without_locks(error: &io::Error) -> bool {
 pub(crate) struct Temp<'a> {
     folder: &'a Folder,
     name: String,
-    file: File,
+    /// Until its bytes are on the disk.
+    file: Option<File>,
     there: bool,
 }
 
 impl Temp<'_> {
-    /// Brings the bytes to the disk.
-    pub(crate) fn sync(&self) -> Result<(), ViewError> {
-        // A full disk or quota may only show here.
-        let Self { folder, name, file, there: _ } = self;
-        file.sync_data().map_err(|source| ViewError::io("sync", folder.path.join(name), source))
+    /// Brings the bytes to the disk and closes the file. A full disk or quota may only show here, and some file systems set a
+    /// file's time when it is closed.
+    pub(crate) fn sync(&mut self) -> Result<(), ViewError> {
+        let Some(file) = self.file.take() else { return Ok(()) };
+        file.sync_data().map_err(|source| ViewError::io("sync", self.folder.path.join(&self.name), source))
     }
 
     /// Gives the file its name, replacing what had it: for files of ours only.
@@ -499,21 +501,22 @@ impl Temp<'_> {
 }
 
 impl Temp<'_> {
-    /// Gives it to whose the folder is, if this user may.
+    /// Gives it to whose the folder is, if this user may. Before it is synced.
     pub(crate) fn give(&self) {
-        give(&self.folder.dir, &self.file);
+        self.file.iter().for_each(|file| give(&self.folder.dir, file));
     }
 
-    /// Lets only whom `mode` says read it.
+    /// Lets only whom `mode` says read it. Before it is synced.
     pub(crate) fn restrict(&self, mode: u32) -> Result<(), ViewError> {
         let path = || self.folder.path.join(&self.name);
-        rustix::fs::fchmod(&self.file, Mode::from_raw_mode(mode))
-            .map_err(|source| ViewError::io("change the mode of", path(), source))
+        let restrict = |file| rustix::fs::fchmod(file, Mode::from_raw_mode(mode));
+        let restricted = self.file.as_ref().map_or(Ok(()), restrict);
+        restricted.map_err(|source| ViewError::io("change the mode of", path(), source))
     }
 
     /// Which file it is.
     pub(crate) fn identity(&self) -> Result<Identity, ViewError> {
-        let stat = rustix::fs::fstat(&self.file);
+        let stat = rustix::fs::statat(&self.folder.dir, &*self.name, AtFlags::SYMLINK_NOFOLLOW);
         stat.map(|stat| Identity::of(&stat))
             .map_err(|source| ViewError::io("look at", self.folder.path.join(&self.name), source))
     }

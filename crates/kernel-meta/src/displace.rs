@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use opbuild_digest::Digest;
@@ -16,6 +15,10 @@ use crate::own_name::{displaced_as, displaced_name};
 use crate::quarantine::io::{self as tools, rename_new};
 use crate::survey::judge::MAX_TEXT;
 use crate::{Part, ViewError};
+
+/// What there is to say of a file that stays displaced.
+pub(crate) const STAYS_DISPLACED: &str = "it could not get its name back after it was compared: the name is taken, or the \
+                                   kernel's other file does not fit; move it elsewhere, or remove it";
 
 /// The outcome of displacing a file.
 #[derive(Debug)]
@@ -81,7 +84,7 @@ impl Folder {
     }
 
     /// Removes the file called `name` if it is the one that was `published` with this digest: another program may have
-    /// written the same bytes. Its time may have changed: some file systems set it when a file is closed.
+    /// written the same bytes.
     pub(crate) fn take_back(
         &self,
         name: &str,
@@ -91,12 +94,9 @@ impl Folder {
         let is_published = |old: &str| {
             let looks = [self.identity(old), self.identity(old)];
             let [Some(found), Some(again)] = looks else { return false };
-            let is_same = match found.ino == again.ino {
-                true => found.ino == published.ino,
-                // Some file systems in user space give a file a new number at each look.
-                false => found.is_as_long_and_old(published),
-            };
-            is_same && digest_of(self.fd(), old) == Some(*digest)
+            // Some file systems in user space give a file a new number at each look.
+            let is_same = found.ino == published.ino || found.ino != again.ino;
+            is_same && found.is_as_long_and_old(published) && digest_of(self.fd(), old) == Some(*digest)
         };
         match self.displace_file(name, is_published)? {
             Displaced::As(old) => self.remove_displaced(&old),
@@ -133,11 +133,19 @@ impl Folder {
         settle(self.fd(), left, self.watch(), |_, name, digest| is_ours(name, digest));
     }
 
-    /// The files that stay displaced although no writer is at work: no name or no place is free for them.
-    pub(crate) fn stay_displaced(&self, now: SystemTime, alive: Duration) -> Vec<String> {
+    /// The displaced files that are not ours and could not be restored: their names are taken, or they do not fit.
+    pub(crate) fn stay_displaced(
+        &self,
+        now: SystemTime,
+        alive: Duration,
+        is_ours: impl Fn(&str, &Digest) -> bool,
+    ) -> Vec<String> {
         let names = self.own_names();
-        let mut left: Vec<String> =
-            self.displaced(&names, now, alive).map(|(old, _)| old.to_owned()).collect();
+        let is_theirs = |(old, name): &(&str, &str)| {
+            digest_of(self.fd(), old).is_none_or(|digest| !is_ours(name, &digest))
+        };
+        let left = self.displaced(&names, now, alive).filter(is_theirs);
+        let mut left: Vec<String> = left.map(|(old, _)| old.to_owned()).collect();
         left.sort_unstable();
         left
     }
@@ -224,11 +232,9 @@ pub(crate) fn displace(
     renamed: impl Fn(),
     is_expected: impl Fn(&str) -> bool,
 ) -> io::Result<Displaced> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
     let dir = dir.as_fd();
     let old = loop {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let old = displaced_as(name, number);
+        let old = displaced_as(name);
         match rename_new(dir, name, dir, &old) {
             Ok(()) => break old,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Displaced::Gone),

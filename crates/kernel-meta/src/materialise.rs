@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use crate::disk::{Folder, Identity};
+use opbuild_digest::Digest;
+
+use crate::disk::{self, Folder, Identity};
 use crate::displace::displaced;
 use crate::manifest::{self, Before, Known, Manifest};
 use crate::occupant::{Act, Decision, Looker, Placement, Policy};
-use crate::publish::{self, publish, stage};
+use crate::publish::{publish, stage};
 use crate::quarantine::keep::{Replaced, keep};
 use crate::quarantine::{Run, Why};
 use crate::retire::Retired;
@@ -21,6 +23,8 @@ use crate::{
 const REST: Duration = Duration::from_secs(2);
 /// A superseded kernel stays this long, for those who began before it was.
 pub(crate) const GRACE: Duration = Duration::from_secs(30 * 60);
+/// Kernels whose files are written, then synced together, then published. Bounds the open files.
+const BATCH: usize = 32;
 
 /// What [`View::materialise`](crate::View::materialise) did. Kernels are counted by stem.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,8 +46,8 @@ pub struct ViewReport {
     pub left: Vec<LeftKernel>,
     /// Where what was replaced is kept, if anything that is not ours was.
     pub quarantine: Option<PathBuf>,
-    /// Files of other programs that were displaced and cannot be restored, by their names now: another file has the name, or
-    /// they would stand beside a kernel's file to which they do not belong.
+    /// Files that had a kernel's name and could not get it back, by their names now: the name is taken, or the kernel's other
+    /// file does not fit. They stay in the directory, and no call removes them.
     pub displaced: Vec<String>,
     /// Why the directory cannot be relied on.
     pub risk: Option<DirectoryRisk>,
@@ -147,9 +151,9 @@ pub(crate) fn materialise(
     }
     let has_changed = work.report.written + work.report.removed + work.report.left.len() > 0;
     if has_changed || displaced(&names).next().is_some() {
-        let names = folder.own_names();
-        folder.settle_displaced(&names, order.now, GRACE, |name, digest| work.manifest.is_ours(name, digest));
-        work.report.displaced = folder.stay_displaced(order.now, GRACE);
+        // What is ours waits for the next call.
+        let is_ours = |name: &str, digest: &Digest| work.manifest.is_ours(name, digest);
+        work.report.displaced = folder.stay_displaced(order.now, GRACE, is_ours);
     }
     Ok(work.report)
 }
@@ -402,10 +406,12 @@ impl<'a> Work<'a> {
     }
 
     fn write(&mut self, wanting: &[Wanting<'a>]) -> Result<(), ViewError> {
-        for batch in wanting.chunks(publish::at_once()) {
+        // A kernel's three files are open until they are synced; a fourth of what the process may have is ours.
+        let at_once = BATCH.min(disk::most_files() / 12).max(1);
+        for batch in wanting.chunks(at_once) {
             let stage = |wanting: &Wanting<'a>| stage(self.folder, wanting.kernel, &wanting.placement);
-            let staged = batch.iter().map(stage).collect::<Result<Vec<_>, _>>()?;
-            for (wanting, staged) in batch.iter().zip(&staged) {
+            let mut staged = batch.iter().map(stage).collect::<Result<Vec<_>, _>>()?;
+            for (wanting, staged) in batch.iter().zip(&mut staged) {
                 staged.sync()?;
                 for (part, identity) in staged.identities()? {
                     self.manifest.stage(wanting.kernel.stem, part, identity);
@@ -435,7 +441,7 @@ impl<'a> Work<'a> {
         if self.manifest == self.recorded {
             return Ok(());
         }
-        let temp = self.folder.stage(self.manifest.to_text().as_bytes())?;
+        let mut temp = self.folder.stage(self.manifest.to_text().as_bytes())?;
         if durably {
             temp.sync()?;
         }
@@ -466,8 +472,6 @@ mod tests {
     use std::thread::sleep;
 
     use tempfile::TempDir;
-
-    use opbuild_digest::Digest;
 
     use super::*;
     use crate::Content;

@@ -1,14 +1,23 @@
 //! Names that only we use in a directory. No framework reads files with them.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
 /// The prefix of temporary files, of displaced files and of the manifest.
 pub(crate) const OWN: &str = ".opbuild-";
-/// The name of a displaced file, until its content shows whether it is ours: this, a process, a number, the name it had,
-/// and a suffix that no framework reads.
+/// The name of a displaced file is this prefix, a process, a number, the name that it had, and a suffix that no framework
+/// reads.
 const OLD: &str = ".opbuild-old-";
 const OLD_END: &str = ".old";
 
-/// The name that a file called `name` has while it is displaced, with a number that this process has not used.
-pub(crate) fn displaced_as(name: &str, number: u64) -> String {
+/// A new name for a file called `name` while it is displaced. Its number is the time: on another host, or in another
+/// container, a process with the same number may work in the directory.
+pub(crate) fn displaced_as(name: &str) -> String {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+    let last = LAST.fetch_max(now, Ordering::Relaxed);
+    let number = if last < now { now } else { LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1) };
     format!("{OLD}{}-{number}-{name}{OLD_END}", std::process::id())
 }
 

@@ -3,16 +3,10 @@
 
 use opbuild_digest::Digest;
 
-use crate::disk::{Folder, Identity, Temp, most_files};
+use crate::disk::{Folder, Identity, Temp};
 use crate::displace::{Displaced, OldFile};
 use crate::occupant::{Act, Placement};
 use crate::{KernelFiles, LeftReason, Part, ViewError};
-
-/// How many kernels are written under temporary names, synced together, then published. A kernel's three files are open
-/// until they have their names; a fourth of what the process may have open is ours.
-pub(crate) fn at_once() -> usize {
-    (most_files() / 12).clamp(1, 32)
-}
 
 /// Complete files that wait for their names, by part.
 #[derive(Debug)]
@@ -25,8 +19,8 @@ impl<'a> Staged<'a> {
     }
 
     /// Brings the bytes to the disk.
-    pub(crate) fn sync(&self) -> Result<(), ViewError> {
-        self.0.iter().flatten().try_for_each(Temp::sync)
+    pub(crate) fn sync(&mut self) -> Result<(), ViewError> {
+        self.0.iter_mut().flatten().try_for_each(Temp::sync)
     }
 
     /// Which files they are.
@@ -87,6 +81,9 @@ pub(crate) fn publish_new(
     digests: &[Digest; 3],
     mut staged: Staged<'_>,
 ) -> Result<Option<LeftReason>, ViewError> {
+    if let Some(file) = Part::ALL.iter().map(|part| part.of(stem)).find(|name| folder.exists(name)) {
+        return Ok(Some(LeftReason::Changed { file }));
+    }
     let mut published = Vec::new();
     let outcome = publish_staged(folder, stem, digests, &mut staged, &mut published);
     if !matches!(outcome, Ok(None)) {
@@ -128,7 +125,8 @@ fn publish_staged(
     let has_json = staged[Part::Json as usize].is_some();
     let expected = digests[Part::Object as usize];
     let has_object = || folder.digest(&file).is_ok_and(|(digest, _)| digest == expected);
-    for part in [Part::Object, Part::Info, Part::Json] {
+    // A framework writes the descriptor first.
+    for part in [Part::Info, Part::Object, Part::Json] {
         if has_json && folder.exists(&description) {
             return Ok(Some(LeftReason::Changed { file: description }));
         }

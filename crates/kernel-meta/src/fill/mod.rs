@@ -31,7 +31,6 @@ use std::rc::Rc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::publish::at_once;
 use crate::quarantine::{Moved, Run};
 use crate::survey::{Kind, Place, Survey};
 use donors::{Donor, agreed};
@@ -137,7 +136,9 @@ fn no_ranks(kind: Kind) -> &'static str {
     }
 }
 
-/// So many bytes of kernels, which are all in memory, are written before the locks of a rank are free for a moment.
+/// So many kernels are written before the locks of a rank are free for a moment.
+const TURN: usize = 64;
+/// And so many bytes of them, for they are all in memory.
 const TURN_BYTES: usize = 64 << 20;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -245,7 +246,7 @@ impl Work<'_> {
             };
             let mut turn = Vec::new();
             let mut bytes = 0;
-            while turn.len() < at_once()
+            while turn.len() < TURN
                 && bytes < TURN_BYTES
                 && let Some((kernel, donor)) = kernels.next()
             {
@@ -290,7 +291,7 @@ impl Work<'_> {
             match site.publish(&filled.stem, &ready, files) {
                 Ok(()) => self.report.filled.push(filled),
                 Err(why) => {
-                    record.drop_one(number);
+                    record.drop_one(number, site);
                     self.refuse(Some(rank), Some(&kernel), why);
                 }
             }

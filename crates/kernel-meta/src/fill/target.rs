@@ -10,8 +10,10 @@ use serde_json::Value;
 
 use crate::compare::describes;
 use crate::disk::{Folder, LOCK};
+use crate::displace::STAYS_DISPLACED;
 use crate::fill::donors::{Donor, MAX_OBJECT};
 use crate::fill::ranks::{MAX_TEXT, Rank};
+use crate::manifest::{self, Manifest};
 use crate::publish::{Staged, publish_new};
 use crate::quarantine::dir::Quarantine;
 use crate::quarantine::ground::Ground;
@@ -117,9 +119,11 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// The kernel with this number was not written.
-    pub(crate) fn drop_one(&mut self, number: u64) {
-        self.entries.retain(|entry| entry.set != number);
+    /// The kernel with this number was not written. A file of it that could not be removed stays on record.
+    pub(crate) fn drop_one(&mut self, number: u64, site: &Site) {
+        let is_there =
+            |entry: &Entry| site.folder.identity(&entry.file).is_some_and(|found| entry.is(&found));
+        self.entries.retain(|entry| entry.set != number || is_there(entry));
         self.is_less = true;
     }
 
@@ -166,7 +170,11 @@ impl Site {
         let ground = Ground::enter_locked(&path).map_err(|error| error.to_string())?;
         let folder = Folder::enter(&path, Duration::ZERO).map_err(|error| error.to_string())?;
         folder.give_lock();
-        folder.remove_stale_temps(&folder.own_names(), folder.now(), STALE);
+        let (names, now) = (folder.own_names(), folder.now());
+        folder.remove_stale_temps(&names, now, STALE);
+        let text = folder.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
+        let listed = Manifest::parse(&text);
+        folder.settle_displaced(&names, now, STALE, |name, digest| listed.is_ours(name, digest));
         Ok(Self { folder, ground, made })
     }
 
@@ -179,15 +187,15 @@ impl Site {
         if let Some(name) = names.find(|name| self.folder.exists(name)) {
             return Err(taken(&name));
         }
-        let stage = |bytes: &[u8]| {
-            let temp = self.folder.stage(bytes)?;
+        let stage = |bytes: &[u8], mode: Option<u32>| {
+            let mut temp = self.folder.stage(bytes)?;
             temp.give();
+            mode.map_or(Ok(()), |mode| temp.restrict(mode))?;
             temp.sync().map(|()| temp)
         };
         let files = || {
-            let info = stage(ready.info.as_bytes())?;
-            info.restrict(INFO_MODE)?;
-            Ok([stage(&ready.object)?, stage(&ready.json)?, info])
+            let Ready { object, json, info, .. } = ready;
+            Ok([stage(object, None)?, stage(json, None)?, stage(info.as_bytes(), Some(INFO_MODE))?])
         };
         files().map(Staged::of).map_err(|error: ViewError| error.to_string())
     }
@@ -221,10 +229,16 @@ impl Site {
     pub(crate) fn publish(&self, stem: &str, ready: &Ready, staged: Staged<'_>) -> Result<(), String> {
         match publish_new(&self.folder, stem, &ready.digests, staged) {
             Ok(None) => Ok(()),
-            Ok(Some(LeftReason::Changed { file })) => Err(taken(&file)),
-            Ok(Some(other)) => Err(other.to_string()),
-            Err(error) => Err(error.to_string()),
+            Ok(Some(LeftReason::Changed { file })) => Err(self.with_displaced(taken(&file))),
+            Ok(Some(other)) => Err(self.with_displaced(other.to_string())),
+            Err(error) => Err(self.with_displaced(error.to_string())),
         }
+    }
+
+    /// A problem, with the names of files that could not get their names back.
+    fn with_displaced(&self, problem: String) -> String {
+        let displaced = self.folder.stay_displaced(self.folder.now(), STALE, |_, _| false);
+        displaced.into_iter().fold(problem, |problem, file| format!("{problem}; `{file}`: {STAYS_DISPLACED}"))
     }
 
     /// Brings the names to the disk.

@@ -7,12 +7,11 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use crate::disk::give;
+use crate::disk::{Identity, give};
 use crate::own_name::{OWN, displaced_as};
 use crate::survey::look::Dir;
 
@@ -59,56 +58,53 @@ pub(crate) fn rename_new(from: impl AsFd, name: &str, to: impl AsFd, new: &str) 
     }
 }
 
-/// The same where a rename always replaces: a link never does. Between the link and the removal of the old name, another
-/// program may give that name to a file of its own, so the file first gets a name that only this call uses.
+/// The same where a rename always replaces: a link never does.
 fn rename_by_link(from: BorrowedFd<'_>, name: &str, to: BorrowedFd<'_>, new: &str) -> io::Result<()> {
-    let is_own = |name: &str| name.starts_with(OWN);
-    if is_own(name) {
-        return move_own(from, name, to, new);
-    }
-    if is_own(new) && exists(to, new) {
-        return Err(Errno::EXIST.into());
-    }
-    if is_own(new) {
-        return Ok(rustix::fs::renameat(from, name, to, new)?);
-    }
-    let own = own_name(from, name);
-    rustix::fs::renameat(from, name, from, own.as_str())?;
-    let moved = move_own(from, &own, to, new);
-    if moved.is_err() {
-        // If the name was taken meanwhile, the file stays displaced: it is settled, or reported, as those are.
-        let _ = move_own(from, &own, from, name);
-    }
-    moved
-}
-
-/// A name in `dir` for a displaced file, with the time for its number: where renames replace, another host with a process of
-/// the same number may work in the directory.
-fn own_name(dir: BorrowedFd<'_>, name: &str) -> String {
-    loop {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let own = displaced_as(name, u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
-        if !exists(dir, &own) {
-            return own;
-        }
-    }
-}
-
-/// Moves a file with a name that only we use.
-fn move_own(from: BorrowedFd<'_>, own: &str, to: BorrowedFd<'_>, new: &str) -> io::Result<()> {
-    match rustix::fs::linkat(from, own, to, new, AtFlags::empty()) {
-        Ok(()) => {
-            // If this fails, a later call removes the second name of the file.
-            let _ = rustix::fs::unlinkat(from, own, AtFlags::empty());
-            Ok(())
-        }
+    match rustix::fs::linkat(from, name, to, new, AtFlags::empty()) {
+        Ok(()) => remove_linked(from, name, to, new),
         // Neither links nor such renames: what remains is to look.
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) if !exists(to, new) => {
-            Ok(rustix::fs::renameat(from, own, to, new)?)
+            Ok(rustix::fs::renameat(from, name, to, new)?)
         }
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => Err(Errno::EXIST.into()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Removes the name `name` of a file that is called `new`, too. Another program may have given that name to a file of its
+/// own: so it is renamed, and compared, before it is removed. A call that is killed in between leaves a displaced file.
+fn remove_linked(from: BorrowedFd<'_>, name: &str, to: BorrowedFd<'_>, new: &str) -> io::Result<()> {
+    let remove = |name: &str| Ok(rustix::fs::unlinkat(from, name, AtFlags::empty())?);
+    // No other program uses our names.
+    if name.starts_with(OWN) {
+        return remove(name);
+    }
+    let old = displaced_as(name);
+    match rustix::fs::renameat(from, name, from, &*old) {
+        Ok(()) if is_same(from, &old, to, new) => remove(&old),
+        Ok(()) => {
+            // If the name was taken once more, the file stays displaced.
+            match rustix::fs::linkat(from, &*old, from, name, AtFlags::empty()) {
+                Ok(()) => remove(&old),
+                Err(_) => Ok(()),
+            }
+        }
+        Err(Errno::NOENT) => Ok(()),
+        // What remains is to remove it as it is.
+        Err(Errno::NAMETOOLONG) => remove(name),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether two names are of one file.
+fn is_same(dir: BorrowedFd<'_>, one: &str, there: BorrowedFd<'_>, other: &str) -> bool {
+    let look =
+        |dir, name| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|it| Identity::of(&it));
+    let (Some(one), Some(again), Some(other)) = (look(dir, one), look(dir, one), look(there, other)) else {
+        return false;
+    };
+    // Some file systems in user space give a file a new number at each look.
+    (one.ino == other.ino || one.ino != again.ino) && one.is_as_long_and_old(&other)
 }
 
 /// Whether anything bears that name, or we cannot tell.
@@ -161,7 +157,6 @@ mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests look at what was done")]
 
     use std::fs;
-    use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
 
@@ -197,40 +192,27 @@ mod tests {
         }
     }
 
-    /// Another program gives a file of its own the old name while that is taken away.
+    /// Between the link and the removal, another program gave a file of its own the old name.
     #[test]
     fn a_file_that_takes_the_old_name_is_not_removed() {
         let base = tempfile::tempdir().unwrap();
         let path = |name: &str| base.path().join(name);
-        let dir = Dir::open(base.path()).unwrap();
-        let (begun, done) = (AtomicU32::new(0), AtomicU32::new(0));
-        let mut lost = 0;
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for round in 1..=1000 {
-                    while begun.load(Ordering::Acquire) < round {
-                        std::thread::yield_now();
-                    }
-                    (0..round * 37 % 4000).for_each(|_| std::hint::spin_loop());
-                    fs::rename(path("theirs"), path("a")).unwrap();
-                    done.store(round, Ordering::Release);
-                }
-            });
-            for round in 1..=1000 {
-                fs::write(path("a"), "ours").unwrap();
-                fs::write(path("theirs"), "theirs").unwrap();
-                begun.store(round, Ordering::Release);
-                let moved = rename_by_link(dir.as_fd(), "a", dir.as_fd(), "b");
-                while done.load(Ordering::Acquire) < round {
-                    std::thread::yield_now();
-                }
-                let names = fs::read_dir(base.path()).unwrap().map(|entry| entry.unwrap().path());
-                let found: Vec<_> = names.map(|path| (fs::read(&path).unwrap(), path)).collect();
-                let is_there = found.iter().any(|(bytes, _)| bytes == b"theirs");
-                lost += u32::from(moved.is_err() || !is_there);
-                found.iter().for_each(|(_, path)| fs::remove_file(path).unwrap());
+        let long = "a".repeat(250);
+        for (name, is_taken) in [("a", false), ("a", true), (&*long, false), (".opbuild-tmp-1-1", false)] {
+            fs::write(path("b"), "ours").unwrap();
+            match is_taken {
+                true => fs::write(path(name), "theirs").unwrap(),
+                false => fs::hard_link(path("b"), path(name)).unwrap(),
             }
-        });
-        assert_eq!(lost, 0);
+            let dir = Dir::open(base.path()).unwrap();
+            remove_linked(dir.as_fd(), name, dir.as_fd(), "b").unwrap();
+            let names = dir.names().unwrap().len();
+            assert_eq!((path(name).exists(), names), (is_taken, if is_taken { 2 } else { 1 }), "{name}");
+            assert!(!is_taken || fs::read(path(name)).unwrap() == b"theirs");
+            assert_eq!(fs::read(path("b")).unwrap(), b"ours");
+            let _ = fs::remove_file(path(name));
+            // Removed by another program, it is gone as well.
+            remove_linked(dir.as_fd(), "a", dir.as_fd(), "b").unwrap();
+        }
     }
 }

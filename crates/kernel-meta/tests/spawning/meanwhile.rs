@@ -11,6 +11,7 @@ use opbuild_kernel_meta::quarantine::{Kept as Unrestored, quarantines};
 use opbuild_testkit::ascend::Chip;
 use opbuild_testkit::caches::Rank;
 
+use crate::common::broken::{Repair, age_all};
 use crate::common::owned::{Ours, extended, view};
 use crate::scene::{Racer, STARTS, Scene, Start, Way, What};
 
@@ -48,12 +49,16 @@ fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
                     count.fetch_add(usize::from(is_seen), Ordering::Relaxed);
                 });
                 assert_eq!(seen.load(Ordering::Relaxed), 0, "{when}: a reader finds a mixture");
-                assert_eq!(report.displaced, scene.displaced(), "{when}: what stays displaced is reported");
-                displaced += report.displaced.len();
-                let ours = scene.ours(1).files;
+                let ours = [1, 2].map(|version| scene.ours(version).files).concat();
                 let is_ours =
                     |name: &String| ours.contains(&fs::read(scene.path("o").with_file_name(name)).unwrap());
-                assert!(what == What::Ours(1) || !report.displaced.iter().any(is_ours), "{when}: {report:?}");
+                let theirs: Vec<String> = scene.displaced().into_iter().filter(|it| !is_ours(it)).collect();
+                assert!(
+                    report.displaced.iter().all(|it| theirs.contains(it) || matches!(what, What::Ours(_))),
+                    "{when}: {report:?}"
+                );
+                assert!(theirs.iter().all(|it| report.displaced.contains(it)), "{when}: {report:?}");
+                displaced += theirs.len();
                 scene.is_no_mixture(&when, Some(&racer));
                 let wrote = racer.wrote(&when);
                 if wrote && !report.left.is_empty() {
@@ -96,49 +101,25 @@ fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
 /// Another program writes an object that is equal to ours, and a description of its own.
 #[test]
 fn no_build_removes_an_equal_object_of_another_program() {
-    let mut left = 0;
-    for at in 0.. {
-        let scene = Scene::starting(Start::Ours);
-        let object = Racer::new(scene.path("o"), &What::Ours(2).bytes(&scene, "o"), Way::Rename, at);
-        let json = Racer::new(scene.path("json"), &scene.theirs.json, Way::Rename, at);
-        let racers = [Arc::clone(&object), Arc::clone(&json)];
-        let report = scene.build(2, move || racers.iter().for_each(|racer| racer.call()));
-        left += report.left.len();
-        // The build may quarantine what it finds; it removes nothing.
-        let wrote = object.wrote.lock().unwrap().is_some();
-        assert!(!wrote || scene.has(&object.bytes) && scene.has(&json.bytes), "before call {at}");
-        if !object.is_past(0) {
-            break;
-        }
-    }
-    assert!(left > 4, "{left}");
-}
-
-/// The time of a published object changes, as some file systems do when it is closed, before another program writes its
-/// description.
-#[test]
-fn no_build_leaves_an_object_whose_time_changed() {
-    let mut touched = 0;
-    for at in 0.. {
-        let scene = Scene::new();
-        let racer = Racer::new(scene.path("json"), &scene.theirs.json, Way::Create, at);
-        let (called, object) = (Arc::clone(&racer), scene.path("o"));
-        let is_touched = Arc::new(AtomicBool::new(false));
-        let touches = Arc::clone(&is_touched);
-        scene.build(2, move || {
-            if let Ok(object) = File::open(&object) {
-                object.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-                touches.store(true, Ordering::Relaxed);
+    for way in [Way::Rename, Way::Truncate, Way::Anew] {
+        let mut left = 0;
+        for at in 0.. {
+            let scene = Scene::starting(Start::Ours);
+            let object = Racer::new(scene.path("o"), &What::Ours(2).bytes(&scene, "o"), way, at);
+            let json = Racer::new(scene.path("json"), &scene.theirs.json, Way::Rename, at);
+            let racers = [Arc::clone(&object), Arc::clone(&json)];
+            let report = scene.build(2, move || racers.iter().for_each(|racer| racer.call()));
+            left += report.left.len();
+            // The build may quarantine what it finds; it removes nothing.
+            let wrote = object.wrote.lock().unwrap().is_some();
+            let is_there = scene.has(&object.bytes) && scene.has(&json.bytes);
+            assert!(!wrote || is_there, "{way:?} before call {at}");
+            if !object.is_past(0) {
+                break;
             }
-            called.call();
-        });
-        scene.is_no_mixture(&format!("before call {at}"), None);
-        touched += usize::from(racer.wrote("the description") && is_touched.load(Ordering::Relaxed));
-        if !racer.is_past(0) {
-            break;
         }
+        assert!(left > 4, "{way:?}: {left}");
     }
-    assert!(touched > 1, "{touched}");
 }
 
 /// Another program has a build give up, and writes the object while the build restores what was there.
@@ -289,6 +270,34 @@ fn no_undo_restores_half_a_kernel_beside_what_is_written_meanwhile() {
         }
         assert!(kept > 2, "{other}: {kept}");
     }
+}
+
+/// A repair quarantined a kernel, and its description is lost there: another program writes one while the object is restored.
+#[test]
+fn no_undo_of_a_repair_restores_an_object_beside_what_is_written_meanwhile() {
+    let mut kept = 0;
+    for at in 0.. {
+        let scene = Scene::starting(Start::Theirs);
+        fs::write(scene.path("o"), &scene.theirs.object[..99]).unwrap();
+        age_all(scene.path("o").parent().unwrap());
+        let moved = Repair::new().mend_all(scene.base.path());
+        assert_eq!(moved[0].moved.len(), 1, "{moved:?}");
+        let runs = quarantines(scene.base.path()).unwrap();
+        let name = scene.path("json");
+        fs::remove_file(runs[0].path().join(name.file_name().unwrap())).unwrap();
+        let racer = Racer::new(scene.path("json"), &What::Ours(2).bytes(&scene, "json"), Way::Create, at);
+        scene.undo(&|| racer.call());
+        let when = format!("before call {at}");
+        let wrote = racer.wrote(&when);
+        let is_beside = scene.read("o").is_some() && scene.read("json").is_some();
+        let last = [scene.read("o"), scene.read("json")];
+        assert!(!is_beside || racer.left(last.each_ref()), "{when}: the object stands beside it");
+        kept += usize::from(wrote);
+        if !racer.is_past(0) {
+            break;
+        }
+    }
+    assert!(kept > 0);
 }
 
 /// One program replaces a file of ours, and another one writes under its name once the undo displaced that.

@@ -136,6 +136,8 @@ pub(super) enum Way {
     Truncate,
     /// By another file that gets the name.
     Rename,
+    /// After removing what has the name: the new file may get its inode.
+    Anew,
 }
 
 /// Another program that writes one file at a certain call.
@@ -166,6 +168,10 @@ impl Racer {
             },
             Way::Truncate if !self.path.exists() => return,
             Way::Truncate => fs::write(&self.path, &self.bytes).unwrap(),
+            Way::Anew => {
+                let _ = fs::remove_file(&self.path);
+                fs::write(&self.path, &self.bytes).unwrap();
+            }
             Way::Rename => {
                 let other = self.path.with_extension("other");
                 fs::write(&other, &self.bytes).unwrap();

@@ -49,7 +49,7 @@ pub(super) fn restore_lines<'e>(
     if manifest.kernels.is_empty() {
         return folder.unlink(manifest::NAME);
     }
-    let temp = folder.stage(manifest.to_text().as_bytes())?;
+    let mut temp = folder.stage(manifest.to_text().as_bytes())?;
     temp.sync()?;
     temp.publish(manifest::NAME)
 }

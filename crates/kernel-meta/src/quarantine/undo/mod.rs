@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 pub use find::{Quarantined, newest, quarantines};
 
 use crate::disk;
+use crate::displace::STAYS_DISPLACED;
 use crate::manifest::{Manifest, NAME as MANIFEST};
 use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{self, Entry, Made, Role};
@@ -17,7 +18,7 @@ use crate::quarantine::{RepairError, Step, io as tools};
 use crate::survey::FOLDERS;
 use crate::survey::look::{Dir, NameKind};
 use manifest::{read_manifest, restore_lines};
-use restorer::{Restorer, left_displaced, settle_known, would_settle};
+use restorer::{Restorer, Settled, left_displaced, settle_known, would_settle};
 
 /// How to restore.
 pub struct UndoOptions<'a> {
@@ -34,13 +35,13 @@ pub struct Undone {
     pub restored: Vec<String>,
     /// The files that the run, or its build, had written and that were removed.
     pub withdrawn: Vec<String>,
-    /// What stays in quarantine.
+    /// What stays in quarantine, or could not get its name back.
     pub kept: Vec<Kept>,
     /// Nothing is left of the run: its directory is removed.
     pub removed: bool,
 }
 
-/// A file that stays in quarantine, or is lost.
+/// A file that stays in quarantine, stays displaced, or is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// Its path in the cache.
@@ -73,11 +74,11 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
     undone.kept.extend(unnamed(&run, &entries));
 
     let known = entries.iter().map(Entry::path).collect();
-    let returning = match options.dry_run {
+    let Settled { returning, staying } = match options.dry_run {
         true => would_settle(&ground, &manifest, &known, &entries),
         false => {
             settle_known(&ground, &manifest, &known, &entries);
-            HashSet::new()
+            Settled::default()
         }
     };
     manifest.resolve(|name| ground.folder.identity(name));
@@ -102,16 +103,19 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
         }
     }
     let Restorer { mut undone, known, .. } = restorer;
+    let left = if options.dry_run {
+        staying
+    } else {
+        left_displaced(&ground, &known).into_iter().map(|(old, _)| old).collect()
+    };
+    for file in left {
+        if !undone.kept.iter().any(|kept| kept.file == file) {
+            undone.kept.push(Kept { file, why: STAYS_DISPLACED.to_owned() });
+        }
+    }
     if !options.dry_run {
         if let Err(error) = restore_lines(&ground.folder, &manifest, restored.into_iter().flatten()) {
             undone.kept.push(Kept { file: MANIFEST.to_owned(), why: error.to_string() });
-        }
-        for (file, _) in left_displaced(&ground, &known) {
-            if !undone.kept.iter().any(|kept| kept.file == file) {
-                let why = "another program wrote it meanwhile, and another file has its name: look at it, and remove it if it \
-                           is not needed";
-                undone.kept.push(Kept { file, why: why.to_owned() });
-            }
         }
         tools::sync(&ground.folder);
         undone.removed = undone.kept.is_empty() && clear(&ground, &top, &run, &quarantined.run);

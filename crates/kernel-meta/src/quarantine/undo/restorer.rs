@@ -1,6 +1,6 @@
 //! Restoring the files of one kernel.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 
@@ -27,8 +27,8 @@ pub(super) struct Restorer<'a> {
     pub(super) manifest: &'a Manifest<'a>,
     /// The paths of all files in the journal.
     pub(super) known: HashSet<String>,
-    /// The names under which a dry run takes files to be restored that a killed call displaced.
-    pub(super) returning: HashSet<String>,
+    /// In a dry run, displaced files that the undo would restore first: their names now, by the names that they had.
+    pub(super) returning: HashMap<String, String>,
     pub(super) number: u64,
     pub(super) undone: Undone,
 }
@@ -54,27 +54,60 @@ pub(super) fn settle_known(
     let left = left_displaced(ground, known);
     let left = left.iter().map(|(old, name)| (old.as_str(), name.as_str()));
     settle(ground.folder.fd(), left, &Watch::default(), |old, name, digest| {
-        let is_filled = |entry: &Entry| entry.file == name && is_filled(entry, &ground.folder, old);
-        manifest.is_ours(name, digest) || entries.iter().any(is_filled)
+        is_ours(ground, manifest, entries, (old, name), digest)
     });
 }
 
-/// Those of the `known` files that [`settle_known`] would restore.
+/// What [`settle_known`] would do with those of the `known` files that are displaced.
+#[derive(Default)]
+pub(super) struct Settled {
+    /// Files that it would restore: their names now, by the names that they had.
+    pub(super) returning: HashMap<String, String>,
+    /// The names now of those that would stay displaced.
+    pub(super) staying: Vec<String>,
+}
+
 pub(super) fn would_settle(
     ground: &Ground,
     manifest: &Manifest<'_>,
     known: &HashSet<String>,
     entries: &[Entry],
-) -> HashSet<String> {
+) -> Settled {
     let dir = &ground.folder;
-    let is_removed = |old: &str, name: &str| {
-        let digest = digest_of(dir.fd(), old);
-        let is_filled = |entry: &Entry| entry.file == name && is_filled(entry, dir, old);
-        digest.is_some_and(|digest| manifest.is_ours(name, &digest)) || entries.iter().any(is_filled)
-    };
-    let left = left_displaced(ground, known).into_iter();
-    let left = left.filter(|(old, name)| !is_removed(old, name) && !tools::exists(dir, name));
-    left.filter(|(old, name)| fits(dir.fd(), old, name)).map(|(_, name)| name).collect()
+    let mut left = left_displaced(ground, known);
+    // Descriptions come after their objects.
+    left.sort_by_key(|(_, name)| name.ends_with(".json"));
+    let mut settled = Settled::default();
+    for (old, name) in left {
+        let digest = digest_of(dir.fd(), &old);
+        if digest.is_some_and(|digest| {
+            is_ours(ground, manifest, entries, (&old, &name), &digest)
+                || digest_of(dir.fd(), &name) == Some(digest)
+        }) {
+            continue;
+        }
+        let is_object_of = |other: &String| is_pair((dir, &old), (dir, other));
+        let mut objects = partners(&name).into_iter().filter_map(|object| settled.returning.get(&object));
+        let is_free = !tools::exists(dir, &name) && !settled.returning.contains_key(&name);
+        if is_free && fits(dir.fd(), &old, &name) && objects.all(is_object_of) {
+            settled.returning.insert(name, old);
+        } else {
+            settled.staying.push(old);
+        }
+    }
+    settled
+}
+
+/// Whether a displaced file, by its names now and before, is one that we wrote.
+fn is_ours(
+    ground: &Ground,
+    manifest: &Manifest<'_>,
+    entries: &[Entry],
+    (old, name): (&str, &str),
+    digest: &Digest,
+) -> bool {
+    let is_filled = |entry: &Entry| entry.file == name && is_filled(entry, &ground.folder, old);
+    manifest.is_ours(name, digest) || entries.iter().any(is_filled)
 }
 
 /// Those of the `known` files that are displaced, by their names now and before. Without locks, a call in progress could be
@@ -96,7 +129,7 @@ impl Restorer<'_> {
 
     /// Whether a file has the entry's name, or would have it.
     fn exists(&self, dir: &Dir, entry: &Entry) -> bool {
-        self.returning.contains(&entry.path()) || tools::exists(dir, &entry.file)
+        self.returning.contains_key(&entry.path()) || tools::exists(dir, &entry.file)
     }
 
     /// Restores the files of one kernel, its description last; whether all are restored.
@@ -192,13 +225,15 @@ impl Restorer<'_> {
         }
     }
 
-    /// A file that another program wrote before one of the `restored` ones got its place beside it: an object that a restored
-    /// description does not describe, or the other way round. What the journal has stood together before.
+    /// A file that another program wrote while the `restored` ones were missing: an object that a restored description does
+    /// not describe, or a description of another object. Files that the journal lists stood together before, and are not
+    /// compared.
     fn misfit(&self, to: &Dir, restored: &[&Entry], taken: &[&Entry], others: &Others<'_>) -> Option<String> {
         let is_known = |path: String, file: &str| {
             if let Some(entry) = taken.iter().find(|entry| entry.file == file) {
                 // Its description comes last: another one was written after the kernel was restored.
-                return is_description(entry) || to.identity(file).is_some_and(|found| entry.is(&found));
+                let is_last = is_description(entry) && restored.iter().any(|it| it.file == file);
+                return is_last || to.identity(file).is_some_and(|found| entry.is(&found));
             }
             match others.stay.iter().find(|entry| entry.file == file) {
                 Some(entry) => stays(entry, to),
@@ -289,15 +324,18 @@ impl Restorer<'_> {
         })
     }
 
-    /// Removes the files of one kernel that satisfy `is_ours`, by entry and name, the description first; or nothing, if one
-    /// of them does not. Returns the names that are free then.
+    /// Removes the files of one kernel that satisfy `is_ours`, by entry and name, the description first; nothing, if one of
+    /// them does not at first. Stops at one that another program wrote meanwhile. Returns the names that are free then.
     fn remove_ours(
         &mut self,
         to: &Dir,
         entries: &[&Entry],
         is_ours: impl Fn(&Entry, &str) -> bool,
     ) -> Result<Vec<String>, Blocked> {
-        let is_taken = |entry: &&&Entry| self.exists(to, entry) && !is_ours(entry, &entry.file);
+        let is_taken = |entry: &&&Entry| {
+            let name = self.returning.get(&entry.path()).unwrap_or(&entry.file);
+            self.exists(to, entry) && !is_ours(entry, name)
+        };
         if let Some(taken) = entries.iter().find(is_taken) {
             return Err(Blocked::Changed(taken.path()));
         }
@@ -354,7 +392,7 @@ impl Restorer<'_> {
         let why = match self.remove_ours(to, &all, |entry, name| is_filled(entry, to, name)) {
             Ok(_) => return,
             Err(Blocked::Changed(path)) => {
-                format!("`{path}` was changed since it was filled in: the kernel stays")
+                format!("`{path}` was changed since it was filled in: what is there stays")
             }
             Err(Blocked::Failed(why)) => why,
         };
