@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use opbuild::{ForeignKernel, LeftKernel, LeftReason, Placed};
+use opbuild::{ForeignKernel, LeftKernel, LeftReason, Placed, STAYS_DISPLACED};
 use serde_json::{Value, json};
 
 use crate::output::Output;
@@ -24,11 +24,7 @@ pub(crate) fn tell(placed: &Placed, chose: bool, output: &Output) -> bool {
         ));
     }
     for file in &placed.displaced {
-        output.warning(&format!(
-            "`{}` could not get its name back after it was compared: the name is taken, or the kernel's other file does not \
-             fit; move it elsewhere, or remove it",
-            placed.folder.join(file).display()
-        ));
+        output.warning(&format!("`{}`: {STAYS_DISPLACED}", placed.folder.join(file).display()));
     }
     let mut by_reason: BTreeMap<&str, Vec<&LeftKernel>> = BTreeMap::new();
     for left in &placed.left {

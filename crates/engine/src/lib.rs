@@ -185,7 +185,9 @@ pub use memo::DigestMemo;
 pub use memory::Built;
 pub use nearest::Nearest;
 pub use network::{NetworkBuild, requests};
-pub use opbuild_kernel_meta::{DirectoryRisk, ForeignKernel, LeftKernel, LeftReason, ViewError};
+pub use opbuild_kernel_meta::{
+    DirectoryRisk, ForeignKernel, LeftKernel, LeftReason, STAYS_DISPLACED, ViewError,
+};
 pub use opbuild_store::Mode;
 pub use report::{BuildReport, KernelReport, Outcome, Placed};
 pub use session::{RunError, Session, Step};

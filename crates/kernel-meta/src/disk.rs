@@ -80,6 +80,13 @@ impl Identity {
         (self.size, self.mtime) == (other.size, other.mtime)
     }
 
+    /// Whether `looks`, two at one file, saw the `other`, unwritten since and wherever it was moved. Some file systems in user
+    /// space give a file a new inode number at each look.
+    pub(crate) fn are_of(looks: [Option<Self>; 2], other: &Self) -> bool {
+        let [Some(found), Some(again)] = looks else { return false };
+        (found.ino == other.ino || found.ino != again.ino) && found.is_as_long_and_old(other)
+    }
+
     /// Whether the file has rested for `time`, so that a change after `now` must show in its times.
     pub(crate) fn rested(&self, now: SystemTime, time: Duration) -> bool {
         before(self.ctime.max(self.mtime), now, time)
@@ -498,9 +505,7 @@ impl Temp<'_> {
         self.there = false;
         Ok(())
     }
-}
 
-impl Temp<'_> {
     /// Gives it to whose the folder is, if this user may. Before it is synced.
     pub(crate) fn give(&self) {
         self.file.iter().for_each(|file| give(&self.folder.dir, file));

@@ -16,9 +16,9 @@ use crate::quarantine::io::{self as tools, rename_new};
 use crate::survey::judge::MAX_TEXT;
 use crate::{Part, ViewError};
 
-/// What there is to say of a file that stays displaced.
-pub(crate) const STAYS_DISPLACED: &str = "it could not get its name back after it was compared: the name is taken, or the \
-                                   kernel's other file does not fit; move it elsewhere, or remove it";
+/// Why a file stays displaced, and what its owner can do.
+pub const STAYS_DISPLACED: &str = "it could not get its name back after it was compared: the name is taken, or the kernel's \
+                                   other file does not fit; move it elsewhere, or remove it";
 
 /// The outcome of displacing a file.
 #[derive(Debug)]
@@ -92,11 +92,8 @@ impl Folder {
         digest: &Digest,
     ) -> Result<(), ViewError> {
         let is_published = |old: &str| {
-            let looks = [self.identity(old), self.identity(old)];
-            let [Some(found), Some(again)] = looks else { return false };
-            // Some file systems in user space give a file a new number at each look.
-            let is_same = found.ino == published.ino || found.ino != again.ino;
-            is_same && found.is_as_long_and_old(published) && digest_of(self.fd(), old) == Some(*digest)
+            Identity::are_of([self.identity(old), self.identity(old)], published)
+                && digest_of(self.fd(), old) == Some(*digest)
         };
         match self.displace_file(name, is_published)? {
             Displaced::As(old) => self.remove_displaced(&old),
@@ -181,15 +178,23 @@ pub(crate) fn settle<'n>(
         left.partition(|(_, name)| Part::Json.stem_of(name).is_some());
     // Best effort: what cannot be changed now stays displaced until the next time. Descriptions come after their objects.
     for (old, name) in others.into_iter().chain(descriptions) {
-        let is_needless =
-            |digest: &Digest| is_ours(old, name, digest) || digest_of(dir, name) == Some(*digest);
-        if digest_of(dir, old).as_ref().is_some_and(is_needless) {
+        if is_needless(dir, old, name, |digest| is_ours(old, name, digest)) {
             watch.tell(old);
             let _ = tools::remove(dir, old);
         } else {
             restore(dir, old, name, watch);
         }
     }
+}
+
+/// Whether a displaced file can be removed: it is ours, by its digest, or its name has an equal file.
+pub(crate) fn is_needless(
+    dir: BorrowedFd<'_>,
+    old: &str,
+    name: &str,
+    is_ours: impl Fn(&Digest) -> bool,
+) -> bool {
+    digest_of(dir, old).is_some_and(|digest| is_ours(&digest) || digest_of(dir, name) == Some(digest))
 }
 
 /// Gives a displaced file its name again. It stays displaced, and is never removed, if the name was taken or the file does

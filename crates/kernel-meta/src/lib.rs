@@ -101,6 +101,7 @@ pub mod survey;
 mod tree;
 
 pub use content::{Content, KernelFiles, Part, Withdrawn};
+pub use displace::STAYS_DISPLACED;
 pub use error::ViewError;
 pub use left::{DirectoryRisk, ForeignKernel, LeftKernel, LeftReason};
 pub use materialise::ViewReport;

@@ -125,7 +125,7 @@ fn publish_staged(
     let has_json = staged[Part::Json as usize].is_some();
     let expected = digests[Part::Object as usize];
     let has_object = || folder.digest(&file).is_ok_and(|(digest, _)| digest == expected);
-    // A framework writes the descriptor first.
+    // As frameworks write them: readers look for the description, so what it describes must be complete before it.
     for part in [Part::Info, Part::Object, Part::Json] {
         if has_json && folder.exists(&description) {
             return Ok(Some(LeftReason::Changed { file: description }));

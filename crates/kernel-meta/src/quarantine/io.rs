@@ -100,11 +100,7 @@ fn remove_linked(from: BorrowedFd<'_>, name: &str, to: BorrowedFd<'_>, new: &str
 fn is_same(dir: BorrowedFd<'_>, one: &str, there: BorrowedFd<'_>, other: &str) -> bool {
     let look =
         |dir, name| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|it| Identity::of(&it));
-    let (Some(one), Some(again), Some(other)) = (look(dir, one), look(dir, one), look(there, other)) else {
-        return false;
-    };
-    // Some file systems in user space give a file a new number at each look.
-    (one.ino == other.ino || one.ino != again.ino) && one.is_as_long_and_old(&other)
+    look(there, other).is_some_and(|other| Identity::are_of([look(dir, one), look(dir, one)], &other))
 }
 
 /// Whether anything bears that name, or we cannot tell.

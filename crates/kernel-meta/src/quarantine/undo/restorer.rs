@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 use opbuild_digest::Digest;
 
 use crate::disk::Watch;
-use crate::displace::{Displaced, digest_of, displace, displaced, fits, settle};
+use crate::displace::{Displaced, digest_of, displace, displaced, fits, is_needless, settle};
 use crate::manifest::Manifest;
 use crate::quarantine::aside::{locked, move_judged};
 use crate::quarantine::ground::Ground;
@@ -79,11 +79,8 @@ pub(super) fn would_settle(
     left.sort_by_key(|(_, name)| name.ends_with(".json"));
     let mut settled = Settled::default();
     for (old, name) in left {
-        let digest = digest_of(dir.fd(), &old);
-        if digest.is_some_and(|digest| {
-            is_ours(ground, manifest, entries, (&old, &name), &digest)
-                || digest_of(dir.fd(), &name) == Some(digest)
-        }) {
+        let is_ours = |digest: &Digest| is_ours(ground, manifest, entries, (&old, &name), digest);
+        if is_needless(dir.fd(), &old, &name, is_ours) {
             continue;
         }
         let is_object_of = |other: &String| is_pair((dir, &old), (dir, other));
