@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use opbuild_backend::{Backend, Cancel, CompileRequest};
-use opbuild_backend_ascend::{AscendBackend, AscendConfig, Driver, Search};
-use opbuild_benches::{Budgets, Figure, folder, is_measured, time};
-use opbuild_descriptor::{BuildSpec, KernelName, KeyParts};
-use opbuild_testkit::toolkit::{self, Installation, Toolkit};
-use opbuild_testkit::{PlainDigests, job};
+use opkeep_backend::{Backend, Cancel, CompileRequest};
+use opkeep_backend_ascend::{AscendBackend, AscendConfig, Driver, Search};
+use opkeep_benches::{Budgets, Figure, folder, is_measured, time};
+use opkeep_descriptor::{BuildSpec, KernelName, KeyParts};
+use opkeep_testkit::toolkit::{self, Installation, Toolkit};
+use opkeep_testkit::{PlainDigests, job};
 
 const SOC: &str = "Ascend910B1";
 const START_UP: Duration = Duration::from_millis(1500);

@@ -4,7 +4,7 @@
 //! Each iteration is a whole process, from its start until it was waited for, with no more environment than a search path
 //! and folders of its own in memory. The floor starts `true`, which does nothing. Memory is the most that was resident at
 //! a time. Networks are in `fixtures/networks`; `light_resnet50` is the one of the ONNX project, and needs
-//! `OPBUILD_CORPUS`. With a view, the files that a framework reads are there and intact.
+//! `OPKEEP_CORPUS`. With a view, the files that a framework reads are there and intact.
 //!
 //! Budget: 12 ms and 40 MB for a build.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use opbuild_benches::{
+use opkeep_benches::{
     Budgets, Ended, Figure, Turns, command_of, folder, is_measured, search_path, thousands, wait,
 };
-use opbuild_testkit::corpus;
+use opkeep_testkit::corpus;
 use tempfile::TempDir;
 
 const WALL: Duration = Duration::from_millis(12);
@@ -25,13 +25,13 @@ const MEMORY: u64 = 40_000_000;
 const OURS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/networks");
 
 fn main() {
-    let (mut budgets, opbuild) = (Budgets::default(), command_of("opbuild-cli", "opbuild").unwrap());
+    let (mut budgets, opkeep) = (Budgets::default(), command_of("opkeep-cli", "opkeep").unwrap());
     println!("one process; ratios are to the floor: lower quartile, median, upper quartile of the turns");
     println!(
         "{:<30} {:>9} {:>9} {:>20} {:>9} {:>12} {:>6}  budget",
         "", "floor", "wall", "ratio", "cpu", "memory", "turns"
     );
-    let bare = Setting::new(&opbuild);
+    let bare = Setting::new(&opkeep);
     for flag in ["--version", "--help"] {
         row(flag, &bare, &[flag], &mut budgets);
     }
@@ -40,7 +40,7 @@ fn main() {
         networks.iter().map(|name| (*name, Path::new(OURS).join(name).join("model.onnx"))).collect();
     networks.extend(corpus::folder().map(|root| ("light_resnet50", root.join("onnx/light_resnet50.onnx"))));
     for (name, path) in networks {
-        let (setting, path) = (Setting::new(&opbuild), path.to_str().unwrap());
+        let (setting, path) = (Setting::new(&opkeep), path.to_str().unwrap());
         let (plain, view) = (["build", path, "--no-kernel-meta"], ["build", path]);
         setting.prepare(&view);
         row(&format!("build {name}"), &setting, &plain, &mut budgets);
@@ -52,12 +52,12 @@ fn main() {
 /// The command, and folders of its own.
 struct Setting {
     folder: TempDir,
-    opbuild: PathBuf,
+    opkeep: PathBuf,
 }
 
 impl Setting {
-    fn new(opbuild: &Path) -> Self {
-        Self { folder: folder().unwrap(), opbuild: opbuild.to_owned() }
+    fn new(opkeep: &Path) -> Self {
+        Self { folder: folder().unwrap(), opkeep: opkeep.to_owned() }
     }
 
     /// The first process finds nothing, and the next what changed a moment ago.
@@ -70,7 +70,7 @@ impl Setting {
     }
 
     fn run(&self, arguments: &[&str]) -> Process {
-        let mut command = Command::new(&self.opbuild);
+        let mut command = Command::new(&self.opkeep);
         command.args(arguments);
         run(self.inside(command))
     }

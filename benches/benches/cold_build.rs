@@ -19,10 +19,10 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use opbuild::{Builder, Outcome};
-use opbuild_benches::{Budgets, Figure, children_cpu, folder, is_measured, own_cpu};
-use opbuild_store::Config;
-use opbuild_testkit::NullBackend;
+use opkeep::{Builder, Outcome};
+use opkeep_benches::{Budgets, Figure, children_cpu, folder, is_measured, own_cpu};
+use opkeep_store::Config;
+use opkeep_testkit::NullBackend;
 
 const BUDGET: f64 = 0.03;
 

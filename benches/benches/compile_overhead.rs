@@ -14,11 +14,11 @@ mod networks;
 use std::path::Path;
 use std::time::Duration;
 
-use opbuild_backend::{Backend, Cancel, CompileRequest, FileDigests};
-use opbuild_backend_cpu::CpuBackend;
-use opbuild_benches::{Budgets, Figure, Turns, folder, is_measured, read, time};
-use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
-use opbuild_digest::{Digest, Fingerprint};
+use opkeep_backend::{Backend, Cancel, CompileRequest, FileDigests};
+use opkeep_backend_cpu::CpuBackend;
+use opkeep_benches::{Budgets, Figure, Turns, folder, is_measured, read, time};
+use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
+use opkeep_digest::{Digest, Fingerprint};
 
 const BUDGET: f64 = 1.03;
 

@@ -9,12 +9,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use opbuild_backend::{Backend, Buffer, Cancel, CompileRequest, Kernel};
-use opbuild_backend_cpu::{CpuBackend, CpuConfig};
-use opbuild_benches::{folder, search_path, write};
-use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
-use opbuild_digest::Fingerprint;
-use opbuild_ops::{Graph, bool_attr, int_attr, ints_attr, str_attr};
+use opkeep_backend::{Backend, Buffer, Cancel, CompileRequest, Kernel};
+use opkeep_backend_cpu::{CpuBackend, CpuConfig};
+use opkeep_benches::{folder, search_path, write};
+use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
+use opkeep_digest::Fingerprint;
+use opkeep_ops::{Graph, bool_attr, int_attr, ints_attr, str_attr};
 
 /// An operator: its job, the loops of its definition, and how many multiplications and additions they make.
 struct Operator {

@@ -15,8 +15,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use opbuild_benches::{Figure, Kernel, Turns, folder, read, thousands, time, write};
-use opbuild_digest::{Digest, Hasher};
+use opkeep_benches::{Figure, Kernel, Turns, folder, read, thousands, time, write};
+use opkeep_digest::{Digest, Hasher};
 
 const SIZES: [usize; 6] = [2 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
 const FIELDS: [usize; 3] = [10, 100, 1000];

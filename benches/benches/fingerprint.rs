@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use opbuild::DigestMemo;
-use opbuild_backend::FileDigests;
-use opbuild_backend_ascend::{OpsInfo, Search, Sources, Toolkit, toolchain};
-use opbuild_benches::{Budgets, Figure, Turns, folder, is_measured, time};
-use opbuild_descriptor::{EffectiveSpec, Job};
-use opbuild_digest::{Digest, Fingerprint};
-use opbuild_testkit::toolkit;
+use opkeep::DigestMemo;
+use opkeep_backend::FileDigests;
+use opkeep_backend_ascend::{OpsInfo, Search, Sources, Toolkit, toolchain};
+use opkeep_benches::{Budgets, Figure, Turns, folder, is_measured, time};
+use opkeep_descriptor::{EffectiveSpec, Job};
+use opkeep_digest::{Digest, Fingerprint};
+use opkeep_testkit::toolkit;
 
 const SOC: &str = "Ascend910B1";
 const MORE_OPS: usize = 1000;
@@ -63,7 +63,7 @@ impl Setting {
 }
 
 fn job(op_type: &str) -> Job {
-    let mut job = opbuild_testkit::job("Square", &[&[8]]);
+    let mut job = opkeep_testkit::job("Square", &[&[8]]);
     job.ops[0].op_type = op_type.to_owned();
     job.ops[0].module_name = String::new();
     job

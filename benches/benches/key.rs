@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use descriptors::{Rest, SQUARE};
-use opbuild_benches::{Budgets, Figure, Turns, thousands, time};
-use opbuild_descriptor::{Descriptor, Diff, Generation, KernelName, read_info};
-use opbuild_digest::Digest;
+use opkeep_benches::{Budgets, Figure, Turns, thousands, time};
+use opkeep_descriptor::{Descriptor, Diff, Generation, KernelName, read_info};
+use opkeep_digest::Digest;
 
 const BUDGET: Duration = Duration::from_micros(10);
 /// What is hashed of an operator like Square with all its fields and tags, and of everything else, in bytes.

@@ -22,12 +22,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::child;
-use opbuild::{Builder, Outcome, Request, ViewConfig};
-use opbuild_artifact::{Artifact, KernelMeta};
-use opbuild_benches::{Budgets, Figure, folder, has_room, is_measured, most_resident, thousands};
-use opbuild_digest::Digest;
-use opbuild_store::{Config, LimitTexts};
-use opbuild_testkit::{Counting, NullBackend, most_bytes};
+use opkeep::{Builder, Outcome, Request, ViewConfig};
+use opkeep_artifact::{Artifact, KernelMeta};
+use opkeep_benches::{Budgets, Figure, folder, has_room, is_measured, most_resident, thousands};
+use opkeep_digest::Digest;
+use opkeep_store::{Config, LimitTexts};
+use opkeep_testkit::{Counting, NullBackend, most_bytes};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

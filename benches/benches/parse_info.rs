@@ -1,6 +1,6 @@
 //! Question: what does it cost to read a descriptor, and to read it and make its key?
 //!
-//! The vendor's 6 KB Square descriptor; and, where `OPBUILD_CORPUS` names the folder that holds them, the smallest and
+//! The vendor's 6 KB Square descriptor; and, where `OPKEEP_CORPUS` names the folder that holds them, the smallest and
 //! the largest genuine ones that are not ours to redistribute. The floor reads the same bytes as JSON of no meaning.
 //!
 //! Budgets: 50 us for reading Square's, 60 us for that and making its key.
@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use descriptors::{Rest, SQUARE};
-use opbuild_benches::{Budgets, Figure, Turns, read, thousands, time};
-use opbuild_descriptor::{read_info, write_info};
-use opbuild_testkit::corpus;
+use opkeep_benches::{Budgets, Figure, Turns, read, thousands, time};
+use opkeep_descriptor::{read_info, write_info};
+use opkeep_testkit::corpus;
 use serde_json::Value;
 
 const PARSE: Duration = Duration::from_micros(50);

@@ -18,10 +18,10 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use opbuild::{Builder, Request};
-use opbuild_benches::{Budgets, Figure, Turns, folder, is_measured, time};
-use opbuild_store::Config;
-use opbuild_testkit::NullBackend;
+use opkeep::{Builder, Request};
+use opkeep_benches::{Budgets, Figure, Turns, folder, is_measured, time};
+use opkeep_store::Config;
+use opkeep_testkit::NullBackend;
 
 const BUDGET: Duration = Duration::from_micros(1);
 /// Requests that are timed together.

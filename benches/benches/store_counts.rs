@@ -16,13 +16,13 @@ use std::hint::black_box;
 use std::path::Path;
 
 use common::{AMPLE, child, config, draft, fill, idle, key, open};
-use opbuild_benches::{
+use opkeep_benches::{
     Budgets, Figure, Kernel, folder, has_room, is_measured, most_resident, reads_and_writes, remove,
     thousands,
 };
-use opbuild_digest::Digest;
-use opbuild_store::{GcOptions, Lookup, TargetStore};
-use opbuild_testkit::{Counting, allocations, most_bytes};
+use opkeep_digest::Digest;
+use opkeep_store::{GcOptions, Lookup, TargetStore};
+use opkeep_testkit::{Counting, allocations, most_bytes};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

@@ -17,11 +17,11 @@ use std::time::Duration;
 
 use common::{AMPLE, Calls, config, draft, key, open};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use opbuild_benches::{
+use opkeep_benches::{
     Budgets, Figure, Kernel, Turns, folder, has_room, is_measured, read, thousands, time, write,
 };
-use opbuild_digest::Digest;
-use opbuild_store::{Config, Lookup, TargetStore};
+use opkeep_digest::Digest;
+use opkeep_store::{Config, Lookup, TargetStore};
 use tempfile::TempDir;
 
 const BUDGET: f64 = 1.25;

@@ -20,11 +20,9 @@ use std::time::Duration;
 
 use common::{AMPLE, Calls, config, draft, fill, key, open};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use opbuild_benches::{
-    Budgets, Figure, Kernel, Turns, folder, is_measured, publish, remove, thousands, time,
-};
-use opbuild_digest::Digest;
-use opbuild_store::{Config, TargetStore};
+use opkeep_benches::{Budgets, Figure, Kernel, Turns, folder, is_measured, publish, remove, thousands, time};
+use opkeep_digest::Digest;
+use opkeep_store::{Config, TargetStore};
 use tempfile::TempDir;
 
 const BUDGET: f64 = 1.3;

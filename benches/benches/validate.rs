@@ -2,7 +2,7 @@
 //! has to be done anyway?
 //!
 //! Budgets: 1.5 times SHA-256 of the object from 64 KiB up, 30 us more than it below. Genuine kernels are measured if
-//! `OPBUILD_CORPUS` names the folder that holds them; made ones of 2 KiB to 4 MiB always are. The table after the rows
+//! `OPKEEP_CORPUS` names the folder that holds them; made ones of 2 KiB to 4 MiB always are. The table after the rows
 //! of criterion takes turns between both sides, so that a machine that slows down slows both. It ends in a failure if a
 //! budget is broken.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use opbuild_artifact::KernelMeta;
-use opbuild_benches::{Budgets, Figure, Turns, read, time};
-use opbuild_digest::Digest;
-use opbuild_testkit::ascend::{Chip, Cores, Kernel};
-use opbuild_testkit::corpus;
-use opbuild_validator::{expectations_of, validate};
+use opkeep_artifact::KernelMeta;
+use opkeep_benches::{Budgets, Figure, Turns, read, time};
+use opkeep_digest::Digest;
+use opkeep_testkit::ascend::{Chip, Cores, Kernel};
+use opkeep_testkit::corpus;
+use opkeep_validator::{expectations_of, validate};
 
 /// From here up, the budget is a ratio.
 const LARGE: usize = 64 << 10;

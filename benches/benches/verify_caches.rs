@@ -13,10 +13,10 @@ use std::thread::{available_parallelism, scope};
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use opbuild_benches::{Budgets, Figure, Turns, files_in, folder, read, thousands, time};
-use opbuild_digest::Digest;
-use opbuild_kernel_meta::survey::{SurveyOptions, Verdict, find, survey};
-use opbuild_testkit::caches::Rank;
+use opkeep_benches::{Budgets, Figure, Turns, files_in, folder, read, thousands, time};
+use opkeep_digest::Digest;
+use opkeep_kernel_meta::survey::{SurveyOptions, Verdict, find, survey};
+use opkeep_testkit::caches::Rank;
 
 const KERNELS: u32 = 10_000;
 /// What makes a kernel of 15 KiB.

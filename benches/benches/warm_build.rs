@@ -7,7 +7,7 @@
 //! sum of the same hits of a store that knows its folders, and `keys` what backend and descriptors need for the keys
 //! alone, one after the other.
 //!
-//! `resnet50` is the one of the ONNX project, and needs `OPBUILD_CORPUS`. `made` is as large, and every one of its nodes is
+//! `resnet50` is the one of the ONNX project, and needs `OPKEEP_CORPUS`. `made` is as large, and every one of its nodes is
 //! another kernel, of the null backend: that is a floor of as many small hits, and keys that cost nothing but hashing.
 //!
 //! Budgets: 3 times the floor, with and without a view, for networks of this size. In small ones it shows what a build
@@ -23,12 +23,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use opbuild::{Builder, DigestMemo, Outcome, Request, ViewConfig};
-use opbuild_backend::Backend;
-use opbuild_benches::{Budgets, Figure, Turns, files_in, folder, is_measured, look, time};
-use opbuild_descriptor::{KernelName, Key, KeyParts};
-use opbuild_store::{Config, Lookup, Store, TargetStore};
-use opbuild_testkit::NullBackend;
+use opkeep::{Builder, DigestMemo, Outcome, Request, ViewConfig};
+use opkeep_backend::Backend;
+use opkeep_benches::{Budgets, Figure, Turns, files_in, folder, is_measured, look, time};
+use opkeep_descriptor::{KernelName, Key, KeyParts};
+use opkeep_store::{Config, Lookup, Store, TargetStore};
+use opkeep_testkit::NullBackend;
 use tempfile::TempDir;
 
 const BUDGET: f64 = 3.0;
@@ -48,7 +48,7 @@ fn main() {
     }
     match networks::theirs("light_resnet50.onnx") {
         Some(graph) => rows("resnet50", Arc::new(networks::cpu()), networks::of(&graph), &mut budgets),
-        None => println!("{:<12} is left out: OPBUILD_CORPUS does not name a folder that has it", "resnet50"),
+        None => println!("{:<12} is left out: OPKEEP_CORPUS does not name a folder that has it", "resnet50"),
     }
     budgets.settle();
 }

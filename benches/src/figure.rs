@@ -10,7 +10,7 @@ use crate::files;
 
 /// One row of a benchmark.
 ///
-/// Noted, it is a line of JSON in the file `<bench>.jsonl` of the folder that `OPBUILD_FIGURES` names; where the variable
+/// Noted, it is a line of JSON in the file `<bench>.jsonl` of the folder that `OPKEEP_FIGURES` names; where the variable
 /// is not set, nothing is written.
 #[derive(Debug)]
 #[must_use = "it is written down by `note`"]

@@ -162,7 +162,7 @@ pub fn reads_and_writes() -> io::Result<[u64; 2]> {
 
 /// Where benchmarks write down what they found for programs, if anybody asked.
 pub(crate) fn figures_folder() -> Option<PathBuf> {
-    std::env::var_os("OPBUILD_FIGURES").filter(|folder| !folder.is_empty()).map(PathBuf::from)
+    std::env::var_os("OPKEEP_FIGURES").filter(|folder| !folder.is_empty()).map(PathBuf::from)
 }
 
 /// Adds a line to a file, which is made if it is not there.

@@ -1,7 +1,7 @@
 //! What the benchmarks share: kernels of the size that real operators have, folders in memory, the floors that they are
 //! measured beside, and how that is done.
 //!
-//! Run them with `cargo bench -p opbuild-benches`, one with `cargo bench -p opbuild-benches --bench store_hit`. Each
+//! Run them with `cargo bench -p opkeep-benches`, one with `cargo bench -p opkeep-benches --bench store_hit`. Each
 //! asks one question. What has a budget is measured in [`Turns`], and a broken budget ends the program in a failure.
 //! Compare figures of one run only: machines differ, and so do days. `cargo xtask bench-report` runs those that design
 //! budgets are about and writes `REPORT.md`; see [`Figure`].

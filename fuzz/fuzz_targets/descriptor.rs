@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| opbuild_descriptor::fuzz(bytes));
+fuzz_target!(|bytes: &[u8]| opkeep_descriptor::fuzz(bytes));

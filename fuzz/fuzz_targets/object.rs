@@ -1,4 +1,4 @@
 //! Kernel objects, as they come.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| opbuild_validator::fuzz(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| opkeep_validator::fuzz(bytes));

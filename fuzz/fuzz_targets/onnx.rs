@@ -1,4 +1,4 @@
 //! Models and tensors, as they come.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| opbuild_onnx::fuzz(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| opkeep_onnx::fuzz(bytes));

@@ -1,4 +1,4 @@
-//! `cargo xtask conformance`: opbuild beside ONNX Runtime.
+//! `cargo xtask conformance`: opkeep beside ONNX Runtime.
 //!
 //! The scripts in `fixtures/conformance` make networks and single operators with references, and judge. They run in an
 //! environment of their own below `target/`, which is made the first time; that needs Python and the network.
@@ -79,11 +79,11 @@ pub(crate) fn conformance(args: &[String]) -> Result<(), String> {
     run(make.arg(script("operators.py")).arg(&operators).args(["--seed", &seed, "--count", &count]))?;
     folders.push(operators);
 
-    run(Command::new("cargo").args(["build", "--release", "--bin", "opbuild"]))?;
+    run(Command::new("cargo").args(["build", "--release", "--bin", "opkeep"]))?;
     let metadata = disk::metadata()?;
     let target = metadata["target_directory"].as_str().unwrap_or("target");
     let mut check = Command::new(&python);
-    run(check.arg(script("check.py")).arg(Path::new(target).join("release/opbuild")).args(folders))
+    run(check.arg(script("check.py")).arg(Path::new(target).join("release/opkeep")).args(folders))
 }
 
 /// The Python of the scratch environment, made if it is not there.

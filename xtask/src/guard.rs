@@ -20,7 +20,7 @@ const TIMES: u64 = 10;
 /// What is counted apart.
 const HASHING: &str = "SHA-256";
 /// The function that is counted, by its plain name or a compiler's.
-const COUNTED: &str = "--toggle-collect=*opbuild_guard*measured*";
+const COUNTED: &str = "--toggle-collect=*opkeep_guard*measured*";
 const USAGE: &str = "usage: cargo xtask guard [--update]";
 
 /// What was counted, and with what.
@@ -90,7 +90,7 @@ fn count(valgrind: String) -> Result<Figures, String> {
 
 /// The program of the workloads, optimised as frameworks build the crates.
 fn build() -> Result<PathBuf, String> {
-    let args = ["bench", "--package", "opbuild-guard", "--bench", "workloads", "--no-run"];
+    let args = ["bench", "--package", "opkeep-guard", "--bench", "workloads", "--no-run"];
     let args = [&args[..], &["--message-format", "json-render-diagnostics"]].concat();
     let messages = disk::output("cargo", &args, None)?;
     let program = messages.split(|byte| *byte == b'\n').find_map(|line| {
@@ -289,7 +289,7 @@ mod tests {
         }
     }
 
-    const PROFILE: &str = "events: Ir\n\nfl=(1) a.rs\nfn=(1) opbuild_guard::measured\n16 10\n+1 2\ncfn=(2) sha2::x\ncalls=3 9\n\
+    const PROFILE: &str = "events: Ir\n\nfl=(1) a.rs\nfn=(1) opkeep_guard::measured\n16 10\n+1 2\ncfn=(2) sha2::x\ncalls=3 9\n\
         17 900\n* 3\n\nfn=(2)\nfi=(3) core.rs\n9 800\n-1 100\n\nfn=(3) other\n5 7\n\ntotals: 922\n";
 
     #[test]

@@ -1,7 +1,7 @@
 //! `cargo xtask bench-report`: runs the benchmarks that the design's budgets are about, and writes `benches/REPORT.md` and a
 //! plot beside it.
 //!
-//! Benchmarks write what they find, line by line as JSON, to the folder that `OPBUILD_FIGURES` names. What they print is
+//! Benchmarks write what they find, line by line as JSON, to the folder that `OPKEEP_FIGURES` names. What they print is
 //! for people and is not read.
 
 mod figures;
@@ -141,9 +141,9 @@ fn figures_folder() -> Result<PathBuf, String> {
 /// Everything that runs: the time that takes is not the run's.
 fn build_all() -> Result<(), String> {
     let named = BENCHES.iter().flat_map(|bench| ["--bench", bench]);
-    cargo(Command::new("cargo").args(["bench", "--package", "opbuild-benches", "--no-run"]).args(named))?;
+    cargo(Command::new("cargo").args(["bench", "--package", "opkeep-benches", "--no-run"]).args(named))?;
     // It would be built in the middle of its measurement.
-    let command = ["build", "--quiet", "--release", "--package", "opbuild-cli", "--bin", "opbuild"];
+    let command = ["build", "--quiet", "--release", "--package", "opkeep-cli", "--bin", "opkeep"];
     cargo(Command::new("cargo").args(command))
 }
 
@@ -160,14 +160,14 @@ fn run_one(bench: &'static str, folder: &Path) -> Result<Run, String> {
     println!("==> {bench}");
     let start = Instant::now();
     let mut command = Command::new("cargo");
-    command.args(["bench", "--quiet", "--package", "opbuild-benches", "--bench", bench, "--"]);
+    command.args(["bench", "--quiet", "--package", "opkeep-benches", "--bench", bench, "--"]);
     // Criterion's own rows, of which the report shows nothing: no name is like that.
     command.arg("none, only the table");
     if bench == "store_counts" {
         // A million take longer than the rest, and show the same.
         command.args(["--most", "100000"]);
     }
-    let status = command.env("OPBUILD_FIGURES", folder).env("RUST_BACKTRACE", "0").status();
+    let status = command.env("OPKEEP_FIGURES", folder).env("RUST_BACKTRACE", "0").status();
     let did_well = status.map_err(|error| format!("cargo did not start: {error}"))?.success();
     let seconds = start.elapsed().as_secs_f64();
     println!("==> {bench}: {seconds:.0} s");
@@ -184,12 +184,12 @@ fn panels(figures: &[Figure], peers: Option<&Peers>) -> [Panel; 3] {
         Panel::Lines(Lines {
             title: "A warm hit, by the size of its object",
             across: Across::Bytes("bytes of the object"),
-            lines: lines(figures, hits, ["opbuild, all checks", "floor: open, read, SHA-256"]),
+            lines: lines(figures, hits, ["opkeep, all checks", "floor: open, read, SHA-256"]),
         }),
         Panel::Lines(Lines {
             title: "A put of 15 KiB, by how many entries there are",
             across: Across::Count("entries in the store"),
-            lines: lines(figures, puts, ["opbuild, all checks", "floor: write, sync, rename"]),
+            lines: lines(figures, puts, ["opkeep, all checks", "floor: write, sync, rename"]),
         }),
         Panel::Bars(Bars {
             title: "A warm hit beside other caches, 1 000 entries",

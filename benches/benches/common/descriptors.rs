@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use opbuild_descriptor::{Descriptor, EffectiveSpec, Key, KeyParts};
-use opbuild_digest::Fingerprint;
+use opkeep_descriptor::{Descriptor, EffectiveSpec, Key, KeyParts};
+use opkeep_digest::Fingerprint;
 
 /// The vendor's own example: one operator, 6 KB.
 pub(crate) const SQUARE: &[u8] =

@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use opbuild_benches::{Kernel, write};
-use opbuild_digest::Digest;
-use opbuild_store::{Call, Clock, Config, Draft, LimitTexts, Op, Permit, Store, TargetStore, Watcher};
+use opkeep_benches::{Kernel, write};
+use opkeep_digest::Digest;
+use opkeep_store::{Call, Clock, Config, Draft, LimitTexts, Op, Permit, Store, TargetStore, Watcher};
 
 /// The key of entry `number`.
 pub(crate) fn key(number: u64) -> Digest {

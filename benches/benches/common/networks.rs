@@ -4,12 +4,12 @@
 
 use std::path::Path;
 
-use opbuild::{Request, requests};
-use opbuild_backend_cpu::{CpuBackend, CpuConfig};
-use opbuild_benches::search_path;
-use opbuild_descriptor::{Arg, BuildSpec, Source};
-use opbuild_ops::Graph;
-use opbuild_testkit::{corpus, descriptor};
+use opkeep::{Request, requests};
+use opkeep_backend_cpu::{CpuBackend, CpuConfig};
+use opkeep_benches::search_path;
+use opkeep_descriptor::{Arg, BuildSpec, Source};
+use opkeep_ops::Graph;
+use opkeep_testkit::{corpus, descriptor};
 
 /// The backend of this machine, with the caller's compiler.
 pub(crate) fn cpu() -> CpuBackend {
@@ -31,7 +31,7 @@ pub(crate) fn theirs(name: &str) -> Option<Graph> {
 }
 
 fn read(path: &Path) -> Graph {
-    opbuild_onnx::read(path, &opbuild_onnx::Options::default()).unwrap().graph
+    opkeep_onnx::read(path, &opkeep_onnx::Options::default()).unwrap().graph
 }
 
 /// What a framework asks for that runs `graph` on this machine.

@@ -30,10 +30,10 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-use opbuild_benches::{
+use opkeep_benches::{
     Budgets, Figure, Turns, folder, is_measured, lines, make_compiler, remove, remove_folder,
 };
-use opbuild_testkit::CompileLog;
+use opkeep_testkit::CompileLog;
 use tempfile::TempDir;
 
 use rank::{Done, Order, Rank, Work};

@@ -8,13 +8,13 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use opbuild::{Builder, Event, Outcome, Request};
-use opbuild_backend::Backend;
-use opbuild_backend_cpu::{CpuBackend, CpuConfig};
-use opbuild_benches::{own_cpu, search_path};
-use opbuild_descriptor::Job;
-use opbuild_store::Config;
-use opbuild_testkit::{CompileLog, NullBackend, descriptor};
+use opkeep::{Builder, Event, Outcome, Request};
+use opkeep_backend::Backend;
+use opkeep_backend_cpu::{CpuBackend, CpuConfig};
+use opkeep_benches::{own_cpu, search_path};
+use opkeep_descriptor::Job;
+use opkeep_store::Config;
+use opkeep_testkit::{CompileLog, NullBackend, descriptor};
 
 use crate::common::child;
 use crate::networks;

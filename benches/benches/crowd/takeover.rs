@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use opbuild_benches::{Budgets, Figure, folder, is_measured};
-use opbuild_testkit::{CompileLog, since_1970};
+use opkeep_benches::{Budgets, Figure, folder, is_measured};
+use opkeep_testkit::{CompileLog, since_1970};
 
 use crate::rank::{Order, Rank, Work};
 

@@ -20,10 +20,10 @@ use std::time::Duration;
 
 use common::{AMPLE, config, draft, fill, idle, key, open};
 use criterion::{Criterion, Throughput, criterion_group};
-use opbuild_benches::{
+use opkeep_benches::{
     Budgets, Figure, Kernel, Turns, bare_walk, folder, is_measured, remove, thousands, time,
 };
-use opbuild_store::{GcOptions, GcReport, TargetStore};
+use opkeep_store::{GcOptions, GcReport, TargetStore};
 
 const BUDGET: f64 = 3.0;
 

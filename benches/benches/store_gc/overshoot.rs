@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use opbuild_benches::{Budgets, Figure, Kernel, folder, is_measured, thousands};
-use opbuild_store::{Call, Config, Op, Permit, Watcher};
+use opkeep_benches::{Budgets, Figure, Kernel, folder, is_measured, thousands};
+use opkeep_store::{Call, Config, Op, Permit, Watcher};
 
 use crate::common::{child, config, draft, idle, key, open};
 

@@ -13,15 +13,15 @@ use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use opbuild::{Builder, Outcome, Request, ViewConfig};
-use opbuild_benches::{Kernel, folder};
-use opbuild_descriptor::{Descriptor, EffectiveSpec, KeyParts, read_info};
-use opbuild_digest::{Digest, Fingerprint};
-use opbuild_guard::measured;
-use opbuild_store::{Config, Draft, Lookup, Miss, Replace, Store, TargetStore};
-use opbuild_testkit::ascend::{Chip, Kernel as Ascend};
-use opbuild_testkit::{NullBackend, descriptor};
-use opbuild_validator::{expectations_of, validate};
+use opkeep::{Builder, Outcome, Request, ViewConfig};
+use opkeep_benches::{Kernel, folder};
+use opkeep_descriptor::{Descriptor, EffectiveSpec, KeyParts, read_info};
+use opkeep_digest::{Digest, Fingerprint};
+use opkeep_guard::measured;
+use opkeep_store::{Config, Draft, Lookup, Miss, Replace, Store, TargetStore};
+use opkeep_testkit::ascend::{Chip, Kernel as Ascend};
+use opkeep_testkit::{NullBackend, descriptor};
+use opkeep_validator::{expectations_of, validate};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tempfile::TempDir;
 

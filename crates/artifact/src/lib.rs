@@ -1,5 +1,5 @@
 //! What an operator compiler returns: the kernel object, the `.json` that describes it, and what a target expects
-//! of both. Plain data, no I/O, no judgement: [`opbuild-validator`](../opbuild_validator/index.html) judges.
+//! of both. Plain data, no I/O, no judgement: [`opkeep-validator`](../opkeep_validator/index.html) judges.
 //!
 //! The `.json` is the one that CANN's compilers write beside every `.o` and that MindSpore, FE and the runtime read.
 //! Its bytes are kept as they came ([`Artifact::json`]); [`KernelMeta`] is the typed view of them. It takes what real
@@ -16,20 +16,20 @@
 //! all that twenty releases of CANN wrote was seen, and whoever reads such a field judges it himself.
 //!
 //! ```
-//! use opbuild_artifact::{KernelMeta, Magic};
+//! use opkeep_artifact::{KernelMeta, Magic};
 //!
 //! let meta = KernelMeta::parse(br#"{"binFileName": "square_1", "binFileSuffix": ".o", "blockDim": 1,
 //!     "kernelName": "square_1__kernel0", "magic": "RT_DEV_BINARY_MAGIC_ELF", "sha256": "00"}"#)?;
 //! assert_eq!(meta.magic, Some(Magic::Elf.into()));
 //! assert_eq!(meta.entry_names(), ["square_1__kernel0"]);
-//! # Ok::<(), opbuild_artifact::MetaError>(())
+//! # Ok::<(), opkeep_artifact::MetaError>(())
 //! ```
 //!
 //! What the vendors' own parsers would do with a `.json` is another matter than whether it is right: MindSpore 2.0 does
 //! not load every kernel that CANN 9 makes. [`fe_lints`] and [`mindspore_lints`] foretell it.
 //!
 //! ```
-//! use opbuild_artifact::fe_lints;
+//! use opkeep_artifact::fe_lints;
 //!
 //! let lints = fe_lints(br#"{"binFileName": "square_1", "binFileSuffix": ".o", "KBHit": 1,
 //!     "magic": "RT_DEV_BINARY_MAGIC_ELF"}"#);

@@ -1,4 +1,4 @@
-//! Genuine `.json` files, which are not ours to redistribute: `OPBUILD_CORPUS` names the folder that holds them.
+//! Genuine `.json` files, which are not ours to redistribute: `OPKEEP_CORPUS` names the folder that holds them.
 //!
 //! Without it every test here is ignored, and none passes.
 
@@ -7,8 +7,8 @@
 use std::path::Path;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_artifact::{CoreType, Effect, KernelMeta, Magic, fe_lints, fuzz, mindspore_lints};
-use opbuild_testkit::corpus;
+use opkeep_artifact::{CoreType, Effect, KernelMeta, Magic, fe_lints, fuzz, mindspore_lints};
+use opkeep_testkit::corpus;
 use serde_json::Value;
 
 /// The fewest kernels' files that a complete corpus has.

@@ -1,6 +1,6 @@
 //! Documents that nobody wrote.
 
-use opbuild_artifact::{
+use opkeep_artifact::{
     BlockDim, CoreType, Flag, Json, KernelEntry, KernelMeta, Magic, Parameter, TaskRation, Word, Workspace,
     fuzz,
 };
@@ -213,7 +213,7 @@ fn flipped_bits_do_no_harm() {
 /// Time and memory grow with the file, and no faster.
 #[test]
 fn large_documents_are_read_in_linear_time() {
-    let start = opbuild_testkit::Work::begin();
+    let start = opkeep_testkit::Work::begin();
     let many = |item: &str, count: usize| vec![item; count].join(",");
     let members: Vec<String> = (0..50_000).rev().map(|index| format!("\"{index:x}\":{index}")).collect();
     for document in [

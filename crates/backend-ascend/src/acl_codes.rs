@@ -93,7 +93,7 @@ pub(crate) fn name(code: i32) -> &'static str {
     NAMES
         .iter()
         .find(|(known, _)| *known == code)
-        .map_or("a code that opbuild has no name for", |(_, name)| name)
+        .map_or("a code that opkeep has no name for", |(_, name)| name)
 }
 
 /// What the user can do about a code.
@@ -110,7 +110,7 @@ pub(crate) fn way_out(code: i32) -> &'static str {
         507_014..=507_016 | 507_034..=507_036 | 507_048..=507_050 => {
             "the kernel itself failed: was it compiled for this chip? see the device's log in ~/ascend/log"
         }
-        507_027 | 507_915 => "the object has no such kernel: check the pair with `opbuild verify`",
+        507_027 | 507_915 => "the object has no such kernel: check the pair with `opkeep verify`",
         507_053..=507_055 => "the device's memory is faulty: see `npu-smi info -t ecc`",
         _ => "see the runtime's log in ~/ascend/log",
     }
@@ -126,6 +126,6 @@ mod tests {
             assert!(!NAMES[..at].iter().any(|(other, also)| other == code || also == name), "{code}");
             assert_eq!(super::name(*code), *name);
         }
-        assert_eq!(name(1), "a code that opbuild has no name for");
+        assert_eq!(name(1), "a code that opkeep has no name for");
     }
 }

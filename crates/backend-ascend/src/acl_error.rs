@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use opbuild_backend::BackendError;
+use opkeep_backend::BackendError;
 use thiserror::Error;
 
 use crate::acl_codes;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use opbuild_digest::{Digest, Hasher};
+use opkeep_digest::{Digest, Hasher};
 use serde_json::{Value, json};
 
 use crate::disk;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use opbuild_backend::{BackendError, Cancel, FileDigests};
-use opbuild_descriptor::{EffectiveSpec, Job, Op};
-use opbuild_digest::{Digest, Fingerprint, Hasher};
+use opkeep_backend::{BackendError, Cancel, FileDigests};
+use opkeep_descriptor::{EffectiveSpec, Job, Op};
+use opkeep_digest::{Digest, Fingerprint, Hasher};
 use serde_json::{Value, json};
 
 use crate::answers::Answers;
@@ -141,7 +141,7 @@ impl Asker<'_> {
         Err(BackendError::Compile {
             command: command(),
             status: problem.to_owned(),
-            log_tail: opbuild_process::tail(&answer.output),
+            log_tail: opkeep_process::tail(&answer.output),
             log: None,
         })
     }
@@ -169,13 +169,13 @@ impl Asker<'_> {
             Trouble::Died { status, output } => BackendError::Compile {
                 command,
                 status: format!("the worker ended: {status}"),
-                log_tail: opbuild_process::tail(&output),
+                log_tail: opkeep_process::tail(&output),
                 log: None,
             },
             Trouble::Late { seconds, output } => BackendError::Deadline {
                 command,
                 seconds,
-                log_tail: opbuild_process::tail(&output),
+                log_tail: opkeep_process::tail(&output),
                 log: None,
             },
             Trouble::Cancelled => BackendError::Cancelled,

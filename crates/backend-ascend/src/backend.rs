@@ -8,15 +8,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use opbuild_artifact::{Artifact, Expectations};
-use opbuild_backend::{
+use opkeep_artifact::{Artifact, Expectations};
+use opkeep_backend::{
     Backend, BackendError, Cancel, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported,
     asks_for_debug,
 };
-use opbuild_descriptor::options::check_value;
-use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, Op};
-use opbuild_digest::{Digest, Fingerprint};
-use opbuild_ops::Graph;
+use opkeep_descriptor::options::check_value;
+use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, Op};
+use opkeep_digest::{Digest, Fingerprint};
+use opkeep_ops::Graph;
 
 use ready::{KnownSetup, unrepeatable};
 pub(crate) use {attempt::HELP, ready::Ready};
@@ -217,7 +217,7 @@ impl AscendBackend {
     fn tell_of_strange(&self, name: &str) {
         if self.strange.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned()) {
             self.told.lock().unwrap_or_else(PoisonError::into_inner).push(format!(
-                "option `{name}` is not handed to the compiler, which has none that opbuild knows by this name; kernels \
+                "option `{name}` is not handed to the compiler, which has none that opkeep knows by this name; kernels \
                  made with it are kept apart all the same"
             ));
         }

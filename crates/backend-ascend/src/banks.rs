@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use opbuild_backend::FileDigests;
-use opbuild_digest::Fingerprint;
+use opkeep_backend::FileDigests;
+use opkeep_digest::Fingerprint;
 
 use crate::find::Search;
 use crate::{AscendError, disk, folder};

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use opbuild_backend::FileDigests;
-use opbuild_digest::{Digest, Fingerprint};
+use opkeep_backend::FileDigests;
+use opkeep_digest::{Digest, Fingerprint};
 
 use crate::disk::Stamp;
 use crate::imports::{self, Import, Scan, What};

@@ -4,10 +4,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use opbuild_artifact::Artifact;
-use opbuild_backend::{BackendError, CompileRequest};
-use opbuild_descriptor::Op;
-use opbuild_process::{Ended, Run, Sandbox, keep_log, tail};
+use opkeep_artifact::Artifact;
+use opkeep_backend::{BackendError, CompileRequest};
+use opkeep_descriptor::Op;
+use opkeep_process::{Ended, Run, Sandbox, keep_log, tail};
 use serde_json::{Map, Value, json};
 
 use crate::find::Toolkit;

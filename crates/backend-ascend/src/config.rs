@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use opbuild_backend::Cancel;
+use opkeep_backend::Cancel;
 
 use crate::answers;
 use crate::find::Search;

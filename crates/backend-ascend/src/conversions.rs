@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use opbuild_descriptor::Tensor;
-use opbuild_ops::{Storage, block, dtype_bytes, is_blocked, ordered};
+use opkeep_descriptor::Tensor;
+use opkeep_ops::{Storage, block, dtype_bytes, is_blocked, ordered};
 
 use crate::ops_info::{OpInfo, OpsInfo};
 use crate::select::{Form, listed};

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::AscendError;
@@ -293,7 +293,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), AscendError> {
 /// A folder of this user's below `folder`, to which nobody else can write; None if it cannot be had.
 pub(crate) fn private_folder(folder: &Path) -> Option<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
-    let path = folder.join(format!("opbuild-{user}"));
+    let path = folder.join(format!("opkeep-{user}"));
     match std::fs::DirBuilder::new().mode(0o700).create(&path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return None,
         _ => {}

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use opbuild_process::Unkeyed;
+use opkeep_process::Unkeyed;
 
 use crate::find::Toolkit;
 use crate::record::Record;
@@ -92,7 +92,7 @@ impl ReadDomain {
             .beneath
             .extend(shadows.map(|path| (path, "operators in another place, in the toolchain fingerprint")));
         let basics =
-            UNKEYED.into_iter().chain(opbuild_process::UNKEYED.iter().map(|one| (one.path, one.reason)));
+            UNKEYED.into_iter().chain(opkeep_process::UNKEYED.iter().map(|one| (one.path, one.reason)));
         domain.beneath.extend(basics.map(|(path, reason)| (PathBuf::from(path), reason)));
         let versions = [
             toolkit.root.join("compiler/version.info"),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use opbuild_backend::{BackendError, Unsupported};
+use opkeep_backend::{BackendError, Unsupported};
 use thiserror::Error;
 
 use crate::NAME;
@@ -164,7 +164,7 @@ impl AscendError {
                 format!("install what is missing, in the version of the rest; or {INSTALL}")
             }
             Self::Malformed { .. } => {
-                "install the package that the file belongs to again; opbuild changes nothing there".to_owned()
+                "install the package that the file belongs to again; opkeep changes nothing there".to_owned()
             }
             Self::UnknownSoc { folder, .. } => {
                 format!(

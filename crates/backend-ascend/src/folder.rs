@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use opbuild_backend::FileDigests;
-use opbuild_digest::{Digest, Fingerprint, Hasher};
+use opkeep_backend::FileDigests;
+use opkeep_digest::{Digest, Fingerprint, Hasher};
 
 use crate::{AscendError, disk};
 

@@ -1,8 +1,8 @@
 //! What implements a node, by the operator information: module, function, flags, attributes with their defaults.
 
-use opbuild_backend::{BackendError, Unsupported};
-use opbuild_descriptor::{Attr, OpFlags};
-use opbuild_ops::{Function, Node, func_name};
+use opkeep_backend::{BackendError, Unsupported};
+use opkeep_descriptor::{Attr, OpFlags};
+use opkeep_ops::{Function, Node, func_name};
 
 use crate::NAME;
 use crate::ops_info::{OpInfo, PortKind};
@@ -79,8 +79,8 @@ pub(crate) fn refused(node: &Node, problem: String) -> BackendError {
 
 #[cfg(test)]
 mod tests {
-    use opbuild_descriptor::{AttrValue, Float};
-    use opbuild_ops::{Graph, int_attr};
+    use opkeep_descriptor::{AttrValue, Float};
+    use opkeep_ops::{Graph, int_attr};
 
     use super::*;
     use crate::AttrInfo;

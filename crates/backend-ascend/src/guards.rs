@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use opbuild_process::Domain;
+use opkeep_process::Domain;
 use serde::{Deserialize, Serialize};
 
 /// What keeps compiles to what they may read on this host. Both are used where both are there: what Landlock denies is

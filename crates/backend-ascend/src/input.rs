@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use opbuild_backend::Unsupported;
-use opbuild_descriptor::{Arg, Attr, AttrValue, Job, Op, SliceFields, Tensor};
+use opkeep_backend::Unsupported;
+use opkeep_descriptor::{Arg, Attr, AttrValue, Job, Op, SliceFields, Tensor};
 use serde_json::{Map, Value, json};
 
 use crate::NAME;
@@ -26,9 +26,8 @@ pub(crate) fn parameters(
         info.map_or((&[][..], &[][..]), |info| (info.inputs.as_slice(), info.outputs.as_slice()));
     let mut entry = Map::new();
     entry.insert("bin_filename".to_owned(), name.into());
-    let input = |at: usize, arg: &Arg<_>| {
-        argument(arg, |input: &opbuild_descriptor::Input| &input.tensor, at, inputs)
-    };
+    let input =
+        |at: usize, arg: &Arg<_>| argument(arg, |input: &opkeep_descriptor::Input| &input.tensor, at, inputs);
     let output = |at: usize, arg: &Arg<_>| argument(arg, |tensor: &Tensor| tensor, at, outputs);
     let mut given: Vec<Value> = op.inputs.iter().enumerate().map(|(at, arg)| input(at, arg)).collect();
     // Arguments go by their places: those that are left out at the end would be taken by outputs.
@@ -211,7 +210,7 @@ fn plain(value: &AttrValue) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use opbuild_descriptor::{Absent, Extra, Float, Input, OpFlags, Source};
+    use opkeep_descriptor::{Absent, Extra, Float, Input, OpFlags, Source};
 
     use super::*;
     use crate::ops_info::PortKind;
@@ -265,7 +264,7 @@ mod tests {
     #[test]
     fn tensors_are_objects_groups_or_nothing() {
         let mut known = Tensor::new("int32", [2]);
-        known.const_value = Some(opbuild_descriptor::ConstValue::ints("int32", &[7, 8]));
+        known.const_value = Some(opkeep_descriptor::ConstValue::ints("int32", &[7, 8]));
         known.slice.l1_fusion_type = Some(1);
         known.slice.valid_shape = Some(vec![2, 2]);
         let unused = Tensor { valid: Some(false), ..Tensor::new("float16", [1]) };

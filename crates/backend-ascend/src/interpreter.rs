@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use opbuild_backend::{BackendError, Cancel};
-use opbuild_process::{Run, Sandbox, tail};
+use opkeep_backend::{BackendError, Cancel};
+use opkeep_process::{Run, Sandbox, tail};
 use serde::{Deserialize, Serialize};
 
 use crate::disk;
@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const ASK: &str = "import os, sys\n\
     line = open('/proc/self/cmdline', 'rb').read()\n\
     pairs = b''.join(k + b'=' + v + b'\\0' for k, v in sorted(os.environb.items()))\n\
-    print('\\nopbuild', os.fsencode(sys.executable).hex(), line.hex(), pairs.hex(), 'end')\n";
+    print('\\nopkeep', os.fsencode(sys.executable).hex(), line.hex(), pairs.hex(), 'end')\n";
 
 /// How the interpreter is started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ impl Interpreter {
 /// What the interpreter printed about itself.
 fn answered(output: &str) -> Option<Interpreter> {
     use std::os::unix::ffi::OsStringExt;
-    let line = output.lines().rev().find(|line| line.starts_with("opbuild ") && line.ends_with(" end"))?;
+    let line = output.lines().rev().find(|line| line.starts_with("opkeep ") && line.ends_with(" end"))?;
     let mut words = line.split(' ').skip(1).map(bytes);
     let (program, line, environment) = (words.next()??, words.next()??, words.next()??);
     let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
@@ -118,13 +118,12 @@ mod tests {
     fn what_a_script_makes_of_it_is_read() {
         let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
         let line = hex("python3\0-O\0-S\0-c\0x\0");
-        let output =
-            format!("noise\nopbuild {} {line} {} end\n", hex("/usr/bin/python3"), hex("A=1=2\0B=\0"));
+        let output = format!("noise\nopkeep {} {line} {} end\n", hex("/usr/bin/python3"), hex("A=1=2\0B=\0"));
         let found = answered(&output).unwrap();
         assert_eq!(found.program, Path::new("/usr/bin/python3"));
         assert_eq!(found.arguments, ["-O"]);
         assert_eq!(found.environment, [("A".into(), "1=2".into()), ("B".into(), "".into())]);
-        for cut in ["", "opbuild 6 end", "opbuild zz zz zz end", "opbuild 61 61 end"] {
+        for cut in ["", "opkeep 6 end", "opkeep zz zz zz end", "opkeep 61 61 end"] {
             assert_eq!(answered(cut), None, "{cut}");
         }
     }

@@ -2,12 +2,12 @@
 
 use std::ffi::CString;
 
-use opbuild_artifact::{
+use opkeep_artifact::{
     Artifact, BlockDim, Json, KernelMeta, Magic, Parameter, Placeholder, TaskRation, Word,
 };
-use opbuild_backend::{BackendError, Slot};
-use opbuild_descriptor::{Arg, Job};
-use opbuild_digest::Digest;
+use opkeep_backend::{BackendError, Slot};
+use opkeep_descriptor::{Arg, Job};
+use opkeep_digest::Digest;
 
 use crate::NAME;
 

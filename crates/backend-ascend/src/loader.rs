@@ -10,9 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use opbuild_artifact::Artifact;
-use opbuild_backend::{BackendError, Kernel, Loader, Slot};
-use opbuild_descriptor::Job;
+use opkeep_artifact::Artifact;
+use opkeep_backend::{BackendError, Kernel, Loader, Slot};
+use opkeep_descriptor::Job;
 
 use crate::device::{Bound, Session};
 use crate::ffi::{Binary, Function, Memory};
@@ -79,7 +79,7 @@ impl AscendLoader {
         artifact: &Artifact,
         plan: &LaunchPlan,
     ) -> Result<Binary, BackendError> {
-        let folder = tempfile::Builder::new().prefix("opbuild-load-").tempdir_in(&self.scratch);
+        let folder = tempfile::Builder::new().prefix("opkeep-load-").tempdir_in(&self.scratch);
         let folder = folder.map_err(|source| cannot("make a folder in", &self.scratch, source))?;
         let _json = put(folder.path(), ".json", &artifact.json)?;
         let object = put(folder.path(), ".o", &artifact.object)?;

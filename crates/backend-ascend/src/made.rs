@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use opbuild_artifact::{Artifact, KernelMeta, Member, is_safe_file_name};
+use opkeep_artifact::{Artifact, KernelMeta, Member, is_safe_file_name};
 
 use crate::disk;
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use opbuild_backend::FileDigests;
-use opbuild_descriptor::{AttrValue, Float};
-use opbuild_digest::Digest;
+use opkeep_backend::FileDigests;
+use opkeep_descriptor::{AttrValue, Float};
+use opkeep_digest::Digest;
 use serde_json::{Map, Value};
 
 use crate::find::Toolkit;

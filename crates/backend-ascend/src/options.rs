@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use opbuild_backend::BackendError;
-use opbuild_descriptor::options::{CORE_TYPES, DEBUG_WORDS, mode, mode_list, number, one_of, truth, words};
-use opbuild_descriptor::{BuildSpec, OPTION_NAMES};
+use opkeep_backend::BackendError;
+use opkeep_descriptor::options::{CORE_TYPES, DEBUG_WORDS, mode, mode_list, number, one_of, truth, words};
+use opkeep_descriptor::{BuildSpec, OPTION_NAMES};
 
 /// How an option is called, in frameworks' words and in the compiler's, and how it takes effect.
 struct Known {

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use opbuild_backend::FileDigests;
-use opbuild_digest::Digest;
+use opkeep_backend::FileDigests;
+use opkeep_digest::Digest;
 
 use crate::{AscendError, disk};
 

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use opbuild_backend::{BackendError, Cancel};
-use opbuild_process::tail;
+use opkeep_backend::{BackendError, Cancel};
+use opkeep_process::tail;
 use serde_json::{Value, json};
 
 use worker::{Starter, Worker};
@@ -183,7 +183,7 @@ impl Pool {
         let setup = Arc::clone(&worker.setup);
         let directory =
             worker.job_directory().map_err(|source| cannot("make a directory for", &setup, source))?;
-        let mark = format!("\n[opbuild {}]\n", self.marks.fetch_add(1, Ordering::Relaxed));
+        let mark = format!("\n[opkeep {}]\n", self.marks.fetch_add(1, Ordering::Relaxed));
         let mut request = request.clone();
         request["mark"] = mark.as_str().into();
         request["watched"] = whom.watched.map(text).into();

@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use opbuild_backend::{BackendError, Unsupported};
-use opbuild_descriptor::{Job, Tensor};
-use opbuild_digest::Digest;
-use opbuild_ops::{Function, Graph, Node, OpSpec, Rule, Storage, TensorId, find, is_blocked};
+use opkeep_backend::{BackendError, Unsupported};
+use opkeep_descriptor::{Job, Tensor};
+use opkeep_digest::Digest;
+use opkeep_ops::{Function, Graph, Node, OpSpec, Rule, Storage, TensorId, find, is_blocked};
 
 use crate::fit::{distance, holds, is_lossy};
 use crate::function::{function, refused};
@@ -270,7 +270,7 @@ impl Place<'_, '_> {
     fn groups(&self, at: usize) -> Option<i64> {
         let attr = self.node.attrs.iter().find(|attr| attr.name == "groups")?;
         match attr.value {
-            opbuild_descriptor::AttrValue::Int(groups) if at == 1 && groups > 1 => Some(groups),
+            opkeep_descriptor::AttrValue::Int(groups) if at == 1 && groups > 1 => Some(groups),
             _ => None,
         }
     }

@@ -12,9 +12,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use opbuild_backend::{BackendError, Cancel, FileDigests};
-use opbuild_digest::{Digest, Hasher};
-use opbuild_process::{Declared, Observer, is_short_of_resources};
+use opkeep_backend::{BackendError, Cancel, FileDigests};
+use opkeep_digest::{Digest, Hasher};
+use opkeep_process::{Declared, Observer, is_short_of_resources};
 
 use self::run::{Ask, Greeting, PROGRAMS, Watched, greeted};
 use crate::domain::{self, Directories, ReadDomain};

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Component, Path, PathBuf};
 
-use opbuild_process::{Domain, DomainError, Observation};
+use opkeep_process::{Domain, DomainError, Observation};
 
 use crate::domain::{ReadDomain, is_unkeyed};
 use crate::{disk, fingerprint, folder};

@@ -9,9 +9,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use opbuild_backend::FileDigests;
-use opbuild_digest::{Digest, Fingerprint, Hasher};
-use opbuild_process::Observation;
+use opkeep_backend::FileDigests;
+use opkeep_digest::{Digest, Fingerprint, Hasher};
+use opkeep_process::Observation;
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{self, Stamp};

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use opbuild_backend::BackendError;
-use opbuild_process::{Domain, Found, Observation, Observer, Sandbox};
+use opkeep_backend::BackendError;
+use opkeep_process::{Domain, Found, Observation, Observer, Sandbox};
 
 use crate::guards::Guards;
 use crate::pool::Setup;

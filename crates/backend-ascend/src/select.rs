@@ -1,7 +1,7 @@
 //! The element types and formats that operators take.
 
-use opbuild_backend::BackendError;
-use opbuild_descriptor::Job;
+use opkeep_backend::BackendError;
+use opkeep_descriptor::Job;
 use serde_json::{Map, Value};
 
 use crate::fit::spelt;
@@ -42,11 +42,11 @@ pub struct PortFormats {
 /// It is something else; the message names the operator and the place.
 ///
 /// ```
-/// # use opbuild_backend_ascend::parse_formats;
+/// # use opkeep_backend_ascend::parse_formats;
 /// let answer = r#"{"output0": {"name": "y", "dtype": "float16,float", "format": "ND,ND"}}"#;
 /// let ports = parse_formats("Add", answer)?;
 /// assert_eq!((ports[0].is_output, ports[0].number, ports[0].dtypes[1].as_str()), (true, 0, "float"));
-/// # Ok::<(), opbuild_backend::BackendError>(())
+/// # Ok::<(), opkeep_backend::BackendError>(())
 /// ```
 pub fn parse_formats(op_type: &str, answer: &str) -> Result<Vec<PortFormats>, BackendError> {
     let wrong = |problem: String| BackendError::Toolchain {

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use opbuild_backend::FileDigests;
-use opbuild_descriptor::{EffectiveSpec, Job, Op};
-use opbuild_digest::Fingerprint;
-use opbuild_ops::func_name;
+use opkeep_backend::FileDigests;
+use opkeep_descriptor::{EffectiveSpec, Job, Op};
+use opkeep_digest::Fingerprint;
+use opkeep_ops::func_name;
 
 use crate::closure::{Base, Closure, Externals, Module, Scans};
 use crate::find::Toolkit;

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use opbuild_backend::{BackendError, Unsupported};
-use opbuild_ops::{
+use opkeep_backend::{BackendError, Unsupported};
+use opkeep_ops::{
     Conversion, Function, Graph, Node, Origin, Rewriter, Storage, TensorId, ge_number, int_attr, is_blocked,
     str_attr,
 };
@@ -256,7 +256,7 @@ pub(crate) fn whole(shape: &[i64]) -> Option<Vec<i64>> {
 
 /// The names of a node's inputs.
 fn ports(node: &Node) -> impl Iterator<Item = &'static str> + use<> {
-    let ports = opbuild_ops::find(&node.op_type).map_or(&[][..], |spec| spec.inputs);
+    let ports = opkeep_ops::find(&node.op_type).map_or(&[][..], |spec| spec.inputs);
     ports.iter().map(|port| port.name)
 }
 

@@ -10,10 +10,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use common::{SOC, driven};
-use opbuild_backend_ascend::{AscendBackend, Driver};
-use opbuild_descriptor::BuildSpec;
-use opbuild_testkit::conformance::{Case, Subject, main_for};
-use opbuild_testkit::{job, toolkit};
+use opkeep_backend_ascend::{AscendBackend, Driver};
+use opkeep_descriptor::BuildSpec;
+use opkeep_testkit::conformance::{Case, Subject, main_for};
+use opkeep_testkit::{job, toolkit};
 
 fn main() -> ExitCode {
     let has_python = toolkit::python().is_some();

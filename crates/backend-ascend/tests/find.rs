@@ -10,9 +10,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use common::{Place, SOC, environment, search_below};
-use opbuild_backend::BackendError;
-use opbuild_backend_ascend::{AscendError, NamedBy, OpsInfo, Search, Value};
-use opbuild_testkit::toolkit::{Layout, Part, SOCS, Toolkit, Vendor};
+use opkeep_backend::BackendError;
+use opkeep_backend_ascend::{AscendError, NamedBy, OpsInfo, Search, Value};
+use opkeep_testkit::toolkit::{Layout, Part, SOCS, Toolkit, Vendor};
 
 #[test]
 fn both_layouts_are_found_where_they_are_usually() {

@@ -6,11 +6,11 @@ mod common;
 use common::formats::{ByHand, inputs, is_taken};
 use common::same::{check, count};
 use common::{Place, SOC};
-use opbuild_backend::BackendError;
-use opbuild_backend_ascend::{Formats, OpsInfo, PortFormats, Prepare};
-use opbuild_descriptor::{Arg, Attr, AttrValue, Job};
-use opbuild_ops::{Constant, Graph, TensorId, float_attr, int_attr, ints_attr, str_attr};
-use opbuild_testkit::toolkit::{Toolkit, Vendor};
+use opkeep_backend::BackendError;
+use opkeep_backend_ascend::{Formats, OpsInfo, PortFormats, Prepare};
+use opkeep_descriptor::{Arg, Attr, AttrValue, Job};
+use opkeep_ops::{Constant, Graph, TensorId, float_attr, int_attr, ints_attr, str_attr};
+use opkeep_testkit::toolkit::{Toolkit, Vendor};
 
 struct Bench {
     _place: Place,
@@ -341,7 +341,7 @@ fn what_the_toolkit_does_not_have_is_told_with_the_way_out() {
     let graph = |op_type: &str, dtype: &str, shape: &[i64]| {
         let mut graph = Graph::new("g");
         let x = graph.input("x", dtype, shape);
-        let inputs = vec![x; opbuild_ops::find(op_type).unwrap().inputs.len()];
+        let inputs = vec![x; opkeep_ops::find(op_type).unwrap().inputs.len()];
         let y = graph.node("node", op_type, &inputs, []).unwrap();
         graph.output("y", y).unwrap();
         graph

@@ -5,9 +5,9 @@
 mod common;
 
 use common::{Place, SOC};
-use opbuild_backend::Backend;
-use opbuild_backend_ascend::{AscendBackend, AscendConfig, Driver};
-use opbuild_descriptor::{BuildSpec, read_info};
+use opkeep_backend::Backend;
+use opkeep_backend_ascend::{AscendBackend, AscendConfig, Driver};
+use opkeep_descriptor::{BuildSpec, read_info};
 use serde_json::{Value, json};
 
 const SQUARE: &[u8] = include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info");

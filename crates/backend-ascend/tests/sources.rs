@@ -7,11 +7,11 @@ mod common;
 use std::fs;
 
 use common::{Place, changed, job, names, sources, spec};
-use opbuild_backend::BackendError;
-use opbuild_backend_ascend::{AscendError, OpsInfo, Sources};
-use opbuild_digest::Fingerprint;
-use opbuild_testkit::PlainDigests;
-use opbuild_testkit::toolkit::{Layout, Toolkit, Vendor};
+use opkeep_backend::BackendError;
+use opkeep_backend_ascend::{AscendError, OpsInfo, Sources};
+use opkeep_digest::Fingerprint;
+use opkeep_testkit::PlainDigests;
+use opkeep_testkit::toolkit::{Layout, Toolkit, Vendor};
 
 /// What a static operator is made of, and what its helpers are.
 const SQUARE: [&str; 7] = [

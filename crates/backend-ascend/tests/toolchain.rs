@@ -9,10 +9,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use common::{Place, SOC, changed, environment, names, sources, spec};
-use opbuild_backend_ascend::{AscendError, Search, toolchain};
-use opbuild_digest::Fingerprint;
-use opbuild_testkit::PlainDigests;
-use opbuild_testkit::toolkit::{Layout, Toolkit, Vendor};
+use opkeep_backend_ascend::{AscendError, Search, toolchain};
+use opkeep_digest::Fingerprint;
+use opkeep_testkit::PlainDigests;
+use opkeep_testkit::toolkit::{Layout, Toolkit, Vendor};
 use serde_json::json;
 
 fn fingerprint(search: &Search) -> Fingerprint {

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use opbuild_artifact::{Artifact, Expectations};
-use opbuild_backend::{
+use opkeep_artifact::{Artifact, Expectations};
+use opkeep_backend::{
     Backend, BackendError, Cancel, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported,
     asks_for_debug,
 };
-use opbuild_descriptor::options::{DEBUG_WORDS, check_value};
-use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, OPTION_NAMES, Op};
-use opbuild_digest::{Digest, Fingerprint};
+use opkeep_descriptor::options::{DEBUG_WORDS, check_value};
+use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, OPTION_NAMES, Op};
+use opkeep_digest::{Digest, Fingerprint};
 
 use crate::compile::{self, CompileError};
 use crate::disk;
@@ -55,7 +55,7 @@ pub struct CpuConfig {
 /// What it makes is what counts: kernels of changed C have other keys.
 ///
 /// ```
-/// use opbuild_backend_cpu::{CpuConfig, Rewrite};
+/// use opkeep_backend_cpu::{CpuConfig, Rewrite};
 ///
 /// let mut config = CpuConfig::new("/usr/bin");
 /// config.rewrite = Some(Rewrite::new(|op, c| match op.op_type.as_str() {

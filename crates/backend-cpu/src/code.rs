@@ -1,8 +1,8 @@
 //! What a code generator is given and gives.
 
-use opbuild_backend::{BackendError, Unsupported};
-use opbuild_descriptor::{Arg, Job, Op, Source, Tensor};
-use opbuild_ops::{Call, OpsError, dtype_bytes};
+use opkeep_backend::{BackendError, Unsupported};
+use opkeep_descriptor::{Arg, Job, Op, Source, Tensor};
+use opkeep_ops::{Call, OpsError, dtype_bytes};
 
 /// About how many elements one block computes: small enough to spread over threads, large enough to be worth it.
 pub(crate) const GRAIN: u64 = 32 * 1024;
@@ -49,7 +49,7 @@ impl Args {
             let before = (0..data).filter_map(tensors_of).map(Iterator::count).sum::<usize>();
             Ok(before + nth)
         };
-        let position = |(at, arg): (usize, &Arg<opbuild_descriptor::Input>)| {
+        let position = |(at, arg): (usize, &Arg<opkeep_descriptor::Input>)| {
             arg.iter().map(|input| argument(at, &input.tensor, input.source)).collect()
         };
         op.inputs.iter().enumerate().map(position).collect::<Result<_, _>>().map(Self)

@@ -5,11 +5,11 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use opbuild_artifact::{Artifact, BlockDim, Flag, KernelMeta, Magic, Parameter};
-use opbuild_backend::{BackendError, CompileRequest};
-use opbuild_descriptor::{Arg, EffectiveSpec};
-use opbuild_digest::Digest;
-use opbuild_process::{Domain, DomainError, Ended, Found, Inputs, Observer, Run, Sandbox};
+use opkeep_artifact::{Artifact, BlockDim, Flag, KernelMeta, Magic, Parameter};
+use opkeep_backend::{BackendError, CompileRequest};
+use opkeep_descriptor::{Arg, EffectiveSpec};
+use opkeep_digest::Digest;
+use opkeep_process::{Domain, DomainError, Ended, Found, Inputs, Observer, Run, Sandbox};
 
 use crate::expression::calls_libm;
 use crate::generate::Generated;
@@ -25,7 +25,7 @@ const HELP_PROGRAM: &str = "; a program that the wrapper starts by its name is l
     wrapper start it by its full path, and declare that";
 
 /// Our own field of the `.json`: the digest of the job that the kernel computes, for the loader.
-pub(crate) const JOB_FIELD: &str = "opbuildJob";
+pub(crate) const JOB_FIELD: &str = "opkeepJob";
 
 /// Compiles generated C with `toolchain`. What it reads is confined to what the key covers, or checked afterwards.
 pub(crate) fn compile(

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use opbuild_backend::BackendError;
-use opbuild_ops::{Call, concat as concat_axis, pieces};
+use opkeep_backend::BackendError;
+use opkeep_ops::{Call, concat as concat_axis, pieces};
 
 use crate::code::{Args, Code, GRAIN, MAX_BLOCKS, argument, constants, invalid, word_of};
 use crate::elementwise::dims;

@@ -4,8 +4,8 @@
 //! Where a group has few output channels, depthwise ones above all, that would be more work than the product itself;
 //! those add up one tap after the other along lines of the image.
 
-use opbuild_backend::BackendError;
-use opbuild_ops::{Call, Conv2d, Window};
+use opkeep_backend::BackendError;
+use opkeep_ops::{Call, Conv2d, Window};
 
 use crate::code::{Args, Code, invalid};
 use crate::gemm::{ENOUGH_UNITS, Parts, Product};

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use opbuild_backend::BackendError;
+use opkeep_backend::BackendError;
 
 /// A path without links, if something is there.
 pub(crate) fn real(path: &Path) -> PathBuf {

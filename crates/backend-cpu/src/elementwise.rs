@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use opbuild_backend::BackendError;
-use opbuild_descriptor::Tensor;
-use opbuild_ops::{Call, PortKind};
+use opkeep_backend::BackendError;
+use opkeep_descriptor::Tensor;
+use opkeep_ops::{Call, PortKind};
 
 use crate::code::{Args, Code, argument, c_type, invalid, mentions, per_block, refused, word, word_of};
 use crate::expression::{self, float_value};
@@ -136,7 +136,7 @@ pub(crate) fn elementwise(
     let mut operands = operands(call, args, names, &output)?;
     let tensor = call.tensor(0).map_err(invalid)?;
     let dtype = tensor.dtype.as_str();
-    let predicate = call.spec().rule == opbuild_ops::Rule::Predicate;
+    let predicate = call.spec().rule == opkeep_ops::Rule::Predicate;
     let mut result = if predicate { "unsigned char" } else { operands[0].c_type };
     let value = match (instead, call.spec().op_type) {
         (Some(value), _) => value,

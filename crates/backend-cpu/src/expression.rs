@@ -1,8 +1,8 @@
 //! What each elementwise operator computes, as one C expression.
 
-use opbuild_backend::{BackendError, Unsupported};
-use opbuild_descriptor::AttrValue;
-use opbuild_ops::Call;
+use opkeep_backend::{BackendError, Unsupported};
+use opkeep_descriptor::AttrValue;
+use opkeep_ops::Call;
 
 use crate::code::{invalid, refused};
 

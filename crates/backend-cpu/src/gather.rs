@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use opbuild_backend::BackendError;
-use opbuild_ops::{Call, Gather};
+use opkeep_backend::BackendError;
+use opkeep_ops::{Call, Gather};
 
 use crate::code::{Args, Code, argument, c_type, constants, invalid, refused, word_of};
 use crate::elementwise::Elements;

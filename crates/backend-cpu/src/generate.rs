@@ -5,9 +5,9 @@
 
 use std::fmt::Write as _;
 
-use opbuild_backend::{BackendError, Unsupported};
-use opbuild_descriptor::{Arg, Job, Op, Tensor};
-use opbuild_ops::{Call, OpSpec, Rule};
+use opkeep_backend::{BackendError, Unsupported};
+use opkeep_descriptor::{Arg, Job, Op, Tensor};
+use opkeep_ops::{Call, OpSpec, Rule};
 
 use crate::code::{Args, Code, MAX_BLOCKS, invalid, mentions, refused};
 use crate::{
@@ -121,7 +121,7 @@ fn header(call: &Call<'_>, outputs: &[&Tensor]) -> String {
     let inputs = listed(call.inputs().iter().flatten().map(|tensor| format!("{:?}", tensor.shape)));
     let made = listed(outputs.iter().map(|tensor| format!("{:?}", tensor.shape)));
     let (op_type, dtype) = (call.spec().op_type, outputs.first().map_or("", |output| output.dtype.as_str()));
-    format!("/* {op_type}: {inputs} -> {made}, {dtype}. Made by opbuild, launch ABI {LAUNCH_ABI}. */\n\n")
+    format!("/* {op_type}: {inputs} -> {made}, {dtype}. Made by opkeep, launch ABI {LAUNCH_ABI}. */\n\n")
 }
 
 /// The first few of a list, for people.

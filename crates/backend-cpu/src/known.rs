@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
-use opbuild_descriptor::{Arg, Job, JobCache};
-use opbuild_digest::Digest;
+use opkeep_descriptor::{Arg, Job, JobCache};
+use opkeep_digest::Digest;
 
 use crate::expression::calls_libm;
 use crate::generate::Generated;
@@ -64,7 +64,7 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
-    use opbuild_testkit::job;
+    use opkeep_testkit::job;
 
     use super::*;
 

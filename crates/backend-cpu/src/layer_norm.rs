@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use opbuild_backend::BackendError;
-use opbuild_ops::{Call, LayerNorm};
+use opkeep_backend::BackendError;
+use opkeep_ops::{Call, LayerNorm};
 
 use crate::code::{Args, Code, argument, constants, invalid, refused};
 use crate::expression::literal;

@@ -6,7 +6,7 @@
 //!
 //! # Operators
 //!
-//! Those of [`opbuild_ops::all`], with static shapes, one operator a kernel. `generate.rs` hands each to the generator
+//! Those of [`opkeep_ops::all`], with static shapes, one operator a kernel. `generate.rs` hands each to the generator
 //! of its rule; what the elementwise ones compute is one line each in `expression.rs` and `integer.rs`.
 //!
 //! * float32: every operator that computes.
@@ -39,7 +39,7 @@
 //!   number of threads.
 //! * Inputs may be the same memory as each other, never as an output.
 //!
-//! The `.json` has one field of our own, `opbuildJob`: the digest of the job. The loader takes an object only for that
+//! The `.json` has one field of our own, `opkeepJob`: the digest of the job. The loader takes an object only for that
 //! job, and only if its SHA-256 is the one in the `.json`.
 //!
 //! # Toolchain

@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::num::NonZeroUsize;
 
-use opbuild_artifact::{Artifact, BlockDim, Json, KernelMeta};
-use opbuild_backend::{BackendError, Kernel, Loader, Slot};
-use opbuild_descriptor::{Arg, Job};
-use opbuild_digest::Digest;
+use opkeep_artifact::{Artifact, BlockDim, Json, KernelMeta};
+use opkeep_backend::{BackendError, Kernel, Loader, Slot};
+use opkeep_descriptor::{Arg, Job};
+use opkeep_digest::Digest;
 use rustix::fs::{MemfdFlags, SealFlags};
 
 use crate::compile::JOB_FIELD;
@@ -80,7 +80,7 @@ impl Loader for CpuLoader {
 /// The bytes in a file that lives in memory and that nobody can change any more, ourselves included.
 fn sealed(bytes: &[u8]) -> std::io::Result<std::os::fd::OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let mut file = std::fs::File::from(rustix::fs::memfd_create("opbuild-kernel", flags)?);
+    let mut file = std::fs::File::from(rustix::fs::memfd_create("opkeep-kernel", flags)?);
     file.write_all(bytes)?;
     rustix::fs::fcntl_add_seals(
         &file,

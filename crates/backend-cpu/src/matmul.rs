@@ -3,8 +3,8 @@
 //! The core of `gemm.rs` is for those in which every element is used often. Where few rows meet many, as in a fully
 //! connected layer, it would take longer to lay out panels than to multiply; `thin.rs` is for those.
 
-use opbuild_backend::BackendError;
-use opbuild_ops::{Call, MatMul};
+use opkeep_backend::BackendError;
+use opkeep_ops::{Call, MatMul};
 
 use crate::code::{Args, Code, invalid};
 use crate::gemm::{Parts, Product};

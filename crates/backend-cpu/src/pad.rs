@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use opbuild_backend::BackendError;
-use opbuild_ops::{Call, Pad, PadMode};
+use opkeep_backend::BackendError;
+use opkeep_ops::{Call, Pad, PadMode};
 
 use crate::code::{Args, Code, argument, invalid, word_of};
 use crate::loops::{Rows, index};

@@ -3,8 +3,8 @@
 //! Lines of the output are computed one at a time, a tap of all their elements at a time, along the line: that is what
 //! compilers make vectors of. Images of two dimensions are of three, one deep.
 
-use opbuild_backend::BackendError;
-use opbuild_ops::{Call, Pool, PoolKind, Window};
+use opkeep_backend::BackendError;
+use opkeep_ops::{Call, Pool, PoolKind, Window};
 
 use crate::code::{Args, Code, invalid, refused};
 use crate::work::{EACH_UNIT, LEAST, RANGE, Share, check, defines, plain, pointers};

@@ -1,7 +1,7 @@
 //! Operators whose output is the input read with other steps.
 
-use opbuild_backend::BackendError;
-use opbuild_ops::{Call, Slice, multiples};
+use opkeep_backend::BackendError;
+use opkeep_ops::{Call, Slice, multiples};
 
 use crate::code::{Args, Code, argument, invalid, word_of};
 use crate::elementwise::{Elements, dims};

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use opbuild_backend::BackendError;
-use opbuild_ops::{Call, Reduce};
+use opkeep_backend::BackendError;
+use opkeep_ops::{Call, Reduce};
 
 use crate::code::{Args, Code, argument, invalid};
 use crate::elementwise::{Elements, extreme, operand};

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use opbuild_backend::BackendError;
-use opbuild_ops::{Call, permutation};
+use opkeep_backend::BackendError;
+use opkeep_ops::{Call, permutation};
 
 use crate::code::{Args, Code, argument, constants, invalid, per_block, word_of};
 use crate::elementwise::{Elements, dims};

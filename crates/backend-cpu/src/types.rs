@@ -1,7 +1,7 @@
 //! Which element types there is code for, operator by operator.
 
-use opbuild_backend::Unsupported;
-use opbuild_ops::{Call, Rule};
+use opkeep_backend::Unsupported;
+use opkeep_ops::{Call, Rule};
 
 use crate::{cast, code, integer};
 

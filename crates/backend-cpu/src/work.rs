@@ -1,8 +1,8 @@
 //! What the generators of dense operators share: how a kernel's work is split into blocks, which sizes it may have, and
 //! the constants at the top of the C.
 
-use opbuild_backend::BackendError;
-use opbuild_ops::{Call, Window};
+use opkeep_backend::BackendError;
+use opkeep_ops::{Call, Window};
 
 use crate::code::{MAX_BLOCKS, refused};
 
@@ -100,12 +100,12 @@ mod tests {
 
     #[test]
     fn what_no_memory_holds_is_refused() {
-        use opbuild_backend::Unsupported;
-        use opbuild_descriptor::Tensor;
+        use opkeep_backend::Unsupported;
+        use opkeep_descriptor::Tensor;
         let check_first = |shape: [i64; 2]| {
             let (x1, x2) = (Tensor::new("float32", shape), Tensor::new("float32", [3, 4]));
             let call = Call::new(
-                opbuild_ops::find("MatMulV2").unwrap(),
+                opkeep_ops::find("MatMulV2").unwrap(),
                 vec![vec![&x1], vec![&x2], vec![], vec![]],
                 &[],
             );

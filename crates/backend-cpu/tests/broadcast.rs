@@ -6,7 +6,7 @@ mod common;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{backend, floats, job, kernel, launch, numbers};
-use opbuild_ops::broadcast;
+use opkeep_ops::broadcast;
 
 /// What the loops cut the output into.
 const GRAIN: i64 = 32 * 1024;
@@ -130,8 +130,8 @@ fn sizes_around_the_grain_are_whole_for_any_number_of_threads() {
 #[test]
 fn a_large_tensor_has_many_blocks() {
     let artifact = common::compile(backend(), &job("Sub", &[&[3 * GRAIN + 1], &[1]], &[])).unwrap();
-    let meta = opbuild_artifact::KernelMeta::parse(&artifact.json).unwrap();
-    assert_eq!(meta.block_dim, Some(opbuild_artifact::BlockDim::Fixed(4)));
+    let meta = opkeep_artifact::KernelMeta::parse(&artifact.json).unwrap();
+    assert_eq!(meta.block_dim, Some(opkeep_artifact::BlockDim::Fixed(4)));
 }
 
 /// Unary operators and those that give truth values go through the same loops.

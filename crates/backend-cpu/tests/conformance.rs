@@ -4,9 +4,9 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use opbuild_backend_cpu::{CpuBackend, CpuConfig};
-use opbuild_descriptor::BuildSpec;
-use opbuild_testkit::conformance::{Subject, elementwise_cases, main as run};
+use opkeep_backend_cpu::{CpuBackend, CpuConfig};
+use opkeep_descriptor::BuildSpec;
+use opkeep_testkit::conformance::{Subject, elementwise_cases, main as run};
 
 fn main() -> ExitCode {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -6,9 +6,9 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{backend, compile_in, job};
-use opbuild_artifact::{BlockDim, KernelMeta};
-use opbuild_backend::{Backend, Cancel};
-use opbuild_digest::Digest;
+use opkeep_artifact::{BlockDim, KernelMeta};
+use opkeep_backend::{Backend, Cancel};
+use opkeep_digest::Digest;
 
 const VENDOR: &str = include_str!("../../../fixtures/mindspore/square_12484080525657478220_2.json");
 
@@ -55,7 +55,7 @@ fn the_json_has_the_vendors_fields_and_the_object_what_it_says() {
     let artifact = common::compile(backend(), &job).unwrap();
     let json = std::str::from_utf8(&artifact.json).unwrap();
     // The vendor's, and one of our own, for the loader.
-    let ours: BTreeSet<&str> = keys(VENDOR).into_iter().chain(["opbuildJob"]).collect();
+    let ours: BTreeSet<&str> = keys(VENDOR).into_iter().chain(["opkeepJob"]).collect();
     assert_eq!(keys(json), ours);
     assert_eq!(keys(json).len(), 11);
 
@@ -69,7 +69,7 @@ fn the_json_has_the_vendors_fields_and_the_object_what_it_says() {
     assert_eq!(meta.parameters.map(|parameters| parameters.len()), Some(3));
 
     let expectations = backend().expectations(&common::spec(backend()));
-    let report = opbuild_validator::validate(&artifact.json, &artifact.object, &expectations);
+    let report = opkeep_validator::validate(&artifact.json, &artifact.object, &expectations);
     assert!(report.findings.is_empty(), "{report:?}");
     let kernels = report.object.unwrap().kernels;
     assert!(kernels.iter().map(|kernel| &kernel.name).eq([&name.symbol()]), "{kernels:?}");
@@ -84,7 +84,7 @@ fn every_operator_validates() {
         let attrs: Vec<_> = required.map(|attr| common::float(attr.name, 0.5)).collect();
         let job = job(row.op_type, &vec![&[3, 5][..]; row.inputs.len()], &attrs);
         let artifact = common::compile(backend(), &job).unwrap();
-        let report = opbuild_validator::validate(&artifact.json, &artifact.object, &expectations);
+        let report = opkeep_validator::validate(&artifact.json, &artifact.object, &expectations);
         assert!(report.findings.is_empty(), "{}: {report:?}", row.op_type);
     }
 }
@@ -93,14 +93,14 @@ fn every_operator_validates() {
 #[test]
 fn sources_depend_on_the_job_and_not_on_its_name() {
     let spec = common::spec(backend());
-    let sources = |backend: &opbuild_backend_cpu::CpuBackend, shape: &[i64]| {
+    let sources = |backend: &opkeep_backend_cpu::CpuBackend, shape: &[i64]| {
         backend.op_sources(&job("Neg", &[shape], &[]), &spec, &common::Files).unwrap()
     };
     assert_eq!(sources(backend(), &[3]), sources(backend(), &[3]));
     assert_ne!(sources(backend(), &[3]), sources(backend(), &[4]));
-    let mut config = opbuild_backend_cpu::CpuConfig::new(common::path());
+    let mut config = opkeep_backend_cpu::CpuConfig::new(common::path());
     config.expressions.insert("Neg".to_owned(), "0.0f - x".to_owned());
-    let other = opbuild_backend_cpu::CpuBackend::new(config);
+    let other = opkeep_backend_cpu::CpuBackend::new(config);
     assert_ne!(sources(&other, &[3]), sources(backend(), &[3]));
     let kernel = common::kernel(&other, &job("Neg", &[&[1]], &[]));
     let found = common::floats(&common::launch(&*kernel, &[&[0.0]], 1))[0];

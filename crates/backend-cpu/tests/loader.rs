@@ -8,9 +8,9 @@ use std::num::NonZeroUsize;
 use std::sync::Mutex;
 
 use common::{backend, compile, float, floats, job, kernel, launch};
-use opbuild_artifact::{Artifact, KernelMeta, Workspace};
-use opbuild_backend::{Backend, BackendError, Buffer, Kernel};
-use opbuild_descriptor::Job;
+use opkeep_artifact::{Artifact, KernelMeta, Workspace};
+use opkeep_backend::{Backend, BackendError, Buffer, Kernel};
+use opkeep_descriptor::Job;
 
 const ONE: NonZeroUsize = NonZeroUsize::MIN;
 
@@ -103,7 +103,7 @@ fn artifacts_that_cannot_be_loaded_are_refused() {
     };
     // Their digest is right, so it is the system's loader that meets them.
     let object = |object: &[u8]| {
-        let sha256 = opbuild_digest::Digest::of(object).to_string();
+        let sha256 = opkeep_digest::Digest::of(object).to_string();
         Artifact { object: object.to_vec(), ..with(&|meta| meta.sha256 = Some(sha256.clone())) }
     };
     let workspace = Workspace { size: vec![64], ..Workspace::default() };
@@ -112,7 +112,7 @@ fn artifacts_that_cannot_be_loaded_are_refused() {
         (with(&|meta| meta.kernel_name = None), ""),
         (with(&|meta| meta.kernel_name = Some("a\0b".into())), ""),
         (with(&|meta| meta.workspace = Some(workspace.clone())), "workspace"),
-        (with(&|meta| meta.block_dim = Some(opbuild_artifact::BlockDim::Dynamic)), "blockDim"),
+        (with(&|meta| meta.block_dim = Some(opkeep_artifact::BlockDim::Dynamic)), "blockDim"),
         (with(&|meta| meta.block_dim = None), "blockDim"),
         (Artifact { json: b"{".to_vec(), ..good.clone() }, "JSON"),
         (object(b""), ""),
@@ -158,8 +158,8 @@ fn kernels_of_one_name_compute_their_own_results() {
         // All get the symbol of the first.
         let name = common::name(&common::job("Adds", &[&[1]], &[float("value", 0.0)]));
         let (folder, spec) = (tempfile::tempdir().unwrap(), common::spec(backend()));
-        let cancel = opbuild_backend::Cancel::new();
-        let request = opbuild_backend::CompileRequest {
+        let cancel = opkeep_backend::Cancel::new();
+        let request = opkeep_backend::CompileRequest {
             job: &job,
             spec: &spec,
             name: &name,
@@ -197,7 +197,7 @@ fn kernels_leave_no_descriptors_and_no_mappings_behind() {
     let garbage = Artifact { object: vec![0; 64], ..artifact.clone() };
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     let mapped = || {
-        std::fs::read_to_string("/proc/self/maps").unwrap().lines().filter(|l| l.contains("opbuild-")).count()
+        std::fs::read_to_string("/proc/self/maps").unwrap().lines().filter(|l| l.contains("opkeep-")).count()
     };
     drop(load(&artifact, &job).unwrap());
     let before = (open(), mapped());

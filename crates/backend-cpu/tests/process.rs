@@ -9,13 +9,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{backend_with, compile_in, job, stand_in};
-use opbuild_artifact::Artifact;
-use opbuild_backend::{Backend, BackendError, Cancel};
-use opbuild_backend_cpu::CpuBackend;
+use opkeep_artifact::Artifact;
+use opkeep_backend::{Backend, BackendError, Cancel};
+use opkeep_backend_cpu::CpuBackend;
 use tempfile::TempDir;
 
 /// In the environment of this test program when it plays the parent that is killed: the compiler to run.
-const PLAY_PARENT: &str = "OPBUILD_TEST_COMPILER";
+const PLAY_PARENT: &str = "OPKEEP_TEST_COMPILER";
 
 /// A stand-in compiler, its backend and a work folder.
 struct Case {
@@ -180,9 +180,9 @@ fn rubbish_is_for_the_validator_to_refuse() {
     let artifact = case.outcome().unwrap();
     assert_eq!(artifact.object, b"rubbish\n");
     let expectations = case.backend.expectations(&common::spec(&case.backend));
-    let report = opbuild_validator::validate(&artifact.json, &artifact.object, &expectations);
+    let report = opkeep_validator::validate(&artifact.json, &artifact.object, &expectations);
     let found = report.errors().map(|finding| &finding.problem);
-    assert!(found.eq([&opbuild_validator::Problem::NotElf { found: b"rubb".to_vec() }]), "{report:?}");
+    assert!(found.eq([&opkeep_validator::Problem::NotElf { found: b"rubb".to_vec() }]), "{report:?}");
 }
 
 #[test]

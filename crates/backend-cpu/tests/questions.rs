@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use common::{Files, Impatient, job};
-use opbuild_backend::{Backend, BackendError, Cancel};
-use opbuild_backend_cpu::{CpuBackend, CpuConfig};
-use opbuild_digest::Fingerprint;
+use opkeep_backend::{Backend, BackendError, Cancel};
+use opkeep_backend_cpu::{CpuBackend, CpuConfig};
+use opkeep_digest::Fingerprint;
 use tempfile::TempDir;
 
 /// A compiler that writes down what it is asked.

@@ -4,9 +4,9 @@
 mod common;
 
 use common::{attr, backend, float, job};
-use opbuild_backend::{Backend, BackendError, Support, Unsupported};
-use opbuild_descriptor::{Absent, Arg, AttrValue, BuildSpec, Extra, Job, Source, Tensor};
-use opbuild_ops::OpsError;
+use opkeep_backend::{Backend, BackendError, Support, Unsupported};
+use opkeep_descriptor::{Absent, Arg, AttrValue, BuildSpec, Extra, Job, Source, Tensor};
+use opkeep_ops::OpsError;
 
 /// Why `job` is refused; a compile must refuse it for the same reason.
 fn refusal(job: &Job) -> Unsupported {
@@ -31,7 +31,7 @@ fn add() -> Job {
     job("Add", &[&[2, 3], &[3]], &[])
 }
 
-fn input(job: &mut Job, at: usize) -> &mut opbuild_descriptor::Input {
+fn input(job: &mut Job, at: usize) -> &mut opkeep_descriptor::Input {
     let Arg::One(input) = &mut job.ops[0].inputs[at] else {
         panic!("input {at} is not one tensor");
     };
@@ -100,8 +100,7 @@ fn operators_that_do_not_fit_the_table_are_refused() {
     assert!(matches!(invalid(shape), OpsError::Output { name: "y", .. }));
     let dtype = but(add(), |job| set(&mut job.ops[0].outputs, |tensor| tensor.dtype = "bool".into()));
     assert!(matches!(invalid(dtype), OpsError::Output { name: "y", .. }));
-    let with =
-        |job: Job, attrs: Vec<opbuild_descriptor::Attr>| but(job, |job| job.ops[0].attrs = Some(attrs));
+    let with = |job: Job, attrs: Vec<opkeep_descriptor::Attr>| but(job, |job| job.ops[0].attrs = Some(attrs));
     let adds = || job("Adds", &[&[2]], &[float("value", 1.0)]);
     let attribute = with(job("Relu", &[&[2]], &[]), vec![float("alpha", 1.0)]);
     assert!(matches!(invalid(attribute), OpsError::UnknownAttr { attr, .. } if attr == "alpha"));
@@ -183,7 +182,7 @@ fn inputs_are_where_their_sources_say() {
 
 #[test]
 fn values_that_a_formula_cannot_take_are_refused() {
-    let refused = |op_type: &str, attr: opbuild_descriptor::Attr| {
+    let refused = |op_type: &str, attr: opkeep_descriptor::Attr| {
         let name = attr.name.clone();
         match refusal(&job(op_type, &[&[2]], &[attr])) {
             Unsupported::Other { problem, .. } => assert!(problem.contains(&name), "{problem}"),

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use common::{
     Files, Impatient, attr, backend, backend_with, compile, float, job, kernel, launch, real_compiler, script,
 };
-use opbuild_backend::{Backend, BackendError, Cancel};
-use opbuild_backend_cpu::{CpuBackend, CpuConfig, Features};
-use opbuild_descriptor::AttrValue;
-use opbuild_digest::Fingerprint;
+use opkeep_backend::{Backend, BackendError, Cancel};
+use opkeep_backend_cpu::{CpuBackend, CpuConfig, Features};
+use opkeep_descriptor::AttrValue;
+use opkeep_digest::Fingerprint;
 
 fn fingerprint(backend: &CpuBackend) -> Fingerprint {
     backend.toolchain(&Files).unwrap_or_else(|error| panic!("{error}"))
@@ -338,8 +338,8 @@ fn nobody_has_to_wait_for_a_compiler_that_does_not_answer() {
 
 #[test]
 fn the_math_library_counts_only_where_it_is_called() {
-    let sources = |op_type: &str, attrs: &[opbuild_descriptor::Attr]| {
-        let shapes: &[&[i64]] = match opbuild_ops::find(op_type).unwrap().inputs.len() {
+    let sources = |op_type: &str, attrs: &[opkeep_descriptor::Attr]| {
+        let shapes: &[&[i64]] = match opkeep_ops::find(op_type).unwrap().inputs.len() {
             1 => &[&[5]],
             _ => &[&[5], &[5]],
         };

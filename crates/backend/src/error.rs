@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use opbuild_ops::OpsError;
+use opkeep_ops::OpsError;
 use thiserror::Error;
 
 /// Why a backend could not do what it was asked.

@@ -29,10 +29,10 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Instant;
 
-use opbuild_artifact::{Artifact, Expectations};
-use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName};
-use opbuild_digest::{Digest, Fingerprint};
-use opbuild_ops::Graph;
+use opkeep_artifact::{Artifact, Expectations};
+use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName};
+use opkeep_digest::{Digest, Fingerprint};
+use opkeep_ops::Graph;
 
 /// A kernel compiler.
 ///

@@ -3,8 +3,8 @@
 use std::collections::TryReserveError;
 use std::num::NonZeroUsize;
 
-use opbuild_artifact::Artifact;
-use opbuild_descriptor::Job;
+use opkeep_artifact::Artifact;
+use opkeep_descriptor::Job;
 
 use crate::BackendError;
 

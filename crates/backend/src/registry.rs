@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use opbuild_descriptor::{BuildSpec, EffectiveSpec};
+use opkeep_descriptor::{BuildSpec, EffectiveSpec};
 
 use crate::{Backend, BackendError};
 

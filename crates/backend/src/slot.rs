@@ -1,7 +1,7 @@
 //! What a kernel takes for a tensor, and whether a buffer is that.
 
-use opbuild_descriptor::Tensor;
-use opbuild_ops::dtype_bytes;
+use opkeep_descriptor::Tensor;
+use opkeep_ops::dtype_bytes;
 
 use crate::{BackendError, Unsupported};
 

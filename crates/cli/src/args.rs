@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
-use opbuild_store::Mode;
+use opkeep_store::Mode;
 
 /// What the environment decides.
 const ENVIRONMENT: &str = "\
 Environment:
   CC                      the C compiler of the target cpu, with arguments if need be
-  OPBUILD_TOOLCHAIN_INPUTS
+  OPKEEP_TOOLCHAIN_INPUTS
                           files and directories, separated by colons, that count as parts of the
                           compiler
-  OPBUILD_CACHE_DIR       the store's directory; if unset, ASCEND_CACHE_PATH/opbuild,
-                          XDG_CACHE_HOME/opbuild or ~/.cache/opbuild; in CANN's kernel_cache, its
-                          directory opbuild
-  ASCEND_MAX_OP_CACHE_SIZE, ASCEND_REMAIN_CACHE_SIZE_RATIO, OPBUILD_MAX_CACHE_ENTRIES
-                          how large the store may become; see opbuild help gc
+  OPKEEP_CACHE_DIR        the store's directory; if unset, ASCEND_CACHE_PATH/opkeep,
+                          XDG_CACHE_HOME/opkeep or ~/.cache/opkeep; in CANN's kernel_cache, its
+                          directory opkeep
+  ASCEND_MAX_OP_CACHE_SIZE, ASCEND_REMAIN_CACHE_SIZE_RATIO, OPKEEP_MAX_CACHE_ENTRIES
+                          how large the store may become; see opkeep help gc
   ASCEND_HOME_PATH, ASCEND_TOOLKIT_HOME, ASCEND_OPP_PATH
-                          where CANN is, unless --cann says; see opbuild targets
+                          where CANN is, unless --cann says; see opkeep targets
   ASCEND_CUSTOM_OPP_PATH  packages of custom operators, separated by colons
   HI_PYTHON               the Python that CANN runs with [default: python3]
   MS_COMPILER_CACHE_PATH  the folder that holds rank_N/kernel_meta [default: .]
@@ -36,7 +36,7 @@ Each kernel is valid or refused. Findings have codes (OPV001, ...): errors refus
 warnings and notes do not. A .json is checked with the object of its name, or of its binFileName
 (.o, .so, lib*.so); one that only lists parts, with its parts.
 Of a store every entry is read in full, beside builds that use it: each byte, the kernel in it,
-and whether it is the kernel of its key. Other files in the store are reported. `opbuild repair`
+and whether it is the kernel of its key. Other files in the store are reported. `opkeep repair`
 repairs a store.
 Below a directory, every directory with kernels is checked, whatever it is in: the caches that
 MindSpore, AKG and CANN keep themselves, CANN's work directories, operator packages and the trees
@@ -47,7 +47,7 @@ In caches, each kernel is intact, damaged, left over (an orphan), for another ch
 progress: written within half an hour, open or locked. It is for another chip if its object is, by
 its machine and e_flags, for another one than the descriptor (.info) beside it or the directory's
 name says; without these, than the other kernels of the directory. The report says what the
-framework would do with it, and which kernels a rank lacks that others have; `opbuild repair DIR`
+framework would do with it, and which kernels a rank lacks that others have; `opkeep repair DIR`
 repairs what is damaged or left over.
 Exit code 1: a kernel was refused, a store or cache has problems, or a rank lacks kernels; 2: a
 file could not be checked, a path has no kernel, or --op_compiler_cache_dir names no store.";
@@ -61,7 +61,7 @@ counted. What cannot be read, is not trusted, or is not the store's own is skipp
 says what to do about it. Builds may use the store meanwhile.
 Caches of frameworks (kernel_meta, rank_N/kernel_meta, akg_kernel_meta, kernel_cache/<soc>), found
 below each DIR: damaged kernels and orphans move, with all their files, into
-<directory>.opbuild-quarantine/<time>-<process>/ beside the cache, so that the framework compiles
+<directory>.opkeep-quarantine/<time>-<process>/ beside the cache, so that the framework compiles
 only these again. Nothing is deleted, and --undo restores what no program wrote again since. No
 link is followed: one with the name of a cache or a rank is skipped; name it to have it checked.
 Training may run meanwhile: a file that changed since it was checked stays. A file that was
@@ -83,12 +83,12 @@ each directory, which stay as they are. One is taken if it is intact, if a descr
 beside it names it and is no newer than it, if its .json calls it by no other kernel's name, if it
 was not compiled for debugging, if its operator is the toolkit's, and if it is a kernel for the
 chip that the descriptor says. All others are skipped, with the reason: caches of CANN and
-operator packages have no descriptors, AKG's kernels for the host run in no backend of opbuild's,
-kernels that opbuild published there are in a store already, and the source of a custom operator
+operator packages have no descriptors, AKG's kernels for the host run in no backend of opkeep's,
+kernels that opkeep published there are in a store already, and the source of a custom operator
 at that time is unknown.
 The toolchain and the sources of such a kernel are unknown, so builds skip it unless
 --trust-imported is given; then it is reused for an equal job, target and options, on every rank
-and device. A kernel that opbuild compiled comes before it. Of kernels of one job the first is
+and device. A kernel that opkeep compiled comes before it. Of kernels of one job the first is
 kept, until one is imported that by the dates of its files was compiled since: it replaces the
 older one. To import the same again changes nothing.
 Exit code 0: kernels are imported, or were; 1: kernels are imported, and others had problems; 2:
@@ -102,7 +102,7 @@ Limits, for each target's folder of the store:
                           counts only if both are right, and then before the variables
   ASCEND_MAX_OP_CACHE_SIZE, ASCEND_REMAIN_CACHE_SIZE_RATIO
                           the same from the environment [default: 500 and 50]
-  OPBUILD_MAX_CACHE_ENTRIES
+  OPKEEP_MAX_CACHE_ENTRIES
                           a limit on the number of kernels [default: none]
 What was used within half an hour is kept, whatever the limits say, unless --older-than asks for
 less.
@@ -120,7 +120,7 @@ Exit code 1: something could not be deleted or looked into; 2: there is no such 
 /// Exit codes: 0 done; 1 done, and problems were found (a kernel failed, an input is no model, damage); 2 wrong usage, an
 /// input cannot be read, or nothing could be done; 130 interrupted.
 #[derive(Debug, Parser)]
-#[command(name = "opbuild", version, propagate_version = true, after_help = ENVIRONMENT)]
+#[command(name = "opkeep", version, propagate_version = true, after_help = ENVIRONMENT)]
 pub(crate) struct Args {
     /// How results are printed. With json, one object on stdout; everything else goes to stderr
     #[arg(long, global = true, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
@@ -183,12 +183,12 @@ pub(crate) struct BuildArgs {
     /// Put kernels into this directory, in place of rank_N/kernel_meta
     #[arg(long, value_name = "DIR", conflicts_with = "no_kernel_meta")]
     pub(crate) kernel_meta: Option<PathBuf>,
-    /// Replace kernels in kernel_meta that opbuild did not write, and releases by kernels for debugging. A copy of what is
-    /// not ours is kept beside it, which `opbuild repair --undo DIR` restores
+    /// Replace kernels in kernel_meta that opkeep did not write, and releases by kernels for debugging. A copy of what is
+    /// not ours is kept beside it, which `opkeep repair --undo DIR` restores
     #[arg(long, conflicts_with = "no_kernel_meta")]
     pub(crate) replace: bool,
     /// Reuse imported kernels, too, where there are none of our own: of an equal job, target and options, by a toolchain
-    /// that is not known; see opbuild help import
+    /// that is not known; see opkeep help import
     #[arg(long)]
     pub(crate) trust_imported: bool,
 }
@@ -283,8 +283,8 @@ pub(crate) struct VerifyArgs {
 /// Which store.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StoreArgs {
-    /// The store's directory; import makes it, other commands expect it there [default: $OPBUILD_CACHE_DIR, else
-    /// $ASCEND_CACHE_PATH/opbuild, else the user's cache directory]
+    /// The store's directory; import makes it, other commands expect it there [default: $OPKEEP_CACHE_DIR, else
+    /// $ASCEND_CACHE_PATH/opkeep, else the user's cache directory]
     #[arg(long = "op_compiler_cache_dir", visible_alias = "cache-dir", value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
     /// Another user, by number, whose stored kernels may be used
@@ -376,7 +376,7 @@ pub(crate) struct StatsArgs {
 /// Flags that building and running share.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Common {
-    /// The target to build for, whatever the descriptors name; see `opbuild targets` [default: cpu; `build` and `explain`
+    /// The target to build for, whatever the descriptors name; see `opkeep targets` [default: cpu; `build` and `explain`
     /// take the chip that a descriptor names, if its toolchain is there]
     #[arg(long, visible_alias = "soc_version", value_name = "TARGET")]
     target: Option<String>,
@@ -399,7 +399,7 @@ pub(crate) struct Common {
     #[arg(long = "op_compiler_cache_mode", visible_alias = "cache-mode", default_value_t = Mode::Enable)]
     #[arg(value_name = "MODE", value_parser = mode)]
     pub(crate) cache_mode: Mode,
-    /// The store's folder [default: $OPBUILD_CACHE_DIR, else $ASCEND_CACHE_PATH/opbuild, else the user's cache folder]
+    /// The store's folder [default: $OPKEEP_CACHE_DIR, else $ASCEND_CACHE_PATH/opkeep, else the user's cache folder]
     #[arg(long = "op_compiler_cache_dir", visible_alias = "cache-dir", value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
     /// Another user, by number, whose stored kernels may be used
@@ -425,7 +425,7 @@ pub(crate) struct Common {
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(["auto", "workers", "process"]))]
     pub(crate) cann_driver: String,
     /// A file, or a directory of files, that the compiler reads for some kernels only: it counts by content, and may be
-    /// read; may be given several times. Beside those of OPBUILD_TOOLCHAIN_INPUTS
+    /// read; may be given several times. Beside those of OPKEEP_TOOLCHAIN_INPUTS
     #[arg(long = "toolchain-input", value_name = "PATH")]
     pub(crate) toolchain_inputs: Vec<PathBuf>,
     /// Build with the vendor's debug level (0 to 4); kernels with a level other than 0 are never stored
@@ -449,7 +449,7 @@ impl Common {
     }
 }
 
-fn mode(text: &str) -> Result<Mode, opbuild_store::ParseModeError> {
+fn mode(text: &str) -> Result<Mode, opkeep_store::ParseModeError> {
     text.parse()
 }
 

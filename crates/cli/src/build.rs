@@ -1,18 +1,18 @@
-//! `opbuild build`.
+//! `opkeep build`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use opbuild::{
+use opkeep::{
     BuildError, BuildReport, Builder, Imported, JobError, KernelReport, Mode, Outcome, Request, ViewGroup,
     ViewPolicy,
 };
-use opbuild_backend::{Backend, BackendError, Cancel, Registry};
-use opbuild_backend_ascend::{AscendBackend, AscendConfig, Driver};
-use opbuild_backend_cpu::CpuBackend;
-use opbuild_store::Config;
+use opkeep_backend::{Backend, BackendError, Cancel, Registry};
+use opkeep_backend_ascend::{AscendBackend, AscendConfig, Driver};
+use opkeep_backend_cpu::CpuBackend;
+use opkeep_store::Config;
 use serde_json::{Value, json};
 
 use crate::args::{BuildArgs, Common};
@@ -51,7 +51,7 @@ pub(crate) fn builder(common: &Common, cancel: &Cancel, output: &Output) -> anyh
     let builder = builder_of(backend(common, common.target(), cancel)?, common, cancel);
     let keeps = matches!(common.cache_mode, Mode::Enable | Mode::Force);
     if store(common).is_none() && keeps {
-        output.warning("there is no place for a store: set OPBUILD_CACHE_DIR or HOME; nothing is kept");
+        output.warning("there is no place for a store: set OPKEEP_CACHE_DIR or HOME; nothing is kept");
     }
     builder.look_ahead();
     Ok(builder)

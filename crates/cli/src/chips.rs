@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use opbuild::{BuildReport, Builder, Placed, Request, ViewError};
-use opbuild_artifact::Expectations;
-use opbuild_backend::Cancel;
+use opkeep::{BuildReport, Builder, Placed, Request, ViewError};
+use opkeep_artifact::Expectations;
+use opkeep_backend::Cancel;
 
 use crate::args::Common;
 use crate::build::{backend, builder_of};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use opbuild_onnx::{Tensor, ValueInfo};
+use opkeep_onnx::{Tensor, ValueInfo};
 use serde_json::{Value, json};
 
 use crate::text::counted;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::bail;
-use opbuild_onnx::{ModelError, Network, OnnxError};
+use opkeep_onnx::{ModelError, Network, OnnxError};
 
 use crate::args::Common;
 use crate::options::nearest;
@@ -38,11 +38,11 @@ impl Dims {
 
     /// Reads the network at `path`, of which all sizes count that it has dimensions for: the others may be another input's.
     pub(crate) fn read(&mut self, path: &Path) -> Result<Network, OnnxError> {
-        let mut options = opbuild_onnx::Options {
+        let mut options = opkeep_onnx::Options {
             dims: self.sizes.iter().map(|(name, size)| (name.clone(), *size)).collect(),
         };
         let read = loop {
-            match opbuild_onnx::read(path, &options) {
+            match opkeep_onnx::read(path, &options) {
                 Err(OnnxError::Model(ModelError::NoSuchDim { name, known })) => {
                     options.dims.remove(&name);
                     self.known.extend(known);

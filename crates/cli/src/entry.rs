@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use opbuild::judge_stored;
-use opbuild_artifact::Expectations;
-use opbuild_digest::Digest;
-use opbuild_store::{Entry, MAX_ENTRY_BYTES};
-use opbuild_validator::{Report, expectations_of};
+use opkeep::judge_stored;
+use opkeep_artifact::Expectations;
+use opkeep_digest::Digest;
+use opkeep_store::{Entry, MAX_ENTRY_BYTES};
+use opkeep_validator::{Report, expectations_of};
 use serde_json::Value;
 
 use crate::input::read_file;

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use opbuild::ViewConfig;
-use opbuild_artifact::is_safe_file_name;
-use opbuild_backend_ascend::{AscendConfig, Search, VARIABLES};
-use opbuild_backend_cpu::CpuConfig;
-use opbuild_store::LimitTexts;
+use opkeep::ViewConfig;
+use opkeep_artifact::is_safe_file_name;
+use opkeep_backend_ascend::{AscendConfig, Search, VARIABLES};
+use opkeep_backend_cpu::CpuConfig;
+use opkeep_store::LimitTexts;
 
 /// A variable that is set and not empty.
 fn var(name: &str) -> Option<OsString> {
@@ -19,15 +19,15 @@ fn var(name: &str) -> Option<OsString> {
 
 /// Where the store is, unless the command line says.
 pub(crate) fn cache_dir() -> Option<PathBuf> {
-    let below = |folder: OsString| PathBuf::from(folder).join("opbuild");
-    var("OPBUILD_CACHE_DIR")
+    let below = |folder: OsString| PathBuf::from(folder).join("opkeep");
+    var("OPKEEP_CACHE_DIR")
         .map(PathBuf::from)
         .or_else(|| var("ASCEND_CACHE_PATH").map(below))
         // The XDG rules: a relative path counts as unset.
         .or_else(|| var("XDG_CACHE_HOME").filter(|path| PathBuf::from(path).is_absolute()).map(below))
         // HOME, else what the system has on record for this user.
         .or_else(|| {
-            std::env::home_dir().filter(|home| home.is_absolute()).map(|home| home.join(".cache/opbuild"))
+            std::env::home_dir().filter(|home| home.is_absolute()).map(|home| home.join(".cache/opkeep"))
         })
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn limits() -> LimitTexts {
     LimitTexts {
         max_op_cache_size: text("ASCEND_MAX_OP_CACHE_SIZE"),
         remain_cache_size_ratio: text("ASCEND_REMAIN_CACHE_SIZE_RATIO"),
-        max_entries: text("OPBUILD_MAX_CACHE_ENTRIES"),
+        max_entries: text("OPKEEP_MAX_CACHE_ENTRIES"),
     }
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn kernel_meta() -> anyhow::Result<ViewConfig> {
 
 /// What counts as a part of the compiler: what the environment names, and `declared`.
 pub(crate) fn toolchain_inputs(declared: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
-    let named = var("OPBUILD_TOOLCHAIN_INPUTS").unwrap_or_default();
+    let named = var("OPKEEP_TOOLCHAIN_INPUTS").unwrap_or_default();
     let named = std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty());
     let absolute = |path: PathBuf| {
         std::path::absolute(&path)

@@ -1,9 +1,9 @@
-//! `opbuild explain`: why each kernel would be a hit or a miss. It compiles nothing and writes nothing.
+//! `opkeep explain`: why each kernel would be a hit or a miss. It compiles nothing and writes nothing.
 
-use opbuild::{Explanation, Fate, Nearest};
-use opbuild_backend::Cancel;
-use opbuild_descriptor::{BuildSpec, Diff, EffectiveSpec};
-use opbuild_digest::PartChange;
+use opkeep::{Explanation, Fate, Nearest};
+use opkeep_backend::Cancel;
+use opkeep_descriptor::{BuildSpec, Diff, EffectiveSpec};
+use opkeep_digest::PartChange;
 use serde_json::{Value, json};
 
 use crate::args::ExplainArgs;
@@ -71,7 +71,7 @@ fn as_said(spec: &BuildSpec) -> EffectiveSpec {
 }
 
 fn changes(diff: &Diff) -> Value {
-    let one = |change: &opbuild_descriptor::Change| json!({ "path": change.path, "old": change.old, "new": change.new });
+    let one = |change: &opkeep_descriptor::Change| json!({ "path": change.path, "old": change.old, "new": change.new });
     diff.changes.iter().map(one).collect()
 }
 

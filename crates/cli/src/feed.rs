@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
-use opbuild_backend::Buffer;
-use opbuild_onnx::ValueInfo;
+use opkeep_backend::Buffer;
+use opkeep_onnx::ValueInfo;
 
 use crate::args::{Fill, RunArgs};
 use crate::input;
@@ -69,11 +69,11 @@ pub(crate) fn assigned<'a>(
     files: &'a [PathBuf],
     expected: &[ValueInfo],
     what: &str,
-) -> anyhow::Result<Vec<(&'a PathBuf, usize, opbuild_onnx::Tensor)>> {
+) -> anyhow::Result<Vec<(&'a PathBuf, usize, opkeep_onnx::Tensor)>> {
     let mut taken: Vec<Option<&PathBuf>> = vec![None; expected.len()];
     let (mut found, mut nameless) = (Vec::new(), Vec::new());
     for file in files {
-        let tensor = opbuild_onnx::read_tensor(file).map_err(|error| input::named(file, error))?;
+        let tensor = opkeep_onnx::read_tensor(file).map_err(|error| input::named(file, error))?;
         let named = expected.iter().position(|info| !tensor.name.is_empty() && info.name == tensor.name);
         let Some(at) = named else {
             nameless.push((file, tensor));

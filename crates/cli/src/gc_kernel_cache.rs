@@ -1,12 +1,12 @@
-//! `opbuild gc DIR`: CANN's own caches, where they are.
+//! `opkeep gc DIR`: CANN's own caches, where they are.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use opbuild_kernel_meta::kernel_cache::{
+use opkeep_kernel_meta::kernel_cache::{
     GcOptions, GcReport, IDLE_FOR, LimitTexts, Step, Usage, What, gc as make_room,
 };
-use opbuild_kernel_meta::survey::{Kind, Place, find, is_set_aside};
+use opkeep_kernel_meta::survey::{Kind, Place, find, is_set_aside};
 use serde_json::{Value, json};
 
 use crate::args::GcArgs;

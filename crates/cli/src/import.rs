@@ -1,12 +1,12 @@
-//! `opbuild import`: kernels of frameworks' caches, into the store.
+//! `opkeep import`: kernels of frameworks' caches, into the store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use opbuild::{Cache, ImportReport, ImportedKernel, Importer, NotImported, PassedOver};
-use opbuild_backend_ascend::AscendConfig;
+use opkeep::{Cache, ImportReport, ImportedKernel, Importer, NotImported, PassedOver};
+use opkeep_backend_ascend::AscendConfig;
 use serde_json::{Value, json};
 
 use crate::args::ImportArgs;
@@ -22,7 +22,7 @@ const NAMED: usize = 20;
 
 pub(crate) fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<Verdict> {
     let config = build::config(args.store.cache_dir.as_deref(), &args.store.trusted_owners).context(
-        "there is no place for a store: set OPBUILD_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
+        "there is no place for a store: set OPKEEP_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
     )?;
     // Nobody is asked anything, so no toolkit need be there.
     let registry =
@@ -118,7 +118,7 @@ fn text(report: &ImportReport, sum: &Sum, dry_run: bool) -> Text {
         text.line("interrupted before everything was imported; run it again to go on");
     }
     if !sum.is_nothing() && !dry_run {
-        text.line("builds reuse them if they are told to: opbuild build --trust-imported");
+        text.line("builds reuse them if they are told to: opkeep build --trust-imported");
     }
     text
 }

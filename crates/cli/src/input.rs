@@ -8,8 +8,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use opbuild_descriptor::{Descriptor, MAX_INFO_BYTES, read_info};
-use opbuild_kernel_meta::{Links, Tree};
+use opkeep_descriptor::{Descriptor, MAX_INFO_BYTES, read_info};
+use opkeep_kernel_meta::{Links, Tree};
 use rustix::fs::OFlags;
 
 /// A file of at most `limit` bytes.

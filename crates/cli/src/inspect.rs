@@ -1,11 +1,11 @@
-//! `opbuild inspect`.
+//! `opkeep inspect`.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use opbuild_descriptor::{MAX_INFO_BYTES, read_info};
-use opbuild_digest::Digest;
-use opbuild_validator::{Code, Report};
+use opkeep_descriptor::{MAX_INFO_BYTES, read_info};
+use opkeep_digest::Digest;
+use opkeep_validator::{Code, Report};
 use serde_json::{Value, json};
 
 use crate::args::InspectArgs;

@@ -1,6 +1,6 @@
-//! What `opbuild inspect` tells of a descriptor.
+//! What `opkeep inspect` tells of a descriptor.
 
-use opbuild_descriptor::{
+use opkeep_descriptor::{
     Arg, AttrValue, Descriptor, Generation, KernelName, NameError, Tensor, VendorName, read_info,
 };
 

@@ -1,7 +1,7 @@
-//! What `opbuild inspect` tells of a kernel.
+//! What `opkeep inspect` tells of a kernel.
 
-use opbuild_artifact::KernelMeta;
-use opbuild_validator::{DeviceMeta, ElfFacts, KernelFacts, Linkage, parts};
+use opkeep_artifact::KernelMeta;
+use opkeep_validator::{DeviceMeta, ElfFacts, KernelFacts, Linkage, parts};
 use serde_json::Value;
 
 use crate::inspect::Found;

@@ -1,7 +1,7 @@
 //! Ctrl-C: the build ends in order, its compilers with it, and what is finished is kept.
 
-use opbuild::BuildError;
-use opbuild_backend::{BackendError, Cancel};
+use opkeep::BuildError;
+use opkeep_backend::{BackendError, Cancel};
 
 /// What a shell expects of a program that was interrupted: 128 and the number of SIGINT.
 pub(crate) const EXIT_CODE: u8 = 130;

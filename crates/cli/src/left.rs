@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use opbuild::{ForeignKernel, LeftKernel, LeftReason, Placed, STAYS_DISPLACED};
+use opkeep::{ForeignKernel, LeftKernel, LeftReason, Placed, STAYS_DISPLACED};
 use serde_json::{Value, json};
 
 use crate::output::Output;
@@ -18,7 +18,7 @@ pub(crate) fn tell(placed: &Placed, chose: bool, output: &Output) -> bool {
     }
     if let Some(quarantine) = &placed.quarantine {
         output.note(&format!(
-            "what was replaced is in `{}`; `opbuild repair --undo {}` restores it",
+            "what was replaced is in `{}`; `opkeep repair --undo {}` restores it",
             quarantine.display(),
             placed.folder.display()
         ));
@@ -77,7 +77,7 @@ fn line(what: &str, first: &LeftKernel) -> String {
         }
         _ => {
             "--kernel-meta DIR puts it elsewhere, --no-kernel-meta nowhere, --replace there, with a copy of what is \
-             replaced that `opbuild repair --undo` restores"
+             replaced that `opkeep repair --undo` restores"
         }
     };
     format!("kernel_meta is left as it is for {what}: {}; {ways}", first.why)

@@ -1,4 +1,4 @@
-//! The `opbuild` command. The only place that prints, exits, or reads the environment at large.
+//! The `opkeep` command. The only place that prints, exits, or reads the environment at large.
 
 mod args;
 mod build;

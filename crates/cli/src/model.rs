@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use opbuild::{Builder, DebugConfig, Request};
-use opbuild_descriptor::{Arg, BuildSpec, Descriptor, Tensor};
-use opbuild_onnx::{Network, ValueInfo};
+use opkeep::{Builder, DebugConfig, Request};
+use opkeep_descriptor::{Arg, BuildSpec, Descriptor, Tensor};
+use opkeep_onnx::{Network, ValueInfo};
 
 use crate::args::Common;
 use crate::dims::Dims;
@@ -54,7 +54,7 @@ impl Model {
     /// A request for each operator.
     pub(crate) fn requests(&self, common: &Common) -> Vec<Request> {
         match self {
-            Self::Network(network) => opbuild::requests(&network.graph, &spec(common)),
+            Self::Network(network) => opkeep::requests(&network.graph, &spec(common)),
             Self::Operator(descriptor) => {
                 let mut spec = descriptor.spec.retarget(common.target());
                 set_options(&mut spec, common);

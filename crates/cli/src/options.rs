@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use anyhow::bail;
-use opbuild_backend::{Backend, BackendError};
-use opbuild_descriptor::BuildSpec;
+use opkeep_backend::{Backend, BackendError};
+use opkeep_descriptor::BuildSpec;
 
 use crate::args::Common;
 

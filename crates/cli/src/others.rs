@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use opbuild_artifact::{Expectations, KernelMeta};
-use opbuild_descriptor::MAX_INFO_BYTES;
-use opbuild_kernel_meta::survey::{OtherFiles, Places};
+use opkeep_artifact::{Expectations, KernelMeta};
+use opkeep_descriptor::MAX_INFO_BYTES;
+use opkeep_kernel_meta::survey::{OtherFiles, Places};
 
 use crate::input::{is_there, read_file, read_some};
 use crate::pairs::says_nothing;

@@ -6,8 +6,8 @@ use std::fmt;
 use std::io::{ErrorKind, Write};
 
 use anyhow::Context;
-use opbuild::JobError;
-use opbuild_backend::BackendError;
+use opkeep::JobError;
+use opkeep_backend::BackendError;
 use serde_json::{Value, json};
 
 use crate::args::Format;

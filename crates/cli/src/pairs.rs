@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use opbuild_artifact::{Expectations, KernelMeta, Loader, MetaError, is_safe_file_name};
-use opbuild_descriptor::MAX_INFO_BYTES;
-use opbuild_kernel_meta::survey::{is_ours, named_otherwise};
-use opbuild_store::MAX_ENTRY_BYTES;
-use opbuild_validator::{
+use opkeep_artifact::{Expectations, KernelMeta, Loader, MetaError, is_safe_file_name};
+use opkeep_descriptor::MAX_INFO_BYTES;
+use opkeep_kernel_meta::survey::{is_ours, named_otherwise};
+use opkeep_store::MAX_ENTRY_BYTES;
+use opkeep_validator::{
     Problem, Report, examine, examine_json, examine_object_for, expectations_of, is_chip, parts,
 };
 

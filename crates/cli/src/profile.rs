@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use opbuild_descriptor::Job;
-use opbuild_ops::Call;
+use opkeep_descriptor::Job;
+use opkeep_ops::Call;
 use serde_json::{Value, json};
 
 use crate::run::milliseconds;

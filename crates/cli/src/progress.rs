@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use opbuild::Event;
+use opkeep::Event;
 
 use crate::text::one_line;
 

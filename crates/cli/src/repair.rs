@@ -1,11 +1,11 @@
-//! `opbuild repair`.
+//! `opkeep repair`.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use opbuild_kernel_meta::quarantine::quarantines;
-use opbuild_kernel_meta::survey::find;
-use opbuild_store::{Access, Deed, Estimate, Left, RepairOptions, RepairReport, What, Why, is_store};
+use opkeep_kernel_meta::quarantine::quarantines;
+use opkeep_kernel_meta::survey::find;
+use opkeep_store::{Access, Deed, Estimate, Left, RepairOptions, RepairReport, What, Why, is_store};
 use serde_json::{Value, json};
 
 use crate::args::RepairArgs;

@@ -1,14 +1,14 @@
-//! `opbuild repair` on caches that frameworks left.
+//! `opkeep repair` on caches that frameworks left.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use opbuild_backend::Cancel;
-use opbuild_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
-use opbuild_kernel_meta::quarantine::{Aside, AsideOptions, RepairError, Run, set_aside};
-use opbuild_kernel_meta::survey::{Place, Ranks, Survey, SurveyOptions, compare, find, survey};
+use opkeep_backend::Cancel;
+use opkeep_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
+use opkeep_kernel_meta::quarantine::{Aside, AsideOptions, RepairError, Run, set_aside};
+use opkeep_kernel_meta::survey::{Place, Ranks, Survey, SurveyOptions, compare, find, survey};
 use serde_json::json;
 
 use crate::args::RepairArgs;
@@ -143,7 +143,7 @@ fn is_none(path: &Path) -> String {
     format!(
         "`{}` is no store, and there is no cache in it: expected a folder with v1/ in it, or one target's folder in \
          there; or kernel_meta, akg_kernel_meta or kernel_cache/<soc>, or a folder above them; what is missing there is \
-         made by `opbuild build`",
+         made by `opkeep build`",
         path.display()
     )
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use opbuild_kernel_meta::fill::{FillReport, Filled, Refused};
-use opbuild_kernel_meta::quarantine::{Aside, Left, Moved, Why};
-use opbuild_kernel_meta::survey::{Busy, Rank, Verdict, What};
+use opkeep_kernel_meta::fill::{FillReport, Filled, Refused};
+use opkeep_kernel_meta::quarantine::{Aside, Left, Moved, Why};
+use opkeep_kernel_meta::survey::{Busy, Rank, Verdict, What};
 use serde_json::{Value, json};
 
 use crate::repair_caches::{RepairedCache, Repairs};
@@ -43,7 +43,7 @@ pub(crate) fn text(repairs: &Repairs) -> Text {
         (false, false) => return text,
     };
     let paths: Vec<String> = repairs.paths.iter().map(|path| shown(path)).collect();
-    text.line(format_args!("`opbuild repair --undo {}` {what}", paths.join(" ")));
+    text.line(format_args!("`opkeep repair --undo {}` {what}", paths.join(" ")));
     text
 }
 
@@ -161,7 +161,7 @@ fn lacking_text(repairs: &Repairs) -> Text {
     bases.dedup();
     if !bases.is_empty() {
         text.line(format_args!(
-            "they compile that while others wait, maybe for too long; `opbuild repair --fill {}` gives them what others \
+            "they compile that while others wait, maybe for too long; `opkeep repair --fill {}` gives them what others \
              have, where their MindSpore allows it",
             bases.join(" ")
         ));

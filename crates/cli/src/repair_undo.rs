@@ -1,7 +1,7 @@
-//! `opbuild repair --undo`.
+//! `opkeep repair --undo`.
 
 use anyhow::{Context, bail};
-use opbuild_kernel_meta::quarantine::{
+use opkeep_kernel_meta::quarantine::{
     Kept, Quarantined, UndoOptions, Undone, newest, quarantines, undo as put_back,
 };
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ pub(crate) fn undo(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdict
     for path in &args.paths {
         let found = quarantines(path).with_context(|| format!("cannot look into `{}`", path.display()))?;
         if found.is_empty() {
-            bail!("nothing was set aside at or below `{}`: there is no *.opbuild-quarantine", path.display());
+            bail!("nothing was set aside at or below `{}`: there is no *.opkeep-quarantine", path.display());
         }
         for run in newest(found) {
             if !runs.contains(&run) {
@@ -64,7 +64,7 @@ fn shown(run: &Quarantined, undone: &Undone, dry_run: bool) -> Text {
     let mut text = Text::of(format_args!("{}: {restored} {would}put back", run.cache.display()));
     if !withdrawn.is_empty() {
         let files = counted(withdrawn.len(), "file");
-        text.line(format_args!("  {files} that opbuild wrote there {would}removed"));
+        text.line(format_args!("  {files} that opkeep wrote there {would}removed"));
     }
     for Kept { file, why } in kept.iter().take(LISTED) {
         text.line(format_args!("  left: {file}: {why}"));

@@ -1,14 +1,14 @@
-//! `opbuild run`.
+//! `opkeep run`.
 
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use opbuild::{BuildReport, KernelReport, Outcome, Request, RunError, Session, Step};
-use opbuild_backend::{Backend, Buffer, Cancel};
-use opbuild_descriptor::Job;
-use opbuild_onnx::ValueInfo;
-use opbuild_ops::Graph;
+use opkeep::{BuildReport, KernelReport, Outcome, Request, RunError, Session, Step};
+use opkeep_backend::{Backend, Buffer, Cancel};
+use opkeep_descriptor::Job;
+use opkeep_onnx::ValueInfo;
+use opkeep_ops::Graph;
 use serde_json::{Value, json};
 
 use crate::args::RunArgs;
@@ -224,7 +224,7 @@ fn run_operator(
     Ok(Timed { buffers: outputs, steps: vec![elapsed], elapsed })
 }
 
-fn loader_of(backend: &dyn Backend) -> anyhow::Result<&dyn opbuild_backend::Loader> {
+fn loader_of(backend: &dyn Backend) -> anyhow::Result<&dyn opkeep_backend::Loader> {
     backend.loader().with_context(|| format!("backend `{}` has no loader here", backend.name()))
 }
 

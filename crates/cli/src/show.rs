@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use opbuild_backend::Buffer;
-use opbuild_onnx::{Tensor, ValueInfo};
+use opkeep_backend::Buffer;
+use opkeep_onnx::{Tensor, ValueInfo};
 use serde_json::{Value, json};
 
 use crate::compare::number;
@@ -26,7 +26,7 @@ pub(crate) fn write_outputs(
     let write = |(at, (info, buffer)): (usize, (&ValueInfo, &Buffer))| {
         let path = folder.join(format!("output_{at}.npy"));
         let ValueInfo { name, dtype, shape } = info.clone();
-        opbuild_onnx::write_npy(&path, &Tensor { name, dtype, shape, bytes: buffer.bytes().to_vec() })?;
+        opkeep_onnx::write_npy(&path, &Tensor { name, dtype, shape, bytes: buffer.bytes().to_vec() })?;
         Ok(path.to_string_lossy().into_owned())
     };
     outputs.iter().zip(buffers).enumerate().map(write).collect()

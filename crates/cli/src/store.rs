@@ -1,8 +1,8 @@
-//! `opbuild gc`, `stats` and `clear`: a store as a whole, target by target.
+//! `opkeep gc`, `stats` and `clear`: a store as a whole, target by target.
 
 use std::time::Duration;
 
-use opbuild_store::{Access, GcOptions, GcReport, Statistics, Store, TargetStore, Usage};
+use opkeep_store::{Access, GcOptions, GcReport, Statistics, Store, TargetStore, Usage};
 use serde_json::{Value, json};
 
 use crate::args::{ClearArgs, GcArgs, StatsArgs, StoreArgs};

@@ -1,9 +1,9 @@
-//! `opbuild targets`.
+//! `opkeep targets`.
 
 use std::time::Duration;
 
-use opbuild_backend::Registry;
-use opbuild_backend_cpu::CpuBackend;
+use opkeep_backend::Registry;
+use opkeep_backend_cpu::CpuBackend;
 use serde_json::json;
 
 use crate::env;
@@ -22,7 +22,7 @@ pub(crate) fn targets(output: &Output) -> anyhow::Result<Verdict> {
     let compiler = backend.compiler();
     let state = compiler.as_ref().map_or_else(ToString::to_string, Clone::clone);
     let confinement = backend.confinement().ok();
-    let operators: Vec<&str> = opbuild_ops::all().iter().map(|row| row.op_type).collect();
+    let operators: Vec<&str> = opkeep_ops::all().iter().map(|row| row.op_type).collect();
     let (mut text, mut json_backends) = (Text::default(), Vec::new());
     for entry in registry.entries() {
         text.line(format_args!("{}: {}", entry.targets, entry.about));
@@ -49,7 +49,7 @@ pub(crate) fn targets(output: &Output) -> anyhow::Result<Verdict> {
     let ascend = ascend(&env::ascend_config(None, &[])?);
     text.append(&ascend.text);
     let mut onnx: Vec<&str> =
-        opbuild_onnx::operators().filter(|row| row.domain.is_empty()).map(|row| row.op_type).collect();
+        opkeep_onnx::operators().filter(|row| row.domain.is_empty()).map(|row| row.op_type).collect();
     onnx.sort_unstable();
     onnx.dedup();
     text.line("onnx: networks of these operators can be built");

@@ -1,6 +1,6 @@
-//! What `opbuild targets` tells of CANN: where it is, which versions, which chips; or what is missing, and what to do.
+//! What `opkeep targets` tells of CANN: where it is, which versions, which chips; or what is missing, and what to do.
 
-use opbuild_backend_ascend::{AscendBackend, AscendConfig, AscendError, Soc, Toolkit};
+use opkeep_backend_ascend::{AscendBackend, AscendConfig, AscendError, Soc, Toolkit};
 use serde_json::{Value, json};
 
 use crate::text::Text;
@@ -92,7 +92,7 @@ fn found(toolkit: &Toolkit, config: &AscendConfig) -> Ascend {
     }
     warnings.iter().for_each(|warning| row(&mut text, "warning", warning));
 
-    let version = |version: &opbuild_backend_ascend::Version| json!({ "version": version.inner, "release": version.release, "timestamp": version.timestamp });
+    let version = |version: &opkeep_backend_ascend::Version| json!({ "version": version.inner, "release": version.release, "timestamp": version.timestamp });
     let vendors: Vec<Value> = toolkit
         .vendors
         .iter()

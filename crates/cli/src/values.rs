@@ -1,6 +1,6 @@
 //! Elements of tensors as numbers.
 
-use opbuild_ops::{dtype_bytes, of_bfloat16, of_float16};
+use opkeep_ops::{dtype_bytes, of_bfloat16, of_float16};
 
 /// An element, as exactly as can be: whole numbers are compared as such.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +106,7 @@ pub(crate) fn bytes_of(dtype: &str, number: f64) -> Option<Vec<u8>> {
 
 /// How many elements a shape has, and how many bytes they take.
 pub(crate) fn size(dtype: &str, shape: &[i64]) -> Option<(usize, usize)> {
-    let count = usize::try_from(opbuild_ops::elements(shape)?).ok()?;
+    let count = usize::try_from(opkeep_ops::elements(shape)?).ok()?;
     Some((count, count.checked_mul(dtype_bytes(dtype)?)?))
 }
 

@@ -1,14 +1,14 @@
-//! `opbuild verify`.
+//! `opkeep verify`.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use opbuild_artifact::Expectations;
-use opbuild_kernel_meta::Links;
-use opbuild_kernel_meta::survey::find_through_links;
-use opbuild_store::is_store;
-use opbuild_validator::{Code, Finding, Report};
+use opkeep_artifact::Expectations;
+use opkeep_kernel_meta::Links;
+use opkeep_kernel_meta::survey::find_through_links;
+use opkeep_store::is_store;
+use opkeep_validator::{Code, Finding, Report};
 use serde_json::{Value, json};
 
 use crate::args::VerifyArgs;
@@ -255,16 +255,16 @@ impl Tally {
         if !broken.is_empty() {
             let broken = broken.iter().map(|path| typed(path)).collect::<Vec<_>>().join(" ");
             text.line(format_args!(
-                "`opbuild repair {broken}` moves aside what is damaged or left over there"
+                "`opkeep repair {broken}` moves aside what is damaged or left over there"
             ));
         }
         if lacking {
             text.line(
-                "`opbuild repair --fill DIR` completes ranks from others, where their MindSpore allows it",
+                "`opkeep repair --fill DIR` completes ranks from others, where their MindSpore allows it",
             );
         }
         for root in &stores.mendable {
-            text.line(format_args!("`opbuild repair {}` sets aside what is damaged there", typed(root)));
+            text.line(format_args!("`opkeep repair {}` sets aside what is damaged there", typed(root)));
         }
         let cancelled = stores.cancelled || caches.cancelled();
         if cancelled {

@@ -5,12 +5,12 @@ use std::mem::discriminant;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use opbuild_backend::Cancel;
-use opbuild_kernel_meta::survey::{
+use opkeep_backend::Cancel;
+use opkeep_kernel_meta::survey::{
     Effect, Item, Kind, Note, Orphan, Place, Places, Rank, Ranks, Survey, SurveyOptions, Verdict as Found,
     What, compare, survey,
 };
-use opbuild_validator::Severity;
+use opkeep_validator::Severity;
 use serde_json::{Value, json};
 
 use crate::output::{Output, chain};
@@ -325,7 +325,7 @@ fn ranks_text(ranks: &Ranks) -> Text {
 }
 
 pub(crate) fn ranks_json(ranks: &[Ranks]) -> Value {
-    let lack = |lack: &opbuild_kernel_meta::survey::Lack| json!({ "name": lack.name, "in_rank": lack.there });
+    let lack = |lack: &opkeep_kernel_meta::survey::Lack| json!({ "name": lack.name, "in_rank": lack.there });
     let one = |rank: &Rank| {
         let lacks: Vec<Value> = rank.lacks.iter().map(lack).collect();
         json!({ "rank": rank.rank, "has": rank.has, "lacks": lacks })

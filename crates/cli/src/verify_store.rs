@@ -5,14 +5,14 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use opbuild::judge_stored;
-use opbuild_artifact::Expectations;
-use opbuild_backend::Cancel;
-use opbuild_store::{
+use opkeep::judge_stored;
+use opkeep_artifact::Expectations;
+use opkeep_backend::Cancel;
+use opkeep_store::{
     Access, Beside, BesideKind, Config, Entry, Flaw, Flawed, Store, StoreError, TargetStore, VerifyOptions,
     VerifyReport, is_store, is_target_directory,
 };
-use opbuild_validator::unjudged;
+use opkeep_validator::unjudged;
 use serde_json::{Value, json};
 
 use crate::args::StoreArgs;
@@ -49,7 +49,7 @@ impl Place {
     /// The store that builds use.
     pub(crate) fn usual(args: &StoreArgs) -> anyhow::Result<Self> {
         let config = build::config(args.cache_dir.as_deref(), &args.trusted_owners).context(
-            "there is no place for a store: set OPBUILD_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
+            "there is no place for a store: set OPKEEP_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
         )?;
         Ok(Self { root: config.root, target: None })
     }

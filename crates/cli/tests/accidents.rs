@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use common::Place;
 use libtest_mimic::{Arguments, Trial};
-use opbuild_testkit::caches::{Rank, age, cann_kernel};
-use opbuild_testkit::{Folder, corpus};
+use opkeep_testkit::caches::{Rank, age, cann_kernel};
+use opkeep_testkit::{Folder, corpus};
 use serde_json::Value;
 
 /// What may happen to a cache, whose kernels have these stems; those that it happens to.
@@ -248,7 +248,7 @@ struct SmallDisk(PathBuf);
 impl SmallDisk {
     fn mount(at: &Path) -> Option<Self> {
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=256k", "opbuild-test"]).arg(at);
+        mount.args(["-t", "tmpfs", "-o", "size=256k", "opkeep-test"]).arg(at);
         let mounted = mount.stdout(Stdio::null()).stderr(Stdio::null()).status().ok()?;
         mounted.success().then(|| Self(at.to_owned()))
     }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use common::{Place, Ran, SQUARE};
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_testkit::corpus;
-use opbuild_testkit::toolkit::{self, Fault, Installation, Rule, Toolkit};
+use opkeep_testkit::corpus;
+use opkeep_testkit::toolkit::{self, Fault, Installation, Rule, Toolkit};
 
 fn main() {
     let has_python = toolkit::python().is_some();
@@ -227,7 +227,7 @@ fn network() {
     assert!(kernels > 10 && compiled == kernels && operators >= kernels, "{operators} {kernels} {compiled}");
     // What operators answered is kept: who compiles nothing starts nothing of the toolkit.
     // Without its switches the stand-in cannot be imported.
-    bench.installed.remove(&bench.installed.path("opbuild_standin/control")).unwrap();
+    bench.installed.remove(&bench.installed.path("opkeep_standin/control")).unwrap();
     assert_eq!(build_network(&bench, LENET, &[]), [operators, kernels, 0]);
     let ran = bench.place.run(&["build", "--format", "json", LENET]).ended_with(0);
     assert_eq!(ran.json()["backend"].as_str(), Some("cpu"));

@@ -1,6 +1,6 @@
 //! Kernels for Ascend are compiled from what their keys cover, by whatever means the host has, and whoever reads: the
 //! worker's Python, a library, a program that it starts, `opc`. Everything is ignored where there is no Python. Of the ways
-//! to read a run takes one in three, and of the drivers one for each test, by `OPBUILD_MUTATION_SEEDS`, as of mutations of
+//! to read a run takes one in three, and of the drivers one for each test, by `OPKEEP_MUTATION_SEEDS`, as of mutations of
 //! compilers; `all` takes each.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests are not themselves marked as tests")]
@@ -16,8 +16,8 @@ use std::process::Command;
 
 use common::Ran;
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_testkit::toolchain_mutations::{is_played, is_turn};
-use opbuild_testkit::{Means, toolkit};
+use opkeep_testkit::toolchain_mutations::{is_played, is_turn};
+use opkeep_testkit::{Means, toolkit};
 use scene::Scene;
 
 const DRIVERS: [&str; 2] = ["workers", "process"];
@@ -272,8 +272,8 @@ fn own_files(driver: &'static str) {
     let cases = [
         "import tempfile; open(tempfile.mkstemp()[1], 'w').write('x'); T = 'own'".to_owned(),
         format!("open('{own}', 'w').write('own'); T = open('{own}').read(); os.remove('{own}')"),
-        "c = ctypes.CDLL(None); T = 'own' if c.sem_open(b'/opbuild', os.O_CREAT, 0o600, 1) else 'none'; \
-         c.sem_unlink(b'/opbuild')"
+        "c = ctypes.CDLL(None); T = 'own' if c.sem_open(b'/opkeep', os.O_CREAT, 0o600, 1) else 'none'; \
+         c.sem_unlink(b'/opkeep')"
             .to_owned(),
     ];
     for case in cases {

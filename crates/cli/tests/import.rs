@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use common::{Place, Ran};
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_descriptor::Generation;
-use opbuild_testkit::caches::{Rank, age, cann_kernel};
-use opbuild_testkit::toolkit::{self, Installation, Toolkit};
+use opkeep_descriptor::Generation;
+use opkeep_testkit::caches::{Rank, age, cann_kernel};
+use opkeep_testkit::toolkit::{self, Installation, Toolkit};
 use serde_json::Value;
 
 fn main() {
@@ -112,7 +112,7 @@ impl Bench {
         self.descriptor("same", &Rank::new(5), |_| {})
     }
 
-    fn opbuild(&self, args: &[&str]) -> Ran {
+    fn opkeep(&self, args: &[&str]) -> Ran {
         let python = toolkit::python().unwrap().to_str().unwrap().to_owned();
         let root = self.installed.root().to_str().unwrap();
         self.run.place.run_with(args, &[("ASCEND_HOME_PATH", root), ("HI_PYTHON", &python), ("RANK_ID", "5")])
@@ -123,7 +123,7 @@ impl Bench {
         let before = self.compiles();
         let args = ["build", descriptor, "--format", "json"];
         let target: &[&str] = if more.contains(&"--target") { &[] } else { &["--target", SOC] };
-        let ran = self.opbuild(&[&args, target, more].concat());
+        let ran = self.opkeep(&[&args, target, more].concat());
         let result = ran.json()["results"][0].clone();
         let outcome = result["outcome"].as_str().unwrap().to_owned();
         let compiled = usize::from(matches!(&*outcome, "compiled" | "bypassed"));
@@ -145,7 +145,7 @@ const TRUST: &str = "--trust-imported";
 fn reused() {
     let bench = Bench::new();
     let (asked, theirs) = (bench.asked(), Rank::new(0).square(1));
-    let ran = bench.opbuild(&["build", &asked, "--target", SOC, TRUST, "--format", "json"]).ended_with(0);
+    let ran = bench.opkeep(&["build", &asked, "--target", SOC, TRUST, "--format", "json"]).ended_with(0);
     let json = ran.json();
     let result = &json["results"][0];
     assert_eq!((json["reused"].as_u64(), result["outcome"].as_str()), (Some(1), Some("reused")), "{ran:?}");
@@ -158,7 +158,7 @@ fn reused() {
     let own = Rank::new(5).square(1);
     let file = |ending: &str| std::fs::read(view.join(format!("{}.{ending}", own.stem))).unwrap();
     assert_eq!((file("json"), file("o")), (theirs.json, theirs.object));
-    let text = bench.opbuild(&["build", &asked, "--target", SOC, TRUST]).ended_with(0).stdout;
+    let text = bench.opkeep(&["build", &asked, "--target", SOC, TRUST]).ended_with(0).stdout;
     assert!(text.contains("imported from") && text.contains("nobody knows by which toolchain"), "{text}");
     for generation in [Generation::R1_5, Generation::R1_6, Generation::R2_1] {
         let rank = Rank { generation, ..Rank::new(3) };
@@ -212,7 +212,7 @@ fn explained() {
     let bench = Bench::new();
     let asked = bench.asked();
     let explain = |more: &[&str]| {
-        bench.opbuild(&[&["explain", &asked, "--target", SOC], more].concat()).ended_with(0).stdout
+        bench.opkeep(&[&["explain", &asked, "--target", SOC], more].concat()).ended_with(0).stdout
     };
     let plain = explain(&[]);
     assert!(plain.contains("an imported kernel matches: --trust-imported would reuse it"), "{plain}");
@@ -251,7 +251,7 @@ fn told() {
     assert_eq!(run.place.entries().len(), 2);
     let text = run.text(&["import", "run"]);
     assert!(text.contains("0 kernels imported") && text.contains("2 there already"), "{text}");
-    assert!(text.contains("opbuild build --trust-imported"), "{text}");
+    assert!(text.contains("opkeep build --trust-imported"), "{text}");
     // The framework compiles one anew. Of the time of an import, whole seconds are kept.
     std::thread::sleep(Duration::from_secs(2));
     let now = std::time::SystemTime::now();

@@ -184,7 +184,7 @@ fn foreign_store() -> Result<(), Failed> {
 /// `/tmp` is everybody's: a folder with our name in it, made by somebody else, is left alone.
 fn foreign_temporary() -> Result<(), Failed> {
     let place = Place::new();
-    let trap = place.path("tmp/opbuild-0");
+    let trap = place.path("tmp/opkeep-0");
     std::fs::create_dir(&trap).unwrap();
     let status = Command::new("chown").arg("12345").arg(&trap).status();
     assert!(status.unwrap().success());
@@ -209,8 +209,8 @@ fn closed_in_cache() -> Result<(), Failed> {
     open(&place.path("two/closed"), 0o700);
     open(place.folder.path(), 0o755);
     // Where the program lies, others may not be let in.
-    let program = place.path("opbuild");
-    std::fs::copy(env!("CARGO_BIN_EXE_opbuild"), &program).unwrap();
+    let program = place.path("opkeep");
+    std::fs::copy(env!("CARGO_BIN_EXE_opkeep"), &program).unwrap();
     let mut verify = Command::new(program);
     verify.args(["verify", "one", "two", "three", "--format", "json"]).current_dir(place.folder.path());
     let output = std::os::unix::process::CommandExt::uid(&mut verify, 65534).output().unwrap();
@@ -243,7 +243,7 @@ fn pseudo_in_tree() -> Result<(), Failed> {
     assert!(!ran.stderr.contains("tree/"), "{ran:?}");
     place.run(&["explain", "tree"]).ended_with(0);
     // Neither do the caches of frameworks lie there; those on a volume do.
-    opbuild_testkit::caches::Rank::new(0)
+    opkeep_testkit::caches::Rank::new(0)
         .square(3)
         .write(&place.path("tree/a/volume/rank_0/kernel_meta"))
         .unwrap();
@@ -275,12 +275,12 @@ fn closed_in_tree() -> Result<(), Failed> {
     open("tmp", 0o777);
     std::fs::set_permissions(place.folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))
         .unwrap();
-    let program = place.path("opbuild");
-    std::fs::copy(env!("CARGO_BIN_EXE_opbuild"), &program).unwrap();
+    let program = place.path("opkeep");
+    std::fs::copy(env!("CARGO_BIN_EXE_opkeep"), &program).unwrap();
     for command in ["build", "explain", "import"] {
         let mut run = Command::new(&program);
         run.args([command, "tree", "./tree", "tree/../tree", "tree/closed"]).current_dir(place.folder.path());
-        run.env("TMPDIR", place.path("tmp")).env("OPBUILD_CACHE_DIR", place.path("cache"));
+        run.env("TMPDIR", place.path("tmp")).env("OPKEEP_CACHE_DIR", place.path("cache"));
         let output = std::os::unix::process::CommandExt::uid(&mut run, 65534).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         let told = said.matches("closed").count();

@@ -4,5 +4,5 @@ use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    opbuild_testkit::toolchain_mutations::main(Path::new(env!("CARGO_BIN_EXE_opbuild")))
+    opkeep_testkit::toolchain_mutations::main(Path::new(env!("CARGO_BIN_EXE_opkeep")))
 }

@@ -14,7 +14,7 @@ pub enum VendorName {
         /// The device's id.
         device: u32,
     },
-    /// `{words}_{number}`, from AKG or opbuild: `Fused_Add_fusion_15759721826023052688`.
+    /// `{words}_{number}`, from AKG or opkeep: `Fused_Add_fusion_15759721826023052688`.
     Numbered {
         /// What stands before the number.
         words: String,
@@ -66,7 +66,7 @@ impl fmt::Display for VendorName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MindSpore { device, .. } => write!(f, "a name of MindSpore, for device {device}"),
-            Self::Numbered { .. } => f.write_str("a name of AKG or opbuild"),
+            Self::Numbered { .. } => f.write_str("a name of AKG or opkeep"),
             Self::Cann { .. } => f.write_str("a name of CANN"),
         }
     }

@@ -40,7 +40,7 @@ impl Display for Change {
 /// The differences between two jobs, or two specs. Shown as a line each.
 ///
 /// ```
-/// use opbuild_descriptor::{Arg, Diff, read_info};
+/// use opkeep_descriptor::{Arg, Diff, read_info};
 ///
 /// let text = include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info");
 /// let old = read_info(text)?.job;
@@ -49,7 +49,7 @@ impl Display for Change {
 ///     input.tensor.dtype = "float16".to_owned();
 /// }
 /// assert_eq!(Diff::of_jobs(&old, &new).to_string(), "ops[0].inputs[0].dtype: float32 -> float16\n");
-/// # Ok::<(), opbuild_descriptor::InfoError>(())
+/// # Ok::<(), opkeep_descriptor::InfoError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use opbuild_digest::{Digest, Hasher};
+use opkeep_digest::{Digest, Hasher};
 use serde_json::{Number, Value};
 
 use crate::fields::{is_whole, whole};

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use opbuild_digest::{Digest, Hasher};
+use opkeep_digest::{Digest, Hasher};
 
 use crate::{EffectiveSpec, Job, Key};
 
@@ -24,7 +24,7 @@ const STATEMENTS: [&str; 1] = ["te_version"];
 pub fn import_key(job: &Digest, spec: &EffectiveSpec) -> Key {
     let mut spec = spec.clone();
     spec.take_statements();
-    let mut hasher = Hasher::new("opbuild import key");
+    let mut hasher = Hasher::new("opkeep import key");
     hasher.u64(IMPORT_SCHEMA);
     hasher.digest(job);
     hasher.digest(&spec.digest());
@@ -57,7 +57,7 @@ impl EffectiveSpec {
 
 #[cfg(test)]
 mod tests {
-    use opbuild_digest::Fingerprint;
+    use opkeep_digest::Fingerprint;
 
     use super::*;
     use crate::{KeyParts, read_info};
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn a_key_stays_what_it_is() {
         let job = read_info(SQUARE).unwrap().job.digest();
-        let golden = "33a9e9cc70fed3af465903395b3aa6e48725df786598ea5521d1b70caae3243f";
+        let golden = "3282eee7f9dce9b550fa308865f885ee915d592120279cbc32a0ce811c5921db";
         assert_eq!(import_key(&job, &spec(&[])).to_string(), golden);
     }
 
@@ -82,13 +82,13 @@ mod tests {
     fn the_domain_is_its_own() {
         let job = read_info(SQUARE).unwrap().job;
         let (digest, spec) = (job.digest(), spec(&[]));
-        let mut ours = Hasher::new("opbuild key");
+        let mut ours = Hasher::new("opkeep key");
         ours.u64(IMPORT_SCHEMA);
         ours.digest(&digest);
         ours.digest(&spec.digest());
         let imported = import_key(&digest, &spec);
         assert_ne!(imported, Key::from(ours.finish()));
-        for backend in ["", "ascend", "opbuild import key"] {
+        for backend in ["", "ascend", "opkeep import key"] {
             let compiled = KeyParts::new(backend, &job, &spec, Fingerprint::new(), Fingerprint::new()).key();
             assert_ne!(imported, compiled);
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use opbuild_digest::{Digest, Fingerprint, Hasher, ParseDigestError};
+use opkeep_digest::{Digest, Fingerprint, Hasher, ParseDigestError};
 
 use crate::{EffectiveSpec, Job};
 
@@ -89,7 +89,7 @@ impl KeyParts {
     /// The key.
     pub fn key(&self) -> Key {
         let Self { backend, job, spec, toolchain, op_sources } = self;
-        let mut hasher = Hasher::new("opbuild key");
+        let mut hasher = Hasher::new("opkeep key");
         hasher.u64(KEY_SCHEMA);
         hasher.str(backend);
         hasher.digest(job);

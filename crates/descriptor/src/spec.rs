@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use opbuild_digest::{Digest, Hasher};
+use opkeep_digest::{Digest, Hasher};
 use serde_json::Value;
 
 use crate::info::Generation;

@@ -1,4 +1,4 @@
-//! Descriptors that we may not redistribute, from the folder that `OPBUILD_CORPUS` names.
+//! Descriptors that we may not redistribute, from the folder that `OPKEEP_CORPUS` names.
 
 #![expect(clippy::disallowed_methods, reason = "tests on files that the environment points to")]
 
@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_descriptor::{
+use opkeep_descriptor::{
     Descriptor, Generation, InfoError, KernelName, VendorName, fuzz, read_info, write_info,
 };
-use opbuild_testkit::corpus;
+use opkeep_testkit::corpus;
 use serde_json::{Value, json};
 
 /// Files whose names hash another text than they hold: someone changed them by hand.

@@ -19,7 +19,7 @@ pub struct Part {
 /// An ordered list of named parts, with one digest over them.
 ///
 /// ```
-/// use opbuild_digest::{Digest, Fingerprint};
+/// use opkeep_digest::{Digest, Fingerprint};
 ///
 /// let mut old = Fingerprint::new();
 /// old.text("version", "12.2.0");

@@ -1,6 +1,6 @@
 //! SHA-256 digests, domain-tagged hashing, and fingerprints made of named parts.
 //!
-//! Everything that opbuild compares, it compares by [`Digest`]. Raw bytes (an object file, a toolchain binary)
+//! Everything that opkeep compares, it compares by [`Digest`]. Raw bytes (an object file, a toolchain binary)
 //! are hashed as they are with [`Digest::of`], so that the value equals what `sha256sum` prints. Structures are
 //! hashed with a [`Hasher`], which tags the domain and prefixes every item with its kind and length: no two
 //! different sequences of calls feed the same bytes to SHA-256.
@@ -11,7 +11,7 @@
 //! This crate knows nothing of operators, files or caches.
 //!
 //! ```
-//! use opbuild_digest::{Digest, Hasher};
+//! use opkeep_digest::{Digest, Hasher};
 //!
 //! assert!(Digest::of(b"").to_string().starts_with("e3b0c44298fc1c14"));
 //!

@@ -1,7 +1,7 @@
 //! What a framework does with these crates: it builds what it knows in one go, and the rest as it comes upon it.
 //!
 //! ```sh
-//! cargo run -p opbuild --example framework -- cpu
+//! cargo run -p opkeep --example framework -- cpu
 //! ```
 //!
 //! `cpu` is the one value that says what is built for. `cpu-native` makes use of all that this processor has, and `tiny` is
@@ -19,12 +19,12 @@ mod tiny;
 
 use std::error::Error;
 
-use opbuild::{Builder, Request, ViewConfig};
-use opbuild_backend::Registry;
-use opbuild_backend_cpu::{CpuBackend, CpuConfig};
-use opbuild_descriptor::{BuildSpec, read_info};
-use opbuild_ops::Graph;
-use opbuild_store::Config;
+use opkeep::{Builder, Request, ViewConfig};
+use opkeep_backend::Registry;
+use opkeep_backend_cpu::{CpuBackend, CpuConfig};
+use opkeep_descriptor::{BuildSpec, read_info};
+use opkeep_ops::Graph;
+use opkeep_store::Config;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let target = std::env::args().nth(1).unwrap_or_else(|| "cpu".to_owned());
@@ -91,5 +91,5 @@ fn network(spec: &BuildSpec) -> Result<Vec<Request>, Box<dyn Error>> {
     let first = graph.node("first", "Neg", &[x], [])?;
     let square = graph.node("square", "Square", &[first], [])?;
     graph.node("second", "Neg", &[square], [])?;
-    Ok(opbuild::requests(&graph, spec))
+    Ok(opkeep::requests(&graph, spec))
 }

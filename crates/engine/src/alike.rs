@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use opbuild_descriptor::{Arg, Job, Tensor};
+use opkeep_descriptor::{Arg, Job, Tensor};
 
 /// A job that is hashed by what jobs differ in, as a rule: operators, element types, shapes, values, attributes. Hashing
 /// all of it would take longer than the rest of a look-up.
@@ -33,7 +33,7 @@ mod tests {
     use std::hash::BuildHasher;
 
     use foldhash::fast::RandomState;
-    use opbuild_testkit::job;
+    use opkeep_testkit::job;
 
     use super::*;
 

@@ -64,7 +64,7 @@ struct Run<'a> {
     placer: Option<Placer<'a>>,
 }
 
-type View = Option<Result<crate::Placed, opbuild_kernel_meta::ViewError>>;
+type View = Option<Result<crate::Placed, opkeep_kernel_meta::ViewError>>;
 
 impl Run<'_> {
     fn run(self) -> (Vec<KernelReport>, View) {

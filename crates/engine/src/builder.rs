@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use opbuild_backend::{Backend, Cancel};
-use opbuild_descriptor::{BuildSpec, Descriptor};
-use opbuild_kernel_meta::{DEFAULT_PATIENCE, View, ViewError};
-use opbuild_store::{Config, Mode, resolved};
+use opkeep_backend::{Backend, Cancel};
+use opkeep_descriptor::{BuildSpec, Descriptor};
+use opkeep_kernel_meta::{DEFAULT_PATIENCE, View, ViewError};
+use opkeep_store::{Config, Mode, resolved};
 
 use crate::BuildError;
 use crate::digests::Digests;

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use opbuild_artifact::Artifact;
-use opbuild_backend::{BackendError, CompileRequest};
-use opbuild_descriptor::Job;
-use opbuild_digest::Digest;
-use opbuild_store::{Draft, Mode, Replace, TargetStore};
-use opbuild_validator::{RULES_VERSION, Severity};
+use opkeep_artifact::Artifact;
+use opkeep_backend::{BackendError, CompileRequest};
+use opkeep_descriptor::Job;
+use opkeep_digest::Digest;
+use opkeep_store::{Draft, Mode, Replace, TargetStore};
+use opkeep_validator::{RULES_VERSION, Severity};
 
 use crate::event::Event;
 use crate::further::Files;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::disk;
 
-const HEAD: &str = "opbuild costs 1";
+const HEAD: &str = "opkeep costs 1";
 const MAX_KINDS: usize = 4096;
 const MAX_BYTES: u64 = 1 << 20;
 
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_is_no_line_is_passed_over() {
-        let known = parse("opbuild costs 1\n12 cpu t Add\nx cpu t Mul\n\n7\n99 cpu t Sub");
+        let known = parse("opkeep costs 1\n12 cpu t Add\nx cpu t Mul\n\n7\n99 cpu t Sub");
         assert_eq!(known, [("cpu t Add".into(), 12), ("cpu t Sub".into(), 99)]);
         assert!(parse("something else\n12 cpu t Add\n").is_empty());
         assert_eq!(kind("two\nlines"), None);

@@ -5,8 +5,8 @@ use std::hash::BuildHasher;
 use std::sync::{PoisonError, RwLock};
 
 use foldhash::fast::RandomState;
-use opbuild_descriptor::{Job, JobCache};
-use opbuild_digest::Digest;
+use opkeep_descriptor::{Job, JobCache};
+use opkeep_digest::Digest;
 
 use crate::alike::Alike;
 
@@ -36,7 +36,7 @@ impl Digests {
 
 #[cfg(test)]
 mod tests {
-    use opbuild_testkit::job;
+    use opkeep_testkit::job;
 
     use super::*;
 

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use opbuild_backend::BackendError;
-use opbuild_store::StoreError;
-use opbuild_validator::Finding;
+use opkeep_backend::BackendError;
+use opkeep_store::StoreError;
+use opkeep_validator::Finding;
 use thiserror::Error;
 
 use crate::disk;
@@ -32,7 +32,7 @@ pub enum BuildError {
     #[error("the cache mode `{mode}` needs the store, which cannot be used: {source}")]
     Store {
         /// The mode.
-        mode: opbuild_store::Mode,
+        mode: opkeep_store::Mode,
         /// What is wrong with the store.
         source: StoreError,
     },
@@ -40,7 +40,7 @@ pub enum BuildError {
     #[error("the cache mode `{mode}` needs a store; give one with --op_compiler_cache_dir")]
     NoStore {
         /// The mode.
-        mode: opbuild_store::Mode,
+        mode: opkeep_store::Mode,
     },
 }
 
@@ -84,7 +84,7 @@ pub enum JobError {
     },
     /// The stored entry has an imported kernel, and stands where only what we compiled may.
     #[error(
-        "what is stored for the kernel `{kernel}` was imported, and stands under a key of what opbuild compiles"
+        "what is stored for the kernel `{kernel}` was imported, and stands under a key of what opkeep compiles"
     )]
     NotOurs {
         /// The kernel's name.
@@ -239,9 +239,9 @@ pub enum StoredError {
     #[error("what it was compiled from has the key {found}, expected {expected}")]
     AnotherJob {
         /// The entry's key.
-        expected: opbuild_descriptor::Key,
+        expected: opkeep_descriptor::Key,
         /// The key of the job that is in it.
-        found: opbuild_descriptor::Key,
+        found: opkeep_descriptor::Key,
     },
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use opbuild_artifact::Artifact;
+use opkeep_artifact::Artifact;
 
 use crate::{JobError, Outcome};
 

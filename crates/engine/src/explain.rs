@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use opbuild_descriptor::Key;
-use opbuild_store::{Access, Config, Lookup, Miss, Mode, Store, TargetStore};
+use opkeep_descriptor::Key;
+use opkeep_store::{Access, Config, Lookup, Miss, Mode, Store, TargetStore};
 
 use crate::builder::Builder;
 use crate::imported::{self, Imported, Wanted};

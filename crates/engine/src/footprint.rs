@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use opbuild_descriptor::{Arg, BuildSpec, Data, Input, Job, Op, Tensor};
+use opkeep_descriptor::{Arg, BuildSpec, Data, Input, Job, Op, Tensor};
 
 /// What an option, or a field that we do not know, costs beside its text: its place in a map.
 const PLACE: usize = 64;
@@ -38,13 +38,13 @@ impl Hasher for Content {
 
 #[cfg(test)]
 mod tests {
-    use opbuild_testkit::descriptor;
+    use opkeep_testkit::descriptor;
 
     use super::*;
 
     #[test]
     fn more_text_and_more_operators_are_more() {
-        let of = |descriptor: &opbuild_descriptor::Descriptor| of(&descriptor.job, &descriptor.spec);
+        let of = |descriptor: &opkeep_descriptor::Descriptor| of(&descriptor.job, &descriptor.spec);
         let mut one = descriptor("node", "Square", &[&[3]]);
         let bytes = of(&one);
         assert!((1000..5000).contains(&bytes), "{bytes}");

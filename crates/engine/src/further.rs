@@ -1,9 +1,9 @@
 //! The further kernels of an artifact: the twin that computes the same each time, and the parts of a mixed kernel of old,
 //! whose `.json` only lists theirs. Nothing of them is let in that the first one would not be.
 
-use opbuild_artifact::{Artifact, Expectations, KernelMeta};
-use opbuild_store::Entry;
-use opbuild_validator::{Problem, Report, examine_json, expectations_of, parts, validate};
+use opkeep_artifact::{Artifact, Expectations, KernelMeta};
+use opkeep_store::Entry;
+use opkeep_validator::{Problem, Report, examine_json, expectations_of, parts, validate};
 
 use crate::compile::is_of;
 use crate::make::{JSON, OBJECT};

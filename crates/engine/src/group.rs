@@ -5,8 +5,8 @@
 //! first of them began is new enough for all of them.
 //!
 //! ```text
-//! <base>/opbuild-<uid>/groups/<store>         locked by each build of the group, shared; says when the first began
-//! <base>/opbuild-<uid>/groups/<store>.door    locked for the moment in which one joins
+//! <base>/opkeep-<uid>/groups/<store>          locked by each build of the group, shared; says when the first began
+//! <base>/opkeep-<uid>/groups/<store>.door     locked for the moment in which one joins
 //! ```
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 
 use crate::disk::{self, TryLock};
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use opbuild_artifact::Member;
-use opbuild_descriptor::{BuildSpec, Descriptor, EffectiveSpec, Envelope, Job, KEY_SCHEMA, write_info};
-use opbuild_digest::{Digest, Fingerprint};
-use opbuild_store::Entry;
+use opkeep_artifact::Member;
+use opkeep_descriptor::{BuildSpec, Descriptor, EffectiveSpec, Envelope, Job, KEY_SCHEMA, write_info};
+use opkeep_digest::{Digest, Fingerprint};
+use opkeep_store::Entry;
 use serde_json::{Value, json};
 
 use crate::plan::Keyed;
@@ -39,14 +39,14 @@ pub(crate) fn render(keyed: &Keyed, op_type: &str, compile_time: Option<Duration
         },
         "compile_us": compile_time.map(|time| time.as_micros() as u64),
         "validated_by_rules": rules,
-        "made_by": concat!("opbuild ", env!("CARGO_PKG_VERSION")),
+        "made_by": concat!("opkeep ", env!("CARGO_PKG_VERSION")),
         "provenance": "compiled",
     });
     header.to_string()
 }
 
 fn fingerprint(fingerprint: &Fingerprint) -> Value {
-    let part = |part: &opbuild_digest::Part| json!({ "name": part.name, "digest": part.digest.to_string(), "note": part.note });
+    let part = |part: &opkeep_digest::Part| json!({ "name": part.name, "digest": part.digest.to_string(), "note": part.note });
     json!({
         "digest": fingerprint.digest().to_string(),
         "parts": fingerprint.parts().iter().map(part).collect::<Vec<_>>(),
@@ -112,7 +112,7 @@ pub(crate) fn extra_members(entry: &Entry) -> Vec<Member> {
 mod tests {
     use std::sync::Arc;
 
-    use opbuild_descriptor::{KernelName, KeyParts};
+    use opkeep_descriptor::{KernelName, KeyParts};
 
     use super::*;
 

@@ -17,19 +17,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use opbuild_artifact::{Artifact, Expectations, KernelMeta, Loader};
-use opbuild_backend::{BackendError, Cancel};
-use opbuild_descriptor::{
+use opkeep_artifact::{Artifact, Expectations, KernelMeta, Loader};
+use opkeep_backend::{BackendError, Cancel};
+use opkeep_descriptor::{
     BuildSpec, Descriptor, EffectiveSpec, Generation, KernelName, VendorName, import_key, read_info,
 };
-use opbuild_digest::Digest;
-use opbuild_kernel_meta::survey::{
+use opkeep_digest::Digest;
+use opkeep_kernel_meta::survey::{
     Item, Kind, NotTaken, Place, Shelf, SurveyOptions, Taken, Verdict, What, find_through_links, survey,
 };
-use opbuild_store::{
+use opkeep_store::{
     Access, Config, Draft, LockOutcome, Lookup, Patience, Put, Replace, Store, StoreError, TargetStore,
 };
-use opbuild_validator::{RULES_VERSION, is_chip};
+use opkeep_validator::{RULES_VERSION, is_chip};
 
 use crate::imported::{self, IMPORTED, Imported};
 use crate::make::{HEADER, INFO, JSON, OBJECT};
@@ -104,7 +104,7 @@ enum There {
 
 impl Importer {
     /// Imports into the store at `store.root`. `read` says what the options of a descriptor mean, as
-    /// [`Registry::read`](opbuild_backend::Registry::read) does.
+    /// [`Registry::read`](opkeep_backend::Registry::read) does.
     pub fn new(
         store: Config,
         read: impl Fn(&BuildSpec) -> Option<Result<EffectiveSpec, BackendError>> + Send + Sync + 'static,

@@ -8,11 +8,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use opbuild_artifact::{Artifact, Expectations};
-use opbuild_descriptor::{EffectiveSpec, IMPORT_SCHEMA, Key, import_key, read_info};
-use opbuild_digest::Digest;
-use opbuild_store::{Entry, Lookup, Miss, TargetStore};
-use opbuild_validator::{RULES_VERSION, Report};
+use opkeep_artifact::{Artifact, Expectations};
+use opkeep_descriptor::{EffectiveSpec, IMPORT_SCHEMA, Key, import_key, read_info};
+use opkeep_digest::Digest;
+use opkeep_store::{Entry, Lookup, Miss, TargetStore};
+use opkeep_validator::{RULES_VERSION, Report};
 use serde_json::{Value, json};
 
 use crate::event::Event;
@@ -169,7 +169,7 @@ impl Maker<'_> {
             Lookup::Miss(miss) => {
                 let path = shelf.path(wanted.key.digest());
                 let text = format!(
-                    "an imported kernel cannot be used: `{}`: {miss}; `opbuild repair` sets aside \
+                    "an imported kernel cannot be used: `{}`: {miss}; `opkeep repair` sets aside \
                     what is damaged, and it can be imported again",
                     path.display()
                 );
@@ -250,7 +250,7 @@ pub(crate) fn render(
         },
         "compile_us": null,
         "validated_by_rules": RULES_VERSION,
-        "made_by": concat!("opbuild ", env!("CARGO_PKG_VERSION")),
+        "made_by": concat!("opkeep ", env!("CARGO_PKG_VERSION")),
         "provenance": PROVENANCE,
         "imported": imported.render(),
     });

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use opbuild_descriptor::Key;
+use opkeep_descriptor::Key;
 
 use crate::Request;
 
@@ -116,8 +116,8 @@ fn places_of(request: &Request) -> [&str; 2] {
 
 #[cfg(test)]
 mod tests {
-    use opbuild_digest::Digest;
-    use opbuild_testkit::descriptor;
+    use opkeep_digest::Digest;
+    use opkeep_testkit::descriptor;
 
     use super::*;
 

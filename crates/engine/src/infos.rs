@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use opbuild_descriptor::{Descriptor, write_info_named};
-use opbuild_digest::Digest;
+use opkeep_descriptor::{Descriptor, write_info_named};
+use opkeep_digest::Digest;
 
 /// So many descriptors are remembered.
 const MAX_KNOWN: usize = 1024;
@@ -65,8 +65,8 @@ fn is_spelled_as(known: &Descriptor, descriptor: &Descriptor) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use opbuild_descriptor::read_info;
-    use opbuild_testkit::descriptor;
+    use opkeep_descriptor::read_info;
+    use opkeep_testkit::descriptor;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Incremental operator build: each kernel is compiled once, checked, kept, and reused everywhere.
 //!
 //! This is the crate that frameworks compose. It owns no operator, no compiler and no vendor: a [`Builder`] is given a
-//! [`Backend`](opbuild_backend::Backend), told where the store is, and asked to build. Per kernel it goes
+//! [`Backend`](opkeep_backend::Backend), told where the store is, and asked to build. Per kernel it goes
 //!
 //! ```text
 //! descriptor -> key -> look up ──hit──────────────────────────────> verified bytes -> kernel_meta view
@@ -23,10 +23,10 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use opbuild::{Builder, Outcome, Request};
-//! use opbuild_backend_cpu::{CpuBackend, CpuConfig};
-//! use opbuild_descriptor::{BuildSpec, read_info};
-//! use opbuild_store::Config;
+//! use opkeep::{Builder, Outcome, Request};
+//! use opkeep_backend_cpu::{CpuBackend, CpuConfig};
+//! use opkeep_descriptor::{BuildSpec, read_info};
+//! use opkeep_store::Config;
 //!
 //! let descriptor = read_info(include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info"))?;
 //! let request = Request::new(descriptor).with_spec(BuildSpec::new("cpu"));
@@ -51,11 +51,11 @@
 //!
 //! ```
 //! # use std::sync::Arc;
-//! # use opbuild::{Builder, requests};
-//! # use opbuild_backend_cpu::{CpuBackend, CpuConfig};
-//! # use opbuild_descriptor::BuildSpec;
-//! # use opbuild_ops::Graph;
-//! # use opbuild_store::Config;
+//! # use opkeep::{Builder, requests};
+//! # use opkeep_backend_cpu::{CpuBackend, CpuConfig};
+//! # use opkeep_descriptor::BuildSpec;
+//! # use opkeep_ops::Graph;
+//! # use opkeep_store::Config;
 //! # let folder = tempfile::tempdir()?;
 //! # let backend = CpuBackend::new(CpuConfig::new("/usr/local/bin:/usr/bin:/bin"));
 //! # let builder = Builder::new(Arc::new(backend)).store(Config::new(folder.path().join("cache")));
@@ -82,11 +82,11 @@
 //! # use std::sync::Arc;
 //! use std::sync::atomic::{AtomicUsize, Ordering};
 //!
-//! # use opbuild::{Builder, requests};
-//! # use opbuild_backend_cpu::{CpuBackend, CpuConfig};
-//! # use opbuild_descriptor::BuildSpec;
-//! # use opbuild_ops::Graph;
-//! use opbuild::{Event, Outcome};
+//! # use opkeep::{Builder, requests};
+//! # use opkeep_backend_cpu::{CpuBackend, CpuConfig};
+//! # use opkeep_descriptor::BuildSpec;
+//! # use opkeep_ops::Graph;
+//! use opkeep::{Event, Outcome};
 //!
 //! # let mut graph = Graph::new("example");
 //! # let x = graph.input("x", "float32", [8]);
@@ -130,7 +130,7 @@
 //!
 //! # Examples
 //!
-//! `cargo run -p opbuild --example framework` composes the crates as a framework would, for a target that is one word;
+//! `cargo run -p opkeep --example framework` composes the crates as a framework would, for a target that is one word;
 //! `--example custom_backend` is a backend of its own in under a hundred lines, and two backends at once on one store.
 
 mod alike;
@@ -185,10 +185,10 @@ pub use memo::DigestMemo;
 pub use memory::Built;
 pub use nearest::Nearest;
 pub use network::{NetworkBuild, requests};
-pub use opbuild_kernel_meta::{
+pub use opkeep_kernel_meta::{
     DirectoryRisk, ForeignKernel, LeftKernel, LeftReason, STAYS_DISPLACED, ViewError,
 };
-pub use opbuild_store::Mode;
+pub use opkeep_store::Mode;
 pub use report::{BuildReport, KernelReport, Outcome, Placed};
 pub use session::{RunError, Session, Step};
 pub use stored::judge_stored;

@@ -3,11 +3,11 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use opbuild_artifact::Artifact;
-use opbuild_backend::BackendError;
-use opbuild_digest::Digest;
-use opbuild_store::{Entry, KeyLock, KeyWait, LockAttempt, Lookup, Miss, Mode, TargetStore};
-use opbuild_validator::RULES_VERSION;
+use opkeep_artifact::Artifact;
+use opkeep_backend::BackendError;
+use opkeep_digest::Digest;
+use opkeep_store::{Entry, KeyLock, KeyWait, LockAttempt, Lookup, Miss, Mode, TargetStore};
+use opkeep_validator::RULES_VERSION;
 
 use crate::event::Event;
 use crate::imported::{self, IMPORTED, Imported};

@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
-use opbuild_backend::{Cancel, FileDigests};
-use opbuild_digest::Digest;
+use opkeep_backend::{Cancel, FileDigests};
+use opkeep_digest::Digest;
 
 use crate::disk;
 
-const HEAD: &str = "opbuild digests 1";
+const HEAD: &str = "opkeep digests 1";
 const MAX_FILES: usize = 16384;
 const MAX_BYTES: u64 = 8 << 20;
 /// Without the digest of all lines.

@@ -11,9 +11,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockRead
 use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
-use opbuild_artifact::Artifact;
-use opbuild_descriptor::{Arg, BuildSpec, Job, Key, Tensor};
-use opbuild_digest::Digest;
+use opkeep_artifact::Artifact;
+use opkeep_descriptor::{Arg, BuildSpec, Job, Key, Tensor};
+use opkeep_digest::Digest;
 
 use crate::{JobError, Outcome, Request, footprint};
 

@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use opbuild_descriptor::{Diff, EffectiveSpec, Job, read_info};
-use opbuild_digest::PartChange;
-use opbuild_store::{Entry, Lookup, TargetStore};
+use opkeep_descriptor::{Diff, EffectiveSpec, Job, read_info};
+use opkeep_digest::PartChange;
+use opkeep_store::{Entry, Lookup, TargetStore};
 
 use crate::header::Header;
 use crate::make::{HEADER, INFO};

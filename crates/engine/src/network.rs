@@ -1,8 +1,8 @@
 //! Building a whole network.
 
-use opbuild_backend::{Backend, Loader};
-use opbuild_descriptor::{BuildSpec, Descriptor, Envelope};
-use opbuild_ops::Graph;
+use opkeep_backend::{Backend, Loader};
+use opkeep_descriptor::{BuildSpec, Descriptor, Envelope};
+use opkeep_ops::Graph;
 
 use crate::session::{RunError, Session};
 use crate::{BuildError, BuildReport, Builder, Request};

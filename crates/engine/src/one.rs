@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use opbuild_backend::BackendError;
-use opbuild_kernel_meta::{LeftKernel, ViewError};
+use opkeep_backend::BackendError;
+use opkeep_kernel_meta::{LeftKernel, ViewError};
 
 use crate::costs::Costs;
 use crate::make::{Made, Maker};
@@ -193,7 +193,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::SystemTime;
 
-    use opbuild_testkit::{NullBackend, descriptor};
+    use opkeep_testkit::{NullBackend, descriptor};
 
     use super::*;
     use crate::{Event, ViewConfig};
@@ -224,7 +224,7 @@ mod tests {
         builder.get_or_build(&request(1)).unwrap();
         let view = folder.path().join("rank_0/kernel_meta");
         let take = || {
-            let lock = File::options().write(true).open(view.join(".opbuild.lock")).unwrap();
+            let lock = File::options().write(true).open(view.join(".opkeep.lock")).unwrap();
             lock.lock().unwrap();
             lock.set_modified(SystemTime::now()).unwrap();
             lock

@@ -1,10 +1,10 @@
 //! Kernels that this store's builds compiled, by their names: a view asks for them where it does not know whether a file is
 //! ours.
 
-use opbuild_artifact::KernelMeta;
-use opbuild_digest::Digest;
-use opbuild_kernel_meta::{StoredKernel, StoredKernels};
-use opbuild_store::{Entry, Lookup, Store, TargetStore};
+use opkeep_artifact::KernelMeta;
+use opkeep_digest::Digest;
+use opkeep_kernel_meta::{StoredKernel, StoredKernels};
+use opkeep_store::{Entry, Lookup, Store, TargetStore};
 
 use crate::imported::IMPORTED;
 use crate::make::{JSON, OBJECT};

@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
-use opbuild_backend::{BackendError, FileDigests, Support};
-use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, Key, KeyParts};
-use opbuild_digest::{Digest, Fingerprint};
+use opkeep_backend::{BackendError, FileDigests, Support};
+use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, Key, KeyParts};
+use opkeep_digest::{Digest, Fingerprint};
 
 use crate::alike::Alike;
 use crate::builder::Builder;

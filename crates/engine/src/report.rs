@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use opbuild_artifact::Artifact;
-use opbuild_descriptor::Key;
-use opbuild_digest::Digest;
-use opbuild_kernel_meta::{DirectoryRisk, LeftKernel, ViewError};
+use opkeep_artifact::Artifact;
+use opkeep_descriptor::Key;
+use opkeep_digest::Digest;
+use opkeep_kernel_meta::{DirectoryRisk, LeftKernel, ViewError};
 
 use crate::JobError;
 use crate::imported::Imported;

@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use opbuild_backend::{BackendError, Buffer, Cancel, Kernel, Loader};
-use opbuild_ops::{Constant, Graph, Origin, TensorId, dtype_bytes};
+use opkeep_backend::{BackendError, Buffer, Cancel, Kernel, Loader};
+use opkeep_ops::{Constant, Graph, Origin, TensorId, dtype_bytes};
 use thiserror::Error;
 
 use crate::BuildReport;

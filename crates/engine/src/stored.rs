@@ -3,9 +3,9 @@
 //! The store knows that the bytes are what somebody wrote under that key. Whether that is a kernel, and the right one, is
 //! seen here: an entry that was put under another's key, or holds another's bytes, is whole and wrong. It would be a hit.
 
-use opbuild_artifact::Expectations;
-use opbuild_descriptor::{EffectiveSpec, KEY_SCHEMA, Key, KeyParts, read_info};
-use opbuild_store::Entry;
+use opkeep_artifact::Expectations;
+use opkeep_descriptor::{EffectiveSpec, KEY_SCHEMA, Key, KeyParts, read_info};
+use opkeep_store::Entry;
 
 use crate::compile::is_of;
 use crate::further::Files;

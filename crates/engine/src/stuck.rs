@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use opbuild_kernel_meta::ViewError;
+use opkeep_kernel_meta::ViewError;
 
 use crate::disk::{self, Sign};
 

@@ -1,7 +1,7 @@
 //! How many compilers run at once on this machine, however many processes build.
 //!
 //! ```text
-//! <base>/opbuild-<uid>/slots/0 1 2 ...    one file for each; whoever holds its lock runs a compiler
+//! <base>/opkeep-<uid>/slots/0 1 2 ...     one file for each; whoever holds its lock runs a compiler
 //! ```
 //!
 //! A token is asked for while a kernel's lock is held, and no kernel's lock is waited for by whoever holds a token: so
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_folder_that_was_removed_is_made_anew_and_the_limit_stays() {
         let folder = tempfile::tempdir().unwrap();
-        let own = folder.path().join("opbuild");
+        let own = folder.path().join("opkeep");
         let dir = own.join("slots");
         disk::private_folder(&own).unwrap();
         disk::private_folder(&dir).unwrap();

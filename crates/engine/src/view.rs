@@ -8,14 +8,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use opbuild_artifact::{Artifact, Expectations, is_safe_file_name};
-use opbuild_backend::asks_for_debug;
-use opbuild_descriptor::{Descriptor, VendorName, write_info_named};
-use opbuild_digest::Digest;
-use opbuild_kernel_meta::{
-    Content, DirectoryRisk, KernelFiles, LeftKernel, ViewError, ViewReport, Withdrawn,
-};
-use opbuild_store::Store;
+use opkeep_artifact::{Artifact, Expectations, is_safe_file_name};
+use opkeep_backend::asks_for_debug;
+use opkeep_descriptor::{Descriptor, VendorName, write_info_named};
+use opkeep_digest::Digest;
+use opkeep_kernel_meta::{Content, DirectoryRisk, KernelFiles, LeftKernel, ViewError, ViewReport, Withdrawn};
+use opkeep_store::Store;
 
 use crate::builder::{Request, ViewPolicy, ViewSetting};
 use crate::infos::{Info, Infos};

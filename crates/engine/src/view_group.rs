@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use opbuild_kernel_meta::quarantine::Run;
+use opkeep_kernel_meta::quarantine::Run;
 
 use crate::builder::Request;
 use crate::view::frameworks_name;

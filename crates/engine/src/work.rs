@@ -1,13 +1,13 @@
 //! Work folders for compilers.
 //!
 //! ```text
-//! <base>/opbuild-<uid>/       this user's, and nobody else can write to it
+//! <base>/opkeep-<uid>/        this user's, and nobody else can write to it
 //!   digests                   what files had which digest, see `memo`
 //!   answers/                  what compilers said, see `memo`
 //!   costs                     what compiles took, see `costs`
 //!   slots/                    who compiles, see `tokens`
 //!   groups/                   who replaces what is in a store, see `group`
-//!   probe-<pid>-<n>/          a toolchain's probe, as `opbuild_process::ProbeDir` makes them, with a lock as below
+//!   probe-<pid>-<n>/          a toolchain's probe, as `opkeep_process::ProbeDir` makes them, with a lock as below
 //!   work-<pid>-<n>/           one compile's folder, empty when it begins
 //!   work-<pid>-<n>.lock       locked while its owner lives; else both are removed by whoever comes next
 //!   failed/<kernel>-<pid>/    source and output of compiles that failed, the latest 32
@@ -42,7 +42,7 @@ pub(crate) struct WorkRoot {
 impl WorkRoot {
     /// The folder of this user in `base`; where that is not to be had, one for this process alone.
     pub(crate) fn open(base: &Path) -> io::Result<Self> {
-        let dir = base.join(format!("opbuild-{}", rustix::process::geteuid().as_raw()));
+        let dir = base.join(format!("opkeep-{}", rustix::process::geteuid().as_raw()));
         let refused = match disk::private_folder(&dir) {
             Ok(()) => {
                 let root = Self { dir, temporary: None, refused: None };
@@ -51,7 +51,7 @@ impl WorkRoot {
             }
             Err(refused) => Some(refused),
         };
-        let temporary = tempfile::Builder::new().prefix("opbuild-").tempdir_in(base)?;
+        let temporary = tempfile::Builder::new().prefix("opkeep-").tempdir_in(base)?;
         Ok(Self { dir: temporary.path().to_owned(), temporary: Some(temporary), refused })
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use opbuild_store::{Access, Config, Mode, Store, StoreError, TargetStore};
+use opkeep_store::{Access, Config, Mode, Store, StoreError, TargetStore};
 
 use crate::costs::Costs;
 use crate::disk::NotPrivate;

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{Bench, build, failure, request};
-use opbuild::{Mode, Outcome};
-use opbuild_backend::{BackendError, Cancel};
-use opbuild_testkit::NullBackend;
+use opkeep::{Mode, Outcome};
+use opkeep_backend::{BackendError, Cancel};
+use opkeep_testkit::NullBackend;
 
 #[test]
 fn who_waits_shares_the_kernel() {

@@ -9,10 +9,10 @@ mod tiny;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use opbuild_backend::Registry;
-use opbuild_descriptor::BuildSpec;
-use opbuild_testkit::conformance::{Case, Subject, main as run};
-use opbuild_testkit::job;
+use opkeep_backend::Registry;
+use opkeep_descriptor::BuildSpec;
+use opkeep_testkit::conformance::{Case, Subject, main as run};
+use opkeep_testkit::job;
 
 fn main() -> ExitCode {
     let case = |name, op_type, expected: [f32; 3]| Case {

@@ -10,7 +10,7 @@ fn run(example: &str, args: &[&str]) -> String {
     let program: PathBuf = beside.parent().unwrap().parent().unwrap().join("examples").join(example);
     if !program.is_file() {
         let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--package", "opbuild", "--example", example]);
+        build.args(["build", "--quiet", "--package", "opkeep", "--example", example]);
         assert!(build.status().unwrap().success());
     }
     let output =

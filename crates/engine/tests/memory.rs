@@ -5,8 +5,8 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use common::{Bench, request};
-use opbuild_backend::Backend;
-use opbuild_testkit::{Counting, NullBackend, most_bytes};
+use opkeep_backend::Backend;
+use opkeep_testkit::{Counting, NullBackend, most_bytes};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

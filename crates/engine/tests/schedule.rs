@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{Bench, build, failure, outcomes, request};
-use opbuild::{Builder, Event, JobError, Mode, Outcome, Request, ViewConfig};
-use opbuild_testkit::NullBackend;
+use opkeep::{Builder, Event, JobError, Mode, Outcome, Request, ViewConfig};
+use opkeep_testkit::NullBackend;
 
 fn threads(count: usize) -> NonZeroUsize {
     NonZeroUsize::new(count).unwrap()

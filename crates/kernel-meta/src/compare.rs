@@ -1,6 +1,6 @@
 //! Judging a kernel's `.json` by its content.
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 use serde_json::{Map, Value};
 
 /// The member that MindSpore adds to the `.json` of a kernel with dynamic shapes, rewriting the file in place.

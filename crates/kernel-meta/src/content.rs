@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::{fmt, io};
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 
 use crate::ViewError;
 

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -25,9 +25,9 @@ use crate::survey::look;
 use crate::{DirectoryRisk, ViewError};
 
 /// The lock of our builds in a directory.
-pub(crate) const LOCK: &str = ".opbuild.lock";
+pub(crate) const LOCK: &str = ".opkeep.lock";
 /// The prefix of temporary files.
-const TEMP: &str = ".opbuild-tmp-";
+const TEMP: &str = ".opkeep-tmp-";
 const FOLDER_MODE: u32 = 0o750;
 const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
 /// No `.json` and no manifest is larger; a file that is, is not ours.
@@ -556,8 +556,8 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let mut folder = Folder::enter(base.path(), Duration::ZERO).unwrap();
         let old = |folder: &Folder| folder.now() + Duration::from_secs(61);
-        let left = || base.path().join(".opbuild-tmp-1-1").exists();
-        std::fs::write(base.path().join(".opbuild-tmp-1-1"), "").unwrap();
+        let left = || base.path().join(".opkeep-tmp-1-1").exists();
+        std::fs::write(base.path().join(".opkeep-tmp-1-1"), "").unwrap();
 
         folder.locked = false;
         folder.remove_stale_temps(&folder.own_names(), folder.now(), Duration::from_secs(60));
@@ -565,7 +565,7 @@ mod tests {
         folder.remove_stale_temps(&folder.own_names(), old(&folder), Duration::from_secs(60));
         assert!(!left());
 
-        std::fs::write(base.path().join(".opbuild-tmp-1-1"), "").unwrap();
+        std::fs::write(base.path().join(".opkeep-tmp-1-1"), "").unwrap();
         folder.locked = true;
         folder.remove_stale_temps(&folder.own_names(), folder.now(), Duration::from_secs(60));
         assert!(!left());

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, SystemTime};
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use crate::compare::described;

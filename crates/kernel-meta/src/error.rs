@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 use thiserror::Error;
 
 use crate::Part;
@@ -27,7 +27,7 @@ pub enum ViewError {
     /// A kernel's stem cannot be the name of its files.
     #[error(
         "kernel `{stem}` cannot name files: expected 1 to 200 characters of `A-Z a-z 0-9 _ . -`, neither `.` nor \
-         `..`, not beginning with `.opbuild`; build the kernel under another name"
+         `..`, not beginning with `.opkeep`; build the kernel under another name"
     )]
     Stem {
         /// The stem, cut to 80 characters.

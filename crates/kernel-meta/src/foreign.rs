@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 
 use crate::compare::{describes, is_extended};
 use crate::disk::{Bearer, Folder};
@@ -43,8 +43,7 @@ impl Looker<'_, '_> {
             Err(error) => return closed(".", error.to_string()),
         };
         names.sort_unstable();
-        for name in names.iter().filter(|name| !name.starts_with(".opbuild") && !is_set_aside(name.as_ref()))
-        {
+        for name in names.iter().filter(|name| !name.starts_with(".opkeep") && !is_set_aside(name.as_ref())) {
             let named = |part: Part| Some((part, part.stem_of(name)?));
             let is_own = match [Part::Object, Part::Json].into_iter().find_map(named) {
                 Some((part, stem)) => match given.get(stem) {

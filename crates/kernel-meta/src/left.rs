@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use opbuild_validator::ElfFacts;
+use opkeep_validator::ElfFacts;
 
 use crate::survey::Busy;
 
@@ -90,20 +90,20 @@ impl LeftReason {
 impl fmt::Display for LeftReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Foreign(kernel) => write!(f, "{kernel}, and opbuild did not write it"),
+            Self::Foreign(kernel) => write!(f, "{kernel}, and opkeep did not write it"),
             Self::DamagedForOther { problem } => write!(
                 f,
-                "the files there are damaged ({problem}), opbuild did not write them, and this kernel is not for the chip \
+                "the files there are damaged ({problem}), opkeep did not write them, and this kernel is not for the chip \
                  that its descriptor names"
             ),
             Self::ForeignDirectory { file } => write!(
                 f,
-                "it is not for the chip that its descriptor names, and the directory holds a kernel that opbuild did not \
+                "it is not for the chip that its descriptor names, and the directory holds a kernel that opkeep did not \
                  write (`{file}`)"
             ),
             Self::ClosedDirectory { path, problem } => write!(
                 f,
-                "it is not for the chip that its descriptor names, and whether the directory holds a kernel that opbuild \
+                "it is not for the chip that its descriptor names, and whether the directory holds a kernel that opkeep \
                  did not write cannot be seen: `{path}` cannot be looked into: {problem}"
             ),
             Self::Release => f.write_str("it is compiled for debugging, and the kernel there is not"),

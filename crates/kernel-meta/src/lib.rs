@@ -11,10 +11,10 @@
 //!       <stem>.o                   the kernel object
 //!       <stem>.json                how to launch it, with the SHA-256 of the .o
 //!       <stem>.info                what was compiled, for this rank
-//!       .opbuild.lock              flock: one writer at a time; readers need none
-//!       .opbuild-manifest          what we wrote, see below
-//!       .opbuild-tmp-<pid>-<n>     a file being written
-//!       .opbuild-old-<pid>-<n>-... a file being replaced, until its content shows that it is ours
+//!       .opkeep.lock               flock: one writer at a time; readers need none
+//!       .opkeep-manifest           what we wrote, see below
+//!       .opkeep-tmp-<pid>-<n>      a file being written
+//!       .opkeep-old-<pid>-<n>-...  a file being replaced, until its content shows that it is ours
 //! ```
 //!
 //! # What holds
@@ -55,8 +55,8 @@
 //! makes room in CANN's.
 //!
 //! ```
-//! use opbuild_digest::Digest;
-//! use opbuild_kernel_meta::{Content, KernelFiles, View};
+//! use opkeep_digest::Digest;
+//! use opkeep_kernel_meta::{Content, KernelFiles, View};
 //!
 //! let base = tempfile::tempdir()?;
 //! let view = View::open(base.path(), "0")?;
@@ -112,7 +112,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use opbuild_artifact::is_safe_file_name;
+use opkeep_artifact::is_safe_file_name;
 
 use disk::{Folder, Watch};
 use occupant::Policy;
@@ -282,7 +282,7 @@ impl View {
 /// Refuses what cannot be the stem of files in a view.
 fn check_stem(stem: &str) -> Result<(), ViewError> {
     // Names of ours begin like this, and a kernel must not take one.
-    if is_safe_file_name(stem) && !stem.starts_with(".opbuild") {
+    if is_safe_file_name(stem) && !stem.starts_with(".opkeep") {
         return Ok(());
     }
     Err(ViewError::Stem { stem: stem.chars().take(80).collect() })

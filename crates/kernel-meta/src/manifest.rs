@@ -1,7 +1,7 @@
 //! The list of what we wrote: a text, no disk.
 //!
 //! ```text
-//! opbuild-manifest 2 <digest of all that follows this line>
+//! opkeep-manifest 2 <digest of all that follows this line>
 //! <stem> TAB <marks> TAB <object> TAB <json> TAB <info> TAB <slot> TAB <slot> ...
 //! ```
 //!
@@ -21,18 +21,18 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 
 use crate::disk::Identity;
 use crate::{KernelFiles, Part, check_stem};
 
 /// The manifest's file. No `.json`: MindSpore parses every one.
-pub(crate) const NAME: &str = ".opbuild-manifest";
-const HEAD: &str = "opbuild-manifest 2 ";
+pub(crate) const NAME: &str = ".opkeep-manifest";
+const HEAD: &str = "opkeep-manifest 2 ";
 const MARKS: [char; 5] = ['o', 'j', 'i', 'd', 'w'];
 /// The same of a file that is being replaced.
 const MARKS_BEFORE: [char; 2] = ['a', 'd'];
-const HEAD_1: &str = "opbuild-manifest 1 ";
+const HEAD_1: &str = "opkeep-manifest 1 ";
 
 /// Every kernel that we wrote, by stem. Names are those of the text that was read, until others come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -558,7 +558,7 @@ mod tests {
     fn names_that_are_no_names_are_refused_even_with_the_right_digest() {
         let good = example().to_text();
         let body = good.split_once('\n').unwrap().1;
-        for bad in ["../x", "", ".opbuild.lock", "a/b"] {
+        for bad in ["../x", "", ".opkeep.lock", "a/b"] {
             let body = body.replace("add_1", bad);
             let text = format!("{HEAD}{}\n{body}", Digest::of(body.as_bytes()));
             assert_eq!(Manifest::parse(text.as_bytes()), Manifest::default(), "{bad}");

@@ -3,10 +3,10 @@
 //! A file is written only where there is nothing, where what is there is ours, or where what is there goes to quarantine
 //! first. A file is ours if the manifest has its digest, or the caller's store the kernel; how it looks does not count.
 
-use opbuild_artifact::Expectations;
-use opbuild_descriptor::read_info;
-use opbuild_digest::Digest;
-use opbuild_validator::{ElfFacts, Machine, examine_object};
+use opkeep_artifact::Expectations;
+use opkeep_descriptor::read_info;
+use opkeep_digest::Digest;
+use opkeep_validator::{ElfFacts, Machine, examine_object};
 
 use crate::compare::{describes, is_extended, same_json};
 use crate::disk::{Bearer, Folder, Identity};

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The prefix of temporary files, of displaced files and of the manifest.
-pub(crate) const OWN: &str = ".opbuild-";
+pub(crate) const OWN: &str = ".opkeep-";
 /// The name of a displaced file is this prefix, a process, a number, the name that it had, and a suffix that no framework
 /// reads.
-const OLD: &str = ".opbuild-old-";
+const OLD: &str = ".opkeep-old-";
 const OLD_END: &str = ".old";
 
 /// A new name for a file called `name` while it is displaced. Its number is the time: on another host, or in another

@@ -1,7 +1,7 @@
 //! Writing a kernel's files: whole, in the one order in which no reader meets a `.json` before its `.o`, and never over
 //! what another program wrote meanwhile.
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 
 use crate::disk::{Folder, Identity, Temp};
 use crate::displace::{Displaced, OldFile};

@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 use std::time::SystemTime;
 
-use opbuild_artifact::KernelMeta;
-use opbuild_digest::Digest;
+use opkeep_artifact::KernelMeta;
+use opkeep_digest::Digest;
 
 use crate::compare::{describes, is_extended};
 use crate::disk::Folder;

@@ -1,7 +1,7 @@
 //! What the caller's store knows of kernels: so that one of ours is known again whose manifest was lost.
 
-use opbuild_artifact::KernelMeta;
-use opbuild_digest::Digest;
+use opkeep_artifact::KernelMeta;
+use opkeep_digest::Digest;
 
 use crate::Part;
 use crate::compare::same_json;

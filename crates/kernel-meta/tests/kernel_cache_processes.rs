@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use common::{Cache, place, run};
 use libtest_mimic::{Arguments, Trial};
-use opbuild_kernel_meta::kernel_cache::{GcOptions, LimitTexts, Step, What, gc};
+use opkeep_kernel_meta::kernel_cache::{GcOptions, LimitTexts, Step, What, gc};
 use rustix::fs::{FlockOperation, fcntl_lock};
 
 const CHILD: &str = "--child";

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use common::{Made, all, assert_consistent, names, temps, try_state};
 use libtest_mimic::{Arguments, Trial};
-use opbuild_digest::Digest;
-use opbuild_kernel_meta::{View, ViewError};
+use opkeep_digest::Digest;
+use opkeep_kernel_meta::{View, ViewError};
 
 const CHILD: &str = "--child";
 
@@ -165,7 +165,7 @@ fn threads_that_write_at_once() {
 fn a_lock_that_is_held_is_waited_for() {
     let base = tempfile::tempdir().unwrap();
     let view = View::open(base.path(), "0").unwrap();
-    let holder = fs::File::options().write(true).open(view.dir().join(".opbuild.lock")).unwrap();
+    let holder = fs::File::options().write(true).open(view.dir().join(".opkeep.lock")).unwrap();
     holder.lock().unwrap();
     thread::scope(|scope| {
         let waiter = scope.spawn(|| view.materialise(&all(&network(1))).unwrap());
@@ -180,7 +180,7 @@ fn a_lock_that_is_held_is_waited_for() {
 fn a_folder_deleted_under_a_waiter() {
     let base = tempfile::tempdir().unwrap();
     let view = View::open(base.path(), "0").unwrap();
-    let holder = fs::File::options().write(true).open(view.dir().join(".opbuild.lock")).unwrap();
+    let holder = fs::File::options().write(true).open(view.dir().join(".opkeep.lock")).unwrap();
     holder.lock().unwrap();
     thread::scope(|scope| {
         let waiter = scope.spawn(|| view.materialise(&all(&network(1))).unwrap());
@@ -196,7 +196,7 @@ fn a_folder_deleted_under_a_waiter() {
 fn a_lock_that_stays_held() {
     let base = tempfile::tempdir().unwrap();
     let view = View::open(base.path(), "0").unwrap().with_patience(Duration::from_millis(50));
-    let lock = view.dir().join(".opbuild.lock");
+    let lock = view.dir().join(".opkeep.lock");
     let holder = fs::File::options().write(true).open(&lock).unwrap();
     holder.lock().unwrap();
     let began = Instant::now();

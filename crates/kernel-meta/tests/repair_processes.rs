@@ -16,11 +16,11 @@ use std::process::{Child, Command, Stdio};
 
 use common::broken::{Repair, Torn, age_all, broken_caches, findings, look_at_all};
 use libtest_mimic::{Arguments, Trial};
-use opbuild_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
-use opbuild_kernel_meta::quarantine::{RepairError, Run, Step, UndoOptions, Why, newest, quarantines, undo};
-use opbuild_kernel_meta::survey::Busy;
-use opbuild_testkit::Folder;
-use opbuild_testkit::caches::{Rank, cann_kernel};
+use opkeep_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
+use opkeep_kernel_meta::quarantine::{RepairError, Run, Step, UndoOptions, Why, newest, quarantines, undo};
+use opkeep_kernel_meta::survey::Busy;
+use opkeep_testkit::Folder;
+use opkeep_testkit::caches::{Rank, cann_kernel};
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 
 const CHILD: &str = "--child";
@@ -248,7 +248,7 @@ fn who_holds_the_lock_of_a_cache() {
     let rank = base.path().join("rank_0/kernel_meta");
     for (lock, how) in [
         (rank.join("file.lock"), "flock"),
-        (rank.join(".opbuild.lock"), "flock"),
+        (rank.join(".opkeep.lock"), "flock"),
         (base.path().join("kernel_cache/Ascend910B2/op_cache_file_del.lock"), "record"),
         (base.path().join("akg_kernel_meta/kernel_build_tmp.key"), "record"),
         (base.path().join("akg_kernel_meta/akg_build_tmp.key"), "record"),
@@ -329,7 +329,7 @@ fn a_rank_that_is_locked_is_not_filled() {
     ranks[0].square(1).write(&ranks[0].folder(base.path())).unwrap();
     ranks[0].square(2).write(&ranks[0].folder(base.path())).unwrap();
     ranks[1].square(2).write(&ranks[1].folder(base.path())).unwrap();
-    for lock in ["file.lock", ".opbuild.lock"] {
+    for lock in ["file.lock", ".opkeep.lock"] {
         let holder = Holder::of(&ranks[1].folder(base.path()).join(lock), "flock");
         let before = Folder::of(base.path()).unwrap();
         let report = fill_all(base.path());
@@ -338,8 +338,8 @@ fn a_rank_that_is_locked_is_not_filled() {
         drop(holder);
         let left = Folder::of(base.path()).unwrap();
         assert_eq!(
-            left.files().filter(|path| !path.ends_with(".opbuild.lock")).count(),
-            before.files().count() - usize::from(lock == ".opbuild.lock")
+            left.files().filter(|path| !path.ends_with(".opkeep.lock")).count(),
+            before.files().count() - usize::from(lock == ".opkeep.lock")
         );
     }
 }
@@ -412,13 +412,13 @@ fn what_may_not_be_moved_is_told() {
     // The quarantine cannot be made.
     let said = mended_by_nobody(&rank);
     assert!(said.contains("error cannot make the folder") && said.contains("nothing was changed"), "{said}");
-    assert!(said.contains("kernel_meta.opbuild-quarantine"), "{said}");
+    assert!(said.contains("kernel_meta.opkeep-quarantine"), "{said}");
     // A quarantine that is closed is no sign that there is none.
     Repair::new().mend_all(&rank);
     let undone = by_nobody("undo", &rank, "9");
     let said = String::from_utf8_lossy(&undone.stderr);
     assert!(
-        !undone.status.success() && said.contains("kernel_meta.opbuild-quarantine`: Permission"),
+        !undone.status.success() && said.contains("kernel_meta.opkeep-quarantine`: Permission"),
         "{said}"
     );
     undo_all(&rank, &|| {});

@@ -8,8 +8,8 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_kernel_meta::survey::{Effect, Kind, SurveyOptions, Verdict, find, survey};
-use opbuild_testkit::corpus;
+use opkeep_kernel_meta::survey::{Effect, Kind, SurveyOptions, Verdict, find, survey};
+use opkeep_testkit::corpus;
 
 fn main() {
     let arguments = Arguments::from_args();

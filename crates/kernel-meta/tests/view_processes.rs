@@ -14,10 +14,10 @@ use std::time::{Duration, SystemTime};
 
 use common::owned::{Ours, all_bytes, extended, kernels, view};
 use libtest_mimic::{Arguments, Trial};
-use opbuild_kernel_meta::quarantine::{UndoOptions, newest, quarantines, undo};
-use opbuild_kernel_meta::{KernelFiles, Part, View, ViewReport};
-use opbuild_testkit::ascend::Chip;
-use opbuild_testkit::caches::{Kept, Rank};
+use opkeep_kernel_meta::quarantine::{UndoOptions, newest, quarantines, undo};
+use opkeep_kernel_meta::{KernelFiles, Part, View, ViewReport};
+use opkeep_testkit::ascend::Chip;
+use opkeep_testkit::caches::{Kept, Rank};
 
 const CHILD: &str = "--child";
 
@@ -75,7 +75,7 @@ fn begin(base: &Path) -> Vec<Vec<u8>> {
     let dir = base.join("rank_0/kernel_meta");
     let [fifth, eighth] = [ours(2).swap_remove(4), ours(1).swap_remove(7)];
     place(&view(base), &[fifth, eighth]);
-    fs::remove_file(dir.join(".opbuild-manifest")).unwrap();
+    fs::remove_file(dir.join(".opkeep-manifest")).unwrap();
     place(&view(base), &[1, 5, 7, 8, 9].map(|at| ours(1).swap_remove(at)));
     let kept = kept();
     let mut changed = ours(1)[5].files[0].clone();
@@ -151,7 +151,7 @@ fn killed(how: &str) {
         // The framework compiles the first kernel itself, to the same bytes.
         let first = &ours(3)[0];
         let [object, json, _] = Part::ALL.map(|part| dir.join(format!("{}{}", first.stem, part.suffix())));
-        let list = fs::read_to_string(dir.join(".opbuild-manifest")).unwrap_or_default();
+        let list = fs::read_to_string(dir.join(".opkeep-manifest")).unwrap_or_default();
         let is_theirs = !object.exists() && list.contains(&first.stem);
         if is_theirs {
             fs::write(&object, &first.files[0]).unwrap();
@@ -201,14 +201,14 @@ fn replaced(base: &Path, how: &str) -> Vec<(PathBuf, Vec<u8>)> {
 
 /// What the manifest says of the kernels that are replaced as a whole and were ours.
 fn lines(base: &Path) -> Vec<String> {
-    let text = fs::read_to_string(base.join("rank_0/kernel_meta/.opbuild-manifest")).unwrap();
+    let text = fs::read_to_string(base.join("rank_0/kernel_meta/.opkeep-manifest")).unwrap();
     let is_of = |line: &str| [5, 7, 8].iter().any(|at| line.starts_with(&kept()[*at].stem));
     text.lines().filter(|line| is_of(line)).map(str::to_owned).collect()
 }
 
 fn is_rest(path: &Path) -> bool {
     let name = path.file_name().unwrap().to_string_lossy().into_owned();
-    name.starts_with(".opbuild-old") || name.starts_with(".opbuild-tmp")
+    name.starts_with(".opkeep-old") || name.starts_with(".opkeep-tmp")
 }
 
 fn killed_and_undone(how: &str) {
@@ -270,7 +270,7 @@ fn framework_after_a_kill() {
         let third = &ours(3)[2];
         let dir = base.path().join("rank_0/kernel_meta");
         if !dir.join(format!("{}.o", third.stem)).exists() {
-            fs::write(dir.join(format!(".opbuild-old-1-1-{}.o.old", third.stem)), &third.files[0]).unwrap();
+            fs::write(dir.join(format!(".opkeep-old-1-1-{}.o.old", third.stem)), &third.files[0]).unwrap();
             place(&view(base.path()), &[Ours::of(Chip::Ascend910, &Rank::new(0).square(101), 1)]);
             assert!(has(&dir, &third.files[0]), "step {step}");
             displaced += 1;

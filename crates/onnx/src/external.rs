@@ -13,7 +13,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use opbuild_ops::Elements;
+use opkeep_ops::Elements;
 
 use crate::disk::{self, Opened, Unopened, Version};
 use crate::error::ExternalError;

@@ -6,11 +6,9 @@
 mod moves;
 mod pointwise;
 
-use opbuild_descriptor::{Attr, Tensor};
-use opbuild_ops::{
-    Call, Constant, Graph, OpSpec, Origin, Pad, PadMode, PortKind, Rule, TensorId, TensorType,
-};
-use opbuild_ops::{dtype_bytes, find};
+use opkeep_descriptor::{Attr, Tensor};
+use opkeep_ops::{Call, Constant, Graph, OpSpec, Origin, Pad, PadMode, PortKind, Rule, TensorId, TensorType};
+use opkeep_ops::{dtype_bytes, find};
 
 use crate::value::count;
 

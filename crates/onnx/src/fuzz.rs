@@ -25,7 +25,7 @@ pub fn fuzz(bytes: &[u8]) {
     }
     if let Ok(tensor) = parse(&file, None) {
         let elements = tensor::elements(&tensor.shape).unwrap_or(u64::MAX);
-        let width = opbuild_ops::dtype_bytes(&tensor.dtype).unwrap_or(0) as u64;
+        let width = opkeep_ops::dtype_bytes(&tensor.dtype).unwrap_or(0) as u64;
         assert_eq!(elements.checked_mul(width), Some(tensor.bytes.len() as u64));
     }
 }

@@ -1,7 +1,7 @@
 //! ONNX networks as graphs of Ascend IR operators.
 //!
 //! [`read`] takes a model's file, [`from_bytes`] what is in one, and both translate it: every tensor gets a shape, every
-//! node becomes an operator of [`opbuild_ops`] or a few, and what is known is computed on the way. Which operator
+//! node becomes an operator of [`opkeep_ops`] or a few, and what is known is computed on the way. Which operator
 //! becomes what is one table, [`operators`]. A model either can be translated as a whole, or all nodes that cannot be
 //! are reported at once. [`read_tensor`] takes a file of one tensor.
 //!

@@ -127,7 +127,7 @@ pub enum ModelError {
     },
     /// The graph could not be put together.
     #[error(transparent)]
-    Graph(#[from] opbuild_ops::OpsError),
+    Graph(#[from] opkeep_ops::OpsError),
 }
 
 /// A dimension of an input that has no size in the model.

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use opbuild_descriptor::Attr;
-use opbuild_ops::{Constant, Graph, Origin, TensorId};
+use opkeep_descriptor::Attr;
+use opkeep_ops::{Constant, Graph, Origin, TensorId};
 
 use crate::fold::{self, Folded};
 use crate::number::{self, Numbers};

@@ -1,6 +1,6 @@
 //! Elements as numbers.
 
-use opbuild_ops::{dtype_bytes, of_bfloat16, of_float16};
+use opkeep_ops::{dtype_bytes, of_bfloat16, of_float16};
 
 /// Elements of one type. What is computed with them is rounded, or wraps, when they become bytes again.
 #[derive(Clone, Debug, PartialEq)]

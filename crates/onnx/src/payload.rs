@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use opbuild_ops::Elements;
+use opkeep_ops::Elements;
 use prost::bytes::Bytes;
 
 use crate::wire::varint;

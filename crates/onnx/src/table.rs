@@ -375,7 +375,7 @@ mod tests {
         for row in operators() {
             let words = row.becomes.split(|letter: char| !letter.is_ascii_alphanumeric());
             for word in words.filter(|word| word.starts_with(|first: char| first.is_ascii_uppercase())) {
-                assert!(opbuild_ops::find(word).is_some(), "{}: {word}", row.op_type);
+                assert!(opkeep_ops::find(word).is_some(), "{}: {word}", row.op_type);
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use opbuild_ops::{Constant, Elements, MAX_ELEMENTS, dtype_bytes};
+use opkeep_ops::{Constant, Elements, MAX_ELEMENTS, dtype_bytes};
 use prost::bytes::Bytes;
 
 use crate::error::{TensorError, TensorProblem};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-use opbuild_ops::Graph;
+use opkeep_ops::Graph;
 
 use crate::declared::{Sizes, check_output};
 use crate::fold::BUDGET;

@@ -1,6 +1,6 @@
 //! Values of a network.
 
-use opbuild_ops::{TensorId, elements};
+use opkeep_ops::{TensorId, elements};
 
 /// A tensor under its ONNX shape. The graph's is the same, but for a scalar: it is described as one element there.
 #[derive(Clone, Debug, PartialEq, Eq)]

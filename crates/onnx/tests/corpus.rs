@@ -1,11 +1,11 @@
-//! Models and tensors that others made: `OPBUILD_CORPUS` names the folder that holds them.
+//! Models and tensors that others made: `OPKEEP_CORPUS` names the folder that holds them.
 #![expect(clippy::disallowed_methods, reason = "a test reads files, and where the corpus is")]
 
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_onnx::{fuzz, read_tensor};
-use opbuild_testkit::corpus;
+use opkeep_onnx::{fuzz, read_tensor};
+use opkeep_testkit::corpus;
 
 fn main() {
     let arguments = Arguments::from_args();

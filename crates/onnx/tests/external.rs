@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use common::tensor;
 use common::wire::Message;
-use opbuild_onnx::{ExternalError, OnnxError, TensorProblem, read_tensor};
+use opkeep_onnx::{ExternalError, OnnxError, TensorProblem, read_tensor};
 use tempfile::TempDir;
 
 /// 24 bytes, none like another.

@@ -8,7 +8,7 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::{model, small_model, value, wire::Message};
-use opbuild_onnx::{MAX_FILE_BYTES, OnnxError, Options, read};
+use opkeep_onnx::{MAX_FILE_BYTES, OnnxError, Options, read};
 use tempfile::TempDir;
 
 fn with_file(bytes: &[u8]) -> (TempDir, PathBuf) {

@@ -6,7 +6,7 @@ mod common;
 
 use common::wire::Message;
 use common::{INT64, small_model, tensor};
-use opbuild_onnx::fuzz;
+use opkeep_onnx::fuzz;
 
 /// How many files are made at random.
 const ROUNDS: usize = 20_000;
@@ -54,9 +54,9 @@ fn seeds_are_read() {
     for (index, seed) in seeds().iter().enumerate() {
         std::fs::write(&path, seed).unwrap();
         match index {
-            0 => drop(opbuild_onnx::read(&path, &opbuild_onnx::Options::default()).unwrap()),
-            3 => drop(opbuild_onnx::read_tensor(&path).unwrap_err()),
-            _ => drop(opbuild_onnx::read_tensor(&path).unwrap()),
+            0 => drop(opkeep_onnx::read(&path, &opkeep_onnx::Options::default()).unwrap()),
+            3 => drop(opkeep_onnx::read_tensor(&path).unwrap_err()),
+            _ => drop(opkeep_onnx::read_tensor(&path).unwrap()),
         }
     }
 }

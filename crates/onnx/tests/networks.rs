@@ -1,4 +1,4 @@
-//! Networks that we may not redistribute, from the folder that `OPBUILD_CORPUS` names.
+//! Networks that we may not redistribute, from the folder that `OPKEEP_CORPUS` names.
 
 #![expect(clippy::disallowed_methods, reason = "tests on files that the environment points to")]
 
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_onnx::{Options, from_bytes};
-use opbuild_testkit::corpus;
+use opkeep_onnx::{Options, from_bytes};
+use opkeep_testkit::corpus;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -38,7 +38,7 @@ fn trials(folder: &Path) -> Vec<Trial> {
 /// Such a network has one image as input, a thousand classes as output, and weights that its nodes make.
 fn check(file: &Path) -> Result<(), Failed> {
     let network = from_bytes(std::fs::read(file)?.into(), None, &Options::default())?;
-    let shapes = |infos: &[opbuild_onnx::ValueInfo]| -> Vec<Vec<i64>> {
+    let shapes = |infos: &[opkeep_onnx::ValueInfo]| -> Vec<Vec<i64>> {
         infos.iter().map(|info| info.shape.iter().copied().filter(|dim| *dim != 1).collect()).collect()
     };
     if shapes(&network.inputs) != [[3, 224, 224]] || shapes(&network.outputs) != [[1000]] {

@@ -9,7 +9,7 @@
 
 use std::path::{Path, PathBuf};
 
-use opbuild_onnx::{NpyError, OnnxError, Tensor, TensorProblem, read_tensor, write_npy};
+use opkeep_onnx::{NpyError, OnnxError, Tensor, TensorProblem, read_tensor, write_npy};
 use tempfile::TempDir;
 
 /// A file of format `version`: `header`, then `data`.

@@ -11,7 +11,7 @@ mod common;
 
 use common::tensor;
 use common::wire::Message;
-use opbuild_onnx::{OnnxError, Tensor, TensorProblem, read_tensor};
+use opkeep_onnx::{OnnxError, Tensor, TensorProblem, read_tensor};
 
 fn read(content: &Message) -> Result<Tensor, OnnxError> {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! An operator's tensors and attributes, as rules and code generators read them.
 
-use opbuild_descriptor::{Arg, Attr, AttrValue, Op, Tensor};
+use opkeep_descriptor::{Arg, Attr, AttrValue, Op, Tensor};
 
 use crate::{Conv2d, MatMul, OpSpec, OpsError, PortKind, Rule};
 
@@ -265,6 +265,6 @@ impl<'a> Call<'a> {
     }
 }
 
-fn tensor_of(input: &opbuild_descriptor::Input) -> &Tensor {
+fn tensor_of(input: &opkeep_descriptor::Input) -> &Tensor {
     &input.tensor
 }

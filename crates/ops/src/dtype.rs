@@ -22,8 +22,8 @@ const DTYPES: [(&str, usize, i64); 14] = [
 /// Bytes of one element of type `dtype`.
 ///
 /// ```
-/// assert_eq!(opbuild_ops::dtype_bytes("int64"), Some(8));
-/// assert_eq!(opbuild_ops::dtype_bytes("string"), None);
+/// assert_eq!(opkeep_ops::dtype_bytes("int64"), Some(8));
+/// assert_eq!(opkeep_ops::dtype_bytes("string"), None);
 /// ```
 pub fn dtype_bytes(dtype: &str) -> Option<usize> {
     DTYPES.iter().find(|(name, ..)| *name == dtype).map(|(_, bytes, _)| *bytes)

@@ -7,7 +7,7 @@ use thiserror::Error;
 pub enum OpsError {
     /// The table has no such operator.
     #[error(
-        "operator type `{op_type}` is not in the operator table; see `opbuild targets` for those that are"
+        "operator type `{op_type}` is not in the operator table; see `opkeep targets` for those that are"
     )]
     UnknownOp {
         /// The IR type asked for.

@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use opbuild_descriptor::Tensor;
+use opkeep_descriptor::Tensor;
 
 use crate::OpsError;
 
@@ -91,7 +91,7 @@ pub fn ordered(tensor: &Tensor) -> &str {
 /// How many channels are a block, `C0`.
 ///
 /// ```
-/// assert_eq!(["float16", "float32", "int8"].map(opbuild_ops::block), [16, 16, 32]);
+/// assert_eq!(["float16", "float32", "int8"].map(opkeep_ops::block), [16, 16, 32]);
 /// ```
 pub fn block(dtype: &str) -> i64 {
     match dtype {
@@ -133,7 +133,7 @@ fn is_stored_otherwise(tensor: &Tensor) -> bool {
 /// format; which ones two dimensions are, only a view can say.
 ///
 /// ```
-/// use opbuild_ops::{Storage, storage_shape};
+/// use opkeep_ops::{Storage, storage_shape};
 ///
 /// let half = Storage::new("float16", "NC1HWC0");
 /// assert_eq!(storage_shape(&[1, 3, 224, 224], "NCHW", &half), Some(vec![1, 1, 224, 224, 16]));

@@ -2,7 +2,7 @@
 
 mod prune;
 
-use opbuild_descriptor::{
+use opkeep_descriptor::{
     Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Input, Job, Op, OpFlags, Source, Tensor,
 };
 
@@ -421,7 +421,7 @@ fn described(dtype: &str, shape: Vec<i64>) -> Tensor {
 
 /// A float attribute. The dtype is the table's in the end; see [`Graph::add`].
 pub fn float_attr(name: &str, value: f32) -> Attr {
-    Attr::new(name, "float32", AttrValue::Float(opbuild_descriptor::Float::new(f64::from(value))))
+    Attr::new(name, "float32", AttrValue::Float(opkeep_descriptor::Float::new(f64::from(value))))
 }
 
 /// A whole-number attribute.
@@ -452,7 +452,7 @@ mod tests {
     #[test]
     fn a_node_and_the_vendors_descriptor_are_one_job() {
         let text = include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info");
-        let descriptor = opbuild_descriptor::read_info(text).unwrap();
+        let descriptor = opkeep_descriptor::read_info(text).unwrap();
         let mut graph = Graph::new("square");
         let x = graph.input("x", "float32", [3]);
         graph.node("square", "Square", &[x], []).unwrap();

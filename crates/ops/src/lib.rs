@@ -5,7 +5,7 @@
 //! an operator becomes is each backend's own affair.
 //!
 //! ```
-//! use opbuild_ops::Graph;
+//! use opkeep_ops::Graph;
 //!
 //! let mut graph = Graph::new("example");
 //! let x = graph.input("x", "float32", [2, 3]);
@@ -14,7 +14,7 @@
 //! let y = graph.node("act", "Relu", &[sum], [])?;
 //! assert_eq!(graph.tensor(y).shape, [2, 3]);
 //! assert_eq!(graph.jobs()[1].1.ops[0].func_name, "relu");
-//! # Ok::<(), opbuild_ops::OpsError>(())
+//! # Ok::<(), opkeep_ops::OpsError>(())
 //! ```
 
 mod call;
@@ -51,7 +51,7 @@ pub use spec::{AttrDefault, AttrSpec, OpSpec, Port, PortKind, Rule};
 pub use table::{all, find};
 pub use window::{Conv2d, Pool, PoolKind, Window};
 
-use opbuild_descriptor::{Arg, AttrValue, Op, Tensor};
+use opkeep_descriptor::{Arg, AttrValue, Op, Tensor};
 
 impl OpSpec {
     /// The row for `op`'s type.

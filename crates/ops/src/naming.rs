@@ -7,7 +7,7 @@
 /// information library of Ascend910B (CANN 8.1).
 ///
 /// ```
-/// use opbuild_ops::func_name;
+/// use opkeep_ops::func_name;
 ///
 /// assert_eq!(func_name("RealDiv"), "real_div");
 /// assert_eq!(func_name("Conv2D"), "conv2d");

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use opbuild_descriptor::{Attr, Tensor};
+use opkeep_descriptor::{Attr, Tensor};
 
 use crate::formats::{Storage, is_blocked, logical};
 use crate::graph::{Function, Graph, Node, Origin, TensorId};

@@ -1,6 +1,6 @@
 //! Element types and shapes of outputs.
 
-use opbuild_descriptor::Tensor;
+use opkeep_descriptor::Tensor;
 
 use crate::{Call, Conv2d, Gather, LayerNorm, MatMul, OpsError, Pad, Pool, Reduce, Rule, Slice};
 use crate::{dtype, movement};
@@ -218,8 +218,8 @@ fn not_empty(shape: Vec<i64>) -> Vec<i64> {
 /// The shape to which `left` and `right` broadcast: aligned at the last dimension, each pair equal or one of them 1.
 ///
 /// ```
-/// assert_eq!(opbuild_ops::broadcast(&[4, 1, 3], &[2, 1]), Some(vec![4, 2, 3]));
-/// assert_eq!(opbuild_ops::broadcast(&[4], &[3]), None);
+/// assert_eq!(opkeep_ops::broadcast(&[4, 1, 3], &[2, 1]), Some(vec![4, 2, 3]));
+/// assert_eq!(opkeep_ops::broadcast(&[4], &[3]), None);
 /// ```
 pub fn broadcast(left: &[i64], right: &[i64]) -> Option<Vec<i64>> {
     let rank = left.len().max(right.len());
@@ -240,8 +240,8 @@ pub fn broadcast(left: &[i64], right: &[i64]) -> Option<Vec<i64>> {
 /// How many elements a static shape has; `None` for a dynamic one, or one beyond [`MAX_ELEMENTS`].
 ///
 /// ```
-/// assert_eq!(opbuild_ops::elements(&[2, 3]), Some(6));
-/// assert_eq!(opbuild_ops::elements(&[-1, 3]), None);
+/// assert_eq!(opkeep_ops::elements(&[2, 3]), Some(6));
+/// assert_eq!(opkeep_ops::elements(&[-1, 3]), None);
 /// ```
 pub fn elements(shape: &[i64]) -> Option<u64> {
     // A dimension of 0 must not hide an absurd one beside it: strides are computed from both.

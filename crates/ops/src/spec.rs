@@ -1,6 +1,6 @@
 //! What a row of the operator table says.
 
-use opbuild_descriptor::{AttrValue, Float};
+use opkeep_descriptor::{AttrValue, Float};
 
 /// A row of the operator table.
 #[derive(Debug, PartialEq)]

@@ -4,8 +4,8 @@
 mod common;
 
 use common::{of, refused, x};
-use opbuild_descriptor::{Arg, Attr};
-use opbuild_ops::{Constant, Graph, OpsError, bool_attr, int_attr, ints_attr};
+use opkeep_descriptor::{Arg, Attr};
+use opkeep_ops::{Constant, Graph, OpsError, bool_attr, int_attr, ints_attr};
 
 /// A graph of one slice, whose begin and weights can be chosen.
 fn slice_of(begin: i64, weight: u8) -> Graph {
@@ -32,7 +32,7 @@ fn values_that_compilers_need_are_in_the_key_and_weights_are_not() {
     let (x, shape) = (graph.input("x", "int64", [1]), graph.parameter("int64", &[7]));
     let sum = graph.node("sum", "Add", &[x, shape], []).unwrap();
     graph.node("wide", "BroadcastTo", &[sum, shape], []).unwrap();
-    let values = |job: &opbuild_descriptor::Job| {
+    let values = |job: &opkeep_descriptor::Job| {
         job.ops[0]
             .inputs
             .iter()
@@ -66,7 +66,7 @@ fn absent_inputs_and_groups_are_where_they_belong() {
     assert!(matches!(&jobs[0].1.data[0].outputs[..], [Arg::One(_), Arg::One(_), Arg::One(_)]));
     assert!(matches!(&jobs[1].1.ops[0].outputs[0], Arg::Many(outputs) if outputs.len() == 2));
     for (name, job) in &jobs {
-        let spec = opbuild_ops::OpSpec::of(&job.ops[0]).unwrap();
+        let spec = opkeep_ops::OpSpec::of(&job.ops[0]).unwrap();
         spec.check(&job.ops[0]).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
     // More inputs than there are positions.
@@ -76,10 +76,10 @@ fn absent_inputs_and_groups_are_where_they_belong() {
 #[test]
 fn outputs_that_contradict_their_inputs_are_refused() {
     let (_, job) = slice_of(1, 1).jobs().swap_remove(1);
-    let changed = |change: &dyn Fn(&mut opbuild_descriptor::Op)| {
+    let changed = |change: &dyn Fn(&mut opkeep_descriptor::Op)| {
         let mut op = job.ops[0].clone();
         change(&mut op);
-        opbuild_ops::OpSpec::of(&op).unwrap().check(&op)
+        opkeep_ops::OpSpec::of(&op).unwrap().check(&op)
     };
     assert!(changed(&|_| {}).is_ok());
     refused!(changed(&|op| op.outputs.clear()), OpsError::Count { what: "outputs", .. });
@@ -91,7 +91,7 @@ fn outputs_that_contradict_their_inputs_are_refused() {
     );
     let mut op = job.ops[0].clone();
     op.op_type = "Conv9D".to_owned();
-    refused!(opbuild_ops::OpSpec::of(&op), OpsError::UnknownOp { .. });
+    refused!(opkeep_ops::OpSpec::of(&op), OpsError::UnknownOp { .. });
 }
 
 #[test]

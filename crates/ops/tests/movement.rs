@@ -3,8 +3,8 @@
 mod common;
 
 use common::{known, made, misfit, of, of_unknown, refused, shape, with, x};
-use opbuild_descriptor::Tensor;
-use opbuild_ops::{
+use opkeep_descriptor::Tensor;
+use opkeep_ops::{
     Gather, OpsError, Pad, Slice, bool_attr, concat, int_attr, multiples, permutation, pieces, str_attr,
 };
 

@@ -4,7 +4,7 @@
 mod common;
 
 use common::refused;
-use opbuild_ops::{
+use opkeep_ops::{
     Constant, Conversion, Function, Graph, OpsError, Origin, Rewriter, Storage, TensorId, int_attr, str_attr,
 };
 

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Inputs, known, made, misfit, of, of_unknown, refused, shape, with, x};
-use opbuild_descriptor::{Attr, ConstValue, Tensor};
-use opbuild_ops::{
+use opkeep_descriptor::{Attr, ConstValue, Tensor};
+use opkeep_ops::{
     LayerNorm, MatMul, OpsError, Reduce, axis, bool_attr, float_attr, int_attr, ints_attr, str_attr,
 };
 
@@ -163,7 +163,7 @@ fn normalisations() {
 fn no_operator_trips_over_odd_sizes() {
     let odd = [i64::MIN, -1, 0, 1, 3, 1 << 24, 1 << 48, i64::MAX];
     let mut seen = (0, 0);
-    for spec in opbuild_ops::all() {
+    for spec in opkeep_ops::all() {
         for (at, one) in odd.iter().enumerate() {
             for other in odd {
                 for rank in [1, 2, 4, 5] {
@@ -184,7 +184,7 @@ fn no_operator_trips_over_odd_sizes() {
                             }
                         })
                         .collect();
-                    let attr = |spec: &opbuild_ops::AttrSpec| match (spec.dtype(), spec.name) {
+                    let attr = |spec: &opkeep_ops::AttrSpec| match (spec.dtype(), spec.name) {
                         ("int32", _) => int_attr(spec.name, *one),
                         ("list_int32", _) => ints_attr(spec.name, &[1, 1, *one, other][..rank.min(4)]),
                         ("float32", _) => float_attr(spec.name, 0.5),

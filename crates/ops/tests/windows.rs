@@ -3,8 +3,8 @@
 mod common;
 
 use common::{made, misfit, of, refused, shape, with, x};
-use opbuild_descriptor::{Attr, Tensor};
-use opbuild_ops::{Conv2d, OpsError, Pool, PoolKind, bool_attr, int_attr, ints_attr, str_attr};
+use opkeep_descriptor::{Attr, Tensor};
+use opkeep_ops::{Conv2d, OpsError, Pool, PoolKind, bool_attr, int_attr, ints_attr, str_attr};
 
 /// NCHW attributes of a window.
 fn window(strides: [i64; 2], pads: [i64; 4], dilations: [i64; 2]) -> Vec<Attr> {

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -243,7 +243,7 @@ pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
 /// Makes a directory for this user with a name that no one foresees.
 pub(crate) fn temporary_directory(place: &Path) -> io::Result<tempfile::TempDir> {
     let private = Permissions::from_mode(0o700);
-    tempfile::Builder::new().prefix("opbuild-probe-").permissions(private).tempdir_in(place)
+    tempfile::Builder::new().prefix("opkeep-probe-").permissions(private).tempdir_in(place)
 }
 
 /// Whether the files of a small compile can be written.

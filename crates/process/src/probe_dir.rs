@@ -1,7 +1,7 @@
 //! Work directories for probes, and for workers that serve many jobs: runs of a toolchain that belong to no one kernel.
 //!
 //! ```text
-//! <place>/opbuild-<uid>/       this user's, and no other user can write to it
+//! <place>/opkeep-<uid>/        this user's, and no other user can write to it
 //!   probe-<pid>-<n>/           one probe's directory, empty when it begins
 //!   probe-<pid>-<n>.lock       locked while its process lives; a later probe removes both of one that was killed
 //! ```
@@ -53,7 +53,7 @@ impl ProbeDir {
     }
 
     fn create_in(place: &Path) -> io::Result<Self> {
-        let common = place.join(format!("opbuild-{}", rustix::process::geteuid().as_raw()));
+        let common = place.join(format!("opkeep-{}", rustix::process::geteuid().as_raw()));
         match disk::private_directory(&common) {
             Ok(true) => {}
             Ok(false) => return disk::temporary_directory(place).map(|dir| Self(Kind::Alone(dir))),
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     fn entries(place: &Path) -> Vec<String> {
-        let common = place.join(format!("opbuild-{}", rustix::process::geteuid().as_raw()));
+        let common = place.join(format!("opkeep-{}", rustix::process::geteuid().as_raw()));
         disk::entries(&common).iter().map(|path| path.file_name().unwrap().to_string_lossy().into()).collect()
     }
 
@@ -158,7 +158,7 @@ mod tests {
     fn a_directory_that_others_can_write_to_is_not_used() {
         use std::os::unix::fs::PermissionsExt;
         let place = tempfile::tempdir().unwrap();
-        let common = place.path().join(format!("opbuild-{}", rustix::process::geteuid().as_raw()));
+        let common = place.path().join(format!("opkeep-{}", rustix::process::geteuid().as_raw()));
         std::fs::create_dir(&common).unwrap();
         std::fs::set_permissions(&common, std::fs::Permissions::from_mode(0o777)).unwrap();
         let dir = ProbeDir::create(&[place.path()]).unwrap();

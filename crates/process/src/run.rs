@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
-use opbuild_backend::{BackendError, Cancel};
+use opkeep_backend::{BackendError, Cancel};
 use rustix::fs::{OFlags, fcntl_setfl};
 
 use crate::{Group, Orphan, Running, Sandbox, disk, ending, tail};

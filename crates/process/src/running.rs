@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use opbuild_backend::{BackendError, Cancel};
+use opkeep_backend::{BackendError, Cancel};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::output::Bounded;

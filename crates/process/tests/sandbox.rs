@@ -9,9 +9,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use opbuild_backend::{BackendError, Cancel, FileDigests};
-use opbuild_digest::Digest;
-use opbuild_process::{Ended, Inputs, InputsError, Observation, Observer, Run, Sandbox, Unchanged};
+use opkeep_backend::{BackendError, Cancel, FileDigests};
+use opkeep_digest::Digest;
+use opkeep_process::{Ended, Inputs, InputsError, Observation, Observer, Run, Sandbox, Unchanged};
 
 struct Files;
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 
 use crate::disk::{Disk, Inode};
 use crate::stats::Count;

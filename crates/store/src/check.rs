@@ -173,7 +173,7 @@ fn is_cut_short(error: &StoreError) -> bool {
 #[cfg(test)]
 mod tests {
     // What needs a store is in `tests/suite/verify.rs`.
-    use opbuild_digest::Digest;
+    use opkeep_digest::Digest;
 
     use super::*;
 
@@ -181,10 +181,10 @@ mod tests {
     fn what_does_not_begin_like_an_entry_is_none() {
         let damage = |bytes: &[u8], key: &Digest| Entry::decode(bytes.to_vec(), Some(key)).unwrap_err();
         let key = Digest::of(b"");
-        for other in [&b""[..], b"OPBKER", b"notes of somebody else"] {
+        for other in [&b""[..], b"OPKKER", b"notes of somebody else"] {
             assert!(is_no_entry(&damage(other, &key)), "{other:?}");
         }
-        for torn in [&b"OPBKERN\0"[..], b"OPBKERN\0\x02\0\0\0"] {
+        for torn in [&b"OPKKERN\0"[..], b"OPKKERN\0\x02\0\0\0"] {
             assert!(!is_no_entry(&damage(torn, &key)), "{torn:?}");
         }
     }

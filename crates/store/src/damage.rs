@@ -1,6 +1,6 @@
 //! What can be wrong with the bytes of an entry.
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 use thiserror::Error;
 
 /// What is wrong with the bytes of an entry.

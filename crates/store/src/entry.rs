@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 
 use crate::checksum::checksum;
 use crate::damage::Damage;

@@ -57,7 +57,7 @@ pub enum StoreError {
     /// Something other than a folder stands where the store should be, or below its root a link is on the way.
     #[error(
         "the cache folder `{path}` is not a folder, or a link leads there; move away what is there, or choose another \
-         with --op_compiler_cache_dir or OPBUILD_CACHE_DIR"
+         with --op_compiler_cache_dir or OPKEEP_CACHE_DIR"
     )]
     NotAFolder {
         /// Where.
@@ -65,8 +65,8 @@ pub enum StoreError {
     },
     /// A directory where a store or a target belongs, that a store did not make.
     #[error(
-        "`{path}` is not a store's: opbuild did not make it, it has no STORE.TAG, and it is not empty. It is left as it is; \
-         choose another directory with --op_compiler_cache_dir or OPBUILD_CACHE_DIR, or move it away"
+        "`{path}` is not a store's: opkeep did not make it, it has no STORE.TAG, and it is not empty. It is left as it is; \
+         choose another directory with --op_compiler_cache_dir or OPKEEP_CACHE_DIR, or move it away"
     )]
     Foreign {
         /// Where.
@@ -120,8 +120,8 @@ pub enum StoreError {
     #[error(
         "the store `{path}` is in CANN's kernel_cache: CANN takes an op_cache.ini there for its own, and then never checks \
          the versions of its kernels. It may be read and is not written any more: move it with `mkdir -p {own} && mv \
-         {path}/v1 {own}/`, and delete {path}/op_cache.ini if opbuild made it; or choose another directory with \
-         --op_compiler_cache_dir or OPBUILD_CACHE_DIR",
+         {path}/v1 {own}/`, and delete {path}/op_cache.ini if opkeep made it; or choose another directory with \
+         --op_compiler_cache_dir or OPKEEP_CACHE_DIR",
         path = path.display(), own = own.display()
     )]
     InKernelCache {

@@ -14,7 +14,7 @@ use crate::{StoreError, files, ini, marker};
 /// How CANN calls its cache.
 const NAME: &str = "kernel_cache";
 /// How the directory of a store in there is called.
-const OWN: &str = "opbuild";
+const OWN: &str = "opkeep";
 /// How the names of chips begin, which are those of CANN's directories.
 const CHIPS: [&str; 4] = ["ascend", "as31xm1x", "bs9sx2a", "mc61am21a"];
 /// As many links are followed that lead to what is missing.
@@ -25,7 +25,7 @@ const MAX_INI: u64 = 64 << 10;
 /// Where the store is that was asked for at `root`: there, unless that is at or in CANN's cache.
 ///
 /// # Errors
-/// A store of ours is in CANN's cache, made by a version of opbuild that did not know of this, and it is to be written.
+/// A store of ours is in CANN's cache, made by a version of opkeep that did not know of this, and it is to be written.
 pub(crate) fn place(disk: &Disk, root: &Path, writable: bool) -> Result<PathBuf, StoreError> {
     let Some(real) = real_path(disk, root) else { return Ok(root.to_owned()) };
     let is_named = |path: &&Path| path.file_name().is_some_and(|name| name == NAME);

@@ -34,7 +34,7 @@ pub(crate) const TEMPLATE: &str = "\
 # ASCEND_MAX_OP_CACHE_SIZE and ASCEND_REMAIN_CACHE_SIZE_RATIO.
 #
 # max_op_cache_entries     how many kernels a folder may hold, for disks where the number of files is limited (no limit
-#                          if not set). It counts by itself, and wins over OPBUILD_MAX_CACHE_ENTRIES.
+#                          if not set). It counts by itself, and wins over OPKEEP_MAX_CACHE_ENTRIES.
 [op_compiler_cache]
 # max_op_cache_size=500
 # remain_cache_size_ratio=50

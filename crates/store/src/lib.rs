@@ -27,7 +27,7 @@
 //! All numbers little-endian.
 //!
 //! ```text
-//! prefix   8  "OPBKERN\0"
+//! prefix   8  "OPKKERN\0"
 //!          4  format, 2             4  length of the prefix, its digest included
 //!         32  key                   8  length of the file
 //!          8  created, Unix ns      8  cost: how long it took to make, in microseconds; 0: not known
@@ -71,8 +71,8 @@
 //! All promises are listed in the crate's `PROMISES.md`, each with the tests that fail without it.
 //!
 //! ```
-//! use opbuild_digest::Digest;
-//! use opbuild_store::{Config, Draft, Lookup, Store};
+//! use opkeep_digest::Digest;
+//! use opkeep_store::{Config, Draft, Lookup, Store};
 //!
 //! # let folder = tempfile::tempdir()?;
 //! let store = Store::open(Config::new(folder.path()))?.target("cpu-x86_64")?;

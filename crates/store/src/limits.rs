@@ -34,7 +34,7 @@ pub struct LimitTexts {
     pub max_op_cache_size: Option<String>,
     /// `ASCEND_REMAIN_CACHE_SIZE_RATIO`, in percent.
     pub remain_cache_size_ratio: Option<String>,
-    /// `OPBUILD_MAX_CACHE_ENTRIES`, which CANN does not have.
+    /// `OPKEEP_MAX_CACHE_ENTRIES`, which CANN does not have.
     pub max_entries: Option<String>,
 }
 
@@ -135,7 +135,7 @@ const RATIO: Parameter<u8> = Parameter {
 
 const ENTRIES: Parameter<u64> = Parameter {
     in_file: "max_op_cache_entries",
-    in_environment: "OPBUILD_MAX_CACHE_ENTRIES",
+    in_environment: "OPKEEP_MAX_CACHE_ENTRIES",
     range: "a whole number of 1 or more",
     default: "no limit",
     parse: |text| number(text).filter(|entries| *entries > 0),
@@ -335,7 +335,7 @@ mod tests {
             "`many` is not valid for `ASCEND_MAX_OP_CACHE_SIZE`",
             "`0` is not valid for `ASCEND_REMAIN_CACHE_SIZE_RATIO`",
             "`-1` is not valid for `max_op_cache_entries` in `f`",
-            "`0` is not valid for `OPBUILD_MAX_CACHE_ENTRIES`",
+            "`0` is not valid for `OPKEEP_MAX_CACHE_ENTRIES`",
         ];
         assert_eq!(notices.len(), expected.len(), "{notices:?}");
         for (notice, expected) in notices.iter().zip(expected) {

@@ -21,10 +21,10 @@ use crate::{StoreError, walk};
 
 /// The file.
 pub(crate) const NAME: &str = "STORE.TAG";
-/// What it begins with: SHA-256 of `opbuild store 1`, cut.
+/// What it begins with: SHA-256 of `opkeep store 1`, cut.
 const SIGNATURE: &str = "Signature: a31cd1495d27ecdc8270d35df537184e";
-const TEXT: &str = "# This directory belongs to a store of compiled kernels, made by opbuild. Without this file, no command \
-    of opbuild writes to it.\n";
+const TEXT: &str = "# This directory belongs to a store of compiled kernels, made by opkeep. Without this file, no command \
+    of opkeep writes to it.\n";
 /// No more is read of any file to see how it begins.
 const MAX_BYTES: usize = 1024;
 

@@ -6,12 +6,12 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 
 use crate::damage::Damage;
 use crate::disk::Disk;
 
-pub(crate) const MAGIC: &[u8; 8] = b"OPBKERN\0";
+pub(crate) const MAGIC: &[u8; 8] = b"OPKKERN\0";
 const FORMAT: u32 = 2;
 /// The members a prefix may list.
 pub(crate) const MAX_MEMBERS: usize = 64;

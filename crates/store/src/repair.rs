@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 
 use crate::check::Checked;
 use crate::lock::LockOutcome;

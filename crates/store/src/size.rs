@@ -23,7 +23,7 @@ const LONGEST_REST: Duration = Duration::from_secs(600);
 const SWEPT_EVERY: Duration = Duration::from_secs(24 * 3600);
 
 const SIZE: Numbers<4> =
-    Numbers { title: "opbuild size 1", names: ["bytes", "entries", "not-before", "swept"] };
+    Numbers { title: "opkeep size 1", names: ["bytes", "entries", "not-before", "swept"] };
 
 /// About how much a target's folder holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

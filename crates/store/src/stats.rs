@@ -82,7 +82,7 @@ counters! {
 
 const COUNT: usize = NAMES.len();
 
-const STATS: Numbers<COUNT> = Numbers { title: "opbuild statistics 1", names: names() };
+const STATS: Numbers<COUNT> = Numbers { title: "opkeep statistics 1", names: names() };
 
 const fn names() -> [&'static str; COUNT] {
     let mut names = [""; COUNT];

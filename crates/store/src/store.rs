@@ -54,7 +54,7 @@ impl Access {
 /// The file that has backup programs leave a root alone.
 pub(crate) const TAG_NAME: &str = "CACHEDIR.TAG";
 pub(crate) const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
-    # This folder is a cache of compiled kernels, made by opbuild. It can be deleted at any time.\n";
+    # This folder is a cache of compiled kernels, made by opkeep. It can be deleted at any time.\n";
 
 /// The directory of the format's version.
 pub(crate) const VERSION: &str = "v1";
@@ -88,7 +88,7 @@ pub struct Store {
 
 impl Store {
     /// Opens a store, making its root if it may. Where the root is at or in CANN's own cache, a directory called
-    /// `kernel_cache`, the store is in a directory `opbuild` of that instead.
+    /// `kernel_cache`, the store is in a directory `opkeep` of that instead.
     ///
     /// # Errors
     /// A root that is no folder, is not trusted, or cannot be made; a store in CANN's own cache that is to be written; a

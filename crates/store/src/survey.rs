@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 
 use crate::disk::Seen;
 use crate::files::{LOCK, NEW, PUT};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 
 use crate::damage::Damage;
 use crate::entry::{Draft, Entry, MAX_ENTRY_BYTES};

@@ -11,7 +11,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 
 use crate::disk::Seen;
 use crate::files::{self, EVICT, LOCK, NEW, PUT};

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 
 use crate::check::Checked;
 use crate::damage::Damage;

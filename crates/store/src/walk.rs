@@ -8,7 +8,7 @@ use std::ops::{AddAssign, SubAssign};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 
 use crate::clock::idle;
 use crate::disk::{Inode, Seen};

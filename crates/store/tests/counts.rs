@@ -14,8 +14,8 @@ use std::process::{Command, Stdio};
 
 use common::{Made, fresh, key, open, trial};
 use libtest_mimic::Arguments;
-use opbuild_store::{Lookup, Put, Replace, TargetStore};
-use opbuild_testkit::{Counting, allocations};
+use opkeep_store::{Lookup, Put, Replace, TargetStore};
+use opkeep_testkit::{Counting, allocations};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

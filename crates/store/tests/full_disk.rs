@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use common::{Made, hit, is_root, key, miss, names, open, trial, within};
 use libtest_mimic::Arguments;
-use opbuild_store::{LockOutcome, Miss, Patience, Put, Replace, StoreError};
+use opkeep_store::{LockOutcome, Miss, Patience, Put, Replace, StoreError};
 use tempfile::TempDir;
 
 fn main() {
@@ -35,7 +35,7 @@ impl SmallDisk {
     fn mount() -> Option<Self> {
         let folder = tempfile::tempdir().ok()?;
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=64k,mode=0700", "opbuild-test"]).arg(folder.path());
+        mount.args(["-t", "tmpfs", "-o", "size=64k,mode=0700", "opkeep-test"]).arg(folder.path());
         let mounted = mount.stdout(Stdio::null()).stderr(Stdio::null()).status().ok()?;
         mounted.success().then(|| Self(folder))
     }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 use common::{Children, Made, child, key, names, open, trial, until, within};
 use libtest_mimic::Arguments;
 use model::{Deed, History, Saw};
-use opbuild_store::{Entry, GcOptions, LockOutcome, Lookup, Miss, Put, Replace, TargetStore};
+use opkeep_store::{Entry, GcOptions, LockOutcome, Lookup, Miss, Put, Replace, TargetStore};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
@@ -152,7 +152,7 @@ impl Actor {
     }
 
     /// Does something under the lock, and looks at what is there then.
-    fn locked(&mut self, which: usize, act: impl FnOnce(&mut Self, &opbuild_store::KeyLock)) {
+    fn locked(&mut self, which: usize, act: impl FnOnce(&mut Self, &opkeep_store::KeyLock)) {
         let outcome = within(&self.store, &key(&name(which)), Duration::from_secs(20));
         let LockOutcome::Acquired(lock) = outcome else { panic!("a deadlock: {outcome:?}") };
         self.note(&format!("locks {which}"));
@@ -316,7 +316,7 @@ fn in_order(store: &TargetStore, killed: bool) {
 
 fn no_history_contradicts_the_model() {
     // A third of what the soak takes: 20 seconds judge about a thousand histories.
-    let soak: u64 = std::env::var("OPBUILD_SOAK_SECONDS").map_or(15, |seconds| seconds.parse().unwrap());
+    let soak: u64 = std::env::var("OPKEEP_SOAK_SECONDS").map_or(15, |seconds| seconds.parse().unwrap());
     let seconds = soak / 3;
     let (began, mut histories, mut events) = (Instant::now(), 0, 0);
     let config = ProptestConfig {

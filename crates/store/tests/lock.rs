@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use common::{Children, child, fresh, key, lock, names, open, trial, until, within};
 use libtest_mimic::Arguments;
-use opbuild_digest::Digest;
-use opbuild_store::{LockOutcome, Patience, StoreError, TargetStore};
+use opkeep_digest::Digest;
+use opkeep_store::{LockOutcome, Patience, StoreError, TargetStore};
 use rustix::process::{Pid, Signal, kill_process};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -328,8 +328,8 @@ fn keys_do_not_wait() {
     let _one = lock(&store, &key("one"));
     assert!(matches!(within(&store, &key("two"), Duration::ZERO), LockOutcome::Acquired(_)));
     // Another target's lock on the same key is another lock.
-    let other = store.dir().parent().and_then(Path::parent).map(opbuild_store::Config::new).unwrap();
-    let other = opbuild_store::Store::open(other).unwrap().target("Ascend910B1").unwrap();
+    let other = store.dir().parent().and_then(Path::parent).map(opkeep_store::Config::new).unwrap();
+    let other = opkeep_store::Store::open(other).unwrap().target("Ascend910B1").unwrap();
     assert!(matches!(within(&other, &key("one"), Duration::ZERO), LockOutcome::Acquired(_)));
 }
 

@@ -22,12 +22,12 @@ use common::{
     Children, Made, TARGET, child, fresh, hit, key, lock, miss, names, open, snapshot, trial, until, within,
 };
 use libtest_mimic::Arguments;
-use opbuild_digest::Digest;
-use opbuild_store::{
+use opkeep_digest::Digest;
+use opkeep_store::{
     Call, Config, Entry, GcOptions, Judged, LockAttempt, LockOutcome, Lookup, Miss, Op, Patience, Permit,
     Put, Replace, Store, TargetStore, Watcher,
 };
-use opbuild_testkit::fault::{Fault, FaultyDisk};
+use opkeep_testkit::fault::{Fault, FaultyDisk};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open};
 use tempfile::TempDir;

@@ -1,7 +1,7 @@
 //! Eight processes that build, read, replace, restamp and evict the same few entries, and damage some of them, while one
 //! after the other is killed with SIGKILL.
 //!
-//! `OPBUILD_SOAK_SECONDS` says for how long: 5 if it is not set, which is what a plain `cargo test` takes; 15 in CI; 600
+//! `OPKEEP_SOAK_SECONDS` says for how long: 5 if it is not set, which is what a plain `cargo test` takes; 15 in CI; 600
 //! by hand before a release. Three kinds of entries:
 //!
 //! * *steady* ones are there from the start and nobody harms them: one that is no hit at any time is **lost**;
@@ -28,8 +28,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use common::{Children, Made, child, hit, key, lock, names, open, trial, within};
 use libtest_mimic::Arguments;
-use opbuild_digest::Digest;
-use opbuild_store::{Entry, GcOptions, LockOutcome, Lookup, Miss, Put, Replace, TargetStore};
+use opkeep_digest::Digest;
+use opkeep_store::{Entry, GcOptions, LockOutcome, Lookup, Miss, Put, Replace, TargetStore};
 
 const PROCESSES: u64 = 8;
 const KEYS: u64 = 12;
@@ -43,7 +43,7 @@ fn main() {
 }
 
 fn time() -> Duration {
-    let seconds = std::env::var("OPBUILD_SOAK_SECONDS").map_or(5, |seconds| seconds.parse().unwrap());
+    let seconds = std::env::var("OPKEEP_SOAK_SECONDS").map_or(5, |seconds| seconds.parse().unwrap());
     Duration::from_secs(seconds)
 }
 

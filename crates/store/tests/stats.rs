@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use common::room::{DAY, Room, counted, draft, filling};
 use common::{Children, child, hit, key, lock, miss, open, snapshot, trial, within};
 use libtest_mimic::Arguments;
-use opbuild_store::{
+use opkeep_store::{
     Access, Config, GcOptions, LockOutcome, Lookup, Miss, Op, Statistics, Store, TargetStore,
 };
 
@@ -63,9 +63,9 @@ fn other_process(arguments: &[String]) {
             std::process::abort();
         }
         "fill" => {
-            let limits = opbuild_store::LimitTexts {
+            let limits = opkeep_store::LimitTexts {
                 max_op_cache_size: Some("1".to_owned()),
-                ..opbuild_store::LimitTexts::default()
+                ..opkeep_store::LimitTexts::default()
             };
             let store =
                 Store::open(Config { limits, ..Config::new(root) }).unwrap().target(common::TARGET).unwrap();

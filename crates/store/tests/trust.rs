@@ -16,7 +16,7 @@ use common::{
     until, within,
 };
 use libtest_mimic::Arguments;
-use opbuild_store::{Access, Config, LockOutcome, Miss, Put, Replace, Store, StoreError};
+use opkeep_store::{Access, Config, LockOutcome, Miss, Put, Replace, Store, StoreError};
 use tempfile::TempDir;
 
 const OTHER: u32 = 54_321;
@@ -209,10 +209,10 @@ fn a_shared_root_brings_its_group() {
     }
 }
 
-fn miss_or_hit(store: &opbuild_store::TargetStore, key: &opbuild_digest::Digest) -> Option<Miss> {
+fn miss_or_hit(store: &opkeep_store::TargetStore, key: &opkeep_digest::Digest) -> Option<Miss> {
     match store.get(key) {
-        opbuild_store::Lookup::Hit(_) => None,
-        opbuild_store::Lookup::Miss(miss) => Some(miss),
+        opkeep_store::Lookup::Hit(_) => None,
+        opkeep_store::Lookup::Miss(miss) => Some(miss),
     }
 }
 
@@ -288,7 +288,7 @@ fn another_users_numbers() {
     store.put(&key("ours"), &Made::new("ours", 0).draft()).unwrap();
     hit(&store, &key("ours"));
     hit(&store, &key("ours"));
-    store.gc(&opbuild_store::GcOptions::default()).unwrap();
+    store.gc(&opkeep_store::GcOptions::default()).unwrap();
     drop(store);
     assert!(another(&["read", root.to_str().unwrap()]).status().unwrap().success());
 }

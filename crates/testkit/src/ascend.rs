@@ -1,7 +1,7 @@
 //! Kernels as the compilers for Ascend chips leave them: a `.o` and its `.json`, made without a compiler.
 //!
 //! ```
-//! use opbuild_testkit::ascend::{Chip, Cores, Kernel};
+//! use opkeep_testkit::ascend::{Chip, Cores, Kernel};
 //!
 //! let chip = Chip::of_soc("Ascend910B1").ok_or("an unknown chip")?;
 //! let pair = Kernel::new(chip, "Add_1").cores(Cores::Mix { cube: 1, vector: 2 }).keys([0, 7]).build();
@@ -25,7 +25,7 @@ pub use pair::Pair;
 pub use shared::{Library, container, library};
 pub use zoo::{Split, fat_binary, fat_binary_of, split_mix, zoo};
 
-use opbuild_artifact::Magic;
+use opkeep_artifact::Magic;
 
 /// A family of chips whose compilers leave the same kind of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use opbuild_descriptor::{Generation, KernelName, read_info};
+use opkeep_descriptor::{Generation, KernelName, read_info};
 use serde_json::{Value, json};
 
 use crate::ascend::{Chip, Kernel};
@@ -145,7 +145,7 @@ fn indented(value: &Value) -> Vec<u8> {
 
 /// The kernel number `number` of an operator, as CANN's cache on `soc` has it.
 pub fn cann_kernel(soc: &str, number: u32) -> Kept {
-    let hash = opbuild_digest::Digest::of(format!("square {number}").as_bytes());
+    let hash = opkeep_digest::Digest::of(format!("square {number}").as_bytes());
     let stem = format!("te_square_{hash}");
     let chip = Chip::of_soc(soc).unwrap_or(Chip::Ascend910B);
     let pair = Kernel::new(chip, &stem).code_bytes(64 + 4 * number as usize).build();

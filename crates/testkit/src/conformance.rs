@@ -8,11 +8,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_artifact::{Artifact, Expectations, KernelMeta};
-use opbuild_backend::{Backend, BackendError, Buffer, Cancel, CompileRequest, Kernel, Support};
-use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
-use opbuild_digest::Fingerprint;
-use opbuild_validator::{Finding, validate};
+use opkeep_artifact::{Artifact, Expectations, KernelMeta};
+use opkeep_backend::{Backend, BackendError, Buffer, Cancel, CompileRequest, Kernel, Support};
+use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
+use opkeep_digest::Fingerprint;
+use opkeep_validator::{Finding, validate};
 
 use crate::{PlainDigests, job};
 

@@ -1,4 +1,4 @@
-//! Files that are not ours to redistribute: `OPBUILD_CORPUS` names the folder that holds them.
+//! Files that are not ours to redistribute: `OPKEEP_CORPUS` names the folder that holds them.
 //!
 //! Tests on them show as [`absent`] without it, never as passed.
 #![expect(clippy::disallowed_methods, reason = "a test may read its corpus, and where it is")]
@@ -10,12 +10,12 @@ use libtest_mimic::Trial;
 
 /// The folder, if there is one.
 pub fn folder() -> Option<PathBuf> {
-    std::env::var_os("OPBUILD_CORPUS").map(PathBuf::from)
+    std::env::var_os("OPKEEP_CORPUS").map(PathBuf::from)
 }
 
 /// What stands for the tests called `name` where there is no corpus: an ignored one, which fails if it is run.
 pub fn absent(name: impl Into<String>) -> Trial {
-    Trial::test(name, || Err("OPBUILD_CORPUS is not set".into())).with_ignored_flag(true)
+    Trial::test(name, || Err("OPKEEP_CORPUS is not set".into())).with_ignored_flag(true)
 }
 
 /// The files below `folder`, in order.

@@ -4,9 +4,9 @@
 //! write, the end of the process, or somebody else who comes first. Trying every fault at every number is then a loop:
 //!
 //! ```
-//! use opbuild_store::{Config, Store};
-//! use opbuild_testkit::Folder;
-//! use opbuild_testkit::fault::{Fault, FaultyDisk};
+//! use opkeep_store::{Config, Store};
+//! use opkeep_testkit::Folder;
+//! use opkeep_testkit::fault::{Fault, FaultyDisk};
 //!
 //! let folder = tempfile::tempdir()?;
 //! let before = Folder::of(folder.path())?;
@@ -49,7 +49,7 @@ mod power;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use opbuild_store::{Call, Op, Permit, Watcher};
+use opkeep_store::{Call, Op, Permit, Watcher};
 pub use power::Loss;
 use rustix::io::Errno;
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use opbuild_store::{Call, Permit, Watcher};
+use opkeep_store::{Call, Permit, Watcher};
 
 /// What one thread does. Whatever asks the watcher that it is given stops at each call, until it is its turn again.
 pub type Body<'a> = Box<dyn FnOnce(Arc<dyn Watcher>) + Send + 'a>;
@@ -132,8 +132,8 @@ impl Drop for Done {
 
 #[cfg(test)]
 mod tests {
-    use opbuild_digest::Digest;
-    use opbuild_store::{Config, Store};
+    use opkeep_digest::Digest;
+    use opkeep_store::{Config, Store};
 
     use super::*;
 

@@ -44,10 +44,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use opbuild_backend::FileDigests;
-use opbuild_descriptor::{BuildSpec, Descriptor, Envelope, Job};
-use opbuild_digest::Digest;
-use opbuild_ops::Graph;
+use opkeep_backend::FileDigests;
+use opkeep_descriptor::{BuildSpec, Descriptor, Envelope, Job};
+use opkeep_digest::Digest;
+use opkeep_ops::Graph;
 
 /// Digests files each time it is asked, and counts how often.
 #[derive(Debug, Default)]

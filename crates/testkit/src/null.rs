@@ -4,10 +4,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use opbuild_artifact::{Artifact, BlockDim, Expectations, KernelMeta, Magic};
-use opbuild_backend::{Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported};
-use opbuild_descriptor::{EffectiveSpec, Job, OPTION_NAMES};
-use opbuild_digest::{Digest, Fingerprint};
+use opkeep_artifact::{Artifact, BlockDim, Expectations, KernelMeta, Magic};
+use opkeep_backend::{Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported};
+use opkeep_descriptor::{EffectiveSpec, Job, OPTION_NAMES};
+use opkeep_digest::{Digest, Fingerprint};
 
 use crate::{CompileLog, elf};
 
@@ -109,7 +109,7 @@ impl Backend for NullBackend {
     }
 
     fn supports(&self, job: &Job, _spec: &EffectiveSpec) -> Support {
-        match job.ops.iter().find(|op| opbuild_ops::find(&op.op_type).is_none()) {
+        match job.ops.iter().find(|op| opkeep_ops::find(&op.op_type).is_none()) {
             Some(op) => Support::No(Unsupported::Op { backend: "null", op_type: op.op_type.clone() }),
             None => Support::Yes,
         }

@@ -1,6 +1,6 @@
 //! Toolchains that change between builds: whatever a compiler reads must count, and nothing else.
 //!
-//! Each case lays a toolchain in a directory of its own and changes something about it. The real `opbuild` builds two
+//! Each case lays a toolchain in a directory of its own and changes something about it. The real `opkeep` builds two
 //! kernels, of which one calls the math library:
 //!
 //! 1. in a store, and once more: everything must be reused;
@@ -18,8 +18,8 @@
 //! Each case is played in one of eight ways, by its name and a seed: forth, or back, so that what appears disappears; with a
 //! toolchain that is older than any clock's grain, or one that is laid, built with and changed within a second; with
 //! modification times restored, or not. Where the content of a file changes, its size as a rule does not. A seed plays one
-//! case in three, and one in two of those that cannot matter: `OPBUILD_MUTATION_SEEDS=0,1,2` plays each once or twice,
-//! `OPBUILD_MUTATION_SEEDS=all` each in every way. CI takes the seed from the commit.
+//! case in three, and one in two of those that cannot matter: `OPKEEP_MUTATION_SEEDS=0,1,2` plays each once or twice,
+//! `OPKEEP_MUTATION_SEEDS=all` each in every way. CI takes the seed from the commit.
 //!
 //! # How to add a case
 //!
@@ -64,7 +64,7 @@ use libtest_mimic::Arguments;
 
 use cases::CASES;
 
-/// Runs the cases with the `opbuild` at `program`, as a test program.
+/// Runs the cases with the `opkeep` at `program`, as a test program.
 #[expect(clippy::print_stderr, reason = "a test program reports to people")]
 pub fn main(program: &Path) -> ExitCode {
     match trials::run(program, &Arguments::from_args()) {

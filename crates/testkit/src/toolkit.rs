@@ -2,7 +2,7 @@
 //! device, to kernels that look like genuine ones and compute nothing.
 //!
 //! ```no_run
-//! use opbuild_testkit::toolkit::{Fault, Rule, Toolkit};
+//! use opkeep_testkit::toolkit::{Fault, Rule, Toolkit};
 //!
 //! # fn main() -> std::io::Result<()> {
 //! let folder = tempfile::tempdir()?;
@@ -17,7 +17,7 @@
 //! It is written from what is known of CANN 8.1.RC1 (a published install: `set_env.sh`, `platform_config`, the operator
 //! information of `Ascend910B`, the Python packages `opc_tool` and `tbe`) and of 9.1 (its kernel developer's kit, and
 //! genuine objects), so that a backend that works with it has a chance with the real one. It is not the real one: nothing
-//! in opbuild knows of it, and nothing that it makes runs anywhere.
+//! in opkeep knows of it, and nothing that it makes runs anywhere.
 //!
 //! # What is as the vendor has it
 //!
@@ -69,7 +69,7 @@
 //! * Objects are written for 910A, 310P, 310B, 910B and 910_93; no genuine ones of others were seen.
 //! * Which codes operators raise is known of few (`E80008`, `E80012`, `E60004`), and that a `filePath` is written of
 //!   packaged kernels only. Numbers of cores are made up but for `Ascend910B1` and `Ascend910B`.
-//! * `opbuild_standin`, in the root and in its Python: switches and the log of compiles, for tests.
+//! * `opkeep_standin`, in the root and in its Python: switches and the log of compiles, for tests.
 
 mod control;
 mod disk;

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use opbuild_store::{Call, Op, Permit, Watcher};
-use opbuild_testkit::Folder;
-use opbuild_testkit::fault::{Fault, FaultyDisk};
+use opkeep_store::{Call, Op, Permit, Watcher};
+use opkeep_testkit::Folder;
+use opkeep_testkit::fault::{Fault, FaultyDisk};
 use rustix::io::Errno;
 
 const OLD: &[u8] = b"what was there";

@@ -1,4 +1,4 @@
-//! Whether made objects are like genuine ones, section by section. `OPBUILD_CORPUS` names the folder that holds those.
+//! Whether made objects are like genuine ones, section by section. `OPKEEP_CORPUS` names the folder that holds those.
 //!
 //! Without it every test here is ignored, and none passes.
 
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use goblin::elf::Elf;
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_testkit::ascend::{Chip, Cores, Era, Kernel};
-use opbuild_testkit::corpus;
+use opkeep_testkit::ascend::{Chip, Cores, Era, Kernel};
+use opkeep_testkit::corpus;
 
 /// A genuine object, and the knobs that make one like it.
 struct Twin {

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use opbuild_descriptor::BuildSpec;
-use opbuild_testkit::NullBackend;
-use opbuild_testkit::conformance::{Subject, elementwise_cases, main as run};
+use opkeep_descriptor::BuildSpec;
+use opkeep_testkit::NullBackend;
+use opkeep_testkit::conformance::{Subject, elementwise_cases, main as run};
 
 fn main() -> ExitCode {
     run(&Subject {

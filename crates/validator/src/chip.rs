@@ -5,7 +5,7 @@ use std::fmt;
 use crate::facts::{ElfType, Machine};
 
 /// The machine of AI cores.
-const ASCEND: Machine = Machine(opbuild_artifact::Expectations::ASCEND);
+const ASCEND: Machine = Machine(opkeep_artifact::Expectations::ASCEND);
 
 /// The cores that an Ascend object is compiled for, by bits 16 to 23 of its `e_flags`.
 ///

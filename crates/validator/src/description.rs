@@ -1,8 +1,8 @@
 //! What a `.json` must say, whatever its object says.
 
 use object::elf;
-use opbuild_artifact::{Expectations, Json, KernelMeta, Loader, Word, is_plain_file_name};
-use opbuild_digest::Digest;
+use opkeep_artifact::{Expectations, Json, KernelMeta, Loader, Word, is_plain_file_name};
+use opkeep_digest::Digest;
 
 use crate::claims::{self, Cores};
 use crate::code::Code;

@@ -3,7 +3,7 @@
 use object::LittleEndian as LE;
 use object::elf;
 use object::read::elf::SectionHeader as _;
-use opbuild_artifact::{Expectations, Loader};
+use opkeep_artifact::{Expectations, Loader};
 
 use crate::chip::Family;
 use crate::code::Code;

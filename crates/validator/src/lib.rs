@@ -44,9 +44,9 @@
 //! # Example
 //!
 //! ```
-//! use opbuild_artifact::Expectations;
-//! use opbuild_digest::Digest;
-//! use opbuild_validator::{Code, validate};
+//! use opkeep_artifact::Expectations;
+//! use opkeep_digest::Digest;
+//! use opkeep_validator::{Code, validate};
 //!
 //! let expect = Expectations::host("cpu-x86_64", 62);
 //!
@@ -94,8 +94,8 @@ pub use problem::Problem;
 pub use report::{Finding, Report};
 pub use second::Agreement;
 
-use opbuild_artifact::{Expectations, KernelMeta, Loader};
-use opbuild_digest::Digest;
+use opkeep_artifact::{Expectations, KernelMeta, Loader};
+use opkeep_digest::Digest;
 
 use crate::elf::Elf;
 use crate::fat::Fat;

@@ -1,6 +1,6 @@
 //! What the vendors' own readers would make of a `.json`.
 
-use opbuild_artifact::{Effect, Lint, Loader, fe_lints, mindspore_lints};
+use opkeep_artifact::{Effect, Lint, Loader, fe_lints, mindspore_lints};
 
 use crate::problem::Problem;
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use opbuild_artifact::{Expectations, KernelMeta, Loader};
+use opkeep_artifact::{Expectations, KernelMeta, Loader};
 
 use crate::elf::{Elf, malformed};
 use crate::facts::{ElfFacts, Linkage};

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use opbuild_artifact::{Deterministic, Expectations, KernelMeta, Loader, Magic, Word};
+use opkeep_artifact::{Deterministic, Expectations, KernelMeta, Loader, Magic, Word};
 
 use crate::chip::Architecture;
 use crate::claims::{self, Claim, Cores};

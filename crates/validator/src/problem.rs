@@ -2,8 +2,8 @@
 
 mod code;
 
-use opbuild_artifact::{Deterministic, Lint, Magic, MetaError};
-use opbuild_digest::Digest;
+use opkeep_artifact::{Deterministic, Lint, Magic, MetaError};
+use opkeep_digest::Digest;
 use thiserror::Error;
 
 use crate::chip::{Architecture, Family, unjudged};

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use opbuild_artifact::KernelMeta;
-use opbuild_digest::Digest;
+use opkeep_artifact::KernelMeta;
+use opkeep_digest::Digest;
 
 use crate::claims::is_short_form;
 use crate::code::{Code, RULES, Rule, Severity};

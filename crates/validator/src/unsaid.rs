@@ -1,6 +1,6 @@
 //! Fields that the compilers for a chip always write, so that who reads the `.json` does not expect them to be missing.
 
-use opbuild_artifact::KernelMeta;
+use opkeep_artifact::KernelMeta;
 
 use crate::chip::Family;
 use crate::code::Code;

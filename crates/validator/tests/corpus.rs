@@ -1,4 +1,4 @@
-//! Genuine kernels, which are not ours to redistribute: `OPBUILD_CORPUS` names the folder that holds them.
+//! Genuine kernels, which are not ours to redistribute: `OPKEEP_CORPUS` names the folder that holds them.
 //!
 //! Without it every test here is ignored, and none passes.
 
@@ -7,9 +7,9 @@
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_artifact::{Expectations, KernelMeta};
-use opbuild_testkit::corpus;
-use opbuild_validator::{
+use opkeep_artifact::{Expectations, KernelMeta};
+use opkeep_testkit::corpus;
+use opkeep_validator::{
     Architecture, Code, Family, KernelType, Linkage, Report, Severity, examine, expectations_of, validate,
 };
 use serde_json::Value;
@@ -210,7 +210,7 @@ fn cuts(Pair { set, json, object, .. }: &Pair) -> Result<(), Failed> {
     let meta = KernelMeta::parse(json)?;
     for end in (0..object.len()).step_by(object.len() / 50) {
         let cut = &object[..end];
-        let sha256 = Some(opbuild_digest::Digest::of(cut).to_string());
+        let sha256 = Some(opkeep_digest::Digest::of(cut).to_string());
         let meta = KernelMeta { sha256, ..meta.clone() };
         let report = validate(meta.to_json().as_bytes(), cut, &expect(*set));
         let code = if end < 4 { Code::NOT_ELF } else { Code::MALFORMED };

@@ -1,14 +1,14 @@
 //! The bodies of the fuzz targets `object` and `kernel_json`, with genuine and made kernels, whole and mixed up.
 //!
-//! `OPBUILD_CORPUS` names the folder that holds the genuine ones. Without it, those tests are ignored.
+//! `OPKEEP_CORPUS` names the folder that holds the genuine ones. Without it, those tests are ignored.
 
 #![expect(clippy::disallowed_methods, reason = "a test may read its corpus, and where it is")]
 
 use std::path::Path;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_testkit::ascend::{container, fat_binary, split_mix, zoo};
-use opbuild_testkit::corpus;
+use opkeep_testkit::ascend::{container, fat_binary, split_mix, zoo};
+use opkeep_testkit::corpus;
 
 /// Folders of the corpus, and the fewest files that must be there.
 const SETS: [(&str, usize); 4] =
@@ -29,8 +29,8 @@ fn main() {
 
 /// Both bodies with the same bytes: each target gets the other's inputs too.
 fn both(bytes: &[u8]) {
-    opbuild_validator::fuzz(bytes);
-    opbuild_artifact::fuzz(bytes);
+    opkeep_validator::fuzz(bytes);
+    opkeep_artifact::fuzz(bytes);
 }
 
 fn made_kernels() -> Result<(), Failed> {

@@ -147,7 +147,7 @@ impl Peers {
         let others = BOUNDS.iter().filter(|(_, entries, ..)| *entries == 1000);
         let mut others: Vec<_> = others.filter_map(|(name, ..)| of(name, name)).collect();
         others.sort_by(|(_, one), (_, other)| one.total_cmp(other));
-        let ours = [of(OURS, "opbuild, all checks"), of(FLOOR, "floor: open, read, SHA-256")];
+        let ours = [of(OURS, "opkeep, all checks"), of(FLOOR, "floor: open, read, SHA-256")];
         match ours {
             [Some(ours), Some(floor)] => [ours, floor].into_iter().chain(others).collect(),
             _ => Vec::new(),
@@ -225,7 +225,7 @@ mod tests {
             format!("{{\"{FLOOR}\":{{\"shm\":{{\"1000\":{{\"get\":{{\"median_us\":9.0}}}}}}}},\"ours\"");
         let bars = Peers::of_results(&RESULTS.replace("{\n        \"ours\"", &floor)).unwrap().bars();
         let names: Vec<&str> = bars.iter().map(|(name, _)| name.split(' ').next().unwrap()).collect();
-        assert_eq!(names, ["opbuild,", "floor:", "python", "cacache-rs", "triton"]);
+        assert_eq!(names, ["opkeep,", "floor:", "python", "cacache-rs", "triton"]);
         assert_eq!(bars[0].1, 1e-5);
     }
 

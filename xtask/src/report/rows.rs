@@ -13,7 +13,7 @@ pub(crate) struct Row {
     pub(crate) needs: &'static str,
 }
 
-const CORPUS: &str = "needs `OPBUILD_CORPUS`, a folder of files that are not ours to redistribute";
+const CORPUS: &str = "needs `OPKEEP_CORPUS`, a folder of files that are not ours to redistribute";
 const ROOM: &str = "needs room in `/dev/shm`";
 const PYTHON: &str = "needs a Python that the stand-in toolkit runs with";
 
@@ -79,7 +79,7 @@ const THE_WHOLE: &[Row] = &[
         "",
     ),
     row(
-        "warm `opbuild build` of a light network as a process: time",
+        "warm `opkeep build` of a light network as a process: time",
         "12 ms",
         "cli_start",
         |figure| figure.row.starts_with("build ") && !figure.row.ends_with(": memory"),

@@ -331,7 +331,7 @@ mod tests {
             text.contains("| Square | 70.0 us | 50.0 us | 1.40 (1.30 to 1.50) | 10 us | yes |"),
             "{text}"
         );
-        assert!(text.contains("not measured here: needs `OPBUILD_CORPUS`"), "{text}");
+        assert!(text.contains("not measured here: needs `OPKEEP_CORPUS`"), "{text}");
         assert!(text.contains("not by a missed budget: parse_info."), "{text}");
         assert!(text.contains("## Missed\n\nNothing."), "{text}");
         let (all, told) = (rows().count(), "budgets are met**,");

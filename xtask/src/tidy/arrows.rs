@@ -12,7 +12,7 @@ use super::Finding;
 pub(super) const DOCUMENT: &str = "ARCHITECTURE.md";
 
 /// Helps the tests of every crate, and must never reach a user.
-const TESTKIT: &str = "opbuild-testkit";
+const TESTKIT: &str = "opkeep-testkit";
 
 /// A member of the workspace, as far as the checks need it.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +68,7 @@ pub(super) fn check(document: &str, packages: &[Package]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let Some(listed) = parse(document, &mut findings) else {
         let what = "there is no block opened with \"```arrows\"";
-        let way_out = "list every crate under crates/ there, as `opbuild-ops -> opbuild-descriptor`";
+        let way_out = "list every crate under crates/ there, as `opkeep-ops -> opkeep-descriptor`";
         return vec![Finding::new(DOCUMENT, 1, what, way_out)];
     };
     let members: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();

@@ -1,7 +1,7 @@
 //! The entries that every contender stores: the same by their number, whoever makes them.
 
-use opbuild_digest::Digest;
-use opbuild_store::Draft;
+use opkeep_digest::Digest;
+use opkeep_store::Draft;
 
 const OBJECT: usize = 8192;
 const JSON: usize = 1024;

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use opbuild_digest::Digest;
-use opbuild_store::{Clock, Config, GcOptions, GcReport, LimitTexts, Lookup, Miss, Store, TargetStore};
+use opkeep_digest::Digest;
+use opkeep_store::{Clock, Config, GcOptions, GcReport, LimitTexts, Lookup, Miss, Store, TargetStore};
 use serde_json::{Value, json};
 
 use crate::entries::{Maker, Numbers, WHOLE, is_of, key};

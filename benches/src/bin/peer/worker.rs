@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use opbuild_digest::Digest;
-use opbuild_store::TargetStore;
+use opkeep_digest::Digest;
+use opkeep_store::TargetStore;
 use serde_json::{Value, json};
 
 use crate::entries::{Maker, Numbers, key};

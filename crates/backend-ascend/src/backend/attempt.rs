@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use opbuild_artifact::Artifact;
-use opbuild_backend::{BackendError, CompileRequest};
+use opkeep_artifact::Artifact;
+use opkeep_backend::{BackendError, CompileRequest};
 
 use super::{AscendBackend, Ready};
 use crate::compile::{self, Made, Process, Told};

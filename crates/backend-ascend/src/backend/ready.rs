@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
-use opbuild_backend::{BackendError, FileDigests};
-use opbuild_descriptor::{EffectiveSpec, Job};
-use opbuild_digest::{Digest, Fingerprint};
-use opbuild_process::{Declared, Inputs};
+use opkeep_backend::{BackendError, FileDigests};
+use opkeep_descriptor::{EffectiveSpec, Job};
+use opkeep_digest::{Digest, Fingerprint};
+use opkeep_process::{Declared, Inputs};
 
 use super::AscendBackend;
 use crate::ask::Once;

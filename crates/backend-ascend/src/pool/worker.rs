@@ -6,7 +6,7 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use opbuild_process::{Group, Orphan, Output, ProbeDir, ending};
+use opkeep_process::{Group, Orphan, Output, ProbeDir, ending};
 use serde_json::Value;
 
 use super::{LOOK, Patience, SCRIPT, Setup, Trouble};
@@ -104,7 +104,7 @@ impl Worker {
     pub(super) fn read_beyond(
         &self,
         extra: &Extra,
-    ) -> Result<(Vec<PathBuf>, bool), opbuild_backend::BackendError> {
+    ) -> Result<(Vec<PathBuf>, bool), opkeep_backend::BackendError> {
         self.sandbox.take(&self.setup, extra)
     }
 
@@ -214,7 +214,7 @@ impl Starter {
                 let _ = answer.send(Worker::start(&setup, &extra));
             }
         };
-        std::thread::Builder::new().name("opbuild workers".to_owned()).spawn(serve)?;
+        std::thread::Builder::new().name("opkeep workers".to_owned()).spawn(serve)?;
         Ok(Self { orders: Mutex::new(send) })
     }
 

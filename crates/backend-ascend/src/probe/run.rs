@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use opbuild_backend::BackendError;
-use opbuild_process::{
+use opkeep_backend::BackendError;
+use opkeep_process::{
     Domain, Ended, Observation, Observer, ProbeDir, Run, Sandbox, is_short_of_resources, tail,
 };
 use serde_json::json;

@@ -1,4 +1,4 @@
-"""A worker of opbuild: imports the toolkit once and compiles what it is told, one after the other.
+"""A worker of opkeep: imports the toolkit once and compiles what it is told, one after the other.
 
 Requests come in and answers go out as JSON behind four bytes of length, big end first, on the standard input and output
 that the worker was started with. Whatever the toolkit prints goes to standard error. The process that is started only

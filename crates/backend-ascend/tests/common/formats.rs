@@ -3,9 +3,9 @@
 
 use std::cell::RefCell;
 
-use opbuild_backend::BackendError;
-use opbuild_backend_ascend::{Formats, OpsInfo, PortFormats, PortInfo, parse_formats};
-use opbuild_descriptor::{Arg, Job, Tensor};
+use opkeep_backend::BackendError;
+use opkeep_backend_ascend::{Formats, OpsInfo, PortFormats, PortInfo, parse_formats};
+use opkeep_descriptor::{Arg, Job, Tensor};
 
 /// Answers by hand, and who was asked.
 #[derive(Default)]

@@ -14,13 +14,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use opbuild_backend_ascend::{
+use opkeep_backend_ascend::{
     AscendConfig, AscendError, Driver, OpsInfo, Search, Sources, Toolkit, toolchain,
 };
-use opbuild_descriptor::{EffectiveSpec, Job};
-use opbuild_digest::Fingerprint;
-use opbuild_testkit::PlainDigests;
-use opbuild_testkit::toolkit::{self, Installation};
+use opkeep_descriptor::{EffectiveSpec, Job};
+use opkeep_digest::Fingerprint;
+use opkeep_testkit::PlainDigests;
+use opkeep_testkit::toolkit::{self, Installation};
 use tempfile::TempDir;
 
 pub(crate) const SOC: &str = "Ascend910B1";
@@ -114,9 +114,9 @@ pub(crate) fn spec() -> EffectiveSpec {
 
 /// A job whose only operator is of this type; what it takes is nothing that sources depend on.
 pub(crate) fn job(op_type: &str) -> Job {
-    let mut job = opbuild_testkit::job("Square", &[&[8]]);
+    let mut job = opkeep_testkit::job("Square", &[&[8]]);
     job.ops[0].op_type = op_type.to_owned();
-    job.ops[0].func_name = opbuild_ops::func_name(op_type);
+    job.ops[0].func_name = opkeep_ops::func_name(op_type);
     job.ops[0].module_name = format!("impl.{}", job.ops[0].func_name);
     job
 }

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use opbuild_backend_ascend::OpsInfo;
-use opbuild_descriptor::{Arg, Job};
-use opbuild_ops::{Graph, Origin, TensorId, is_blocked, logical};
+use opkeep_backend_ascend::OpsInfo;
+use opkeep_descriptor::{Arg, Job};
+use opkeep_ops::{Graph, Origin, TensorId, is_blocked, logical};
 
 use super::formats::is_taken;
 
@@ -102,7 +102,7 @@ fn stripped(before: &Graph, after: &Graph) -> Graph {
                     continue;
                 }
                 let is_list = |at: usize| {
-                    opbuild_ops::find(&node.op_type).unwrap().inputs[at].kind.param_type() == "dynamic"
+                    opkeep_ops::find(&node.op_type).unwrap().inputs[at].kind.param_type() == "dynamic"
                 };
                 let mut inputs = Vec::new();
                 for (at, ids) in node.inputs.iter().enumerate() {

@@ -1,9 +1,9 @@
 //! Kernels for the stand-in: what they do is in their names.
 
-use opbuild_artifact::{Artifact, KernelMeta};
-use opbuild_backend::{BackendError, Buffer, Kernel, Loader};
-use opbuild_descriptor::Job;
-use opbuild_testkit::ascend;
+use opkeep_artifact::{Artifact, KernelMeta};
+use opkeep_backend::{BackendError, Buffer, Kernel, Loader};
+use opkeep_descriptor::Job;
+use opkeep_testkit::ascend;
 
 use crate::stub::Stub;
 
@@ -28,7 +28,7 @@ pub(crate) fn square() -> (Artifact, Job) {
 
 /// The job of an operator on `inputs` tensors of four elements.
 pub(crate) fn job(op_type: &str, inputs: usize) -> Job {
-    opbuild_testkit::job(op_type, &vec![&[4_i64][..]; inputs])
+    opkeep_testkit::job(op_type, &vec![&[4_i64][..]; inputs])
 }
 
 /// Loads it onto the stand-in's device.

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use opbuild_backend::BackendError;
-use opbuild_backend_ascend::{AclError, AscendBackend, AscendConfig, Runtime};
-use opbuild_descriptor::BuildSpec;
+use opkeep_backend::BackendError;
+use opkeep_backend_ascend::{AclError, AscendBackend, AscendConfig, Runtime};
+use opkeep_descriptor::BuildSpec;
 
 use crate::Test;
 use crate::common::Place;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use opbuild_artifact::{Parameter, Workspace};
-use opbuild_backend::{BackendError, Loader};
+use opkeep_artifact::{Parameter, Workspace};
+use opkeep_backend::{BackendError, Loader};
 
 use crate::Test;
 use crate::artifact::{artifact, changed, job, launch, load, square};

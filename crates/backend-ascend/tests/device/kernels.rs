@@ -1,8 +1,8 @@
 //! Kernels that run.
 
-use opbuild_artifact::{BlockDim, KernelEntry, KernelMeta, Magic, Parameter, Placeholder, Word, Workspace};
-use opbuild_backend::{BackendError, Loader};
-use opbuild_descriptor::{Absent, Arg};
+use opkeep_artifact::{BlockDim, KernelEntry, KernelMeta, Magic, Parameter, Placeholder, Word, Workspace};
+use opkeep_backend::{BackendError, Loader};
+use opkeep_descriptor::{Absent, Arg};
 
 use crate::Test;
 use crate::artifact::{artifact, changed, job, launch, load, square};
@@ -69,7 +69,7 @@ fn the_launch_is_as_the_json_says() {
 
 fn the_one_kernel_of_a_list_is_taken() {
     let stub = Stub::new();
-    let pair = opbuild_testkit::ascend::Kernel::new(opbuild_testkit::ascend::Chip::Ascend910B, "square_2");
+    let pair = opkeep_testkit::ascend::Kernel::new(opkeep_testkit::ascend::Chip::Ascend910B, "square_2");
     let pair = pair.keys([7]).build();
     let mut meta = KernelMeta::parse(&pair.json).unwrap();
     meta.block_dim = Some(BlockDim::Dynamic);
@@ -79,7 +79,7 @@ fn the_one_kernel_of_a_list_is_taken() {
     let mut listed: KernelEntry = meta.kernel_list.take().unwrap().remove(0);
     listed.block_dim = Some(BlockDim::Fixed(3));
     meta.kernel_list = Some(vec![listed]);
-    let artifact = opbuild_artifact::Artifact {
+    let artifact = opkeep_artifact::Artifact {
         json: meta.to_json().into_bytes(),
         object: pair.object,
         extra: Vec::new(),
@@ -129,7 +129,7 @@ fn absent_tensors_are_null() {
 
 fn empty_tensors_launch() {
     let stub = Stub::new();
-    let kernel = load(&stub, &artifact("square_1"), &opbuild_testkit::job("Square", &[&[3, 0]])).unwrap();
+    let kernel = load(&stub, &artifact("square_1"), &opkeep_testkit::job("Square", &[&[3, 0]])).unwrap();
     assert!(launch(&*kernel, &[&[]]).unwrap().is_empty());
     assert!(stub.calls("aclrtMemcpy").is_empty());
     stub.assert_memory_is_freed();
@@ -143,14 +143,14 @@ fn older_runtimes_load_from_files() {
     drop(kernel);
     stub.assert_all_is_given_back();
     let file = &stub.calls("file")[0];
-    assert!(file.contains("/scratch/opbuild-load-") && file.ends_with("/kernel.o, with json"), "{file}");
+    assert!(file.contains("/scratch/opkeep-load-") && file.ends_with("/kernel.o, with json"), "{file}");
     let length = format!("aclrtBinaryLoadFromFile {} magic 41415246 = 0", artifact.object.len());
     assert_eq!(stub.calls("aclrtBinaryLoadFromFile"), [length], "the whole object");
     assert_eq!(std::fs::read_dir(stub.scratch()).unwrap().count(), 0, "something stays");
 
     // A folder that is not there, and a runtime that cannot do that either.
     let stub = Stub::without(&["aclrtBinaryLoadFromData"]);
-    let loader = opbuild_backend_ascend::AscendLoader::new(&stub.runtime(), "/nowhere".into()).unwrap();
+    let loader = opkeep_backend_ascend::AscendLoader::new(&stub.runtime(), "/nowhere".into()).unwrap();
     assert!(matches!(loader.load(&artifact, &job).map(|_| ()), Err(BackendError::Io { .. })));
     let stub = Stub::without(&["aclrtBinaryLoadFromData", "aclrtBinaryLoadFromFile"]);
     match load(&stub, &artifact, &job).map(|_| ()) {

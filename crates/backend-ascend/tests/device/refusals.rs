@@ -1,11 +1,11 @@
 //! What does not fit is refused before the device is touched.
 
-use opbuild_artifact::{
+use opkeep_artifact::{
     Artifact, BlockDim, GlobalWorkspace, KernelEntry, KernelMeta, Magic, Parameter, Placeholder, SubJson,
     Word, Workspace,
 };
-use opbuild_backend::{BackendError, Buffer, Kernel, Loader, Unsupported};
-use opbuild_descriptor::{Absent, Arg};
+use opkeep_backend::{BackendError, Buffer, Kernel, Loader, Unsupported};
+use opkeep_descriptor::{Absent, Arg};
 
 use crate::Test;
 use crate::artifact::{artifact, changed, job, load, square};
@@ -84,7 +84,7 @@ fn artifacts_that_cannot_be_launched_are_not_loaded() {
     let cut = Artifact { json: b"{".to_vec(), ..artifact("square_1") };
     assert!(refusal(&stub, &loader, &cut).contains("JSON"));
     // A dynamic kernel as compilers leave it.
-    let pair = opbuild_testkit::ascend::Kernel::new(opbuild_testkit::ascend::Chip::Ascend910B, "a").build();
+    let pair = opkeep_testkit::ascend::Kernel::new(opkeep_testkit::ascend::Chip::Ascend910B, "a").build();
     let dynamic = Artifact { json: pair.json, object: pair.object, extra: Vec::new() };
     assert!(refusal(&stub, &loader, &dynamic).contains("tiling function"));
 }
@@ -135,7 +135,7 @@ fn a_kernel_that_is_not_there_is_named() {
             assert_eq!(kernel, "nobody__kernel0");
             let told = "`aclrtBinaryGetFunction` failed: ACL_ERROR_RT_KERNEL_LOOKUP (507027): no kernel nobody__kernel0";
             assert!(problem.starts_with(told), "{problem}");
-            assert!(problem.ends_with("check the pair with `opbuild verify`"), "{problem}");
+            assert!(problem.ends_with("check the pair with `opkeep verify`"), "{problem}");
         }
         other => panic!("{other:?}"),
     }

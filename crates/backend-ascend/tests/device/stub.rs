@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-use opbuild_backend_ascend::{AclError, AscendLoader, Runtime};
+use opkeep_backend_ascend::{AclError, AscendLoader, Runtime};
 use tempfile::TempDir;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/device/ascendcl.c");

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use opbuild_backend_ascend::Driver;
-use opbuild_testkit::toolkit::{Fault, Rule};
+use opkeep_backend_ascend::Driver;
+use opkeep_testkit::toolkit::{Fault, Rule};
 
 use crate::common::Place;
 use crate::{Bench, DRIVERS, square};

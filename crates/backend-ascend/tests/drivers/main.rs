@@ -16,19 +16,19 @@ use std::time::{Duration, Instant};
 
 use common::{Place, SOC, driven};
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_artifact::{Artifact, KernelMeta};
-use opbuild_backend::{Backend, BackendError, Cancel, CompileRequest};
-use opbuild_backend_ascend::{AscendBackend, AscendConfig, Driver};
-use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
-use opbuild_testkit::toolkit::{self, Fault, Layout, Part, Rule, Toolkit, Vendor};
-use opbuild_testkit::{PlainDigests, job};
+use opkeep_artifact::{Artifact, KernelMeta};
+use opkeep_backend::{Backend, BackendError, Cancel, CompileRequest};
+use opkeep_backend_ascend::{AscendBackend, AscendConfig, Driver};
+use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
+use opkeep_testkit::toolkit::{self, Fault, Layout, Part, Rule, Toolkit, Vendor};
+use opkeep_testkit::{PlainDigests, job};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const DRIVERS: [Driver; 2] = [Driver::Process, Driver::Workers];
 
 /// The kernel of a compiler that is held, for a process that is to be killed.
-const HELD: &str = "OPBUILD_TEST_HELD";
+const HELD: &str = "OPKEEP_TEST_HELD";
 
 fn main() {
     if let Some(folder) = std::env::var_os(HELD) {
@@ -180,7 +180,7 @@ fn same() {
         let options = options.as_object().unwrap().iter();
         spec.options = options.map(|(name, value)| (name.clone(), value.clone())).collect();
         for job in jobs.iter().filter(|job| {
-            !matches!(process.supports(job, &EffectiveSpec::default()), opbuild_backend::Support::No(_))
+            !matches!(process.supports(job, &EffectiveSpec::default()), opkeep_backend::Support::No(_))
         }) {
             let made = [&process, &workers].map(|backend| {
                 let spec = backend.resolve(&spec).unwrap();
@@ -303,7 +303,7 @@ fn missing() {
     none.ops[0].op_type = "Nonsense".to_owned();
     none.ops[0].func_name = "nonsense".to_owned();
     none.ops[0].module_name = "impl.nonsense".to_owned();
-    let opbuild_backend::Support::No(reason) = bench.backend.supports(&none, &bench.spec) else { panic!() };
+    let opkeep_backend::Support::No(reason) = bench.backend.supports(&none, &bench.spec) else { panic!() };
     assert!(reason.to_string().contains("Nonsense") && reason.to_string().contains("ASCEND_CUSTOM_OPP_PATH"));
     let half = Place::of(&Toolkit::new().without(Part::Compiler));
     let error = AscendBackend::open(&driven(&half, Driver::Workers), SOC).err().unwrap().to_string();

@@ -1,4 +1,4 @@
-//! Whole networks: ours, and those that we may not redistribute, from the folder that `OPBUILD_CORPUS` names.
+//! Whole networks: ours, and those that we may not redistribute, from the folder that `OPKEEP_CORPUS` names.
 #![expect(clippy::unwrap_used, reason = "helpers fail the test that calls them")]
 #![expect(clippy::disallowed_methods, reason = "tests read models")]
 
@@ -12,10 +12,10 @@ use common::formats::ByHand;
 use common::same::{check, count};
 use common::{Place, SOC};
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_backend_ascend::{OpsInfo, Prepare};
-use opbuild_onnx::{Options, from_bytes};
-use opbuild_ops::{Graph, Node, Origin};
-use opbuild_testkit::corpus;
+use opkeep_backend_ascend::{OpsInfo, Prepare};
+use opkeep_onnx::{Options, from_bytes};
+use opkeep_ops::{Graph, Node, Origin};
+use opkeep_testkit::corpus;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();

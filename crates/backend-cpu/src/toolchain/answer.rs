@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use opbuild_backend::{BackendError, Cancel};
+use opkeep_backend::{BackendError, Cancel};
 
 /// Threads that wait for another's question look this often whether they still have to.
 const PAUSE: Duration = Duration::from_millis(5);

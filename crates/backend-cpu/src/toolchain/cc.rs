@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use opbuild_backend::BackendError;
+use opkeep_backend::BackendError;
 
 use super::dry_run::unusable;
 use crate::{CpuConfig, disk};

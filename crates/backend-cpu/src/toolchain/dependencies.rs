@@ -7,8 +7,8 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use opbuild_backend::BackendError;
-use opbuild_process::{Found, Observation, Program};
+use opkeep_backend::BackendError;
+use opkeep_process::{Found, Observation, Program};
 
 use super::cc::Cc;
 use super::dry_run::{DryRun, unusable};

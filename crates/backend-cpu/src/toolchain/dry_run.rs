@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Instant;
 
-use opbuild_backend::{BackendError, Cancel};
-use opbuild_process::{ProbeDir, Run, Running, Sandbox, tail};
+use opkeep_backend::{BackendError, Cancel};
+use opkeep_process::{ProbeDir, Run, Running, Sandbox, tail};
 
 use crate::compile::environment;
 use crate::{CpuConfig, Features, disk};
@@ -245,7 +245,7 @@ fn flags(triple: &str, clang: bool, features: Features, needs_no_header: bool) -
 mod tests {
     use std::process::Command;
 
-    use opbuild_testkit::job;
+    use opkeep_testkit::job;
 
     use super::*;
     use crate::generate::generate;

@@ -1,7 +1,7 @@
 //! Digests as hexadecimal digits, for serde's `with`.
 
 pub(super) mod required {
-    use opbuild_digest::Digest;
+    use opkeep_digest::Digest;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
     pub(crate) fn serialize<S: Serializer>(digest: &Digest, serializer: S) -> Result<S::Ok, S::Error> {
@@ -14,7 +14,7 @@ pub(super) mod required {
 }
 
 pub(super) mod optional {
-    use opbuild_digest::Digest;
+    use opkeep_digest::Digest;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
     #[expect(clippy::ref_option, reason = "serde calls it with a reference to the field")]

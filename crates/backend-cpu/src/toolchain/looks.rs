@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
-use opbuild_digest::{Digest, Hasher};
-use opbuild_process::{Found, Observation, Program, Unkeyed};
+use opkeep_digest::{Digest, Hasher};
+use opkeep_process::{Found, Observation, Program, Unkeyed};
 use serde::{Deserialize, Serialize};
 
 use super::hex;
@@ -52,7 +52,7 @@ impl Looks {
         patterns: &[Pattern],
     ) -> Self {
         let (mut paths, mut listed) = (BTreeSet::new(), BTreeSet::new());
-        let mut hasher = Hasher::new("opbuild cpu looks 3");
+        let mut hasher = Hasher::new("opkeep cpu looks 3");
         let read: BTreeSet<PathBuf> = seen.read.keys().map(|path| disk::real(path)).collect();
         for program in &seen.programs {
             places.add(program, (seen, &read), made_up, &mut hasher);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use opbuild_process::Observation;
+use opkeep_process::Observation;
 use serde::{Deserialize, Serialize};
 
 /// The form of a name of which a part is another for each run.

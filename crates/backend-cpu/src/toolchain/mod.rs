@@ -22,9 +22,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use opbuild_backend::{BackendError, Cancel, FileDigests};
-use opbuild_digest::{Digest, Fingerprint, Hasher};
-use opbuild_process::{Declared, Domain, Inputs, InputsError, Observation, Observer, Unchanged};
+use opkeep_backend::{BackendError, Cancel, FileDigests};
+use opkeep_digest::{Digest, Fingerprint, Hasher};
+use opkeep_process::{Declared, Domain, Inputs, InputsError, Observation, Observer, Unchanged};
 
 pub(crate) use answer::Answer;
 use cc::Cc;
@@ -247,7 +247,7 @@ impl Toolchain {
     /// What kernels share besides that call the mathematical library.
     pub(crate) fn libm(&self) -> Digest {
         let Record { inputs, plain, libm, .. } = &self.record;
-        let mut hasher = Hasher::new("opbuild cpu libm 1");
+        let mut hasher = Hasher::new("opkeep cpu libm 1");
         let only_libm = || libm.read.iter().filter(|file| !plain.read.contains(file));
         hasher.list(only_libm().count());
         for Read { name, path } in only_libm() {
@@ -284,7 +284,7 @@ fn probe(
 
 /// What a dry run shows, less paths: temporary files are called otherwise each time.
 fn shown(dry_run: &DryRun) -> Digest {
-    let mut hasher = Hasher::new("opbuild cpu dry run 1");
+    let mut hasher = Hasher::new("opkeep cpu dry run 1");
     hasher.str(&dry_run.version);
     hasher.str(&dry_run.triple);
     for step in dry_run.steps.lines().filter_map(words::command_of) {
@@ -307,7 +307,7 @@ fn question(config: &CpuConfig, cc: &Cc) -> Digest {
         expressions: _,
         rewrite: _,
     } = config;
-    let mut hasher = Hasher::new("opbuild cpu probe");
+    let mut hasher = Hasher::new("opkeep cpu probe");
     hasher.u64(RECORD);
     hasher.str(env!("CARGO_PKG_VERSION"));
     hasher.bytes(path.as_encoded_bytes());
@@ -333,7 +333,7 @@ fn declared(config: &CpuConfig, files: &dyn FileDigests) -> Result<Vec<Declared>
 /// What was declared to count, by names that do not tell where it lies. A wrapper may go by permissions.
 fn parts(declared: Vec<Declared>, is_wrapped: bool) -> Vec<(String, Digest)> {
     let part = |Declared { name, digest, permissions, .. }: Declared| {
-        let mut hasher = Hasher::new("opbuild cpu declared with its permissions");
+        let mut hasher = Hasher::new("opkeep cpu declared with its permissions");
         hasher.digest(&digest);
         hasher.str(&permissions);
         (name, if is_wrapped { hasher.finish() } else { digest })

@@ -8,9 +8,9 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use opbuild_backend::{BackendError, FileDigests};
-use opbuild_digest::{Digest, Hasher};
-use opbuild_process::{
+use opkeep_backend::{BackendError, FileDigests};
+use opkeep_digest::{Digest, Hasher};
+use opkeep_process::{
     Domain, Ended, Inputs, InputsError, Observation, Observer, ProbeDir, Program, Run, Sandbox,
     is_short_of_resources, tail,
 };
@@ -386,7 +386,7 @@ fn part_name(path: &Path, is_program: bool) -> String {
 /// What a compile consists of, in words that are the same wherever the toolchain lies. With a wrapper its `looks` count.
 fn steps(compiled: &Compiled, names: &Pieces, looks: Option<Looks>) -> Steps {
     let (mut resolved, mut reads, mut intermediate) =
-        (Vec::new(), Vec::new(), Hasher::new("opbuild cpu intermediate"));
+        (Vec::new(), Vec::new(), Hasher::new("opkeep cpu intermediate"));
     for (at, program) in compiled.seen.programs.iter().enumerate() {
         if !program.path.as_os_str().is_empty() {
             // One in the work directory may be called otherwise each time.

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use opbuild_digest::Digest;
-use opbuild_process::Inputs;
+use opkeep_digest::Digest;
+use opkeep_process::Inputs;
 use serde::{Deserialize, Serialize};
 
 use super::hex;

@@ -3,7 +3,7 @@
 //! A compiler's own programs do the same for each source but for what they read, which is enforced. A wrapper can decide
 //! by anything: that a file is there, a host's name, the source itself.
 
-use opbuild_process::{Observation, Program};
+use opkeep_process::{Observation, Program};
 
 use super::words::command_of;
 

@@ -16,15 +16,15 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use opbuild_artifact::Artifact;
-use opbuild_backend::{Backend, BackendError, Buffer, Cancel, CompileRequest, FileDigests, Kernel};
-use opbuild_backend_cpu::{CpuBackend, CpuConfig};
-use opbuild_descriptor::{
+use opkeep_artifact::Artifact;
+use opkeep_backend::{Backend, BackendError, Buffer, Cancel, CompileRequest, FileDigests, Kernel};
+use opkeep_backend_cpu::{CpuBackend, CpuConfig};
+use opkeep_descriptor::{
     Arg, Attr, AttrValue, BuildSpec, Data, EffectiveSpec, Extra, Float, Input, Job, KernelName, KeyParts, Op,
     OpFlags, Source, Tensor,
 };
-use opbuild_digest::{Digest, Fingerprint};
-use opbuild_ops::{OpSpec, Rule};
+use opkeep_digest::{Digest, Fingerprint};
+use opkeep_ops::{OpSpec, Rule};
 
 /// Digests files each time.
 pub(crate) struct Files;
@@ -108,9 +108,9 @@ pub(crate) fn attr(name: &str, dtype: &str, value: AttrValue) -> Attr {
 pub(crate) fn job(op_type: &str, shapes: &[&[i64]], attrs: &[Attr]) -> Job {
     let tensors: Vec<Tensor> = shapes.iter().map(|shape| Tensor::new("float32", *shape)).collect();
     let inputs = tensors.iter().map(|tensor| vec![tensor]).collect();
-    let call = opbuild_ops::Call::new(opbuild_ops::find(op_type).unwrap(), inputs, attrs).unwrap();
+    let call = opkeep_ops::Call::new(opkeep_ops::find(op_type).unwrap(), inputs, attrs).unwrap();
     let outputs = call.infer().unwrap().into_iter().flatten();
-    let func_name = opbuild_ops::func_name(op_type);
+    let func_name = opkeep_ops::func_name(op_type);
     let input = |(data, tensor): (usize, &Tensor)| {
         Arg::One(Input { tensor: tensor.clone(), source: Source::Data { data, tensor: 0 } })
     };
@@ -133,7 +133,7 @@ pub(crate) fn job(op_type: &str, shapes: &[&[i64]], attrs: &[Attr]) -> Job {
 pub(crate) fn on_floats() -> impl Iterator<Item = &'static OpSpec> {
     let elementwise = |spec: &&OpSpec| matches!(spec.rule, Rule::Elementwise | Rule::Predicate);
     let truth = |spec: &&OpSpec| spec.op_type.starts_with("Logical");
-    opbuild_ops::all().iter().filter(elementwise).filter(move |spec| !truth(spec))
+    opkeep_ops::all().iter().filter(elementwise).filter(move |spec| !truth(spec))
 }
 
 /// The name of a job's kernel.

@@ -4,10 +4,10 @@ use std::num::NonZeroUsize;
 
 use libtest_mimic::Failed;
 use object::{Object, ObjectSymbol};
-use opbuild_backend::{Backend, Buffer, Kernel};
-use opbuild_backend_cpu::CpuBackend;
-use opbuild_descriptor::{Attr, Job};
-use opbuild_ops::Graph;
+use opkeep_backend::{Backend, Buffer, Kernel};
+use opkeep_backend_cpu::CpuBackend;
+use opkeep_descriptor::{Attr, Job};
+use opkeep_ops::Graph;
 
 use crate::common;
 

@@ -1,6 +1,6 @@
 //! Convolutions.
 
-use opbuild_ops::{int_attr, ints_attr, str_attr};
+use opkeep_ops::{int_attr, ints_attr, str_attr};
 
 use crate::case::{Case, Random};
 

@@ -1,9 +1,9 @@
 //! What random numbers do not reach: nothing to compute, more than can be computed, numbers that are none.
 
 use libtest_mimic::{Failed, Trial};
-use opbuild_backend::{Backend, Support};
-use opbuild_descriptor::Attr;
-use opbuild_ops::{bool_attr, ints_attr, str_attr};
+use opkeep_backend::{Backend, Support};
+use opkeep_descriptor::Attr;
+use opkeep_ops::{bool_attr, ints_attr, str_attr};
 
 use crate::case::{close, job};
 use crate::common;

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Trial};
-use opbuild_backend_cpu::{CpuBackend, CpuConfig, Features};
+use opkeep_backend_cpu::{CpuBackend, CpuConfig, Features};
 
 /// Cases, one for each way of computing, that are to be the same to the bit whatever vectors a machine has.
 const MACHINE: [&str; 7] = [

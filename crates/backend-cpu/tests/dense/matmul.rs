@@ -1,6 +1,6 @@
 //! Matrix products.
 
-use opbuild_ops::bool_attr;
+use opkeep_ops::bool_attr;
 
 use crate::case::{Case, Random};
 

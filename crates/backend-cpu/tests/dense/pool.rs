@@ -1,7 +1,7 @@
 //! Poolings.
 
-use opbuild_descriptor::Attr;
-use opbuild_ops::{bool_attr, int_attr, ints_attr, str_attr};
+use opkeep_descriptor::Attr;
+use opkeep_ops::{bool_attr, int_attr, ints_attr, str_attr};
 
 use crate::case::{Case, Random};
 

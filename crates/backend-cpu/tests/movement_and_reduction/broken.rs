@@ -1,6 +1,6 @@
 //! Kernels that are changed on purpose: the tests must see what is broken, and what is inside.
 
-use opbuild_backend_cpu::{CpuBackend, CpuConfig, Rewrite};
+use opkeep_backend_cpu::{CpuBackend, CpuConfig, Rewrite};
 
 use crate::case::{Case, Node, bytes_of};
 use crate::{common, movement, reduction};
@@ -22,7 +22,7 @@ fn seen(cases: &[Case], op_type: &'static str, text: &'static str, with: &'stati
     let broken = breaking(op_type, text, with);
     let changed = |case: &&Case| {
         let own = case.job.ops[0].op_type == op_type;
-        own && opbuild_backend_cpu::generate(&case.job, "KERNEL", |_| None).unwrap().text.contains(text)
+        own && opkeep_backend_cpu::generate(&case.job, "KERNEL", |_| None).unwrap().text.contains(text)
     };
     let changed: Vec<&Case> = cases.iter().filter(changed).take(12).collect();
     assert!(!changed.is_empty(), "{op_type} never has `{text}`");
@@ -96,7 +96,7 @@ fn powers_of_e_are_within_two_units() {
 /// What is rewritten is what counts, and nothing else does.
 #[test]
 fn rewritten_kernels_have_other_sources() {
-    use opbuild_backend::Backend as _;
+    use opkeep_backend::Backend as _;
     let case = &reduction::long_sums()[0];
     let sources =
         |backend: &CpuBackend| backend.op_sources(&case.job, &common::spec(backend), &common::Files).unwrap();

@@ -1,9 +1,9 @@
 //! One kernel, what goes in, and what must come out.
 
-use opbuild_backend::Backend;
-use opbuild_backend_cpu::CpuBackend;
-use opbuild_descriptor::{Arg, Attr, Job};
-use opbuild_ops::{Graph, TensorId, dtype_bytes};
+use opkeep_backend::Backend;
+use opkeep_backend_cpu::CpuBackend;
+use opkeep_descriptor::{Arg, Attr, Job};
+use opkeep_ops::{Graph, TensorId, dtype_bytes};
 
 use crate::common;
 
@@ -96,7 +96,7 @@ impl Node {
         let job = self.graph.jobs().remove(0).1;
         // A scalar is described as one element, and so may be longer than what the test has for it.
         let described = job.data.iter().flat_map(|data| &data.outputs).flat_map(Arg::iter);
-        let fits = |tensor: &opbuild_descriptor::Tensor, bytes: &Vec<u8>| {
+        let fits = |tensor: &opkeep_descriptor::Tensor, bytes: &Vec<u8>| {
             tensor.shape.iter().product::<i64>() as usize * dtype_bytes(&tensor.dtype).unwrap() == bytes.len()
         };
         assert!(described.zip(&self.bytes).all(|(tensor, bytes)| fits(tensor, bytes)), "{name}");

@@ -1,7 +1,7 @@
 //! Jobs that no front end would make: refused, or compiled; never a crash.
 
-use opbuild_backend::{Backend, BackendError, Support};
-use opbuild_descriptor::{Arg, AttrValue, ConstValue, Job};
+use opkeep_backend::{Backend, BackendError, Support};
+use opkeep_descriptor::{Arg, AttrValue, ConstValue, Job};
 
 use crate::case::{Case, Rng, stands_alone};
 use crate::{common, movement, reduction};
@@ -34,7 +34,7 @@ fn damage(job: &mut Job, rng: &mut Rng) {
         }
         1 => {
             let at = rng.int(0, inputs - 1) as usize;
-            let change = |tensor: &mut opbuild_descriptor::Tensor, rng: &mut Rng| {
+            let change = |tensor: &mut opkeep_descriptor::Tensor, rng: &mut Rng| {
                 if !tensor.shape.is_empty() {
                     let at = rng.int(0, tensor.shape.len() as i64 - 1) as usize;
                     tensor.shape[at] = odd;
@@ -81,9 +81,9 @@ fn agree(job: &mut Job) {
             }
         }
     }
-    let Ok(made) = opbuild_ops::Call::of(&job.ops[0]).and_then(|call| call.infer()) else { return };
+    let Ok(made) = opkeep_ops::Call::of(&job.ops[0]).and_then(|call| call.infer()) else { return };
     for (output, made) in job.ops[0].outputs.iter_mut().zip(made) {
-        let tensor = |made: opbuild_ops::TensorType| opbuild_descriptor::Tensor::new(made.dtype, made.shape);
+        let tensor = |made: opkeep_ops::TensorType| opkeep_descriptor::Tensor::new(made.dtype, made.shape);
         match output {
             Arg::Many(tensors) => *tensors = made.into_iter().map(tensor).collect(),
             one => {
@@ -124,7 +124,7 @@ fn odd_jobs_are_refused_or_have_code() {
             let mut job = case.job.clone();
             (0..rng.int(1, 2)).for_each(|_| damage(&mut job, &mut rng));
             agree(&mut job);
-            match opbuild_backend_cpu::generate(&job, "KERNEL", |_| None) {
+            match opkeep_backend_cpu::generate(&job, "KERNEL", |_| None) {
                 Ok(code) => {
                     assert!((1..=65_535).contains(&code.blocks), "{}", case.name);
                     assert!(!code.text.contains("x */"), "{}", code.text);
@@ -154,7 +154,7 @@ fn absurd_sizes_compile_without_warnings() {
             let mut job = case.job.clone();
             damage(&mut job, &mut rng);
             agree(&mut job);
-            let fits = opbuild_backend_cpu::generate(&job, "KERNEL", |_| None).is_ok();
+            let fits = opkeep_backend_cpu::generate(&job, "KERNEL", |_| None).is_ok();
             let elements = |job: &Job| -> u128 {
                 let tensors = job.ops[0].outputs.iter().flat_map(Arg::iter);
                 tensors

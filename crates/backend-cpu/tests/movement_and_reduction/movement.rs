@@ -1,7 +1,7 @@
 //! Operators that move elements, each against a walk over the indices of its output.
 
-use opbuild_descriptor::Attr;
-use opbuild_ops::{bool_attr, dtype_bytes, int_attr, str_attr};
+use opkeep_descriptor::Attr;
+use opkeep_ops::{bool_attr, dtype_bytes, int_attr, str_attr};
 
 use crate::case::{Case, Node, Rng, count, indices, offset, same};
 

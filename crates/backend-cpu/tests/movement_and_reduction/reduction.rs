@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use opbuild_descriptor::Attr;
-use opbuild_ops::{bool_attr, float_attr, int_attr, ints_attr};
+use opkeep_descriptor::Attr;
+use opkeep_ops::{bool_attr, float_attr, int_attr, ints_attr};
 
 use crate::case::{Case, Node, Rng, bytes_of, count, indices};
 use crate::common;

@@ -12,9 +12,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_backend_cpu::CpuBackend;
-use opbuild_descriptor::{Attr, AttrValue};
-use opbuild_ops::OpSpec;
+use opkeep_backend_cpu::CpuBackend;
+use opkeep_descriptor::{Attr, AttrValue};
+use opkeep_ops::OpSpec;
 
 use reference::{Case, Reference, cases};
 
@@ -69,7 +69,7 @@ fn complete() -> Result<(), Failed> {
     Ok(())
 }
 
-fn default(attr: &opbuild_ops::AttrSpec) -> Option<AttrValue> {
+fn default(attr: &opkeep_ops::AttrSpec) -> Option<AttrValue> {
     attr.default_value()
 }
 

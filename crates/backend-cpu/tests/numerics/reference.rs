@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use opbuild_descriptor::{Attr, AttrValue};
+use opkeep_descriptor::{Attr, AttrValue};
 
 use crate::common::{attr, float};
 use crate::special::{erf, erfc, lgamma, next_after};

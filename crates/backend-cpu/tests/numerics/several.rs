@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use libtest_mimic::{Failed, Trial};
-use opbuild_backend::Backend;
-use opbuild_backend_cpu::CpuBackend;
-use opbuild_descriptor::Attr;
-use opbuild_ops::{Graph, float_attr, ge_number, int_attr};
+use opkeep_backend::Backend;
+use opkeep_backend_cpu::CpuBackend;
+use opkeep_descriptor::Attr;
+use opkeep_ops::{Graph, float_attr, ge_number, int_attr};
 
 use crate::common;
 use crate::inputs;
@@ -264,7 +264,7 @@ fn whole(backend: &CpuBackend, dtype: &str, op_type: &str, f: WholeFn) -> Result
     };
     let shape = [a.len() as i64];
     let inputs = [(dtype, &shape[..], cut(&a)), (dtype, &shape[..], cut(&b))];
-    let count = opbuild_ops::find(op_type).map_or(0, |spec| spec.inputs.len());
+    let count = opkeep_ops::find(op_type).map_or(0, |spec| spec.inputs.len());
     let found = run(backend, op_type, &inputs[..count], &[])?;
     let expected: Vec<i128> = a.iter().zip(&b).map(|(a, b)| f(*a, *b)).collect();
     let expected = match op_type {

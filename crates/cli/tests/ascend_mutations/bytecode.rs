@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 
 use super::Scene;
 use crate::common;
@@ -47,6 +47,6 @@ fn library() -> Vec<(OsString, Vec<u8>)> {
 }
 
 fn below(temporary: &Path) -> PathBuf {
-    let user = format!("opbuild-{}", rustix::process::geteuid().as_raw());
+    let user = format!("opkeep-{}", rustix::process::geteuid().as_raw());
     temporary.join(user).join("ascend-bytecode")
 }

@@ -1,6 +1,6 @@
 //! Ways to change what the stand-in toolkit and its Python read: each is a build, a change and a build, judged against
 //! a store, a record and bytecode that know nothing of before, but for bytecode of Python's own library. Everything is ignored
-//! where there is no Python. A run plays one in three, by `OPBUILD_MUTATION_SEEDS`, as for mutations of compilers; `all` plays
+//! where there is no Python. A run plays one in three, by `OPKEEP_MUTATION_SEEDS`, as for mutations of compilers; `all` plays
 //! each.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests are not themselves marked as tests")]
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_testkit::{toolchain_mutations, toolkit};
+use opkeep_testkit::{toolchain_mutations, toolkit};
 use scene::{Scene, copy_tree, generates, library_of, prefix};
 
 /// A change: what is there before the first build, and what happens before the second.

@@ -9,8 +9,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use opbuild_testkit::toolkit::{self, Installation, Toolkit};
-use opbuild_testkit::{Means, without_means};
+use opkeep_testkit::toolkit::{self, Installation, Toolkit};
+use opkeep_testkit::{Means, without_means};
 
 use crate::common::{self, Place, Ran, SQUARE};
 
@@ -70,7 +70,7 @@ impl Scene {
         let mut command = self.place.command(args);
         fs::create_dir_all(&view).unwrap();
         command.current_dir(view);
-        command.env("OPBUILD_CACHE_DIR", self.place.path(store)).env("TMPDIR", temporary);
+        command.env("OPKEEP_CACHE_DIR", self.place.path(store)).env("TMPDIR", temporary);
         command.env("HOME", self.place.path("home")).env("ASCEND_HOME_PATH", &self.home);
         command.env("HI_PYTHON", &self.python).env("PYTHONPATH", paths);
         command.env("LD_LIBRARY_PATH", self.place.path("libraries"));

@@ -265,7 +265,7 @@ pub(crate) fn whole_pairs(folder: &Path) -> usize {
     for json in &jsons {
         let meta: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
         let object = std::fs::read(json.with_extension("o")).unwrap();
-        assert_eq!(meta["sha256"], opbuild_digest::Digest::of(&object).to_string(), "{json:?}");
+        assert_eq!(meta["sha256"], opkeep_digest::Digest::of(&object).to_string(), "{json:?}");
     }
     jsons.len()
 }

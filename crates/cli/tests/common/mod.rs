@@ -16,7 +16,7 @@ use tempfile::TempDir;
 pub(crate) const SQUARE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/mindspore/square_12484080525657478220_2.info");
 
-/// What a run of `opbuild` came to.
+/// What a run of `opkeep` came to.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -58,7 +58,7 @@ pub(crate) const PROBED: &str = "case \"$PWD\" in */probe-*)\n\
 
 /// Runs a command to its end.
 pub(crate) fn ran(command: &mut Command) -> Ran {
-    let output = command.output().expect("opbuild runs");
+    let output = command.output().expect("opkeep runs");
     Ran {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).unwrap(),
@@ -97,10 +97,10 @@ impl Place {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_opbuild"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_opkeep"));
         command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
-        command.env("TMPDIR", self.path("tmp")).env("OPBUILD_CACHE_DIR", self.path("cache"));
+        command.env("TMPDIR", self.path("tmp")).env("OPKEEP_CACHE_DIR", self.path("cache"));
         command
     }
 

@@ -4,8 +4,8 @@
 use std::fs;
 
 use crate::common::Place;
-use opbuild_testkit::caches::{Rank, age, cann_kernel};
-use opbuild_testkit::terminal::{COLUMNS, shown_by};
+use opkeep_testkit::caches::{Rank, age, cann_kernel};
+use opkeep_testkit::terminal::{COLUMNS, shown_by};
 use serde_json::{Value, json};
 
 /// Four ranks of a run, five kernels each.
@@ -77,7 +77,7 @@ fn damage_is_named_with_what_the_framework_would_do() {
         "damaged     run/rank_2/kernel_meta/square_",
         "MindSpore 2.0 would abort at start-up because of this file",
         "  rank 2 has 4, lacks 1: square_",
-        "`opbuild repair run/rank_2/kernel_meta` moves aside",
+        "`opkeep repair run/rank_2/kernel_meta` moves aside",
         "20 kernels checked: 19 valid, 1 refused",
     ] {
         assert!(ran.stdout.contains(part), "{part}: {ran:?}");
@@ -100,7 +100,7 @@ fn kernels_beside_caches_are_checked_too() {
     let json = place.run(&["verify", "run", "--format", "json"]).ended_with(0).json();
     assert_eq!((&json["checked"], &json["valid"]), (&json!(2), &json!(2)), "{json}");
     // What a repair took away is nobody's kernel any more.
-    rank.square(3).write(&place.path("run/rank_0/kernel_meta.opbuild-quarantine/1")).unwrap();
+    rank.square(3).write(&place.path("run/rank_0/kernel_meta.opkeep-quarantine/1")).unwrap();
     let json = place.run(&["verify", "run", "--format", "json"]).ended_with(0).json();
     assert_eq!(json["checked"], 2, "{json}");
     fs::write(place.path("run/copied").join(format!("{}.o", rank.square(2).stem)), "torn").unwrap();
@@ -141,7 +141,7 @@ fn what_a_repair_set_aside_is_not_judged_again() {
     let place = Place::new();
     let rank = Rank::new(0);
     rank.square(1).write(&rank.folder(&place.path("run"))).unwrap();
-    let aside = place.path("run/rank_0/kernel_meta.opbuild-quarantine/1");
+    let aside = place.path("run/rank_0/kernel_meta.opkeep-quarantine/1");
     let mut wrong = rank.square(2);
     wrong.object.push(0);
     wrong.write(&aside).unwrap();
@@ -176,5 +176,5 @@ fn what_is_damaged_in_a_package_is_to_be_installed_again() {
     age(&object).unwrap();
     let ran = place.run(&["verify", "opp"]).ended_with(1);
     assert!(ran.stdout.contains("install the package again"), "{ran:?}");
-    assert!(!ran.stdout.contains("opbuild repair"), "{ran:?}");
+    assert!(!ran.stdout.contains("opkeep repair"), "{ran:?}");
 }

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::{Place, Ran, SQUARE};
-use opbuild_testkit::Folder;
-use opbuild_testkit::ascend::{Chip, Kernel, Pair};
-use opbuild_testkit::caches::{Kept, Rank, age, cann_kernel};
+use opkeep_testkit::Folder;
+use opkeep_testkit::ascend::{Chip, Kernel, Pair};
+use opkeep_testkit::caches::{Kept, Rank, age, cann_kernel};
 use serde_json::{Value, json};
 
 /// The descriptor of a 910A, with the kernel of a 910B and its digest beside it.
@@ -61,7 +61,7 @@ fn verify_refuses_a_kernel_for_another_chip() {
             "2 kernels checked: 1 valid, 1 refused",
         ],
     );
-    assert!(!ran.stdout.contains("opbuild repair"), "{ran:?}");
+    assert!(!ran.stdout.contains("opkeep repair"), "{ran:?}");
     let json = checked(&place, "run", 1, [2, 1, 1]);
     let cache = &json["caches"][0];
     assert_eq!((&cache["other_chip"], &cache["damaged"]), (&json!(1), &json!(0)), "{json}");
@@ -88,7 +88,7 @@ fn repair_leaves_it_where_it_is() {
         says(&ran, &[&other.stem, "but its descriptor names Ascend910A: it is not damaged, so it stays"]);
     }
     let kernels = |folder: &Folder| {
-        folder.files().map(Path::to_owned).filter(|path| !path.ends_with(".opbuild.lock")).collect::<Vec<_>>()
+        folder.files().map(Path::to_owned).filter(|path| !path.ends_with(".opkeep.lock")).collect::<Vec<_>>()
     };
     assert_eq!(kernels(&Folder::of(&place.path("run")).unwrap()), kernels(&before));
 }
@@ -110,13 +110,13 @@ fn what_a_build_put_there_is_noted_and_not_given_away() {
     let place = Place::new();
     place.run(&["build", SQUARE]).ended_with(0);
     let ran = place.run(&["verify", "rank_0"]).ended_with(0);
-    says(&ran, &["note", "but its descriptor names Ascend910A; opbuild was asked to put it there"]);
+    says(&ran, &["note", "but its descriptor names Ascend910A; opkeep was asked to put it there"]);
     fs::create_dir_all(place.path("rank_1/kernel_meta")).unwrap();
     let ran = place.run(&["repair", "--fill", "--device-map", "0=2,1=3", "."]).ended_with(1);
     says(&ran, &["is no kernel for Ascend910A, which its descriptor names: `e_machine` of the object"]);
     assert!(fs::read_dir(place.path("rank_1/kernel_meta")).unwrap().next().is_none());
     // Taken for a framework's own, it is for another machine.
-    fs::remove_file(place.path("rank_0/kernel_meta/.opbuild-manifest")).unwrap();
+    fs::remove_file(place.path("rank_0/kernel_meta/.opkeep-manifest")).unwrap();
     checked(&place, "rank_0", 1, [1, 0, 1]);
     checked(&place, "rank_0/kernel_meta/square_12484080525657478220_2.json", 1, [1, 0, 1]);
 }
@@ -190,7 +190,7 @@ fn odd_descriptions_are_warned_of_in_caches_too() {
 #[test]
 fn objects_of_other_programs_are_no_kernels() {
     let place = Place::new();
-    let host = opbuild_testkit::elf::host_object(&["main"], "");
+    let host = opkeep_testkit::elf::host_object(&["main"], "");
     place.write("p/CMakeFiles/x.dir/main.cpp.o", &host);
     place.write("p/CMakeFiles/x.dir/broken.o", "!<arch>");
     place.write("p/compile_commands.json", "[{\"file\": \"main.cpp\"}]");

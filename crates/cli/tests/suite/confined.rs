@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::{Place, Ran, files};
-use opbuild_testkit::{Means, without_means};
+use opkeep_testkit::{Means, without_means};
 
 /// A host that has all means, and hosts that lack some, with what is said of them.
 const HOSTS: [(&[Means], &str); 4] = [
@@ -417,6 +417,6 @@ fn a_temporary_directory_may_be_named_from_here() {
 }
 
 fn is_ours(path: &Path) -> bool {
-    path.file_name().unwrap().to_str().unwrap().starts_with("opbuild-")
+    path.file_name().unwrap().to_str().unwrap().starts_with("opkeep-")
         && !path.to_str().unwrap().contains("probe")
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::common::{Place, Ran, square_of};
-use opbuild_testkit::caches::{Rank, age, cann_kernel};
+use opkeep_testkit::caches::{Rank, age, cann_kernel};
 
 /// A compiler without the limit, which is a soft one; it notes whether the signal is ignored where it runs.
 fn free_compiler(place: &Place) -> String {

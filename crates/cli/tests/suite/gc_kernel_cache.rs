@@ -1,11 +1,11 @@
-//! `opbuild gc DIR` on CANN's caches.
+//! `opkeep gc DIR` on CANN's caches.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 use std::fs;
 use std::path::PathBuf;
 
 use crate::common::{Place, files};
-use opbuild_testkit::caches::{age, cann_kernel};
+use opkeep_testkit::caches::{age, cann_kernel};
 use serde_json::Value;
 
 /// Two chips' folders, each with kernels that were used an hour ago and leavings as old.
@@ -95,7 +95,7 @@ fn what_is_no_cache_is_refused() {
     place.run(&["gc", "empty"]).ended_with(2).says("there is no kernel_cache in it");
     place.run(&["gc", "missing"]).ended_with(2).says("missing: No such file");
     place.run(&["gc", "atc_data", "--op_compiler_cache_dir", "x"]).ended_with(2).says("cannot be used with");
-    let aside = "atc_data/kernel_cache/Ascend910B2.opbuild-quarantine";
+    let aside = "atc_data/kernel_cache/Ascend910B2.opkeep-quarantine";
     place.write(&format!("{aside}/te_x.o"), "x");
     age(&place.path(aside).join("te_x.o")).unwrap();
     place.run(&["gc", aside]).ended_with(2).says("what a repair set aside stays");

@@ -64,7 +64,7 @@ fn killed_builds_lose_nothing_that_was_finished() {
         for json in jsons {
             let meta: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
             let object = std::fs::read(json.with_extension("o")).unwrap();
-            assert_eq!(meta["sha256"], opbuild_digest::Digest::of(&object).to_string(), "{what}");
+            assert_eq!(meta["sha256"], opkeep_digest::Digest::of(&object).to_string(), "{what}");
         }
     }
     assert!(interrupted >= 3, "only {interrupted} of 10 builds were still running when they were killed");

@@ -5,8 +5,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::common::{Place, Ran, SQUARE, files};
-use opbuild_testkit::caches::{Kept, Rank, cann_kernel};
-use opbuild_testkit::toolkit::{Toolkit, python};
+use opkeep_testkit::caches::{Kept, Rank, cann_kernel};
+use opkeep_testkit::toolkit::{Toolkit, python};
 
 /// A directory of MindSpore's with one kernel.
 fn theirs(place: &Place, rank: &Rank) -> (Kept, PathBuf) {
@@ -17,7 +17,7 @@ fn theirs(place: &Place, rank: &Rank) -> (Kept, PathBuf) {
 
 /// The files of a directory that are not notes of ours, with their bytes.
 fn kernels(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let is_note = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(".opbuild");
+    let is_note = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(".opkeep");
     let files = files(dir).into_iter().filter(|path| !is_note(path));
     files.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
 }
@@ -30,7 +30,7 @@ fn a_framework_directory_is_left_as_it_is() {
     let before = kernels(&dir);
     for flags in [&[][..], &["--op_compiler_cache_mode", "disable"], &["--op_compiler_cache_mode", "force"]] {
         let args = [&["build", "rank_0/kernel_meta", "--format", "json"], flags].concat();
-        let ran = place.run(&args).ended_with(0).says("opbuild did not write").says("--kernel-meta DIR");
+        let ran = place.run(&args).ended_with(0).says("opkeep did not write").says("--kernel-meta DIR");
         let left = &ran.json()["left_alone"][0];
         assert_eq!((&left["name"], &left["reason"]), (&kernel.stem.as_str().into(), &"foreign".into()));
         assert_eq!(left["chip"], "Ascend910A");
@@ -236,13 +236,13 @@ fn a_directory_that_everybody_may_write_to_is_named() {
 #[test]
 fn no_store_is_made_in_canns_cache() {
     for (root, store) in [
-        ("atc_data/kernel_cache", "atc_data/kernel_cache/opbuild"),
-        ("atc_data/kernel_cache/Ascend910B1", "atc_data/kernel_cache/opbuild"),
-        ("atc_data/kernel_cache/Ascend910B1/mine", "atc_data/kernel_cache/opbuild"),
-        ("atc_data/kernel_cache/opbuild", "atc_data/kernel_cache/opbuild"),
-        ("link", "atc_data/kernel_cache/opbuild"),
-        ("atc_data/kernel_cache/new/..", "atc_data/kernel_cache/opbuild"),
-        ("atc_data/new/more/../../kernel_cache/x/../Ascend910B1", "atc_data/kernel_cache/opbuild"),
+        ("atc_data/kernel_cache", "atc_data/kernel_cache/opkeep"),
+        ("atc_data/kernel_cache/Ascend910B1", "atc_data/kernel_cache/opkeep"),
+        ("atc_data/kernel_cache/Ascend910B1/mine", "atc_data/kernel_cache/opkeep"),
+        ("atc_data/kernel_cache/opkeep", "atc_data/kernel_cache/opkeep"),
+        ("link", "atc_data/kernel_cache/opkeep"),
+        ("atc_data/kernel_cache/new/..", "atc_data/kernel_cache/opkeep"),
+        ("atc_data/new/more/../../kernel_cache/x/../Ascend910B1", "atc_data/kernel_cache/opkeep"),
         ("atc_data", "atc_data"),
     ] {
         for there in [false, true] {
@@ -293,8 +293,8 @@ fn an_old_store_in_canns_cache_is_read_and_not_written() {
     );
     assert_eq!(files(&place.path("kernel_cache")), before);
     // The way out that is named is one.
-    std::fs::create_dir(place.path("kernel_cache/opbuild")).unwrap();
-    std::fs::rename(place.path("kernel_cache/v1"), place.path("kernel_cache/opbuild/v1")).unwrap();
+    std::fs::create_dir(place.path("kernel_cache/opkeep")).unwrap();
+    std::fs::rename(place.path("kernel_cache/v1"), place.path("kernel_cache/opkeep/v1")).unwrap();
     assert_eq!(build("enable").count("reused"), 1);
 }
 
@@ -401,7 +401,7 @@ fn a_kernel_in_a_nested_directory_is_a_frameworks_too() {
 fn nested_directories_without_kernels_of_others_do_not_count() {
     let place = Place::new();
     place.write("rank_0/kernel_meta/kernel_meta_4711/kernel_meta/te_add.info", "{}");
-    place.write("rank_0/kernel_meta/kernel_meta_4711/kernel_meta.opbuild-quarantine/1/te_add.o", "damaged");
+    place.write("rank_0/kernel_meta/kernel_meta_4711/kernel_meta.opkeep-quarantine/1/te_add.o", "damaged");
     std::os::unix::fs::symlink("nowhere", place.path("rank_0/kernel_meta/dangling")).unwrap();
     let nested = ["build", SQUARE, "--target", "cpu", "--kernel-meta", "rank_0/kernel_meta/below"];
     place.run(&nested).ended_with(0);
@@ -458,7 +458,7 @@ fn a_kernel_of_ours_whose_manifest_was_lost_is_ours_again() {
     for torn in [None, Some("torn"), Some("")] {
         let place = Place::new();
         let (manifest, dir) =
-            (place.path("rank_0/kernel_meta/.opbuild-manifest"), place.path("rank_0/kernel_meta"));
+            (place.path("rank_0/kernel_meta/.opkeep-manifest"), place.path("rank_0/kernel_meta"));
         let older = ["build", SQUARE, "--op_debug_level=0"];
         place.run(&older).ended_with(0);
         let lose = || match torn {
@@ -523,7 +523,7 @@ fn a_displaced_file_is_reported() {
     let place = Place::new();
     let build = || place.run(&["build", SQUARE, "--format", "json"]).ended_with(0);
     assert_eq!(build().json()["kernel_meta_displaced"], serde_json::json!([]));
-    let name = ".opbuild-old-4711-0-square_12484080525657478220_2.o.old";
+    let name = ".opkeep-old-4711-0-square_12484080525657478220_2.o.old";
     let path = place.write(&format!("rank_0/kernel_meta/{name}"), "another program's");
     for _ in 0..2 {
         let ran = build();

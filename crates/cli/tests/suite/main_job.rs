@@ -44,7 +44,7 @@ fn two_ranks_share_one_compile() {
             |suffix: &str| place.path(&format!("{rank}/kernel_meta/square_12484080525657478220_2.{suffix}"));
         let meta: serde_json::Value = serde_json::from_slice(&std::fs::read(file("json")).unwrap()).unwrap();
         let object = std::fs::read(file("o")).unwrap();
-        assert_eq!(meta["sha256"], opbuild_digest::Digest::of(&object).to_string());
+        assert_eq!(meta["sha256"], opkeep_digest::Digest::of(&object).to_string());
         assert_eq!(
             std::fs::read_to_string(file("info")).unwrap().trim_end(),
             std::fs::read_to_string(SQUARE).unwrap()

@@ -6,7 +6,7 @@ mod onnx;
 
 use crate::common::{Place, Ran, square_of};
 use onnx::{model, value, wire::Message};
-use opbuild_testkit::terminal::shown_by;
+use opkeep_testkit::terminal::shown_by;
 
 /// Ends lines, moves the cursor, colours, turns the direction of what follows; each would-be line begins alike.
 const HOSTILE: &str = "n\nFORGED  reused\r\nFORGED\x1b[2J\x1b]0;t\x07\u{85}FORGED\u{9b}31m\u{2028}FORGED\u{2029}\u{202a}\u{202b}\
@@ -61,13 +61,13 @@ fn a_network_of_hostile_names_through_every_command() {
     place.write("net.onnx", network("Relu", HOSTILE, &format!("{HOSTILE}in"), &format!("{HOSTILE}out")).0);
     place.write("unknown.onnx", network(HOSTILE, HOSTILE, "x", "y").0);
     place.write("open.onnx", network("Relu", HOSTILE, HOSTILE, HOSTILE).0);
-    let reference = opbuild_onnx::Tensor {
+    let reference = opkeep_onnx::Tensor {
         name: format!("{HOSTILE}out"),
         dtype: "float32".into(),
         shape: vec![2],
         bytes: vec![0; 8],
     };
-    opbuild_onnx::write_npy(&place.path("y.npy"), &reference).unwrap();
+    opkeep_onnx::write_npy(&place.path("y.npy"), &reference).unwrap();
 
     let (text, json) = both(&place, &["build", "net.onnx"], &[]);
     assert!(text.stdout.contains("n\\nFORGED"), "{text:?}");

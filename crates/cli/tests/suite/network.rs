@@ -20,7 +20,7 @@ fn numbered(folder: &Path, stem: &str) -> Vec<String> {
     (0..).map(file).take_while(|file| file.exists()).map(|file| file.to_string_lossy().into_owned()).collect()
 }
 
-/// `opbuild run` on a network of the fixtures, every reference compared.
+/// `opkeep run` on a network of the fixtures, every reference compared.
 fn run_fixture(place: &Place, name: &str, more: &[&str]) -> Ran {
     let folder = fixture(name);
     let mut args = vec!["run".to_owned(), folder.join("model.onnx").to_string_lossy().into_owned()];
@@ -94,8 +94,8 @@ fn a_huge_reference_allows_nothing_to_the_others() {
     let (huge, reference) = (1.8e19_f32, place.path("y.npy"));
     let values = [huge * huge, 300.0, 16.0];
     let bytes = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
-    let tensor = opbuild_onnx::Tensor { name: String::new(), dtype: "float32".into(), shape: vec![3], bytes };
-    opbuild_onnx::write_npy(&reference, &tensor).unwrap();
+    let tensor = opkeep_onnx::Tensor { name: String::new(), dtype: "float32".into(), shape: vec![3], bytes };
+    opkeep_onnx::write_npy(&reference, &tensor).unwrap();
     let compared = |second: &str, more: &[&str]| {
         let (model, values) = (model.to_str().unwrap(), format!("1.8e19,{second},4"));
         let args = ["run", model, "--input-values", &values, "--compare", reference.to_str().unwrap()];
@@ -146,10 +146,10 @@ fn inputs_are_given_by_name_by_order_or_made_up() {
         .run(&["run", model, "--input", &inputs[1], "--input", &inputs[0], "--compare", reference])
         .ended_with(0);
     // One without a name takes what those with names leave, wherever it stands.
-    let mut nameless = opbuild_onnx::read_tensor(Path::new(&inputs[0])).unwrap();
+    let mut nameless = opkeep_onnx::read_tensor(Path::new(&inputs[0])).unwrap();
     nameless.name.clear();
     let file = place.path("ids.npy");
-    opbuild_onnx::write_npy(&file, &nameless).unwrap();
+    opkeep_onnx::write_npy(&file, &nameless).unwrap();
     let file = file.to_str().unwrap();
     for order in [[file, &inputs[1]], [&inputs[1], file]] {
         place

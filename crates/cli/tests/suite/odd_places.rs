@@ -50,21 +50,21 @@ fn without_a_home_the_store_is_where_the_system_says_or_nowhere_and_said_so() {
     let place = Place::new();
     let output = place
         .command(&["build", SQUARE, "--format", "json"])
-        .env_remove("OPBUILD_CACHE_DIR")
+        .env_remove("OPKEEP_CACHE_DIR")
         .env("HOME", place.path("home"))
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(place.path("home/.cache/opbuild/v1").is_dir());
+    assert!(place.path("home/.cache/opkeep/v1").is_dir());
     let output = place
         .command(&["build", SQUARE])
-        .env_remove("OPBUILD_CACHE_DIR")
+        .env_remove("OPKEEP_CACHE_DIR")
         .env("XDG_CACHE_HOME", "relative")
         .env("ASCEND_CACHE_PATH", place.path("ascend"))
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(place.path("ascend/opbuild/v1").is_dir());
+    assert!(place.path("ascend/opkeep/v1").is_dir());
 }
 
 /// Whoever says it more exactly is heard: the flag, then our variable, the vendor's, the user's.
@@ -72,10 +72,10 @@ fn without_a_home_the_store_is_where_the_system_says_or_nowhere_and_said_so() {
 fn the_store_is_where_the_first_of_them_says() {
     let place = Place::new();
     let said: [(&str, &str, &str); 4] = [
-        ("OPBUILD_CACHE_DIR", "ours", "ours"),
-        ("ASCEND_CACHE_PATH", "vendors", "vendors/opbuild"),
-        ("XDG_CACHE_HOME", "users", "users/opbuild"),
-        ("HOME", "home", "home/.cache/opbuild"),
+        ("OPKEEP_CACHE_DIR", "ours", "ours"),
+        ("ASCEND_CACHE_PATH", "vendors", "vendors/opkeep"),
+        ("XDG_CACHE_HOME", "users", "users/opkeep"),
+        ("HOME", "home", "home/.cache/opkeep"),
     ];
     let mut command = place.command(&["build", SQUARE, "--op_compiler_cache_dir", "flag"]);
     command.envs(said.map(|(name, folder, _)| (name, place.path(folder))));
@@ -84,7 +84,7 @@ fn the_store_is_where_the_first_of_them_says() {
     assert!(said.iter().all(|(.., root)| !place.path(root).exists()));
     for first in 0..said.len() {
         let mut command = place.command(&["build", SQUARE]);
-        command.env_remove("OPBUILD_CACHE_DIR");
+        command.env_remove("OPKEEP_CACHE_DIR");
         command.envs(said[first..].iter().map(|(name, folder, _)| (name, place.path(folder))));
         assert!(command.output().unwrap().status.success());
         let there = said.map(|(.., root)| place.path(root).join("v1").is_dir());

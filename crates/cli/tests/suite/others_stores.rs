@@ -4,8 +4,8 @@
 use std::fs;
 
 use crate::common::{Place, SQUARE, files, square_of};
-use opbuild_testkit::Folder;
-use opbuild_testkit::caches::{Rank, age};
+use opkeep_testkit::Folder;
+use opkeep_testkit::caches::{Rank, age};
 use serde_json::json;
 
 fn host() -> String {
@@ -46,7 +46,7 @@ fn a_directory_of_another_program_is_no_store() {
             &["stats", "--zero"],
             &["verify"],
         ] {
-            let ran = place.run(command).ended_with(2).says("is not a store's: opbuild did not make it");
+            let ran = place.run(command).ended_with(2).says("is not a store's: opkeep did not make it");
             assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
             assert_eq!(Folder::of(&place.path("cache")).unwrap(), before, "{command:?} {layout:?}");
         }

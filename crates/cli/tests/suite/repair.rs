@@ -6,8 +6,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::common::{Place, Ran, SQUARE, files, square_of};
-use opbuild_digest::Digest;
-use opbuild_store::{Access, Config, Draft, Entry, Lookup, Replace, Store};
+use opkeep_digest::Digest;
+use opkeep_store::{Access, Config, Draft, Entry, Lookup, Replace, Store};
 use serde_json::Value;
 
 /// Four kernels.
@@ -113,10 +113,7 @@ fn what_is_damaged_or_poisoned_is_named_set_aside_and_built_again() {
         .into();
     let ran = place.run(&["verify"]).ended_with(1);
     assert!(ran.stdout.contains("\ndamaged   ") && ran.stdout.contains("\nrefused   "), "{ran:?}");
-    assert!(
-        ran.stdout.contains("which is another key's") && ran.stdout.contains("opbuild repair"),
-        "{ran:?}"
-    );
+    assert!(ran.stdout.contains("which is another key's") && ran.stdout.contains("opkeep repair"), "{ran:?}");
     let found = place.run(&["verify", "--format", "json"]).ended_with(1);
     assert_eq!((found.json()["valid"].clone(), found.json()["refused"].clone()), (2.into(), 2.into()));
     assert_eq!(kinds(&json(&found)["flaws"]), expected);
@@ -229,7 +226,7 @@ fn where_there_is_no_store_none_is_made() {
         "what a build puts there: {ran:?}"
     );
     std::fs::create_dir(place.path("empty")).unwrap();
-    place.run(&["repair", "empty"]).ended_with(2).says("is no store").says("opbuild build");
+    place.run(&["repair", "empty"]).ended_with(2).says("is no store").says("opkeep build");
     place.run(&["repair", SQUARE]).ended_with(2).says("is no store");
     for command in ["verify", "repair"] {
         place.run(&[command, "nowhere"]).ended_with(2).says("cannot read `nowhere`: No such file");
@@ -255,17 +252,17 @@ fn the_advice_names_the_store_and_is_given_where_it_helps() {
     let mode = |mode| std::fs::set_permissions(&entries[0], std::fs::Permissions::from_mode(mode)).unwrap();
     mode(0o666);
     let ran = place.run(&["verify", root]).ended_with(1);
-    assert!(ran.stdout.contains("chmod o-w") && !ran.stdout.contains("opbuild repair"), "{ran:?}");
+    assert!(ran.stdout.contains("chmod o-w") && !ran.stdout.contains("opkeep repair"), "{ran:?}");
     mode(0o644);
     flip(&entries[1]);
     // The folder of this version is a part of the store, and not one of kernels.
     for path in [root, &format!("{root}/v1"), &format!("{root}/v1/{}", target())] {
         let ran = place.run(&["verify", path]).ended_with(1);
-        assert!(ran.stdout.contains(&format!("`opbuild repair {root}`")), "{ran:?}");
+        assert!(ran.stdout.contains(&format!("`opkeep repair {root}`")), "{ran:?}");
     }
     place.run(&["repair", &format!("{root}/v1")]).ended_with(0);
     let ran = place.run(&["verify", &format!("{root}/v1")]).ended_with(0);
-    assert!(ran.stdout.contains("2 set aside") && !ran.stdout.contains("opbuild repair"), "{ran:?}");
+    assert!(ran.stdout.contains("2 set aside") && !ran.stdout.contains("opkeep repair"), "{ran:?}");
 }
 
 /// Other processes compile everything anew, again and again.

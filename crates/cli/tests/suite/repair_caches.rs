@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::common::{Place, Ran, SQUARE};
-use opbuild_testkit::Folder;
-use opbuild_testkit::caches::{Rank, age, cann_kernel};
+use opkeep_testkit::Folder;
+use opkeep_testkit::caches::{Rank, age, cann_kernel};
 use serde_json::Value;
 
 /// Eight ranks with three kernels each, rank 1 with one of them torn, and a cache of CANN with an orphan.
@@ -60,9 +60,9 @@ fn what_is_damaged_is_set_aside_and_put_back() {
             "all is in order\n",
         ],
     );
-    has(&ran, &["`opbuild repair --undo run` puts back", "kernel_meta.opbuild-quarantine/"]);
+    has(&ran, &["`opkeep repair --undo run` puts back", "kernel_meta.opkeep-quarantine/"]);
     // Now that rank compiles while the others wait.
-    has(&ran, &["rank 1 of run lacks 1 kernel that others have\n", "`opbuild repair --fill run` gives them"]);
+    has(&ran, &["rank 1 of run lacks 1 kernel that others have\n", "`opkeep repair --fill run` gives them"]);
     assert!(!torn(&place).exists());
     let again = repair(&place, &["run"], 0);
     assert_eq!(again["left"], 0);
@@ -137,8 +137,8 @@ fn what_is_left_is_told_and_counts() {
     put(&torn(&place), "{");
     let rank = Rank::new(2);
     put(&rank.folder(&place.path("run")).join(format!("{}.json", rank.square(1).stem)), "{");
-    fs::remove_dir_all(place.path("run/rank_1/kernel_meta.opbuild-quarantine")).unwrap();
-    put(&place.path("run/rank_1/kernel_meta.opbuild-quarantine"), "");
+    fs::remove_dir_all(place.path("run/rank_1/kernel_meta.opkeep-quarantine")).unwrap();
+    put(&place.path("run/rank_1/kernel_meta.opkeep-quarantine"), "");
     let ran = place.run(&["repair", "run"]).ended_with(1);
     has(&ran, &["left: cannot make the folder", "set aside: kernel square_", "1 left\n"]);
 }

@@ -1,7 +1,7 @@
-//! `opbuild targets` and CANN: what is found, what is missing, what to do.
+//! `opkeep targets` and CANN: what is found, what is missing, what to do.
 
 use crate::common::Place;
-use opbuild_testkit::toolkit::{Part, SOCS, Toolkit, Vendor};
+use opkeep_testkit::toolkit::{Part, SOCS, Toolkit, Vendor};
 use serde_json::json;
 
 #[test]

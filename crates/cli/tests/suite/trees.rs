@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use crate::common::{Place, SQUARE};
-use opbuild_testkit::ascend::{Chip, Pair, fat_binary_of};
-use opbuild_testkit::caches::{Kept, Rank, age, cann_kernel};
+use opkeep_testkit::ascend::{Chip, Pair, fat_binary_of};
+use opkeep_testkit::caches::{Kept, Rank, age, cann_kernel};
 use serde_json::Value;
 
 /// Writes a kernel, intact or with its object cut off, long enough ago that no build is at it.
@@ -139,8 +139,8 @@ fn links_lead_to_each_directory_once_and_never_above() {
         fs::remove_file(place.path("run/rank_2")).unwrap();
     }
     // What a repair took away is not judged by a link either.
-    put(&place, "run/rank_0/kernel_meta.opbuild-quarantine/1", &rank.square(3), true);
-    link("rank_0/kernel_meta.opbuild-quarantine/1", "run/old");
+    put(&place, "run/rank_0/kernel_meta.opkeep-quarantine/1", &rank.square(3), true);
+    link("rank_0/kernel_meta.opkeep-quarantine/1", "run/old");
     verified(&place, &["run"], 0, [1, 1, 0]);
 }
 
@@ -194,10 +194,10 @@ fn a_command_that_is_proposed_can_be_typed() {
     let place = Place::new();
     put(&place, "it's a\nrun/rank_0/kernel_meta", &Rank::new(0).square(1), true);
     let ran = place.run(&["verify", "it's a\nrun"]).ended_with(1);
-    let line = ran.stdout.lines().find_map(|line| line.strip_prefix("`opbuild repair ")).unwrap();
+    let line = ran.stdout.lines().find_map(|line| line.strip_prefix("`opkeep repair ")).unwrap();
     let args = line.rsplit_once("` moves aside").unwrap().0;
     let mut bash = std::process::Command::new("bash");
-    bash.args(["-c", &format!("exec '{}' repair {args}", env!("CARGO_BIN_EXE_opbuild"))]);
+    bash.args(["-c", &format!("exec '{}' repair {args}", env!("CARGO_BIN_EXE_opkeep"))]);
     bash.current_dir(place.folder.path());
     assert_eq!(crate::common::ran(&mut bash).code, Some(0), "{args}");
 }

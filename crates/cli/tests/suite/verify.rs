@@ -260,7 +260,7 @@ fn names_from_files_are_harmless() {
 #[test]
 fn a_store_hides_no_cache_beside_it() {
     let place = Place::new();
-    let here = ("OPBUILD_CACHE_DIR", place.folder.path().to_str().unwrap());
+    let here = ("OPKEEP_CACHE_DIR", place.folder.path().to_str().unwrap());
     place.run_with(&["build", SQUARE], &[here]).ended_with(0);
     place.run(&["verify", "."]).ended_with(0);
     let objects: Vec<_> = crate::common::files(&place.path("rank_0/kernel_meta"))

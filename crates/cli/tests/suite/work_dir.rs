@@ -1,4 +1,4 @@
-//! The work directory, `$TMPDIR/opbuild-<uid>`: one that others can write to is not used, and that is said.
+//! The work directory, `$TMPDIR/opkeep-<uid>`: one that others can write to is not used, and that is said.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 use std::fs::{self, Permissions};
@@ -9,7 +9,7 @@ use crate::common::{Place, SQUARE};
 use rustix::process::geteuid;
 
 fn own(place: &Place) -> PathBuf {
-    place.path(&format!("tmp/opbuild-{}", geteuid().as_raw()))
+    place.path(&format!("tmp/opkeep-{}", geteuid().as_raw()))
 }
 
 /// Builds, and gives what was warned of: to people and to programs the same, once.
@@ -69,7 +69,7 @@ fn what_stands_in_its_place_is_named() {
     let elsewhere = place.path("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
     symlink(&elsewhere, &own).unwrap();
-    assert!(warned(&place, &[]).contains("opbuild-"));
+    assert!(warned(&place, &[]).contains("opkeep-"));
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0, "a link was followed");
     fs::remove_file(&own).unwrap();
     fs::write(&own, "a file").unwrap();

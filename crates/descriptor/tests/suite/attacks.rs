@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use opbuild_descriptor::{fuzz, read_info, write_info};
+use opkeep_descriptor::{fuzz, read_info, write_info};
 use serde_json::{Value, json};
 
 use crate::tree::{COMPOSITE, EXAMPLE, FUSED, OLDER, OLDEST, RICH, parse, paths, with};
@@ -116,7 +116,7 @@ fn great_composites_take_linear_time() {
     let text = format!(
         r#"{{"process":"cpu","op_desc":[{ops}],"input_desc":[[{first}]],"output_desc":[{outputs}],"op":"A_1"}}"#
     );
-    let start = opbuild_testkit::Work::begin();
+    let start = opkeep_testkit::Work::begin();
     fuzz(text.as_bytes());
     assert!(start.spent() < SOON, "took {:?}", start.spent());
 }

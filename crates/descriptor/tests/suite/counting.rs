@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use opbuild_descriptor::{Descriptor, Diff, IGNORED_FIELDS, InfoError};
+use opkeep_descriptor::{Descriptor, Diff, IGNORED_FIELDS, InfoError};
 use serde_json::{Number, Value, json};
 
 use crate::table::{Absent, Counts, Table, tables};

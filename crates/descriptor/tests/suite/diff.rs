@@ -1,6 +1,6 @@
 //! What is said of two jobs that differ.
 
-use opbuild_descriptor::{
+use opkeep_descriptor::{
     Absent, Arg, Attr, AttrValue, ConstValue, Diff, EffectiveSpec, Extra, Float, Input, Job, Source, Tensor,
 };
 use serde_json::json;

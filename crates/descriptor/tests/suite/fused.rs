@@ -2,7 +2,7 @@
 //!
 //! Names were made by a script that shares nothing with our code.
 
-use opbuild_descriptor::{Descriptor, Generation, write_info};
+use opkeep_descriptor::{Descriptor, Generation, write_info};
 use serde_json::{Value, json};
 
 use crate::tree::{EXAMPLE, FUSED, parse, read, read_value};

@@ -1,6 +1,6 @@
 //! Files of every generation: read, and written as they were.
 
-use opbuild_descriptor::{
+use opkeep_descriptor::{
     Absent, Arg, AttrValue, ConstValue, Descriptor, Float, Generation, InfoError, Source, write_info,
 };
 use serde_json::{Value, json};

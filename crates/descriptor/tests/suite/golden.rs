@@ -1,10 +1,10 @@
 //! Keys that never change unless `KEY_SCHEMA` does.
 
-use opbuild_descriptor::{
+use opkeep_descriptor::{
     Absent, Arg, Attr, AttrValue, ConstValue, Data, EffectiveSpec, Extra, Float, Input, Job, KEY_SCHEMA,
     KernelName, KeyParts, Op, OpFlags, Source, Tensor,
 };
-use opbuild_digest::Fingerprint;
+use opkeep_digest::Fingerprint;
 use serde_json::json;
 
 use crate::tree::{COMPOSITE, EXAMPLE, FUSED, OLDER, OLDEST, RICH, read};

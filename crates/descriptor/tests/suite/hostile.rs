@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use opbuild_descriptor::{Arg, Descriptor, InfoError, MAX_INFO_BYTES, read_info, write_info};
+use opkeep_descriptor::{Arg, Descriptor, InfoError, MAX_INFO_BYTES, read_info, write_info};
 use serde_json::{Value, json};
 
 use crate::tree::{COMPOSITE, EXAMPLE, OLDER, OLDEST, RICH, parse, read_value, with, without};
@@ -70,7 +70,7 @@ fn nesting_is_read_as_deep_as_it_can_be_written() {
         (COMPOSITE, "/target_info/feature", 2, 64),
     ] {
         let descriptor = nested(text, at, limit - above).unwrap_or_else(|error| panic!("{at}: {error}"));
-        opbuild_descriptor::fuzz(write_info(&descriptor).as_bytes());
+        opkeep_descriptor::fuzz(write_info(&descriptor).as_bytes());
         let bare = Descriptor { envelope: Default::default(), ..descriptor.clone() };
         let again = read_info(write_info(&bare).as_bytes()).unwrap_or_else(|error| panic!("{at}: {error}"));
         assert_eq!(again.job.digest(), descriptor.job.digest(), "{at}");
@@ -290,7 +290,7 @@ fn names_that_would_pass_for_others_are_refused() {
 }
 
 fn within(limit: Duration, what: impl FnOnce()) {
-    let start = opbuild_testkit::Work::begin();
+    let start = opkeep_testkit::Work::begin();
     what();
     assert!(start.spent() < limit, "took {:?}", start.spent());
 }

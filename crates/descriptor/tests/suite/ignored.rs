@@ -1,6 +1,6 @@
 //! The fields that do not count, row by row.
 
-use opbuild_descriptor::{Generation, IGNORED_FIELDS, write_info};
+use opkeep_descriptor::{Generation, IGNORED_FIELDS, write_info};
 use serde_json::{Map, Value, json};
 
 use crate::tree::{COMPOSITE, EXAMPLE, FUSED, OLDER, OLDEST, RICH, parse, read_value, without};

@@ -1,7 +1,7 @@
 //! The cache of values by jobs.
 
-use opbuild_descriptor::{Job, JobCache};
-use opbuild_testkit::job;
+use opkeep_descriptor::{Job, JobCache};
+use opkeep_testkit::job;
 
 #[test]
 fn a_job_is_kept_from_its_second_insertion_and_once() {

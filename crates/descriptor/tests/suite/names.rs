@@ -1,7 +1,7 @@
 //! Kernel names.
 
-use opbuild_descriptor::{KernelName, Key};
-use opbuild_digest::Digest;
+use opkeep_descriptor::{KernelName, Key};
+use opkeep_digest::Digest;
 
 use crate::tree::{EXAMPLE, RICH, read};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use opbuild_descriptor::{EffectiveSpec, Job, KEY_SCHEMA, Key, KeyParts};
-use opbuild_digest::{Digest, Fingerprint, Hasher};
+use opkeep_descriptor::{EffectiveSpec, Job, KEY_SCHEMA, Key, KeyParts};
+use opkeep_digest::{Digest, Fingerprint, Hasher};
 
 use crate::tree::{EXAMPLE, RICH, read};
 
@@ -63,7 +63,7 @@ fn every_part_counts() {
 
 /// The key by its documentation, with the schema as a parameter.
 fn key_of_schema(schema: u64, parts: &KeyParts) -> Key {
-    let mut hasher = Hasher::new("opbuild key");
+    let mut hasher = Hasher::new("opkeep key");
     hasher.u64(schema);
     hasher.str(&parts.backend);
     hasher.digest(&parts.job);

@@ -1,6 +1,6 @@
 //! What holds for any input.
 
-use opbuild_descriptor::{
+use opkeep_descriptor::{
     Descriptor, Diff, Envelope, Generation, KernelName, OpLabels, TensorLabel, VendorName, fuzz, read_info,
     write_info,
 };

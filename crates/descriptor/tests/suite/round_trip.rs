@@ -1,6 +1,6 @@
 //! Reading and writing.
 
-use opbuild_descriptor::{
+use opkeep_descriptor::{
     Absent, Arg, Attr, AttrTwin, AttrValue, ConstValue, Descriptor, DtypeFields, Envelope, Float, Generation,
     OpFlags, Source, read_info, write_info, write_info_named,
 };

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use opbuild_descriptor::{Arg, AttrValue, Descriptor, Diff, Float, Generation, KernelName, write_info};
-use opbuild_digest::Digest;
+use opkeep_descriptor::{Arg, AttrValue, Descriptor, Diff, Float, Generation, KernelName, write_info};
+use opkeep_digest::Digest;
 use serde_json::{Value, json};
 
 use crate::tree::{EXAMPLE, FUSED, RICH, each_named, parse, read, read_value, with};

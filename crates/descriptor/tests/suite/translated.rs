@@ -1,8 +1,6 @@
 //! Names that other generations than that of the file would give: where it is not certain, there is none.
 
-use opbuild_descriptor::{
-    Absent, Arg, Attr, AttrValue, ConstValue, Extra, Generation, NameError, Op, Tensor,
-};
+use opkeep_descriptor::{Absent, Arg, Attr, AttrValue, ConstValue, Extra, Generation, NameError, Op, Tensor};
 use serde_json::{Value, json};
 
 use crate::tree::{EXAMPLE, OLDER, RICH, parse, read, read_value, with};

@@ -1,6 +1,6 @@
 //! The documents that the tests start from, and ways to change them.
 
-use opbuild_descriptor::{Descriptor, InfoError, read_info};
+use opkeep_descriptor::{Descriptor, InfoError, read_info};
 use serde_json::Value;
 
 /// MindSpore's own example.

@@ -1,7 +1,7 @@
 //! What only repeats other fields does not count, in whichever of the frameworks' ways it does.
 
-use opbuild_descriptor::{Descriptor, read_info, write_info};
-use opbuild_digest::Digest;
+use opkeep_descriptor::{Descriptor, read_info, write_info};
+use opkeep_digest::Digest;
 use serde_json::{Value, json};
 
 use crate::tree::{EXAMPLE, FUSED, RICH, parse, read, read_value, with};
@@ -94,7 +94,7 @@ fn a_twin_is_one_however_it_is_spelled() {
 fn twins_follow_what_they_repeat() {
     for text in [EXAMPLE, RICH, FUSED] {
         let mut descriptor = read(text);
-        let opbuild_descriptor::Arg::One(output) = &mut descriptor.job.ops[0].outputs[0] else { panic!() };
+        let opkeep_descriptor::Arg::One(output) = &mut descriptor.job.ops[0].outputs[0] else { panic!() };
         output.shape.push(9);
         let again = read(&write_info(&descriptor));
         assert_eq!(again, descriptor);

@@ -1,6 +1,6 @@
 //! Names that MindSpore, AKG and CANN give.
 
-use opbuild_descriptor::{
+use opkeep_descriptor::{
     Arg, BuildSpec, Data, Descriptor, Envelope, Extra, Generation, Input, Job, KernelName, NameError, Op,
     OpFlags, Source, Tensor, VendorName,
 };

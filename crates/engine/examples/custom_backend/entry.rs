@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use opbuild_backend::{BackendError, Entry};
+use opkeep_backend::{BackendError, Entry};
 
 use crate::tiny::Tiny;
 

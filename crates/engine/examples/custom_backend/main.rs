@@ -1,7 +1,7 @@
 //! A backend of one's own. It is all in `tiny.rs`; `entry.rs` is for the registry, and what is here is as with any other.
 //!
 //! ```sh
-//! cargo run -p opbuild --example custom_backend
+//! cargo run -p opkeep --example custom_backend
 //! ```
 #![expect(
     clippy::print_stdout,
@@ -15,12 +15,12 @@ mod tiny;
 use std::error::Error;
 use std::path::Path;
 
-use opbuild::Builder;
-use opbuild_backend::Registry;
-use opbuild_backend_cpu::{CpuBackend, CpuConfig};
-use opbuild_descriptor::BuildSpec;
-use opbuild_ops::Graph;
-use opbuild_store::Config;
+use opkeep::Builder;
+use opkeep_backend::Registry;
+use opkeep_backend_cpu::{CpuBackend, CpuConfig};
+use opkeep_descriptor::BuildSpec;
+use opkeep_ops::Graph;
+use opkeep_store::Config;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut registry = Registry::new();
@@ -54,8 +54,8 @@ fn build(registry: &Registry, target: &str, store: &Path) -> Result<String, Box<
     graph.node("exponential", "Exp", &[negative], [])?;
 
     let builder = Builder::new(registry.open(target)?).store(Config::new(store));
-    let report = builder.build(&opbuild::requests(&graph, &BuildSpec::new(target)))?;
-    let line = |kernel: &opbuild::KernelReport| {
+    let report = builder.build(&opkeep::requests(&graph, &BuildSpec::new(target)))?;
+    let line = |kernel: &opkeep::KernelReport| {
         let why = kernel.reason.as_deref().unwrap_or("in the store");
         format!("  {target:4} {:8} {} ({why})\n", kernel.outcome, kernel.name)
     };

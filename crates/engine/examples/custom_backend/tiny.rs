@@ -6,10 +6,10 @@ use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-use opbuild_artifact::{Artifact, BlockDim, Expectations, KernelMeta, Magic};
-use opbuild_backend::{Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported};
-use opbuild_descriptor::{Arg, EffectiveSpec, Job};
-use opbuild_digest::{Digest, Fingerprint};
+use opkeep_artifact::{Artifact, BlockDim, Expectations, KernelMeta, Magic};
+use opkeep_backend::{Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported};
+use opkeep_descriptor::{Arg, EffectiveSpec, Job};
+use opkeep_digest::{Digest, Fingerprint};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 type Result<T, E = BackendError> = std::result::Result<T, E>;

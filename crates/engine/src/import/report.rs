@@ -5,10 +5,10 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use opbuild_descriptor::Key;
-use opbuild_kernel_meta::survey::{Item, Place, Places, Verdict};
-use opbuild_store::StoreError;
-use opbuild_validator::unjudged;
+use opkeep_descriptor::Key;
+use opkeep_kernel_meta::survey::{Item, Place, Places, Verdict};
+use opkeep_store::StoreError;
+use opkeep_validator::unjudged;
 use thiserror::Error;
 
 use crate::disk;
@@ -217,7 +217,7 @@ impl fmt::Display for PassedOver {
             Self::UnknownChip(chip) => f.write_str(&unjudged(chip)),
             Self::InUse(who) => write!(f, "somebody is at it: {who}"),
             Self::Unreadable(why) => write!(f, "cannot be read: {why}"),
-            Self::Ours => f.write_str("opbuild put it there, out of a store of its own"),
+            Self::Ours => f.write_str("opkeep put it there, out of a store of its own"),
             Self::NoDescriptor => f.write_str("no .info beside it: nothing says what it computes"),
             Self::NoDescriptors(whose) => {
                 write!(f, "{whose} has no descriptors: nothing says what its kernels compute")

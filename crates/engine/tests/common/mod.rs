@@ -6,12 +6,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use opbuild::{BuildReport, Builder, Mode, Request};
-use opbuild_artifact::{Artifact, KernelMeta};
-use opbuild_backend::{Backend, BackendError};
-use opbuild_digest::Digest;
-use opbuild_store::Config;
-use opbuild_testkit::{NullBackend, descriptor};
+use opkeep::{BuildReport, Builder, Mode, Request};
+use opkeep_artifact::{Artifact, KernelMeta};
+use opkeep_backend::{Backend, BackendError};
+use opkeep_digest::Digest;
+use opkeep_store::Config;
+use opkeep_testkit::{NullBackend, descriptor};
 use tempfile::TempDir;
 
 /// A folder of its own with a store in it, in memory where there is such a place.

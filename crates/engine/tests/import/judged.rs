@@ -1,11 +1,11 @@
 //! No entry of one kind is taken for one of the other.
 
-use opbuild::{StoredError, judge_stored};
-use opbuild_digest::Digest;
-use opbuild_store::{Draft, Entry, Lookup, Replace, TargetStore};
-use opbuild_testkit::ascend::Chip;
-use opbuild_testkit::caches::Rank;
-use opbuild_validator::RULES_VERSION;
+use opkeep::{StoredError, judge_stored};
+use opkeep_digest::Digest;
+use opkeep_store::{Draft, Entry, Lookup, Replace, TargetStore};
+use opkeep_testkit::ascend::Chip;
+use opkeep_testkit::caches::Rank;
+use opkeep_validator::RULES_VERSION;
 
 use crate::{Place, TARGET, square};
 

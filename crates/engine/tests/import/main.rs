@@ -14,16 +14,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use common::Bench;
-use opbuild::{BuildReport, Builder, Cache, ImportReport, Importer, Request};
-use opbuild_artifact::{Artifact, Expectations};
-use opbuild_backend::{
+use opkeep::{BuildReport, Builder, Cache, ImportReport, Importer, Request};
+use opkeep_artifact::{Artifact, Expectations};
+use opkeep_backend::{
     Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported, asks_for_debug,
 };
-use opbuild_descriptor::{BuildSpec, EffectiveSpec, Job, read_info};
-use opbuild_digest::Fingerprint;
-use opbuild_store::{Config, Store, TargetStore};
-use opbuild_testkit::ascend::{Chip, Kernel};
-use opbuild_testkit::caches::{Kept, Rank};
+use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, read_info};
+use opkeep_digest::Fingerprint;
+use opkeep_store::{Config, Store, TargetStore};
+use opkeep_testkit::ascend::{Chip, Kernel};
+use opkeep_testkit::caches::{Kept, Rank};
 
 const TARGET: &str = "Ascend910A";
 

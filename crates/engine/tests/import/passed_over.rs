@@ -1,9 +1,9 @@
 //! What is not imported.
 
-use opbuild::{Fate, ViewConfig};
-use opbuild_descriptor::{Generation, KernelName, read_info};
-use opbuild_testkit::ascend::{Chip, Kernel};
-use opbuild_testkit::caches::{Kept, Rank, age, cann_kernel};
+use opkeep::{Fate, ViewConfig};
+use opkeep_descriptor::{Generation, KernelName, read_info};
+use opkeep_testkit::ascend::{Chip, Kernel};
+use opkeep_testkit::caches::{Kept, Rank, age, cann_kernel};
 
 use crate::{Place, counts, only, request, square, write};
 
@@ -120,8 +120,8 @@ fn kernels_with_options_that_mean_something_else() {
 fn a_kernel_for_another_machine() {
     let reasons = after(|place| {
         let symbol = "square__kernel0";
-        let object = opbuild_testkit::elf::host_object(&[symbol], "");
-        let digest = opbuild_digest::Digest::of(&object);
+        let object = opkeep_testkit::elf::host_object(&[symbol], "");
+        let digest = opkeep_digest::Digest::of(&object);
         write(&place.file(1, "o"), object);
         let json = format!(
             r#"{{"binFileName": "square", "binFileSuffix": ".o", "blockDim": 1, "kernelName": "{symbol}",
@@ -170,8 +170,8 @@ fn kernels_for_the_host_are_told() {
     let place = Place::new();
     let folder = place.base().join("akg_kernel_meta");
     std::fs::create_dir_all(&folder).unwrap();
-    let object = opbuild_testkit::elf::host_object(&["Fused_Add_1_kernel"], "");
-    let digest = opbuild_digest::Digest::of(&object);
+    let object = opkeep_testkit::elf::host_object(&["Fused_Add_1_kernel"], "");
+    let digest = opkeep_digest::Digest::of(&object);
     write(&folder.join("Fused_Add_1.info"), "{}");
     write(&folder.join("Fused_Add_1.so"), &object);
     write(

@@ -1,8 +1,8 @@
 //! Who reuses an imported kernel.
 
-use opbuild::{Fate, Mode, ViewConfig};
-use opbuild_descriptor::{Attr, AttrValue, Generation};
-use opbuild_testkit::caches::Rank;
+use opkeep::{Fate, Mode, ViewConfig};
+use opkeep_descriptor::{Attr, AttrValue, Generation};
+use opkeep_testkit::caches::Rank;
 use std::sync::atomic::Ordering;
 
 use crate::{Place, counts, request, square};

@@ -5,11 +5,11 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use opbuild::{Cache, ImportReport, Mode, judge_stored};
-use opbuild_backend::Cancel;
-use opbuild_descriptor::Generation;
-use opbuild_store::{Entry, GcOptions, LockOutcome, Patience, RepairOptions, VerifyOptions};
-use opbuild_testkit::caches::{Kept, Rank};
+use opkeep::{Cache, ImportReport, Mode, judge_stored};
+use opkeep_backend::Cancel;
+use opkeep_descriptor::Generation;
+use opkeep_store::{Entry, GcOptions, LockOutcome, Patience, RepairOptions, VerifyOptions};
+use opkeep_testkit::caches::{Kept, Rank};
 
 use crate::{Place, TARGET, counts, only, request, square};
 
@@ -110,11 +110,7 @@ fn a_damaged_one_is_compiled_repaired_and_imported_again() {
     assert!(problem.contains("damaged"), "{problem}");
     let report = place.build(&place.trusting(), &[square(1)]);
     assert_eq!(report.kernels[0].outcome.name(), "compiled");
-    assert!(
-        report.warnings.iter().any(|warning| warning.contains("opbuild repair")),
-        "{:?}",
-        report.warnings
-    );
+    assert!(report.warnings.iter().any(|warning| warning.contains("opkeep repair")), "{:?}", report.warnings);
     let repaired = place.shelf().repair(&RepairOptions {
         verify: VerifyOptions { judge: &judge, ..VerifyOptions::default() },
         ..RepairOptions::default()

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::common::{Bench, outcomes, request};
-use opbuild::{DebugConfig, Request};
-use opbuild_testkit::NullBackend;
+use opkeep::{DebugConfig, Request};
+use opkeep_testkit::NullBackend;
 
 /// Four operators, of which the first two are equal.
 fn requests() -> Vec<Request> {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::common::{Bench, build, request, with_mode};
-use opbuild::{Builder, Explanation, Fate, Mode, Nearest, Request};
-use opbuild_descriptor::BuildSpec;
-use opbuild_testkit::NullBackend;
+use opkeep::{Builder, Explanation, Fate, Mode, Nearest, Request};
+use opkeep_descriptor::BuildSpec;
+use opkeep_testkit::NullBackend;
 
 fn explained(builder: &Builder, request: Request) -> Explanation {
     let mut kernels = builder.explain(&[request]).unwrap();

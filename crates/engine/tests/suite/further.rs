@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use crate::common::{Bench, outcomes, request};
-use opbuild::{Builder, ViewConfig, judge_stored};
-use opbuild_artifact::{Artifact, Expectations, KernelMeta, Member};
-use opbuild_backend::{Backend, BackendError, CompileRequest, FileDigests, Support};
-use opbuild_descriptor::{EffectiveSpec, Job};
-use opbuild_digest::{Digest, Fingerprint};
-use opbuild_store::{Config, Lookup, Store};
-use opbuild_testkit::NullBackend;
+use opkeep::{Builder, ViewConfig, judge_stored};
+use opkeep_artifact::{Artifact, Expectations, KernelMeta, Member};
+use opkeep_backend::{Backend, BackendError, CompileRequest, FileDigests, Support};
+use opkeep_descriptor::{EffectiveSpec, Job};
+use opkeep_digest::{Digest, Fingerprint};
+use opkeep_store::{Config, Lookup, Store};
+use opkeep_testkit::NullBackend;
 
 type Change = Box<dyn Fn(&mut Artifact) + Send>;
 

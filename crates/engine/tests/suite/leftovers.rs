@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::common::{Bench, files, request};
-use opbuild_backend::BackendError;
-use opbuild_testkit::NullBackend;
+use opkeep_backend::BackendError;
+use opkeep_testkit::NullBackend;
 
 /// What a failed build of one kernel tells, and what it left.
 fn failed(backend: &Arc<NullBackend>) -> (String, Vec<PathBuf>) {
@@ -36,7 +36,7 @@ fn source_and_log_are_kept_and_not_what_filled_the_disk() {
     let (told, kept) = failed(&backend);
     assert_eq!(kept, [PathBuf::from("compile.log"), PathBuf::from("kernel.c")]);
     assert!(
-        told.contains("the whole output is in `BASE/opbuild-") && told.contains("/failed/square_"),
+        told.contains("the whole output is in `BASE/opkeep-") && told.contains("/failed/square_"),
         "{told}"
     );
     assert!(told.ends_with("/compile.log`"), "{told}");
@@ -51,7 +51,7 @@ fn a_kernel_that_is_refused_can_be_looked_at() {
     }));
     let (told, kept) = failed(&backend);
     assert_eq!(kept, [PathBuf::from("kernel.o")]);
-    assert!(told.contains("what the compiler left is in `BASE/opbuild-"), "{told}");
+    assert!(told.contains("what the compiler left is in `BASE/opkeep-"), "{told}");
 }
 
 #[test]

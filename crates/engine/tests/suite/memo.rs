@@ -6,9 +6,9 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use opbuild::DigestMemo;
-use opbuild_backend::FileDigests;
-use opbuild_digest::Digest;
+use opkeep::DigestMemo;
+use opkeep_backend::FileDigests;
+use opkeep_digest::Digest;
 
 /// A file that changed just now is read every time: another change could hide in the clock's grain.
 #[test]
@@ -109,7 +109,7 @@ fn a_file_from_the_future_is_not_remembered() {
 fn a_missing_file_is_an_error_and_a_torn_memo_is_none() {
     let folder = tempfile::tempdir().unwrap();
     let memo_file = folder.path().join("digests");
-    for text in ["", "rubbish", "opbuild digests 1\n", "\u{0}\n\n"] {
+    for text in ["", "rubbish", "opkeep digests 1\n", "\u{0}\n\n"] {
         std::fs::write(&memo_file, text).unwrap();
         assert!(DigestMemo::open(&memo_file).digest(&folder.path().join("absent")).is_err());
     }

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::common::Bench;
-use opbuild_backend::{Backend, Buffer, Cancel};
-use opbuild_backend_cpu::{CpuBackend, CpuConfig, Rewrite, generate};
-use opbuild_descriptor::{Arg, AttrValue, BuildSpec, Data, Extra, Float, Job, Op};
-use opbuild_onnx::{Options, read, read_tensor};
+use opkeep_backend::{Backend, Buffer, Cancel};
+use opkeep_backend_cpu::{CpuBackend, CpuConfig, Rewrite, generate};
+use opkeep_descriptor::{Arg, AttrValue, BuildSpec, Data, Extra, Float, Job, Op};
+use opkeep_onnx::{Options, read, read_tensor};
 
 /// How far an element may be from its reference, as a part of the references' root mean square.
 const LIMIT: f64 = 1e-3;
@@ -88,7 +88,7 @@ fn with_attribute(op: &Op, c: &str, name: &str, value: AttrValue) -> Option<Stri
     let mut op = op.clone();
     let attr = op.attrs.as_mut()?.iter_mut().find(|attr| attr.name == name)?;
     attr.value = value;
-    let tensors = |arg: &Arg<opbuild_descriptor::Input>| match arg {
+    let tensors = |arg: &Arg<opkeep_descriptor::Input>| match arg {
         Arg::One(input) => vec![Arg::One(input.tensor.clone())],
         Arg::Many(inputs) => vec![Arg::Many(inputs.iter().map(|input| input.tensor.clone()).collect())],
         Arg::Absent(_) => Vec::new(),

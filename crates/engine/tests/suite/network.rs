@@ -4,11 +4,11 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use crate::common::Bench;
-use opbuild::{Builder, NetworkBuild, Outcome, RunError, Session};
-use opbuild_backend::{Backend, Buffer, Cancel};
-use opbuild_backend_cpu::{CpuBackend, CpuConfig};
-use opbuild_descriptor::BuildSpec;
-use opbuild_ops::{Constant, Graph, TensorId};
+use opkeep::{Builder, NetworkBuild, Outcome, RunError, Session};
+use opkeep_backend::{Backend, Buffer, Cancel};
+use opkeep_backend_cpu::{CpuBackend, CpuConfig};
+use opkeep_descriptor::BuildSpec;
+use opkeep_ops::{Constant, Graph, TensorId};
 
 fn backend() -> Arc<CpuBackend> {
     Arc::new(CpuBackend::new(CpuConfig::new("/usr/local/bin:/usr/bin:/bin")))
@@ -168,7 +168,7 @@ fn a_node_without_a_kernel_is_named() {
 fn constants_are_read_when_a_run_needs_them() {
     #[derive(Debug)]
     struct Gone;
-    impl opbuild_ops::Elements for Gone {
+    impl opkeep_ops::Elements for Gone {
         fn copy_to(&self, _: &mut [u8]) -> std::io::Result<()> {
             Err(std::io::Error::other("the file is gone"))
         }

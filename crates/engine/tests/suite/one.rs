@@ -8,10 +8,10 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use crate::common::{Bench, failure, files, request};
-use opbuild::{Builder, JobError, Mode, Outcome, Request, ViewConfig};
-use opbuild_backend::{BackendError, Cancel};
-use opbuild_descriptor::{Arg, Attr, AttrValue, Key, Tensor};
-use opbuild_testkit::NullBackend;
+use opkeep::{Builder, JobError, Mode, Outcome, Request, ViewConfig};
+use opkeep_backend::{BackendError, Cancel};
+use opkeep_descriptor::{Arg, Attr, AttrValue, Key, Tensor};
+use opkeep_testkit::NullBackend;
 
 /// Without a store: whatever is not compiled again was remembered.
 fn alone(bench: &Bench, backend: &Arc<NullBackend>) -> Builder {
@@ -94,7 +94,7 @@ fn requests_that_differ_in_anything_that_counts_are_different_kernels() {
 }
 
 /// The key as a build has it.
-fn bench_key(bench: &Bench, request: &opbuild::Request) -> opbuild_descriptor::Key {
+fn bench_key(bench: &Bench, request: &opkeep::Request) -> opkeep_descriptor::Key {
     let report = bench.builder(&Arc::default()).build(std::slice::from_ref(request)).unwrap();
     report.kernels[0].key.unwrap()
 }
@@ -127,7 +127,7 @@ fn statistics_and_entries_are_there_when_the_builder_is_gone() {
             builder.get_or_build(&request).unwrap();
         }
     }
-    let store = opbuild_store::Store::open(opbuild_store::Config::new(bench.root())).unwrap();
+    let store = opkeep_store::Store::open(opkeep_store::Config::new(bench.root())).unwrap();
     let targets = store.targets().unwrap();
     let statistics = store.target(&targets[0]).unwrap().statistics();
     // Memory is not the store: what it answers is no hit of the store's.
@@ -315,7 +315,7 @@ fn a_builder_that_is_changed_begins_anew() {
     let request = request("Square", &[3]);
     let builder = alone(&bench, &backend);
     builder.get_or_build(&request).unwrap();
-    let builder = builder.store(opbuild_store::Config::new(bench.root()));
+    let builder = builder.store(opkeep_store::Config::new(bench.root()));
     builder.get_or_build(&request).unwrap();
     assert_eq!((backend.compiles(), bench.entries().len()), (2, 1));
 }
@@ -377,7 +377,7 @@ fn a_work_folder_that_is_gone_is_made_again() {
 #[test]
 fn more_time_is_another_builder() {
     let bench = Bench::new();
-    let slow = |request: &opbuild_backend::CompileRequest<'_>, artifact| {
+    let slow = |request: &opkeep_backend::CompileRequest<'_>, artifact| {
         let left = request.deadline.unwrap().saturating_duration_since(std::time::Instant::now());
         match left > Duration::from_secs(30) {
             true => Ok(artifact),

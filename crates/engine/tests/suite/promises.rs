@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::{Bench, build, outcomes, request};
-use opbuild::{Builder, Request};
-use opbuild_descriptor::BuildSpec;
-use opbuild_digest::Digest;
-use opbuild_store::{
+use opkeep::{Builder, Request};
+use opkeep_descriptor::BuildSpec;
+use opkeep_digest::Digest;
+use opkeep_store::{
     Call, Config, Draft, Entry, LockOutcome, Lookup, Op, Patience, Permit, Replace, Store, TargetStore,
     Watcher,
 };
-use opbuild_testkit::NullBackend;
+use opkeep_testkit::NullBackend;
 
 /// Sees every access to the store's disk, and refuses some.
 struct Watch {
@@ -70,15 +70,15 @@ fn a_hit_is_not_validated_again() {
     build(&bench.builder(&backend), &requests);
     let shelf = shelf(&bench);
     let (key, entry) = only_entry(&shelf);
-    assert_eq!(entry.validation(), opbuild_validator::RULES_VERSION);
+    assert_eq!(entry.validation(), opkeep_validator::RULES_VERSION);
     let stamped = |stamp: u32| {
         let json = entry.member("json").unwrap();
         let draft = Draft::new(stamp).eager("json", json).eager("object", b"no ELF at all");
         shelf.put_replacing(&key, &draft, Replace::Always).unwrap();
         build(&bench.builder(&backend), &requests)
     };
-    assert_eq!(stamped(opbuild_validator::RULES_VERSION), ["reused"]);
-    assert_eq!(stamped(opbuild_validator::RULES_VERSION - 1), ["compiled"]);
+    assert_eq!(stamped(opkeep_validator::RULES_VERSION), ["reused"]);
+    assert_eq!(stamped(opkeep_validator::RULES_VERSION - 1), ["compiled"]);
 }
 
 #[test]
@@ -100,8 +100,8 @@ fn an_entry_says_what_it_is_and_where_it_came_from() {
         "\"op_sources\":{\"digest\":".to_owned(),
         "\"note\":\"1\"".to_owned(),
         "\"compile_us\":".to_owned(),
-        format!("\"validated_by_rules\":{}", opbuild_validator::RULES_VERSION),
-        "\"made_by\":\"opbuild ".to_owned(),
+        format!("\"validated_by_rules\":{}", opkeep_validator::RULES_VERSION),
+        "\"made_by\":\"opkeep ".to_owned(),
         "\"provenance\":\"compiled\"".to_owned(),
     ] {
         assert!(header.contains(&said), "expected {said} in {header}");
@@ -191,7 +191,7 @@ fn that_there_are_no_locks_is_said_once() {
     let damaged = bench.entries()[0].clone();
     std::fs::write(damaged, "damaged").unwrap();
     let again = watched(&bench, &backend, &watch).build(&requests).unwrap();
-    assert_eq!(again.count(opbuild::Outcome::Compiled), 1);
+    assert_eq!(again.count(opkeep::Outcome::Compiled), 1);
     assert_eq!(build(&bench.builder(&backend), &requests), ["reused"; 6]);
 }
 
@@ -226,7 +226,7 @@ fn work_folders_of_the_dead_are_removed() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     build(&bench.builder(&backend), &[request("Square", &[3])]);
     let work = std::fs::read_dir(bench.folder.path()).unwrap().map(|entry| entry.unwrap().path());
-    let is_work = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("opbuild-");
+    let is_work = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("opkeep-");
     let work = work.into_iter().find(is_work).unwrap();
     let left = |name: &str, age: u64| {
         std::fs::create_dir(work.join(name)).unwrap();

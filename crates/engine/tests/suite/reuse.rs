@@ -5,11 +5,11 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use crate::common::{Bench, build, outcomes, request, with_mode};
-use opbuild::{BuildError, JobError, Mode, Outcome};
-use opbuild_backend_cpu::{CpuBackend, CpuConfig};
-use opbuild_descriptor::BuildSpec;
-use opbuild_store::Config;
-use opbuild_testkit::NullBackend;
+use opkeep::{BuildError, JobError, Mode, Outcome};
+use opkeep_backend_cpu::{CpuBackend, CpuConfig};
+use opkeep_descriptor::BuildSpec;
+use opkeep_store::Config;
+use opkeep_testkit::NullBackend;
 
 #[test]
 fn the_second_build_compiles_nothing() {
@@ -80,11 +80,11 @@ fn force_is_not_put_off_by_an_entry_from_the_future() {
     let first = bench.builder(&backend).build(&requests).unwrap();
     let key = *first.kernels[0].key.unwrap().digest();
     let artifact = first.kernels[0].artifact.clone().unwrap();
-    let shelf = opbuild_store::Store::open(Config::new(bench.root())).unwrap().target("cpu").unwrap();
+    let shelf = opkeep_store::Store::open(Config::new(bench.root())).unwrap().target("cpu").unwrap();
     let future = std::time::SystemTime::now() + std::time::Duration::from_secs(86_400);
-    let draft = opbuild_store::Draft::new(opbuild_validator::RULES_VERSION).created(future);
+    let draft = opkeep_store::Draft::new(opkeep_validator::RULES_VERSION).created(future);
     let draft = draft.eager("json", &artifact.json).eager("object", &artifact.object);
-    shelf.put_replacing(&key, &draft, opbuild_store::Replace::Always).unwrap();
+    shelf.put_replacing(&key, &draft, opkeep_store::Replace::Always).unwrap();
     assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
     assert_eq!(build(&with_mode(&bench, &backend, Mode::Force), &requests), ["compiled"]);
 }
@@ -134,7 +134,7 @@ fn modes_that_insist_fail_without_a_store_and_others_do_not() {
     for mode in [Mode::ReadOnly, Mode::Require] {
         let error = with_mode(&bench, &backend, mode).build(&requests).unwrap_err();
         assert!(matches!(error, BuildError::Store { .. }), "{error}");
-        let error = opbuild::Builder::new(Arc::new(NullBackend::default())).mode(mode).build(&requests);
+        let error = opkeep::Builder::new(Arc::new(NullBackend::default())).mode(mode).build(&requests);
         assert!(matches!(error, Err(BuildError::NoStore { .. })));
     }
     for mode in [Mode::Enable, Mode::Force] {
@@ -168,6 +168,6 @@ fn one_store_serves_two_targets_apart() {
     let to = |target: &str| request("Square", &[3]).with_spec(BuildSpec::new(target));
     assert_eq!(build(&bench.builder(&backend), &[to("A1"), to("A2")]), ["compiled", "compiled"]);
     assert_eq!(build(&bench.builder(&backend), &[to("A1"), to("A2")]), ["reused", "reused"]);
-    let store = opbuild_store::Store::open(Config::new(bench.root())).unwrap();
+    let store = opkeep_store::Store::open(Config::new(bench.root())).unwrap();
     assert!(store.root().join("v1/A1/entries").is_dir() && store.root().join("v1/A2/entries").is_dir());
 }

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::{Bench, build, files, request};
-use opbuild::{StoredError, judge_stored, requests};
-use opbuild_descriptor::{BuildSpec, read_info};
-use opbuild_onnx::{Options, read};
-use opbuild_store::{
+use opkeep::{StoredError, judge_stored, requests};
+use opkeep_descriptor::{BuildSpec, read_info};
+use opkeep_onnx::{Options, read};
+use opkeep_store::{
     Access, Config, Draft, Entry, Lookup, RepairOptions, Replace, Store, TargetStore, VerifyOptions,
 };
-use opbuild_testkit::NullBackend;
+use opkeep_testkit::NullBackend;
 
 const TARGET: &str = "cpu";
 
@@ -77,7 +77,7 @@ fn what_was_built_passes() {
         all.extend(requests(&model.graph, &BuildSpec::new("cpu")));
     }
     let info = std::fs::read(fixture("mindspore/square_12484080525657478220_2.info")).unwrap();
-    all.push(opbuild::Request::new(read_info(&info).unwrap()).with_spec(BuildSpec::new("cpu")));
+    all.push(opkeep::Request::new(read_info(&info).unwrap()).with_spec(BuildSpec::new("cpu")));
     build(&bench.builder(&backend), &all);
     let kernels =
         files(&bench.root()).into_iter().filter(|path| path.extension().is_some_and(|it| it == "kern"));

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::common::{Bench, build, failure, outcomes, request, with_mode};
-use opbuild::{JobError, Mode};
-use opbuild_artifact::KernelMeta;
-use opbuild_store::{Call, Config, Draft, Op, Permit, Store, Watcher};
-use opbuild_testkit::NullBackend;
+use opkeep::{JobError, Mode};
+use opkeep_artifact::KernelMeta;
+use opkeep_store::{Call, Config, Draft, Op, Permit, Store, Watcher};
+use opkeep_testkit::NullBackend;
 
 /// Whichever byte of an entry changes: it is never served, and built again each time.
 #[test]
@@ -68,8 +68,8 @@ fn entries_of_older_rules_are_validated_again() {
     put(&artifact.object);
     assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
     // Once: the entry carries today's rules now.
-    let opbuild_store::Lookup::Hit(entry) = shelf.get(&key) else { panic!("it was just reused") };
-    assert_eq!(entry.validation(), opbuild_validator::RULES_VERSION);
+    let opkeep_store::Lookup::Hit(entry) = shelf.get(&key) else { panic!("it was just reused") };
+    assert_eq!(entry.validation(), opkeep_validator::RULES_VERSION);
     put(b"no ELF at all");
     assert_eq!(build(&bench.builder(&backend), &requests), ["compiled"]);
     assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
@@ -86,7 +86,7 @@ fn entries_without_a_kernel_are_built_again() {
     let shelf = Store::open(Config::new(bench.root())).unwrap().target("cpu").unwrap();
     std::fs::remove_file(shelf.path(&key)).unwrap();
     let json = &first.kernels[0].artifact.as_ref().unwrap().json;
-    shelf.put(&key, &Draft::new(opbuild_validator::RULES_VERSION).eager("json", json)).unwrap();
+    shelf.put(&key, &Draft::new(opkeep_validator::RULES_VERSION).eager("json", json)).unwrap();
     assert_eq!(build(&bench.builder(&backend), &requests), ["compiled"]);
     assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
 }
@@ -94,7 +94,7 @@ fn entries_without_a_kernel_are_built_again() {
 #[test]
 fn nothing_invalid_enters_the_store() {
     let bench = Bench::new();
-    let lies: [fn(&mut opbuild_artifact::Artifact); 4] = [
+    let lies: [fn(&mut opkeep_artifact::Artifact); 4] = [
         |artifact| artifact.object = b"hello".to_vec(),
         |artifact| {
             artifact.object.pop();
@@ -275,7 +275,7 @@ fn many_kernels_with_one_cause_are_one_warning() {
         std::fs::write(entry, "damaged").unwrap();
     }
     let report = bench.builder(&backend).build(&requests).unwrap();
-    assert_eq!((report.warnings.len(), report.count(opbuild::Outcome::Compiled)), (1, 9));
+    assert_eq!((report.warnings.len(), report.count(opkeep::Outcome::Compiled)), (1, 9));
     assert!(report.warnings[0].ends_with("(and 8 more like it)"), "{:?}", report.warnings);
 }
 

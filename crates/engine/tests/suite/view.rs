@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::common::{Bench, failure, request};
-use opbuild::{BuildReport, Placed, Request, ViewConfig};
-use opbuild_artifact::KernelMeta;
-use opbuild_digest::Digest;
-use opbuild_testkit::NullBackend;
+use opkeep::{BuildReport, Placed, Request, ViewConfig};
+use opkeep_artifact::KernelMeta;
+use opkeep_digest::Digest;
+use opkeep_testkit::NullBackend;
 
 /// Builds `requests` for a rank.
 fn build(
@@ -113,14 +113,14 @@ fn a_failure_or_a_cancel_keeps_the_kernel_that_belongs_there() {
     assert_eq!(names(&build(&bench, &good, "0", &requests).1).len(), 6);
     let view = ViewConfig { base: bench.folder.path().join("view"), rank: "0".to_owned() };
     let broken = Arc::new(NullBackend::new(|_, _| Err(failure("no"))));
-    let cancel = opbuild_backend::Cancel::new();
+    let cancel = opkeep_backend::Cancel::new();
     cancel.cancel();
     for builder in [
-        bench.builder(&broken).mode(opbuild::Mode::Force),
-        bench.builder(&good).mode(opbuild::Mode::Disable).cancel(cancel),
+        bench.builder(&broken).mode(opkeep::Mode::Force),
+        bench.builder(&good).mode(opkeep::Mode::Disable).cancel(cancel),
     ] {
         let report = builder.view(view.clone()).build(&requests).unwrap();
-        assert_eq!(report.count(opbuild::Outcome::Failed), 2);
+        assert_eq!(report.count(opkeep::Outcome::Failed), 2);
         assert_eq!(names(&report.view.unwrap().unwrap()).len(), 6);
     }
 }

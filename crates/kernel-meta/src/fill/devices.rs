@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use opbuild_artifact::is_safe_file_name;
+use opkeep_artifact::is_safe_file_name;
 use thiserror::Error;
 
 /// The devices of ranks, as somebody said them.

@@ -1,9 +1,9 @@
 //! Whether those who have a kernel have the same one.
 
-use opbuild_artifact::{Expectations, KernelMeta, Loader};
-use opbuild_descriptor::{Descriptor, Generation, read_info};
-use opbuild_digest::Digest;
-use opbuild_validator::{is_chip, unjudged, validate_read};
+use opkeep_artifact::{Expectations, KernelMeta, Loader};
+use opkeep_descriptor::{Descriptor, Generation, read_info};
+use opkeep_digest::Digest;
+use opkeep_validator::{is_chip, unjudged, validate_read};
 use serde_json::{Map, Value};
 
 use crate::compare::describes;

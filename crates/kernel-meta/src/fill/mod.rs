@@ -215,7 +215,7 @@ impl Work<'_> {
         if let Some(first) = others.keys().next() {
             let why = format!(
                 "{} that not all ranks have say no device in their names, such as `{first}`, so they are not MindSpore's: \
-                 `opbuild build` puts its own where they are missing",
+                 `opkeep build` puts its own where they are missing",
                 others.len()
             );
             self.refuse(None, None, why);

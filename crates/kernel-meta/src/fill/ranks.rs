@@ -19,7 +19,7 @@ use crate::survey::{Item, Kernel, Verdict, What};
 /// What MindSpore writes when it starts.
 const INITIALIZE: &str = "Initialize.info";
 /// No descriptor is larger.
-pub(crate) const MAX_TEXT: u64 = opbuild_descriptor::MAX_INFO_BYTES;
+pub(crate) const MAX_TEXT: u64 = opkeep_descriptor::MAX_INFO_BYTES;
 
 /// A rank.
 #[derive(Debug)]

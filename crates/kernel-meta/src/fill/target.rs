@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
-use opbuild_descriptor::write_info;
-use opbuild_digest::Digest;
+use opkeep_descriptor::write_info;
+use opkeep_digest::Digest;
 use serde_json::Value;
 
 use crate::compare::describes;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use opbuild_artifact::is_plain_file_name;
+use opkeep_artifact::is_plain_file_name;
 use serde::Deserialize;
 
 use crate::kernel_cache::disk::{is_gone, read_quietly};

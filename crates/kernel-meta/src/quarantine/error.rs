@@ -34,7 +34,7 @@ pub enum RepairError {
     /// The folder is the top of a file system, so nothing beside it is on the same one.
     #[error(
         "`{path}` is a mount point: what is set aside must stay on its file system, and beside it is another one; \
-         move away what `opbuild verify` names by hand, or mount the file system one folder higher"
+         move away what `opkeep verify` names by hand, or mount the file system one folder higher"
     )]
     MountPoint {
         /// The cache.

@@ -175,7 +175,7 @@ mod tests {
             );
             rename(dir, "a", dir, "c").unwrap();
             assert!(!path("a").exists() && fs::read(path("c")).unwrap() == b"a");
-            for name in [".opbuild-old-1-1-a.old", "d"] {
+            for name in [".opkeep-old-1-1-a.old", "d"] {
                 rename(dir, "c", dir, name).unwrap();
                 rename(dir, name, dir, "c").unwrap();
             }
@@ -194,7 +194,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let path = |name: &str| base.path().join(name);
         let long = "a".repeat(250);
-        for (name, is_taken) in [("a", false), ("a", true), (&*long, false), (".opbuild-tmp-1-1", false)] {
+        for (name, is_taken) in [("a", false), ("a", true), (&*long, false), (".opkeep-tmp-1-1", false)] {
             fs::write(path("b"), "ours").unwrap();
             match is_taken {
                 true => fs::write(path(name), "theirs").unwrap(),

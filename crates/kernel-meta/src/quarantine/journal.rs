@@ -9,16 +9,16 @@ use crate::disk::Identity;
 use crate::survey::FOLDERS;
 
 /// The journal's name: no kernel can be called so.
-pub(crate) const NAME: &str = ".opbuild-journal";
+pub(crate) const NAME: &str = ".opkeep-journal";
 /// Its name until it is whole.
-pub(crate) const UNFINISHED: &str = ".opbuild-journal.new";
+pub(crate) const UNFINISHED: &str = ".opkeep-journal.new";
 /// No journal is larger: it has some 300 bytes for a file.
 pub(crate) const MAX_BYTES: u64 = 4 << 30;
 
 /// The first line.
 #[derive(Debug, Deserialize, Serialize)]
 struct Head {
-    opbuild_quarantine: u32,
+    opkeep_quarantine: u32,
     #[serde(default, skip_serializing_if = "Made::is_nothing")]
     made: Made,
 }
@@ -140,7 +140,7 @@ impl Entry {
 pub(crate) fn text(entries: &[Entry], made: Made) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(entries.len() * 300);
     // Writing to memory cannot fail.
-    let _ = serde_json::to_writer(&mut bytes, &Head { opbuild_quarantine: 1, made });
+    let _ = serde_json::to_writer(&mut bytes, &Head { opkeep_quarantine: 1, made });
     bytes.push(b'\n');
     for entry in entries {
         let _ = serde_json::to_writer(&mut bytes, entry);
@@ -160,7 +160,7 @@ pub(crate) fn parse(bytes: &[u8]) -> (Vec<Entry>, Vec<usize>) {
     let (mut entries, mut bad) = (Vec::new(), Vec::new());
     for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
         let is_head = || {
-            number == 1 && serde_json::from_slice::<Head>(line).is_ok_and(|head| head.opbuild_quarantine == 1)
+            number == 1 && serde_json::from_slice::<Head>(line).is_ok_and(|head| head.opkeep_quarantine == 1)
         };
         match serde_json::from_slice::<Entry>(line) {
             _ if line.is_empty() || is_head() => {}
@@ -173,7 +173,7 @@ pub(crate) fn parse(bytes: &[u8]) -> (Vec<Entry>, Vec<usize>) {
 
 #[cfg(test)]
 mod tests {
-    use opbuild_digest::Digest;
+    use opkeep_digest::Digest;
 
     use super::*;
 

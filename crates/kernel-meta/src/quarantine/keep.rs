@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 
 use crate::disk::Identity;
 use crate::quarantine::aside::{Taken, move_judged, put_back};

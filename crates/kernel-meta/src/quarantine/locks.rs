@@ -15,7 +15,7 @@ use crate::quarantine::{RepairError, io as tools};
 use crate::survey::look::Dir;
 
 /// Locks of a whole cache that are taken with `flock`: MindSpore's while it starts, and that of a build of ours.
-const WHOLE: [&str; 2] = ["file.lock", ".opbuild.lock"];
+const WHOLE: [&str; 2] = ["file.lock", ".opkeep.lock"];
 /// Locks of a whole cache that are taken with `fcntl`: CANN's while it makes room, AKG's while it shares out work.
 const WHOLE_RECORD: [&str; 3] = ["op_cache_file_del.lock", "kernel_build_tmp.key", "akg_build_tmp.key"];
 
@@ -54,7 +54,7 @@ impl Locks {
             Err(_) => locks.without = true,
             Ok(()) => {}
         }
-        let wanted = WHOLE.into_iter().filter(|name| ours || *name != ".opbuild.lock");
+        let wanted = WHOLE.into_iter().filter(|name| ours || *name != ".opkeep.lock");
         for name in wanted {
             let asked = tools::lock_file(dir, name).map(|file| file.map_or(Asked::NoFile, whole));
             locks.keep(dir, name, asked)?;

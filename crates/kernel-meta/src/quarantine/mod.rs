@@ -5,9 +5,9 @@
 //! ```text
 //! <base>/rank_0/
 //!   kernel_meta/                                what the framework reads
-//!   kernel_meta.opbuild-quarantine/
+//!   kernel_meta.opkeep-quarantine/
 //!     20260901T120000.000Z-4711/                one run of repair
-//!       .opbuild-journal                        which files, in which state; written and synced before the first move
+//!       .opkeep-journal                        which files, in which state; written and synced before the first move
 //!       square_1_0.json                         files as they lay in the cache, in the same folders
 //!       tbe_prebuild_res/a.json
 //! ```

@@ -10,9 +10,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use opbuild_artifact::{Expectations, Magic, Word};
-use opbuild_descriptor::read_info;
-use opbuild_validator::{ElfFacts, Family, Machine, Report};
+use opkeep_artifact::{Expectations, Magic, Word};
+use opkeep_descriptor::read_info;
+use opkeep_validator::{ElfFacts, Family, Machine, Report};
 
 use crate::survey::look::Dir;
 use crate::survey::outcome;

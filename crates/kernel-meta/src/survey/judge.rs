@@ -2,9 +2,9 @@
 
 use std::mem;
 
-use opbuild_artifact::{KernelMeta, MetaError, is_plain_file_name};
-use opbuild_descriptor::{confirms_name, read_info};
-use opbuild_validator::{Code, Finding, Report, examine_object, parts, validate_read};
+use opkeep_artifact::{KernelMeta, MetaError, is_plain_file_name};
+use opkeep_descriptor::{confirms_name, read_info};
+use opkeep_validator::{Code, Finding, Report, examine_object, parts, validate_read};
 
 use crate::disk::Identity;
 use crate::survey::chips::Chip;
@@ -285,7 +285,7 @@ impl Bench<'_> {
         let linked_from = meta.and_then(|meta| meta.obj_sha256.as_deref());
         if let (true, Some(digest)) = (members.has(Members::O), linked_from) {
             let read = self.read(&format!("{stem}.o"), MAX_OBJECT, buffer);
-            let same = || opbuild_digest::Digest::of(buffer).to_string() == digest;
+            let same = || opkeep_digest::Digest::of(buffer).to_string() == digest;
             if read.is_ok() && members.has(Members::SO) && !same() {
                 notes.push(Note::OtherObject);
             }
@@ -430,7 +430,7 @@ fn library(meta: &KernelMeta, desk: &Desk, bytes: u64) -> Seen {
     if !flaws.is_empty() {
         return Seen::new(Verdict::Damaged(flaws));
     }
-    let sha256 = opbuild_digest::Digest::of(&desk.object);
+    let sha256 = opkeep_digest::Digest::of(&desk.object);
     let is_its_own = sha256.to_string() == said;
     let bytes = bytes + desk.json.len() as u64;
     Seen {

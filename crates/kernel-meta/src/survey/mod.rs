@@ -12,7 +12,7 @@
 //! | a compiler's work | `kernel_meta_<process>/kernel_meta` | `<kernel>.json`, the object that it names |
 //!
 //! A kernel is *intact* if its `.json` can be read and the object beside it is the one described there, as
-//! [`opbuild_validator`] decides. It is for *another chip* if that is so and its descriptor or the directory names another
+//! [`opkeep_validator`] decides. It is for *another chip* if that is so and its descriptor or the directory names another
 //! chip than its object. It is an *orphan* if the `.json` is missing, and *damaged* else. What is damaged or an
 //! orphan and was written less than [`YOUNG`] ago, or is open or locked, is *in progress*: a build may be at it.
 

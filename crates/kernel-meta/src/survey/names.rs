@@ -114,7 +114,7 @@ const KNOWN: [&str; 9] = [
 
 /// What `name` stands for in a cache of `kind`.
 pub(crate) fn class(name: &str, kind: Kind) -> Class<'_> {
-    if KNOWN.contains(&name) || name.starts_with(".opbuild") {
+    if KNOWN.contains(&name) || name.starts_with(".opkeep") {
         return Class::Known;
     }
     let of = |behind: &str, member| {

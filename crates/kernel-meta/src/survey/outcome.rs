@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 
-use opbuild_artifact::Effect as Reads;
-use opbuild_validator::Code;
+use opkeep_artifact::Effect as Reads;
+use opkeep_validator::Code;
 
 use crate::survey::names::{Members, is_skipped};
 use crate::survey::place::Kind;

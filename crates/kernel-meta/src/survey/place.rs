@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use opbuild_artifact::Expectations;
+use opkeep_artifact::Expectations;
 
 use crate::survey::look::{Dir, Name, NameKind};
 use crate::survey::{AKG_PARTS, PREBUILT};
@@ -15,7 +15,7 @@ use crate::tree::{Links, Walk, full_names};
 /// Folders nested deeper than this are not looked into.
 pub(crate) const MAX_DEPTH: usize = 128;
 /// How a folder's name ends that holds what a repair took away.
-pub(crate) const QUARANTINE: &str = ".opbuild-quarantine";
+pub(crate) const QUARANTINE: &str = ".opkeep-quarantine";
 
 /// Whether `path` is in a folder that holds what a repair took away.
 pub fn is_set_aside(path: &Path) -> bool {
@@ -325,7 +325,7 @@ fn recognise(path: &Path, full: &[OsString]) -> Option<Place> {
         // The documentation's own example nests two of that name.
         ("kernel_cache", Some("kernel_cache")) => None,
         // A store of ours in there, or one that an older version made.
-        ("opbuild" | "v1", Some("kernel_cache")) => None,
+        ("opkeep" | "v1", Some("kernel_cache")) => None,
         (soc, Some("kernel_cache")) if Expectations::named(soc).is_some() || has_ini(full) => {
             Some(place(Kind::Cann, None, Some(soc)))
         }
@@ -394,8 +394,8 @@ mod tests {
             ("/a/kernel_cache/Ascend910B2", Some((Kind::Cann, None, said("Ascend910B2")))),
             ("/a/kernel_cache/kernel_cache", None),
             ("/a/kernel_cache/objects", None),
-            ("/a/kernel_cache/Ascend910B2.opbuild-quarantine", None),
-            ("/a/kernel_meta.opbuild-quarantine/1/kernel_meta", None),
+            ("/a/kernel_cache/Ascend910B2.opkeep-quarantine", None),
+            ("/a/kernel_meta.opkeep-quarantine/1/kernel_meta", None),
             ("/a/kernel_cache/kernel_cache/Ascend310P3", Some((Kind::Cann, None, said("Ascend310P3")))),
             ("/o/ai_core/tbe/kernel/ascend910b/add", Some((Kind::Package, None, said("ascend910b")))),
             ("/o/ai_core/tbe/kernel/config/ascend910b", None),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use opbuild_descriptor::{Descriptor, Generation, VendorName, read_info};
+use opkeep_descriptor::{Descriptor, Generation, VendorName, read_info};
 
 use crate::survey::judge::MAX_TEXT;
 use crate::survey::look::{Dir, NameKind, Read1};

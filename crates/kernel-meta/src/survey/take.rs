@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 
 use crate::Part;
 use crate::disk::{Identity, MAX_READ};

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use opbuild_artifact::Lint;
-use opbuild_digest::Digest;
-use opbuild_validator::{Finding, unjudged};
+use opkeep_artifact::Lint;
+use opkeep_digest::Digest;
+use opkeep_validator::{Finding, unjudged};
 
 use crate::disk::Identity;
 use crate::survey::chips::{Chip, OtherChip};
@@ -388,7 +388,7 @@ impl fmt::Display for Note {
             ),
             Self::OtherChip(other) => write!(f, "{other}; its descriptor says so, too"),
             Self::UnknownChip { chip } => f.write_str(&unjudged(chip)),
-            Self::OwnOtherChip(other) => write!(f, "{other}; opbuild was asked to put it there"),
+            Self::OwnOtherChip(other) => write!(f, "{other}; opkeep was asked to put it there"),
             Self::OtherObject => f.write_str(
                 "the object beside the library is not the one that it was linked from; nobody reads it",
             ),

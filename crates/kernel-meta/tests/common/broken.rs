@@ -6,10 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use opbuild_kernel_meta::quarantine::{Aside, AsideOptions, RepairError, Run, Step, set_aside};
-use opbuild_kernel_meta::survey::{Place, Survey, SurveyOptions, find, survey};
-use opbuild_testkit::Folder;
-use opbuild_testkit::caches::{Kept, Rank, age, cann_kernel};
+use opkeep_kernel_meta::quarantine::{Aside, AsideOptions, RepairError, Run, Step, set_aside};
+use opkeep_kernel_meta::survey::{Place, Survey, SurveyOptions, find, survey};
+use opkeep_testkit::Folder;
+use opkeep_testkit::caches::{Kept, Rank, age, cann_kernel};
 
 /// Every kind of cache with kernels that are whole and kernels that are not, and with what nobody knows. All of it is
 /// old.
@@ -163,8 +163,8 @@ impl Torn {
     }
 
     pub(crate) fn in_quarantine(&self) -> Vec<PathBuf> {
-        let image = Folder::of(&self.base.path().join("rank_0/kernel_meta.opbuild-quarantine")).unwrap();
-        let is_journal = |path: &Path| path.ends_with(".opbuild-journal");
+        let image = Folder::of(&self.base.path().join("rank_0/kernel_meta.opkeep-quarantine")).unwrap();
+        let is_journal = |path: &Path| path.ends_with(".opkeep-journal");
         image.files().filter(|path| !is_journal(path)).map(Path::to_owned).collect()
     }
 }

@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use opbuild_kernel_meta::kernel_cache::{GcOptions, GcReport, LimitTexts, gc};
-use opbuild_kernel_meta::survey::{Kind, Place};
+use opkeep_kernel_meta::kernel_cache::{GcOptions, GcReport, LimitTexts, gc};
+use opkeep_kernel_meta::survey::{Kind, Place};
 
 /// A cache of its own.
 pub(crate) struct Cache {

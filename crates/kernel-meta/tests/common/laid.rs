@@ -7,9 +7,9 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use opbuild_kernel_meta::survey::{Item, Survey, SurveyOptions, find, survey};
-use opbuild_testkit::ascend::Pair;
-use opbuild_testkit::caches::age;
+use opkeep_kernel_meta::survey::{Item, Survey, SurveyOptions, find, survey};
+use opkeep_testkit::ascend::Pair;
+use opkeep_testkit::caches::age;
 
 pub(crate) struct Cache {
     pub(crate) base: tempfile::TempDir,

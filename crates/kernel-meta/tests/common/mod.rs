@@ -12,8 +12,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use opbuild_digest::Digest;
-use opbuild_kernel_meta::{Content, KernelFiles, Part};
+use opkeep_digest::Digest;
+use opkeep_kernel_meta::{Content, KernelFiles, Part};
 
 /// A kernel whose three files agree with each other.
 #[derive(Clone, Debug)]
@@ -138,5 +138,5 @@ pub(crate) fn assert_consistent(dir: &Path) -> usize {
 }
 
 pub(crate) fn temps(dir: &Path) -> Vec<String> {
-    names(dir).into_iter().filter(|name| name.starts_with(".opbuild-tmp-")).collect()
+    names(dir).into_iter().filter(|name| name.starts_with(".opkeep-tmp-")).collect()
 }

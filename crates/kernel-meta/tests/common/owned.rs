@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use opbuild_digest::Digest;
-use opbuild_kernel_meta::{Content, KernelFiles, Part, View};
-use opbuild_testkit::ascend::{Chip, Kernel};
-use opbuild_testkit::caches::Kept;
-use opbuild_testkit::elf::host_object;
+use opkeep_digest::Digest;
+use opkeep_kernel_meta::{Content, KernelFiles, Part, View};
+use opkeep_testkit::ascend::{Chip, Kernel};
+use opkeep_testkit::caches::Kept;
+use opkeep_testkit::elf::host_object;
 
 /// A kernel of ours, whose every version is another one.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ pub(crate) fn all_bytes(top: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 
 /// The names and bytes of a directory's files that are not our own notes.
 pub(crate) fn kernels(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let is_note = |path: &Path| path.file_name().unwrap().to_string_lossy().starts_with(".opbuild");
+    let is_note = |path: &Path| path.file_name().unwrap().to_string_lossy().starts_with(".opkeep");
     let mut files: Vec<_> = all_bytes(dir).into_iter().filter(|(path, _)| !is_note(path)).collect();
     files.sort();
     files

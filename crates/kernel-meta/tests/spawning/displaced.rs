@@ -3,10 +3,10 @@
 
 use std::fs;
 
-use opbuild_kernel_meta::quarantine::{UndoOptions, newest, quarantines, undo};
-use opbuild_kernel_meta::{LeftKernel, LeftReason, Withdrawn};
-use opbuild_testkit::ascend::Chip;
-use opbuild_testkit::caches::Rank;
+use opkeep_kernel_meta::quarantine::{UndoOptions, newest, quarantines, undo};
+use opkeep_kernel_meta::{LeftKernel, LeftReason, Withdrawn};
+use opkeep_testkit::ascend::Chip;
+use opkeep_testkit::caches::Rank;
 
 use crate::common::owned::{Ours, extended, view};
 use crate::scene::{Scene, Start, What};
@@ -23,12 +23,12 @@ fn a_displaced_description_stays_with_its_object() {
         let [object, json, _] = scene.ours(1).files;
         let json = if is_extended { extended(&json) } else { json };
         for (number, suffix, bytes) in [(1, "o", &object), (2, "json", &json)].into_iter().skip(first - 1) {
-            let name = format!(".opbuild-old-1-{number}-{}.{suffix}.old", scene.theirs.stem);
+            let name = format!(".opkeep-old-1-{number}-{}.{suffix}.old", scene.theirs.stem);
             fs::write(scene.path(suffix).with_file_name(name), bytes).unwrap();
         }
         fs::remove_file(scene.path("json")).unwrap();
         if is_lost {
-            fs::remove_file(scene.path("info").with_file_name(".opbuild-manifest")).unwrap();
+            fs::remove_file(scene.path("info").with_file_name(".opkeep-manifest")).unwrap();
         }
         let other = Ours::of(Chip::Ascend910, &Rank::new(0).square(2), 1);
         view(scene.base.path()).materialise(&[other.files()]).unwrap();
@@ -46,7 +46,7 @@ fn a_displaced_description_returns_to_its_object() {
         let scene = Scene::new();
         scene.build(1, || {});
         let extended = extended(&scene.read("json").unwrap());
-        let name = format!(".opbuild-old-1-1-{}.json.old", scene.theirs.stem);
+        let name = format!(".opkeep-old-1-1-{}.json.old", scene.theirs.stem);
         fs::write(scene.path("json").with_file_name(name), &extended).unwrap();
         fs::remove_file(scene.path("json")).unwrap();
         if !has_object {
@@ -66,7 +66,7 @@ fn a_dry_run_reports_what_the_undo_of_a_killed_build_does() {
         let scene = Scene::starting(Start::Theirs);
         scene.build(1, || {});
         ["json", "o", "info"].into_iter().for_each(|suffix| fs::remove_file(scene.path(suffix)).unwrap());
-        let name = format!(".opbuild-old-1-1-{}.{suffix}.old", scene.theirs.stem);
+        let name = format!(".opkeep-old-1-1-{}.{suffix}.old", scene.theirs.stem);
         fs::write(scene.path(suffix).with_file_name(name), what.bytes(&scene, suffix)).unwrap();
         let [planned, done] = [true, false].map(|dry_run| {
             let [run] = &newest(quarantines(scene.base.path()).unwrap())[..] else { panic!("one run") };

@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use crate::common::owned::{Ours, all_bytes, kernels, view};
-use opbuild_digest::Digest;
-use opbuild_kernel_meta::quarantine::{UndoOptions, Undone, newest, quarantines, undo};
-use opbuild_kernel_meta::survey::Busy;
-use opbuild_kernel_meta::{KernelFiles, LeftReason, View, ViewReport, Withdrawn};
-use opbuild_testkit::ascend::{Chip, Kernel};
-use opbuild_testkit::caches::{Kept, Rank};
+use opkeep_digest::Digest;
+use opkeep_kernel_meta::quarantine::{UndoOptions, Undone, newest, quarantines, undo};
+use opkeep_kernel_meta::survey::Busy;
+use opkeep_kernel_meta::{KernelFiles, LeftReason, View, ViewReport, Withdrawn};
+use opkeep_testkit::ascend::{Chip, Kernel};
+use opkeep_testkit::caches::{Kept, Rank};
 use tempfile::TempDir;
 
 /// A directory of MindSpore's for a chip, with one kernel in it.
@@ -126,7 +126,7 @@ fn what_is_replaced_on_request_comes_back_as_it_was() {
 
 /// What the list of ours says of `stem`.
 fn listed(dir: &Path, stem: &str) -> bool {
-    let list = fs::read_to_string(dir.join(".opbuild-manifest")).unwrap_or_default();
+    let list = fs::read_to_string(dir.join(".opkeep-manifest")).unwrap_or_default();
     list.lines().any(|line| line.starts_with(&format!("{stem}\t")))
 }
 
@@ -142,12 +142,12 @@ fn what_is_undone_is_ours_no_more() {
         assert!(listed(&dir, &ours.stem) && listed(&dir, &kept.stem));
         if ends_early {
             // Its process ends when all is back and the list is still to be written.
-            let text = fs::read(dir.join(".opbuild-manifest")).unwrap();
+            let text = fs::read(dir.join(".opkeep-manifest")).unwrap();
             let run = newest(quarantines(place.base.path()).unwrap()).remove(0);
-            let journal = run.path().join(".opbuild-journal");
+            let journal = run.path().join(".opkeep-journal");
             let entries = fs::read(&journal).unwrap();
             place.undo();
-            fs::write(dir.join(".opbuild-manifest"), text).unwrap();
+            fs::write(dir.join(".opkeep-manifest"), text).unwrap();
             fs::create_dir_all(run.path()).unwrap();
             fs::write(&journal, entries).unwrap();
         }
@@ -168,7 +168,7 @@ fn what_is_undone_is_ours_no_more() {
     let Undone { restored, withdrawn, kept, removed } = place.undo().remove(0);
     assert!(removed && kept.is_empty() && restored.len() == 2, "{kept:?}");
     assert_eq!((dry.restored, dry.withdrawn, dry.kept, dry.removed), (restored, withdrawn, kept, false));
-    assert!(!place.dir().join(".opbuild-manifest").exists());
+    assert!(!place.dir().join(".opkeep-manifest").exists());
 }
 
 type Damage = (&'static str, fn(&Place));
@@ -330,7 +330,7 @@ fn bytes_that_are_ours_are_adopted_and_kept_when_they_are_replaced() {
     let place = Place::empty_on(Chip::Ascend910);
     let (first, second) = (place.ours(1), place.ours(2));
     place.run(&first);
-    fs::remove_file(place.dir().join(".opbuild-manifest")).unwrap();
+    fs::remove_file(place.dir().join(".opkeep-manifest")).unwrap();
     assert_eq!(place.run(&first).intact, 1);
     assert_eq!(place.run(&second).written, 1);
     assert!(place.has(&first.files[0]) && second.is_in(&place.dir()));
@@ -352,8 +352,8 @@ fn a_list_of_the_first_version_is_read() {
     place.run(&first);
     let digests = first.files.each_ref().map(|bytes| Digest::of(bytes).to_string()).join("\t");
     let body = format!("{}\t{digests}\t{}\n", first.stem, first.slot);
-    let list = format!("opbuild-manifest 1 {}\n{body}", Digest::of(body.as_bytes()));
-    fs::write(place.dir().join(".opbuild-manifest"), list).unwrap();
+    let list = format!("opkeep-manifest 1 {}\n{body}", Digest::of(body.as_bytes()));
+    fs::write(place.dir().join(".opkeep-manifest"), list).unwrap();
     assert_eq!(place.run(&second).written, 1);
     assert!(!place.has(&first.files[0]) && second.is_in(&place.dir()));
 }
@@ -489,7 +489,7 @@ fn a_directory_that_others_may_write_to_is_named() {
 fn what_a_dead_writer_took_out_of_sight_comes_back() {
     let place = Place::empty_on(Chip::Ascend910);
     place.run(&place.ours(1));
-    let old = |name: &str| place.dir().join(format!(".opbuild-old-4711-0-{name}.old"));
+    let old = |name: &str| place.dir().join(format!(".opkeep-old-4711-0-{name}.old"));
     let (object, json) = (format!("{}.o", place.theirs.stem), "theirs-1_0.json");
     fs::rename(place.path("o"), old(&object)).unwrap();
     fs::write(old(json), "precious").unwrap();

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use opbuild_kernel_meta::quarantine::{Kept as Unrestored, quarantines};
-use opbuild_testkit::ascend::Chip;
-use opbuild_testkit::caches::Rank;
+use opkeep_kernel_meta::quarantine::{Kept as Unrestored, quarantines};
+use opkeep_testkit::ascend::Chip;
+use opkeep_testkit::caches::Rank;
 
 use crate::common::broken::{Repair, age_all};
 use crate::common::owned::{Ours, extended, view};
@@ -328,7 +328,7 @@ fn no_undo_with_a_damaged_journal_mixes_kernels() {
         let scene = Scene::starting(Start::Theirs);
         scene.build(1, || {});
         let [run] = &quarantines(scene.base.path()).unwrap()[..] else { panic!("one run") };
-        let journal = run.path().join(".opbuild-journal");
+        let journal = run.path().join(".opkeep-journal");
         let mut lines: Vec<String> =
             fs::read_to_string(&journal).unwrap().lines().map(str::to_owned).collect();
         if line >= lines.len() {
@@ -352,7 +352,7 @@ fn no_undo_with_a_damaged_journal_mixes_what_is_written_meanwhile() {
             let theirs = if other == "o" { &scene.theirs.object } else { &scene.theirs.json };
             scene.build(1, || {});
             let [run] = &quarantines(scene.base.path()).unwrap()[..] else { panic!("one run") };
-            let journal = run.path().join(".opbuild-journal");
+            let journal = run.path().join(".opkeep-journal");
             let text = fs::read_to_string(&journal).unwrap();
             let name = format!("{}.{suffix}\"", scene.theirs.stem);
             let lines = text.lines().filter(|line| !line.contains(&name));

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use opbuild_kernel_meta::ViewReport;
-use opbuild_kernel_meta::quarantine::{UndoOptions, Undone, newest, quarantines, undo};
-use opbuild_testkit::ascend::Chip;
-use opbuild_testkit::caches::{Kept, Rank};
+use opkeep_kernel_meta::ViewReport;
+use opkeep_kernel_meta::quarantine::{UndoOptions, Undone, newest, quarantines, undo};
+use opkeep_testkit::ascend::Chip;
+use opkeep_testkit::caches::{Kept, Rank};
 use tempfile::TempDir;
 
 use crate::common::owned::{Ours, all_bytes, extended, kernels, view};
@@ -84,7 +84,7 @@ impl Scene {
     }
 
     pub(super) fn quarantine(&self) -> PathBuf {
-        self.base.path().join("rank_0/kernel_meta.opbuild-quarantine")
+        self.base.path().join("rank_0/kernel_meta.opkeep-quarantine")
     }
 
     /// Nothing can be quarantined from now on.
@@ -103,7 +103,7 @@ impl Scene {
     pub(super) fn displaced(&self) -> Vec<String> {
         let dir = fs::read_dir(self.path("o").parent().unwrap()).unwrap();
         let names = dir.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<String> = names.filter(|name| name.starts_with(".opbuild-old-")).collect();
+        let mut names: Vec<String> = names.filter(|name| name.starts_with(".opkeep-old-")).collect();
         names.sort();
         names
     }

@@ -5,12 +5,12 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use opbuild_descriptor::Generation;
-use opbuild_kernel_meta::survey::{
+use opkeep_descriptor::Generation;
+use opkeep_kernel_meta::survey::{
     Busy, Effect, Flaw, Item, Kind, Note, Orphan, Place, Survey, SurveyOptions, Verdict, What, compare, find,
     survey,
 };
-use opbuild_testkit::caches::{Rank, age, cann_kernel};
+use opkeep_testkit::caches::{Rank, age, cann_kernel};
 
 fn options() -> SurveyOptions<'static> {
     SurveyOptions { threads: NonZeroUsize::new(2).unwrap(), progress: &|_, _| {}, cancelled: &|| false }

@@ -9,8 +9,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use opbuild_kernel_meta::survey::{Survey, SurveyOptions, Verdict, find, survey};
-use opbuild_testkit::caches::Rank;
+use opkeep_kernel_meta::survey::{Survey, SurveyOptions, Verdict, find, survey};
+use opkeep_testkit::caches::Rank;
 
 fn look(base: &Path) -> Survey {
     let places = find(base).unwrap().places;

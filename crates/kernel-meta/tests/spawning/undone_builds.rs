@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::common::owned::{Ours, all_bytes, extended, view};
-use opbuild_digest::Digest;
-use opbuild_kernel_meta::Part;
-use opbuild_kernel_meta::ViewReport;
-use opbuild_kernel_meta::quarantine::{UndoOptions, Undone, newest, quarantines, undo};
-use opbuild_testkit::ascend::Chip;
-use opbuild_testkit::caches::{Kept, Rank};
+use opkeep_digest::Digest;
+use opkeep_kernel_meta::Part;
+use opkeep_kernel_meta::ViewReport;
+use opkeep_kernel_meta::quarantine::{UndoOptions, Undone, newest, quarantines, undo};
+use opkeep_testkit::ascend::Chip;
+use opkeep_testkit::caches::{Kept, Rank};
 use tempfile::TempDir;
 
 const CHIP: Chip = Chip::Ascend910B;
@@ -68,8 +68,8 @@ fn image(base: &Path) -> Image {
     let mut image = Image::new();
     for (path, bytes) in all_bytes(base) {
         let name = path.file_name().unwrap().to_string_lossy();
-        let time = (name != ".opbuild-manifest").then(|| fs::metadata(&path).unwrap().modified().unwrap());
-        if name != ".opbuild.lock" {
+        let time = (name != ".opkeep-manifest").then(|| fs::metadata(&path).unwrap().modified().unwrap());
+        if name != ".opkeep.lock" {
             image.insert(path.strip_prefix(base).unwrap().to_owned(), (time, Digest::of(&bytes)));
         }
     }
@@ -168,7 +168,7 @@ fn a_second_build_is_not_mixed_with_what_is_restored() {
     let files = |image: &Image| -> Vec<(PathBuf, Digest)> {
         let named = image.iter().filter(|(path, _)| {
             let path = path.to_string_lossy();
-            !path.contains(".opbuild-")
+            !path.contains(".opkeep-")
         });
         named.map(|(path, (_, digest))| (path.clone(), *digest)).collect()
     };

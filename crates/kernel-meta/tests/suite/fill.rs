@@ -6,13 +6,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use crate::common::broken::{Repair, age_all, findings, look_at_all};
-use opbuild_descriptor::{Generation, read_info};
-use opbuild_digest::Digest;
-use opbuild_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
-use opbuild_kernel_meta::quarantine::{Aside, Run};
-use opbuild_testkit::Folder;
-use opbuild_testkit::ascend::{Chip, Kernel};
-use opbuild_testkit::caches::{Kept, Rank, age};
+use opkeep_descriptor::{Generation, read_info};
+use opkeep_digest::Digest;
+use opkeep_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
+use opkeep_kernel_meta::quarantine::{Aside, Run};
+use opkeep_testkit::Folder;
+use opkeep_testkit::ascend::{Chip, Kernel};
+use opkeep_testkit::caches::{Kept, Rank, age};
 use serde_json::{Value, json};
 
 struct Fill<'a> {
@@ -122,7 +122,7 @@ fn half_deleted_ranks_are_whole_again() {
     for (rank, whole) in ranks.iter().zip(&whole) {
         let (now, folder) = (Folder::of(&rank.folder(base.path())).unwrap(), rank.folder(base.path()));
         let names = |image: &Folder| -> Vec<PathBuf> {
-            image.files().filter(|name| !name.ends_with(".opbuild.lock")).map(Path::to_owned).collect()
+            image.files().filter(|name| !name.ends_with(".opkeep.lock")).map(Path::to_owned).collect()
         };
         assert_eq!(names(&now), names(whole));
         for kernel in (1..=5).map(|elements| rank.square(elements)) {
@@ -220,7 +220,7 @@ fn disagreeing(change: impl FnOnce(&Path, &Rank)) -> (tempfile::TempDir, FillRep
     let report = run(base.path());
     if report.filled.is_empty() {
         let mut now = Folder::of(&ranks[2].folder(base.path())).unwrap();
-        fs::remove_file(ranks[2].folder(base.path()).join(".opbuild.lock")).unwrap_or_default();
+        fs::remove_file(ranks[2].folder(base.path()).join(".opkeep.lock")).unwrap_or_default();
         now.clone_from(&Folder::of(&ranks[2].folder(base.path())).unwrap());
         assert_eq!(now, before);
     }

@@ -8,17 +8,17 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::broken::{Repair, look_at_all};
-use opbuild_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
-use opbuild_kernel_meta::quarantine::{Run, Step, UndoOptions, newest, quarantines, undo};
-use opbuild_testkit::Folder;
-use opbuild_testkit::caches::{Rank, age};
+use opkeep_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
+use opkeep_kernel_meta::quarantine::{Run, Step, UndoOptions, newest, quarantines, undo};
+use opkeep_testkit::Folder;
+use opkeep_testkit::caches::{Rank, age};
 
 fn repair_and_fill(base: &Path, dry_run: bool, map: &str, before: &dyn Fn()) -> FillReport {
     let surveys = look_at_all(base);
     let repair = Repair { dry_run, ..Repair::new() };
     let asides: Vec<_> = surveys.iter().map(|survey| repair.mend(survey).unwrap()).collect();
     let cache = |(survey, aside)| -> Cache<'_> {
-        let aside: &opbuild_kernel_meta::quarantine::Aside = aside;
+        let aside: &opkeep_kernel_meta::quarantine::Aside = aside;
         Cache { survey, moved: &aside.moved }
     };
     let caches: Vec<_> = surveys.iter().zip(&asides).map(cache).collect();
@@ -100,11 +100,11 @@ fn what_an_administrator_fills_and_sets_aside_is_the_owners() {
     for suffix in ["json", "o", "info"] {
         owner(&path(base.path(), &lost, 1, suffix));
     }
-    let quarantine = base.path().join("rank_1/kernel_meta.opbuild-quarantine");
+    let quarantine = base.path().join("rank_1/kernel_meta.opkeep-quarantine");
     let run = fs::read_dir(&quarantine).unwrap().next().unwrap().unwrap().path();
-    let made = ["rank_3", "rank_3/kernel_meta", "rank_1/kernel_meta/.opbuild.lock"];
+    let made = ["rank_3", "rank_3/kernel_meta", "rank_1/kernel_meta/.opkeep.lock"];
     made.iter().for_each(|name| owner(&base.path().join(name)));
-    [&quarantine, &run, &run.join(".opbuild-journal")].iter().for_each(|path| owner(path));
+    [&quarantine, &run, &run.join(".opkeep-journal")].iter().for_each(|path| owner(path));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn undoing_takes_what_was_filled_away() {
             cancelled: &|| false,
         };
         assert_eq!(fill(&caches, &options).filled.len(), 2 * 70);
-        assert!(base.path().join("rank_2/kernel_meta/.opbuild.lock").exists());
+        assert!(base.path().join("rank_2/kernel_meta/.opkeep.lock").exists());
         let filled = Folder::of(base.path()).unwrap();
         let found = newest(quarantines(base.path()).unwrap());
         if dry {

@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::time::Duration;
 
 use crate::laid_caches::{Cache, json, run, set_age};
-use opbuild_kernel_meta::kernel_cache::{GcReport, LimitTexts, Step, What};
+use opkeep_kernel_meta::kernel_cache::{GcReport, LimitTexts, Step, What};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -279,7 +279,7 @@ fn what_is_not_canns_is_counted_and_stays() {
     symlink(&outside, folder.join("linked")).unwrap();
     fs::write(folder.join(OsStr::from_bytes(b"te_\xff.o")), "x").unwrap();
     set_age(&folder.join(OsStr::from_bytes(b"te_\xff.o")), 900, 900);
-    cache.put("tbe.opbuild-quarantine/te_z.o", "kept to be put back", 900);
+    cache.put("tbe.opkeep-quarantine/te_z.o", "kept to be put back", 900);
     let stays = cache.files();
     // A description that leads out of the folder, in several ways.
     cache.put("te_out.json", r#"{"binFileName":"../../outside/te_x","binFileSuffix":".o"}"#, 900);

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::common::{Made, all, assert_consistent, names, states, temps};
-use opbuild_digest::Digest;
-use opbuild_kernel_meta::{Content, KernelFiles, LeftKernel, LeftReason, Part, View, ViewError};
+use opkeep_digest::Digest;
+use opkeep_kernel_meta::{Content, KernelFiles, LeftKernel, LeftReason, Part, View, ViewError};
 use tempfile::TempDir;
 
 fn view() -> (TempDir, View) {
@@ -156,7 +156,7 @@ fn ranks_that_are_no_names_are_refused() {
 fn stems_that_are_no_names_are_refused_before_anything_is_written() {
     let (_base, view) = view();
     let good = Made::new("good", 1);
-    for stem in ["../x", "a/b", "", "..", ".opbuild.lock", ".opbuild-manifest", "a b"] {
+    for stem in ["../x", "a/b", "", "..", ".opkeep.lock", ".opkeep-manifest", "a b"] {
         let bad = KernelFiles { stem, ..good.files() };
         let error = view.materialise(&[good.files(), bad]).unwrap_err();
         assert!(matches!(error, ViewError::Stem { .. }), "{stem}: {error:?}");
@@ -244,8 +244,7 @@ fn bytes_that_are_not_what_was_announced_are_not_written() {
 fn files_of_others_are_left_alone() {
     let (base, view) = view();
     let dir = view.dir().to_owned();
-    for name in ["Initialize.info", "file.lock", "other_1.o", "other_1.json", ".hidden", "x.opbuild-tmp-1-1"]
-    {
+    for name in ["Initialize.info", "file.lock", "other_1.o", "other_1.json", ".hidden", "x.opkeep-tmp-1-1"] {
         fs::write(dir.join(name), name).unwrap();
     }
     fs::create_dir(dir.join("tbe_prebuild_res")).unwrap();
@@ -254,7 +253,7 @@ fn files_of_others_are_left_alone() {
     let kernels = [Made::new("op_1", 1), Made::new("op_2", 2)];
     view.materialise(&all(&kernels)).unwrap();
     view.materialise(&[KernelFiles { slot: "Default/op_1", ..Made::new("op_3", 3).files() }]).unwrap();
-    for name in before.iter().filter(|name| !name.starts_with(".opbuild") && *name != "tbe_prebuild_res") {
+    for name in before.iter().filter(|name| !name.starts_with(".opkeep") && *name != "tbe_prebuild_res") {
         assert_eq!(fs::read(dir.join(name)).unwrap(), name.as_bytes(), "{name}");
     }
     assert!(dir.join("tbe_prebuild_res").is_dir() && base.path().join("rank_0/graph_cache").exists());
@@ -263,12 +262,12 @@ fn files_of_others_are_left_alone() {
 #[test]
 fn temps_of_dead_writers_are_removed() {
     let (_base, view) = view();
-    fs::write(view.dir().join(".opbuild-tmp-4711-0"), "half").unwrap();
+    fs::write(view.dir().join(".opkeep-tmp-4711-0"), "half").unwrap();
     let kernel = Made::new("op", 1);
     view.materialise(&[kernel.files()]).unwrap();
     assert!(temps(view.dir()).is_empty());
     // Also when there is nothing to write.
-    fs::write(view.dir().join(".opbuild-tmp-4711-1"), "half").unwrap();
+    fs::write(view.dir().join(".opkeep-tmp-4711-1"), "half").unwrap();
     view.materialise(&[kernel.files()]).unwrap();
     assert!(temps(view.dir()).is_empty());
 }
@@ -354,14 +353,14 @@ fn removing_does_not_follow_links() {
 #[test]
 fn a_torn_manifest_costs_a_read_and_nothing_else() {
     let (_base, view) = view();
-    let manifest = view.dir().join(".opbuild-manifest");
+    let manifest = view.dir().join(".opkeep-manifest");
     let old = Made::new("op_1", 1);
     let new = Made { slot: old.slot.clone(), ..Made::new("op_2", 2) };
     view.materialise(&[old.files()]).unwrap();
     let whole = fs::read(&manifest).unwrap();
     let mut flipped = whole.clone();
     *flipped.last_mut().unwrap() ^= 1;
-    let cases = [&b""[..], b"opbuild-manifest 2 \n", b"\xff\xfe", &whole[..whole.len() / 2], &flipped];
+    let cases = [&b""[..], b"opkeep-manifest 2 \n", b"\xff\xfe", &whole[..whole.len() / 2], &flipped];
     for torn in cases {
         fs::write(&manifest, torn).unwrap();
         age(view.dir(), &old, 60);

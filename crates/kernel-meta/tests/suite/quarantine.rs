@@ -8,12 +8,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::common::broken::{Repair, Torn, age_all, broken_caches, findings, look_at_all};
-use opbuild_kernel_meta::quarantine::{
+use opkeep_kernel_meta::quarantine::{
     RepairError, Step, UndoOptions, Undone, Why, newest, quarantines, undo,
 };
-use opbuild_kernel_meta::survey::{Busy, What};
-use opbuild_testkit::Folder;
-use opbuild_testkit::caches::{Rank, cann_kernel};
+use opkeep_kernel_meta::survey::{Busy, What};
+use opkeep_testkit::Folder;
+use opkeep_testkit::caches::{Rank, cann_kernel};
 use serde_json::json;
 
 fn undo_newest(base: &Path) -> Vec<Undone> {
@@ -252,7 +252,7 @@ fn no_whole_kernel_is_ever_taken_in_a_race() {
             torn.in_quarantine().into_iter().filter(|path| path.extension().is_some_and(|e| e == "json"));
         for json in found {
             let bytes =
-                fs::read(torn.base.path().join("rank_0/kernel_meta.opbuild-quarantine").join(json)).unwrap();
+                fs::read(torn.base.path().join("rank_0/kernel_meta.opkeep-quarantine").join(json)).unwrap();
             assert!(
                 bytes.len() == 100 || astray,
                 "{round}: a whole description was taken and not told: {aside:?}"
@@ -435,18 +435,18 @@ fn a_description_returns_beside_an_object_that_stayed() {
 fn an_undo_does_not_forget_what_a_manifest_that_cannot_be_read_says() {
     let torn = Torn::new();
     torn.mend_while(&|_| {});
-    fs::create_dir(torn.folder().join(".opbuild-manifest")).unwrap();
+    fs::create_dir(torn.folder().join(".opkeep-manifest")).unwrap();
     let options = UndoOptions { dry_run: false, observe: &|_| {} };
     let run = newest(quarantines(torn.base.path()).unwrap()).remove(0);
     let error = undo(&run, &options).unwrap_err().to_string();
-    assert!(error.contains(".opbuild-manifest") && !torn.path("o").exists(), "{error}");
+    assert!(error.contains(".opkeep-manifest") && !torn.path("o").exists(), "{error}");
 }
 
 #[test]
 fn a_journal_cannot_make_undo_write_elsewhere() {
     let torn = Torn::new();
     let aside = torn.mend_while(&|_| {});
-    let journal = aside.quarantine.as_ref().unwrap().join(".opbuild-journal");
+    let journal = aside.quarantine.as_ref().unwrap().join(".opkeep-journal");
     let text = fs::read_to_string(&journal).unwrap();
     let name = format!("{}.json", torn.kernel.stem);
     let evil = |file: &str| text.replace(&json!(name).to_string(), &json!(file).to_string());
@@ -466,9 +466,9 @@ fn a_journal_cannot_make_undo_write_elsewhere() {
 fn a_run_that_never_began_is_cleared_away() {
     let torn = Torn::new();
     let before = Folder::of(torn.base.path()).unwrap();
-    let run = torn.base.path().join("rank_0/kernel_meta.opbuild-quarantine/20260901T120000.000Z-1");
+    let run = torn.base.path().join("rank_0/kernel_meta.opkeep-quarantine/20260901T120000.000Z-1");
     fs::create_dir_all(&run).unwrap();
-    fs::write(run.join(".opbuild-journal.new"), "{\"opbuild_quar").unwrap();
+    fs::write(run.join(".opkeep-journal.new"), "{\"opkeep_quar").unwrap();
     let undone = undo_newest(torn.base.path()).pop().unwrap();
     assert!(undone.removed && undone.restored.is_empty());
     assert_eq!(Folder::of(torn.base.path()).unwrap(), before);
@@ -478,10 +478,10 @@ fn a_run_that_never_began_is_cleared_away() {
 fn links_in_place_of_folders_are_not_followed() {
     let (torn, elsewhere) = (Torn::new(), tempfile::tempdir().unwrap());
     // In place of the quarantine.
-    let quarantine = torn.base.path().join("rank_0/kernel_meta.opbuild-quarantine");
+    let quarantine = torn.base.path().join("rank_0/kernel_meta.opkeep-quarantine");
     symlink(elsewhere.path(), &quarantine).unwrap();
     let error = Repair::new().mend(&torn.look()).unwrap_err();
-    assert!(error.to_string().contains("kernel_meta.opbuild-quarantine"), "{error}");
+    assert!(error.to_string().contains("kernel_meta.opkeep-quarantine"), "{error}");
     assert!(torn.path("json").exists() && Folder::of(elsewhere.path()).unwrap().paths().count() == 1);
     fs::remove_file(&quarantine).unwrap();
     // In place of a folder of the cache, since it was judged.
@@ -510,7 +510,7 @@ fn links_in_place_of_folders_are_not_followed() {
 fn one_place_that_fails_does_not_keep_the_rest() {
     let base = tempfile::tempdir().unwrap();
     broken_caches(base.path());
-    fs::write(base.path().join("rank_0/kernel_meta.opbuild-quarantine"), "in the way").unwrap();
+    fs::write(base.path().join("rank_0/kernel_meta.opkeep-quarantine"), "in the way").unwrap();
     let results: Vec<_> = look_at_all(base.path()).iter().map(|survey| Repair::new().mend(survey)).collect();
     assert_eq!(results.iter().filter(|result| result.is_err()).count(), 1);
     assert_eq!(findings(base.path()), 7);

@@ -5,13 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::broken::{Repair, look_at_all};
-use opbuild_kernel_meta::fill::{Cache, DeviceMap, FillOptions, fill};
-use opbuild_kernel_meta::quarantine::{Run, Why};
-use opbuild_kernel_meta::survey::{Effect, Item, Kind, NamedBy, Note, Survey, Verdict};
-use opbuild_testkit::Folder;
-use opbuild_testkit::ascend::{Chip, Kernel, Library, Pair, library};
-use opbuild_testkit::caches::{Rank, age, cann_kernel};
-use opbuild_testkit::patch::{header, put};
+use opkeep_kernel_meta::fill::{Cache, DeviceMap, FillOptions, fill};
+use opkeep_kernel_meta::quarantine::{Run, Why};
+use opkeep_kernel_meta::survey::{Effect, Item, Kind, NamedBy, Note, Survey, Verdict};
+use opkeep_testkit::Folder;
+use opkeep_testkit::ascend::{Chip, Kernel, Library, Pair, library};
+use opkeep_testkit::caches::{Rank, age, cann_kernel};
+use opkeep_testkit::patch::{header, put};
 
 fn rank_for(chip: Chip) -> Rank {
     Rank { soc: chip.soc(), ..Rank::new(0) }

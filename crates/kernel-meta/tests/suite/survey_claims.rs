@@ -5,11 +5,11 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use opbuild_descriptor::Generation;
-use opbuild_kernel_meta::kernel_cache::{GcOptions, LimitTexts, gc};
-use opbuild_kernel_meta::survey::{Effect, Survey, SurveyOptions, Verdict, What, compare, find, survey};
-use opbuild_testkit::ascend::{Chip, Kernel, Library, Pair, library};
-use opbuild_testkit::caches::Rank;
+use opkeep_descriptor::Generation;
+use opkeep_kernel_meta::kernel_cache::{GcOptions, LimitTexts, gc};
+use opkeep_kernel_meta::survey::{Effect, Survey, SurveyOptions, Verdict, What, compare, find, survey};
+use opkeep_testkit::ascend::{Chip, Kernel, Library, Pair, library};
+use opkeep_testkit::caches::Rank;
 
 use crate::laid::Cache;
 

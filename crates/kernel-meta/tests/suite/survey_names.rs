@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use opbuild_kernel_meta::survey::{Effect, Flaw, Item, Note, Orphan, Survey, Verdict, What};
-use opbuild_testkit::ascend::{Chip, Kernel, Library, Pair, library, split_mix};
+use opkeep_kernel_meta::survey::{Effect, Flaw, Item, Note, Orphan, Survey, Verdict, What};
+use opkeep_testkit::ascend::{Chip, Kernel, Library, Pair, library, split_mix};
 
 use crate::laid::Cache;
 
@@ -145,10 +145,10 @@ fn a_json_that_is_another_kernels_is_found() {
 fn akgs_kernels_for_the_host_are_libraries() {
     let cache = Cache::new("akg_kernel_meta");
     let pair = library(Library::Host(62), "Fused_Add_1", &["Fused_Add_1_kernel"]);
-    let digest = opbuild_digest::Digest::of(&pair.object);
+    let digest = opkeep_digest::Digest::of(&pair.object);
     let json = serde_json::json!({
         "kernelName": "Fused_Add_1_kernel", "threadNumber": "null", "sha256": digest.to_string(),
-        "objSha256": opbuild_digest::Digest::of(b"object").to_string(),
+        "objSha256": opkeep_digest::Digest::of(b"object").to_string(),
     });
     cache.write("Fused_Add_1.json", json.to_string().as_bytes());
     cache.write("Fused_Add_1.so", &pair.object);

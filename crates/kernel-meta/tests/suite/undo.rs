@@ -6,8 +6,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use crate::common::broken::{Repair, Torn, age_all};
-use opbuild_kernel_meta::quarantine::{Step, UndoOptions, Undone, Why, newest, quarantines, undo};
-use opbuild_testkit::Folder;
+use opkeep_kernel_meta::quarantine::{Step, UndoOptions, Undone, Why, newest, quarantines, undo};
+use opkeep_testkit::Folder;
 
 fn undo_while(base: &Path, observe: &dyn Fn(Step)) -> Undone {
     let found = newest(quarantines(base).unwrap());
@@ -23,7 +23,7 @@ fn undo_newest(base: &Path) -> Undone {
 fn what_the_journal_does_not_name_is_told() {
     let torn = Torn::new();
     let run = torn.mend_while(&|_| {}).quarantine.unwrap();
-    let journal = run.join(".opbuild-journal");
+    let journal = run.join(".opkeep-journal");
     let text = fs::read_to_string(&journal).unwrap();
     let named: Vec<&str> = text.lines().filter(|line| !line.contains(".json\"")).collect();
     assert_eq!(named.len(), 3, "the test itself: {text}");
@@ -58,7 +58,7 @@ fn a_folder_of_somebody_else_is_no_run() {
 fn displaced_files_of_other_kernels_stay_displaced() {
     let torn = Torn::new();
     torn.mend_while(&|_| {});
-    let displaced = |stem: &str| torn.folder().join(format!(".opbuild-old-1-1-{stem}.o.old"));
+    let displaced = |stem: &str| torn.folder().join(format!(".opkeep-old-1-1-{stem}.o.old"));
     fs::write(displaced("other"), "displaced").unwrap();
     fs::write(displaced(&torn.kernel.stem), "displaced").unwrap();
     let undone = undo_newest(torn.base.path());

@@ -1,7 +1,7 @@
 //! Operators that move elements and change none, whatever their type.
 
-use opbuild_ops::{Call, Gather, Pad, PadMode, Rule, Slice, TensorType};
-use opbuild_ops::{concat, dtype_bytes, multiples, permutation, pieces};
+use opkeep_ops::{Call, Gather, Pad, PadMode, Rule, Slice, TensorType};
+use opkeep_ops::{concat, dtype_bytes, multiples, permutation, pieces};
 
 use super::{Operand, broadcast, dense, places};
 use crate::number::Numbers;

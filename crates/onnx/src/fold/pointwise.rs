@@ -1,6 +1,6 @@
 //! Operators that compute element by element, and reductions.
 
-use opbuild_ops::{Call, Reduce, Rule, TensorType, dtype_bytes};
+use opkeep_ops::{Call, Reduce, Rule, TensorType, dtype_bytes};
 
 use super::{Operand, broadcast, dense, places};
 use crate::number::Numbers;

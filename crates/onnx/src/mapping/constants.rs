@@ -1,6 +1,6 @@
 //! Operators whose outputs are known when a model is translated.
 
-use opbuild_ops::Constant;
+use opkeep_ops::Constant;
 
 use crate::fold::LIMIT;
 use crate::node::{Mapped, Node};

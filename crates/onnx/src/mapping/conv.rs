@@ -1,6 +1,6 @@
 //! Convolutions.
 
-use opbuild_ops::{int_attr, ints_attr, str_attr};
+use opkeep_ops::{int_attr, ints_attr, str_attr};
 
 use super::window::Window;
 use crate::node::{Mapped, Node};
@@ -54,14 +54,14 @@ pub(super) fn spatial(x: &Value) -> Result<usize, String> {
 }
 
 /// `x` with axes of one element after batch and channels, so that there are `rank` axes besides these.
-pub(super) fn lifted(node: &mut Node<'_>, x: &Value, rank: usize) -> Result<opbuild_ops::TensorId, String> {
+pub(super) fn lifted(node: &mut Node<'_>, x: &Value, rank: usize) -> Result<opkeep_ops::TensorId, String> {
     let (outer, image) = x.shape.split_at(2);
     let shape = [outer, &vec![1; rank.saturating_sub(image.len())], image].concat();
     node.view(x, &shape)
 }
 
 /// The result of an operator on a [`lifted`] image, with `rank` axes besides batch and channels.
-pub(super) fn lowered(node: &mut Node<'_>, y: opbuild_ops::TensorId, rank: usize) -> Result<Value, String> {
+pub(super) fn lowered(node: &mut Node<'_>, y: opkeep_ops::TensorId, rank: usize) -> Result<Value, String> {
     let (outer, image) = node.graph.tensor(y).shape.split_at(2);
     let shape = [outer, &image[image.len().saturating_sub(rank)..]].concat();
     node.value(y, shape)

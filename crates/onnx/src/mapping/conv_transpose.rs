@@ -1,6 +1,6 @@
 //! Transposed convolutions, for which the table of the IR has no row: each is a convolution of a stretched image.
 
-use opbuild_ops::{TensorId, bool_attr, int_attr, ints_attr, str_attr};
+use opkeep_ops::{TensorId, bool_attr, int_attr, ints_attr, str_attr};
 
 use super::conv::{kernel_of, lifted, lowered, spatial};
 use super::movement::transposed;

@@ -1,7 +1,7 @@
 //! Operators that work element by element, with broadcasting.
 
-use opbuild_descriptor::Attr;
-use opbuild_ops::{TensorId, float_attr, ge_number, int_attr, str_attr};
+use opkeep_descriptor::Attr;
+use opkeep_ops::{TensorId, float_attr, ge_number, int_attr, str_attr};
 
 use crate::dtype;
 use crate::node::{Mapped, Node};
@@ -11,7 +11,7 @@ use crate::value::{Value, product};
 pub(super) fn broadcast(values: &[&Value]) -> Result<Vec<i64>, String> {
     let mut shape = Vec::new();
     for value in values {
-        shape = opbuild_ops::broadcast(&shape, &value.shape).ok_or_else(|| {
+        shape = opkeep_ops::broadcast(&shape, &value.shape).ok_or_else(|| {
             let shapes: Vec<&[i64]> = values.iter().map(|value| value.shape.as_slice()).collect();
             format!("shapes {shapes:?} do not broadcast: each dimension must be equal, or 1")
         })?;

@@ -1,6 +1,6 @@
 //! Matrix products.
 
-use opbuild_ops::{TensorId, bool_attr, float_attr};
+use opkeep_ops::{TensorId, bool_attr, float_attr};
 
 use crate::node::{Mapped, Node};
 use crate::value::Value;
@@ -79,7 +79,7 @@ pub(crate) fn gemm(node: &mut Node<'_>) -> Mapped {
         y = step(node, "alpha", "Muls", &[y], &[float_attr("value", alpha)])?;
     }
     if let Some(c) = c {
-        if opbuild_ops::broadcast(&c.shape, &shape).as_deref() != Some(shape.as_slice()) {
+        if opkeep_ops::broadcast(&c.shape, &shape).as_deref() != Some(shape.as_slice()) {
             return Err(format!(
                 "C has shape {:?}, which does not fit a product of shape {shape:?}",
                 c.shape

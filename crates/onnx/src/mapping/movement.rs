@@ -1,6 +1,6 @@
 //! Operators that move elements and change none.
 
-use opbuild_ops::{axis, bool_attr, int_attr, str_attr};
+use opkeep_ops::{axis, bool_attr, int_attr, str_attr};
 
 use super::elementwise;
 use super::views::{axes, one_axis};
@@ -93,7 +93,7 @@ pub(super) fn transposed(
 pub(crate) fn expand(node: &mut Node<'_>) -> Mapped {
     let x = node.input(0)?;
     let asked = node.required(1, "shape")?;
-    let shape = opbuild_ops::broadcast(&x.shape, &asked)
+    let shape = opkeep_ops::broadcast(&x.shape, &asked)
         .ok_or_else(|| format!("shape {:?} cannot be expanded to {asked:?}", x.shape))?;
     // Dimensions of 1 before the others are no work.
     if count(&shape).is_some() && product(&shape) == product(&x.shape) {
@@ -106,7 +106,7 @@ pub(crate) fn expand(node: &mut Node<'_>) -> Mapped {
 
 /// `x` expanded to `shape`, for another operator.
 pub(super) fn expand_to(node: &mut Node<'_>, x: &Value, shape: &[i64], what: &str) -> Result<Value, String> {
-    if opbuild_ops::broadcast(&x.shape, shape).as_deref() != Some(shape) {
+    if opkeep_ops::broadcast(&x.shape, shape).as_deref() != Some(shape) {
         return Err(format!("its {what} has shape {:?}, which does not expand to {shape:?}", x.shape));
     }
     if product(&x.shape) == product(shape) {
@@ -180,7 +180,7 @@ pub(crate) fn split(node: &mut Node<'_>) -> Mapped {
             node.emit_all("SplitV", &[Some(x.id), Some(sizes), Some(axis)], number)?
         }
     };
-    let piece = |(id, size): (opbuild_ops::TensorId, &i64)| {
+    let piece = |(id, size): (opkeep_ops::TensorId, &i64)| {
         let mut shape = x.shape.clone();
         shape[at] = *size;
         node.value(id, shape)
@@ -240,7 +240,7 @@ pub(crate) fn pad(node: &mut Node<'_>) -> Mapped {
 }
 
 /// What a constant padding is filled with; nothing if that is zeros by default.
-fn edge_value(node: &mut Node<'_>, x: &Value, mode: &str) -> Result<Option<opbuild_ops::TensorId>, String> {
+fn edge_value(node: &mut Node<'_>, x: &Value, mode: &str) -> Result<Option<opkeep_ops::TensorId>, String> {
     if mode != "constant" {
         return Ok(None);
     }

@@ -1,6 +1,6 @@
 //! Normalisations and softmaxes.
 
-use opbuild_ops::{float_attr, int_attr, ints_attr};
+use opkeep_ops::{float_attr, int_attr, ints_attr};
 
 use super::conv::spatial;
 use super::elementwise::cast;

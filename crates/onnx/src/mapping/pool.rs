@@ -1,7 +1,7 @@
 //! Pools.
 
-use opbuild_descriptor::Attr;
-use opbuild_ops::{TensorId, bool_attr, float_attr, int_attr, ints_attr, str_attr};
+use opkeep_descriptor::Attr;
+use opkeep_ops::{TensorId, bool_attr, float_attr, int_attr, ints_attr, str_attr};
 
 use super::conv::{lifted, lowered, spatial};
 use super::reduce::over;

@@ -1,6 +1,6 @@
 //! Reductions.
 
-use opbuild_ops::{TensorId, bool_attr};
+use opkeep_ops::{TensorId, bool_attr};
 
 use super::views::{axes, given_axes, one_axis};
 use crate::node::{Mapped, Node};

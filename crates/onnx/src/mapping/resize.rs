@@ -1,6 +1,6 @@
 //! Resized images. Which elements a result is made of is known beforehand: one, or two with their shares.
 
-use opbuild_ops::{TensorId, bool_attr};
+use opkeep_ops::{TensorId, bool_attr};
 
 use super::views::one_axis;
 use crate::fold::LIMIT;

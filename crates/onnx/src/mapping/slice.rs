@@ -1,6 +1,6 @@
 //! Slices.
 
-use opbuild_ops::slice_range;
+use opkeep_ops::slice_range;
 
 use super::views::one_axis;
 use crate::node::{Mapped, Node};

@@ -1,6 +1,6 @@
 //! Operators that change shapes and no elements.
 
-use opbuild_ops::axis;
+use opkeep_ops::axis;
 
 use crate::node::{Mapped, Node};
 use crate::value::product;

@@ -15,9 +15,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::wire::Message;
 use common::{FLOAT, model, tensor};
-use opbuild_onnx::{OnnxError, Options, read, read_tensor};
+use opkeep_onnx::{OnnxError, Options, read, read_tensor};
 
-use opbuild_testkit::{Counting, most_bytes};
+use opkeep_testkit::{Counting, most_bytes};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

@@ -1,6 +1,6 @@
 //! What is known when a model is translated.
 
-use opbuild_ops::{Constant, Origin};
+use opkeep_ops::{Constant, Origin};
 
 use crate::model::{BOOL, FLOAT, INT32, INT64, Model, float, floats, int, ints, unary, value, word};
 use crate::render::{elements, float32s, int64s, nodes, outputs};

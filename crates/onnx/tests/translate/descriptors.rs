@@ -1,6 +1,6 @@
 //! A node, and the descriptor that a framework writes of the same operator, are one job: it is compiled once.
 
-use opbuild_descriptor::read_info;
+use opkeep_descriptor::read_info;
 
 use crate::model::unary;
 

@@ -1,6 +1,6 @@
 //! Models that want more than they are worth.
 
-use opbuild_onnx::{Options, from_bytes};
+use opkeep_onnx::{Options, from_bytes};
 
 use crate::model::{FLOAT, Model, int, ints, unary, word};
 

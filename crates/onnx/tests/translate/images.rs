@@ -1,6 +1,6 @@
 //! Images that are stretched: transposed convolutions and other sizes.
 
-use opbuild_ops::Origin;
+use opkeep_ops::Origin;
 
 use crate::model::{Model, float, int, ints, unary, word};
 use crate::render::{float32s, int64s, nodes, outputs};

@@ -1,6 +1,6 @@
 //! Models, as bytes on the wire.
 
-use opbuild_onnx::{Network, OnnxError, Options, Problem, from_bytes};
+use opkeep_onnx::{Network, OnnxError, Options, Problem, from_bytes};
 
 pub(crate) const FLOAT: u64 = 1;
 pub(crate) const INT32: u64 = 6;

@@ -285,7 +285,7 @@ fn triangles_are_chosen_by_a_mask() {
     let mask = network.graph.nodes()[0].inputs[0][0];
     let mut bytes = vec![0; 6];
     match network.graph.origin(mask) {
-        opbuild_ops::Origin::Constant(mask) => mask.copy_to(&mut bytes).unwrap(),
+        opkeep_ops::Origin::Constant(mask) => mask.copy_to(&mut bytes).unwrap(),
         other => panic!("{other:?}"),
     }
     assert_eq!(bytes, [0, 1, 1, 0, 0, 1]);

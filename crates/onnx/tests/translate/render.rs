@@ -1,8 +1,8 @@
 //! Graphs as text.
 
-use opbuild_descriptor::AttrValue;
-use opbuild_onnx::Network;
-use opbuild_ops::{Constant, Graph, Node, Origin, TensorId, dtype_bytes, find};
+use opkeep_descriptor::AttrValue;
+use opkeep_onnx::Network;
+use opkeep_ops::{Constant, Graph, Node, Origin, TensorId, dtype_bytes, find};
 
 /// A line a node: its operator, what it reads, attributes that are not at their defaults, and the shapes of its
 /// outputs, with their types if those are not floats.

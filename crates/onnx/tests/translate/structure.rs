@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use opbuild_onnx::{ModelError, OnnxError, Options, from_bytes};
+use opkeep_onnx::{ModelError, OnnxError, Options, from_bytes};
 
 use crate::model::{FLOAT, INT64, Model, STRING, int, number, text, unary};
 use crate::render;

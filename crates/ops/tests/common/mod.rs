@@ -2,8 +2,8 @@
 #![allow(dead_code, unused_macros, unused_imports, reason = "each file of tests uses a part of this")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers fail the test that calls them")]
 
-use opbuild_descriptor::{Attr, ConstValue, Tensor};
-use opbuild_ops::{Call, OpsError, find};
+use opkeep_descriptor::{Attr, ConstValue, Tensor};
+use opkeep_ops::{Call, OpsError, find};
 
 /// Inputs of an operator, one list a position.
 pub(crate) type Inputs = Vec<Vec<Tensor>>;

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use opbuild_backend::FileDigests;
-use opbuild_digest::Digest;
+use opkeep_backend::FileDigests;
+use opkeep_digest::Digest;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::disk;

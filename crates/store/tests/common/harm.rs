@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use opbuild_digest::Digest;
-use opbuild_store::TargetStore;
+use opkeep_digest::Digest;
+use opkeep_store::TargetStore;
 
 use super::{Made, key};
 

@@ -15,8 +15,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
-use opbuild_digest::Digest;
-use opbuild_store::{Config, Draft, Entry, KeyLock, LockOutcome, Lookup, Miss, Patience, Store, TargetStore};
+use opkeep_digest::Digest;
+use opkeep_store::{Config, Draft, Entry, KeyLock, LockOutcome, Lookup, Miss, Patience, Store, TargetStore};
 use tempfile::TempDir;
 
 /// The target that most tests use.

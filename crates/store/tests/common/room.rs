@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use opbuild_digest::Digest;
-use opbuild_store::{
+use opkeep_digest::Digest;
+use opkeep_store::{
     Call, Clock, Config, Draft, Estimate, GcOptions, GcReport, LimitTexts, Op, Permit, Store, TargetStore,
     Watcher,
 };

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
 
-use opbuild_store::{
+use opkeep_store::{
     Access, Clock, Config, Flaw, GcOptions, RepairOptions, RepairReport, Store, TargetStore, VerifyOptions,
     What,
 };
@@ -106,7 +106,7 @@ fn damaged(root: &Path) {
 fn torn(root: &Path) {
     rows::valid_among_folders(root);
     for name in ["size", "stats"] {
-        fs::write(common::open(root).dir().join(name), "opbuild").unwrap();
+        fs::write(common::open(root).dir().join(name), "opkeep").unwrap();
     }
 }
 

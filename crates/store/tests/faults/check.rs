@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use opbuild_digest::Digest;
-use opbuild_store::{
+use opkeep_digest::Digest;
+use opkeep_store::{
     Clock, Config, GcOptions, LockOutcome, Lookup, Miss, Op, Put, Replace, Store, TargetStore,
 };
 
-use opbuild_testkit::Folder;
+use opkeep_testkit::Folder;
 
 use crate::common::{self, Made, TARGET, hit, key, names, within};
 use crate::rows::{self, Row, State};

@@ -6,7 +6,7 @@
 //! one error and death. What must hold each time is in `check.rs`, the rows are in `rows.rs` and `audit.rs`. Files that
 //! were looked at once are not looked at again.
 //!
-//! The longest rows are several tests, which share the calls. A run plays one of them, by `OPBUILD_MUTATION_SEEDS`, which CI
+//! The longest rows are several tests, which share the calls. A run plays one of them, by `OPKEEP_MUTATION_SEEDS`, which CI
 //! takes from the commit; `all` plays each.
 
 #![expect(clippy::disallowed_methods, reason = "these tests look at what faults left")]
@@ -28,10 +28,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use check::{Check, End};
 use libtest_mimic::{Arguments, Trial};
-use opbuild_store::{Config, Op, Store, TargetStore};
-use opbuild_testkit::Folder;
-use opbuild_testkit::fault::{Fault, FaultyDisk};
-use opbuild_testkit::toolchain_mutations::is_turn;
+use opkeep_store::{Config, Op, Store, TargetStore};
+use opkeep_testkit::Folder;
+use opkeep_testkit::fault::{Fault, FaultyDisk};
+use opkeep_testkit::toolchain_mutations::is_turn;
 use rows::{Act, Row, State};
 use tempfile::TempDir;
 

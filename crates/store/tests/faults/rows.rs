@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use opbuild_digest::Digest;
-use opbuild_store::{
+use opkeep_digest::Digest;
+use opkeep_store::{
     Access, Clock, Config, GcOptions, KeyLock, LimitTexts, LockOutcome, Lookup, Miss, Patience, Replace,
     Store, TargetStore,
 };

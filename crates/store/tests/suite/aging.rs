@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::common::room::{ALL, CHEAP, DAY, HOUR, MB, MINUTE, Room, Watch, draft, filling, gc, ten, used};
 use crate::common::{TARGET, hit, key, lock, names, snapshot};
-use opbuild_store::{Access, Config, GcOptions, Op, Permit, Store, StoreError};
+use opkeep_store::{Access, Config, GcOptions, Op, Permit, Store, StoreError};
 
 #[test]
 fn nothing_goes_while_there_is_room() {
@@ -269,7 +269,7 @@ fn what_changed_since_it_was_judged_stays() {
         fs::copy(&path, &fresh).unwrap();
         let hook = {
             let path = path.clone();
-            Watch(move |call: &opbuild_store::Call<'_>| {
+            Watch(move |call: &opkeep_store::Call<'_>| {
                 if call.op == Op::Rename && call.path == path {
                     match what {
                         "used" => fs::File::open(&path).unwrap().set_modified(now).unwrap(),
@@ -328,7 +328,7 @@ fn a_child_that_has_the_lock_open_does_not_hold_it() {
     let inherited = Arc::new(Mutex::new(Vec::new()));
     let hook = {
         let inherited = inherited.clone();
-        Watch(move |call: &opbuild_store::Call<'_>| {
+        Watch(move |call: &opkeep_store::Call<'_>| {
             if call.op == Op::SetTime && call.path == lock {
                 inherited.lock().unwrap().extend(open_again(&lock));
             }

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::room::{Seen, Watch};
 use crate::common::{Made, TARGET, fresh, hit, inode, key, miss, names, open};
-use opbuild_store::{
+use opkeep_store::{
     Call, Config, Entry, Lookup, Miss, Op, Permit, Put, Replace, Store, TargetStore, Watcher,
 };
-use opbuild_testkit::fault::FaultyDisk;
+use opkeep_testkit::fault::FaultyDisk;
 use rustix::io::Errno;
 
 /// The store at `root`, in the hands of a watcher.

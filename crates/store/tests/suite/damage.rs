@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Barrier;
 
 use crate::common::{Made, fresh, hit, inode, key, lock, miss, names};
-use opbuild_digest::Digest;
-use opbuild_store::{Config, Damage, Judged, Lookup, Miss, Put, Replace, Store, StoreError, TargetStore};
+use opkeep_digest::Digest;
+use opkeep_store::{Config, Damage, Judged, Lookup, Miss, Put, Replace, Store, StoreError, TargetStore};
 
 fn damaged(store: &TargetStore, key: &Digest) -> Judged {
     match miss(store, key) {

@@ -7,8 +7,8 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 use crate::common::{fresh, hit, key, miss};
-use opbuild_digest::Digest;
-use opbuild_store::{Damage, Draft, Miss};
+use opkeep_digest::Digest;
+use opkeep_store::{Damage, Draft, Miss};
 
 const OBJECT: &[u8] = b"\x7fELF and so on";
 const INFO: &[u8] = b"{\"job\": 1}";
@@ -17,7 +17,7 @@ const SUM_OF_INFO: u64 = 0x36ab_fef2_a790_374c;
 
 /// An entry with the format number `format`.
 fn entry(format: u32) -> Vec<u8> {
-    let mut prefix = b"OPBKERN\0".to_vec();
+    let mut prefix = b"OPKKERN\0".to_vec();
     prefix.extend(format.to_le_bytes());
     prefix.extend(214u32.to_le_bytes());
     prefix.extend(key("relu").as_bytes());

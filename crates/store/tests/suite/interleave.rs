@@ -14,12 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::{Made, TARGET, key, names};
-use opbuild_digest::Digest;
-use opbuild_store::{
+use opkeep_digest::Digest;
+use opkeep_store::{
     Call, Config, Entry, GcOptions, KeyLock, LockOutcome, Lookup, Miss, Op, Patience, Permit, Put, Replace,
     Store, TargetStore, Watcher,
 };
-use opbuild_testkit::{Body, interleave};
+use opkeep_testkit::{Body, interleave};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -292,7 +292,7 @@ impl Player<'_> {
         });
     }
 
-    fn set_aside(&self, which: usize, judged: &opbuild_store::Judged) {
+    fn set_aside(&self, which: usize, judged: &opkeep_store::Judged) {
         let held = self.held.borrow();
         let quarantine =
             || self.store.quarantine(&key(&name(which)), judged, held[which].as_ref().unwrap()).unwrap();

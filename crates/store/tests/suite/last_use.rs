@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::common::room::{ALL, CHEAP, DAY, HOUR, MINUTE, Room, Watch, gc, ten, used};
 use crate::common::{TARGET, hit, key};
-use opbuild_store::{Access, Config, Lookup, Op, Permit, Store};
+use opkeep_store::{Access, Config, Lookup, Op, Permit, Store};
 
 #[test]
 fn a_hit_notes_the_use_every_ten_minutes() {
@@ -38,7 +38,7 @@ fn a_hit_notes_the_use_every_ten_minutes() {
 fn failing_to_note_a_use_loses_no_hit() {
     let room = Room::new("1", "50");
     room.put(&room.open(), "a", 9 << 10, CHEAP, DAY);
-    let refuse = Watch(|call: &opbuild_store::Call<'_>| match call.op {
+    let refuse = Watch(|call: &opkeep_store::Call<'_>| match call.op {
         Op::SetTime => Permit::Fail(std::io::ErrorKind::PermissionDenied.into()),
         _ => Permit::Go,
     });
@@ -54,7 +54,7 @@ fn the_file_systems_clock_counts() {
     let room = Room::new("1", "1");
     let behind = |ago: Duration| SystemTime::now() - 2 * HOUR - ago;
     drop(room.open());
-    let hook = Watch(move |call: &opbuild_store::Call<'_>| {
+    let hook = Watch(move |call: &opkeep_store::Call<'_>| {
         if call.op == Op::Stat && (call.path.ends_with("size") || call.path.ends_with("gc.lock")) {
             fs::File::open(call.path).unwrap().set_modified(behind(Duration::ZERO)).unwrap();
         }

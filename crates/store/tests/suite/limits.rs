@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::common::room::MB;
 use crate::common::{open, snapshot};
-use opbuild_store::{Access, Config, LimitNotice, LimitTexts, Store};
+use opkeep_store::{Access, Config, LimitNotice, LimitTexts, Store};
 
 const BOTH: &str = "[op_compiler_cache]\nmax_op_cache_size=7\nremain_cache_size_ratio=9\n";
 

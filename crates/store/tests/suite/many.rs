@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::room::{Room, counted, draft, filling};
 use crate::common::{hit, key};
-use opbuild_store::{GcOptions, Op, Replace, TargetStore};
+use opkeep_store::{GcOptions, Op, Replace, TargetStore};
 
 const MANY: u64 = 100_000;
 

@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use crate::common::room::Watch;
 use crate::common::{Made, TARGET, fresh, hit, key, lock, miss, names, open, snapshot, within};
-use opbuild_digest::Digest;
-use opbuild_store::{
+use opkeep_digest::Digest;
+use opkeep_store::{
     Call, Config, Damage, GcOptions, LockOutcome, Lookup, MAX_ENTRY_BYTES, Miss, Op, Patience, Permit,
     Replace, Store, StoreError, TargetStore, Watcher,
 };
-use opbuild_testkit::Folder;
+use opkeep_testkit::Folder;
 use rustix::io::Errno;
 
 /// The file of an entry, taken apart as the crate's documentation has it.
@@ -136,7 +136,7 @@ fn another_kernels_bytes_with_the_table_fixed_up() {
     let (mut forged, source) = (Forged::of(&store, "relu"), Forged::of(&store, "tanh"));
     forged.set_body(source.body());
     for name in ["json", "object", "info"] {
-        let bytes = |entry: &opbuild_store::Entry| entry.lazy_member(name).unwrap().unwrap().to_vec();
+        let bytes = |entry: &opkeep_store::Entry| entry.lazy_member(name).unwrap().unwrap().to_vec();
         forged.set_digest(&bytes(&real), &bytes(&other));
     }
     let damage = forged.damage(&store, "relu");

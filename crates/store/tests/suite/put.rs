@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::{Made, TARGET, fresh, hit, inode, key, miss, names, open, snapshot};
-use opbuild_store::{
+use opkeep_store::{
     Access, Config, Draft, LockOutcome, Lookup, Miss, Patience, Put, Replace, Store, StoreError, TargetStore,
 };
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::common::room::{ALL, CHEAP, HOUR, MB, MINUTE, Room, Watch, counted, draft, filling, gc, ten};
 use crate::common::{TARGET, key};
-use opbuild_store::{Config, Op, Permit, Put, Replace, Store};
+use opkeep_store::{Config, Op, Permit, Put, Replace, Store};
 
 #[test]
 fn opening_and_putting_make_room() {
@@ -64,7 +64,7 @@ fn an_unknown_size_is_counted_once() {
     let room = Room::new("1", "50");
     drop(ten(&room, 2 * HOUR));
     let size = room.open().dir().join("size");
-    for torn in [None, Some("opbuild size 1\nbytes 7"), Some("")] {
+    for torn in [None, Some("opkeep size 1\nbytes 7"), Some("")] {
         match torn {
             None => fs::remove_file(&size).unwrap(),
             Some(text) => fs::write(&size, text).unwrap(),
@@ -102,7 +102,7 @@ fn the_estimate_follows_puts_replacements_and_evictions() {
     assert!(report.after.total().bytes >= 5000 + records, "{report:?}");
     let size = store.dir().join("size");
     drop(store);
-    assert!(fs::read_to_string(size).unwrap().starts_with("opbuild size 1\nbytes"));
+    assert!(fs::read_to_string(size).unwrap().starts_with("opkeep size 1\nbytes"));
 }
 
 /// Others find the room being made, go on and say nothing more: whoever makes it looks again.
@@ -112,11 +112,11 @@ fn what_others_put_meanwhile_is_looked_at() {
     drop(ten(&room, 2 * HOUR));
     room.put(&room.open(), "more", 200 << 10, CHEAP, Duration::ZERO);
     let unlimited =
-        opbuild_store::LimitTexts { max_op_cache_size: Some("-1".to_owned()), ..Default::default() };
+        opkeep_store::LimitTexts { max_op_cache_size: Some("-1".to_owned()), ..Default::default() };
     let config = Config { limits: unlimited, watcher: None, ..room.config() };
     let other = Store::open(config).unwrap().target(TARGET).unwrap();
     let (old, done) = (room.time.ago(HOUR), AtomicBool::new(false));
-    let hook = Watch(move |call: &opbuild_store::Call<'_>| {
+    let hook = Watch(move |call: &opkeep_store::Call<'_>| {
         if call.op == Op::List && call.path.ends_with("entries/ff") && !done.swap(true, Ordering::Relaxed) {
             for at in 0..100 {
                 let key = key(&format!("meanwhile {at}"));

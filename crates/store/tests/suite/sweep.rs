@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::common::room::{DAY, HOUR, MINUTE, Room, Watch, draft, filling};
 use crate::common::{Made, TARGET, key, lock, miss, names, within};
-use opbuild_store::{Amount, Config, GcOptions, LockOutcome, Miss, Op, Permit, Store, TargetStore};
+use opkeep_store::{Amount, Config, GcOptions, LockOutcome, Miss, Op, Permit, Store, TargetStore};
 
 /// A file that was last written so long ago.
 fn leave(room: &Room, path: &Path, text: &str, ago: Duration) {
@@ -27,7 +27,7 @@ fn dead() -> u32 {
     child.id()
 }
 
-fn gc(store: &TargetStore) -> opbuild_store::GcReport {
+fn gc(store: &TargetStore) -> opkeep_store::GcReport {
     store.gc(&GcOptions::default()).unwrap()
 }
 
@@ -295,7 +295,7 @@ fn what_is_written_to_again_stays() {
     let stray = store.dir().join("tmp").join(format!("put-{}-0", dead()));
     leave(&room, &stray, "left", 2 * HOUR);
     let (looks, path) = (AtomicUsize::new(0), stray.clone());
-    let hook = Watch(move |call: &opbuild_store::Call<'_>| {
+    let hook = Watch(move |call: &opkeep_store::Call<'_>| {
         if call.op == Op::Look && call.path == path && looks.fetch_add(1, Ordering::Relaxed) == 1 {
             fs::write(&path, "again").unwrap();
         }

@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 use crate::common::harm::{HARMS, flip};
 use crate::common::room::{Seen, Watch};
 use crate::common::{Made, TARGET, fresh, hit, key, lock, miss, snapshot};
-use opbuild_store::{
+use opkeep_store::{
     Access, Beside, BesideKind, Call, Config, Entry, Flaw, Miss, Op, Permit, Progress, Replace, Store,
     TargetStore, VerifyOptions, VerifyReport,
 };

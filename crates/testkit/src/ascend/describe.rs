@@ -1,7 +1,7 @@
 //! The `.json` of a kernel, as the compilers write it.
 
-use opbuild_artifact::Magic;
-use opbuild_digest::Digest;
+use opkeep_artifact::Magic;
+use opkeep_digest::Digest;
 use serde::Serialize;
 use serde::ser::SerializeMap;
 use serde_json::ser::{PrettyFormatter, Serializer};

@@ -1,6 +1,6 @@
 //! A `.o` and its `.json`.
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 use serde_json::{Map, Value};
 
 use super::describe;

@@ -1,8 +1,8 @@
 //! Shared objects: AI CPU kernels, and kernels for a host.
 
 use object::elf;
-use opbuild_artifact::Magic;
-use opbuild_digest::Digest;
+use opkeep_artifact::Magic;
+use opkeep_digest::Digest;
 use serde_json::json;
 
 use super::Pair;

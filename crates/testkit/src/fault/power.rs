@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use opbuild_store::{Call, Op};
+use opkeep_store::{Call, Op};
 
 use crate::folder::{self, Folder};
 

@@ -1,4 +1,4 @@
-//! One run of `opbuild build`, as a process.
+//! One run of `opkeep build`, as a process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use opbuild_descriptor::write_info;
+use opkeep_descriptor::write_info;
 use serde_json::Value;
 
 use super::case::Call;
@@ -98,7 +98,7 @@ impl<'a> World<'a> {
         let or = |path: &Option<PathBuf>, name: &str| path.clone().unwrap_or_else(|| self.dir.join(name));
         command.env_clear().env("PATH", path.join(":")).env("HOME", self.dir.join("home"));
         command.env("TMPDIR", or(&call.tmp, "tmp")).current_dir(or(&call.cwd, "cwd")).stdin(Stdio::null());
-        command.env("OPBUILD_CACHE_DIR", self.dir.join("store")).env("MS_COMPILER_CACHE_PATH", view);
+        command.env("OPKEEP_CACHE_DIR", self.dir.join("store")).env("MS_COMPILER_CACHE_PATH", view);
         if !call.cc.is_empty() {
             command.env("CC", &call.cc);
         }

@@ -61,11 +61,11 @@ pub(super) enum Need {
     Root,
     /// `user.*` attributes on the temporary directory's file system.
     Attributes,
-    /// `--toolchain-input` and `OPBUILD_TOOLCHAIN_INPUTS`.
+    /// `--toolchain-input` and `OPKEEP_TOOLCHAIN_INPUTS`.
     ToolchainInput,
 }
 
-/// How `opbuild` is called: all that differs from a plain `opbuild build`.
+/// How `opkeep` is called: all that differs from a plain `opkeep build`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Call {
     /// `CC`; unset if empty.
@@ -80,7 +80,7 @@ pub(super) struct Call {
     pub(super) cwd: Option<PathBuf>,
     /// Another `TMPDIR` than the store's.
     pub(super) tmp: Option<PathBuf>,
-    /// A command that runs `opbuild` as its last arguments.
+    /// A command that runs `opkeep` as its last arguments.
     pub(super) launcher: Vec<String>,
     /// Operators to build; all if empty. They are built in this order, by a process each.
     pub(super) one_by_one: Vec<&'static str>,

@@ -8,7 +8,7 @@ use super::disk;
 use super::parts::Parts;
 use super::place::{program, python, run};
 
-/// Whether `opbuild` has `--toolchain-input` and `OPBUILD_TOOLCHAIN_INPUTS`: the cases of `declared.rs` are for them.
+/// Whether `opkeep` has `--toolchain-input` and `OPKEEP_TOOLCHAIN_INPUTS`: the cases of `declared.rs` are for them.
 const TOOLCHAIN_INPUT: bool = true;
 
 /// What was found out of this machine.

@@ -20,7 +20,7 @@ const MIN_MATTER: usize = 60;
 const MIN_COMPILED_TWICE: usize = 40;
 const MIN_CANNOT_MATTER: usize = 25;
 
-/// Runs all cases with the `opbuild` at `program`. The exit code is that of a test program.
+/// Runs all cases with the `opkeep` at `program`. The exit code is that of a test program.
 pub(super) fn run(program: &Path, args: &Arguments) -> io::Result<libtest_mimic::Conclusion> {
     let dir = tempfile::tempdir()?;
     let network = dir.path().join("network");

@@ -11,10 +11,10 @@ pub(super) const SHARE: u32 = 3;
 /// The same for changes that cannot matter, of which there are fewer.
 pub(super) const HARMLESS_SHARE: u32 = 2;
 
-/// The seeds to play: `OPBUILD_MUTATION_SEEDS`, numbers with commas between them, or `all`; else one.
+/// The seeds to play: `OPKEEP_MUTATION_SEEDS`, numbers with commas between them, or `all`; else one.
 pub(super) fn seeds() -> Vec<u32> {
     #[expect(clippy::disallowed_methods, reason = "how thorough a test run is comes from its environment")]
-    let text = std::env::var("OPBUILD_MUTATION_SEEDS").unwrap_or_default();
+    let text = std::env::var("OPKEEP_MUTATION_SEEDS").unwrap_or_default();
     if text == "all" {
         return (0..SEEDS).collect();
     }

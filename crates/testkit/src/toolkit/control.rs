@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// Which compiles something happens to.
 ///
 /// ```
-/// use opbuild_testkit::toolkit::{Fault, Rule};
+/// use opkeep_testkit::toolkit::{Fault, Rule};
 ///
 /// let first_square_hangs = Rule::new(Fault::Hang { deaf: true }).op("Square").times(1);
 /// # let _ = first_square_hangs;

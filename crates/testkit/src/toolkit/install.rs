@@ -210,7 +210,7 @@ impl Installation {
     }
 
     fn control(&self, name: &str) -> PathBuf {
-        self.versioned.join("opbuild_standin").join(name)
+        self.versioned.join("opkeep_standin").join(name)
     }
 
     fn set_rules(&self, rules: &Value) -> io::Result<()> {

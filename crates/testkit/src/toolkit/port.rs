@@ -82,7 +82,7 @@ fn pick(own: &'static str, at: usize, common: &'static str) -> &'static str {
 }
 
 /// The name that a type has where nothing is said: the vendor's rule, as written down from its documentation, apart
-/// from that of `opbuild_ops`, which tests compare.
+/// from that of `opkeep_ops`, which tests compare.
 pub(super) fn default_name(op_type: &str) -> String {
     let letters: Vec<char> = op_type.chars().collect();
     let mut name = String::new();

@@ -7,11 +7,11 @@ use super::disk;
 
 /// Files below `python/site-packages`.
 const FILES: [(&str, &str); 40] = [
-    ("opbuild_standin/__init__.py", include_str!("py/standin/__init__.py")),
-    ("opbuild_standin/control.py", include_str!("py/standin/control.py")),
-    ("opbuild_standin/elf.py", include_str!("py/standin/elf.py")),
-    ("opbuild_standin/faults.py", include_str!("py/standin/faults.py")),
-    ("opbuild_standin/kernel.py", include_str!("py/standin/kernel.py")),
+    ("opkeep_standin/__init__.py", include_str!("py/standin/__init__.py")),
+    ("opkeep_standin/control.py", include_str!("py/standin/control.py")),
+    ("opkeep_standin/elf.py", include_str!("py/standin/elf.py")),
+    ("opkeep_standin/faults.py", include_str!("py/standin/faults.py")),
+    ("opkeep_standin/kernel.py", include_str!("py/standin/kernel.py")),
     ("opc_tool/__init__.py", ""),
     ("opc_tool/constant.py", include_str!("py/opc_tool/constant.py")),
     ("opc_tool/ge_ir_pb2.py", include_str!("py/opc_tool/ge_ir_pb2.py")),

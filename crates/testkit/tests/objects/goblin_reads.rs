@@ -1,7 +1,7 @@
 //! As goblin sees them, against what genuine objects of each kind are like.
 
 use goblin::elf::{Elf, sym};
-use opbuild_testkit::ascend::{Chip, Cores, Kernel, Pair, zoo};
+use opkeep_testkit::ascend::{Chip, Cores, Kernel, Pair, zoo};
 
 /// Of each kind: type, flags, program headers, sections with some names cut short.
 const KINDS: [(&str, u16, u32, usize, &str); 10] = [
@@ -193,7 +193,7 @@ fn a_library_says_where_its_symbols_are() {
     assert!(elf.dynsyms.iter().skip(1).all(|symbol| code.contains(&(symbol.st_value as usize))));
     // A name so long that the tables need more than a page.
     let long = "f".repeat(5000);
-    let pair = opbuild_testkit::ascend::library(opbuild_testkit::ascend::Library::Host(62), "x", &[&long]);
+    let pair = opkeep_testkit::ascend::library(opkeep_testkit::ascend::Library::Host(62), "x", &[&long]);
     let elf = Elf::parse(&pair.object).unwrap();
     assert_eq!(&elf.dynstrtab[elf.dynsyms.get(1).unwrap().st_name], long);
     assert_eq!(elf.dynsyms.get(1).unwrap().st_value, elf.section_headers[4].sh_addr);

@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use opbuild_testkit::ascend::zoo;
+use opkeep_testkit::ascend::zoo;
 
 /// What `readelf` says of `object`, and what it complains about.
 fn readelf(object: &[u8]) -> Option<(String, String)> {

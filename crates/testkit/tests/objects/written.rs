@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use goblin::elf::Elf;
-use opbuild_artifact::{KernelMeta, Magic};
-use opbuild_digest::Digest;
-use opbuild_testkit::ascend::{Argument, Chip, Cores, Kernel, Metadata, Pair, split_mix, zoo};
-use opbuild_testkit::patch;
+use opkeep_artifact::{KernelMeta, Magic};
+use opkeep_digest::Digest;
+use opkeep_testkit::ascend::{Argument, Chip, Cores, Kernel, Metadata, Pair, split_mix, zoo};
+use opkeep_testkit::patch;
 
 fn section<'a>(object: &'a [u8], name: &str) -> &'a [u8] {
     let elf = Elf::parse(object).unwrap();

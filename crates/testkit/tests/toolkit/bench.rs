@@ -6,9 +6,9 @@ use std::process::{Command, Output};
 use std::slice;
 use std::sync::LazyLock;
 
-use opbuild_artifact::Expectations;
-use opbuild_testkit::toolkit::{self, Installation, Toolkit};
-use opbuild_validator::{Report, validate};
+use opkeep_artifact::Expectations;
+use opkeep_testkit::toolkit::{self, Installation, Toolkit};
+use opkeep_validator::{Report, validate};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -4,7 +4,7 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use opbuild_testkit::toolkit::{Fault, Rule};
+use opkeep_testkit::toolkit::{Fault, Rule};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn variable() {
     let bench = Bench::new();
     let rules = json!([{"id": "mine", "op": "Square", "fault": {"kind": "exit", "code": 9}}]);
     let mut command = bench.command(&bench.installed.tool("opc"));
-    command.args(bench.arguments("Ascend910B1", &square())).env("OPBUILD_STANDIN_RULES", rules.to_string());
+    command.args(bench.arguments("Ascend910B1", &square())).env("OPKEEP_STANDIN_RULES", rules.to_string());
     assert_eq!(run(&mut command).code, Some(9));
 }
 

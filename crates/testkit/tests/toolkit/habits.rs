@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use opbuild_testkit::toolkit::{Part, Toolkit};
+use opkeep_testkit::toolkit::{Part, Toolkit};
 use serde_json::{Value, json};
 
 use crate::Case;
@@ -177,7 +177,7 @@ fn text() {
     // A master is not completed, so it is as TBE wrote it.
     bench
         .installed
-        .rules(&[opbuild_testkit::toolkit::Rule::new(opbuild_testkit::toolkit::Fault::SplitMix)])
+        .rules(&[opkeep_testkit::toolkit::Rule::new(opkeep_testkit::toolkit::Fault::SplitMix)])
         .unwrap();
     bench.compile("Ascend910B1", &square(), &[]);
     let master = fs::read_to_string(bench.output("Square_0123abcd.json")).unwrap();

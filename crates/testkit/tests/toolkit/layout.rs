@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use opbuild_testkit::toolkit::{Layout, Part, SOCS, Soc, Toolkit, Vendor};
+use opkeep_testkit::toolkit::{Layout, Part, SOCS, Soc, Toolkit, Vendor};
 use serde_json::{Value, json};
 
 use crate::Case;
@@ -159,7 +159,7 @@ fn op_info() {
         .split_whitespace()
     {
         assert!(new.get(op).is_some() && old.get(op).is_some(), "{op}");
-        let function = opbuild_ops::func_name(op);
+        let function = opkeep_ops::func_name(op);
         for file in [format!("{function}.py"), format!("dynamic/{function}.py")] {
             assert!(bench.installed.impl_file(&file).exists(), "{file}");
         }

@@ -13,7 +13,7 @@ mod sameness;
 mod worker;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use opbuild_testkit::toolkit;
+use opkeep_testkit::toolkit;
 
 /// A test: its name, and what it does.
 type Case = (&'static str, fn());

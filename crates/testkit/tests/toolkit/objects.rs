@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
-use opbuild_testkit::ascend::{Argument, Chip, Cores, Era, Kernel};
+use opkeep_testkit::ascend::{Argument, Chip, Cores, Era, Kernel};
 use serde_json::{Value, json};
 
 use crate::Case;
@@ -21,7 +21,7 @@ const STAMP: &str = "2026-07-30T20:53:21+08:00 clang version 15.0.5";
 
 const WRITE: &str = "
 import json, sys
-from opbuild_standin.kernel import Kernel
+from opkeep_standin.kernel import Kernel
 for spec in json.load(sys.stdin):
     cores = spec.pop('cores')
     spec['arguments'] = [tuple(item) for item in spec['arguments']]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use opbuild_testkit::toolkit::{Fault, Rule};
+use opkeep_testkit::toolkit::{Fault, Rule};
 use serde_json::json;
 
 use crate::Case;

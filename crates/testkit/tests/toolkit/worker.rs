@@ -197,7 +197,7 @@ fn every_operator() {
         if entry["opFile"]["value"] == "Null" {
             continue;
         }
-        let function = opbuild_ops::func_name(op_type);
+        let function = opkeep_ops::func_name(op_type);
         let is_both = entry["dynamicCompileStatic"]["flag"] == "true";
         let module = if is_both { format!("impl.dynamic.{function}") } else { format!("impl.{function}") };
         let [inputs, outputs] = first_forms(&mut worker, entry, &module);

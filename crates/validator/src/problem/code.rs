@@ -1,6 +1,6 @@
 //! Which code a problem has.
 
-use opbuild_artifact::MetaError;
+use opkeep_artifact::MetaError;
 
 use super::Problem;
 use crate::code::Code;

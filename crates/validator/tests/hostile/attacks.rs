@@ -1,10 +1,10 @@
 //! Named attacks with objects, each of whatever size.
 
 use object::elf;
-use opbuild_testkit::ascend::{Chip, Kernel, Metadata, metadata_section};
-use opbuild_testkit::image::{Content, Image, Section, Symbol};
-use opbuild_testkit::patch;
-use opbuild_validator::Code;
+use opkeep_testkit::ascend::{Chip, Kernel, Metadata, metadata_section};
+use opkeep_testkit::image::{Content, Image, Section, Symbol};
+use opkeep_testkit::patch;
+use opkeep_validator::Code;
 
 use crate::Files;
 

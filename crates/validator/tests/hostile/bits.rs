@@ -1,8 +1,8 @@
 //! Files in which one bit is another.
 
-use opbuild_digest::Digest;
-use opbuild_testkit::ascend::{Chip, Kernel, Library, Pair, library, zoo};
-use opbuild_validator::{Code, examine, validate};
+use opkeep_digest::Digest;
+use opkeep_testkit::ascend::{Chip, Kernel, Library, Pair, library, zoo};
+use opkeep_validator::{Code, examine, validate};
 
 use crate::{Files, beside_others, expect, is_blank};
 

@@ -1,7 +1,7 @@
 //! Files that end too early, as after a full disk or a killed compiler.
 
-use opbuild_testkit::ascend::{Chip, Kernel, Pair, split_mix, zoo};
-use opbuild_validator::{Code, examine, examine_json, examine_object, validate};
+use opkeep_testkit::ascend::{Chip, Kernel, Pair, split_mix, zoo};
+use opkeep_validator::{Code, examine, examine_json, examine_object, validate};
 
 use crate::{beside_others, expect, is_blank};
 

@@ -1,9 +1,9 @@
 //! Descriptions made to exhaust or mislead.
 
-use opbuild_digest::Digest;
-use opbuild_testkit::ascend::{Chip, Kernel, Pair};
-use opbuild_testkit::most_bytes;
-use opbuild_validator::{Code, Report, examine, validate};
+use opkeep_digest::Digest;
+use opkeep_testkit::ascend::{Chip, Kernel, Pair};
+use opkeep_testkit::most_bytes;
+use opkeep_validator::{Code, Report, examine, validate};
 
 use crate::{Files, alone, beside_others, expect};
 
@@ -129,7 +129,7 @@ fn many_names_are_found_among_many_kernels() {
         let run = |pair: &Pair| -> Report { validate(&pair.json, &pair.object, &expect()) };
         let least = |pair: &Pair| {
             let once = |_| {
-                let start = opbuild_testkit::Work::begin();
+                let start = opkeep_testkit::Work::begin();
                 drop(run(pair));
                 start.spent()
             };
@@ -160,7 +160,7 @@ fn many_keys_are_found_among_many_objects() {
         let report = validate(&pair.json, &pair.object, &expect());
         assert!(report.is_valid() && report.others.len() == count - 1, "{:?}", report.findings);
         let once = |_| {
-            let start = opbuild_testkit::Work::begin();
+            let start = opkeep_testkit::Work::begin();
             drop(validate(&pair.json, &pair.object, &expect()));
             start.spent()
         };
@@ -276,7 +276,7 @@ fn many_names_are_missing_in_many_objects() {
             .collect();
         let pair = pair().with_object(|file| *file = object).with_field("kernelList", items);
         let once = |_| {
-            let start = opbuild_testkit::Work::begin();
+            let start = opkeep_testkit::Work::begin();
             let report = validate(&pair.json, &pair.object, &expect());
             assert!(report.find(Code::KERNEL).is_some() && report.others.len() == count - 1);
             start.spent()

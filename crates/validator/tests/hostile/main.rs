@@ -13,11 +13,11 @@ mod scale;
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use opbuild_artifact::{Expectations, Magic};
-use opbuild_digest::Digest;
-use opbuild_testkit::Counting;
-use opbuild_testkit::ascend::Pair;
-use opbuild_validator::{Report, examine, examine_object, validate};
+use opkeep_artifact::{Expectations, Magic};
+use opkeep_digest::Digest;
+use opkeep_testkit::Counting;
+use opkeep_testkit::ascend::Pair;
+use opkeep_validator::{Report, examine, examine_object, validate};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

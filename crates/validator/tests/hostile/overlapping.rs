@@ -1,10 +1,10 @@
 //! Objects in which many things are the same bytes: reading each of them would take the square of the file.
 
 use object::elf;
-use opbuild_testkit::ascend::{Metadata, metadata_section};
-use opbuild_testkit::image::{Section, Symbol};
-use opbuild_testkit::patch::{self, section, symbol};
-use opbuild_validator::Code;
+use opkeep_testkit::ascend::{Metadata, metadata_section};
+use opkeep_testkit::image::{Section, Symbol};
+use opkeep_testkit::patch::{self, section, symbol};
+use opkeep_validator::Code;
 
 use crate::Files;
 use crate::attacks::{Attack, finish, image_with};

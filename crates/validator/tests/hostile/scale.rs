@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use opbuild_testkit::most_bytes;
-use opbuild_validator::{Code, Report};
+use opkeep_testkit::most_bytes;
+use opkeep_validator::{Code, Report};
 
 use crate::attacks::{ATTACKS, Attack, SIZE};
 use crate::overlapping::OVERLAPPING;
@@ -65,7 +65,7 @@ fn memory_is_bounded_by_the_files_size() {
 /// The least of some times: others use the machine too.
 fn least(mut run: impl FnMut()) -> Duration {
     let time = |_| {
-        let start = opbuild_testkit::Work::begin();
+        let start = opkeep_testkit::Work::begin();
         run();
         start.spent()
     };

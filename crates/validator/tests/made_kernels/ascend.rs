@@ -1,7 +1,7 @@
 //! Kernels as Ascend's compilers make them, written byte by byte, so that each byte can be written wrong.
 
-use opbuild_artifact::Expectations;
-use opbuild_digest::Digest;
+use opkeep_artifact::Expectations;
+use opkeep_digest::Digest;
 
 pub(crate) const PROGBITS: u32 = 1;
 pub(crate) const RELA: u32 = 4;

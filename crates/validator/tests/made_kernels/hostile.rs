@@ -1,7 +1,7 @@
 //! Bytes that no compiler wrote, and some that one did.
 
-use opbuild_artifact::Expectations;
-use opbuild_validator::{Code, Report, examine, examine_object, fuzz, validate};
+use opkeep_artifact::Expectations;
+use opkeep_validator::{Code, Report, examine, examine_object, fuzz, validate};
 
 use crate::ascend::{Kernel, NOTE, Section, tlv};
 use crate::codes;
@@ -138,7 +138,7 @@ fn the_fuzz_targets_body_holds_for_what_is_made_here() {
 /// The time that `work` takes, the quickest of a few.
 fn quickest(work: impl Fn()) -> std::time::Duration {
     let time = |_| {
-        let began = opbuild_testkit::Work::begin();
+        let began = opkeep_testkit::Work::begin();
         work();
         began.spent()
     };
@@ -180,7 +180,7 @@ fn a_million_symbols_are_read_in_time() {
     }
     kernel.sections.retain(|section| section.name != "__CCE_KernelArgSize");
     let object = kernel.object();
-    let began = opbuild_testkit::Work::begin();
+    let began = opkeep_testkit::Work::begin();
     let report = examine_object(&object);
     assert!(began.spent() < std::time::Duration::from_secs(30), "{:?}", began.spent());
     assert_eq!(report.object.as_ref().unwrap().kernels.len(), 1_000_001);

@@ -1,7 +1,7 @@
 //! What the Ascend runtime asks of an object that it loads as it is.
 
-use opbuild_artifact::Expectations;
-use opbuild_validator::{Architecture, Code, ElfType, Linkage, Problem, Report, Severity, examine, validate};
+use opkeep_artifact::Expectations;
+use opkeep_validator::{Architecture, Code, ElfType, Linkage, Problem, Report, Severity, examine, validate};
 
 use crate::ascend::{ALLOC, CODE, GLOBAL_FUNC, Kernel, NOBITS, PROGBITS, RELA, Section, Symbol};
 use crate::codes;

@@ -2,8 +2,8 @@
 
 use object::write::{Object, Symbol, SymbolSection};
 use object::{Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
-use opbuild_artifact::{Expectations, KernelMeta, Magic};
-use opbuild_digest::Digest;
+use opkeep_artifact::{Expectations, KernelMeta, Magic};
+use opkeep_digest::Digest;
 
 /// The kernel's name.
 pub(crate) const KERNEL: &str = "add_1__kernel0";

@@ -9,7 +9,7 @@ mod made;
 mod metadata;
 mod refusals;
 
-use opbuild_validator::{Code, Report};
+use opkeep_validator::{Code, Report};
 
 /// The codes of all findings, the gravest first.
 pub(crate) fn codes(report: &Report) -> Vec<Code> {

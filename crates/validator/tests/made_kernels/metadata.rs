@@ -1,7 +1,7 @@
 //! What the metadata says beside the `.json`.
 
-use opbuild_artifact::Expectations;
-use opbuild_validator::{Code, Problem, TaskRatio, validate};
+use opkeep_artifact::Expectations;
+use opkeep_validator::{Code, Problem, TaskRatio, validate};
 use serde_json::json;
 
 use crate::ascend::{Kernel, NOTE, Section, tlv};

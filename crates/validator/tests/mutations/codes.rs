@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use opbuild_testkit::patch::{bytes_of, get, put, section_named, symbol, symbol_named};
-use opbuild_validator::{Code, RULES, examine, validate};
+use opkeep_testkit::patch::{bytes_of, get, put, section_named, symbol, symbol_named};
+use opkeep_validator::{Code, RULES, examine, validate};
 use serde_json::json;
 
 use crate::table::{base, kinds, notes_of};

@@ -1,6 +1,6 @@
 //! Flaws of the `.json`.
 
-use opbuild_validator::Code;
+use opkeep_validator::Code;
 use serde_json::{Map, Value, json};
 
 use crate::table::{Change, Mutation, fields};

@@ -1,8 +1,8 @@
 //! Flaws that matter to the Ascend runtime: where sections are, and what is said of kernels.
 
-use opbuild_testkit::ascend::Metadata;
-use opbuild_testkit::patch::{bytes_of, get, header, put, section, section_named, symbol, symbol_named};
-use opbuild_validator::Code;
+use opkeep_testkit::ascend::Metadata;
+use opkeep_testkit::patch::{bytes_of, get, header, put, section, section_named, symbol, symbol_named};
+use opkeep_validator::Code;
 use serde_json::json;
 
 use crate::table::{Change, Mutation, object, spoken};

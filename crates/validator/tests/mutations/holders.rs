@@ -1,7 +1,7 @@
 //! Flaws of files that hold kernels: libraries for the host, and fat binaries.
 
-use opbuild_testkit::patch::{get, header, put, symbol, symbol_named};
-use opbuild_validator::{Code, examine, expectations_of, validate};
+use opkeep_testkit::patch::{get, header, put, symbol, symbol_named};
+use opkeep_validator::{Code, examine, expectations_of, validate};
 
 use crate::table::{Change, Mutation, base, fields, object};
 
@@ -114,8 +114,8 @@ fn a_kernel_is_looked_for_in_the_object_with_its_key() {
     let pair = pair.with_object(|file| {
         let start = get(file, SECOND, 8);
         let object = &file[start..];
-        let header = opbuild_testkit::patch::section_named(object, ".ascend.meta.Tile_1_0");
-        let meta = opbuild_testkit::patch::bytes_of(object, header).start;
+        let header = opkeep_testkit::patch::section_named(object, ".ascend.meta.Tile_1_0");
+        let meta = opkeep_testkit::patch::bytes_of(object, header).start;
         put(file, start + meta + 4, [2]);
     });
     assert!(validate(&pair.json, &pair.object, &expect).find(Code::KERNEL_TYPE).is_some());

@@ -11,7 +11,7 @@ mod table;
 
 use std::collections::BTreeSet;
 
-use opbuild_validator::{Code, Report, Severity, examine, examine_object, validate};
+use opkeep_validator::{Code, Report, Severity, examine, examine_object, validate};
 use table::{Change, Mutation, base, kinds, notes_of};
 
 fn codes(report: &Report) -> BTreeSet<Code> {

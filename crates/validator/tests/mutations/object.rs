@@ -1,9 +1,9 @@
 //! Flaws of ELF files, whatever they are for.
 
-use opbuild_testkit::patch::{
+use opkeep_testkit::patch::{
     bytes_of, get, header, put, section, section_named, section_number, symbol, symbol_named,
 };
-use opbuild_validator::Code;
+use opkeep_validator::Code;
 
 use crate::table::{Change, Mutation, object};
 

@@ -1,8 +1,8 @@
 //! What a row of the tables is.
 
-use opbuild_artifact::Expectations;
-use opbuild_testkit::ascend::{Chip, Kernel, Library, Pair, container, fat_binary, library, zoo};
-use opbuild_validator::Code;
+use opkeep_artifact::Expectations;
+use opkeep_testkit::ascend::{Chip, Kernel, Library, Pair, container, fat_binary, library, zoo};
+use opkeep_validator::Code;
 use serde_json::{Map, Value};
 
 /// A good kernel and one flaw.
@@ -113,11 +113,11 @@ fn akg() -> Pair {
 }
 
 /// A kernel with its cores, sync and repeatability written in its metadata, where compilers may write them.
-pub(crate) fn spoken(metadata: &opbuild_testkit::ascend::Metadata) -> Pair {
+pub(crate) fn spoken(metadata: &opkeep_testkit::ascend::Metadata) -> Pair {
     let pair = Kernel::new(Chip::Ascend910B, "Spoken").build();
     let metadata = metadata.clone();
     pair.with_object(|object| {
-        use opbuild_testkit::patch::{put, section, section_named};
+        use opkeep_testkit::patch::{put, section, section_named};
         let header = section_named(object, ".ascend.meta.Spoken_0");
         let at = object.len();
         object.extend(&metadata.0);

@@ -99,15 +99,15 @@ fn a_missing_block_and_malformed_lines_are_findings() {
 
 #[test]
 fn the_testkit_is_a_path_only_dev_dependency() {
-    let block = "```arrows\na ->\nopbuild-testkit ->\n```";
-    let kit = package("opbuild-testkit", "crates", &[]);
+    let block = "```arrows\na ->\nopkeep-testkit ->\n```";
+    let kit = package("opkeep-testkit", "crates", &[]);
     let with = |dependency: Value| {
         let mut a = package("a", "crates", &[]);
         a["dependencies"] = json!([dependency]);
         found(block, &[a, kit.clone()])
     };
     let path = "/w/crates/testkit";
-    let name = "opbuild-testkit";
+    let name = "opkeep-testkit";
     assert_eq!(with(json!({"name": name, "kind": "dev", "req": "*", "path": path})), [""; 0]);
     let findings = with(json!({"name": name, "kind": "dev", "req": "^0.1.0", "path": path}));
     assert!(findings.len() == 1 && findings[0].contains("is not path-only"), "{findings:?}");

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 
 use crate::disk::{Folder, MAX_READ};
 use crate::manifest::{self, Manifest, Record};

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 
-use opbuild_digest::Digest;
+use opkeep_digest::Digest;
 
 use crate::disk::Watch;
 use crate::displace::{Displaced, digest_of, displace, displaced, fits, is_needless, settle};

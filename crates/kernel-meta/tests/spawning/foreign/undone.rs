@@ -5,10 +5,10 @@ use std::process::{Command, Stdio};
 
 use super::{Place, why};
 use crate::common::owned::{Ours, kernels};
-use opbuild_kernel_meta::survey::Busy;
-use opbuild_kernel_meta::{LeftReason, Withdrawn};
-use opbuild_testkit::ascend::Chip;
-use opbuild_testkit::caches::Rank;
+use opkeep_kernel_meta::survey::Busy;
+use opkeep_kernel_meta::{LeftReason, Withdrawn};
+use opkeep_testkit::ascend::Chip;
+use opkeep_testkit::caches::Rank;
 
 /// A description that is equal to ours, and that we did not write, stays where no copy of the object can be kept.
 #[test]
@@ -18,7 +18,7 @@ fn a_description_that_was_there_stays_where_nothing_can_be_kept() {
     fs::create_dir_all(place.dir()).unwrap();
     fs::write(place.path("o"), &ours.files[0][..99]).unwrap();
     fs::write(place.path("json"), &ours.files[1]).unwrap();
-    fs::write(place.dir().with_file_name("kernel_meta.opbuild-quarantine"), "in the way").unwrap();
+    fs::write(place.dir().with_file_name("kernel_meta.opkeep-quarantine"), "in the way").unwrap();
     let before = kernels(&place.dir());
     let report = place.run(&ours);
     assert!(matches!(why(&report), LeftReason::NotKept { .. }), "{report:?}");
@@ -53,7 +53,7 @@ fn an_equal_kernel_that_a_framework_wrote_since_is_not_undone() {
             let withdrawn = Withdrawn { stem: &ours.stem, unless: None };
             assert_eq!(place.view().replace(&[], &[withdrawn]).unwrap().removed, 1);
         } else {
-            fs::remove_file(place.dir().join(".opbuild-manifest")).unwrap();
+            fs::remove_file(place.dir().join(".opkeep-manifest")).unwrap();
         }
         for (suffix, bytes) in ["o", "json"].into_iter().zip(&ours.files) {
             fs::write(place.path(suffix), bytes).unwrap();

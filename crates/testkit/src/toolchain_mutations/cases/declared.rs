@@ -1,4 +1,4 @@
-//! What a user adds on purpose: files that no probe could see, named by `--toolchain-input` or `OPBUILD_TOOLCHAIN_INPUTS`.
+//! What a user adds on purpose: files that no probe could see, named by `--toolchain-input` or `OPKEEP_TOOLCHAIN_INPUTS`.
 
 use std::io;
 
@@ -30,11 +30,11 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "declared_by_environment",
-        about: "OPBUILD_TOOLCHAIN_INPUTS names a directory and a file, which changes",
+        about: "OPKEEP_TOOLCHAIN_INPUTS names a directory and a file, which changes",
         needs: DECLARED,
         setup: |place| {
             let inputs = format!("{}:{}", place.text("flags"), place.text("flags/one"));
-            Ok(wrapper(place)?.with_env("OPBUILD_TOOLCHAIN_INPUTS", inputs))
+            Ok(wrapper(place)?.with_env("OPKEEP_TOOLCHAIN_INPUTS", inputs))
         },
         change: |place, _| place.write("flags/one", flag(2)),
         ..MATTERS

@@ -180,7 +180,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "other_working_directory",
-        about: "opbuild is started in another directory, with files of searched names",
+        about: "opkeep is started in another directory, with files of searched names",
         setup: wrapper,
         change: |place, call| {
             place.write("cwd/b.h", "#error no\n")?;
@@ -226,7 +226,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "memory_is_lost",
-        about: "everything that opbuild keeps in TMPDIR is removed",
+        about: "everything that opkeep keeps in TMPDIR is removed",
         setup: wrapper,
         change: |place, _| {
             disk::entries(&place.world("s").join("tmp")).iter().try_for_each(|path| disk::remove(path))
@@ -235,7 +235,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "memory_is_damaged",
-        about: "all files that opbuild keeps in TMPDIR have other bytes",
+        about: "all files that opkeep keeps in TMPDIR have other bytes",
         setup: wrapper,
         change: |place, _| {
             let tree = disk::tree(&place.world("s").join("tmp"));
@@ -246,7 +246,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "memory_is_cut_off",
-        about: "all files that opbuild keeps in TMPDIR lose their last half",
+        about: "all files that opkeep keeps in TMPDIR lose their last half",
         setup: wrapper,
         change: |place, _| {
             let tree = disk::tree(&place.world("s").join("tmp"));
@@ -340,21 +340,21 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "umask",
-        about: "opbuild is started with another umask",
+        about: "opkeep is started with another umask",
         setup: wrapper,
         change: |_, call| launched(call, "umask 077; exec \"$@\""),
         ..HARMLESS
     },
     Case {
         name: "limits_and_niceness",
-        about: "opbuild is started with fewer files, without core files, and with a low priority",
+        about: "opkeep is started with fewer files, without core files, and with a low priority",
         setup: wrapper,
         change: |_, call| launched(call, "ulimit -n 128; ulimit -c 0; exec nice -n 5 \"$@\""),
         ..HARMLESS
     },
     Case {
         name: "inherited_descriptors",
-        about: "opbuild inherits open descriptors of a file and a directory",
+        about: "opkeep inherits open descriptors of a file and a directory",
         setup: wrapper,
         change: |_, call| launched(call, "exec 7</dev/null 8</; exec \"$@\""),
         ..HARMLESS
@@ -373,7 +373,7 @@ pub(super) const CASES: &[Case] = &[
     },
 ];
 
-/// Starts opbuild by a shell script.
+/// Starts opkeep by a shell script.
 fn launched(call: &mut Call, script: &str) -> io::Result<()> {
     call.launcher = ["/bin/sh", "-c", script, "sh"].map(str::to_owned).to_vec();
     Ok(())

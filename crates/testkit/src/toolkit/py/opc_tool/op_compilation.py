@@ -6,7 +6,7 @@ import shutil
 import stat
 import traceback
 
-from opbuild_standin import control, faults
+from opkeep_standin import control, faults
 from tbe.common import buildcfg
 from tbe.common.context import op_context
 from tbe.common.platform import platform_info

@@ -1,16 +1,16 @@
 """What a test wants of the stand-in: how long things take, and what goes wrong with which compile.
 
-The vendor has nothing like this. Rules stand in the targets of the links `opbuild_standin/control/<number>` below the
+The vendor has nothing like this. Rules stand in the targets of the links `opkeep_standin/control/<number>` below the
 root, not in a file: reading one, or listing their directory, would be a read of the toolkit, and these change no
 kernel's key. They are read at every
-compile; those in the variable OPBUILD_STANDIN_RULES go first.
+compile; those in the variable OPKEEP_STANDIN_RULES go first.
 """
 import json
 import os
 import time
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
-FOLDER = os.path.join(ROOT, "opbuild_standin")
+FOLDER = os.path.join(ROOT, "opkeep_standin")
 COMPILES = os.path.join(FOLDER, "compiles.log")
 
 CURRENT = []
@@ -70,7 +70,7 @@ def fault(kind):
 
 
 def _rules(found):
-    extra = os.environ.get("OPBUILD_STANDIN_RULES")
+    extra = os.environ.get("OPKEEP_STANDIN_RULES")
     return (json.loads(extra) if extra else []) + found["rules"]
 
 

@@ -1,4 +1,4 @@
-"""Writes ELF64 little-endian files, section by section, as `opbuild_testkit::image` does."""
+"""Writes ELF64 little-endian files, section by section, as `opkeep_testkit::image` does."""
 import struct
 
 HEADER = 64

@@ -6,8 +6,8 @@ import subprocess
 import sys
 import time
 
-from opbuild_standin import control
-from opbuild_standin.kernel import Kernel
+from opkeep_standin import control
+from opkeep_standin.kernel import Kernel
 
 
 def before(job):

@@ -1,11 +1,11 @@
-"""The object of a kernel, section by section, as `opbuild_testkit::ascend` writes it: the two are compared by a test.
+"""The object of a kernel, section by section, as `opkeep_testkit::ascend` writes it: the two are compared by a test.
 
 Only the code is no code, but noise, which differs with all that the compiler was told.
 """
 import struct
 
-from opbuild_standin import elf
-from opbuild_standin.elf import Section, Symbol
+from opkeep_standin import elf
+from opkeep_standin.elf import Section, Symbol
 
 MACHINE = 0x1029
 PAGE = 0x1000

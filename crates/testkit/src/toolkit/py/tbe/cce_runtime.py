@@ -4,8 +4,8 @@ import json
 import os
 import sys
 
-from opbuild_standin import control
-from opbuild_standin.kernel import FAMILIES, Kernel
+from opkeep_standin import control
+from opkeep_standin.kernel import FAMILIES, Kernel
 from tbe.common import buildcfg
 from tbe.common.context import op_context
 from tbe.common.platform import platform_info

@@ -5,7 +5,7 @@ import platform
 import shutil
 import subprocess
 
-from opbuild_standin import control
+from opkeep_standin import control
 
 HARD_WIRED = "/usr/local/Ascend/CANN-1.84/%s-linux/ccec_compiler/bin" % platform.machine()
 

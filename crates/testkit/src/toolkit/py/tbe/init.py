@@ -8,6 +8,6 @@ import psutil
 import scipy
 import tornado
 
-from opbuild_standin import control
+from opkeep_standin import control
 
 control.start_up()
