@@ -38,6 +38,14 @@ impl Nearest {
         let Self { name: _, job, spec, toolchain, op_sources } = self;
         job.changes.len() + spec.changes.len() + toolchain.len() + op_sources.len()
     }
+
+    /// Orders kernels by their number of differences, then by how much longer or shorter the changed values are: `[3, 5]` is
+    /// nearer to `[3, 7]` than `[3]` is. The name decides between equals, so that the order of the search does not.
+    fn rank(&self) -> (usize, usize, &str) {
+        let changes = self.job.changes.iter().chain(&self.spec.changes);
+        let lengths = changes.map(|change| change.old.len().abs_diff(change.new.len()));
+        (self.distance(), lengths.sum(), &self.name)
+    }
 }
 
 impl fmt::Display for Nearest {
@@ -118,7 +126,7 @@ impl<'a> Hunt<'a> {
                 continue;
             }
             let found = beside(&header, &stored, wanted);
-            if wanted.nearest.as_ref().is_none_or(|nearest| found.distance() < nearest.distance()) {
+            if wanted.nearest.as_ref().is_none_or(|nearest| found.rank() < nearest.rank()) {
                 wanted.nearest = Some(found);
             }
         }

@@ -22,7 +22,7 @@ use crate::plan::Plan;
 use crate::report::{KernelReport, Placed};
 use crate::view_group::ViewGroup;
 
-/// So many bytes of kernels wait to be put there together.
+/// As many bytes of kernels are written together.
 const BATCH: usize = 16 << 20;
 
 /// Puts the kernels of a build into the view.
@@ -42,6 +42,8 @@ pub(crate) struct Placer<'a> {
     /// Names that cannot be those of files.
     unusable: Vec<String>,
     state: Mutex<Progress>,
+    /// Held by the thread that writes a full batch.
+    writing: Mutex<()>,
 }
 
 /// A name under which frameworks look for a kernel.
@@ -111,6 +113,7 @@ impl<'a> Placer<'a> {
             names_of: plan.kernels.iter().map(|_| Vec::new()).collect(),
             unusable: Vec::new(),
             state: Mutex::default(),
+            writing: Mutex::default(),
         };
         for (request, kernel) in requests.iter().zip(&plan.kernel_of) {
             placer.add(request, *kernel, plan.kernels[*kernel].name());
@@ -175,7 +178,20 @@ impl<'a> Placer<'a> {
             }
             None => batch.failed.push((kernel, report.name.clone())),
         }
-        if batch.bytes < BATCH {
+        let is_full = batch.bytes >= BATCH;
+        drop(progress);
+        if is_full {
+            self.write_full();
+        }
+    }
+
+    /// Writes the batch if it is full. While one is written, threads that fill the next one wait here, so that no more than
+    /// two are in memory.
+    fn write_full(&self) {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut progress = self.progress();
+        // The thread that had the lock before may have written it.
+        if progress.batch.bytes < BATCH {
             return;
         }
         let batch = std::mem::take(&mut progress.batch);

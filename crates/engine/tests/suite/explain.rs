@@ -45,7 +45,12 @@ fn a_miss_names_the_nearest_of_the_same_operators_and_what_differs() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     build(
         &bench.builder(&backend),
-        &[request("Square", &[3]), request("Square", &[3, 5]), request("Relu", &[4])],
+        &[
+            request("Square", &[3]),
+            request("Square", &[3, 5]),
+            request("Square", &[3, 5, 5]),
+            request("Relu", &[4]),
+        ],
     );
     let entries = bench.entries();
     let near = nearest(&bench.builder(&backend), request("Square", &[3, 7])).unwrap();
