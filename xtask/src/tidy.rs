@@ -2,6 +2,7 @@
 
 mod arrows;
 mod manifest;
+mod modules;
 mod promises;
 mod rust;
 mod source;
@@ -67,6 +68,7 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
         }
     }
     findings.extend(suite::check(&sources));
+    findings.extend(modules::check(&sources));
     for path in files.iter().filter(|path| promises::concerns(path)) {
         let text = disk::text_if_there(root, path)?.unwrap_or_default();
         findings.extend(promises::check(path, &text, &sources));
