@@ -19,7 +19,11 @@ const CHORES: &[(&str, &str, Chore)] = &[
     ("ci", "everything that CI checks, in order; --skip-tests leaves out the last step", steps::ci),
     ("fmt", "format every crate", steps::fmt),
     ("clippy", "lint every target of every crate, warnings are errors", steps::clippy),
-    ("tidy", "check what no lint does: arrows, module cycles, folders, manifests, sources, fixtures, paths", tidy::tidy),
+    (
+        "tidy",
+        "check what no lint does: arrows, module cycles, folders, manifests, sources, fixtures, paths",
+        tidy::tidy,
+    ),
     ("doc", "build the documentation, warnings are errors", steps::doc),
     (
         "bench-report",

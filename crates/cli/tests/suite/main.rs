@@ -26,6 +26,8 @@ mod file_limit;
 #[cfg(test)]
 mod gc_kernel_cache;
 #[cfg(test)]
+mod golden;
+#[cfg(test)]
 mod interrupted;
 #[cfg(test)]
 mod kernel_meta;
@@ -49,6 +51,8 @@ mod repair;
 mod repair_caches;
 #[cfg(test)]
 mod store;
+#[cfg(test)]
+mod stored;
 #[cfg(test)]
 mod targets;
 #[cfg(test)]
