@@ -5,9 +5,11 @@
 mod conformance;
 mod disk;
 mod guard;
+mod public_items;
 mod report;
 mod steps;
 mod tidy;
+mod words;
 
 use std::process::ExitCode;
 
@@ -40,6 +42,8 @@ const CHORES: &[(&str, &str, Chore)] = &[
         "compare with ONNX Runtime: networks and random operators; needs Python",
         conformance::conformance,
     ),
+    ("public-items", "count the public names of each library; CRATE lists them", public_items::public_items),
+    ("words", "count words that the vocabulary has others for; WORD lists its lines", words::words),
     ("test", "run every test; further arguments go to `cargo test`", steps::test),
 ];
 
