@@ -1,0 +1,425 @@
+//! One open directory: everything in it is reached by name, and no link is followed.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::buffer::spare_capacity;
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps, Uid};
+use rustix::io::{Errno, retry_on_intr};
+
+use crate::call::{FsOp, Watch};
+use crate::state::{FileKind, FileStat, FileState};
+
+/// How often a file that changes while it is read is read again.
+const READS: usize = 3;
+
+/// An open directory.
+///
+/// Another process may rename it, or put a link in its place: the names in it stay those of the directory that was opened.
+#[derive(Debug)]
+pub struct Dir {
+    path: PathBuf,
+    fd: OwnedFd,
+    watch: Watch,
+    /// Reading leaves times of access as they are, where this user may see to that.
+    is_quiet: bool,
+}
+
+impl AsFd for Dir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Dir {
+    /// Opens the directory at `path`. Links on the way are followed.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Self::open_watched(path, &Watch::none(), false)
+    }
+
+    /// The same, but reading in it, and in directories below it, leaves times of access as they are, where this user may
+    /// see to that: some programs tell by them what is unused.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn open_quietly(path: &Path) -> io::Result<Self> {
+        Self::open_watched(path, &Watch::none(), true)
+    }
+
+    pub(crate) fn open_watched(path: &Path, watch: &Watch, is_quiet: bool) -> io::Result<Self> {
+        watch.may(FsOp::OpenDir, path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = open_with(is_quiet, flags, |flags| rustix::fs::openat(CWD, path, flags, Mode::empty()))?;
+        Ok(Self::new(path, fd, watch.clone(), is_quiet))
+    }
+
+    pub(crate) fn new(path: &Path, fd: OwnedFd, watch: Watch, is_quiet: bool) -> Self {
+        Self { path: path.to_owned(), fd, watch, is_quiet }
+    }
+
+    /// A second descriptor of the same directory.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self::new(&self.path, self.fd.try_clone()?, self.watch.clone(), self.is_quiet))
+    }
+
+    /// The same directory, in which reading leaves times of access as they are.
+    #[must_use]
+    pub fn quiet(mut self) -> Self {
+        self.is_quiet = true;
+        self
+    }
+
+    /// The directory called `name` in this one.
+    ///
+    /// # Errors
+    /// That of the system; of a link `ELOOP` or `ENOTDIR`, which depends on the file system.
+    pub fn below(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
+        let name = name.as_ref();
+        self.watch.may_in(FsOp::OpenDir, &self.path, name)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = |flags| rustix::fs::openat(&self.fd, name, flags, Mode::empty());
+        let fd = open_with(self.is_quiet, flags, open)?;
+        Ok(Self::new(&self.path.join(name), fd, self.watch.clone(), self.is_quiet))
+    }
+
+    /// Where it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the system says of the directory itself.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn stat(&self) -> io::Result<FileStat> {
+        self.watch.may(FsOp::Stat, &self.path)?;
+        Ok(FileStat::of(&rustix::fs::fstat(&self.fd)?))
+    }
+
+    /// What the system says of `name`; of a link, of the link itself.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn look(&self, name: impl AsRef<OsStr>) -> io::Result<FileStat> {
+        let name = name.as_ref();
+        self.watch.may_in(FsOp::Look, &self.path, name)?;
+        Ok(FileStat::of(&self.raw_stat(name)?))
+    }
+
+    fn raw_stat(&self, name: &OsStr) -> io::Result<Stat> {
+        Ok(rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// The state of the regular file called `name`, if there is one.
+    pub fn file_state(&self, name: impl AsRef<OsStr>) -> Option<FileState> {
+        self.look(name).ok().filter(FileStat::is_file).map(|found| found.state)
+    }
+
+    /// Whether there is anything called `name`, or that cannot be told.
+    pub fn may_exist(&self, name: impl AsRef<OsStr>) -> bool {
+        !matches!(self.look(name), Err(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// All names in the directory, in no order.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn list(&self) -> io::Result<Names> {
+        self.watch.may(FsOp::List, &self.path)?;
+        let mut names = Names::default();
+        for entry in rustix::fs::Dir::read_from(&self.fd)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                // Some file systems do not say.
+                FileType::Unknown => self
+                    .raw_stat(OsStr::from_bytes(name))
+                    .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
+                said => said,
+            };
+            names.text.extend_from_slice(name);
+            names.list.push((names.text.len(), kind.into()));
+        }
+        Ok(names)
+    }
+
+    /// Opens the file called `name` to read it, whatever it is. A pipe does not block.
+    ///
+    /// # Errors
+    /// That of the system; `ELOOP` if it is a link.
+    pub fn open_file(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+        let name = name.as_ref();
+        self.watch.may_in(FsOp::Open, &self.path, name)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let open = |flags| rustix::fs::openat(&self.fd, name, flags, Mode::empty());
+        open_with(self.is_quiet, flags, open).map(File::from)
+    }
+
+    /// Opens the file called `name` to lock or to change it, created with the mode `create` if that is given and the file
+    /// is missing.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn open_lock(&self, name: impl AsRef<OsStr>, create: Option<u32>) -> io::Result<File> {
+        let name = name.as_ref();
+        self.watch.may_in(FsOp::OpenLock, &self.path, name)?;
+        let created = if create.is_some() { OFlags::CREATE } else { OFlags::empty() };
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | created;
+        let mode = Mode::from_raw_mode(create.unwrap_or(0));
+        Ok(retry_on_intr(|| rustix::fs::openat(&self.fd, name, flags, mode))?.into())
+    }
+
+    /// Creates the file called `name`, which must be missing, and opens it to read and write.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn create_file(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
+        let name = name.as_ref();
+        self.watch.may_in(FsOp::Create, &self.path, name)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(mode);
+        Ok(retry_on_intr(|| rustix::fs::openat(&self.fd, name, flags, mode))?.into())
+    }
+
+    /// Creates the directory called `name`, which must be missing.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn create_dir(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<()> {
+        let name = name.as_ref();
+        self.watch.may_in(FsOp::CreateDir, &self.path, name)?;
+        Ok(rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(mode))?)
+    }
+
+    /// Reads the file called `name` into `buffer`, at most `limit` bytes. One that changes meanwhile is read again, three
+    /// times in all.
+    pub fn read(&self, name: impl AsRef<OsStr>, limit: u64, buffer: &mut Vec<u8>) -> FileRead {
+        let name = name.as_ref();
+        for _ in 0..READS {
+            match self.read_once(name, limit, buffer) {
+                Ok(Some(read)) => return read,
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return FileRead::Missing,
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => return FileRead::Link,
+                Err(error) => return FileRead::Failed(error),
+            }
+        }
+        FileRead::Changing
+    }
+
+    /// None if it changed while it was read.
+    fn read_once(&self, name: &OsStr, limit: u64, buffer: &mut Vec<u8>) -> io::Result<Option<FileRead>> {
+        let file = self.open_file(name)?;
+        let stat = FileStat::of(&rustix::fs::fstat(&file)?);
+        if !stat.is_file() {
+            return Ok(Some(FileRead::NotAFile));
+        }
+        let before = stat.state;
+        buffer.clear();
+        if before.len > limit {
+            return Ok(Some(FileRead::TooLarge(before)));
+        }
+        // Room for one byte more than there is: so the end is met without asking again.
+        buffer.try_reserve(usize::try_from(before.len).unwrap_or(usize::MAX).saturating_add(1))?;
+        // A read that leaves room has met the end, unless it is one of those that give less than there is.
+        let mut more = true;
+        while more {
+            let room = buffer.capacity() - buffer.len();
+            let read = retry_on_intr(|| rustix::io::read(&file, spare_capacity(buffer)))?;
+            let all = buffer.len() as u64 >= before.len;
+            more = read > 0 && !(all && read < room) && buffer.len() as u64 <= before.len;
+        }
+        let after = FileStat::of(&rustix::fs::fstat(&file)?).state;
+        Ok((before == after && buffer.len() as u64 == before.len).then_some(FileRead::Complete(before)))
+    }
+
+    /// Gives the file called `name` the name `new` in the directory `to`, replacing what had it.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn rename(&self, name: impl AsRef<OsStr>, to: &Self, new: impl AsRef<OsStr>) -> io::Result<()> {
+        let (name, new) = (name.as_ref(), new.as_ref());
+        self.may_move(FsOp::Rename, name, to, new)?;
+        Ok(rustix::fs::renameat(&self.fd, name, &to.fd, new)?)
+    }
+
+    /// Gives the file called `name` the name `new` in the directory `to`, which must be free.
+    ///
+    /// # Errors
+    /// That of the system: `EEXIST` if it is taken; `EINVAL`, `ENOSYS` or `ENOTSUP` where renames always replace.
+    pub fn rename_new(&self, name: impl AsRef<OsStr>, to: &Self, new: impl AsRef<OsStr>) -> io::Result<()> {
+        let (name, new) = (name.as_ref(), new.as_ref());
+        self.may_move(FsOp::Rename, name, to, new)?;
+        Ok(rustix::fs::renameat_with(&self.fd, name, &to.fd, new, RenameFlags::NOREPLACE)?)
+    }
+
+    /// Gives the file called `name` the second name `new` in the directory `to`, which must be free.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn link(&self, name: impl AsRef<OsStr>, to: &Self, new: impl AsRef<OsStr>) -> io::Result<()> {
+        let (name, new) = (name.as_ref(), new.as_ref());
+        self.may_move(FsOp::Link, name, to, new)?;
+        Ok(rustix::fs::linkat(&self.fd, name, &to.fd, new, AtFlags::empty())?)
+    }
+
+    fn may_move(&self, op: FsOp, name: &OsStr, to: &Self, new: &OsStr) -> io::Result<()> {
+        if !self.watch.is_watched() {
+            return Ok(());
+        }
+        self.watch.permit(op, &self.path.join(name), Some(&to.path.join(new)), 0).map(drop)
+    }
+
+    /// Removes the file or link called `name`.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        let name = name.as_ref();
+        self.watch.may_in(FsOp::Remove, &self.path, name)?;
+        Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
+    }
+
+    /// Removes the directory called `name`, which must be empty.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn remove_dir(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        let name = name.as_ref();
+        self.watch.may_in(FsOp::RemoveDir, &self.path, name)?;
+        Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Sets both times of `name` to `now`; of a link, those of the link itself.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn set_times(&self, name: impl AsRef<OsStr>, now: Timespec) -> io::Result<()> {
+        let name = name.as_ref();
+        self.watch.may_in(FsOp::SetTime, &self.path, name)?;
+        let times = Timestamps { last_access: now, last_modification: now };
+        Ok(rustix::fs::utimensat(&self.fd, name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Makes the names in it durable.
+    ///
+    /// # Errors
+    /// That of the system: not every file system can.
+    pub fn sync(&self) -> io::Result<()> {
+        self.watch.may(FsOp::SyncDir, &self.path)?;
+        Ok(rustix::fs::fsync(&self.fd)?)
+    }
+
+    /// Gives what was created in this directory to the directory's owner and group: what an administrator creates there,
+    /// the programs of its owner are to read and write. Best effort: only administrators may.
+    pub fn give(&self, created: impl AsFd) {
+        let (Ok(dir), Ok(found)) = (rustix::fs::fstat(&self.fd), rustix::fs::fstat(&created)) else { return };
+        if (dir.st_uid, dir.st_gid) != (found.st_uid, found.st_gid) {
+            let (user, group) = (Uid::from_raw(dir.st_uid), Gid::from_raw(dir.st_gid));
+            let _ = rustix::fs::fchown(created, Some(user), Some(group));
+        }
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+}
+
+/// Opens by `open`, which is given flags, so that the time of access stays if `is_quiet`; where only the owner may see to
+/// that, without.
+pub(crate) fn open_with(
+    is_quiet: bool,
+    flags: OFlags,
+    open: impl Fn(OFlags) -> rustix::io::Result<OwnedFd>,
+) -> io::Result<OwnedFd> {
+    let open = |flags| retry_on_intr(|| open(flags));
+    let opened = match is_quiet {
+        true => match open(flags | OFlags::NOATIME) {
+            Err(Errno::PERM) => open(flags),
+            opened => opened,
+        },
+        false => open(flags),
+    };
+    Ok(opened?)
+}
+
+/// Names in a directory and what each stands for, all in two pieces of memory.
+#[derive(Debug, Default)]
+pub struct Names {
+    text: Vec<u8>,
+    /// Where each ends.
+    list: Vec<(usize, FileKind)>,
+}
+
+impl Names {
+    /// Each name with what it stands for.
+    pub fn iter(&self) -> impl Iterator<Item = (&OsStr, FileKind)> {
+        let mut begin = 0;
+        self.list.iter().map(move |&(end, kind)| {
+            let name = &self.text[begin..end];
+            begin = end;
+            (OsStr::from_bytes(name), kind)
+        })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+/// The outcome of reading a file.
+#[derive(Debug)]
+pub enum FileRead {
+    /// The buffer holds it; this was its state before and after.
+    Complete(FileState),
+    /// It is larger than the limit.
+    TooLarge(FileState),
+    /// It changed each time it was read.
+    Changing,
+    /// There is no such file.
+    Missing,
+    /// It is a link. No link is followed.
+    Link,
+    /// It is a directory, a pipe or a device.
+    NotAFile,
+    /// It could not be read.
+    Failed(io::Error),
+}
+
+impl FileRead {
+    /// The file's state if it was read completely; none if it is missing.
+    ///
+    /// # Errors
+    /// Why it was not read.
+    pub fn complete(self) -> io::Result<Option<FileState>> {
+        let found = match self {
+            Self::Complete(file) => return Ok(Some(file)),
+            Self::Missing => return Ok(None),
+            Self::Failed(error) => return Err(error),
+            Self::TooLarge(file) => &*format!("{} bytes, which is too many", file.len),
+            Self::Changing => "one that changed whenever it was read",
+            Self::Link => "a symbolic link",
+            Self::NotAFile => "a directory, pipe or device",
+        };
+        Err(io::Error::other(format!("expected a file, found {found}")))
+    }
+}

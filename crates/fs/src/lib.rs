@@ -1,0 +1,54 @@
+//! The floor under all I/O of the workspace. No other product crate calls `std::fs`.
+//!
+//! Three types reach files, each for another kind of path:
+//!
+//! - [`Fs`]: paths that a caller or the environment gave. Links are followed, as every other program does.
+//! - [`RootedFs`]: paths below a root that must not be left. No link is followed, neither on the way nor at the end.
+//! - [`Dir`]: names in one open directory. A rename of the directory, or a link put in its place, changes nothing.
+//!
+//! A [`Watcher`] is called before each call to the system and may refuse it: tests fail, count, or kill a process at
+//! every single one. A [`Clock`] replaces the time, so that no test has to wait for it.
+//!
+//! Beside these: [`FileLock`] (released on drop, also where a forked child has the file open), [`parallel`](map) work with
+//! a bounded number of threads, [`CancelToken`], and directories that only [this user](private_dir) can write to.
+//!
+//! ```
+//! use opkeep_fs::{Fs, TryLock};
+//!
+//! let (fs, dir) = (Fs::new(), tempfile::tempdir()?);
+//! let path = dir.path().join("lock");
+//! let TryLock::Held(lock) = fs.try_lock(&path, 0o600)? else { unreachable!("nothing else locks it") };
+//! assert!(matches!(fs.try_lock(&path, 0o600)?, TryLock::Busy(_)));
+//! drop(lock);
+//! assert!(matches!(fs.try_lock(&path, 0o600)?, TryLock::Held(_)));
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+#![expect(clippy::disallowed_methods, reason = "this crate is what the others reach files through")]
+
+mod call;
+mod cancel;
+mod clock;
+mod dir;
+mod limits;
+mod lock;
+mod parallel;
+mod private;
+mod rooted;
+mod state;
+mod system;
+mod temp;
+mod tree;
+
+pub use call::{FsCall, FsOp, Permit, Watcher};
+pub use cancel::CancelToken;
+pub use clock::{Clock, FileClock, idle, unix};
+pub use dir::{Dir, FileRead, Names};
+pub use limits::{has_no_locks, is_out_of_files, max_open_files};
+pub use lock::{FileLock, TryLock};
+pub use parallel::{Mapped, map};
+pub use private::{NotPrivate, private_dir, private_user_dir};
+pub use rooted::RootedFs;
+pub use state::{FileId, FileKind, FileStat, FileState};
+pub use system::Fs;
+pub use temp::{TempFile, unique_name};

@@ -1,0 +1,80 @@
+//! Locks on open files (`flock`).
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use crate::call::{FsOp, Watch};
+use crate::limits::has_no_locks;
+use crate::state::FileId;
+
+/// A locked file, unlocked when dropped. Closing it would not be enough: a child process that another thread is starting
+/// has the file open for a moment, too.
+#[derive(Debug)]
+pub struct FileLock {
+    file: File,
+    /// For a watcher only.
+    watched: Option<(Watch, PathBuf)>,
+}
+
+/// The outcome of an attempt to lock. None of these is an error.
+#[derive(Debug)]
+pub enum TryLock {
+    /// The lock is held now.
+    Held(FileLock),
+    /// Another process or thread holds it. The file stays open.
+    Busy(File),
+    /// The file system has no locks.
+    Unsupported(File),
+}
+
+impl FileLock {
+    /// Tries to lock an open file, without waiting.
+    ///
+    /// # Errors
+    /// That of the system, but for a file system without locks.
+    pub fn try_exclusive(file: File) -> io::Result<TryLock> {
+        Self::try_watched(file, Path::new(""), &Watch::none())
+    }
+
+    /// The same for the file at `path`, with each call watched.
+    pub(crate) fn try_watched(file: File, path: &Path, watch: &Watch) -> io::Result<TryLock> {
+        let tried = watch.may(FsOp::Lock, path).map_err(TryLockError::Error);
+        match tried.and_then(|()| file.try_lock()) {
+            Ok(()) => {
+                let watched = watch.is_watched().then(|| (watch.clone(), path.to_owned()));
+                Ok(TryLock::Held(Self { file, watched }))
+            }
+            Err(TryLockError::WouldBlock) => Ok(TryLock::Busy(file)),
+            Err(TryLockError::Error(error)) if Errno::from_io_error(&error) == Some(Errno::INTR) => {
+                Ok(TryLock::Busy(file))
+            }
+            Err(TryLockError::Error(error)) if has_no_locks(&error) => Ok(TryLock::Unsupported(file)),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// The locked file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Whether the locked file still is the one at `path`: another process may have removed it, and a file that it created
+    /// since may have the name now.
+    pub fn is_at(&self, path: &Path) -> bool {
+        let found = std::fs::symlink_metadata(path).map(|found| FileId::of(&found));
+        let own = self.file.metadata().map(|own| FileId::of(&own));
+        matches!((own, found), (Ok(own), Ok(found)) if own == found)
+    }
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        let may = |(watch, path): &(Watch, PathBuf)| watch.may(FsOp::Unlock, path).is_ok();
+        if self.watched.as_ref().is_none_or(may) {
+            let _ = self.file.unlock();
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Work on many items with a bounded number of threads.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// What [`map`] made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Mapped<T> {
+    /// The results in the order of the items; without those of items that were not reached.
+    pub results: Vec<T>,
+    /// Whether it was cancelled before the last item.
+    pub is_cancelled: bool,
+}
+
+/// Calls `work` with each index below `items`, on up to `threads` threads, until `is_cancelled`. The calling thread works,
+/// too; where no more threads can be had, those that there are do the work. A panic of `work` goes on to the caller.
+pub fn map<T: Send>(
+    items: usize,
+    threads: NonZeroUsize,
+    is_cancelled: impl Fn() -> bool + Sync,
+    work: impl Fn(usize) -> T + Sync,
+) -> Mapped<T> {
+    let (next, cancelled) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let run = || {
+        let mut done = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= items {
+                return done;
+            }
+            if is_cancelled() {
+                cancelled.store(true, Ordering::Relaxed);
+                return done;
+            }
+            done.push((index, work(index)));
+        }
+    };
+    let threads = threads.get().min(items);
+    let mut done = match threads {
+        0 | 1 => run(),
+        _ => std::thread::scope(|scope| {
+            let start = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
+            let helpers: Vec<_> = (1..threads).map_while(start).collect();
+            let mut done = run();
+            for helper in helpers {
+                match helper.join() {
+                    Ok(more) => done.extend(more),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            done
+        }),
+    };
+    done.sort_unstable_by_key(|(index, _)| *index);
+    let results = done.into_iter().map(|(_, result)| result).collect();
+    Mapped { results, is_cancelled: cancelled.into_inner() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_order_whatever_the_threads() {
+        for threads in [1, 2, 7, 1000] {
+            let threads = NonZeroUsize::new(threads).unwrap();
+            let mapped = map(100, threads, || false, |i| i * i);
+            assert_eq!(mapped.results, (0..100).map(|i| i * i).collect::<Vec<_>>());
+            assert!(!mapped.is_cancelled);
+        }
+        assert_eq!(
+            map(0, NonZeroUsize::MIN, || true, |i| i),
+            Mapped { results: vec![], is_cancelled: false }
+        );
+    }
+
+    #[test]
+    fn no_work_begins_once_it_is_cancelled() {
+        let left = AtomicUsize::new(10);
+        let is_cancelled = || left.load(Ordering::Relaxed) == 0;
+        let take =
+            |_| left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+        let mapped = map(100, NonZeroUsize::new(3).unwrap(), is_cancelled, take);
+        let done = mapped.results.iter().filter(|taken| **taken).count();
+        assert!(mapped.is_cancelled && done == 10, "{mapped:?}");
+    }
+}

@@ -1,0 +1,388 @@
+//! Paths that a caller or the environment gave: links are followed.
+
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, openat};
+use rustix::process::geteuid;
+
+use crate::call::{FsOp, Watch, Watcher};
+use crate::clock::Clock;
+use crate::dir::Dir;
+use crate::lock::{FileLock, TryLock};
+use crate::state::{FileKind, FileStat};
+
+/// What the names of files that are being written begin with.
+const TEMP: &str = ".new-";
+
+// Without NONBLOCK a pipe would block until a process writes to it.
+const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
+
+/// The file system by paths. Links are followed unless a function says otherwise.
+#[derive(Clone, Default)]
+pub struct Fs {
+    watch: Watch,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+impl Fs {
+    /// The file system, unwatched.
+    pub const fn new() -> Self {
+        Self { watch: Watch::none(), clock: None }
+    }
+
+    /// The same, with `watcher` called before each call.
+    #[must_use]
+    pub fn with_watcher(self, watcher: Arc<dyn Watcher>) -> Self {
+        Self { watch: Watch::new(Some(watcher)), ..self }
+    }
+
+    /// The same, with the time of `clock`.
+    #[must_use]
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock: Some(clock), ..self }
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// The time now.
+    pub fn now(&self) -> SystemTime {
+        self.clock.as_ref().map_or_else(SystemTime::now, |clock| clock.now())
+    }
+
+    /// What the system says of what `path` leads to.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        self.watch.may(FsOp::Look, path)?;
+        std::fs::metadata(path)
+    }
+
+    /// What the system says of what `path` names; of a link, of the link itself.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn look(&self, path: &Path) -> io::Result<FileStat> {
+        self.watch.may(FsOp::Look, path)?;
+        Ok(FileStat::of(&rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?))
+    }
+
+    /// Whether something can be found at `path`.
+    pub fn exists(&self, path: &Path) -> bool {
+        self.metadata(path).is_ok()
+    }
+
+    /// Whether `path` leads to a regular file.
+    pub fn is_file(&self, path: &Path) -> bool {
+        self.metadata(path).is_ok_and(|found| found.is_file())
+    }
+
+    /// Whether `path` leads to a directory.
+    pub fn is_dir(&self, path: &Path) -> bool {
+        self.metadata(path).is_ok_and(|found| found.is_dir())
+    }
+
+    /// Whether `path` leads to a file that some user may execute.
+    pub fn is_program(&self, path: &Path) -> bool {
+        self.metadata(path).is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
+    }
+
+    /// Whether this user may write to what is at `path`.
+    pub fn is_writable(&self, path: &Path) -> bool {
+        self.watch.may(FsOp::Look, path).is_ok() && rustix::fs::access(path, Access::WRITE_OK).is_ok()
+    }
+
+    /// The path without links that leads where `path` does.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
+        self.watch.may(FsOp::Look, path)?;
+        std::fs::canonicalize(path)
+    }
+
+    /// Where the link at `path` leads, as it says.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
+        self.watch.may(FsOp::Look, path)?;
+        std::fs::read_link(path)
+    }
+
+    /// The names in the directory `path` and what each stands for, in no order. Links in it are not followed.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn list(&self, path: &Path) -> io::Result<Vec<(OsString, FileKind)>> {
+        let names = self.open_dir(path)?.list()?;
+        Ok(names.iter().map(|(name, kind)| (name.to_owned(), kind)).collect())
+    }
+
+    /// Opens the directory at `path`.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn open_dir(&self, path: &Path) -> io::Result<Dir> {
+        Dir::open_watched(path, &self.watch, false)
+    }
+
+    /// Opens what is at `path` to read it. A pipe does not block.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn open(&self, path: &Path) -> io::Result<File> {
+        self.watch.may(FsOp::Open, path)?;
+        Ok(openat(CWD, path, READ, Mode::empty())?.into())
+    }
+
+    /// Opens the regular file at `path` to read it.
+    ///
+    /// # Errors
+    /// That of the system, and for a directory, a pipe or a device.
+    pub fn open_file(&self, path: &Path) -> io::Result<(File, Metadata)> {
+        let file = self.open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::other("it is not a file"));
+        }
+        Ok((file, metadata))
+    }
+
+    /// Opens the file `inner` below the directory `dir`. With a link on the way it is not opened: so it is in that
+    /// directory, even if another process changes names at the same time.
+    ///
+    /// # Errors
+    /// That of the system: `ELOOP` or `ENOTDIR` for a link.
+    pub fn open_beneath(&self, dir: &Path, inner: &Path) -> io::Result<File> {
+        self.watch.may_in(FsOp::Open, dir, inner)?;
+        let mut names = inner.iter();
+        let name = names.next_back().unwrap_or_default();
+        let mut at: OwnedFd = openat(CWD, dir, READ | OFlags::DIRECTORY, Mode::empty())?;
+        for dir in names {
+            at = openat(&at, dir, READ | OFlags::NOFOLLOW | OFlags::DIRECTORY, Mode::empty())?;
+        }
+        Ok(openat(&at, name, READ | OFlags::NOFOLLOW, Mode::empty())?.into())
+    }
+
+    /// The content of the regular file at `path`, of no more than `limit` bytes.
+    ///
+    /// # Errors
+    /// That of the system, and if the file is larger or no regular file.
+    pub fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        let (file, metadata) = self.open_file(path)?;
+        self.read_all(path, file, &metadata, limit)
+    }
+
+    /// The same as text; bytes that are no UTF-8 are replaced.
+    ///
+    /// # Errors
+    /// As those of [`read`](Self::read).
+    pub fn read_text(&self, path: &Path, limit: u64) -> io::Result<String> {
+        let bytes = self.read(path, limit)?;
+        Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into()))
+    }
+
+    /// The content of a file that this user owns, of no more than `limit` bytes. `path` must not be a link.
+    ///
+    /// # Errors
+    /// That of the system, and if it is larger, not a regular file, or another user's.
+    pub fn read_own(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        self.watch.may(FsOp::Open, path)?;
+        let file = File::from(openat(CWD, path, READ | OFlags::NOFOLLOW, Mode::empty())?);
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || metadata.uid() != geteuid().as_raw() {
+            return Err(io::Error::other("it is not a file of this user's"));
+        }
+        self.read_all(path, file, &metadata, limit)
+    }
+
+    fn read_all(&self, path: &Path, file: File, metadata: &Metadata, limit: u64) -> io::Result<Vec<u8>> {
+        let length = metadata.len();
+        if length > limit {
+            return Err(io::Error::other(format!("it has {length} bytes, at most {limit} are read")));
+        }
+        self.watch.permit(FsOp::Read, path, None, length as usize)?;
+        // Files of /proc have no length.
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX))?;
+        file.take(limit).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Whether the file at `path` begins with `magic`.
+    pub fn starts_with(&self, path: &Path, magic: &[u8]) -> bool {
+        let mut head = vec![0; magic.len()];
+        self.open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == magic
+    }
+
+    /// Writes a file in place. A crash may leave a part of it: for files that no other process reads.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.watch.permit(FsOp::Write, path, None, bytes.len())?;
+        std::fs::write(path, bytes)
+    }
+
+    /// Replaces a file by the concatenation of `pieces`, completely or not at all. Its mode is `mode` less the umask.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn replace(&self, path: &Path, pieces: &[&[u8]], mode: u32) -> io::Result<()> {
+        let dir = path.parent().ok_or_else(|| io::Error::other("this is no file's name"))?;
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        self.watch.may(FsOp::Create, path)?;
+        let mut builder = tempfile::Builder::new();
+        let mut temp = builder.prefix(TEMP).permissions(Permissions::from_mode(mode)).tempfile_in(dir)?;
+        for piece in pieces {
+            self.watch.permit(FsOp::Write, temp.path(), None, piece.len())?;
+            temp.write_all(piece)?;
+        }
+        self.watch.permit(FsOp::Rename, temp.path(), Some(path), 0)?;
+        temp.persist(path).map(drop).map_err(|error| error.error)
+    }
+
+    /// Whether `name` is that of a file that [`replace`](Self::replace) did not finish.
+    pub fn is_temporary(name: &str) -> bool {
+        name.starts_with(TEMP)
+    }
+
+    /// Creates a directory that must be missing.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn create_dir(&self, path: &Path, mode: u32) -> io::Result<()> {
+        self.watch.may(FsOp::CreateDir, path)?;
+        DirBuilder::new().mode(mode).create(path)
+    }
+
+    /// Creates a directory and those above it; existing ones are fine.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn create_dirs(&self, path: &Path, mode: u32) -> io::Result<()> {
+        self.watch.may(FsOp::CreateDir, path)?;
+        DirBuilder::new().recursive(true).mode(mode).create(path)
+    }
+
+    /// Renames a file or directory, replacing what has the new name.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.watch.permit(FsOp::Rename, from, Some(to), 0)?;
+        std::fs::rename(from, to)
+    }
+
+    /// Removes a file or link. A missing one is fine.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn remove(&self, path: &Path) -> io::Result<()> {
+        self.watch.may(FsOp::Remove, path)?;
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
+    /// Opens the file at `path`, which must not be a link, to lock or to change it; created with the mode `create` if that
+    /// is given and the file is missing.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn open_lock(&self, path: &Path, create: Option<u32>) -> io::Result<File> {
+        self.watch.may(FsOp::OpenLock, path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32);
+        if let Some(mode) = create {
+            options.create(true).truncate(false).mode(mode);
+        }
+        options.open(path)
+    }
+
+    /// Tries to lock the file at `path`, created with `mode` if missing, without waiting.
+    ///
+    /// # Errors
+    /// That of the system, but for a file system without locks.
+    pub fn try_lock(&self, path: &Path, mode: u32) -> io::Result<TryLock> {
+        FileLock::try_watched(self.open_lock(path, Some(mode))?, path, &self.watch)
+    }
+
+    /// Tries to lock the existing file at `path`. None if another process holds it, replaced it, or it cannot be opened.
+    pub fn try_lock_existing(&self, path: &Path) -> Option<FileLock> {
+        let tried = FileLock::try_watched(self.open_lock(path, None).ok()?, path, &self.watch).ok()?;
+        let TryLock::Held(lock) = tried else { return None };
+        lock.is_at(path).then_some(lock)
+    }
+
+    /// Creates a file, which must be missing, and locks it. Where there are no locks, it is only created: no process takes it
+    /// for abandoned there.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn create_locked(&self, path: &Path, mode: u32) -> io::Result<File> {
+        self.watch.may(FsOp::Create, path)?;
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)?;
+        self.watch.may(FsOp::Lock, path)?;
+        match file.lock() {
+            Err(error) if !crate::limits::has_no_locks(&error) => Err(error),
+            _ => Ok(file),
+        }
+    }
+}
+
+impl std::fmt::Debug for Fs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fs").field("watched", &self.watch.is_watched()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_is_no_file_and_does_not_block() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mkfifoat(CWD, &pipe, Mode::RWXU).unwrap();
+        assert!(Fs::new().read(&pipe, 10).unwrap_err().to_string().contains("not a file"));
+        assert!(Fs::new().read_own(&pipe, 10).is_err());
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_its_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let fs = Fs::new();
+        fs.replace(&path, &[b"one", b"two"], 0o600).unwrap();
+        assert_eq!(fs.read(&path, 6).unwrap(), b"onetwo");
+        assert!(fs.read(&path, 5).unwrap_err().to_string().contains("at most 5"));
+        assert!(fs.read(Path::new("/proc/self/status"), 1 << 20).unwrap().starts_with(b"Name:"));
+        assert!(fs.starts_with(&path, b"one") && !fs.starts_with(&path, b"two"));
+        assert_eq!(fs.list(dir.path()).unwrap().len(), 1, "no temporary file is left");
+    }
+
+    #[test]
+    fn a_link_on_the_way_leads_to_nothing_beneath() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = Fs::new();
+        fs.create_dirs(&dir.path().join("a/b"), 0o700).unwrap();
+        fs.write(&dir.path().join("a/b/file"), b"x").unwrap();
+        std::os::unix::fs::symlink("a", dir.path().join("link")).unwrap();
+        assert!(fs.open_beneath(dir.path(), Path::new("a/b/file")).is_ok());
+        assert!(fs.open_beneath(dir.path(), Path::new("link/b/file")).is_err());
+        assert!(fs.open_beneath(&dir.path().join("link"), Path::new("b/file")).is_ok());
+    }
+}

@@ -1,0 +1,180 @@
+//! New files under temporary names, published by one rename.
+
+use std::borrow::Borrow;
+use std::fs::{File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::io::Errno;
+
+use crate::call::FsOp;
+use crate::dir::Dir;
+use crate::state::{FileId, FileState};
+
+/// A new file under a temporary name, removed when dropped unless it was published.
+#[derive(Debug)]
+pub struct TempFile<D: Borrow<Dir>> {
+    dir: D,
+    name: String,
+    /// Until it is closed.
+    file: Option<File>,
+    is_published: bool,
+}
+
+impl<D: Borrow<Dir>> TempFile<D> {
+    /// Creates it in `dir`, called `<prefix><process>-<number>`.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn create(dir: D, prefix: &str, mode: u32) -> io::Result<Self> {
+        loop {
+            let name = unique_name(prefix);
+            match dir.borrow().create_file(&name, mode) {
+                Ok(file) => return Ok(Self { dir, name, file: Some(file), is_published: false }),
+                // A dead process of this number left it, or one of another host has it.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Its temporary name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its temporary path.
+    pub fn path(&self) -> PathBuf {
+        self.dir.borrow().path().join(&self.name)
+    }
+
+    /// The open file, until [`close`](Self::close).
+    pub fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// Its state now.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn state(&self) -> io::Result<FileState> {
+        Ok(self.dir.borrow().look(&self.name)?.state)
+    }
+
+    /// Appends `bytes`.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        let Some(mut file) = self.file.as_ref() else { return Ok(()) };
+        let watch = self.dir.borrow().watch();
+        let short = match watch.is_watched() {
+            true => watch.permit(FsOp::Write, &self.path(), None, bytes.len())?,
+            false => None,
+        };
+        match short {
+            None => file.write_all(bytes),
+            Some(short) => {
+                file.write_all(&bytes[..short.min(bytes.len())])?;
+                Err(Errno::NOSPC.into())
+            }
+        }
+    }
+
+    /// Sets its mode, whatever the umask.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn set_mode(&self, mode: u32) -> io::Result<()> {
+        self.dir.borrow().watch().may_in(FsOp::SetMode, self.dir.borrow().path(), &self.name)?;
+        self.file.as_ref().map_or(Ok(()), |file| file.set_permissions(Permissions::from_mode(mode)))
+    }
+
+    /// Makes its bytes durable.
+    ///
+    /// # Errors
+    /// That of the system: a full disk or quota may show only here.
+    pub fn sync(&self) -> io::Result<()> {
+        self.dir.borrow().watch().may_in(FsOp::SyncData, self.dir.borrow().path(), &self.name)?;
+        self.file.as_ref().map_or(Ok(()), File::sync_data)
+    }
+
+    /// Closes it: some file systems set a file's times only then.
+    pub fn close(&mut self) {
+        self.file = None;
+    }
+
+    /// Gives it the name `name` in `to`, replacing what had it.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn publish(mut self, to: &Dir, name: &str) -> io::Result<()> {
+        if let Err(error) = self.dir.borrow().rename(&self.name, to, name) {
+            // A file server may have done it, lost its answer, and then refused to do it twice.
+            let own = self.file.as_ref().and_then(|file| Some(FileId::of(&file.metadata().ok()?)));
+            if own.is_none() || to.look(name).ok().map(|found| found.state.id) != own {
+                return Err(error);
+            }
+        }
+        self.is_published = true;
+        Ok(())
+    }
+
+    /// Gives it the name `name` in `to`, unless that is taken; whether it did.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn publish_new(mut self, to: &Dir, name: &str) -> io::Result<bool> {
+        let dir = self.dir.borrow();
+        let named = match dir.rename_new(&self.name, to, name) {
+            Ok(()) => {
+                self.is_published = true;
+                return Ok(true);
+            }
+            // What follows leaves the temporary name, which is removed when this is dropped.
+            Err(error) if cannot_rename_new(&error) => dir.link(&self.name, to, name),
+            Err(error) => Err(error),
+        };
+        match named {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) if cannot_link(&error) => {
+                // Neither such renames nor links: what remains is to look first.
+                if to.may_exist(name) {
+                    return Ok(false);
+                }
+                dir.rename(&self.name, to, name)?;
+                self.is_published = true;
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl<D: Borrow<Dir>> Drop for TempFile<D> {
+    fn drop(&mut self) {
+        if !self.is_published {
+            // What cannot be removed is pruned later.
+            let _ = self.dir.borrow().remove(&self.name);
+        }
+    }
+}
+
+/// A name that no other process on this machine uses now: `<prefix><process>-<number>`.
+pub fn unique_name(prefix: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{prefix}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Whether a file system, or the kernel, has no rename that keeps what has the name.
+pub(crate) fn cannot_rename_new(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP))
+}
+
+/// Whether a file system has no second names.
+fn cannot_link(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::PERM | Errno::NOSYS | Errno::NOTSUP))
+}
