@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_benches::{Kernel, write};
 use opkeep_digest::Digest;
-use opkeep_store::{Call, Clock, Config, Draft, LimitTexts, Op, Permit, Store, TargetStore, Watcher};
+use opkeep_fs::{Clock, FsCall, FsOp, Permit, Watcher};
+use opkeep_store::{Config, Draft, LimitTexts, Store, TargetStore};
 
 /// The key of entry `number`.
 pub(crate) fn key(number: u64) -> Digest {
@@ -56,10 +57,10 @@ pub(crate) fn idle(config: Config) -> Config {
 
 /// Counts calls to the disk.
 #[derive(Default)]
-pub(crate) struct Calls(Mutex<BTreeMap<Op, u64>>);
+pub(crate) struct Calls(Mutex<BTreeMap<FsOp, u64>>);
 
 impl Watcher for Calls {
-    fn before(&self, call: &Call<'_>) -> Permit {
+    fn before(&self, call: &FsCall<'_>) -> Permit {
         *self.0.lock().unwrap().entry(call.op).or_default() += 1;
         Permit::Go
     }

@@ -16,7 +16,8 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use opkeep_benches::{Budgets, Figure, Kernel, folder, is_measured, thousands};
-use opkeep_store::{Call, Config, Op, Permit, Watcher};
+use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
+use opkeep_store::Config;
 
 use crate::common::{child, config, draft, idle, key, open};
 
@@ -34,12 +35,12 @@ const PUTS: u64 = 200;
 struct Log(Mutex<Vec<(u128, i64)>>);
 
 impl Watcher for Log {
-    fn before(&self, call: &Call<'_>) -> Permit {
+    fn before(&self, call: &FsCall<'_>) -> Permit {
         let name = call.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let bytes = match call.op {
-            Op::Write if name.starts_with("put-") => call.bytes as i64,
+            FsOp::Write if name.starts_with("put-") => call.bytes as i64,
             // All are of one size.
-            Op::Remove if name.starts_with("evict-") => -1,
+            FsOp::Remove if name.starts_with("evict-") => -1,
             _ => return Permit::Go,
         };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos();

@@ -59,7 +59,6 @@ pub enum FsOp {
 
 /// A call that is about to be made.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub struct FsCall<'a> {
     /// What is done.
     pub op: FsOp,

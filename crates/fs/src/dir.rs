@@ -375,6 +375,11 @@ impl Names {
         })
     }
 
+    /// Each name that is UTF-8.
+    pub fn utf8(&self) -> impl Iterator<Item = &str> {
+        self.iter().filter_map(|(name, _)| name.to_str())
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.list.len()

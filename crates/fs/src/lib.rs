@@ -51,4 +51,4 @@ pub use private::{NotPrivate, private_dir, private_user_dir};
 pub use rooted::RootedFs;
 pub use state::{FileId, FileKind, FileStat, FileState};
 pub use system::Fs;
-pub use temp::{TempFile, unique_name};
+pub use temp::{TempFile, cannot_rename_new, unique_name};

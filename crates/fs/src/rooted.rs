@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{File, Metadata, Permissions};
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -152,9 +152,9 @@ impl RootedFs {
     }
 
     /// What the system says of an open file.
-    pub fn stat(&self, file: &File, path: &Path) -> io::Result<Metadata> {
+    pub fn stat(&self, file: &File, path: &Path) -> io::Result<FileStat> {
         self.watch.may(FsOp::Stat, path)?;
-        file.metadata()
+        Ok(FileStat::of(&rustix::fs::fstat(file)?))
     }
 
     /// What a path names, itself and not where a link points.

@@ -70,6 +70,16 @@ impl FileState {
         is_before(self.ctime.max(self.mtime), now, time)
     }
 
+    /// When its content was last written, or its times were set.
+    pub fn modified(&self) -> SystemTime {
+        time_of(self.mtime)
+    }
+
+    /// When anything of it last changed, its name included.
+    pub fn changed(&self) -> SystemTime {
+        time_of(self.ctime)
+    }
+
     /// Whether the file was last written at least `time` ago.
     pub fn written_before(&self, now: SystemTime, time: Duration) -> bool {
         is_before(self.mtime, now, time)
@@ -144,14 +154,14 @@ impl FileStat {
         self.kind == FileKind::Dir
     }
 
-    /// When its content was last written, or its times were set.
+    /// [`FileState::modified`].
     pub fn modified(&self) -> SystemTime {
-        time_of(self.state.mtime)
+        self.state.modified()
     }
 
-    /// When anything of it last changed, its name included.
+    /// [`FileState::changed`].
     pub fn changed(&self) -> SystemTime {
-        time_of(self.state.ctime)
+        self.state.changed()
     }
 }
 

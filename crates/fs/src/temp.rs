@@ -127,30 +127,42 @@ impl<D: Borrow<Dir>> TempFile<D> {
     /// # Errors
     /// That of the system.
     pub fn publish_new(mut self, to: &Dir, name: &str) -> io::Result<bool> {
+        let named = name_new(self.dir.borrow(), &self.name, to, name)?;
+        self.is_published = named == Named::Renamed;
+        Ok(named != Named::Taken)
+    }
+
+    /// The same in the directory that it is in.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn publish_new_here(mut self, name: &str) -> io::Result<bool> {
         let dir = self.dir.borrow();
-        let named = match dir.rename_new(&self.name, to, name) {
-            Ok(()) => {
-                self.is_published = true;
-                return Ok(true);
-            }
-            // What follows leaves the temporary name, which is removed when this is dropped.
-            Err(error) if cannot_rename_new(&error) => dir.link(&self.name, to, name),
-            Err(error) => Err(error),
-        };
-        match named {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) if cannot_link(&error) => {
-                // Neither such renames nor links: what remains is to look first.
-                if to.may_exist(name) {
-                    return Ok(false);
-                }
-                dir.rename(&self.name, to, name)?;
-                self.is_published = true;
-                Ok(true)
-            }
-            Err(error) => Err(error),
-        }
+        let named = name_new(dir, &self.name, dir, name)?;
+        self.is_published = named == Named::Renamed;
+        Ok(named != Named::Taken)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Named {
+    Renamed,
+    /// It has both names now.
+    Linked,
+    Taken,
+}
+
+fn name_new(dir: &Dir, temporary: &str, to: &Dir, name: &str) -> io::Result<Named> {
+    let named = match dir.rename_new(temporary, to, name) {
+        Err(error) if cannot_rename_new(&error) => dir.link(temporary, to, name).map(|()| Named::Linked),
+        renamed => renamed.map(|()| Named::Renamed),
+    };
+    match named {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Named::Taken),
+        // Neither such renames nor links: what remains is to look first.
+        Err(error) if cannot_link(&error) && to.may_exist(name) => Ok(Named::Taken),
+        Err(error) if cannot_link(&error) => dir.rename(temporary, to, name).map(|()| Named::Renamed),
+        named => named,
     }
 }
 
@@ -170,7 +182,7 @@ pub fn unique_name(prefix: &str) -> String {
 }
 
 /// Whether a file system, or the kernel, has no rename that keeps what has the name.
-pub(crate) fn cannot_rename_new(error: &io::Error) -> bool {
+pub fn cannot_rename_new(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP))
 }
 

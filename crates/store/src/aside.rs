@@ -6,9 +6,9 @@ use std::time::SystemTime;
 
 use opkeep_digest::Digest;
 
-use crate::disk::{Disk, Inode};
 use crate::stats::Count;
 use crate::{StoreError, TargetStore, files};
+use opkeep_fs::RootedFs;
 
 impl TargetStore {
     /// Moves the file at `path`, called as the entry for `key`, into `quarantine/`, with the reason beside it; where to.
@@ -25,31 +25,31 @@ impl TargetStore {
         reason: &str,
     ) -> Result<Option<PathBuf>, StoreError> {
         self.must_be_writable()?;
-        let disk = self.store().disk();
+        let fs = self.store().fs();
         // Nothing is moved out of what a link leads to.
         let folder = self.store().folder(path.parent().unwrap_or(path), false)?;
-        if folder.is_none() || !is_at(disk, judged, path) {
+        if folder.is_none() || !is_at(fs, judged, path) {
             return Ok(None);
         }
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         let place = self.own_folder("quarantine")?.join(format!("{key}-{now}.kern"));
-        match disk.rename(path, &place) {
+        match fs.rename(path, &place) {
             Ok(()) => {}
             // Whoever puts without a lock, or clears the store, may have been faster.
-            Err(_) if !is_at(disk, judged, path) => return Ok(None),
+            Err(_) if !is_at(fs, judged, path) => return Ok(None),
             Err(source) => {
                 let path = path.to_owned();
                 return Err(StoreError::Io { action: "move to quarantine", path, source });
             }
         }
-        if !is_at(disk, judged, &place) {
+        if !is_at(fs, judged, &place) {
             // A put, which needs no lock, came between the look and the move. If yet another came since, that one stays.
-            let _ = files::put_back(disk, &place, path);
+            let _ = files::put_back(fs, &place, path);
             return Ok(None);
         }
         // Only a file that was judged gets a reason. After a kill before that, an entry may be intact: it is compiled again,
         // as after an eviction.
-        let _ = files::write_new(disk, &place.with_extension("reason"), &format!("{reason}\n"));
+        let _ = files::write_new(fs, &place.with_extension("reason"), &format!("{reason}\n"));
         if path == self.path(key) {
             self.tally().size.set_aside();
         }
@@ -59,7 +59,7 @@ impl TargetStore {
 }
 
 /// Whether `path` names this file.
-fn is_at(disk: &Disk, file: &File, path: &Path) -> bool {
-    let own = disk.stat(file, path).map(|metadata| Inode::of(&metadata)).ok();
-    own.is_some() && disk.inode_at(path) == own
+fn is_at(fs: &RootedFs, file: &File, path: &Path) -> bool {
+    let own = fs.stat(file, path).map(|stat| stat.state.id).ok();
+    own.is_some() && fs.id_at(path) == own
 }

@@ -1,14 +1,13 @@
 //! One file that is called an entry: is it one, all of it?
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use crate::clock::idle;
 use crate::damage::Damage;
-use crate::disk::Inode;
+use opkeep_fs::{FileState, idle};
+
 use crate::survey::Candidate;
 use crate::target::Found;
 use crate::verify::Flaw;
@@ -41,37 +40,12 @@ pub(crate) enum Checked {
     },
 }
 
-/// Which bytes a file had: if this is the same later, they are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    inode: Inode,
-    bytes: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            inode: Inode::of(metadata),
-            bytes: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-
-    fn is_recent(&self, now: SystemTime) -> bool {
-        let since_epoch = Duration::from_secs(u64::try_from(self.changed.0).unwrap_or_default());
-        idle(SystemTime::UNIX_EPOCH + since_epoch, now) < RECENT
-    }
-}
-
 /// One look at a file.
 enum Look {
     Gone,
     Is(Checked),
     /// It is not in order, and this was its stamp afterwards; none if it ended while it was read.
-    Doubtful(Checked, Option<Stamp>),
+    Doubtful(Checked, Option<FileState>),
 }
 
 impl TargetStore {
@@ -90,7 +64,7 @@ impl TargetStore {
             if stamp.is_some() && stamp == before {
                 return Some(checked);
             }
-            if stamp.is_none_or(|stamp| stamp.is_recent(self.tally().clock.now())) {
+            if stamp.is_none_or(|stamp| idle(stamp.changed(), self.tally().clock.now()) < RECENT) {
                 std::thread::sleep(PAUSE);
             }
             (before, last) = (stamp, Some(checked));
@@ -119,14 +93,14 @@ impl TargetStore {
                 return if ended { Look::Doubtful(checked, None) } else { Look::Is(checked) };
             }
         };
-        let stamp = match self.store().disk().stat(&file, path) {
-            Ok(metadata) => Stamp::of(&metadata),
+        let stamp = match self.store().fs().stat(&file, path) {
+            Ok(stat) => stat.state,
             Err(source) => {
                 let error = StoreError::Io { action: "look at", path: path.to_owned(), source };
                 return Look::Is(unreadable(Flaw::Trouble(error)));
             }
         };
-        let bytes = stamp.bytes;
+        let bytes = stamp.len;
         match flaw {
             Flaw::Damaged(damage) if candidate.is_misplaced() && is_no_entry(&damage) => {
                 Look::Is(Checked::Foreign { bytes })

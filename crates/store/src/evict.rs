@@ -6,13 +6,12 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::clock::idle;
-use crate::disk::Inode;
 use crate::files::{self, EVICT};
 use crate::lock::{self, LockOutcome};
 use crate::prefix::Prefix;
 use crate::walk::{Amount, Idle};
 use crate::{StoreError, TargetStore};
+use opkeep_fs::{idle, unique_name};
 
 /// What must go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,9 +108,8 @@ impl Eviction<'_> {
     /// How long it took to make an entry, in seconds, if that is known. One that is damaged is worth nothing.
     fn cost(&self, entry: &Idle) -> Option<f64> {
         let path = self.shelf.path(&entry.key);
-        let disk = self.shelf.store().disk();
-        let prefix =
-            disk.open(&path).and_then(|file| Prefix::read(disk, &file, &path, entry.bytes, &entry.key));
+        let fs = self.shelf.store().fs();
+        let prefix = fs.open(&path).and_then(|file| Prefix::read(fs, &file, &path, entry.bytes, &entry.key));
         match prefix {
             Ok(Ok(prefix)) => Some(prefix.cost.as_secs_f64()).filter(|cost| *cost > 0.0),
             Ok(Err(_)) => Some(0.0),
@@ -134,15 +132,14 @@ impl Eviction<'_> {
     /// Whether an entry would be deleted: it is not being made anew, and it is the one that was judged.
     fn would_evict(&self, entry: &Idle) -> bool {
         let (store, path) = (self.shelf.store(), self.shelf.path(&entry.key));
-        let is_held =
-            lock::is_held(store.disk(), &self.shelf.dir().join("locks").join(entry.key.to_string()));
-        !is_held && store.disk().inode_at(&path) == Some(entry.inode)
+        let is_held = lock::is_held(store.fs(), &self.shelf.dir().join("locks").join(entry.key.to_string()));
+        !is_held && store.fs().id_at(&path) == Some(entry.inode)
     }
 
     /// Deletes an entry under its lock, if it is still the one that was judged and was not used since. False if not.
     fn really_evict(&self, entry: &Idle) -> Result<bool, StoreError> {
         let (store, path) = (self.shelf.store(), self.shelf.path(&entry.key));
-        let disk = store.disk();
+        let fs = store.fs();
         let trouble = |source| StoreError::Io { action: "remove", path: path.clone(), source };
         let _held = match self.shelf.lock_if_free(&entry.key)? {
             LockOutcome::Acquired(lock) => Some(lock),
@@ -155,29 +152,28 @@ impl Eviction<'_> {
         let Some(folder) = store.folder(dir, false)? else { return Ok(false) };
         let name = format!("{}.kern", entry.key);
         // Kept open, so that no other file gets its inode number.
-        let file = match disk.open_in(&folder, &name, &path) {
+        let file = match folder.open_file(&name) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             other => other.map_err(trouble)?,
         };
         let is_as_judged = || -> Result<bool, StoreError> {
-            let now = disk.stat(&file, &path).map_err(trouble)?;
-            let used = now.modified().map_err(trouble)?;
-            Ok((Inode::of(&now), now.len(), used) == (entry.inode, entry.bytes, entry.used))
+            let now = fs.stat(&file, &path).map_err(trouble)?;
+            Ok((now.state.id, now.state.len, now.modified()) == (entry.inode, entry.bytes, entry.used))
         };
         if !is_as_judged()? {
             return Ok(false);
         }
         // A put needs no lock, and a hit touches the file: so it is moved first, and looked at again.
-        let place = self.shelf.own_folder("tmp")?.join(files::unique(EVICT));
-        match disk.rename_out(&folder, &name, &path, &place) {
+        let place = self.shelf.own_folder("tmp")?.join(unique_name(EVICT));
+        match fs.rename_out(&folder, &name, &place) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             other => other.map_err(trouble)?,
         }
-        if disk.inode_at(&place) != Some(entry.inode) || !is_as_judged().unwrap_or(false) {
-            let _ = files::put_back(disk, &place, &path);
+        if fs.id_at(&place) != Some(entry.inode) || !is_as_judged().unwrap_or(false) {
+            let _ = files::put_back(fs, &place, &path);
             return Ok(false);
         }
-        disk.remove(&place).map_err(trouble)?;
+        fs.remove(&place).map_err(trouble)?;
         Ok(true)
     }
 }

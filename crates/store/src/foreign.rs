@@ -8,8 +8,8 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use crate::disk::Disk;
 use crate::{StoreError, files, ini, marker};
+use opkeep_fs::RootedFs;
 
 /// How CANN calls its cache.
 const NAME: &str = "kernel_cache";
@@ -26,20 +26,18 @@ const MAX_INI: u64 = 64 << 10;
 ///
 /// # Errors
 /// A store of ours is in CANN's cache, made by a version of opkeep that did not know of this, and it is to be written.
-pub(crate) fn place(disk: &Disk, root: &Path, writable: bool) -> Result<PathBuf, StoreError> {
-    let Some(real) = real_path(disk, root) else { return Ok(root.to_owned()) };
+pub(crate) fn place(fs: &RootedFs, root: &Path, writable: bool) -> Result<PathBuf, StoreError> {
+    let Some(real) = real_path(fs, root) else { return Ok(root.to_owned()) };
     let is_named = |path: &&Path| path.file_name().is_some_and(|name| name == NAME);
-    let has_store = || marker::is_store_on(disk, &real);
+    let has_store = || marker::is_store_on(fs, &real);
     let cache = match real.ancestors().find(is_named) {
         Some(cache) => cache,
         // A link, or another name: then its content decides. An existing store is not looked into.
         None if !writable || has_store() => return Ok(root.to_owned()),
-        None => {
-            match real.ancestors().take(2).find(|path| has_versions(disk, path) && has_chip(disk, path)) {
-                Some(cache) => cache,
-                None => return Ok(root.to_owned()),
-            }
-        }
+        None => match real.ancestors().take(2).find(|path| has_versions(fs, path) && has_chip(fs, path)) {
+            Some(cache) => cache,
+            None => return Ok(root.to_owned()),
+        },
     };
     let own = cache.join(OWN);
     if real.starts_with(&own) {
@@ -48,7 +46,7 @@ pub(crate) fn place(disk: &Disk, root: &Path, writable: bool) -> Result<PathBuf,
     if !has_store() {
         return Ok(own);
     }
-    let is_cann = has_versions(disk, cache) || has_chip(disk, cache);
+    let is_cann = has_versions(fs, cache) || has_chip(fs, cache);
     if writable && is_cann {
         return Err(StoreError::InKernelCache { path: real, own });
     }
@@ -58,12 +56,12 @@ pub(crate) fn place(disk: &Disk, root: &Path, writable: bool) -> Result<PathBuf,
 /// The path without links that `path` has, or will have once its missing parts are made as directories. `None` if that
 /// cannot be seen.
 pub fn resolved(path: &Path) -> Option<PathBuf> {
-    real_path(&Disk::default(), path)
+    real_path(&RootedFs::default(), path)
 }
 
 /// The real path of `path`, of which parts may be missing: they are made as directories, so that `..` leads back from them.
 /// A link to what is missing leads where that will be.
-fn real_path(disk: &Disk, path: &Path) -> Option<PathBuf> {
+fn real_path(fs: &RootedFs, path: &Path) -> Option<PathBuf> {
     let mut links = MAX_LINKS;
     let (mut real, mut rest) = (PathBuf::new(), std::path::absolute(path).ok()?);
     loop {
@@ -76,10 +74,10 @@ fn real_path(disk: &Disk, path: &Path) -> Option<PathBuf> {
             continue;
         }
         let next = real.join(part);
-        match disk.real_path(&next) {
+        match fs.real_path(&next) {
             Ok(found) => (real, rest) = (found, behind.to_owned()),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return None,
-            Err(_) => match disk.link_target(&next) {
+            Err(_) => match fs.read_link(&next) {
                 Ok(target) => {
                     links = links.checked_sub(1)?;
                     rest = target.join(behind);
@@ -91,20 +89,20 @@ fn real_path(disk: &Disk, path: &Path) -> Option<PathBuf> {
 }
 
 /// Whether CANN's file is in `folder`, with the versions that it writes into it.
-fn has_versions(disk: &Disk, folder: &Path) -> bool {
-    let Ok(file) = files::read_whole(disk, &ini::Ini::path(folder), MAX_INI) else { return false };
+fn has_versions(fs: &RootedFs, folder: &Path) -> bool {
+    let Ok(file) = files::read_whole(fs, &ini::Ini::path(folder), MAX_INI) else { return false };
     let text = String::from_utf8_lossy(&file.bytes);
     let keys = text.lines().filter_map(|line| line.split_once('=')).map(|(key, _)| key.trim().to_owned());
     keys.into_iter().any(|key| matches!(key.as_str(), "adk_version" | "ops_version"))
 }
 
 /// Whether a directory of one of CANN's chips is in `folder`.
-fn has_chip(disk: &Disk, folder: &Path) -> bool {
-    let listed = disk.open_folder(folder).and_then(|opened| disk.list_in(&opened, folder));
-    let is_chip = |name: &String| {
+fn has_chip(fs: &RootedFs, folder: &Path) -> bool {
+    let listed = fs.open_dir(folder).and_then(|opened| opened.list());
+    let is_chip = |name: &str| {
         let lower = name.to_ascii_lowercase();
         CHIPS.iter().any(|chip| lower.starts_with(chip))
-            && disk.look(&folder.join(name)).is_ok_and(|seen| seen.is_folder)
+            && fs.look(&folder.join(name)).is_ok_and(|seen| seen.is_dir())
     };
-    listed.is_ok_and(|names| names.iter().any(is_chip))
+    listed.is_ok_and(|names| names.utf8().any(is_chip))
 }

@@ -1,9 +1,8 @@
 //! Making room: who may, when, and in which order.
 
+use std::fs::File;
 use std::time::{Duration, SystemTime};
 
-use crate::clock::idle;
-use crate::disk::{Locked, TryLock};
 use crate::evict::{Eviction, Goal};
 use crate::files::FOR_LOCKS;
 use crate::size::{Estimate, Known};
@@ -11,6 +10,8 @@ use crate::stats::Count;
 use crate::sweep::Sweep;
 use crate::walk::{Amount, Kind, Usage, Walk};
 use crate::{Limits, StoreError, TargetStore, files, lock};
+use opkeep_fs::idle;
+use opkeep_fs::{FileLock, TryLock};
 
 /// The lock that whoever makes room holds; its file stays.
 pub(crate) const GC_LOCK: &str = "gc.lock";
@@ -18,6 +19,22 @@ pub(crate) const GC_LOCK: &str = "gc.lock";
 const IDLE_FOR: Duration = Duration::from_secs(1800);
 /// How soon aging is tried again when everything that is left is in use: no sooner, no later.
 const REST: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(600));
+
+/// The lock of the process that evicts.
+pub(crate) enum GcLock {
+    Held(FileLock),
+    /// The file system has no locks.
+    None(File),
+}
+
+impl GcLock {
+    fn file(&self) -> &File {
+        match self {
+            Self::Held(lock) => lock.file(),
+            Self::None(file) => file,
+        }
+    }
+}
 
 /// How often whoever makes room does it again because others put more meanwhile.
 const ROUNDS: usize = 3;
@@ -102,7 +119,7 @@ impl TargetStore {
     /// A folder that cannot be listed; a store that is only read, unless it is a dry run.
     pub fn gc(&self, options: &GcOptions) -> Result<GcReport, StoreError> {
         if options.dry_run {
-            if lock::is_held(self.store().disk(), &self.dir().join(GC_LOCK)) {
+            if lock::is_held(self.store().fs(), &self.dir().join(GC_LOCK)) {
                 return Ok(GcReport { busy: true, ..GcReport::default() });
             }
             return self.make_room(options, self.tally().clock.now()).map(|(report, _)| report);
@@ -117,7 +134,7 @@ impl TargetStore {
             return Ok((GcReport { busy: true, ..GcReport::default() }, Known::Busy));
         };
         let tally = self.tally();
-        let before = tally.size.flush(self.store().disk());
+        let before = tally.size.flush(self.store().fs());
         let (report, oldest_in_use) = self.make_room(options, now)?;
         let known = self.correct(before, &report, oldest_in_use, now);
         tally.counters.add(Count::Evictions, report.removed.entries.files);
@@ -127,17 +144,18 @@ impl TargetStore {
 
     /// The lock of those who make room, and the time. `None` if another holds it. Without locks several may do it at
     /// once, and delete more than they must.
-    pub(crate) fn lock_gc(&self) -> Result<Option<(Locked, SystemTime)>, StoreError> {
+    pub(crate) fn lock_gc(&self) -> Result<Option<(GcLock, SystemTime)>, StoreError> {
         let path = self.dir().join(GC_LOCK);
         let trouble = |source| StoreError::Io { action: "lock", path: path.clone(), source };
-        let disk = self.store().disk();
+        let fs = self.store().fs();
         let shared = self.store().trust().is_shared();
-        let lock = files::open_lock(disk, &path, shared, &FOR_LOCKS).map_err(trouble)?;
-        if disk.try_lock(&lock, &path).map_err(trouble)? == TryLock::Busy {
-            return Ok(None);
-        }
-        let lock = Locked::new(lock);
-        self.tally().clock.set(files::touch(disk, lock.file(), &path).map_err(trouble)?);
+        let lock = files::open_lock(fs, &path, shared, &FOR_LOCKS).map_err(trouble)?;
+        let lock = match fs.try_lock(lock, &path).map_err(trouble)? {
+            TryLock::Held(lock) => GcLock::Held(lock),
+            TryLock::Busy(_) => return Ok(None),
+            TryLock::Unsupported(file) => GcLock::None(file),
+        };
+        self.tally().clock.set(files::touch(fs, lock.file(), &path).map_err(trouble)?);
         Ok(Some((lock, self.tally().clock.now())))
     }
 
@@ -163,7 +181,7 @@ impl TargetStore {
         let walked = Walk { store, dir: self.dir(), now, idle_for: IDLE_FOR, dry }.walk_others()?;
         let mut removed = Usage::default();
         Sweep { store, now, dry }.strays(walked.others, &mut removed);
-        self.tally().size.swept(store.disk(), removed.quarantine.bytes, now);
+        self.tally().size.swept(store.fs(), removed.quarantine.bytes, now);
         Ok(())
     }
 
@@ -219,6 +237,6 @@ impl TargetStore {
         let in_use_for = oldest_in_use.map_or(IDLE_FOR, |used| idle(used, now));
         let rest = IDLE_FOR.saturating_sub(in_use_for).clamp(REST.0, REST.1);
         let not_before = over.then(|| now + rest);
-        tally.size.correct(self.store().disk(), before, counted, not_before, now)
+        tally.size.correct(self.store().fs(), before, counted, not_before, now)
     }
 }

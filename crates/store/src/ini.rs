@@ -9,8 +9,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::disk::Disk;
 use crate::files;
+use opkeep_fs::RootedFs;
 
 /// The file's name, in the root of the store.
 pub(crate) const NAME: &str = "op_cache.ini";
@@ -62,17 +62,17 @@ impl Ini {
     ///
     /// # Errors
     /// It is there and cannot be read.
-    pub(crate) fn load(disk: &Disk, root: &Path, make: bool) -> io::Result<Self> {
+    pub(crate) fn load(fs: &RootedFs, root: &Path, make: bool) -> io::Result<Self> {
         let path = Self::path(root);
-        match files::read_whole(disk, &path, MAX_BYTES) {
-            Ok(file) if file.metadata.len() > MAX_BYTES => {
+        match files::read_whole(fs, &path, MAX_BYTES) {
+            Ok(file) if file.stat.state.len > MAX_BYTES => {
                 Err(io::Error::other(format!("it has more than {MAX_BYTES} bytes")))
             }
             Ok(file) => Ok(Self::parse(&String::from_utf8_lossy(&file.bytes))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if make {
                     // It is for people to find; the store is in order without.
-                    let _ = files::write_new(disk, &path, TEMPLATE);
+                    let _ = files::write_new(fs, &path, TEMPLATE);
                 }
                 Ok(Self::default())
             }

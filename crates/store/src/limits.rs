@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::disk::Disk;
 use crate::ini::Ini;
+use opkeep_fs::RootedFs;
 
 /// CANN's defaults.
 const DEFAULT_MEGABYTES: u64 = 500;
@@ -166,13 +166,13 @@ impl<T> Parameter<T> {
 impl Limits {
     /// The limits of the store at `root`, and what is wrong with them.
     pub(crate) fn find(
-        disk: &Disk,
+        fs: &RootedFs,
         root: &Path,
         make: bool,
         environment: &LimitTexts,
     ) -> (Self, Vec<LimitNotice>) {
         let path = Ini::path(root).display().to_string();
-        match Ini::load(disk, root, make) {
+        match Ini::load(fs, root, make) {
             Ok(ini) => Self::resolve(&ini, &path, environment),
             Err(error) => {
                 let (limits, mut notices) = Self::resolve(&Ini::default(), &path, environment);

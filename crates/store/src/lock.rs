@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::disk::{Disk, Inode, TryLock};
 use crate::files::FOR_LOCKS;
 use crate::{StoreError, files};
+use opkeep_fs::{FileLock, RootedFs, TryLock, is_out_of_files, max_open_files};
 
 /// What a failed maker leaves for those who waited, behind this word.
 const FAILED: &str = "failed: ";
@@ -53,8 +53,8 @@ pub enum LockOutcome {
 /// A held lock. Dropping it releases it; a process that dies releases it too.
 #[derive(Debug)]
 pub struct KeyLock {
-    disk: Disk,
-    file: File,
+    fs: RootedFs,
+    lock: FileLock,
     path: PathBuf,
     waited: bool,
 }
@@ -68,27 +68,25 @@ impl KeyLock {
     /// Tells those who wait that the holder lives, although it does not compile yet. See [`KeyWait::is_silent`].
     pub fn sign_of_life(&self) {
         // Those who miss it compile without the lock: more work, no harm.
-        let _ = self.disk.touch(&self.file, &self.path);
+        let _ = self.fs.touch(self.lock.file(), &self.path);
     }
 
     /// Releases the lock, leaving `reason` to those who are waiting now. Later comers try for themselves.
     pub fn release_failed(self, reason: &str) {
         let end = reason.floor_char_boundary(MAX_REASON - FAILED.len());
         // If this cannot be written, the waiters try for themselves: more work, no harm.
-        let _ = files::overwrite(&self.disk, &self.file, &self.path, &format!("{FAILED}{}", &reason[..end]));
+        let _ =
+            files::overwrite(&self.fs, self.lock.file(), &self.path, &format!("{FAILED}{}", &reason[..end]));
     }
 }
 
 impl Drop for KeyLock {
     /// Only the holder unlinks, while it holds: so whoever gets this lock next can tell that the path has moved on.
     fn drop(&mut self) {
-        let own = self.disk.stat(&self.file, &self.path).map(|metadata| Inode::of(&metadata)).ok();
-        if own.is_some() && self.disk.inode_at(&self.path) == own {
-            let _ = self.disk.remove(&self.path);
+        let own = self.fs.stat(self.lock.file(), &self.path).map(|stat| stat.state.id).ok();
+        if own.is_some() && self.fs.id_at(&self.path) == own {
+            let _ = self.fs.remove(&self.path);
         }
-        // Closing is not enough: a child that was forked meanwhile has the file open, too, and those who wait would wait
-        // for its end.
-        let _ = self.disk.unlock(&self.file, &self.path);
     }
 }
 
@@ -112,7 +110,7 @@ pub enum LockAttempt {
 /// it asks: then it does not learn why a holder failed.
 #[derive(Debug)]
 pub struct KeyWait {
-    disk: Disk,
+    fs: RootedFs,
     file: Option<File>,
     /// The leave to keep the file open.
     place: Option<Place>,
@@ -156,46 +154,47 @@ impl KeyWait {
         loop {
             let opened = match self.file.take() {
                 Some(file) => Ok(file),
-                None => files::open_lock(&self.disk, &self.path, self.shared, &FOR_LOCKS),
+                None => files::open_lock(&self.fs, &self.path, self.shared, &FOR_LOCKS),
             };
             let file = match opened {
                 // Others give theirs back.
-                Err(error) if is_full(&error) && !self.is_starved() => {
+                Err(error) if is_out_of_files(&error) && !self.is_starved() => {
                     self.begin();
                     return Ok(LockAttempt::Held(self));
                 }
                 // It is there, and closed to us: of all locks this one only.
                 Err(error)
                     if error.kind() == io::ErrorKind::PermissionDenied
-                        && self.disk.look(&self.path).is_ok() =>
+                        && self.fs.look(&self.path).is_ok() =>
                 {
                     return Err(StoreError::ClosedLock { path });
                 }
                 opened => opened.map_err(trouble("open the lock"))?,
             };
             self.starved = None;
-            match self.disk.try_lock(&file, &self.path).map_err(trouble("lock"))? {
-                TryLock::Locked => {}
-                TryLock::Unsupported => return Ok(LockAttempt::Unsupported),
-                TryLock::Busy => {
+            let lock = match self.fs.try_lock(file, &self.path).map_err(trouble("lock"))? {
+                TryLock::Held(lock) => lock,
+                TryLock::Unsupported(_) => return Ok(LockAttempt::Unsupported),
+                TryLock::Busy(file) => {
                     self.place = self.place.take().or_else(Place::take);
                     self.file = self.place.is_some().then_some(file);
                     self.begin();
                     return Ok(LockAttempt::Held(self));
                 }
-            }
+            };
             // The holder unlinks before it releases, so what we locked may no longer be what the path names; others lock
             // the new file. Then this one is a message, not a lock.
-            let locked = self.disk.stat(&file, &self.path).map_err(trouble("look at the lock"))?;
-            if self.disk.inode_at(&self.path) == Some(Inode::of(&locked)) {
-                if locked.len() > 0 {
+            let locked = self.fs.stat(lock.file(), &self.path).map_err(trouble("look at the lock"))?;
+            if self.fs.id_at(&self.path) == Some(locked.state.id) {
+                if locked.state.len > 0 {
                     // A holder wrote its reason and died before it could unlink. That is not ours to pass on.
-                    files::overwrite(&self.disk, &file, &self.path, "").map_err(trouble("clear the lock"))?;
+                    files::overwrite(&self.fs, lock.file(), &self.path, "")
+                        .map_err(trouble("clear the lock"))?;
                 }
-                let Self { disk, began, .. } = self;
-                return Ok(LockAttempt::Acquired(KeyLock { disk, file, path, waited: began.is_some() }));
+                let Self { fs, began, .. } = self;
+                return Ok(LockAttempt::Acquired(KeyLock { fs, lock, path, waited: began.is_some() }));
             }
-            let left = self.disk.read_start(&file, &self.path, MAX_REASON).unwrap_or_default();
+            let left = self.fs.read_start(lock.file(), &self.path, MAX_REASON).unwrap_or_default();
             if self.began.is_some()
                 && let Some(reason) = left.strip_prefix(FAILED.as_bytes())
             {
@@ -219,16 +218,10 @@ impl KeyWait {
 
     fn time(&self) -> Option<SystemTime> {
         match &self.file {
-            Some(file) => self.disk.stat(file, &self.path).ok()?.modified().ok(),
-            None => self.disk.look(&self.path).ok().map(|seen| seen.modified),
+            Some(file) => self.fs.stat(file, &self.path).ok().map(|stat| stat.modified()),
+            None => self.fs.look(&self.path).ok().map(|seen| seen.modified()),
         }
     }
-}
-
-/// Whether a file cannot be opened since there are as many open as may be, in the process or on the machine.
-fn is_full(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// How many files are kept open by those who wait, in all stores: there are only so many for the whole process.
@@ -240,8 +233,7 @@ struct Place(());
 
 impl Place {
     fn take() -> Option<Self> {
-        let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        let most = most.map_or(usize::MAX, |most| usize::try_from(most / 4).unwrap_or(usize::MAX));
+        let most = max_open_files() / 4;
         let one_more = |taken| (taken < most).then_some(taken + 1);
         PLACES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok().map(|_| Self(()))
     }
@@ -254,19 +246,19 @@ impl Drop for Place {
 }
 
 /// Asks once for the lock at `path`.
-pub(crate) fn attempt(disk: &Disk, path: &Path, shared: bool) -> Result<LockAttempt, StoreError> {
-    let (disk, path, sign) = (disk.clone(), path.to_owned(), (None, Instant::now()));
-    KeyWait { disk, file: None, place: None, starved: None, path, shared, began: None, sign }.poll()
+pub(crate) fn attempt(fs: &RootedFs, path: &Path, shared: bool) -> Result<LockAttempt, StoreError> {
+    let (fs, path, sign) = (fs.clone(), path.to_owned(), (None, Instant::now()));
+    KeyWait { fs, file: None, place: None, starved: None, path, shared, began: None, sign }.poll()
 }
 
 /// Takes the lock at `path`, polling every 1 to 20 ms while another holds it.
 pub(crate) fn acquire(
-    disk: &Disk,
+    fs: &RootedFs,
     path: &Path,
     shared: bool,
     patience: Patience<'_>,
 ) -> Result<LockOutcome, StoreError> {
-    let mut attempt = attempt(disk, path, shared)?;
+    let mut attempt = attempt(fs, path, shared)?;
     let mut pause = Duration::from_millis(1);
     let mut waited = false;
     loop {
@@ -300,25 +292,23 @@ pub(crate) fn acquire(
 }
 
 /// Whether another process holds the lock at `path`. Nothing is made or written.
-pub(crate) fn is_held(disk: &Disk, path: &Path) -> bool {
-    let tried = disk.open_lock(path, None).and_then(|file| disk.try_lock(&file, path));
-    tried.is_ok_and(|tried| tried == TryLock::Busy)
+pub(crate) fn is_held(fs: &RootedFs, path: &Path) -> bool {
+    let tried = fs.open_lock(path, None).and_then(|file| fs.try_lock(file, path));
+    matches!(tried, Ok(TryLock::Busy(_)))
 }
 
 /// Removes the lock file at `path` if nobody holds it. False if somebody does, or did until a moment ago.
-pub(crate) fn remove_if_free(disk: &Disk, path: &Path) -> std::io::Result<bool> {
-    let file = disk.open_lock(path, None)?;
-    if disk.try_lock(&file, path)? != TryLock::Locked {
+pub(crate) fn remove_if_free(fs: &RootedFs, path: &Path) -> std::io::Result<bool> {
+    let file = fs.open_lock(path, None)?;
+    let TryLock::Held(lock) = fs.try_lock(file, path)? else { return Ok(false) };
+    let locked = fs.stat(lock.file(), path)?;
+    if fs.id_at(path) != Some(locked.state.id) {
         return Ok(false);
     }
-    let locked = disk.stat(&file, path)?;
-    if disk.inode_at(path) != Some(Inode::of(&locked)) {
-        return Ok(false);
-    }
-    if locked.len() > 0 {
+    if locked.state.len > 0 {
         // What somebody wrote who died here must not reach those who begin to wait now.
-        disk.set_length(&file, path, 0)?;
+        fs.set_length(lock.file(), path, 0)?;
     }
-    drop(KeyLock { disk: disk.clone(), file, path: path.to_owned(), waited: false });
+    drop(KeyLock { fs: fs.clone(), lock, path: path.to_owned(), waited: false });
     Ok(true)
 }

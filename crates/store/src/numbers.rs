@@ -5,13 +5,14 @@
 //! Whoever may read the folder may read the numbers. The lock is another file, since whoever can open a file can lock it
 //! and never let go.
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::checksum::checksum;
-use crate::disk::{Disk, Locked, TryLock};
 use crate::files::{self, FOR_LOCKS, FOR_NUMBERS};
+use opkeep_fs::{FileLock, RootedFs, TryLock};
 
 /// The form of a file of `N` numbers.
 pub(crate) struct Numbers<const N: usize> {
@@ -70,38 +71,29 @@ impl<const N: usize> Numbers<N> {
     /// Changes the numbers in a file; a file that is not there is made, and one that does not check has none.
     pub(crate) fn change(
         &self,
-        disk: &Disk,
+        fs: &RootedFs,
         path: &Path,
         shared: bool,
         change: impl FnOnce(Option<[u64; N]>) -> Option<[u64; N]>,
     ) -> io::Result<Changed<N>> {
         let lock_path = path.with_file_name(LOCK);
-        let lock = files::open_lock(disk, &lock_path, shared, &FOR_LOCKS)?;
-        let mut attempts = 1;
-        // A file system without locks may lose numbers when two add at once. Nothing rests on them.
-        while disk.try_lock(&lock, &lock_path)? == TryLock::Busy {
-            if attempts == ATTEMPTS {
-                return Ok(Changed::Busy);
-            }
-            attempts += 1;
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let _locked = Locked::new(lock);
-        let file = files::open_lock(disk, path, shared, &FOR_NUMBERS)?;
-        let before = disk.read_start(&file, path, self.limit())?;
+        let lock = files::open_lock(fs, &lock_path, shared, &FOR_LOCKS)?;
+        let Some(_locked) = lock_soon(fs, lock, &lock_path)? else { return Ok(Changed::Busy) };
+        let file = files::open_lock(fs, path, shared, &FOR_NUMBERS)?;
+        let before = fs.read_start(&file, path, self.limit())?;
         let Some(values) = change(self.decode(&before)) else { return Ok(Changed::Not) };
         let text = self.encode(&values);
         if before.len() > text.len() {
-            disk.set_length(&file, path, 0)?;
+            fs.set_length(&file, path, 0)?;
         }
         if before != text.as_bytes()
-            && let Err(error) = disk.write_start(&file, path, text.as_bytes())
+            && let Err(error) = fs.write_start(&file, path, text.as_bytes())
         {
             // A full disk, or a limit on the size of files, may have let a part through: no numbers are better than torn
             // ones, and the old ones are better still.
             let _ = match self.decode(&before) {
-                Some(_) => disk.write_start(&file, path, &before),
-                None => disk.set_length(&file, path, 0),
+                Some(_) => fs.write_start(&file, path, &before),
+                None => fs.set_length(&file, path, 0),
             };
             return Err(error);
         }
@@ -109,10 +101,10 @@ impl<const N: usize> Numbers<N> {
     }
 
     /// Whether a file has something in it and no numbers. Reads it without its lock, and writes nothing.
-    pub(crate) fn is_torn(&self, disk: &Disk, path: &Path) -> io::Result<bool> {
+    pub(crate) fn is_torn(&self, fs: &RootedFs, path: &Path) -> io::Result<bool> {
         for look in 0..LOOKS {
-            let file = disk.open(path)?;
-            let bytes = disk.read_start(&file, path, self.limit())?;
+            let file = fs.open(path)?;
+            let bytes = fs.read_start(&file, path, self.limit())?;
             if bytes.is_empty() || self.decode(&bytes).is_some() {
                 return Ok(false);
             }
@@ -125,13 +117,36 @@ impl<const N: usize> Numbers<N> {
     }
 
     /// The numbers in a file, without its lock and without writing anything.
-    pub(crate) fn look(&self, disk: &Disk, path: &Path) -> Option<[u64; N]> {
+    pub(crate) fn look(&self, fs: &RootedFs, path: &Path) -> Option<[u64; N]> {
         // Another's write may come between; it takes no time to speak of.
         (0..3).find_map(|_| {
-            let file = disk.open(path).ok()?;
-            self.decode(&disk.read_start(&file, path, self.limit()).ok()?)
+            let file = fs.open(path).ok()?;
+            self.decode(&fs.read_start(&file, path, self.limit()).ok()?)
         })
     }
+}
+
+/// Locks the file at `path`; none if another process holds it for too long.
+fn lock_soon(fs: &RootedFs, mut file: File, path: &Path) -> io::Result<Option<Lock>> {
+    for attempt in 1.. {
+        file = match fs.try_lock(file, path)? {
+            TryLock::Held(lock) => return Ok(Some(Lock::Held { _lock: lock })),
+            TryLock::Unsupported(_) => return Ok(Some(Lock::None)),
+            TryLock::Busy(_) if attempt == ATTEMPTS => break,
+            TryLock::Busy(file) => file,
+        };
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(None)
+}
+
+/// The lock of a process that writes.
+enum Lock {
+    Held {
+        _lock: FileLock,
+    },
+    /// A file system without locks may lose counts when two add at once. Nothing rests on them.
+    None,
 }
 
 #[cfg(test)]
@@ -161,23 +176,23 @@ mod tests {
     #[test]
     fn what_is_torn_or_foreign_is_started_anew() {
         let folder = tempfile::tempdir().unwrap();
-        let (disk, path) = (Disk::default(), folder.path().join("two"));
+        let (fs, path) = (RootedFs::default(), folder.path().join("two"));
         let add = |old: Option<[u64; 2]>| Some(old.map_or([1, 1], |[a, b]| [a + 1, b + 1]));
-        assert_eq!(TWO.change(&disk, &path, false, |_| None).unwrap(), Changed::Not);
+        assert_eq!(TWO.change(&fs, &path, false, |_| None).unwrap(), Changed::Not);
         for found in ["", "two\n", &TWO.encode(&[9, 9])[..40], &"something of somebody else's\n".repeat(50)] {
             fs::write(&path, found).unwrap();
-            assert_eq!(TWO.look(&disk, &path), None);
-            assert_eq!(TWO.change(&disk, &path, false, add).unwrap(), Changed::To([1, 1]), "{found}");
-            assert_eq!(TWO.change(&disk, &path, false, add).unwrap(), Changed::To([2, 2]));
-            assert_eq!(TWO.look(&disk, &path), Some([2, 2]));
+            assert_eq!(TWO.look(&fs, &path), None);
+            assert_eq!(TWO.change(&fs, &path, false, add).unwrap(), Changed::To([1, 1]), "{found}");
+            assert_eq!(TWO.change(&fs, &path, false, add).unwrap(), Changed::To([2, 2]));
+            assert_eq!(TWO.look(&fs, &path), Some([2, 2]));
         }
         // Whoever can only read the numbers holds nobody up.
         let reader = fs::File::open(&path).unwrap();
         reader.lock().unwrap();
-        assert_eq!(TWO.change(&disk, &path, false, add).unwrap(), Changed::To([3, 3]));
+        assert_eq!(TWO.change(&fs, &path, false, add).unwrap(), Changed::To([3, 3]));
         let held = fs::File::open(folder.path().join(LOCK)).unwrap();
         held.lock().unwrap();
-        assert_eq!(TWO.change(&disk, &path, false, add).unwrap(), Changed::Busy);
+        assert_eq!(TWO.change(&fs, &path, false, add).unwrap(), Changed::Busy);
     }
 
     #[test]
@@ -189,11 +204,11 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..50 {
                         let add = |old: Option<[u64; 2]>| Some(old.map_or([1, 2], |[a, b]| [a + 1, b + 2]));
-                        while TWO.change(&Disk::default(), &path, true, add).unwrap() == Changed::Busy {}
+                        while TWO.change(&RootedFs::default(), &path, true, add).unwrap() == Changed::Busy {}
                     }
                 });
             }
         });
-        assert_eq!(TWO.look(&Disk::default(), &path), Some([200, 400]));
+        assert_eq!(TWO.look(&RootedFs::default(), &path), Some([200, 400]));
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use opkeep_digest::Digest;
 
 use crate::damage::Damage;
-use crate::disk::Disk;
+use opkeep_fs::RootedFs;
 
 pub(crate) const MAGIC: &[u8; 8] = b"OPKKERN\0";
 const FORMAT: u32 = 2;
@@ -102,17 +102,17 @@ impl Prefix {
 
     /// Reads no more than the prefix of an open file of `file_bytes` bytes. What stands behind it is not checked.
     pub(crate) fn read(
-        disk: &Disk,
+        fs: &RootedFs,
         file: &File,
         path: &Path,
         file_bytes: u64,
         key: &Digest,
     ) -> io::Result<Result<Self, Damage>> {
         let at_most = |bytes: usize| usize::try_from(file_bytes).unwrap_or(usize::MAX).min(bytes);
-        let mut start = disk.read_start(file, path, at_most(USUAL))?;
+        let mut start = fs.read_start(file, path, at_most(USUAL))?;
         let longer = |prefix: &usize| (USUAL + 1..=LONGEST).contains(prefix);
         if let Some(prefix) = announced(&mut Reader::new(&start)).ok().filter(longer) {
-            start = disk.read_start(file, path, at_most(prefix))?;
+            start = fs.read_start(file, path, at_most(prefix))?;
         }
         Ok(Self::decode(&mut Reader::new(&start), file_bytes, Some(key)))
     }
@@ -182,7 +182,7 @@ mod tests {
         let path = folder.path().join("entry");
         fs::write(&path, bytes).unwrap();
         let file = File::open(&path).unwrap();
-        Prefix::read(&Disk::default(), &file, &path, bytes.len() as u64, key).unwrap()
+        Prefix::read(&RootedFs::default(), &file, &path, bytes.len() as u64, key).unwrap()
     }
 
     #[test]

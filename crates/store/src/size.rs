@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use crate::clock::unix;
-use crate::disk::Disk;
 use crate::files::{self, FOR_NUMBERS};
 use crate::numbers::{Changed, Numbers};
+use opkeep_fs::RootedFs;
+use opkeep_fs::unix;
 
 /// Growth after which it is added to the total.
 const BYTES: i64 = 16 << 20;
@@ -100,14 +100,14 @@ impl Size {
 
     /// Reads the total, and the time by the file system's clock: the file is touched for that. In a folder that was just
     /// made the total is nothing.
-    pub(crate) fn open(&self, disk: &Disk, fresh: bool) -> io::Result<(Known, SystemTime)> {
-        let file = files::open_lock(disk, &self.path, self.shared, &FOR_NUMBERS)?;
-        let now = files::touch(disk, &file, &self.path)?;
-        let found = SIZE.decode(&disk.read_start(&file, &self.path, SIZE.limit())?);
+    pub(crate) fn open(&self, fs: &RootedFs, fresh: bool) -> io::Result<(Known, SystemTime)> {
+        let file = files::open_lock(fs, &self.path, self.shared, &FOR_NUMBERS)?;
+        let now = files::touch(fs, &file, &self.path)?;
+        let found = SIZE.decode(&fs.read_start(&file, &self.path, SIZE.limit())?);
         drop(file);
         let known = match found {
             Some(found) => Known::Totals(Totals::of(found)),
-            None if fresh => self.change(disk, |old| old.or(Some([0, 0, 0, unix(now).as_secs()]))),
+            None if fresh => self.change(fs, |old| old.or(Some([0, 0, 0, unix(now).as_secs()]))),
             None => Known::Unknown,
         };
         self.unknown.store(known == Known::Unknown, Ordering::Relaxed);
@@ -125,13 +125,13 @@ impl Size {
     }
 
     /// Adds to the total what this process has to add. If it cannot be done, it is kept for the next time.
-    pub(crate) fn flush(&self, disk: &Disk) -> Known {
+    pub(crate) fn flush(&self, fs: &RootedFs) -> Known {
         let (bytes, entries) =
             (self.bytes.swap(0, Ordering::Relaxed), self.entries.swap(0, Ordering::Relaxed));
         self.puts.store(0, Ordering::Relaxed);
         // One attempt to count is enough for a while, should it fail.
         self.unknown.store(false, Ordering::Relaxed);
-        let known = self.change(disk, |old| {
+        let known = self.change(fs, |old| {
             let [old_bytes, old_entries, not_before, swept] = old?;
             let (bytes, entries) =
                 (old_bytes.saturating_add_signed(bytes), old_entries.saturating_add_signed(entries));
@@ -152,7 +152,7 @@ impl Size {
     /// Sets the total to what was counted by `now`, and adds what others added since they said `before`.
     pub(crate) fn correct(
         &self,
-        disk: &Disk,
+        fs: &RootedFs,
         before: Known,
         counted: Estimate,
         not_before: Option<SystemTime>,
@@ -164,7 +164,7 @@ impl Size {
         }
         let not_before = not_before.map_or(0, |time| unix(time).as_secs());
         self.unknown.store(false, Ordering::Relaxed);
-        self.change(disk, |old| {
+        self.change(fs, |old| {
             let (bytes, entries) = match (old, before) {
                 (Some([bytes, entries, ..]), Known::Totals(before)) => {
                     (bytes.saturating_sub(before.bytes), entries.saturating_sub(before.entries))
@@ -183,13 +183,13 @@ impl Size {
     }
 
     /// Whether what is there is no total.
-    pub(crate) fn is_torn(&self, disk: &Disk) -> io::Result<bool> {
-        SIZE.is_torn(disk, &self.path)
+    pub(crate) fn is_torn(&self, fs: &RootedFs) -> io::Result<bool> {
+        SIZE.is_torn(fs, &self.path)
     }
 
     /// Notes that somebody looked for what the dead left, and removed `bytes` bytes of what counts.
-    pub(crate) fn swept(&self, disk: &Disk, bytes: u64, now: SystemTime) {
-        self.change(disk, |old| {
+    pub(crate) fn swept(&self, fs: &RootedFs, bytes: u64, now: SystemTime) {
+        self.change(fs, |old| {
             let [total, entries, not_before, _] = old?;
             Some([total.saturating_sub(bytes), entries, not_before, unix(now).as_secs()])
         });
@@ -201,16 +201,16 @@ impl Size {
     }
 
     /// The total and what this process has to add, if the total is known.
-    pub(crate) fn estimate(&self, disk: &Disk) -> Option<Estimate> {
-        let [bytes, entries, ..] = SIZE.look(disk, &self.path)?;
+    pub(crate) fn estimate(&self, fs: &RootedFs) -> Option<Estimate> {
+        let [bytes, entries, ..] = SIZE.look(fs, &self.path)?;
         Some(Estimate {
             bytes: bytes.saturating_add_signed(self.bytes.load(Ordering::Relaxed)),
             entries: entries.saturating_add_signed(self.entries.load(Ordering::Relaxed)),
         })
     }
 
-    fn change(&self, disk: &Disk, change: impl FnOnce(Option<[u64; 4]>) -> Option<[u64; 4]>) -> Known {
-        match SIZE.change(disk, &self.path, self.shared, change) {
+    fn change(&self, fs: &RootedFs, change: impl FnOnce(Option<[u64; 4]>) -> Option<[u64; 4]>) -> Known {
+        match SIZE.change(fs, &self.path, self.shared, change) {
             Ok(Changed::To(now)) => Known::Totals(Totals::of(now)),
             Ok(Changed::Not) => Known::Unknown,
             Ok(Changed::Busy) | Err(_) => Known::Busy,
@@ -225,45 +225,45 @@ mod tests {
     #[test]
     fn what_is_put_is_added_at_last() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::default();
+        let fs = RootedFs::default();
         let size = Size::new(folder.path(), false);
-        assert_eq!(size.open(&disk, false).unwrap().0, Known::Unknown);
+        assert_eq!(size.open(&fs, false).unwrap().0, Known::Unknown);
         assert!(size.put(10, None), "nobody has counted yet");
-        assert_eq!(size.flush(&disk), Known::Unknown);
+        assert_eq!(size.flush(&fs), Known::Unknown);
 
         let other = Size::new(folder.path(), false);
-        assert!(matches!(other.open(&disk, true).unwrap().0, Known::Totals(totals) if totals.bytes == 0));
-        assert!(matches!(size.open(&disk, true).unwrap().0, Known::Totals(_)));
+        assert!(matches!(other.open(&fs, true).unwrap().0, Known::Totals(totals) if totals.bytes == 0));
+        assert!(matches!(size.open(&fs, true).unwrap().0, Known::Totals(_)));
         for _ in 0..63 {
             assert!(!size.put(10, None));
         }
         assert!(size.put(10, Some(4)), "the 64th");
         assert!(!other.put(BYTES as u64 - 1, None));
         assert!(other.put(1, Some(0)), "16 MiB");
-        assert_eq!(size.estimate(&disk), Some(Estimate { bytes: 636, entries: 63 }));
-        size.flush(&disk);
+        assert_eq!(size.estimate(&fs), Some(Estimate { bytes: 636, entries: 63 }));
+        size.flush(&fs);
         assert!(!size.is_pending() && other.is_pending());
-        let Known::Totals(totals) = other.flush(&disk) else { panic!("it is known") };
+        let Known::Totals(totals) = other.flush(&fs) else { panic!("it is known") };
         assert_eq!((totals.bytes, totals.entries), (636 + BYTES as u64, 64));
         assert!(!size.put(4, Some(10)), "less than before");
-        assert_eq!(size.estimate(&disk).map(|now| now.bytes), Some(630 + BYTES as u64));
+        assert_eq!(size.estimate(&fs).map(|now| now.bytes), Some(630 + BYTES as u64));
     }
 
     #[test]
     fn a_count_puts_it_right_and_loses_nothing_that_came_meanwhile() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::default();
+        let fs = RootedFs::default();
         let (size, other) = (Size::new(folder.path(), false), Size::new(folder.path(), false));
-        size.open(&disk, true).unwrap();
+        size.open(&fs, true).unwrap();
         size.put(1000, None);
-        let before = size.flush(&disk);
+        let before = size.flush(&fs);
         other.put(7, None);
-        other.flush(&disk);
+        other.flush(&fs);
         let later = SystemTime::UNIX_EPOCH + Duration::from_secs(5000);
-        size.correct(&disk, before, Estimate { bytes: 400, entries: 3 }, Some(later), later);
-        assert_eq!(size.estimate(&disk), Some(Estimate { bytes: 407, entries: 4 }));
+        size.correct(&fs, before, Estimate { bytes: 400, entries: 3 }, Some(later), later);
+        assert_eq!(size.estimate(&fs), Some(Estimate { bytes: 407, entries: 4 }));
 
-        let Known::Totals(totals) = size.flush(&disk) else { panic!("it is known") };
+        let Known::Totals(totals) = size.flush(&fs) else { panic!("it is known") };
         assert!(!totals.allow_aging(later - Duration::from_secs(1)));
         assert!(totals.allow_aging(later));
         assert!(totals.allow_aging(later - Duration::from_secs(601)), "no clock holds aging back for long");
@@ -274,16 +274,16 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "this test holds the file's lock")]
     fn nothing_is_lost_while_another_holds_the_file() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::default();
+        let fs = RootedFs::default();
         let size = Size::new(folder.path(), false);
-        size.open(&disk, true).unwrap();
+        size.open(&fs, true).unwrap();
         let held = std::fs::File::open(folder.path().join(crate::numbers::LOCK)).unwrap();
         held.lock().unwrap();
         size.put(10, None);
-        assert_eq!(size.flush(&disk), Known::Busy);
+        assert_eq!(size.flush(&fs), Known::Busy);
         drop(held);
         assert!(
-            matches!(size.flush(&disk), Known::Totals(totals) if (totals.bytes, totals.entries) == (10, 1))
+            matches!(size.flush(&fs), Known::Totals(totals) if (totals.bytes, totals.entries) == (10, 1))
         );
     }
 }

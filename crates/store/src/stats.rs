@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use crate::clock::unix;
-use crate::disk::Disk;
 use crate::numbers::{Changed, Numbers};
+use opkeep_fs::RootedFs;
+use opkeep_fs::unix;
 
 /// Defines the counters, their names in the file, and how they are shown, from one list.
 macro_rules! counters {
@@ -132,12 +132,12 @@ impl Counters {
     }
 
     /// Adds what was counted to the file. If that fails it is kept, for the next time.
-    pub(crate) fn flush(&self, disk: &Disk, now: SystemTime) -> io::Result<()> {
+    pub(crate) fn flush(&self, fs: &RootedFs, now: SystemTime) -> io::Result<()> {
         let taken = self.take();
         if taken.iter().all(|count| *count == 0) {
             return Ok(());
         }
-        let written = STATS.change(disk, &self.path, self.shared, |old| {
+        let written = STATS.change(fs, &self.path, self.shared, |old| {
             let old = old.unwrap_or_else(|| nothing(now));
             Some(std::array::from_fn(|at| old[at].saturating_add(taken[at])))
         });
@@ -153,34 +153,34 @@ impl Counters {
     }
 
     /// Whether there are statistics.
-    pub(crate) fn is_there(&self, disk: &Disk) -> bool {
-        STATS.look(disk, &self.path).is_some()
+    pub(crate) fn is_there(&self, fs: &RootedFs) -> bool {
+        STATS.look(fs, &self.path).is_some()
     }
 
     /// Whether what is in the file are no statistics.
-    pub(crate) fn is_torn(&self, disk: &Disk) -> io::Result<bool> {
-        STATS.is_torn(disk, &self.path)
+    pub(crate) fn is_torn(&self, fs: &RootedFs) -> io::Result<bool> {
+        STATS.is_torn(fs, &self.path)
     }
 
     /// Begins anew, if what is in the file are no statistics.
-    pub(crate) fn mend(&self, disk: &Disk, now: SystemTime) -> io::Result<()> {
-        match STATS.change(disk, &self.path, self.shared, |old| old.or_else(|| Some(nothing(now))))? {
+    pub(crate) fn mend(&self, fs: &RootedFs, now: SystemTime) -> io::Result<()> {
+        match STATS.change(fs, &self.path, self.shared, |old| old.or_else(|| Some(nothing(now))))? {
             Changed::To(_) => Ok(()),
             Changed::Not | Changed::Busy => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 
     /// Everything on the disk and in this process.
-    pub(crate) fn all(&self, disk: &Disk) -> Statistics {
-        let old = STATS.look(disk, &self.path).unwrap_or_default();
+    pub(crate) fn all(&self, fs: &RootedFs) -> Statistics {
+        let old = STATS.look(fs, &self.path).unwrap_or_default();
         let count = |at: usize| self.counts[at].load(Ordering::Relaxed);
         Statistics::of(&std::array::from_fn(|at| old[at].saturating_add(count(at))))
     }
 
     /// Begins to count anew. False if another process holds the file for too long.
-    pub(crate) fn zero(&self, disk: &Disk, now: SystemTime) -> io::Result<bool> {
+    pub(crate) fn zero(&self, fs: &RootedFs, now: SystemTime) -> io::Result<bool> {
         self.take();
-        let zeroed = STATS.change(disk, &self.path, self.shared, |_| Some(nothing(now)))?;
+        let zeroed = STATS.change(fs, &self.path, self.shared, |_| Some(nothing(now)))?;
         Ok(matches!(zeroed, Changed::To(_)))
     }
 

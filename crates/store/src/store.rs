@@ -1,15 +1,14 @@
 //! The root of a store.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::Disk;
 use crate::error::is_link;
 use crate::marker::{self, Level, Owner};
 use crate::trust::Trust;
-use crate::{Clock, LimitNotice, LimitTexts, Limits, StoreError, TargetStore, Watcher, files, foreign, ini};
+use crate::{LimitNotice, LimitTexts, Limits, StoreError, TargetStore, files, foreign, ini};
+use opkeep_fs::{Clock, Dir, RootedFs, Watcher};
 
 /// Where a store is, and whom it trusts.
 #[derive(Clone)]
@@ -81,7 +80,7 @@ impl Config {
 pub struct Store {
     config: Config,
     trust: Trust,
-    disk: Disk,
+    fs: RootedFs,
     limits: Arc<Limits>,
     notices: Arc<[LimitNotice]>,
 }
@@ -95,17 +94,17 @@ impl Store {
     /// directory `v1` that is not a store's.
     pub fn open(mut config: Config) -> Result<Self, StoreError> {
         let (writable, makes) = (config.access.writes(), config.access.makes());
-        let mut disk = Disk::new(config.watcher.clone(), config.clock.clone()).quiet(!writable);
-        config.root = foreign::place(&disk, &config.root, writable)?;
+        let mut fs = RootedFs::new(config.watcher.clone(), config.clock.clone()).quiet(!writable);
+        config.root = foreign::place(&fs, &config.root, writable)?;
         let root = &config.root;
         if makes {
-            files::create_folders(&disk, root, 0o700)
+            files::create_folders(&fs, root, 0o700)
                 .map_err(|source| folder_trouble("create", root, source))?;
         }
         // The root may be a link; nothing below it may.
-        let entered = disk.real_path(root).and_then(|real| Ok((disk.enter(&real)?, real)));
-        let entered = entered.and_then(|(folder, real)| Ok((disk.stat(&folder, &real)?, folder, real)));
-        let (metadata, folder, real) = match entered {
+        let entered = fs.real_path(root).and_then(|real| Ok((fs.enter(&real)?, real)));
+        let entered = entered.and_then(|(dir, real)| Ok((dir.stat()?, dir, real)));
+        let (stat, dir, real) = match entered {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let path = root.clone();
                 // It could not be made and is not there: it is a link that leads nowhere.
@@ -117,18 +116,18 @@ impl Store {
             }
             other => other.map_err(|source| folder_trouble("open", root, source))?,
         };
-        let trust = Trust::below(root, &metadata, &config.trusted_owners)?;
+        let trust = Trust::below(root, &stat, &config.trusted_owners)?;
         // A folder with other things in it is somebody's: marks there would speak of those too.
-        let marks = makes && files::holds_only(&disk, (&folder, &real), &OWN);
+        let marks = makes && files::holds_only(&dir, &OWN);
         // Before anything is made beside what is another program's.
         let version = real.join(VERSION);
-        let owner = owner(&disk, &trust, &version, Level::Version)?.map(|(_, owner)| owner);
+        let owner = owner(&fs, &trust, &version, Level::Version)?.map(|(_, owner)| owner);
         if writable && !makes && !owner.is_some_and(Owner::is_store) {
             return Err(StoreError::NoStore { path: real });
         }
-        let (limits, notices) = Limits::find(&disk, &real, makes, &config.limits);
+        let (limits, notices) = Limits::find(&fs, &real, makes, &config.limits);
         let config = Config { root: real, ..config };
-        let store = Self { trust, disk, limits: Arc::new(limits), notices: notices.into(), config };
+        let store = Self { trust, fs, limits: Arc::new(limits), notices: notices.into(), config };
         if marks {
             store.mark()?;
         }
@@ -178,20 +177,20 @@ impl Store {
     fn sorted_targets(&self) -> Result<(Vec<String>, Vec<PathBuf>), StoreError> {
         let dir = self.version_dir();
         let Some(folder) = self.owned(&dir, Level::Version, false)? else { return Ok(Default::default()) };
-        let listed = self.disk.list_in(&folder, &dir);
-        let mut names = listed.map_err(|source| folder_trouble("list", &dir, source))?;
+        let listed = folder.list().map_err(|source| folder_trouble("list", &dir, source))?;
+        let mut names: Vec<&str> = listed.utf8().collect();
         names.sort_unstable();
         let (mut targets, mut foreign) = (Vec::new(), Vec::new());
         for name in names {
-            let path = dir.join(&name);
-            let seen = self.disk.look_in(&folder, &name, &path);
-            if !is_target(&name) || !seen.is_ok_and(|seen| seen.is_folder) {
+            let path = dir.join(name);
+            let seen = folder.look(name);
+            if !is_target(name) || !seen.is_ok_and(|seen| seen.is_dir()) {
                 continue;
             }
             match self.owned(&path, Level::Target, false) {
                 Ok(None) => {}
                 Err(StoreError::Foreign { path }) => foreign.push(path),
-                Ok(Some(_)) | Err(_) => targets.push(name),
+                Ok(Some(_)) | Err(_) => targets.push(name.to_owned()),
             }
         }
         Ok((targets, foreign))
@@ -200,7 +199,7 @@ impl Store {
     /// The same store, to be read only.
     pub fn reader(&self) -> Self {
         let config = Config { access: Access::ReadOnly, ..self.config.clone() };
-        Self { config, disk: self.disk.clone().quiet(true), ..self.clone() }
+        Self { config, fs: self.fs.clone().quiet(true), ..self.clone() }
     }
 
     /// How large each target's folder may become. Read when the store was opened.
@@ -222,8 +221,8 @@ impl Store {
         &self.config
     }
 
-    pub(crate) fn disk(&self) -> &Disk {
-        &self.disk
+    pub(crate) fn fs(&self) -> &RootedFs {
+        &self.fs
     }
 
     pub(crate) fn shared_limits(&self) -> &Arc<Limits> {
@@ -243,25 +242,25 @@ impl Store {
     ///
     /// # Errors
     /// It is another program's.
-    pub(crate) fn owned(&self, path: &Path, level: Level, make: bool) -> Result<Option<File>, StoreError> {
+    pub(crate) fn owned(&self, path: &Path, level: Level, make: bool) -> Result<Option<Dir>, StoreError> {
         if make {
             let Some(folder) = self.folder(path, true)? else { return Ok(None) };
-            return marker::claim(&self.disk, &folder, path, level).map(|()| Some(folder));
+            return marker::claim(&self.fs, &folder, level).map(|()| Some(folder));
         }
-        let found = owner(&self.disk, &self.trust, path, level)?;
+        let found = owner(&self.fs, &self.trust, path, level)?;
         Ok(found.filter(|(_, owner)| owner.is_store()).map(|(folder, _)| folder))
     }
 
     /// Opens a folder, made if need be and if `make`, and checks whose it is. `None` if it is not there.
-    pub(crate) fn folder(&self, path: &Path, make: bool) -> Result<Option<File>, StoreError> {
-        folder(&self.disk, &self.trust, path, make)
+    pub(crate) fn folder(&self, path: &Path, make: bool) -> Result<Option<Dir>, StoreError> {
+        folder(&self.fs, &self.trust, path, make)
     }
 
     /// Tells backup programs and git to leave the store alone.
     fn mark(&self) -> Result<(), StoreError> {
         for (name, text) in [(TAG_NAME, TAG), (".gitignore", "*\n")] {
             let path = self.config.root.join(name);
-            files::write_new(&self.disk, &path, text).map_err(|source| StoreError::Io {
+            files::write_new(&self.fs, &path, text).map_err(|source| StoreError::Io {
                 action: "write",
                 path,
                 source,
@@ -284,15 +283,15 @@ impl std::fmt::Debug for Config {
 }
 
 /// Opens a folder, made if need be and if `make`, and checks whose it is. `None` if it is not there.
-fn folder(disk: &Disk, trust: &Trust, path: &Path, make: bool) -> Result<Option<File>, StoreError> {
-    let mut opened = disk.open_folder(path);
+fn folder(fs: &RootedFs, trust: &Trust, path: &Path, make: bool) -> Result<Option<Dir>, StoreError> {
+    let mut opened = fs.open_dir(path);
     if make && opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-        let made = files::create_folder(disk, path, trust.is_shared());
+        let made = files::create_folder(fs, path, trust.is_shared());
         made.map_err(|source| folder_trouble("create", path, source))?;
-        opened = disk.open_folder(path);
+        opened = fs.open_dir(path);
     }
-    match opened.and_then(|folder| Ok((disk.stat(&folder, path)?, folder))) {
-        Ok((metadata, folder)) => trust.check(path, &metadata).map(|()| Some(folder)),
+    match opened.and_then(|folder| Ok((folder.stat()?, folder))) {
+        Ok((stat, folder)) => trust.check(path, &stat).map(|()| Some(folder)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(folder_trouble("open", path, source)),
     }
@@ -302,9 +301,14 @@ fn folder(disk: &Disk, trust: &Trust, path: &Path, make: bool) -> Result<Option<
 ///
 /// # Errors
 /// It is another program's.
-fn owner(disk: &Disk, trust: &Trust, path: &Path, level: Level) -> Result<Option<(File, Owner)>, StoreError> {
-    let Some(folder) = folder(disk, trust, path, false)? else { return Ok(None) };
-    let owner = marker::owner(disk, &folder, path, level);
+fn owner(
+    fs: &RootedFs,
+    trust: &Trust,
+    path: &Path,
+    level: Level,
+) -> Result<Option<(Dir, Owner)>, StoreError> {
+    let Some(folder) = folder(fs, trust, path, false)? else { return Ok(None) };
+    let owner = marker::owner(fs, &folder, level);
     match owner.map_err(|source| folder_trouble("look into", path, source))? {
         Owner::Foreign => Err(StoreError::Foreign { path: path.to_owned() }),
         owner => Ok(Some((folder, owner))),

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use opkeep_digest::Digest;
 
-use crate::disk::Seen;
 use crate::files::{LOCK, NEW, PUT};
 use crate::size::Size;
 use crate::stats::Counters;
@@ -15,6 +14,7 @@ use crate::sweep::Sweep;
 use crate::verify::{Beside, BesideKind, Flaw, Flawed};
 use crate::walk::{Kind, OWN, Other, Usage, is_shard, other};
 use crate::{StoreError, TargetStore};
+use opkeep_fs::{FileKind, FileStat};
 
 /// A file that is called an entry.
 #[derive(Debug)]
@@ -76,9 +76,9 @@ impl Survey {
         self.each(shelf, dir, |survey, name, seen| {
             let path = dir.join(name);
             match name {
-                name if FOLDERS.contains(&name) => survey.needs(FOLDER, path, None, seen.is_folder, &seen),
+                name if FOLDERS.contains(&name) => survey.needs(FOLDER, path, None, seen.is_dir(), &seen),
                 name if OWN.contains(&name) => {
-                    survey.needs(FILE, path, None, seen.is_file, &seen);
+                    survey.needs(FILE, path, None, seen.is_file(), &seen);
                     survey.record(shelf, name, &seen);
                 }
                 _ => survey.own(shelf, dir, name, &seen, &[NEW, LOCK]),
@@ -87,12 +87,12 @@ impl Survey {
     }
 
     /// A file of numbers must check. One that is empty has none yet.
-    fn record(&mut self, shelf: &TargetStore, name: &str, seen: &Seen) {
-        let (tally, disk) = (shelf.tally(), shelf.store().disk());
+    fn record(&mut self, shelf: &TargetStore, name: &str, seen: &FileStat) {
+        let (tally, fs) = (shelf.tally(), shelf.store().fs());
         let torn = match name {
-            _ if !seen.is_file => Ok(false),
-            Size::NAME => tally.size.is_torn(disk),
-            Counters::NAME => tally.counters.is_torn(disk),
+            _ if !seen.is_file() => Ok(false),
+            Size::NAME => tally.size.is_torn(fs),
+            Counters::NAME => tally.counters.is_torn(fs),
             _ => Ok(false),
         };
         let path = shelf.dir().join(name);
@@ -110,8 +110,8 @@ impl Survey {
             match u8::from_str_radix(name, 16).ok().filter(|_| is_shard(name)) {
                 Some(shard) => {
                     there[usize::from(shard)] = true;
-                    survey.needs(FOLDER, dir.join(name), None, seen.is_folder, &seen);
-                    if seen.is_folder {
+                    survey.needs(FOLDER, dir.join(name), None, seen.is_dir(), &seen);
+                    if seen.is_dir() {
                         survey.shard(shelf, shard);
                     }
                 }
@@ -132,23 +132,30 @@ impl Survey {
     }
 
     /// Something in the folder of `shard`, or beside all those folders.
-    fn entry_or_own(&mut self, shelf: &TargetStore, shard: Option<u8>, dir: &Path, name: &str, seen: &Seen) {
+    fn entry_or_own(
+        &mut self,
+        shelf: &TargetStore,
+        shard: Option<u8>,
+        dir: &Path,
+        name: &str,
+        seen: &FileStat,
+    ) {
         let key = name.strip_suffix(".kern").and_then(|key| key.parse::<Digest>().ok());
         let path = dir.join(name);
         match key {
             Some(key) if Some(key.as_bytes()[0]) == shard => {
-                self.needs(FILE, path, Some(key), seen.is_file, seen);
-                if seen.is_file {
+                self.needs(FILE, path, Some(key), seen.is_file(), seen);
+                if seen.is_file() {
                     self.candidates.push(Candidate { key, misplaced: None });
                 }
             }
-            Some(key) if seen.is_file => self.candidates.push(Candidate { key, misplaced: Some(path) }),
+            Some(key) if seen.is_file() => self.candidates.push(Candidate { key, misplaced: Some(path) }),
             _ => self.own(shelf, dir, name, seen, if shard.is_none() { &[NEW] } else { &[] }),
         }
     }
 
     /// What the store made, by its name; anything else is foreign.
-    fn own(&mut self, shelf: &TargetStore, dir: &Path, name: &str, seen: &Seen, prefixes: &[&str]) {
+    fn own(&mut self, shelf: &TargetStore, dir: &Path, name: &str, seen: &FileStat, prefixes: &[&str]) {
         let (store, now) = (shelf.store(), shelf.tally().clock.now());
         let other = other(dir, name, seen, prefixes, &mut Usage::default());
         let left = other.as_ref().is_some_and(|other| Sweep { store, now, dry: true }.is_nobodys(other));
@@ -158,34 +165,45 @@ impl Survey {
             Some(Kind::Lock) if left => BesideKind::LeftLock,
             Some(Kind::Lock) => BesideKind::Lock,
             Some(Kind::Quarantined) => BesideKind::Quarantined,
-            None if seen.is_file => BesideKind::ForeignFile,
-            None if seen.is_folder => BesideKind::ForeignFolder,
-            None if seen.is_link => BesideKind::Link,
+            None if seen.is_file() => BesideKind::ForeignFile,
+            None if seen.is_dir() => BesideKind::ForeignFolder,
+            None if seen.kind == FileKind::Link => BesideKind::Link,
             None => BesideKind::Special,
         };
-        self.besides.push(Beside { path: dir.join(name), bytes: seen.bytes, kind });
+        self.besides.push(Beside { path: dir.join(name), bytes: seen.state.len, kind });
         self.others.extend(other);
     }
 
-    fn needs(&mut self, needed: &'static str, path: PathBuf, key: Option<Digest>, is_so: bool, seen: &Seen) {
+    fn needs(
+        &mut self,
+        needed: &'static str,
+        path: PathBuf,
+        key: Option<Digest>,
+        is_so: bool,
+        seen: &FileStat,
+    ) {
         let found = match () {
             () if is_so => return,
-            () if seen.is_link => "a symbolic link",
-            () if seen.is_folder => FOLDER,
-            () if seen.is_file => FILE,
+            () if seen.kind == FileKind::Link => "a symbolic link",
+            () if seen.is_dir() => FOLDER,
+            () if seen.is_file() => FILE,
             () => "a special file",
         };
         self.flaws.push(Flawed { path, key, flaw: Flaw::InTheWay { needed, found } });
     }
 
     /// Looks at everything in a folder, and follows nothing. False if that could not be done.
-    fn each(&mut self, shelf: &TargetStore, dir: &Path, mut tell: impl FnMut(&mut Self, &str, Seen)) -> bool {
+    fn each(
+        &mut self,
+        shelf: &TargetStore,
+        dir: &Path,
+        mut tell: impl FnMut(&mut Self, &str, FileStat),
+    ) -> bool {
         // Where something else stands, that was told when its name was met.
         if self.flaws.iter().any(|flawed| flawed.path == dir) {
             return false;
         }
-        let (store, disk) = (shelf.store(), shelf.store().disk());
-        let folder = match store.folder(dir, false) {
+        let folder = match shelf.store().folder(dir, false) {
             Ok(Some(folder)) => folder,
             Ok(None) => {
                 self.missing.push(dir.to_owned());
@@ -196,20 +214,19 @@ impl Survey {
                 return false;
             }
         };
-        let names = match disk.list_in(&folder, dir) {
+        let names = match folder.list() {
             Ok(names) => names,
             Err(error) => {
                 self.trouble("list", dir.to_owned(), error);
                 return false;
             }
         };
-        for name in names {
-            let path = dir.join(&name);
-            match disk.look_in(&folder, &name, &path) {
-                Ok(seen) => tell(self, &name, seen),
+        for name in names.utf8() {
+            match folder.look(name) {
+                Ok(seen) => tell(self, name, seen),
                 // What is gone by now is not there.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => self.trouble("look at", path, error),
+                Err(error) => self.trouble("look at", dir.join(name), error),
             }
         }
         true

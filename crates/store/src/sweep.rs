@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use rustix::process::{Pid, test_kill_process};
 
-use crate::clock::idle;
-use crate::disk::Seen;
 use crate::walk::{Kind, Other, Usage};
 use crate::{Store, StoreError, lock, unnamed};
+use opkeep_fs::FileStat;
+use opkeep_fs::idle;
 
 /// No write takes this long; locks are held for longer, but then somebody holds them.
 const STRAY_AFTER: Duration = Duration::from_secs(3600);
@@ -42,10 +42,10 @@ impl Sweep<'_> {
     pub(crate) fn is_nobodys(&self, other: &Other) -> bool {
         match other.kind {
             Kind::Temporary(process) => {
-                let idle = idle(other.seen.modified, self.now);
+                let idle = idle(other.seen.modified(), self.now);
                 idle >= STRAY_AFTER && (idle >= NOBODYS_AFTER || !is_alive(process))
             }
-            Kind::Lock => idle(other.seen.modified, self.now) >= STRAY_AFTER,
+            Kind::Lock => idle(other.seen.modified(), self.now) >= STRAY_AFTER,
             Kind::Quarantined => self.age(other) >= KEPT_FOR,
         }
     }
@@ -60,7 +60,7 @@ impl Sweep<'_> {
         }
         let mut pairs: Vec<Vec<Other>> = pairs.into_values().collect();
         pairs.retain(|pair| pair.iter().all(|other| self.age(other) >= KEPT_WITHOUT_ROOM));
-        pairs.sort_by_key(|pair| pair.iter().map(|other| other.seen.changed).min());
+        pairs.sort_by_key(|pair| pair.iter().map(|other| other.seen.changed()).min());
         let before = removed.quarantine.bytes;
         for pair in pairs {
             if removed.quarantine.bytes - before >= bytes {
@@ -74,13 +74,13 @@ impl Sweep<'_> {
 
     /// How long ago it was set aside: the move was the last change, while the file itself is as old as the entry was.
     fn age(&self, other: &Other) -> Duration {
-        idle(other.seen.changed, self.now)
+        idle(other.seen.changed(), self.now)
     }
 
     /// Removes it, and counts it in `removed`. False if it is not what was seen any more, or could not be removed.
     pub(crate) fn remove(&self, other: &Other, removed: &mut Usage) -> bool {
         let path = || other.dir.join(&other.name);
-        let is_held = || other.kind == Kind::Lock && lock::is_held(self.store.disk(), &path());
+        let is_held = || other.kind == Kind::Lock && lock::is_held(self.store.fs(), &path());
         let removed_it = if self.dry { !is_held() } else { self.really_remove(other).unwrap_or(false) };
         if !removed_it {
             return false;
@@ -90,27 +90,27 @@ impl Sweep<'_> {
             Kind::Lock => &mut removed.locks,
             Kind::Quarantined => &mut removed.quarantine,
         };
-        amount.add(other.seen.bytes);
+        amount.add(other.seen.state.len);
         true
     }
 
     /// Removes it, if it is still what was seen.
     fn really_remove(&self, other: &Other) -> Result<bool, StoreError> {
-        let (disk, path) = (self.store.disk(), other.dir.join(&other.name));
+        let (fs, path) = (self.store.fs(), other.dir.join(&other.name));
         let trouble = |source| StoreError::Io { action: "remove", path: path.clone(), source };
         if other.kind == Kind::Lock {
-            return lock::remove_if_free(disk, &path).map_err(trouble);
+            return lock::remove_if_free(fs, &path).map_err(trouble);
         }
         let Some(folder) = self.store.folder(&other.dir, false)? else { return Ok(false) };
-        let seen = disk.look_in(&folder, &other.name, &path).map_err(trouble)?;
-        if (seen.inode, seen.modified) != (other.seen.inode, other.seen.modified) {
+        let seen = folder.look(&other.name).map_err(trouble)?;
+        if (seen.state.id, seen.modified()) != (other.seen.state.id, other.seen.modified()) {
             return Ok(false);
         }
-        if seen.is_folder {
-            let old = |seen: &Seen| idle(seen.modified, self.now) >= STRAY_AFTER;
+        if seen.is_dir() {
+            let old = |seen: &FileStat| idle(seen.modified(), self.now) >= STRAY_AFTER;
             return unnamed::remove(self.store, &folder, &other.name, &path, &old);
         }
-        disk.remove_in(&folder, &other.name, &path).map(|()| true).map_err(trouble)
+        folder.remove(&other.name).map(|()| true).map_err(trouble)
     }
 }
 

@@ -6,18 +6,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::clock::{FileClock, idle};
-use crate::disk::Disk;
 use crate::size::{Known, Size};
 use crate::stats::{Count, Counters};
 use crate::{Entry, Limits, Miss, Store};
+use opkeep_fs::RootedFs;
+use opkeep_fs::{FileClock, idle};
 
 /// How often it is noted that an entry is in use.
 const NOTED_EVERY: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
 pub(crate) struct Tally {
-    disk: Disk,
+    fs: RootedFs,
     writable: bool,
     pub(crate) limits: Arc<Limits>,
     pub(crate) clock: FileClock,
@@ -30,7 +30,7 @@ impl Tally {
     pub(crate) fn open(store: &Store, dir: &Path, fresh: bool) -> (Self, Known) {
         let shared = store.trust().is_shared();
         let tally = Self {
-            disk: store.disk().clone(),
+            fs: store.fs().clone(),
             writable: store.config().access.writes(),
             limits: Arc::clone(store.shared_limits()),
             clock: FileClock::new(store.config().clock.clone()),
@@ -41,7 +41,7 @@ impl Tally {
             return (tally, Known::Busy);
         }
         // Without it the store is in order: nobody knows how large it is, and the time is this machine's.
-        let Ok((known, now)) = tally.size.open(&tally.disk, fresh) else { return (tally, Known::Busy) };
+        let Ok((known, now)) = tally.size.open(&tally.fs, fresh) else { return (tally, Known::Busy) };
         tally.clock.set(now);
         (tally, known)
     }
@@ -57,7 +57,7 @@ impl Tally {
         let now = self.clock.now();
         if idle(last_used, now).max(idle(now, last_used)) >= NOTED_EVERY {
             // Of a file that we may not write to, say: then it ages sooner. The hit stands.
-            let _ = self.disk.touch(file, path);
+            let _ = self.fs.touch(file, path);
         }
     }
 
@@ -101,9 +101,9 @@ impl Tally {
             return Ok(());
         }
         if self.size.is_pending() {
-            self.size.flush(&self.disk);
+            self.size.flush(&self.fs);
         }
-        self.counters.flush(&self.disk, self.clock.now())
+        self.counters.flush(&self.fs, self.clock.now())
     }
 }
 

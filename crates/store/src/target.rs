@@ -112,7 +112,7 @@ impl TargetStore {
             }
             // Made once for all, so that a put never has to.
             let last = dir.join("entries/ff");
-            fresh = store.disk().look(&last).is_err();
+            fresh = store.fs().look(&last).is_err();
             if fresh {
                 for shard in 0..=255u8 {
                     store.folder(&dir.join(format!("entries/{shard:02x}")), true)?;
@@ -212,24 +212,23 @@ impl TargetStore {
 
     /// Reads the file at `path`, which is called as the entry for `key`.
     pub(crate) fn read_at(&self, path: PathBuf, key: &Digest) -> Result<Found, Miss> {
-        let file = match files::read_whole(self.store.disk(), &path, MAX_ENTRY_BYTES) {
+        let file = match files::read_whole(self.store.fs(), &path, MAX_ENTRY_BYTES) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Miss::Absent),
             Err(source) => return Err(self.unreadable(key, StoreError::Io { action: "read", path, source })),
         };
-        let trusted =
-            self.shard_is_trusted(key).and_then(|()| self.store.trust().check(&path, &file.metadata));
+        let trusted = self.shard_is_trusted(key).and_then(|()| self.store.trust().check(&path, &file.stat));
         match trusted {
             Ok(()) => {}
             Err(error @ StoreError::Io { .. }) => return Err(Miss::Trouble(error)),
             Err(error) => return Err(Miss::Untrusted(error)),
         }
-        let bytes = file.metadata.len();
+        let bytes = file.stat.state.len;
         let decoded = match bytes > MAX_ENTRY_BYTES {
             true => Err(Damage::TooLarge { bytes, limit: MAX_ENTRY_BYTES }),
             false => Entry::decode(file.bytes, Some(key)),
         };
-        let last_used = file.metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        let last_used = file.stat.modified();
         match decoded {
             Ok(entry) => Ok(Found { entry: Box::new(entry), file: file.file, path, last_used }),
             Err(damage) => Err(Miss::Damaged(Judged { damage, file: file.file })),
@@ -258,9 +257,9 @@ impl TargetStore {
     pub fn keys_from(&self, first: u8) -> Vec<Digest> {
         let dir = self.shard_dir(first);
         let folder = self.store.folder(&dir, false).ok().flatten();
-        let names = folder.and_then(|folder| self.store.disk().list_in(&folder, &dir).ok());
-        let key = |name: String| name.strip_suffix(".kern")?.parse().ok();
-        names.unwrap_or_default().into_iter().filter_map(key).collect()
+        let names = folder.and_then(|folder| folder.list().ok()).unwrap_or_default();
+        let key = |name: &str| name.strip_suffix(".kern")?.parse().ok();
+        names.utf8().filter_map(key).collect()
     }
 
     /// Puts an entry, unless a valid one is there.
@@ -296,13 +295,13 @@ impl TargetStore {
         let shard = self.store.folder(&dir, true)?;
         let shard = shard.ok_or_else(|| trouble(io::ErrorKind::NotFound.into()))?;
         let file = draft.encode(key).ok_or_else(|| draft.too_large())?;
-        let (disk, temps, name) = (self.store.disk(), self.own_folder("tmp")?, format!("{key}.kern"));
-        let before = is_there.then(|| disk.look_in(&shard, &name, &path).ok()).flatten();
+        let (fs, temps, name) = (self.store.fs(), self.own_folder("tmp")?, format!("{key}.kern"));
+        let before = is_there.then(|| shard.look(&name).ok()).flatten();
         // Whoever shares the store may note that the entry is in use; for that it must be open to the group.
         let mode = if self.store.trust().is_shared() { 0o664 } else { 0o644 };
-        files::publish(disk, &temps, (&shard, &dir), &name, &file, mode).map_err(trouble)?;
-        if self.tally.put(file.len() as u64, before.map(|seen| seen.bytes)) {
-            self.age(self.tally.size.flush(disk));
+        files::publish(fs, &temps, &shard, &name, &file, mode).map_err(trouble)?;
+        if self.tally.put(file.len() as u64, before.map(|seen| seen.state.len)) {
+            self.age(self.tally.size.flush(fs));
         }
         Ok(Put::Published)
     }
@@ -366,7 +365,7 @@ impl TargetStore {
         };
         let patience = Patience { on_wait: Some(&on_wait), ..patience };
         let shared = self.store.trust().is_shared();
-        let outcome = lock::acquire(self.store.disk(), &self.lock_path(key)?, shared, patience);
+        let outcome = lock::acquire(self.store.fs(), &self.lock_path(key)?, shared, patience);
         if waits.load(Ordering::Relaxed) {
             self.count_wait(began.elapsed());
         }
@@ -381,7 +380,7 @@ impl TargetStore {
         if !self.is_writable() {
             return Ok(LockAttempt::Unsupported);
         }
-        lock::attempt(self.store.disk(), &self.lock_path(key)?, self.store.trust().is_shared())
+        lock::attempt(self.store.fs(), &self.lock_path(key)?, self.store.trust().is_shared())
     }
 
     /// Asks again for a lock that another held. Between two times, 1 to 20 ms are well spent elsewhere.
@@ -413,7 +412,7 @@ impl TargetStore {
     pub(crate) fn lock_if_free(&self, key: &Digest) -> Result<LockOutcome, StoreError> {
         let patience = Patience { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
         let shared = self.store.trust().is_shared();
-        lock::acquire(self.store.disk(), &self.lock_path(key)?, shared, patience)
+        lock::acquire(self.store.fs(), &self.lock_path(key)?, shared, patience)
     }
 
     /// Notes that an entry's content was compiled, which took so long.
@@ -424,7 +423,7 @@ impl TargetStore {
 
     /// What this store has done, in this process and before.
     pub fn statistics(&self) -> Statistics {
-        self.tally.counters.all(self.store.disk())
+        self.tally.counters.all(self.store.fs())
     }
 
     /// Begins to count anew.
@@ -434,7 +433,7 @@ impl TargetStore {
     pub fn zero_statistics(&self) -> Result<(), StoreError> {
         self.must_be_writable()?;
         let trouble = |source| StoreError::Io { action: "write", path: self.dir.join("stats"), source };
-        match self.tally.counters.zero(self.store.disk(), self.tally.clock.now()).map_err(trouble)? {
+        match self.tally.counters.zero(self.store.fs(), self.tally.clock.now()).map_err(trouble)? {
             true => Ok(()),
             false => Err(trouble(io::ErrorKind::WouldBlock.into())),
         }
@@ -442,7 +441,7 @@ impl TargetStore {
 
     /// About how much there is, if that is known. [`gc`](Self::gc) knows it exactly, even in a dry run.
     pub fn estimate(&self) -> Option<Estimate> {
-        self.tally.size.estimate(self.store.disk())
+        self.tally.size.estimate(self.store.fs())
     }
 
     /// Writes down what was counted, for those who look at it next. The last of several clones does it when it is
@@ -464,8 +463,8 @@ impl TargetStore {
         shards.sort_unstable();
         shards.dedup();
         for shard in shards {
-            let (disk, dir) = (self.store.disk(), self.shard_dir(shard));
-            let _ = disk.open_folder(&dir).and_then(|folder| disk.sync_folder(&folder, &dir));
+            let (fs, dir) = (self.store.fs(), self.shard_dir(shard));
+            let _ = fs.open_dir(&dir).and_then(|folder| folder.sync());
         }
     }
 

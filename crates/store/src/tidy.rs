@@ -62,9 +62,9 @@ impl TargetStore {
     }
 
     pub(crate) fn make_folders(&self, report: &mut RepairReport, missing: Vec<PathBuf>) {
-        let (disk, shared) = (self.store().disk(), self.store().trust().is_shared());
+        let (fs, shared) = (self.store().fs(), self.store().trust().is_shared());
         for path in missing {
-            match files::create_folder(disk, &path, shared) {
+            match files::create_folder(fs, &path, shared) {
                 Ok(()) => report.done.push(Deed { path, what: What::Made }),
                 Err(source) => {
                     let error = StoreError::Io { action: "create", path: path.clone(), source };
@@ -88,11 +88,11 @@ impl TargetStore {
     /// Counts what there is, and puts the estimate right. The caller makes room, so nobody else does.
     fn recount(&self, now: SystemTime) -> Result<Estimate, StoreError> {
         let (store, size) = (self.store(), &self.tally().size);
-        let before = size.flush(store.disk());
+        let before = size.flush(store.fs());
         let walk = Walk { store, dir: self.dir(), now, idle_for: Duration::MAX, dry: true };
         let usage = walk.walk()?.usage;
         let counted = Estimate { bytes: usage.total().bytes, entries: usage.entries.files };
-        match size.correct(store.disk(), before, counted, None, now) {
+        match size.correct(store.fs(), before, counted, None, now) {
             Known::Totals(_) => Ok(counted),
             Known::Unknown | Known::Busy => {
                 let source = std::io::ErrorKind::WouldBlock.into();
@@ -102,8 +102,8 @@ impl TargetStore {
     }
 
     fn begin_anew(&self, flawed: &Flawed) -> Result<(), StoreError> {
-        let (disk, tally) = (self.store().disk(), self.tally());
-        let begun = tally.counters.mend(disk, tally.clock.now());
+        let (fs, tally) = (self.store().fs(), self.tally());
+        let begun = tally.counters.mend(fs, tally.clock.now());
         begun.map_err(|source| StoreError::Io { action: "write", path: flawed.path.clone(), source })
     }
 }

@@ -4,8 +4,9 @@
 //! Trusted are this user and those listed in the configuration. A folder with the set-group-id bit asks for sharing:
 //! if its owner is trusted, so is its group.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+use opkeep_fs::FileStat;
 
 use crate::StoreError;
 
@@ -23,12 +24,12 @@ pub(crate) struct Trust {
 impl Trust {
     /// The trust that holds below `root`: this user, `others`, and the group of a shared root. Only the root can ask
     /// for sharing, and only a trusted owner can have asked.
-    pub(crate) fn below(path: &Path, root: &std::fs::Metadata, others: &[u32]) -> Result<Self, StoreError> {
+    pub(crate) fn below(path: &Path, root: &FileStat, others: &[u32]) -> Result<Self, StoreError> {
         let me = rustix::process::geteuid().as_raw();
         let mut trust =
             Self { owners: std::iter::once(me).chain(others.iter().copied()).collect(), group: None };
         trust.check_owner(path, root)?;
-        trust.group = (root.mode() & SET_GROUP_ID != 0).then(|| root.gid());
+        trust.group = (root.mode & SET_GROUP_ID != 0).then_some(root.group);
         trust.check(path, root)?;
         Ok(trust)
     }
@@ -39,24 +40,24 @@ impl Trust {
     }
 
     /// Whether `what`, found at `path`, can be used.
-    pub(crate) fn check(&self, path: &Path, what: &std::fs::Metadata) -> Result<(), StoreError> {
+    pub(crate) fn check(&self, path: &Path, what: &FileStat) -> Result<(), StoreError> {
         let refuse = |problem: String, way_out: String| {
             Err(StoreError::Untrusted { path: path.to_owned(), problem, way_out })
         };
-        let (group, mode) = (what.gid(), what.mode());
+        let (group, mode) = (what.group, what.mode);
         let by_group = self.group == Some(group);
         if !by_group {
             self.check_owner(path, what)?;
         }
         if mode & OTHERS_WRITE != 0 {
             return refuse(
-                format!("everybody can write to it (mode {:04o})", mode & 0o7777),
+                format!("everybody can write to it (mode {:04o})", mode),
                 format!("Close it: chmod o-w '{}'", path.display()),
             );
         }
         if mode & GROUP_WRITES != 0 && !by_group {
             return refuse(
-                format!("group {group} can write to it (mode {:04o})", mode & 0o7777),
+                format!("group {group} can write to it (mode {:04o})", mode),
                 format!(
                     "To share it with that group: chmod g+s '{0}'; to close it: chmod g-w '{0}'",
                     path.display()
@@ -66,8 +67,8 @@ impl Trust {
         Ok(())
     }
 
-    fn check_owner(&self, path: &Path, what: &std::fs::Metadata) -> Result<(), StoreError> {
-        let owner = what.uid();
+    fn check_owner(&self, path: &Path, what: &FileStat) -> Result<(), StoreError> {
+        let owner = what.user;
         match self.owners.contains(&owner) {
             true => Ok(()),
             false => Err(StoreError::Untrusted {

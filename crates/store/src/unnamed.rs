@@ -8,15 +8,14 @@
 //!
 //! Only what the store itself would have put there goes. If there is anything else, all of it is left for people.
 
-use std::fs::File;
 use std::path::Path;
 
 use opkeep_digest::Digest;
 
-use crate::disk::Seen;
 use crate::files::{self, EVICT, LOCK, NEW, PUT};
 use crate::walk::{OWN, is_quarantined, is_shard};
 use crate::{Store, StoreError};
+use opkeep_fs::{Dir, FileStat};
 
 /// A target's folder without its name has folders in it, and those have folders of entries.
 const DEEPEST: usize = 4;
@@ -25,13 +24,12 @@ const DEEPEST: usize = 4;
 /// there is anything else in it, or something that is not `old`: then all of it stays.
 pub(crate) fn remove(
     store: &Store,
-    parent: &File,
+    parent: &Dir,
     name: &str,
     path: &Path,
-    old: &dyn Fn(&Seen) -> bool,
+    old: &dyn Fn(&FileStat) -> bool,
 ) -> Result<bool, StoreError> {
-    let disk = store.disk();
-    match disk.remove_folder_in(parent, name, path) {
+    match parent.remove_dir(name) {
         Err(error) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty => {}
         gone => return gone.map(|()| true).map_err(|source| trouble("remove", path, source)),
     }
@@ -39,19 +37,24 @@ pub(crate) fn remove(
         return Ok(false);
     }
     empty(store, path, DEEPEST)?;
-    disk.remove_folder_in(parent, name, path).map_err(|source| trouble("remove", path, source))?;
+    parent.remove_dir(name).map_err(|source| trouble("remove", path, source))?;
     Ok(true)
 }
 
 /// Whether everything in a folder is what the store would put there, and old.
-fn is_ours(store: &Store, dir: &Path, old: &dyn Fn(&Seen) -> bool, depth: usize) -> Result<bool, StoreError> {
+fn is_ours(
+    store: &Store,
+    dir: &Path,
+    old: &dyn Fn(&FileStat) -> bool,
+    depth: usize,
+) -> Result<bool, StoreError> {
     let Some((_, found, odd)) = found(store, dir)? else { return Ok(true) };
     if odd {
         return Ok(false);
     }
     for (name, seen) in found {
-        let below = seen.is_folder && depth > 0;
-        if !old(&seen) || !is_own_name(&name, &seen) || !(seen.is_file || below) {
+        let below = seen.is_dir() && depth > 0;
+        if !old(&seen) || !is_own_name(&name, &seen) || !(seen.is_file() || below) {
             return Ok(false);
         }
         if below && !is_ours(store, &dir.join(&name), old, depth - 1)? {
@@ -63,15 +66,14 @@ fn is_ours(store: &Store, dir: &Path, old: &dyn Fn(&Seen) -> bool, depth: usize)
 
 /// Removes what the store would put into a folder.
 fn empty(store: &Store, dir: &Path, depth: usize) -> Result<(), StoreError> {
-    let disk = store.disk();
     let Some((folder, found, _)) = found(store, dir)? else { return Ok(()) };
     for (name, seen) in found.into_iter().filter(|(name, seen)| is_own_name(name, seen)) {
         let path = dir.join(&name);
-        let gone = if seen.is_folder && depth > 0 {
+        let gone = if seen.is_dir() && depth > 0 {
             empty(store, &path, depth - 1)?;
-            disk.remove_folder_in(&folder, &name, &path)
+            folder.remove_dir(&name)
         } else {
-            disk.remove_in(&folder, &name, &path)
+            folder.remove(&name)
         };
         gone.map_err(|source| trouble("remove", &path, source))?;
     }
@@ -79,31 +81,30 @@ fn empty(store: &Store, dir: &Path, depth: usize) -> Result<(), StoreError> {
 }
 
 /// A folder, open, the names in it, and whether there are some that are no text.
-type Found = (File, Vec<(String, Seen)>, bool);
+type Found = (Dir, Vec<(String, FileStat)>, bool);
 
 /// What is in a folder. None if it is not there.
 fn found(store: &Store, dir: &Path) -> Result<Option<Found>, StoreError> {
-    let disk = store.disk();
     let Some(folder) = store.folder(dir, false)? else { return Ok(None) };
-    let (names, odd) = disk.list_all_in(&folder, dir).map_err(|source| trouble("list", dir, source))?;
-    let look = |name: String| {
-        let path = dir.join(&name);
-        let seen = disk.look_in(&folder, &name, &path).map_err(|source| trouble("look at", &path, source))?;
-        Ok((name, seen))
+    let names = folder.list().map_err(|source| trouble("list", dir, source))?;
+    let look = |name: &str| {
+        let seen = folder.look(name).map_err(|source| trouble("look at", &dir.join(name), source))?;
+        Ok((name.to_owned(), seen))
     };
-    let seen = names.into_iter().map(look).collect::<Result<_, StoreError>>()?;
+    let seen: Vec<_> = names.utf8().map(look).collect::<Result<_, StoreError>>()?;
+    let odd = seen.len() < names.len();
     Ok(Some((folder, seen, odd)))
 }
 
 /// Whether the store calls something so that is somewhere below its root.
-fn is_own_name(name: &str, seen: &Seen) -> bool {
-    if seen.is_folder {
+fn is_own_name(name: &str, seen: &FileStat) -> bool {
+    if seen.is_dir() {
         return is_shard(name)
             || ["entries", "locks", "tmp", "quarantine"].contains(&name)
             || files::maker(name, &[NEW]).is_some();
     }
     let is_key = |name: &str| name.parse::<Digest>().is_ok();
-    seen.is_file
+    seen.is_file()
         && (name.strip_suffix(".kern").is_some_and(is_key)
             || is_key(name)
             || is_quarantined(name)

@@ -11,7 +11,7 @@ use crate::check::Checked;
 use crate::damage::Damage;
 use crate::survey::{Candidate, Survey};
 use crate::walk::Amount;
-use crate::{Entry, StoreError, TargetStore, parallel};
+use crate::{Entry, StoreError, TargetStore};
 
 /// How [`TargetStore::verify`] and [`TargetStore::repair`] go about it.
 #[derive(Clone, Copy)]
@@ -253,7 +253,7 @@ impl TargetStore {
         report
     }
 
-    /// Does `check` to each candidate, and tells how far it is. What came of it, in no order, and whether it was given up.
+    /// Does `check` to each candidate, and tells how far it is. What came of it, in order, and whether it was given up.
     pub(crate) fn check_each<'c, T: Send>(
         &self,
         candidates: &'c [Candidate],
@@ -261,12 +261,13 @@ impl TargetStore {
         check: impl Fn(&'c Candidate) -> Option<T> + Sync,
     ) -> (Vec<T>, bool) {
         let (done, total) = (AtomicU64::new(0), candidates.len() as u64);
-        parallel::each(candidates, options.threads, options.cancelled, |candidate| {
-            let result = check(candidate);
+        let mapped = opkeep_fs::map(candidates.len(), options.threads, options.cancelled, |at| {
+            let result = check(&candidates[at]);
             let checked = done.fetch_add(1, Ordering::Relaxed) + 1;
             (options.progress)(Progress { checked, total });
             result
-        })
+        });
+        (mapped.results.into_iter().flatten().collect(), mapped.is_cancelled)
     }
 }
 

@@ -3,20 +3,19 @@
 //! Only what the store itself would call so is known by its name. Anything else is somebody's: it is counted by itself,
 //! never counts against a limit, and nobody touches it.
 
-use std::fs::File;
 use std::ops::{AddAssign, SubAssign};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
 
-use crate::clock::idle;
-use crate::disk::{Inode, Seen};
 use crate::files::{self, EVICT, LOCK, NEW, PUT};
 use crate::gc::GC_LOCK;
 use crate::size::Size;
 use crate::stats::Counters;
 use crate::{Store, StoreError, marker, numbers};
+use opkeep_fs::idle;
+use opkeep_fs::{FileId, FileStat};
 
 /// So many files, of so many bytes together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,7 +87,7 @@ impl Usage {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Idle {
     pub(crate) key: Digest,
-    pub(crate) inode: Inode,
+    pub(crate) inode: FileId,
     pub(crate) bytes: u64,
     pub(crate) used: SystemTime,
 }
@@ -108,7 +107,7 @@ pub(crate) struct Other {
     pub(crate) kind: Kind,
     pub(crate) dir: PathBuf,
     pub(crate) name: String,
-    pub(crate) seen: Seen,
+    pub(crate) seen: FileStat,
 }
 
 /// What a walk found.
@@ -166,8 +165,8 @@ impl Walk<'_> {
             });
         }
         self.each(self.dir, |name, seen| match name {
-            "entries" | "locks" | "tmp" | "quarantine" if seen.is_folder => {}
-            name if OWN.contains(&name) && seen.is_file => walked.usage.records.add(seen.bytes),
+            "entries" | "locks" | "tmp" | "quarantine" if seen.is_dir() => {}
+            name if OWN.contains(&name) && seen.is_file() => walked.usage.records.add(seen.state.len),
             name => walked.others.extend(other(self.dir, name, &seen, &[NEW, LOCK], &mut walked.usage)),
         })?;
         self.others("tmp", &[PUT, EVICT], &mut walked)?;
@@ -175,7 +174,7 @@ impl Walk<'_> {
         self.others("quarantine", &[NEW], &mut walked)?;
         let entries = self.dir.join("entries");
         self.each(&entries, |name, seen| {
-            if !(seen.is_folder && is_shard(name)) {
+            if !(seen.is_dir() && is_shard(name)) {
                 walked.others.extend(other(&entries, name, &seen, &[NEW], &mut walked.usage));
             }
         })?;
@@ -193,13 +192,13 @@ impl Walk<'_> {
         let mut ahead = Vec::new();
         self.each(dir, |name, seen| {
             let key = name.strip_suffix(".kern").and_then(|key| key.parse::<Digest>().ok());
-            let Some(key) = key.filter(|key| key.as_bytes()[0] == shard && seen.is_file) else {
-                return walked.usage.foreign.add(seen.bytes);
+            let Some(key) = key.filter(|key| key.as_bytes()[0] == shard && seen.is_file()) else {
+                return walked.usage.foreign.add(seen.state.len);
             };
-            walked.usage.entries.add(seen.bytes);
-            let used = seen.modified;
+            walked.usage.entries.add(seen.state.len);
+            let used = seen.modified();
             if idle(used, self.now) >= self.idle_for {
-                return walked.idle.push(Idle { key, inode: seen.inode, bytes: seen.bytes, used });
+                return walked.idle.push(Idle { key, inode: seen.state.id, bytes: seen.state.len, used });
             }
             if idle(self.now, used) > AHEAD {
                 ahead.push(name.to_owned());
@@ -212,27 +211,24 @@ impl Walk<'_> {
             && let Ok(Some(folder)) = self.store.folder(dir, false)
         {
             for name in ahead {
-                let _ = self.store.disk().touch_in(&folder, &name, &dir.join(&name));
+                let _ = self.store.fs().touch_in(&folder, &name);
             }
         }
         Ok(())
     }
 
     /// Looks at everything in a folder, and follows nothing. One that is not there, or not trusted, is empty.
-    fn each(&self, dir: &Path, mut tell: impl FnMut(&str, Seen)) -> Result<(), StoreError> {
-        let folder: File = match self.store.folder(dir, false) {
+    fn each(&self, dir: &Path, mut tell: impl FnMut(&str, FileStat)) -> Result<(), StoreError> {
+        let folder = match self.store.folder(dir, false) {
             Ok(Some(folder)) => folder,
             Err(error @ StoreError::Io { .. }) => return Err(error),
             _ => return Ok(()),
         };
-        let disk = self.store.disk();
         let trouble = |source| StoreError::Io { action: "list", path: dir.to_owned(), source };
-        let mut path = dir.join("-");
-        for name in disk.list_in(&folder, dir).map_err(trouble)? {
-            path.set_file_name(&name);
+        for name in folder.list().map_err(trouble)?.utf8() {
             // What is gone by now is not there.
-            if let Ok(seen) = disk.look_in(&folder, &name, &path) {
-                tell(&name, seen);
+            if let Ok(seen) = folder.look(name) {
+                tell(name, seen);
             }
         }
         Ok(())
@@ -247,24 +243,24 @@ pub(crate) fn is_shard(name: &str) -> bool {
 pub(crate) fn other(
     dir: &Path,
     name: &str,
-    seen: &Seen,
+    seen: &FileStat,
     prefixes: &[&str],
     usage: &mut Usage,
 ) -> Option<Other> {
     let below = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let kind = match files::maker(name, prefixes) {
-        Some(process) if seen.is_file || seen.is_folder && name.starts_with(NEW) => Kind::Temporary(process),
-        _ if seen.is_file && below == "locks" && name.parse::<Digest>().is_ok() => Kind::Lock,
-        _ if seen.is_file && below == "quarantine" && is_quarantined(name) => Kind::Quarantined,
+        Some(process) if seen.is_file() || seen.is_dir() && name.starts_with(NEW) => Kind::Temporary(process),
+        _ if seen.is_file() && below == "locks" && name.parse::<Digest>().is_ok() => Kind::Lock,
+        _ if seen.is_file() && below == "quarantine" && is_quarantined(name) => Kind::Quarantined,
         _ => {
-            usage.foreign.add(seen.bytes);
+            usage.foreign.add(seen.state.len);
             return None;
         }
     };
     match kind {
-        Kind::Temporary(_) => usage.temporary.add(seen.bytes),
-        Kind::Lock => usage.locks.add(seen.bytes),
-        Kind::Quarantined => usage.quarantine.add(seen.bytes),
+        Kind::Temporary(_) => usage.temporary.add(seen.state.len),
+        Kind::Lock => usage.locks.add(seen.state.len),
+        Kind::Quarantined => usage.quarantine.add(seen.state.len),
     }
     Some(Other { kind, dir: dir.to_owned(), name: name.to_owned(), seen: *seen })
 }

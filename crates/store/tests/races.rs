@@ -23,9 +23,10 @@ use common::{
 };
 use libtest_mimic::Arguments;
 use opkeep_digest::Digest;
+use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{
-    Call, Config, Entry, GcOptions, Judged, LockAttempt, LockOutcome, Lookup, Miss, Op, Patience, Permit,
-    Put, Replace, Store, TargetStore, Watcher,
+    Config, Entry, GcOptions, Judged, LockAttempt, LockOutcome, Lookup, Miss, Patience, Put, Replace, Store,
+    TargetStore,
 };
 use opkeep_testkit::fault::{Fault, FaultyDisk};
 use rustix::io::Errno;
@@ -269,7 +270,7 @@ fn a_file_system_without_locks() {
     for error in [Errno::NOLCK, Errno::NOTSUP, Errno::NOSYS] {
         disk.disarm();
         drop(lock(&raced, &key("relu")));
-        let at = 1 + disk.calls().iter().position(|op| *op == Op::Lock).unwrap();
+        let at = 1 + disk.calls().iter().position(|op| *op == FsOp::Lock).unwrap();
         disk.arm(at, Fault::Error(error));
         let outcome = within(&raced, &key("relu"), Duration::ZERO);
         assert!(matches!(outcome, LockOutcome::Unsupported), "{error}: {outcome:?}");
@@ -341,8 +342,8 @@ fn an_entry_gone_meanwhile() {
 /// Says what becomes of each call.
 struct WithPermit<F>(F);
 
-impl<F: Fn(&Call<'_>) -> Permit + Send + Sync> Watcher for WithPermit<F> {
-    fn before(&self, call: &Call<'_>) -> Permit {
+impl<F: Fn(&FsCall<'_>) -> Permit + Send + Sync> Watcher for WithPermit<F> {
+    fn before(&self, call: &FsCall<'_>) -> Permit {
         (self.0)(call)
     }
 }
@@ -351,11 +352,11 @@ impl<F: Fn(&Call<'_>) -> Permit + Send + Sync> Watcher for WithPermit<F> {
 fn two_puts_meanwhile() {
     let (folder, store) = fresh();
     let (key, other, path) = (key("relu"), store.clone(), store.path(&key("relu")));
-    let watcher = WithPermit(move |call: &Call<'_>| {
+    let watcher = WithPermit(move |call: &FsCall<'_>| {
         let put = |writer| other.put(&key, &Made::new("relu", writer).draft()).unwrap();
         match call.op {
-            Op::Rename if call.path == path => assert_eq!(put(1), Put::Published),
-            Op::Link | Op::Rename if call.to == Some(&path) => assert_eq!(put(2), Put::Published),
+            FsOp::Rename if call.path == path => assert_eq!(put(1), Put::Published),
+            FsOp::Link | FsOp::Rename if call.to == Some(&path) => assert_eq!(put(2), Put::Published),
             _ => {}
         }
         Permit::Go
@@ -373,8 +374,8 @@ fn a_kill_before_an_entry_is_restored() {
     let (folder, store) = fresh();
     let (key, other, path) = (key("relu"), store.clone(), store.path(&key("relu")));
     let moved = AtomicBool::new(false);
-    let watcher = WithPermit(move |call: &Call<'_>| {
-        if call.op == Op::Rename && call.path == path {
+    let watcher = WithPermit(move |call: &FsCall<'_>| {
+        if call.op == FsOp::Rename && call.path == path {
             other.put(&key, &Made::new("relu", 1).draft()).unwrap();
             moved.store(true, Ordering::Relaxed);
             return Permit::Go;

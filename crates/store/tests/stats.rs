@@ -16,9 +16,8 @@ use std::time::{Duration, SystemTime};
 use common::room::{DAY, Room, counted, draft, filling};
 use common::{Children, child, hit, key, lock, miss, open, snapshot, trial, within};
 use libtest_mimic::Arguments;
-use opkeep_store::{
-    Access, Config, GcOptions, LockOutcome, Lookup, Miss, Op, Statistics, Store, TargetStore,
-};
+use opkeep_fs::FsOp;
+use opkeep_store::{Access, Config, GcOptions, LockOutcome, Lookup, Miss, Statistics, Store, TargetStore};
 
 const COST: Duration = Duration::from_millis(1500);
 
@@ -166,7 +165,7 @@ fn no_look_up_writes() {
     }
     let ops = room.seen.ops();
     assert_eq!(ops.len(), 4000);
-    assert!(ops.iter().all(|op| matches!(op, Op::Open | Op::Stat | Op::Read)));
+    assert!(ops.iter().all(|op| matches!(op, FsOp::Open | FsOp::Stat | FsOp::Read)));
 }
 
 fn it_is_written_when_the_last_user_is_done() {

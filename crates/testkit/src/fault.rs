@@ -49,7 +49,7 @@ mod power;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use opkeep_store::{Call, Op, Permit, Watcher};
+use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 pub use power::Loss;
 use rustix::io::Errno;
 
@@ -75,13 +75,13 @@ impl Fault {
         [Errno::IO, Errno::NOSPC, Errno::ACCESS, Errno::MFILE, Errno::STALE, Errno::NOLCK];
 
     /// Every fault that a call of this kind can meet.
-    pub fn all_for(op: Op) -> Vec<Self> {
+    pub fn all_for(op: FsOp) -> Vec<Self> {
         let mut faults: Vec<_> = Self::ERRORS.map(Self::Error).into();
         faults.push(Self::Death);
-        if matches!(op, Op::Read | Op::Write) {
+        if matches!(op, FsOp::Read | FsOp::Write) {
             faults.push(Self::Short);
         }
-        if op == Op::Write {
+        if op == FsOp::Write {
             faults.push(Self::DeathWithin);
         }
         faults
@@ -99,7 +99,7 @@ pub struct FaultyDisk {
 }
 
 struct State {
-    calls: Vec<Op>,
+    calls: Vec<FsOp>,
     trap: Option<(usize, Trap)>,
     dead: bool,
     journal: Journal,
@@ -141,7 +141,7 @@ impl FaultyDisk {
     }
 
     /// What was called since then, refused calls of the dead left out.
-    pub fn calls(&self) -> Vec<Op> {
+    pub fn calls(&self) -> Vec<FsOp> {
         self.state().calls.clone()
     }
 
@@ -167,7 +167,7 @@ impl FaultyDisk {
 }
 
 impl Watcher for FaultyDisk {
-    fn before(&self, call: &Call<'_>) -> Permit {
+    fn before(&self, call: &FsCall<'_>) -> Permit {
         let mut state = self.state();
         if state.dead {
             return Permit::Fail(Errno::IO.into());

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use opkeep_store::{Call, Permit, Watcher};
+use opkeep_fs::{FsCall, Permit, Watcher};
 
 /// What one thread does. Whatever asks the watcher that it is given stops at each call, until it is its turn again.
 pub type Body<'a> = Box<dyn FnOnce(Arc<dyn Watcher>) + Send + 'a>;
@@ -114,7 +114,7 @@ impl Seat {
 }
 
 impl Watcher for Seat {
-    fn before(&self, _call: &Call<'_>) -> Permit {
+    fn before(&self, _call: &FsCall<'_>) -> Permit {
         self.give_back(false);
         self.wait();
         Permit::Go

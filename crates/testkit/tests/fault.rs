@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use opkeep_store::{Call, Op, Permit, Watcher};
+use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_testkit::Folder;
 use opkeep_testkit::fault::{Fault, FaultyDisk};
 use rustix::io::Errno;
@@ -25,9 +25,9 @@ struct Files {
 }
 
 impl Files {
-    fn may(&self, op: Op, name: &str, to: Option<&str>, bytes: usize) -> io::Result<(PathBuf, usize)> {
+    fn may(&self, op: FsOp, name: &str, to: Option<&str>, bytes: usize) -> io::Result<(PathBuf, usize)> {
         let (path, to) = (self.root.join(name), to.map(|to| self.root.join(to)));
-        match self.disk.before(&Call { op, path: &path, to: to.as_deref(), bytes }) {
+        match self.disk.before(&FsCall { op, path: &path, to: to.as_deref(), bytes }) {
             Permit::Go => Ok((path, bytes)),
             Permit::Fail(error) => Err(error),
             Permit::Short(bytes) => Ok((path, bytes)),
@@ -35,48 +35,48 @@ impl Files {
     }
 
     fn create(&self, name: &str) -> io::Result<File> {
-        let (path, _) = self.may(Op::Create, name, None, 0)?;
+        let (path, _) = self.may(FsOp::Create, name, None, 0)?;
         OpenOptions::new().write(true).create_new(true).open(path)
     }
 
     fn open_to_write(&self, name: &str) -> io::Result<File> {
-        let (path, _) = self.may(Op::OpenLock, name, None, 0)?;
+        let (path, _) = self.may(FsOp::OpenLock, name, None, 0)?;
         OpenOptions::new().write(true).create(true).truncate(false).open(path)
     }
 
     fn write(&self, mut file: &File, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let (_, so_many) = self.may(Op::Write, name, None, bytes.len())?;
+        let (_, so_many) = self.may(FsOp::Write, name, None, bytes.len())?;
         file.write_all(&bytes[..so_many])?;
         if so_many < bytes.len() { Err(Errno::NOSPC.into()) } else { Ok(()) }
     }
 
     fn sync(&self, file: &File, name: &str) -> io::Result<()> {
-        self.may(Op::SyncData, name, None, 0)?;
+        self.may(FsOp::SyncData, name, None, 0)?;
         file.sync_data()
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let (path, _) = self.may(Op::Rename, from, Some(to), 0)?;
+        let (path, _) = self.may(FsOp::Rename, from, Some(to), 0)?;
         fs::rename(path, self.root.join(to))
     }
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
-        let (path, _) = self.may(Op::Link, from, Some(to), 0)?;
+        let (path, _) = self.may(FsOp::Link, from, Some(to), 0)?;
         fs::hard_link(path, self.root.join(to))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        let (path, _) = self.may(Op::Remove, name, None, 0)?;
+        let (path, _) = self.may(FsOp::Remove, name, None, 0)?;
         fs::remove_file(path)
     }
 
     fn create_folder(&self, name: &str) -> io::Result<()> {
-        let (path, _) = self.may(Op::CreateFolder, name, None, 0)?;
+        let (path, _) = self.may(FsOp::CreateDir, name, None, 0)?;
         fs::create_dir(path)
     }
 
     fn sync_folder(&self, name: &str) -> io::Result<()> {
-        let (path, _) = self.may(Op::SyncFolder, name, None, 0)?;
+        let (path, _) = self.may(FsOp::SyncDir, name, None, 0)?;
         File::open(path)?.sync_all()
     }
 }
@@ -171,7 +171,7 @@ impl Bench {
     }
 
     /// The calls of a publisher that nothing happens to.
-    fn calls(&self, publisher: Publisher) -> Vec<Op> {
+    fn calls(&self, publisher: Publisher) -> Vec<FsOp> {
         self.before.restore(self.root()).unwrap();
         self.files.disk.disarm();
         publisher(&self.files).unwrap();
@@ -237,7 +237,7 @@ fn a_right_publisher_survives_any_power_cut() {
     let bench = Bench::new();
     assert_eq!(bench.after_any_power_cut(publish, "entries/x"), [Old, New].into());
     let calls = bench.calls(publish);
-    assert_eq!(calls, [Op::Create, Op::Write, Op::SyncData, Op::Rename, Op::SyncFolder]);
+    assert_eq!(calls, [FsOp::Create, FsOp::Write, FsOp::SyncData, FsOp::Rename, FsOp::SyncDir]);
     // Renamed, it may be there or not; once the folder is synced, it is.
     assert_eq!(bench.after_power_cut(publish, 5, "entries/x"), [Old, New].into());
     assert_eq!(bench.after_power_cut(publish, 6, "entries/x"), [New].into());
@@ -354,9 +354,9 @@ fn half_of_a_write_arrives() {
         assert_eq!(Found::at(&bench.root().join("tmp/new")), Half);
         assert_eq!(bench.files.remove("tmp/new").is_err(), fault.is_death());
     }
-    assert!(Fault::all_for(Op::Write).contains(&Fault::DeathWithin));
-    assert!(Fault::all_for(Op::Read).contains(&Fault::Short));
-    assert_eq!(Fault::all_for(Op::Rename).len(), Fault::ERRORS.len() + 1);
+    assert!(Fault::all_for(FsOp::Write).contains(&Fault::DeathWithin));
+    assert!(Fault::all_for(FsOp::Read).contains(&Fault::Short));
+    assert_eq!(Fault::all_for(FsOp::Rename).len(), Fault::ERRORS.len() + 1);
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn a_sync_that_failed_makes_nothing_safe() {
     let elsewhere = tempfile::tempdir().unwrap();
     bench.files.disk.disarm();
     let path = elsewhere.path().join("file");
-    bench.files.disk.before(&Call { op: Op::Create, path: &path, to: None, bytes: 0 });
+    bench.files.disk.before(&FsCall { op: FsOp::Create, path: &path, to: None, bytes: 0 });
     fs::write(&path, "").unwrap();
     assert!(bench.files.disk.losses().is_empty() && bench.files.disk.at_risk().is_empty());
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use opkeep_digest::Digest;
-use opkeep_store::{Clock, Config, GcOptions, GcReport, LimitTexts, Lookup, Miss, Store, TargetStore};
+use opkeep_fs::Clock;
+use opkeep_store::{Config, GcOptions, GcReport, LimitTexts, Lookup, Miss, Store, TargetStore};
 use serde_json::{Value, json};
 
 use crate::entries::{Maker, Numbers, WHOLE, is_of, key};

@@ -10,32 +10,30 @@ use crate::common::{Bench, build, outcomes, request};
 use opkeep::{Builder, Request};
 use opkeep_descriptor::BuildSpec;
 use opkeep_digest::Digest;
-use opkeep_store::{
-    Call, Config, Draft, Entry, LockOutcome, Lookup, Op, Patience, Permit, Replace, Store, TargetStore,
-    Watcher,
-};
+use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
+use opkeep_store::{Config, Draft, Entry, LockOutcome, Lookup, Patience, Replace, Store, TargetStore};
 use opkeep_testkit::NullBackend;
 
 /// Sees every access to the store's disk, and refuses some.
 struct Watch {
-    seen: Mutex<Vec<(Op, PathBuf)>>,
-    refuses: Option<(Op, i32)>,
+    seen: Mutex<Vec<(FsOp, PathBuf)>>,
+    refuses: Option<(FsOp, i32)>,
 }
 
 impl Watch {
-    fn refusing(refuses: Option<(Op, i32)>) -> Arc<Self> {
+    fn refusing(refuses: Option<(FsOp, i32)>) -> Arc<Self> {
         Arc::new(Self { seen: Mutex::default(), refuses })
     }
 
     /// To what this was done since the last look.
-    fn take(&self, wanted: Op) -> Vec<PathBuf> {
+    fn take(&self, wanted: FsOp) -> Vec<PathBuf> {
         let seen = std::mem::take(&mut *self.seen.lock().unwrap());
         seen.into_iter().filter(|(op, _)| *op == wanted).map(|(_, path)| path).collect()
     }
 }
 
 impl Watcher for Watch {
-    fn before(&self, call: &Call<'_>) -> Permit {
+    fn before(&self, call: &FsCall<'_>) -> Permit {
         self.seen.lock().unwrap().push((call.op, call.path.to_owned()));
         match self.refuses.filter(|(op, _)| *op == call.op) {
             Some((_, error)) => Permit::Fail(std::io::Error::from_raw_os_error(error)),
@@ -119,7 +117,7 @@ fn folders_are_synced_at_the_end_of_a_build_that_put_something() {
     let (bench, backend, watch) = (Bench::new(), Arc::new(NullBackend::default()), Watch::refusing(None));
     let requests: Vec<_> = (1..=6).map(|length| request("Square", &[length])).collect();
     assert_eq!(build(&watched(&bench, &backend, &watch), &requests), ["compiled"; 6]);
-    let mut synced = watch.take(Op::SyncFolder);
+    let mut synced = watch.take(FsOp::SyncDir);
     // Those that are marked as the store's are synced then.
     synced.retain(|path| path.iter().any(|part| part == "entries"));
     synced.sort();
@@ -127,11 +125,11 @@ fn folders_are_synced_at_the_end_of_a_build_that_put_something() {
     folders.dedup();
     assert_eq!(synced, folders);
     assert_eq!(build(&watched(&bench, &backend, &watch), &requests), ["reused"; 6]);
-    assert!(watch.take(Op::SyncFolder).is_empty());
+    assert!(watch.take(FsOp::SyncDir).is_empty());
 
     // Best effort: where it cannot be done, nobody need know.
     let (other, eio) = (Bench::new(), 5);
-    let watch = Watch::refusing(Some((Op::SyncFolder, eio)));
+    let watch = Watch::refusing(Some((FsOp::SyncDir, eio)));
     let report = watched(&other, &backend, &watch).build(&requests).unwrap();
     assert_eq!((outcomes(&report), report.warnings.len()), (vec!["compiled"; 6], 0));
 }
@@ -181,7 +179,7 @@ fn an_operator_that_is_edited_while_it_is_compiled_is_not_kept() {
 fn that_there_are_no_locks_is_said_once() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let enolck = 37;
-    let watch = Watch::refusing(Some((Op::Lock, enolck)));
+    let watch = Watch::refusing(Some((FsOp::Lock, enolck)));
     let requests: Vec<_> = (1..=6).map(|length| request("Square", &[length])).collect();
     let report = watched(&bench, &backend, &watch).build(&requests).unwrap();
     assert_eq!(outcomes(&report), ["compiled"; 6]);

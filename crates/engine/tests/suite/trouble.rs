@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::common::{Bench, build, failure, outcomes, request, with_mode};
 use opkeep::{JobError, Mode};
 use opkeep_artifact::KernelMeta;
-use opkeep_store::{Call, Config, Draft, Op, Permit, Store, Watcher};
+use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
+use opkeep_store::{Config, Draft, Store};
 use opkeep_testkit::NullBackend;
 
 /// Whichever byte of an entry changes: it is never served, and built again each time.
@@ -259,8 +260,8 @@ fn a_lock_that_is_closed_to_us_concerns_one_kernel() {
 struct Closed(PathBuf);
 
 impl Watcher for Closed {
-    fn before(&self, call: &Call<'_>) -> Permit {
-        let is_closed = call.op == Op::OpenLock && call.path == self.0;
+    fn before(&self, call: &FsCall<'_>) -> Permit {
+        let is_closed = call.op == FsOp::OpenLock && call.path == self.0;
         if is_closed { Permit::Fail(std::io::ErrorKind::PermissionDenied.into()) } else { Permit::Go }
     }
 }

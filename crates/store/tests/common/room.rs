@@ -6,10 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
-use opkeep_store::{
-    Call, Clock, Config, Draft, Estimate, GcOptions, GcReport, LimitTexts, Op, Permit, Store, TargetStore,
-    Watcher,
-};
+use opkeep_fs::{Clock, FsCall, FsOp, Permit, Watcher};
+use opkeep_store::{Config, Draft, Estimate, GcOptions, GcReport, LimitTexts, Store, TargetStore};
 
 use super::{TARGET, key};
 
@@ -44,29 +42,29 @@ impl Clock for Time {
 /// Asks a function what becomes of each access.
 pub(crate) struct Watch<F>(pub(crate) F);
 
-impl<F: Fn(&Call<'_>) -> Permit + Send + Sync> Watcher for Watch<F> {
-    fn before(&self, call: &Call<'_>) -> Permit {
+impl<F: Fn(&FsCall<'_>) -> Permit + Send + Sync> Watcher for Watch<F> {
+    fn before(&self, call: &FsCall<'_>) -> Permit {
         (self.0)(call)
     }
 }
 
 /// Sees every access.
 #[derive(Default)]
-pub(crate) struct Seen(Mutex<Vec<(Op, PathBuf)>>);
+pub(crate) struct Seen(Mutex<Vec<(FsOp, PathBuf)>>);
 
 impl Seen {
     /// What was done since the last look.
-    pub(crate) fn take(&self) -> Vec<(Op, PathBuf)> {
+    pub(crate) fn take(&self) -> Vec<(FsOp, PathBuf)> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 
-    pub(crate) fn ops(&self) -> Vec<Op> {
+    pub(crate) fn ops(&self) -> Vec<FsOp> {
         self.take().into_iter().map(|(op, _)| op).collect()
     }
 }
 
 impl Watcher for Seen {
-    fn before(&self, call: &Call<'_>) -> Permit {
+    fn before(&self, call: &FsCall<'_>) -> Permit {
         self.0.lock().unwrap().push((call.op, call.path.to_owned()));
         Permit::Go
     }

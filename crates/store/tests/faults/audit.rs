@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
 
+use opkeep_fs::Clock;
 use opkeep_store::{
-    Access, Clock, Config, Flaw, GcOptions, RepairOptions, RepairReport, Store, TargetStore, VerifyOptions,
-    What,
+    Access, Config, Flaw, GcOptions, RepairOptions, RepairReport, Store, TargetStore, VerifyOptions, What,
 };
 
 use crate::common::{self, Made, TARGET, key, names};

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
-use opkeep_store::{
-    Clock, Config, GcOptions, LockOutcome, Lookup, Miss, Op, Put, Replace, Store, TargetStore,
-};
+use opkeep_fs::{Clock, FsOp};
+use opkeep_store::{Config, GcOptions, LockOutcome, Lookup, Miss, Put, Replace, Store, TargetStore};
 
 use opkeep_testkit::Folder;
 
@@ -34,7 +33,7 @@ pub(crate) struct Check<'a> {
     pub(crate) root: &'a Path,
     pub(crate) end: End,
     /// Which call failed, if one did and its process lives on.
-    pub(crate) failed: Option<Op>,
+    pub(crate) failed: Option<FsOp>,
     /// The operation said that it is done.
     pub(crate) said: bool,
     pub(crate) power_lost: bool,
@@ -143,7 +142,7 @@ impl Check<'_> {
             return true;
         }
         if parts.iter().any(|part| part.starts_with(".new-")) {
-            return interrupted || self.failed == Some(Op::Remove);
+            return interrupted || self.failed == Some(FsOp::Remove);
         }
         let in_target = match parts[..] {
             ["CACHEDIR.TAG" | ".gitignore" | "op_cache.ini"] | ["v1", "STORE.TAG"] => return true,
@@ -155,9 +154,9 @@ impl Check<'_> {
             ["entries", _, name] => name.ends_with(".kern"),
             ["quarantine", name] => name.ends_with(".kern") || name.ends_with(".reason"),
             ["locks", name] => name.parse::<Digest>().is_ok() || name.starts_with("lock-"),
-            [name] if name.starts_with("lock-") => interrupted || self.failed == Some(Op::Remove),
+            [name] if name.starts_with("lock-") => interrupted || self.failed == Some(FsOp::Remove),
             ["tmp", name] => {
-                let cleaned_up = !interrupted && self.failed != Some(Op::Remove);
+                let cleaned_up = !interrupted && self.failed != Some(FsOp::Remove);
                 TEMPS.iter().any(|start| name.starts_with(start)) && !cleaned_up
             }
             _ => false,

@@ -28,7 +28,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use check::{Check, End};
 use libtest_mimic::{Arguments, Trial};
-use opkeep_store::{Config, Op, Store, TargetStore};
+use opkeep_fs::FsOp;
+use opkeep_store::{Config, Store, TargetStore};
 use opkeep_testkit::Folder;
 use opkeep_testkit::fault::{Fault, FaultyDisk};
 use opkeep_testkit::toolchain_mutations::is_turn;
@@ -68,7 +69,7 @@ fn folder() -> TempDir {
 
 /// Whether the call is one of at least 33 of one kind, or of up to four kinds by turns: the same is done to one folder
 /// after the other. One error and death must do there; whatever is special about the first and the last is tried.
-fn is_one_of_many(calls: &[Op], at: usize) -> bool {
+fn is_one_of_many(calls: &[FsOp], at: usize) -> bool {
     let Some(around) = calls.get(at.saturating_sub(17)..at + 16).filter(|around| around.len() == 33) else {
         return false;
     };
@@ -181,7 +182,7 @@ impl<'a> Table<'a> {
     }
 
     /// Checks what is left, now and after each loss of power that can follow.
-    fn judge(&mut self, what: &str, op: Option<Op>, fault: Option<Fault>, said: bool) {
+    fn judge(&mut self, what: &str, op: Option<FsOp>, fault: Option<Fault>, said: bool) {
         let end = match fault {
             None => End::Well,
             Some(fault) if fault.is_death() => End::Death,
@@ -206,7 +207,7 @@ impl<'a> Table<'a> {
         &mut self,
         what: &str,
         end: End,
-        failed: Option<Op>,
+        failed: Option<FsOp>,
         said: bool,
         power_lost: bool,
     ) -> (Folder, u64) {

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use opkeep_digest::Digest;
+use opkeep_fs::Clock;
 use opkeep_store::{
-    Access, Clock, Config, GcOptions, KeyLock, LimitTexts, LockOutcome, Lookup, Miss, Patience, Replace,
-    Store, TargetStore,
+    Access, Config, GcOptions, KeyLock, LimitTexts, LockOutcome, Lookup, Miss, Patience, Replace, Store,
+    TargetStore,
 };
 
 use crate::common::{self, Made, TARGET, key, names};

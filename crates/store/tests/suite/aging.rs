@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use crate::common::room::{ALL, CHEAP, DAY, HOUR, MB, MINUTE, Room, Watch, draft, filling, gc, ten, used};
 use crate::common::{TARGET, hit, key, lock, names, snapshot};
-use opkeep_store::{Access, Config, GcOptions, Op, Permit, Store, StoreError};
+use opkeep_fs::{FsOp, Permit};
+use opkeep_store::{Access, Config, GcOptions, Store, StoreError};
 
 #[test]
 fn nothing_goes_while_there_is_room() {
@@ -130,7 +131,7 @@ fn few_prefixes_are_read() {
         .seen
         .take()
         .into_iter()
-        .filter(|(op, path)| *op == Op::Read && path.extension().is_some())
+        .filter(|(op, path)| *op == FsOp::Read && path.extension().is_some())
         .map(|(_, path)| path)
         .collect();
     // 109 KiB must go, that is two entries; worth twice as much are three.
@@ -269,8 +270,8 @@ fn what_changed_since_it_was_judged_stays() {
         fs::copy(&path, &fresh).unwrap();
         let hook = {
             let path = path.clone();
-            Watch(move |call: &opkeep_store::Call<'_>| {
-                if call.op == Op::Rename && call.path == path {
+            Watch(move |call: &opkeep_fs::FsCall<'_>| {
+                if call.op == FsOp::Rename && call.path == path {
                     match what {
                         "used" => fs::File::open(&path).unwrap().set_modified(now).unwrap(),
                         "replaced" => fs::rename(&fresh, &path).unwrap(),
@@ -328,8 +329,8 @@ fn a_child_that_has_the_lock_open_does_not_hold_it() {
     let inherited = Arc::new(Mutex::new(Vec::new()));
     let hook = {
         let inherited = inherited.clone();
-        Watch(move |call: &opkeep_store::Call<'_>| {
-            if call.op == Op::SetTime && call.path == lock {
+        Watch(move |call: &opkeep_fs::FsCall<'_>| {
+            if call.op == FsOp::SetTime && call.path == lock {
                 inherited.lock().unwrap().extend(open_again(&lock));
             }
             Permit::Go

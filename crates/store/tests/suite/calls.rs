@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::room::{Seen, Watch};
 use crate::common::{Made, TARGET, fresh, hit, inode, key, miss, names, open};
-use opkeep_store::{
-    Call, Config, Entry, Lookup, Miss, Op, Permit, Put, Replace, Store, TargetStore, Watcher,
-};
+use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
+use opkeep_store::{Config, Entry, Lookup, Miss, Put, Replace, Store, TargetStore};
 use opkeep_testkit::fault::FaultyDisk;
 use rustix::io::Errno;
 
@@ -30,8 +29,8 @@ fn an_entry_is_whole_synced_and_open_to_its_readers_before_it_has_its_name() {
         let plain = open(folder.path());
         let (path, temps) = (plain.path(&key("relu")), plain.dir().join("tmp"));
         let (made, seen) = (Made::new("relu", 1), Arc::clone(&calls));
-        let look = move |call: &Call<'_>| {
-            if call.op == Op::Rename && call.to == Some(&path) {
+        let look = move |call: &FsCall<'_>| {
+            if call.op == FsOp::Rename && call.to == Some(&path) {
                 let found = fs::metadata(call.path).unwrap().permissions().mode() & 0o7777;
                 assert_eq!(found, mode, "{root_mode:o}");
                 let entry = Entry::decode(fs::read(call.path).unwrap(), Some(&key("relu"))).unwrap();
@@ -45,7 +44,7 @@ fn an_entry_is_whole_synced_and_open_to_its_readers_before_it_has_its_name() {
         let store = watched(folder.path(), Arc::new(Watch(look)));
         store.put(&key("relu"), &made.draft()).unwrap();
         let calls = std::mem::take(&mut *calls.lock().unwrap());
-        assert_eq!(calls, [Op::Create, Op::Write, Op::SetMode, Op::SyncData, Op::Rename]);
+        assert_eq!(calls, [FsOp::Create, FsOp::Write, FsOp::SetMode, FsOp::SyncData, FsOp::Rename]);
     }
 }
 
@@ -59,7 +58,7 @@ fn folders_are_synced_once_each_at_the_end() {
     for key in keys {
         store.put(&key, &Made::new("relu", 1).draft()).unwrap();
     }
-    let synced = |calls: Vec<(Op, _)>| calls.into_iter().filter(|(op, _)| *op == Op::SyncFolder).count();
+    let synced = |calls: Vec<(FsOp, _)>| calls.into_iter().filter(|(op, _)| *op == FsOp::SyncDir).count();
     assert_eq!(synced(seen.take()), 0);
     store.sync(&[keys[0], keys[1], keys[0], keys[2], keys[1]]);
     assert_eq!(synced(seen.take()), 3);
@@ -71,8 +70,8 @@ fn a_rename_that_was_done_and_denied_is_done() {
     for error in [Errno::NOENT, Errno::STALE, Errno::IO] {
         let (folder, store) = fresh();
         let (path, made) = (store.path(&key("relu")), Made::new("relu", 1));
-        let deny = move |call: &Call<'_>| match call.op {
-            Op::Rename if call.to == Some(&path) => {
+        let deny = move |call: &FsCall<'_>| match call.op {
+            FsOp::Rename if call.to == Some(&path) => {
                 fs::rename(call.path, &path).unwrap();
                 Permit::Fail(error.into())
             }
@@ -92,8 +91,8 @@ fn a_rename_that_was_denied_and_not_done_is_an_error() {
     let (folder, store) = fresh();
     let (path, old) = (store.path(&key("relu")), Made::new("relu", 0));
     store.put(&key("relu"), &old.draft()).unwrap();
-    let deny = move |call: &Call<'_>| match call.op {
-        Op::Rename if call.to == Some(&path) => Permit::Fail(Errno::STALE.into()),
+    let deny = move |call: &FsCall<'_>| match call.op {
+        FsOp::Rename if call.to == Some(&path) => Permit::Fail(Errno::STALE.into()),
         _ => Permit::Go,
     };
     let raced = watched(folder.path(), Arc::new(Watch(deny)));
@@ -112,11 +111,11 @@ fn who_looks_again_opens_the_folder_anew() {
     let shard = path.parent().unwrap().to_owned();
     seen.take();
     assert!(matches!(store.get(&key("relu")), Lookup::Miss(Miss::Absent)));
-    assert_eq!(seen.take(), [(Op::Open, path.clone())], "a look-up has no time for that");
+    assert_eq!(seen.take(), [(FsOp::Open, path.clone())], "a look-up has no time for that");
     assert!(matches!(store.get_again(&key("relu")), Lookup::Miss(Miss::Absent)));
     let calls = seen.take();
     let at = |wanted| calls.iter().position(|call| *call == wanted);
-    assert!(at((Op::OpenFolder, shard)).unwrap() < at((Op::Open, path)).unwrap(), "{calls:?}");
+    assert!(at((FsOp::OpenDir, shard)).unwrap() < at((FsOp::Open, path)).unwrap(), "{calls:?}");
 }
 
 /// Files are read and never mapped: one that is cut meanwhile is trouble for this look-up, and no signal.
@@ -130,7 +129,7 @@ fn an_entry_that_is_cut_while_it_is_read_is_trouble() {
     let (path, before) = (store.path(&key("relu")), inode(&store.path(&key("relu"))));
     disk.disarm();
     hit(&raced, &key("relu"));
-    let read = 1 + disk.calls().iter().position(|op| *op == Op::Read).unwrap();
+    let read = 1 + disk.calls().iter().position(|op| *op == FsOp::Read).unwrap();
     let cut = path.clone();
     disk.interrupt(read, move || {
         fs::OpenOptions::new().write(true).open(cut).unwrap().set_len(5000).unwrap();
@@ -153,6 +152,6 @@ fn a_hit_is_one_open_one_look_and_one_read() {
     seen.take();
     for _ in 0..3 {
         hit(&raced, &key("relu"));
-        assert_eq!(seen.ops(), [Op::Open, Op::Stat, Op::Read]);
+        assert_eq!(seen.ops(), [FsOp::Open, FsOp::Stat, FsOp::Read]);
     }
 }

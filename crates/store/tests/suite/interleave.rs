@@ -15,9 +15,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::{Made, TARGET, key, names};
 use opkeep_digest::Digest;
+use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{
-    Call, Config, Entry, GcOptions, KeyLock, LockOutcome, Lookup, Miss, Op, Patience, Permit, Put, Replace,
-    Store, TargetStore, Watcher,
+    Config, Entry, GcOptions, KeyLock, LockOutcome, Lookup, Miss, Patience, Put, Replace, Store, TargetStore,
 };
 use opkeep_testkit::{Body, interleave};
 use proptest::collection::vec;
@@ -200,7 +200,7 @@ impl Model {
 struct Late(OnceLock<Arc<dyn Watcher>>);
 
 impl Watcher for Late {
-    fn before(&self, call: &Call<'_>) -> Permit {
+    fn before(&self, call: &FsCall<'_>) -> Permit {
         self.0.get().map_or(Permit::Go, |watcher| watcher.before(call))
     }
 }
@@ -221,7 +221,7 @@ impl Player<'_> {
 
     fn play(&self, at: usize, step: Step, which: usize) {
         // A turn of its own, so that no access of the step before counts as this one's.
-        self.gate.before(&Call { op: Op::Look, path: Path::new(""), to: None, bytes: 0 });
+        self.gate.before(&FsCall { op: FsOp::Look, path: Path::new(""), to: None, bytes: 0 });
         let puts = self.me * 100 + at;
         self.model().doing[self.me] =
             Some(Doing { step, which, puts, owes: None, in_hand: None, raced: false });
@@ -255,7 +255,7 @@ impl Player<'_> {
             Step::Collect => self.collect(which),
             Step::Make => self.make(which, puts),
         }
-        self.gate.before(&Call { op: Op::Look, path: Path::new(""), to: None, bytes: 0 });
+        self.gate.before(&FsCall { op: FsOp::Look, path: Path::new(""), to: None, bytes: 0 });
         let done = self.model().doing[self.me].take();
         assert!(done.is_some_and(|doing| doing.owes.is_none()), "a healthy entry was lost: {done:?}");
     }

@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::common::room::{ALL, CHEAP, DAY, HOUR, MINUTE, Room, Watch, gc, ten, used};
 use crate::common::{TARGET, hit, key};
-use opkeep_store::{Access, Config, Lookup, Op, Permit, Store};
+use opkeep_fs::{FsOp, Permit};
+use opkeep_store::{Access, Config, Lookup, Store};
 
 #[test]
 fn a_hit_notes_the_use_every_ten_minutes() {
@@ -28,18 +29,18 @@ fn a_hit_notes_the_use_every_ten_minutes() {
     assert_eq!(used(&store, "a"), first);
     room.seen.take();
     hit(&store, &key("a"));
-    assert_eq!(room.seen.ops(), [Op::Open, Op::Stat, Op::Read, Op::SetTime]);
+    assert_eq!(room.seen.ops(), [FsOp::Open, FsOp::Stat, FsOp::Read, FsOp::SetTime]);
     assert_eq!(used(&store, "a"), first + 10 * MINUTE);
     hit(&store, &key("a"));
-    assert_eq!(room.seen.ops(), [Op::Open, Op::Stat, Op::Read], "no more than without limits");
+    assert_eq!(room.seen.ops(), [FsOp::Open, FsOp::Stat, FsOp::Read], "no more than without limits");
 }
 
 #[test]
 fn failing_to_note_a_use_loses_no_hit() {
     let room = Room::new("1", "50");
     room.put(&room.open(), "a", 9 << 10, CHEAP, DAY);
-    let refuse = Watch(|call: &opkeep_store::Call<'_>| match call.op {
-        Op::SetTime => Permit::Fail(std::io::ErrorKind::PermissionDenied.into()),
+    let refuse = Watch(|call: &opkeep_fs::FsCall<'_>| match call.op {
+        FsOp::SetTime => Permit::Fail(std::io::ErrorKind::PermissionDenied.into()),
         _ => Permit::Go,
     });
     let config = Config { watcher: Some(Arc::new(refuse)), ..room.config() };
@@ -54,8 +55,8 @@ fn the_file_systems_clock_counts() {
     let room = Room::new("1", "1");
     let behind = |ago: Duration| SystemTime::now() - 2 * HOUR - ago;
     drop(room.open());
-    let hook = Watch(move |call: &opkeep_store::Call<'_>| {
-        if call.op == Op::Stat && (call.path.ends_with("size") || call.path.ends_with("gc.lock")) {
+    let hook = Watch(move |call: &opkeep_fs::FsCall<'_>| {
+        if call.op == FsOp::Stat && (call.path.ends_with("size") || call.path.ends_with("gc.lock")) {
             fs::File::open(call.path).unwrap().set_modified(behind(Duration::ZERO)).unwrap();
         }
         Permit::Go

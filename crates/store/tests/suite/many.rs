@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::room::{Room, counted, draft, filling};
 use crate::common::{hit, key};
-use opkeep_store::{GcOptions, Op, Replace, TargetStore};
+use opkeep_fs::FsOp;
+use opkeep_store::{GcOptions, Replace, TargetStore};
 
 const MANY: u64 = 100_000;
 
@@ -21,7 +22,7 @@ fn fill(store: &TargetStore, number: u64) {
 }
 
 /// What a put, a hit, a miss, opening and closing do, but for the paths.
-fn calls(room: &Room) -> Vec<Vec<Op>> {
+fn calls(room: &Room) -> Vec<Vec<FsOp>> {
     let mut calls = Vec::new();
     room.seen.take();
     let store = room.open();
@@ -42,7 +43,7 @@ fn calls(room: &Room) -> Vec<Vec<Op>> {
 
 fn looks(room: &Room, store: &TargetStore) -> usize {
     let calls = room.seen.take();
-    calls.iter().filter(|(op, path)| *op == Op::Look && path.starts_with(store.dir())).count()
+    calls.iter().filter(|(op, path)| *op == FsOp::Look && path.starts_with(store.dir())).count()
 }
 
 /// One look at every file, and nothing else.
@@ -76,8 +77,8 @@ fn opening_putting_and_finding_do_not_depend_on_the_number_of_entries() {
     let many = calls(&room);
     assert_eq!(few, many);
     // Opening lists the root, to see whose it is, and no folder of entries.
-    assert_eq!(few[0].iter().filter(|op| **op == Op::List).count(), 1, "{:?}", few[0]);
-    assert!(!few.concat().contains(&Op::Link));
+    assert_eq!(few[0].iter().filter(|op| **op == FsOp::List).count(), 1, "{:?}", few[0]);
+    assert!(!few.concat().contains(&FsOp::Link));
     println!(
         "open: {} calls; put: {}; replacing put: {}; hit: {}",
         few[0].len(),

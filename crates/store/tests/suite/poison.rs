@@ -16,9 +16,10 @@ use std::time::Duration;
 use crate::common::room::Watch;
 use crate::common::{Made, TARGET, fresh, hit, key, lock, miss, names, open, snapshot, within};
 use opkeep_digest::Digest;
+use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{
-    Call, Config, Damage, GcOptions, LockOutcome, Lookup, MAX_ENTRY_BYTES, Miss, Op, Patience, Permit,
-    Replace, Store, StoreError, TargetStore, Watcher,
+    Config, Damage, GcOptions, LockOutcome, Lookup, MAX_ENTRY_BYTES, Miss, Patience, Replace, Store,
+    StoreError, TargetStore,
 };
 use opkeep_testkit::Folder;
 use rustix::io::Errno;
@@ -176,8 +177,8 @@ fn bytes_in_front_between_and_behind() {
 struct MostRead(AtomicUsize);
 
 impl Watcher for MostRead {
-    fn before(&self, call: &Call<'_>) -> Permit {
-        if call.op == Op::Read {
+    fn before(&self, call: &FsCall<'_>) -> Permit {
+        if call.op == FsOp::Read {
             self.0.fetch_max(call.bytes, Ordering::Relaxed);
         }
         Permit::Go
@@ -340,8 +341,8 @@ fn without_the_kernels_help_no_write_follows_a_link() {
     for refusal in [Errno::NOSYS, Errno::PERM] {
         let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let asked = AtomicUsize::new(0);
-        let refuse = move |call: &Call<'_>| match call.op {
-            Op::OpenFolder if asked.fetch_add(1, Ordering::Relaxed) == 0 => Permit::Fail(refusal.into()),
+        let refuse = move |call: &FsCall<'_>| match call.op {
+            FsOp::OpenDir if asked.fetch_add(1, Ordering::Relaxed) == 0 => Permit::Fail(refusal.into()),
             _ => Permit::Go,
         };
         let config = Config { watcher: Some(Arc::new(Watch(refuse))), ..Config::new(folder.path()) };
@@ -370,12 +371,12 @@ fn without_the_kernels_help_no_write_follows_a_link() {
 /// Between the look at a folder and what is done in it somebody may put a link in its place.
 #[test]
 fn a_link_that_comes_in_that_very_moment_is_not_followed() {
-    for op in [Op::Rename, Op::Remove, Op::Create, Op::Look] {
+    for op in [FsOp::Rename, FsOp::Remove, FsOp::Create, FsOp::Look] {
         let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (root, elsewhere) = (folder.path().to_owned(), outside.path().to_owned());
         let armed = Arc::new(AtomicUsize::new(0));
         let (arm, swapped) = (Arc::clone(&armed), root.join("swapped"));
-        let swap = move |call: &Call<'_>| {
+        let swap = move |call: &FsCall<'_>| {
             let place = call.path.parent().filter(|parent| parent.ends_with("tmp"));
             if let Some(place) = place.filter(|_| call.op == op)
                 && arm.compare_exchange(1, 2, Ordering::SeqCst, Ordering::SeqCst).is_ok()

@@ -16,9 +16,10 @@ use crate::common::harm::{HARMS, flip};
 use crate::common::room::{DAY, HOUR, Room, Watch, counted};
 use crate::common::{Made, TARGET, fresh, hit, inode, key, lock, miss, names, open, snapshot};
 use opkeep_digest::Digest;
+use opkeep_fs::{FsOp, Permit};
 use opkeep_store::{
-    Access, BesideKind, Config, Deed, Entry, Flaw, Lookup, Miss, Op, Permit, Put, RepairOptions,
-    RepairReport, Replace, Store, StoreError, TargetStore, VerifyOptions, What, Why,
+    Access, BesideKind, Config, Deed, Entry, Flaw, Lookup, Miss, Put, RepairOptions, RepairReport, Replace,
+    Store, StoreError, TargetStore, VerifyOptions, What, Why,
 };
 
 const THREADS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
@@ -212,8 +213,8 @@ fn what_cannot_be_read_or_trusted_is_left_alone_and_told() {
     flip(&unreadable, 700);
     fs::set_permissions(&untrusted, Permissions::from_mode(0o666)).unwrap();
     let bad = unreadable.clone();
-    let watch = Watch(move |call: &opkeep_store::Call<'_>| match call.op {
-        Op::Read if call.path == bad => Permit::Fail(rustix::io::Errno::IO.into()),
+    let watch = Watch(move |call: &opkeep_fs::FsCall<'_>| match call.op {
+        FsOp::Read if call.path == bad => Permit::Fail(rustix::io::Errno::IO.into()),
         _ => Permit::Go,
     });
     let config = Config { watcher: Some(Arc::new(watch)), ..Config::new(folder.path()) };
@@ -241,8 +242,8 @@ fn what_somebody_makes_is_left_to_them() {
 fn a_file_system_without_locks() {
     let (folder, store) = fresh();
     flip(&put(&store, "a"), 700);
-    let watch = Watch(|call: &opkeep_store::Call<'_>| match call.op {
-        Op::Lock => Permit::Fail(rustix::io::Errno::NOLCK.into()),
+    let watch = Watch(|call: &opkeep_fs::FsCall<'_>| match call.op {
+        FsOp::Lock => Permit::Fail(rustix::io::Errno::NOLCK.into()),
         _ => Permit::Go,
     });
     let config = Config { watcher: Some(Arc::new(watch)), ..Config::new(folder.path()) };
@@ -258,7 +259,7 @@ fn a_healthy_entry_that_comes_between_stays() {
     // Which call, and how many there were.
     let (chosen, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (at, count, other) = (Arc::clone(&chosen), Arc::clone(&seen), store.clone());
-    let watch = Watch(move |call: &opkeep_store::Call<'_>| {
+    let watch = Watch(move |call: &opkeep_fs::FsCall<'_>| {
         let is_about_it = |path: &Path| path.to_string_lossy().contains(&subject.to_string());
         let concerns = is_about_it(call.path) || call.to.is_some_and(is_about_it);
         if concerns && count.fetch_add(1, Ordering::Relaxed) + 1 == at.load(Ordering::Relaxed) {
@@ -298,8 +299,8 @@ fn what_cannot_be_moved_is_told() {
     let path = put(&store, "a");
     flip(&path, 700);
     let bad = path.clone();
-    let watch = Watch(move |call: &opkeep_store::Call<'_>| match call.op {
-        Op::Rename if call.path == bad => Permit::Fail(rustix::io::Errno::ACCESS.into()),
+    let watch = Watch(move |call: &opkeep_fs::FsCall<'_>| match call.op {
+        FsOp::Rename if call.path == bad => Permit::Fail(rustix::io::Errno::ACCESS.into()),
         _ => Permit::Go,
     });
     let config = Config { watcher: Some(Arc::new(watch)), ..Config::new(folder.path()) };

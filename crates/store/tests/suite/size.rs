@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use crate::common::room::{ALL, CHEAP, HOUR, MB, MINUTE, Room, Watch, counted, draft, filling, gc, ten};
 use crate::common::{TARGET, key};
-use opkeep_store::{Config, Op, Permit, Put, Replace, Store};
+use opkeep_fs::{FsOp, Permit};
+use opkeep_store::{Config, Put, Replace, Store};
 
 #[test]
 fn opening_and_putting_make_room() {
@@ -44,7 +45,7 @@ fn a_walk_that_gains_nothing_is_not_repeated_at_once() {
     let walks = || {
         room.seen.take();
         drop(room.open());
-        room.seen.ops().iter().filter(|op| **op == Op::List).count() > 200
+        room.seen.ops().iter().filter(|op| **op == FsOp::List).count() > 200
     };
     assert!(walks());
     assert!(!walks());
@@ -73,7 +74,7 @@ fn an_unknown_size_is_counted_once() {
         let store = room.open();
         let lists = || {
             let calls = room.seen.take();
-            calls.iter().filter(|(op, path)| *op == Op::List && path.starts_with(store.dir())).count()
+            calls.iter().filter(|(op, path)| *op == FsOp::List && path.starts_with(store.dir())).count()
         };
         assert_eq!(lists(), 0);
         assert_eq!(store.estimate(), None);
@@ -116,8 +117,8 @@ fn what_others_put_meanwhile_is_looked_at() {
     let config = Config { limits: unlimited, watcher: None, ..room.config() };
     let other = Store::open(config).unwrap().target(TARGET).unwrap();
     let (old, done) = (room.time.ago(HOUR), AtomicBool::new(false));
-    let hook = Watch(move |call: &opkeep_store::Call<'_>| {
-        if call.op == Op::List && call.path.ends_with("entries/ff") && !done.swap(true, Ordering::Relaxed) {
+    let hook = Watch(move |call: &opkeep_fs::FsCall<'_>| {
+        if call.op == FsOp::List && call.path.ends_with("entries/ff") && !done.swap(true, Ordering::Relaxed) {
             for at in 0..100 {
                 let key = key(&format!("meanwhile {at}"));
                 other.put(&key, &draft(&filling(16 << 10), CHEAP)).unwrap();

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use crate::common::room::{DAY, HOUR, MINUTE, Room, Watch, draft, filling};
 use crate::common::{Made, TARGET, key, lock, miss, names, within};
-use opkeep_store::{Amount, Config, GcOptions, LockOutcome, Miss, Op, Permit, Store, TargetStore};
+use opkeep_fs::{FsOp, Permit};
+use opkeep_store::{Amount, Config, GcOptions, LockOutcome, Miss, Store, TargetStore};
 
 /// A file that was last written so long ago.
 fn leave(room: &Room, path: &Path, text: &str, ago: Duration) {
@@ -269,7 +270,7 @@ fn what_the_dead_left_is_looked_for_once_a_day() {
             room.seen.take();
             drop(room.open());
             let calls = room.seen.take();
-            assert!(!calls.iter().any(|(op, path)| *op == Op::List && path.ends_with("entries/00")));
+            assert!(!calls.iter().any(|(op, path)| *op == FsOp::List && path.ends_with("entries/00")));
             !stray.exists()
         };
         assert!(opened(Duration::ZERO));
@@ -295,8 +296,8 @@ fn what_is_written_to_again_stays() {
     let stray = store.dir().join("tmp").join(format!("put-{}-0", dead()));
     leave(&room, &stray, "left", 2 * HOUR);
     let (looks, path) = (AtomicUsize::new(0), stray.clone());
-    let hook = Watch(move |call: &opkeep_store::Call<'_>| {
-        if call.op == Op::Look && call.path == path && looks.fetch_add(1, Ordering::Relaxed) == 1 {
+    let hook = Watch(move |call: &opkeep_fs::FsCall<'_>| {
+        if call.op == FsOp::Look && call.path == path && looks.fetch_add(1, Ordering::Relaxed) == 1 {
             fs::write(&path, "again").unwrap();
         }
         Permit::Go

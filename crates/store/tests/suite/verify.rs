@@ -17,9 +17,10 @@ use std::time::{Duration, SystemTime};
 use crate::common::harm::{HARMS, flip};
 use crate::common::room::{Seen, Watch};
 use crate::common::{Made, TARGET, fresh, hit, key, lock, miss, snapshot};
+use opkeep_fs::{FsCall, FsOp, Permit};
 use opkeep_store::{
-    Access, Beside, BesideKind, Call, Config, Entry, Flaw, Miss, Op, Permit, Progress, Replace, Store,
-    TargetStore, VerifyOptions, VerifyReport,
+    Access, Beside, BesideKind, Config, Entry, Flaw, Miss, Progress, Replace, Store, TargetStore,
+    VerifyOptions, VerifyReport,
 };
 
 fn verify(store: &TargetStore) -> VerifyReport {
@@ -31,7 +32,7 @@ fn reader(root: &Path) -> TargetStore {
     Store::open(config).unwrap().target(TARGET).unwrap()
 }
 
-fn watched(root: &Path, watch: impl Fn(&Call<'_>) -> Permit + Send + Sync + 'static) -> TargetStore {
+fn watched(root: &Path, watch: impl Fn(&FsCall<'_>) -> Permit + Send + Sync + 'static) -> TargetStore {
     let config = Config { watcher: Some(Arc::new(Watch(watch))), ..Config::new(root) };
     Store::open(config).unwrap().target(TARGET).unwrap()
 }
@@ -283,8 +284,8 @@ fn what_cannot_be_read_is_told_and_the_rest_is_checked() {
     let unlisted = shard.clone();
     let entry = unreadable.clone();
     let store = watched(folder.path(), move |call| match call.op {
-        Op::Read if call.path == entry => Permit::Fail(rustix::io::Errno::IO.into()),
-        Op::List if call.path == unlisted => Permit::Fail(rustix::io::Errno::IO.into()),
+        FsOp::Read if call.path == entry => Permit::Fail(rustix::io::Errno::IO.into()),
+        FsOp::List if call.path == unlisted => Permit::Fail(rustix::io::Errno::IO.into()),
         _ => Permit::Go,
     });
     let report = verify(&store);
@@ -307,7 +308,7 @@ fn a_file_that_is_just_being_written_is_looked_at_again() {
         let (reads, file, whole) = (AtomicUsize::new(0), path.clone(), bytes.clone());
         fs::write(&path, &bytes[..part]).unwrap();
         let store = watched(folder.path(), move |call| {
-            if call.op == Op::Open && call.path == file && reads.fetch_add(1, Ordering::Relaxed) == 1 {
+            if call.op == FsOp::Open && call.path == file && reads.fetch_add(1, Ordering::Relaxed) == 1 {
                 fs::File::options()
                     .append(true)
                     .open(&file)
@@ -323,7 +324,7 @@ fn a_file_that_is_just_being_written_is_looked_at_again() {
     // One that is never done is not called damaged either.
     let (times, file, whole) = (AtomicUsize::new(0), path.clone(), bytes.clone());
     let store = watched(folder.path(), move |call| {
-        if call.op == Op::Open && call.path == file {
+        if call.op == FsOp::Open && call.path == file {
             let time = times.fetch_add(1, Ordering::Relaxed);
             fs::write(&file, &whole[..300 + time]).unwrap();
         }
@@ -335,7 +336,7 @@ fn a_file_that_is_just_being_written_is_looked_at_again() {
     fs::write(&path, &bytes).unwrap();
     let (reads, file) = (AtomicUsize::new(0), path.clone());
     let store = watched(folder.path(), move |call| match call.op {
-        Op::Read if call.path == file && reads.fetch_add(1, Ordering::Relaxed) == 0 => {
+        FsOp::Read if call.path == file && reads.fetch_add(1, Ordering::Relaxed) == 0 => {
             Permit::Short(call.bytes / 2)
         }
         _ => Permit::Go,
@@ -344,7 +345,7 @@ fn a_file_that_is_just_being_written_is_looked_at_again() {
     // And one that is shorter each time than it said is trouble.
     let file = path.clone();
     let store = watched(folder.path(), move |call| match call.op {
-        Op::Read if call.path == file => Permit::Short(call.bytes / 2),
+        FsOp::Read if call.path == file => Permit::Short(call.bytes / 2),
         _ => Permit::Go,
     });
     let report = verify(&store);
@@ -381,7 +382,7 @@ fn nothing_is_written() {
     let store = Store::open(config).unwrap().target(TARGET).unwrap();
     seen.take();
     verify(&store);
-    let reads = [Op::Open, Op::OpenFolder, Op::Stat, Op::Look, Op::List, Op::Read];
+    let reads = [FsOp::Open, FsOp::OpenDir, FsOp::Stat, FsOp::Look, FsOp::List, FsOp::Read];
     let other: Vec<_> = seen.take().into_iter().filter(|(op, _)| !reads.contains(op)).collect();
     assert!(other.is_empty(), "{other:?}");
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use opkeep_store::{Call, Op};
+use opkeep_fs::{FsCall, FsOp};
 
 use crate::folder::{self, Folder};
 
@@ -62,23 +62,23 @@ impl Journal {
     }
 
     /// Takes down a call that is about to be made.
-    pub(super) fn note(&mut self, call: &Call<'_>) {
+    pub(super) fn note(&mut self, call: &FsCall<'_>) {
         self.settle();
         let path = call.path;
         if !path.starts_with(&self.root) {
             return;
         }
         match (call.op, call.to) {
-            (Op::Create | Op::CreateFolder | Op::OpenLock, _) if folder::inode(path).is_none() => {
+            (FsOp::Create | FsOp::CreateDir | FsOp::OpenLock, _) if folder::inode(path).is_none() => {
                 self.names.remove(path);
                 self.awaited = Some(Change::Added { path: path.to_owned() });
             }
-            (Op::Link, Some(to)) if folder::inode(to).is_none() => {
+            (FsOp::Link, Some(to)) if folder::inode(to).is_none() => {
                 let id = self.id(path);
                 self.names.insert(to.to_owned(), id);
                 self.awaited = Some(Change::Added { path: to.to_owned() });
             }
-            (Op::Rename, Some(to)) => {
+            (FsOp::Rename, Some(to)) => {
                 self.awaited = Some(Change::Renamed {
                     from: path.to_owned(),
                     to: to.to_owned(),
@@ -88,19 +88,19 @@ impl Journal {
                     over_id: self.names.get(to).copied(),
                 });
             }
-            (Op::Remove | Op::RemoveFolder, _) => {
+            (FsOp::Remove | FsOp::RemoveDir, _) => {
                 let gone = Folder::of(path).unwrap_or_default();
                 self.awaited = Some(Change::Removed { path: path.to_owned(), gone });
             }
-            (Op::Write | Op::SetLength, _) => {
+            (FsOp::Write | FsOp::SetLength, _) => {
                 let id = self.id(path);
                 self.unsynced.insert(id);
             }
-            (Op::SyncData, _) => {
+            (FsOp::SyncData, _) => {
                 let id = self.id(path);
                 self.unsynced.remove(&id);
             }
-            (Op::SyncFolder, _) => self.changes.retain(|change| change.folder() != Some(path)),
+            (FsOp::SyncDir, _) => self.changes.retain(|change| change.folder() != Some(path)),
             _ => {}
         }
     }
