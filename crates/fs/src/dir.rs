@@ -1,6 +1,6 @@
 //! One open directory: everything in it is reached by name, and no link is followed.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -125,6 +125,11 @@ impl Dir {
         self.look(name).ok().filter(FileStat::is_file).map(|found| found.state)
     }
 
+    /// Whether a regular file or a link is called `name`.
+    pub fn is_file_or_link(&self, name: impl AsRef<OsStr>) -> bool {
+        self.look(name).is_ok_and(|found| matches!(found.kind, FileKind::File | FileKind::Link))
+    }
+
     /// Whether there is anything called `name`, or that cannot be told.
     pub fn may_exist(&self, name: impl AsRef<OsStr>) -> bool {
         !matches!(self.look(name), Err(error) if error.kind() == io::ErrorKind::NotFound)
@@ -154,6 +159,15 @@ impl Dir {
             names.list.push((names.text.len(), kind.into()));
         }
         Ok(names)
+    }
+
+    /// The same, each with memory of its own.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn entries(&self) -> io::Result<Vec<DirEntry>> {
+        let entry = |(name, kind): (&OsStr, FileKind)| DirEntry { name: name.to_owned(), kind };
+        Ok(self.list()?.iter().map(entry).collect())
     }
 
     /// Opens the file called `name` to read it, whatever it is. A pipe does not block.
@@ -354,6 +368,15 @@ pub(crate) fn open_with(
         false => open(flags),
     };
     Ok(opened?)
+}
+
+/// A name in a directory, and what it stands for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DirEntry {
+    /// The name.
+    pub name: OsString,
+    /// What it stands for; a link is not followed.
+    pub kind: FileKind,
 }
 
 /// Names in a directory and what each stands for, all in two pieces of memory.

@@ -43,7 +43,7 @@ mod tree;
 pub use call::{FsCall, FsOp, Permit, Watcher};
 pub use cancel::CancelToken;
 pub use clock::{Clock, FileClock, idle, unix};
-pub use dir::{Dir, FileRead, Names};
+pub use dir::{Dir, DirEntry, FileRead, Names};
 pub use limits::{has_no_locks, is_out_of_files, max_open_files};
 pub use lock::{FileLock, TryLock};
 pub use parallel::{Mapped, map};

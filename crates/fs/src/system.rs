@@ -128,7 +128,7 @@ impl Fs {
         Ok(names.iter().map(|(name, kind)| (name.to_owned(), kind)).collect())
     }
 
-    /// Opens the directory at `path`.
+    /// Opens the directory at `path`. Links on the way are followed.
     ///
     /// # Errors
     /// That of the system.

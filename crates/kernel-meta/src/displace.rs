@@ -2,18 +2,17 @@
 //! nothing is lost whenever the process ends.
 
 use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io;
 use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use opkeep_fs::{Dir, FileRead, FileState};
 
 use crate::compare::described;
-use crate::disk::{Folder, Identity, Watch};
 use crate::own_name::{displaced_as, displaced_name};
-use crate::quarantine::io::{self as tools, rename_new};
+use crate::quarantine::io::rename_new;
 use crate::survey::judge::MAX_TEXT;
+use crate::view_dir::ViewDir;
 use crate::{Part, ViewError};
 
 /// Why a file stays displaced, and what its owner can do.
@@ -37,23 +36,22 @@ pub(crate) struct OldFile {
     /// Its name now.
     pub(crate) name: String,
     /// Its state when it was compared.
-    seen: Option<Identity>,
+    seen: Option<FileState>,
 }
 
 impl OldFile {
     /// Removes it; not if a process that had it open has written to it since. Then it stays displaced. Whether it did.
-    pub(crate) fn remove(&self, dir: impl AsFd) -> io::Result<bool> {
-        let dir = dir.as_fd();
-        let is_written = identity(dir, &self.name)
+    pub(crate) fn remove(&self, dir: &Dir) -> io::Result<bool> {
+        let is_written = state(dir, &self.name)
             .is_some_and(|found| self.seen.as_ref().is_none_or(|seen| !found.is_as_long_and_old(seen)));
         if !is_written {
-            tools::remove(dir, &self.name)?;
+            dir.remove(&self.name)?;
         }
         Ok(!is_written)
     }
 }
 
-impl Folder {
+impl ViewDir {
     /// Displaces the file called `name`, if its digest satisfies `is_expected`. Nothing is lost whenever the process ends:
     /// [`settle_displaced`](Self::settle_displaced) finds what was left.
     pub(crate) fn displace(
@@ -61,12 +59,11 @@ impl Folder {
         name: &str,
         is_expected: impl Fn(&Digest) -> bool,
     ) -> Result<Displaced, ViewError> {
-        self.displace_file(name, |old| digest_of(self.fd(), old).is_some_and(|digest| is_expected(&digest)))
+        self.displace_file(name, |old| digest_of(self.dir(), old).is_some_and(|digest| is_expected(&digest)))
     }
 
     fn displace_file(&self, name: &str, is_expected: impl Fn(&str) -> bool) -> Result<Displaced, ViewError> {
-        self.watch().tell(name);
-        let displaced = displace(self.fd(), name, || self.watch().tell(name), is_expected);
+        let displaced = displace(self.dir(), name, is_expected);
         displaced.map_err(|source| ViewError::io("rename", self.path().join(name), source))
     }
 
@@ -88,12 +85,12 @@ impl Folder {
     pub(crate) fn take_back(
         &self,
         name: &str,
-        published: &Identity,
+        published: &FileState,
         digest: &Digest,
     ) -> Result<(), ViewError> {
         let is_published = |old: &str| {
-            Identity::are_of([self.identity(old), self.identity(old)], published)
-                && digest_of(self.fd(), old) == Some(*digest)
+            FileState::are_of([self.file_state(old), self.file_state(old)], published)
+                && digest_of(self.dir(), old) == Some(*digest)
         };
         match self.displace_file(name, is_published)? {
             Displaced::As(old) => self.remove_displaced(&old),
@@ -103,8 +100,7 @@ impl Folder {
 
     /// Removes a displaced file, as [`OldFile::remove`] does.
     pub(crate) fn remove_displaced(&self, old: &OldFile) -> Result<(), ViewError> {
-        self.watch().tell(&old.name);
-        match old.remove(self.fd()) {
+        match old.remove(self.dir()) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
                 Err(ViewError::io("remove", self.path().join(&old.name), source))
             }
@@ -114,7 +110,7 @@ impl Folder {
 
     /// Gives a displaced file its name again, if [`fits`] allows it.
     pub(crate) fn restore(&self, old: &str, name: &str) {
-        restore(self.fd(), old, name, self.watch());
+        restore(self.dir(), old, name);
     }
 
     /// Settles what dead writers displaced among the files with these `names`, by `is_ours` as [`settle`] does. Without a
@@ -127,7 +123,7 @@ impl Folder {
         is_ours: impl Fn(&str, &Digest) -> bool,
     ) {
         let left = self.displaced(names, now, alive);
-        settle(self.fd(), left, self.watch(), |_, name, digest| is_ours(name, digest));
+        settle(self.dir(), left, |_, name, digest| is_ours(name, digest));
     }
 
     /// The displaced files that are not ours and could not be restored: their names are taken, or they do not fit.
@@ -139,7 +135,7 @@ impl Folder {
     ) -> Vec<String> {
         let names = self.own_names();
         let is_theirs = |(old, name): &(&str, &str)| {
-            digest_of(self.fd(), old).is_none_or(|digest| !is_ours(name, &digest))
+            digest_of(self.dir(), old).is_none_or(|digest| !is_ours(name, &digest))
         };
         let left = self.displaced(&names, now, alive).filter(is_theirs);
         let mut left: Vec<String> = left.map(|(old, _)| old.to_owned()).collect();
@@ -155,7 +151,7 @@ impl Folder {
         alive: Duration,
     ) -> impl Iterator<Item = (&'n str, &'n str)> {
         let is_left =
-            move |old: &str| self.is_locked() || self.identity(old).is_some_and(|it| it.rested(now, alive));
+            move |old: &str| self.is_locked() || self.file_state(old).is_some_and(|it| it.rested(now, alive));
         displaced(names).filter(move |(old, _)| is_left(old))
     }
 }
@@ -169,9 +165,8 @@ pub(crate) fn displaced(names: &[String]) -> impl Iterator<Item = (&str, &str)> 
 /// both names and its digest, is removed, and so is one whose name has an equal file. Every other is restored, unless
 /// its name was taken or it does not fit.
 pub(crate) fn settle<'n>(
-    dir: BorrowedFd<'_>,
+    dir: &Dir,
     left: impl Iterator<Item = (&'n str, &'n str)>,
-    watch: &Watch,
     is_ours: impl Fn(&str, &str, &Digest) -> bool,
 ) {
     let (descriptions, others): (Vec<_>, Vec<_>) =
@@ -179,65 +174,51 @@ pub(crate) fn settle<'n>(
     // Best effort: what cannot be changed now stays displaced until the next time. Descriptions come after their objects.
     for (old, name) in others.into_iter().chain(descriptions) {
         if is_needless(dir, old, name, |digest| is_ours(old, name, digest)) {
-            watch.tell(old);
-            let _ = tools::remove(dir, old);
+            let _ = dir.remove(old);
         } else {
-            restore(dir, old, name, watch);
+            restore(dir, old, name);
         }
     }
 }
 
 /// Whether a displaced file can be removed: it is ours, by its digest, or its name has an equal file.
-pub(crate) fn is_needless(
-    dir: BorrowedFd<'_>,
-    old: &str,
-    name: &str,
-    is_ours: impl Fn(&Digest) -> bool,
-) -> bool {
+pub(crate) fn is_needless(dir: &Dir, old: &str, name: &str, is_ours: impl Fn(&Digest) -> bool) -> bool {
     digest_of(dir, old).is_some_and(|digest| is_ours(&digest) || digest_of(dir, name) == Some(digest))
 }
 
 /// Gives a displaced file its name again. It stays displaced, and is never removed, if the name was taken or the file does
 /// not fit.
-fn restore(dir: BorrowedFd<'_>, old: &str, name: &str, watch: &Watch) {
+fn restore(dir: &Dir, old: &str, name: &str) {
     if !fits(dir, old, name) {
         return;
     }
-    watch.tell(name);
     // Between the look and the rename, another program may have written the kernel's other file.
     if rename_new(dir, old, dir, name).is_ok() && !fits(dir, name, name) {
         let digest = digest_of(dir, name);
-        let _ = displace(dir, name, || watch.tell(name), |old| digest_of(dir, old) == digest);
+        let _ = displace(dir, name, |old| digest_of(dir, old) == digest);
     }
 }
 
 /// Whether `file` may be called `name`: an object and a description only stand together if the description states the
 /// object's digest.
-pub(crate) fn fits(dir: BorrowedFd<'_>, file: &str, name: &str) -> bool {
+pub(crate) fn fits(dir: &Dir, file: &str, name: &str) -> bool {
     if let Some(stem) = Part::Json.stem_of(name) {
         let object = Part::Object.of(stem);
-        return !tools::exists(dir, &object)
+        return !dir.may_exist(&object)
             || stated(dir, file).is_some_and(|stated| digest_of(dir, &object) == Some(stated));
     }
     let Some(json) = Part::Object.stem_of(name).map(|stem| Part::Json.of(stem)) else { return true };
-    !tools::exists(dir, &json)
-        || stated(dir, &json).is_some_and(|stated| digest_of(dir, file) == Some(stated))
+    !dir.may_exist(&json) || stated(dir, &json).is_some_and(|stated| digest_of(dir, file) == Some(stated))
 }
 
 /// The digest that the description `json` states.
-pub(crate) fn stated(dir: BorrowedFd<'_>, json: &str) -> Option<Digest> {
+pub(crate) fn stated(dir: &Dir, json: &str) -> Option<Digest> {
     described(&read(dir, json)?)
 }
 
 /// Renames the file called `name`, so that it is not replaced while it is looked at, and gives it its name again unless
-/// `is_expected` accepts it by its new name. `renamed` is called between the two.
-pub(crate) fn displace(
-    dir: impl AsFd,
-    name: &str,
-    renamed: impl Fn(),
-    is_expected: impl Fn(&str) -> bool,
-) -> io::Result<Displaced> {
-    let dir = dir.as_fd();
+/// `is_expected` accepts it by its new name.
+pub(crate) fn displace(dir: &Dir, name: &str, is_expected: impl Fn(&str) -> bool) -> io::Result<Displaced> {
     let old = loop {
         let old = displaced_as(name);
         match rename_new(dir, name, dir, &old) {
@@ -247,8 +228,7 @@ pub(crate) fn displace(
             Err(error) => return Err(error),
         }
     };
-    renamed();
-    let seen = identity(dir, &old);
+    let seen = state(dir, &old);
     if is_expected(&old) {
         return Ok(Displaced::As(OldFile { name: old, seen }));
     }
@@ -261,24 +241,21 @@ pub(crate) fn displace(
 }
 
 /// The digest of the regular file called `name`; none if it is something else, or cannot be read.
-pub(crate) fn digest_of(dir: BorrowedFd<'_>, name: &str) -> Option<Digest> {
+pub(crate) fn digest_of(dir: &Dir, name: &str) -> Option<Digest> {
     Digest::of_reader(&open(dir, name)?).ok()
 }
 
-fn identity(dir: BorrowedFd<'_>, name: &str) -> Option<Identity> {
-    rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| Identity::of(&stat))
+fn state(dir: &Dir, name: &str) -> Option<FileState> {
+    dir.look(name).ok().map(|found| found.state)
 }
 
 /// The bytes of the regular file called `name`, if it is no larger than a description.
-fn read(dir: BorrowedFd<'_>, name: &str) -> Option<Vec<u8>> {
+fn read(dir: &Dir, name: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    open(dir, name)?.take(MAX_TEXT).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
+    matches!(dir.read(name, MAX_TEXT, &mut bytes), FileRead::Complete(_)).then_some(bytes)
 }
 
-fn open(dir: BorrowedFd<'_>, name: &str) -> Option<File> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(dir, name, flags, Mode::empty()).map(File::from).ok()?;
-    let stat = rustix::fs::fstat(&file).ok()?;
-    (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some(file)
+fn open(dir: &Dir, name: &str) -> Option<File> {
+    let file = dir.open_file(name).ok()?;
+    file.metadata().is_ok_and(|found| found.is_file()).then_some(file)
 }

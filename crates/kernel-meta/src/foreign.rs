@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use opkeep_digest::Digest;
 
 use crate::compare::{describes, is_extended};
-use crate::disk::{Bearer, Folder};
 use crate::manifest::{self, Manifest};
 use crate::occupant::{Decision, Looker};
 use crate::pseudo::pseudo_below;
 use crate::stored::is_stored;
 use crate::survey::is_set_aside;
 use crate::survey::place::MAX_DEPTH;
+use crate::view_dir::{Bearer, ViewDir};
 use crate::{KernelFiles, LeftReason, Part, ViewError};
 
 impl Looker<'_, '_> {
@@ -65,7 +65,7 @@ impl Looker<'_, '_> {
                 Bearer::Unknown(error) => Err(error.to_string()),
             };
             match below {
-                Ok(below) if pseudo_below(self.folder.fd(), below.fd()).is_some() => {}
+                Ok(below) if pseudo_below(self.folder.dir(), below.dir()).is_some() => {}
                 Ok(below) => {
                     if let Some(found) = self.nested(&below, &format!("{path}{name}/"), deep + 1)? {
                         return Ok(Some(found));
@@ -78,7 +78,7 @@ impl Looker<'_, '_> {
     }
 
     /// The same of a directory in this one, which may have a manifest of its own.
-    fn nested(&mut self, below: &Folder, path: &str, deep: usize) -> Result<Option<LeftReason>, ViewError> {
+    fn nested(&mut self, below: &ViewDir, path: &str, deep: usize) -> Result<Option<LeftReason>, ViewError> {
         let text = below.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
         let manifest = Manifest::parse(&text);
         let mut looker = Looker { folder: below, manifest: &manifest, read: 0, ..*self };
@@ -93,7 +93,7 @@ impl Looker<'_, '_> {
             return is_stored(self.folder, stem, self.stored);
         };
         let name = part.of(stem);
-        if record.file(part).seen.is_some_and(|seen| self.folder.identity(&name) == Some(seen)) {
+        if record.file(part).seen.is_some_and(|seen| self.folder.file_state(&name) == Some(seen)) {
             return true;
         }
         self.read += 1;

@@ -81,7 +81,6 @@
 
 mod compare;
 mod content;
-mod disk;
 mod displace;
 mod error;
 pub mod fill;
@@ -91,6 +90,7 @@ mod left;
 mod manifest;
 mod materialise;
 mod occupant;
+mod open_files;
 mod own_name;
 mod pseudo;
 mod publish;
@@ -99,6 +99,7 @@ mod retire;
 mod stored;
 pub mod survey;
 mod tree;
+mod view_dir;
 
 pub use content::{Content, KernelFiles, Part, Withdrawn};
 pub use displace::STAYS_DISPLACED;
@@ -109,15 +110,15 @@ pub use stored::{StoredKernel, StoredKernels};
 pub use tree::{Links, Tree};
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use opkeep_artifact::is_safe_file_name;
 
-use disk::{Folder, Watch};
 use occupant::Policy;
+use opkeep_fs::Fs;
 use quarantine::Run;
 use stored::NoStore;
+use view_dir::ViewDir;
 
 /// How long a writer waits for another one, unless [`View::with_patience`] says otherwise.
 pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
@@ -129,7 +130,7 @@ pub struct View {
     patience: Duration,
     policy: Policy,
     run: Run,
-    watch: Watch,
+    fs: Fs,
 }
 
 impl View {
@@ -141,7 +142,7 @@ impl View {
     /// [`ViewError`], if `rank` cannot be part of a folder's name, or if the folder cannot be made and written.
     pub fn open(base: &Path, rank: &str) -> Result<Self, ViewError> {
         let view = Self::of(base, rank)?;
-        Folder::open(&view.dir)?;
+        ViewDir::open(&view.fs, &view.dir)?;
         Ok(view)
     }
 
@@ -162,8 +163,8 @@ impl View {
     /// [`ViewError`], if a relative `dir` cannot be located.
     pub fn at(dir: &Path) -> Result<Self, ViewError> {
         let dir = std::path::absolute(dir).map_err(|source| ViewError::io("locate", dir, source))?;
-        let (policy, run, watch) = (Policy::default(), Run::now(), Watch::default());
-        Ok(Self { dir, patience: DEFAULT_PATIENCE, policy, run, watch })
+        let (policy, run, fs) = (Policy::default(), Run::now(), Fs::new());
+        Ok(Self { dir, patience: DEFAULT_PATIENCE, policy, run, fs })
     }
 
     /// The same view, waiting at most `patience` for other writers.
@@ -194,12 +195,10 @@ impl View {
         self
     }
 
-    /// The same view, with `watch` called with the name of each file that is about to be made, renamed or removed. For
-    /// tests.
+    /// The same view, changed through `fs`: a test watches each call, and may refuse it.
     #[must_use]
-    pub fn watched(mut self, watch: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.watch = Watch(Some(Arc::new(watch)));
-        self
+    pub fn with_fs(self, fs: Fs) -> Self {
+        Self { fs, ..self }
     }
 
     /// The folder, as an absolute path.
@@ -252,7 +251,7 @@ impl View {
         if let Some(report) = self.leave_all(&kernels, stored)? {
             return Ok(report);
         }
-        let folder = Folder::enter(&self.dir, self.patience)?.watched(&self.watch);
+        let folder = ViewDir::enter(&self.fs, &self.dir, self.patience)?;
         let (policy, run, now) = (self.policy, &self.run, folder.now());
         let order = materialise::Order { withdrawn, policy, stored, run, now };
         materialise::materialise(&folder, &kernels, &order)
@@ -260,7 +259,7 @@ impl View {
 
     /// Whether the directory may hold something of ours.
     fn has_ours(&self) -> Result<bool, ViewError> {
-        let folder = Folder::look(&self.dir)?;
+        let folder = ViewDir::look(&self.dir)?;
         Ok(folder.is_some_and(|folder| folder.exists(manifest::NAME)))
     }
 
@@ -274,7 +273,7 @@ impl View {
         if !self.policy.guessed || self.policy.replace || !kernels.are_all_for_other_chips() {
             return Ok(None);
         }
-        let Some(folder) = Folder::look(&self.dir)? else { return Ok(None) };
+        let Some(folder) = ViewDir::look(&self.dir)? else { return Ok(None) };
         materialise::leave_all(&folder, kernels, self.policy, stored)
     }
 }

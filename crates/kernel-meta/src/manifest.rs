@@ -23,8 +23,8 @@ use std::fmt::Write as _;
 
 use opkeep_digest::Digest;
 
-use crate::disk::Identity;
 use crate::{KernelFiles, Part, check_stem};
+use opkeep_fs::{FileId, FileState};
 
 /// The manifest's file. No `.json`: MindSpore parses every one.
 pub(crate) const NAME: &str = ".opkeep-manifest";
@@ -62,7 +62,7 @@ pub(crate) struct Known {
     /// The digest of what was given, which for a `.json` need not be the digest of what is there.
     pub(crate) digest: Digest,
     /// The file that was read, found intact, and had rested.
-    pub(crate) seen: Option<Identity>,
+    pub(crate) seen: Option<FileState>,
 }
 
 /// A file that is being written.
@@ -146,7 +146,7 @@ impl Record<'_> {
         }
         for ((Known { digest, seen }, before), writing) in files.iter().zip(before).zip(writing) {
             let _ = write!(line, "\t{digest}");
-            if let Some(Identity { dev, ino, size, mtime, ctime }) = seen {
+            if let Some(FileState { id: FileId { dev, ino }, len: size, mtime, ctime }) = seen {
                 let _ = write!(line, " {dev} {ino} {size} {mtime} {ctime}");
             }
             if let Some(Before { digest, adopted, debug }) = before {
@@ -190,13 +190,13 @@ impl<'a> Manifest<'a> {
 
     /// Finds out which files were written before a kill, by the `identity` of what has their names: any other than the
     /// staged one is another program's, even if it is equal.
-    pub(crate) fn resolve(&mut self, identity: impl Fn(&str) -> Option<Identity>) {
+    pub(crate) fn resolve(&mut self, identity: impl Fn(&str) -> Option<FileState>) {
         for (stem, record) in &mut self.kernels {
             for part in Part::ALL {
                 let at = part as usize;
                 let Some(writing) = record.writing[at] else { continue };
                 let Some(found) = identity(&part.of(stem)) else { continue };
-                let Identity { ino, size, mtime, .. } = found;
+                let FileState { id: FileId { ino, .. }, len: size, mtime, .. } = found;
                 let is_staged = writing == Writing::Staged { ino, size, mtime };
                 record.adopted[at] |= !is_staged;
                 record.writing[at] = None;
@@ -305,9 +305,9 @@ impl<'a> Manifest<'a> {
     }
 
     /// Notes the complete file that is about to get the name of a planned one.
-    pub(crate) fn stage(&mut self, stem: &str, part: Part, staged: Identity) {
+    pub(crate) fn stage(&mut self, stem: &str, part: Part, staged: FileState) {
         if let Some(writing) = self.kernels.get_mut(stem).and_then(|it| it.writing[part as usize].as_mut()) {
-            let Identity { ino, size, mtime, .. } = staged;
+            let FileState { id: FileId { ino, .. }, len: size, mtime, .. } = staged;
             *writing = Writing::Staged { ino, size, mtime };
         }
     }
@@ -376,10 +376,9 @@ fn parse_file(field: &str) -> Option<(Known, Option<Before>)> {
     let Some(ino) = words.next() else {
         return Some((Known { digest, seen: None }, Some(parse_before(second)?)));
     };
-    let seen = Identity {
-        dev: second.parse().ok()?,
-        ino: ino.parse().ok()?,
-        size: words.next()?.parse().ok()?,
+    let seen = FileState {
+        id: FileId { dev: second.parse().ok()?, ino: ino.parse().ok()? },
+        len: words.next()?.parse().ok()?,
         mtime: words.next()?.parse().ok()?,
         ctime: words.next()?.parse().ok()?,
     };
@@ -508,7 +507,7 @@ mod tests {
             &mut manifest,
             &[&kernel("Default/a b-op1", "add_1"), &kernel("tab\tnewline\nü\\", "add_2"), &kernel("", "c")],
         );
-        let seen = Some(Identity { dev: 1, ino: 2, size: 3, mtime: -4, ctime: i64::MAX });
+        let seen = Some(FileState { id: FileId { dev: 1, ino: 2 }, len: 3, mtime: -4, ctime: i64::MAX });
         manifest.note("add_2", Part::Json, Known { digest: Digest::of(b"other"), seen }, None);
         let next = Known { digest: Digest::of(b"new"), seen: None };
         let old = |adopted, debug| Some(Before { digest: Digest::of(b"old"), adopted, debug });
@@ -520,7 +519,11 @@ mod tests {
         manifest.mark("c", [true, false, true], false);
         manifest.mark("add_1", [false; 3], true);
         manifest.plan("c", Part::Object);
-        manifest.stage("c", Part::Object, Identity { dev: 5, ino: 6, size: 7, mtime: -8, ctime: 0 });
+        manifest.stage(
+            "c",
+            Part::Object,
+            FileState { id: FileId { dev: 5, ino: 6 }, len: 7, mtime: -8, ctime: 0 },
+        );
         manifest.plan("c", Part::Json);
         manifest
     }

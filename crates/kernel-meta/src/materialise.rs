@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
 
-use crate::disk::{self, Folder, Identity};
 use crate::displace::displaced;
 use crate::manifest::{self, Before, Known, Manifest};
 use crate::occupant::{Act, Decision, Looker, Placement, Policy};
@@ -15,9 +14,11 @@ use crate::quarantine::keep::{Replaced, keep};
 use crate::quarantine::{Run, Why};
 use crate::retire::Retired;
 use crate::stored::StoredKernels;
+use crate::view_dir::ViewDir;
 use crate::{
     DirectoryRisk, KernelFiles, LeftKernel, LeftReason, Part, ViewError, Withdrawn, check_stem, retire,
 };
+use opkeep_fs::{FileState, max_open_files};
 
 /// A file that changed so recently is read again: the clock of its times may not tell two changes apart.
 const REST: Duration = Duration::from_secs(2);
@@ -110,7 +111,7 @@ pub(crate) struct Order<'a> {
 
 /// See [`View::materialise`](crate::View::materialise).
 pub(crate) fn materialise(
-    folder: &Folder,
+    folder: &ViewDir,
     kernels: &Checked<'_>,
     order: &Order<'_>,
 ) -> Result<ViewReport, ViewError> {
@@ -120,7 +121,7 @@ pub(crate) fn materialise(
     let mut found = Manifest::parse(&text);
     folder.settle_displaced(&names, order.now, GRACE, |name, digest| found.is_ours(name, digest));
     let recorded = found.clone();
-    found.resolve(|name| folder.identity(name));
+    found.resolve(|name| folder.file_state(name));
     let report = ViewReport {
         locked: folder.is_locked(),
         recorded: true,
@@ -160,14 +161,14 @@ pub(crate) fn materialise(
 
 /// What there is to say if the directory is left as it is because of whose it is. It is only looked at.
 pub(crate) fn leave_all(
-    folder: &Folder,
+    folder: &ViewDir,
     kernels: &Checked<'_>,
     policy: Policy,
     stored: &dyn StoredKernels,
 ) -> Result<Option<ViewReport>, ViewError> {
     let text = folder.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
     let mut manifest = Manifest::parse(&text);
-    manifest.resolve(|name| folder.identity(name));
+    manifest.resolve(|name| folder.file_state(name));
     let mut looker = Looker { folder, manifest: &manifest, policy, rested: &|_| false, stored, read: 0 };
     let Decided { placed, left, is_closed } = decide(&mut looker, kernels)?;
     let report = ViewReport {
@@ -253,7 +254,7 @@ impl Wanting<'_> {
 }
 
 struct Work<'a> {
-    folder: &'a Folder,
+    folder: &'a ViewDir,
     order: &'a Order<'a>,
     manifest: Manifest<'a>,
     /// The manifest on disk.
@@ -268,7 +269,7 @@ impl<'a> Work<'a> {
     /// directory is left as it is.
     fn decide(&mut self, kernels: &Checked<'a>) -> Result<(Vec<Wanting<'a>>, bool), ViewError> {
         let (folder, now) = (self.folder, self.order.now);
-        let rested = |file: &Identity| file.rested(now, REST);
+        let rested = |file: &FileState| file.rested(now, REST);
         let Order { policy, stored, .. } = *self.order;
         let mut looker = Looker { folder, manifest: self.found, policy, rested: &rested, stored, read: 0 };
         let Decided { mut placed, left, is_closed } = decide(&mut looker, kernels)?;
@@ -372,8 +373,7 @@ impl<'a> Work<'a> {
     /// Moves the files of `sets` to quarantine; of each set that was not moved, why.
     fn keep(&mut self, sets: &[Replaced]) -> Vec<Option<LeftReason>> {
         let Order { policy, run, .. } = self.order;
-        let watch = self.folder.watch();
-        match keep(self.folder.path(), run, sets, policy.replace, &|name| watch.tell(name)) {
+        match keep(self.folder.fs(), self.folder.path(), run, sets, policy.replace) {
             Ok((kept, quarantine)) => {
                 self.report.quarantine = quarantine.or(self.report.quarantine.take());
                 kept.into_iter().map(|kept| kept.err().map(LeftReason::from)).collect()
@@ -407,7 +407,7 @@ impl<'a> Work<'a> {
 
     fn write(&mut self, wanting: &[Wanting<'a>]) -> Result<(), ViewError> {
         // A kernel's three files are open until they are synced; a fourth of what the process may have is ours.
-        let at_once = BATCH.min(disk::most_files() / 12).max(1);
+        let at_once = BATCH.min(max_open_files() / 12).max(1);
         for batch in wanting.chunks(at_once) {
             let stage = |wanting: &Wanting<'a>| stage(self.folder, wanting.kernel, &wanting.placement);
             let mut staged = batch.iter().map(stage).collect::<Result<Vec<_>, _>>()?;
@@ -496,7 +496,7 @@ mod tests {
             let info = Content::of(b"{}");
             let kernels =
                 [KernelFiles { slot: "", stem: "op", object, json, info, for_chip: true, debug: false }];
-            let folder = Folder::enter(self.base.path(), Duration::ZERO).unwrap();
+            let folder = ViewDir::enter(&opkeep_fs::Fs::new(), self.base.path(), Duration::ZERO).unwrap();
             let now = folder.now() + Duration::from_secs(later);
             let (policy, run) = (Policy::default(), Run::now());
             let order = Order { withdrawn: &[], policy, stored: &NoStore, run: &run, now };
@@ -526,10 +526,10 @@ mod tests {
         view.run(3);
         // A file that only reading can tell from the right one: the manifest knows its identity, and lies.
         fs::write(view.path("op.o"), "another!!!").unwrap();
-        let folder = Folder::enter(view.base.path(), Duration::ZERO).unwrap();
+        let folder = ViewDir::enter(&opkeep_fs::Fs::new(), view.base.path(), Duration::ZERO).unwrap();
         let text = fs::read(view.path(manifest::NAME)).unwrap();
         let mut manifest = Manifest::parse(&text);
-        let known = Known { digest: Digest::of(&view.object), seen: folder.identity("op.o") };
+        let known = Known { digest: Digest::of(&view.object), seen: folder.file_state("op.o") };
         manifest.note("op", Part::Object, known, None);
         fs::write(view.path(manifest::NAME), manifest.to_text()).unwrap();
         drop(folder);

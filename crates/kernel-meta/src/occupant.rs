@@ -9,13 +9,13 @@ use opkeep_digest::Digest;
 use opkeep_validator::{ElfFacts, Machine, examine_object};
 
 use crate::compare::{describes, is_extended, same_json};
-use crate::disk::{Bearer, Folder, Identity};
 use crate::manifest::{Known, Manifest, Record};
 use crate::stored::{StoredKernels, is_stored};
 use crate::survey::judge::{MAX_OBJECT, MAX_TEXT};
-use crate::survey::look::{Dir, Read1};
 use crate::survey::{Busy, Item, Orphan, Verdict, judge_one};
+use crate::view_dir::{Bearer, ViewDir};
 use crate::{ForeignKernel, KernelFiles, LeftReason, Part, ViewError};
+use opkeep_fs::{Dir, FileRead, FileState};
 
 /// What the user allows.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,7 +30,7 @@ pub(crate) struct Policy {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Act {
     /// It stays: it is as it should be, and recorded with this identity if that may be trusted.
-    Keep { seen: Option<Identity> },
+    Keep { seen: Option<FileState> },
     /// It stays as the manifest has it.
     Vouched,
     /// It stays, and is not ours: a descriptor.
@@ -38,10 +38,10 @@ pub(crate) enum Act {
     /// It is missing, and written.
     Write,
     /// It is ours, has this digest, and is written anew.
-    Replace { digest: Digest, file: Identity },
+    Replace { digest: Digest, file: FileState },
     /// It is foreign or adopted, goes to quarantine, and is written again.
     Aside {
-        file: Identity,
+        file: FileState,
         /// The digest of an adopted file.
         adopted: Option<Digest>,
     },
@@ -96,21 +96,21 @@ enum State {
     Vouched,
     /// It is what it should be.
     Right {
-        seen: Option<Identity>,
+        seen: Option<FileState>,
         adopted: bool,
     },
     /// It is what we wrote once.
     Ours {
         digest: Digest,
-        file: Identity,
+        file: FileState,
     },
     /// It is ours by its bytes, but another program wrote or extended it.
     Adopted {
-        file: Identity,
+        file: FileState,
         /// Unless only the caller's store knows it.
         digest: Option<Digest>,
     },
-    Foreign(Identity),
+    Foreign(FileState),
     /// It cannot be judged.
     Closed(LeftReason),
 }
@@ -123,11 +123,11 @@ impl State {
 
 /// Looks at what is in a directory.
 pub(crate) struct Looker<'a, 'm> {
-    pub(crate) folder: &'a Folder,
+    pub(crate) folder: &'a ViewDir,
     pub(crate) manifest: &'a Manifest<'m>,
     pub(crate) policy: Policy,
     /// Whether an identity may be trusted from now on.
-    pub(crate) rested: &'a dyn Fn(&Identity) -> bool,
+    pub(crate) rested: &'a dyn Fn(&FileState) -> bool,
     /// Knows kernels of ours that the manifest does not.
     pub(crate) stored: &'a dyn StoredKernels,
     /// How many files were read.
@@ -256,7 +256,7 @@ impl<'m> Looker<'_, 'm> {
         if record.is_some_and(|record| *record.file(part) == vouched) {
             return Ok(State::Vouched);
         }
-        if part != Part::Json && record.is_none() && file.size != expected.byte_len() {
+        if part != Part::Json && record.is_none() && file.len != expected.byte_len() {
             return Ok(State::Foreign(file));
         }
         self.read += 1;
@@ -306,7 +306,7 @@ impl<'m> Looker<'_, 'm> {
         let dir = self.folder.as_dir()?;
         let mut bytes = Vec::new();
         let name = Part::Object.of(kernel.stem);
-        let there = matches!(dir.read(&name, MAX_OBJECT, &mut bytes), Read1::Whole(_));
+        let there = matches!(dir.read(&name, MAX_OBJECT, &mut bytes), FileRead::Complete(_));
         let report = examine_object(if there { &bytes } else { &[] });
         let facts = report.object.as_ref().filter(|_| there);
         let is_whole = there && report.is_valid();
@@ -368,8 +368,10 @@ fn in_progress(item: &Item, busy: Option<Busy>, is_whole: bool) -> Option<Busy> 
 /// The chip that the descriptor beside a kernel names.
 fn chip_beside(dir: &Dir, stem: &str) -> Option<String> {
     let mut bytes = Vec::new();
-    match dir.read(&Part::Info.of(stem), MAX_TEXT, &mut bytes) {
-        Read1::Whole(_) => read_info(&bytes).ok().map(|it| it.spec.target).filter(|chip| !chip.is_empty()),
+    match dir.read(Part::Info.of(stem), MAX_TEXT, &mut bytes) {
+        FileRead::Complete(_) => {
+            read_info(&bytes).ok().map(|it| it.spec.target).filter(|chip| !chip.is_empty())
+        }
         _ => None,
     }
 }

@@ -3,11 +3,14 @@
 //! `/proc` alone has as many directories as a large data set, most of them closed, and what is read there may change,
 //! block or be a device. Everything else is entered, also volumes that are mounted below the tree.
 
+use std::ffi::OsStr;
+use std::io;
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use rustix::fs::{fstat, fstatfs, major, minor};
 
-use crate::disk;
+use opkeep_fs::{Dir, Fs};
 
 /// `f_type` of statfs(2), from Linux's `uapi/linux/magic.h` and the sources of the file systems that are not listed there.
 const PSEUDO: [(u32, &str); 31] = [
@@ -62,6 +65,17 @@ pub(crate) fn pseudo_below(above: impl AsFd, dir: impl AsFd) -> Option<&'static 
     if is_same { None } else { pseudo_file_system(dir) }
 }
 
+/// The directory called `name` in `dir`; none if it is on a pseudo file system, which begins there.
+pub(crate) fn descend(dir: &Dir, name: &OsStr) -> io::Result<Option<Dir>> {
+    let below = dir.below(name)?;
+    Ok(if pseudo_below(dir, &below).is_some() { None } else { Some(below) })
+}
+
+/// What is mounted for this process, a line each (proc(5), `mountinfo`); nothing, where that cannot be read.
+fn mount_table() -> String {
+    Fs::new().read_text(Path::new("/proc/self/mountinfo"), 64 << 20).unwrap_or_default()
+}
+
 /// Whether the mount of a directory is one of devtmpfs, as the mount table says.
 fn is_devtmpfs(dir: impl AsFd) -> bool {
     let Ok(stat) = fstat(dir) else { return false };
@@ -71,7 +85,7 @@ fn is_devtmpfs(dir: impl AsFd) -> bool {
         let kind = line.split_once(" - ").and_then(|(_, rest)| rest.split(' ').next());
         line.split(' ').nth(2) == Some(&device) && kind == Some("devtmpfs")
     };
-    disk::mount_table().lines().any(is_it)
+    mount_table().lines().any(is_it)
 }
 
 #[cfg(test)]
@@ -90,14 +104,12 @@ mod tests {
             "virtiofs", "squashfs", "vfat", "zfs", "f2fs", "erofs",
         ];
         let mut seen = 0;
-        for line in disk::mount_table().lines() {
+        for line in mount_table().lines() {
             let path = line.split(' ').nth(4).unwrap();
             let kind = line.split_once(" - ").unwrap().1.split(' ').next().unwrap();
             // Others mounted over it, or it is closed to us.
-            let top = disk::mount_table()
-                .lines()
-                .rfind(|line| line.split(' ').nth(4) == Some(path))
-                .map(str::to_owned);
+            let top =
+                mount_table().lines().rfind(|line| line.split(' ').nth(4) == Some(path)).map(str::to_owned);
             let Some(dir) = File::open(path).ok().filter(|_| top.as_deref() == Some(line)) else { continue };
             if !dir.metadata().unwrap().is_dir() {
                 continue;

@@ -3,10 +3,11 @@
 
 use opkeep_digest::Digest;
 
-use crate::disk::{Folder, Identity, Temp};
 use crate::displace::{Displaced, OldFile};
 use crate::occupant::{Act, Placement};
+use crate::view_dir::{Temp, ViewDir};
 use crate::{KernelFiles, LeftReason, Part, ViewError};
+use opkeep_fs::FileState;
 
 /// Complete files that wait for their names, by part.
 #[derive(Debug)]
@@ -24,15 +25,15 @@ impl<'a> Staged<'a> {
     }
 
     /// Which files they are.
-    pub(crate) fn identities(&self) -> Result<Vec<(Part, Identity)>, ViewError> {
+    pub(crate) fn identities(&self) -> Result<Vec<(Part, FileState)>, ViewError> {
         let staged = Part::ALL.into_iter().zip(&self.0);
-        staged.filter_map(|(part, temp)| Some(temp.as_ref()?.identity().map(|it| (part, it)))).collect()
+        staged.filter_map(|(part, temp)| Some(temp.as_ref()?.state().map(|it| (part, it)))).collect()
     }
 }
 
 /// Writes the files that a kernel lacks under temporary names.
 pub(crate) fn stage<'a>(
-    folder: &'a Folder,
+    folder: &'a ViewDir,
     kernel: &KernelFiles<'_>,
     placement: &Placement,
 ) -> Result<Staged<'a>, ViewError> {
@@ -51,7 +52,7 @@ pub(crate) fn stage<'a>(
 /// Gives the files of a kernel their names, in place of ours. If another program wrote there meanwhile, its files stay, ours
 /// return where they fit, and this returns the reason. Foreign files that were replaced stay in quarantine.
 pub(crate) fn publish(
-    folder: &Folder,
+    folder: &ViewDir,
     kernel: &KernelFiles<'_>,
     placement: &Placement,
     mut staged: Staged<'_>,
@@ -76,7 +77,7 @@ pub(crate) fn publish(
 /// Gives the files of a kernel with these `digests` their names, all of which must be free. If another program writes there
 /// meanwhile, its files stay, ours are removed, and this returns the reason.
 pub(crate) fn publish_new(
-    folder: &Folder,
+    folder: &ViewDir,
     stem: &str,
     digests: &[Digest; 3],
     mut staged: Staged<'_>,
@@ -95,7 +96,7 @@ pub(crate) fn publish_new(
 /// Displaces the files of ours that are replaced, the description first. Stops at one that was changed, and returns the
 /// reason.
 fn displace(
-    folder: &Folder,
+    folder: &ViewDir,
     kernel: &KernelFiles<'_>,
     placement: &Placement,
     displaced: &mut Vec<(Part, OldFile)>,
@@ -115,11 +116,11 @@ fn displace(
 /// Gives complete files their names, the description last, and only beside its object. Stops where another program wrote
 /// one of them, and returns the reason.
 fn publish_staged(
-    folder: &Folder,
+    folder: &ViewDir,
     stem: &str,
     digests: &[Digest; 3],
     Staged(staged): &mut Staged<'_>,
-    published: &mut Vec<(Part, Identity)>,
+    published: &mut Vec<(Part, FileState)>,
 ) -> Result<Option<LeftReason>, ViewError> {
     let [file, description] = [Part::Object, Part::Json].map(|part| part.of(stem));
     let has_json = staged[Part::Json as usize].is_some();
@@ -135,7 +136,7 @@ fn publish_staged(
         if part == Part::Json && !has_object() {
             return Ok(Some(LeftReason::Changed { file }));
         }
-        let identity = temp.identity()?;
+        let identity = temp.state()?;
         if !temp.publish_new(&name)? {
             return Ok(Some(LeftReason::Changed { file: name }));
         }
@@ -150,10 +151,10 @@ fn publish_staged(
 
 /// Removes the `published` files of a kernel that is not written after all, and restores the `displaced` ones.
 fn take_back(
-    folder: &Folder,
+    folder: &ViewDir,
     stem: &str,
     digests: &[Digest; 3],
-    published: &[(Part, Identity)],
+    published: &[(Part, FileState)],
     displaced: &[(Part, OldFile)],
 ) {
     // Best effort: the next build settles the rest.

@@ -7,10 +7,10 @@ use opkeep_artifact::KernelMeta;
 use opkeep_digest::Digest;
 
 use crate::compare::{describes, is_extended};
-use crate::disk::Folder;
 use crate::manifest::{Manifest, Record};
 use crate::materialise::GRACE;
 use crate::quarantine::keep::Replaced;
+use crate::view_dir::ViewDir;
 use crate::{LeftReason, Part, ViewError, Withdrawn};
 
 /// The order in which a kernel's files are removed: no reader may find its description without its object.
@@ -29,7 +29,7 @@ pub(crate) struct Retired<'a> {
 
 /// Removes what we wrote under these names. `found` is the manifest before any change.
 pub(crate) fn withdraw<'a>(
-    folder: &Folder,
+    folder: &ViewDir,
     manifest: &mut Manifest<'_>,
     found: &Manifest<'_>,
     withdrawn: &[Withdrawn<'a>],
@@ -47,7 +47,7 @@ pub(crate) fn withdraw<'a>(
         if written == Written::Adopted {
             let file = |part: Part| {
                 let file = part.of(stem);
-                folder.identity(&file).map(|seen| (file, seen))
+                folder.file_state(&file).map(|seen| (file, seen))
             };
             let files = [Part::Json, Part::Object].into_iter().filter_map(file).collect();
             let why = "the kernel that belongs there could not be made".to_owned();
@@ -62,13 +62,13 @@ pub(crate) fn withdraw<'a>(
 }
 
 /// Removes superseded kernels of ours that are old enough: how many. What cannot be removed waits for the next call.
-pub(crate) fn superseded(folder: &Folder, manifest: &mut Manifest<'_>, now: SystemTime) -> usize {
+pub(crate) fn superseded(folder: &ViewDir, manifest: &mut Manifest<'_>, now: SystemTime) -> usize {
     let mut removed = 0;
     manifest.kernels.retain(|stem, record| {
         if !record.is_superseded() {
             return true;
         }
-        let [object, json] = [Part::Object, Part::Json].map(|part| folder.identity(&part.of(stem)));
+        let [object, json] = [Part::Object, Part::Json].map(|part| folder.file_state(&part.of(stem)));
         let Some(newest) = json.or(object) else { return false };
         if !newest.written_before(now, GRACE) {
             return true;
@@ -94,7 +94,7 @@ enum Written {
 
 /// Whose the kernel is, if the object is as the manifest has it, and so is the description, if it exists. One that
 /// MindSpore extended is.
-fn as_written(folder: &Folder, stem: &str, record: &Record<'_>) -> Option<Written> {
+fn as_written(folder: &ViewDir, stem: &str, record: &Record<'_>) -> Option<Written> {
     let is_adopted =
         |part: Part, digest: Digest| record.wrote(part, &digest).then(|| record.is_adopted(part, &digest));
     let (digest, _) = folder.digest(&Part::Object.of(stem)).ok()?;
@@ -110,7 +110,7 @@ fn as_written(folder: &Folder, stem: &str, record: &Record<'_>) -> Option<Writte
 
 /// Removes the files of a kernel that are as we wrote them. Stops at a description or an object that another program
 /// changed, and returns which.
-fn remove(folder: &Folder, stem: &str, record: &Record<'_>) -> Result<Option<Part>, ViewError> {
+fn remove(folder: &ViewDir, stem: &str, record: &Record<'_>) -> Result<Option<Part>, ViewError> {
     for part in ORDER {
         let is_gone = folder.remove_if(&part.of(stem), |digest| record.is_ours(part, digest))?;
         if !is_gone && part != Part::Info {

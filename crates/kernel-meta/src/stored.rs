@@ -5,7 +5,7 @@ use opkeep_digest::Digest;
 
 use crate::Part;
 use crate::compare::same_json;
-use crate::disk::Folder;
+use crate::view_dir::ViewDir;
 
 /// A kernel in the caller's store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl StoredKernels for NoStore {
 }
 
 /// Whether the description and the object under `stem` are those of a stored kernel.
-pub(crate) fn is_stored(folder: &Folder, stem: &str, stored: &dyn StoredKernels) -> bool {
+pub(crate) fn is_stored(folder: &ViewDir, stem: &str, stored: &dyn StoredKernels) -> bool {
     let Ok((json, _)) = folder.read(&Part::Json.of(stem)) else { return false };
     let Some(name) = KernelMeta::parse(&json).ok().and_then(|meta| meta.bin_file_name) else { return false };
     let alike: Vec<StoredKernel> =

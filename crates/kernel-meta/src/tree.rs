@@ -6,11 +6,11 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, fstat, statat};
+use rustix::fs::{AtFlags, FileType, statat};
 
-use crate::pseudo::pseudo_file_system;
-use crate::survey::look::{Dir, NameKind};
+use crate::pseudo::{descend, pseudo_file_system};
 use crate::survey::place::{MAX_DEPTH, is_quarantine};
+use opkeep_fs::{Dir, FileId, FileKind, Fs};
 
 /// What becomes of symbolic links to directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +26,9 @@ pub enum Links {
 pub(crate) struct Walk {
     links: Links,
     /// Device and inode of each directory that was entered.
-    entered: HashSet<(u64, u64)>,
+    entered: HashSet<FileId>,
     /// The directories that the tree is in.
-    above: HashSet<(u64, u64)>,
+    above: HashSet<FileId>,
     /// Links to directories that are still to be followed.
     pending: Vec<PathBuf>,
     /// Directories that cannot be read, and why.
@@ -45,12 +45,13 @@ impl Walk {
     /// # Errors
     /// `root` is no directory, cannot be read, or is on a pseudo file system.
     pub(crate) fn begin(root: &Path, links: Links) -> io::Result<(Self, Dir)> {
-        let dir = Dir::open(root)?;
+        let dir = Dir::open_quietly(root)?;
         if let Some(name) = pseudo_file_system(&dir) {
             return Err(io::Error::other(format!("it is on the pseudo file system {name}")));
         }
-        let full = root.canonicalize()?;
-        let above = full.ancestors().skip(1).filter_map(|path| identity(&Dir::open(path).ok()?)).collect();
+        let full = Fs::new().real_path(root)?;
+        let above =
+            full.ancestors().skip(1).filter_map(|path| identity(&Dir::open_quietly(path).ok()?)).collect();
         let entered = identity(&dir).into_iter().collect();
         let (pending, closed, too_deep, not_followed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Ok((Self { links, entered, above, pending, closed, too_deep, not_followed }, dir))
@@ -63,7 +64,7 @@ impl Walk {
             self.too_deep.push(path());
             return None;
         }
-        match dir.descend(name) {
+        match descend(dir, name) {
             Ok(below) => below.and_then(|below| self.enter(below)),
             // What is gone since is none of what there is.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -79,7 +80,7 @@ impl Walk {
     /// # Errors
     /// It leads nowhere, or it is unknown where.
     pub(crate) fn link(&mut self, dir: &Dir, name: &OsStr) -> io::Result<bool> {
-        let found = statat(dir.fd(), name, AtFlags::empty())?;
+        let found = statat(dir, name, AtFlags::empty())?;
         let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
         if is_directory && self.links == Links::Follow {
             self.pending.push(dir.path().join(name));
@@ -91,7 +92,7 @@ impl Walk {
     /// paths that they are at.
     pub(crate) fn behind_link(&mut self) -> Option<Dir> {
         while let Some(path) = self.pending.pop() {
-            let entered = match Dir::open(&path) {
+            let entered = match Dir::open_quietly(&path) {
                 Ok(dir) if self.is_above(&dir) => {
                     self.not_followed.push(path);
                     None
@@ -120,8 +121,8 @@ impl Walk {
     }
 }
 
-fn identity(dir: &Dir) -> Option<(u64, u64)> {
-    fstat(dir.fd()).ok().map(|stat| (stat.st_dev, stat.st_ino))
+fn identity(dir: &Dir) -> Option<FileId> {
+    dir.stat().ok().map(|found| found.state.id)
 }
 
 /// What is in a tree.
@@ -156,20 +157,20 @@ impl Tree {
 }
 
 fn list(dir: &Dir, depth: usize, walk: &mut Walk, meant: &impl Fn(&Path) -> bool, files: &mut Vec<PathBuf>) {
-    let names = match dir.names() {
+    let names = match dir.entries() {
         Ok(names) => names,
         Err(error) => return walk.closed.push((dir.path().to_owned(), error)),
     };
     for name in names {
         let is_directory = match name.kind {
-            NameKind::Folder => true,
-            NameKind::Link => walk.link(dir, &name.name).unwrap_or(false),
+            FileKind::Dir => true,
+            FileKind::Link => walk.link(dir, &name.name).unwrap_or(false),
             _ => false,
         };
         match name.kind {
             // What a repair took away is no input.
-            NameKind::Folder if is_quarantine(&name.name) => {}
-            NameKind::Folder => {
+            FileKind::Dir if is_quarantine(&name.name) => {}
+            FileKind::Dir => {
                 if let Some(below) = walk.below(dir, &name.name, depth) {
                     list(&below, depth + 1, walk, meant, files);
                 }
@@ -182,5 +183,5 @@ fn list(dir: &Dir, depth: usize, walk: &mut Walk, meant: &impl Fn(&Path) -> bool
 
 /// The names of the directory at `path` with all links resolved.
 pub(crate) fn full_names(path: &Path) -> io::Result<Vec<OsString>> {
-    Ok(path.canonicalize()?.iter().map(OsStr::to_owned).collect())
+    Ok(Fs::new().real_path(path)?.iter().map(OsStr::to_owned).collect())
 }

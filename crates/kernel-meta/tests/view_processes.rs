@@ -17,6 +17,7 @@ use libtest_mimic::{Arguments, Trial};
 use opkeep_kernel_meta::quarantine::{UndoOptions, newest, quarantines, undo};
 use opkeep_kernel_meta::{KernelFiles, Part, View, ViewReport};
 use opkeep_testkit::ascend::Chip;
+use opkeep_testkit::at_each_change;
 use opkeep_testkit::caches::{Kept, Rank};
 
 const CHILD: &str = "--child";
@@ -110,7 +111,7 @@ fn dies_at(step: u64) -> impl Fn() {
 /// Builds the third version, and dies at the change with this number.
 fn child(base: &Path, step: u64, how: &str) {
     let dies = dies_at(step);
-    let view = view(base).with_replace(how != "build").watched(move |_| dies());
+    let view = view(base).with_replace(how != "build").with_fs(at_each_change(move |_| dies()));
     let debug = how == "debug";
     place(&view, &ours(3).into_iter().map(|ours| Ours { debug, ..ours }).collect::<Vec<_>>());
 }
@@ -217,7 +218,9 @@ fn killed_and_undone(how: &str) {
         begin(base.path());
         let before = (replaced(base.path(), how), lines(base.path()));
         let is_whole = other_process(base.path(), step, how);
-        let is_undone = !quarantines(base.path()).unwrap().is_empty();
+        // Nothing is moved before there is a journal.
+        let runs = quarantines(base.path()).unwrap();
+        let is_undone = runs.iter().any(|run| run.path().join(".opkeep-journal").exists());
         undo_newest(base.path(), &|| {});
         assert_eq!(replaced(base.path(), how), before.0, "step {step}");
         assert!(lines(base.path()) == before.1 || !is_undone, "step {step}");

@@ -17,6 +17,7 @@
 
 pub mod ascend;
 pub mod caches;
+mod changes;
 mod compile_log;
 pub mod conformance;
 pub mod corpus;
@@ -33,6 +34,7 @@ pub mod toolchain_mutations;
 pub mod toolkit;
 mod work;
 
+pub use changes::at_each_change;
 pub use compile_log::{CompileLog, LoggedCompile, since_1970};
 pub use ffi::{Counting, Means, allocations, most_bytes, without_means};
 pub use folder::Folder;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::compare::describes;
 use crate::fill::ranks::{MAX_TEXT, Rank};
 use crate::fill::stem::{Stem, without_device};
-use crate::survey::look::{Dir, Read1};
+use opkeep_fs::{Dir, FileRead};
 
 /// What of `SocInfo` is about a device or a folder, and not in the bytes.
 const OWN: [&str; 3] = ["deviceId", "op_debug_dir", "kernel_meta_temp_dir"];
@@ -134,7 +134,7 @@ fn runs(from: &Rank<'_>, stem: &str, descriptor: &Descriptor) -> Result<(), Stri
     let (mut json, mut object) = (Vec::new(), Vec::new());
     let is_read = from.dir.as_ref().is_some_and(|dir| {
         let read = |suffix: &str, limit, bytes: &mut Vec<u8>| {
-            matches!(dir.read(&format!("{stem}.{suffix}"), limit, bytes), Read1::Whole(_))
+            matches!(dir.read(format!("{stem}.{suffix}"), limit, bytes), FileRead::Complete(_))
         };
         read("json", MAX_TEXT, &mut json) && read("o", MAX_OBJECT, &mut object)
     });
@@ -162,7 +162,7 @@ fn having<'a>(rank: usize, stem: &'a str, ranks: &'a [Rank<'_>]) -> Result<Havin
     let changed = || format!("`{}` changed since it was looked at: run it again", path());
     let (Some(dir), Some(kernel)) = (&from.dir, from.intact.get(stem)) else { return Err(changed()) };
     let mut json = Vec::new();
-    if !matches!(dir.read(&format!("{stem}.json"), MAX_TEXT, &mut json), Read1::Whole(_))
+    if !matches!(dir.read(format!("{stem}.json"), MAX_TEXT, &mut json), FileRead::Complete(_))
         || !describes(&json, &kernel.sha256)
     {
         return Err(changed());
@@ -195,7 +195,7 @@ fn another(stem: &str, json: &[u8], path: &str) -> Result<(), String> {
 
 fn read_text(dir: &Dir, file: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    matches!(dir.read(file, MAX_TEXT, &mut bytes), Read1::Whole(_)).then_some(bytes)
+    matches!(dir.read(file, MAX_TEXT, &mut bytes), FileRead::Complete(_)).then_some(bytes)
 }
 
 /// What a descriptor says, if its kernel's name holds for other ranks. None if it cannot be read.
@@ -241,8 +241,8 @@ fn different(kernel: &str, one: &Having<'_>, other: &Having<'_>) -> Result<Optio
 fn same_object(kernel: &str, one: &Having<'_>, other: &Having<'_>) -> Result<bool, String> {
     let mut plain = [Vec::new(), Vec::new()];
     for (having, bytes) in [one, other].into_iter().zip(&mut plain) {
-        let read = having.dir.read(&format!("{}.o", having.stem), MAX_OBJECT, bytes);
-        if !matches!(read, Read1::Whole(_)) || Digest::of(bytes) != having.sha256 {
+        let read = having.dir.read(format!("{}.o", having.stem), MAX_OBJECT, bytes);
+        if !matches!(read, FileRead::Complete(_)) || Digest::of(bytes) != having.sha256 {
             return Err(format!("`{}.o` changed since it was looked at: run it again", having.path()));
         }
         without_device(bytes, kernel);

@@ -31,6 +31,8 @@ use std::rc::Rc;
 use std::thread::sleep;
 use std::time::Duration;
 
+use opkeep_fs::Fs;
+
 use crate::quarantine::{Moved, Run};
 use crate::survey::{Kind, Place, Survey};
 use donors::{Donor, agreed};
@@ -121,7 +123,7 @@ pub fn fill(caches: &[Cache<'_>], options: &FillOptions<'_>) -> FillReport {
 /// The folder that a rank's folder is in; none if the cache is no rank's. What is above `.` only its full path tells.
 fn base(place: &Place) -> Option<PathBuf> {
     place.rank.as_ref().filter(|_| place.kind == Kind::MindSpore)?;
-    let full = place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
+    let full = Fs::new().real_path(&place.path).unwrap_or_else(|_| place.path.clone());
     Some(full.parent()?.parent()?.to_owned())
 }
 
@@ -239,7 +241,7 @@ impl Work<'_> {
             is_first = false;
             let site = match self.options.dry_run {
                 true => None,
-                false => match target::Site::enter(self.base, &name) {
+                false => match target::Site::enter(&Fs::new(), self.base, &name) {
                     Ok(site) => Some(site),
                     Err(why) => return self.refuse(Some(&name), None, why),
                 },

@@ -11,10 +11,10 @@ use crate::fill::stem::Stem;
 use crate::fill::{Cache, DeviceMap};
 use crate::quarantine::ground::beside;
 use crate::quarantine::run::is_run;
-use crate::survey::look::{Dir, NameKind, Read1};
 use crate::survey::names::Members;
 use crate::survey::place::QUARANTINE;
 use crate::survey::{Item, Kernel, Verdict, What};
+use opkeep_fs::{Dir, FileKind, FileRead, Fs};
 
 /// What MindSpore writes when it starts.
 const INITIALIZE: &str = "Initialize.info";
@@ -49,8 +49,8 @@ pub(crate) struct Rank<'a> {
 pub(crate) fn ranks<'a>(base: &Path, caches: &[Cache<'a>], map: &DeviceMap) -> Vec<Rank<'a>> {
     let mut ranks: Vec<Rank<'a>> = caches.iter().map(|cache| Rank::of(cache, map)).collect();
     let mut names: Vec<String> = map.ranks().map(str::to_owned).collect();
-    if let Ok(there) = Dir::open(base).and_then(|base| base.names()) {
-        let folders = there.iter().filter(|name| name.kind == NameKind::Folder);
+    if let Ok(there) = Dir::open_quietly(base).and_then(|base| base.entries()) {
+        let folders = there.iter().filter(|name| name.kind == FileKind::Dir);
         let rank = |name: &OsStr| name.to_str()?.strip_prefix("rank_").map(str::to_owned);
         // Other names that begin so need not be ranks'.
         let is_number = |rank: &String| rank.parse::<u64>().is_ok();
@@ -92,7 +92,7 @@ impl<'a> Rank<'a> {
                 if is_gone { &mut gone_described } else { &mut described }.push(&*item.name);
             }
         }
-        let dir = Dir::open(&place.path).ok();
+        let dir = Dir::open_quietly(&place.path).ok();
         // A file's name tells its device even if nothing else of it is right.
         let mut evidence: BTreeMap<u32, String> = BTreeMap::new();
         for item in kernels() {
@@ -120,7 +120,7 @@ impl<'a> Rank<'a> {
     fn lost(base: &Path, name: String, map: &DeviceMap) -> Self {
         let path = base.join(format!("rank_{name}")).join("kernel_meta");
         let asides = runs(&path);
-        let device = match Dir::open(&path) {
+        let device = match Dir::open_quietly(&path) {
             Ok(_) => Err(format!(
                 "it was not looked at: to fill it too, or from it, name the folder above, `{}`",
                 base.display()
@@ -196,7 +196,7 @@ impl<'a> Rank<'a> {
             if !own.is_empty() {
                 break;
             }
-            let names = aside.names().unwrap_or_default();
+            let names = aside.entries().unwrap_or_default();
             let stems: Vec<&str> =
                 names.iter().filter_map(|name| name.name.to_str()?.strip_suffix(".info")).collect();
             let run = aside.path().file_name().unwrap_or_default().to_string_lossy();
@@ -225,7 +225,7 @@ fn read_socs(dir: &Dir, prefix: &str, stems: &[&str]) -> Vec<(String, Soc)> {
     for stem in stems {
         let file = format!("{stem}.info");
         let json = match dir.read(&file, MAX_TEXT, &mut buffer) {
-            Read1::Whole(_) => serde_json::from_slice(&buffer).ok(),
+            FileRead::Complete(_) => serde_json::from_slice(&buffer).ok(),
             _ => None,
         };
         add(format!("{prefix}{file}"), json);
@@ -235,11 +235,13 @@ fn read_socs(dir: &Dir, prefix: &str, stems: &[&str]) -> Vec<(String, Soc)> {
 
 /// What repairs set aside of the cache at `path`, the newest first.
 fn runs(path: &Path) -> Vec<Dir> {
-    let full = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let full = Fs::new().real_path(path).unwrap_or_else(|_| path.to_owned());
     let (Some(above), Some(name)) = (full.parent(), full.file_name()) else { return Vec::new() };
-    let Ok(top) = Dir::open(above).and_then(|above| above.below(&beside(name))) else { return Vec::new() };
-    let mut names = top.names().unwrap_or_default();
-    names.retain(|name| name.kind == NameKind::Folder && is_run(&name.name));
+    let Ok(top) = Dir::open_quietly(above).and_then(|above| above.below(beside(name))) else {
+        return Vec::new();
+    };
+    let mut names = top.entries().unwrap_or_default();
+    names.retain(|name| name.kind == FileKind::Dir && is_run(&name.name));
     names.sort();
     names.iter().rev().filter_map(|name| top.below(&name.name).ok()).collect()
 }
@@ -247,7 +249,7 @@ fn runs(path: &Path) -> Vec<Dir> {
 /// The devices in the names of what was set aside, each with a file.
 fn devices_of(asides: &[Dir]) -> BTreeMap<u32, String> {
     let mut devices = BTreeMap::new();
-    for name in asides.iter().flat_map(|aside| aside.names().unwrap_or_default()) {
+    for name in asides.iter().flat_map(|aside| aside.entries().unwrap_or_default()) {
         let file = name.name.to_string_lossy().into_owned();
         if let Some((stem, _)) = file.rsplit_once('.')
             && let Some(stem) = Stem::of(stem)
@@ -261,7 +263,7 @@ fn devices_of(asides: &[Dir]) -> BTreeMap<u32, String> {
 fn initialize(dir: &Dir) -> Option<Value> {
     let mut bytes = Vec::new();
     match dir.read(OsStr::new(INITIALIZE).to_str()?, MAX_TEXT, &mut bytes) {
-        Read1::Whole(_) => serde_json::from_slice(&bytes).ok(),
+        FileRead::Complete(_) => serde_json::from_slice(&bytes).ok(),
         _ => None,
     }
 }

@@ -9,7 +9,6 @@ use opkeep_digest::Digest;
 use serde_json::Value;
 
 use crate::compare::describes;
-use crate::disk::{Folder, LOCK};
 use crate::displace::STAYS_DISPLACED;
 use crate::fill::donors::{Donor, MAX_OBJECT};
 use crate::fill::ranks::{MAX_TEXT, Rank};
@@ -19,8 +18,9 @@ use crate::quarantine::dir::Quarantine;
 use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{Entry, Made, Role};
 use crate::quarantine::{Run, io};
-use crate::survey::look::{Dir, Read1};
+use crate::view_dir::{LOCK, ViewDir};
 use crate::{LeftReason, Part, ViewError};
+use opkeep_fs::{FileRead, Fs};
 
 /// As MindSpore leaves its descriptors.
 const INFO_MODE: u32 = 0o400;
@@ -51,7 +51,7 @@ pub(crate) fn ready(
     let read = |file: String, limit| {
         let mut bytes = Vec::new();
         match from.dir.as_ref().map(|dir| dir.read(&file, limit, &mut bytes)) {
-            Some(Read1::Whole(_)) => Ok(bytes),
+            Some(FileRead::Complete(_)) => Ok(bytes),
             _ => Err(changed(&file)),
         }
     };
@@ -101,7 +101,7 @@ impl Ready {
 /// A rank's folder that is being filled, locked.
 #[derive(Debug)]
 pub(crate) struct Site {
-    folder: Folder,
+    folder: ViewDir,
     /// Holds the locks of all who work there.
     ground: Ground,
     /// What had to be made.
@@ -122,7 +122,7 @@ impl Record {
     /// The kernel with this number was not written. A file of it that could not be removed stays on record.
     pub(crate) fn drop_one(&mut self, number: u64, site: &Site) {
         let is_there =
-            |entry: &Entry| site.folder.identity(&entry.file).is_some_and(|found| entry.is(&found));
+            |entry: &Entry| site.folder.file_state(&entry.file).is_some_and(|found| entry.is(&found));
         self.entries.retain(|entry| entry.set != number || is_there(entry));
         self.is_less = true;
     }
@@ -137,7 +137,7 @@ impl Record {
     pub(crate) fn close(self, site: &Site) {
         if self.entries.is_empty() {
             self.quarantine.clear(&site.ground);
-            let _ = io::remove_folder(&site.ground.parent, &site.ground.quarantine);
+            let _ = site.ground.parent.remove_dir(&site.ground.quarantine);
         } else if self.is_less {
             let _ = self.quarantine.record_anew(&self.entries, self.made);
         }
@@ -149,17 +149,17 @@ impl Site {
     ///
     /// # Errors
     /// Who is, or why it cannot be entered.
-    pub(crate) fn enter(base: &Path, rank: &str) -> Result<Self, String> {
+    pub(crate) fn enter(fs: &Fs, base: &Path, rank: &str) -> Result<Self, String> {
         let name = format!("rank_{rank}");
         let path = base.join(&name).join("kernel_meta");
         let open = || {
-            let base = Dir::open(base)?;
-            let above = !io::exists(&base, &name);
+            let base = fs.open_dir(base)?.quiet();
+            let above = !base.may_exist(&name);
             // Neither may be a link that leads elsewhere.
-            let rank = io::folder(&base, OsStr::new(&name))?;
-            let directory = !io::exists(&rank, "kernel_meta");
-            let dir = io::folder(&rank, OsStr::new("kernel_meta"))?;
-            Ok(Made { above, directory, lock: !io::exists(&dir, LOCK) })
+            let rank = io::make_dir(&base, OsStr::new(&name))?;
+            let directory = !rank.may_exist("kernel_meta");
+            let dir = io::make_dir(&rank, OsStr::new("kernel_meta"))?;
+            Ok(Made { above, directory, lock: !dir.may_exist(LOCK) })
         };
         let made = open().map_err(|error: std::io::Error| {
             format!(
@@ -167,8 +167,8 @@ impl Site {
                 path.display()
             )
         })?;
-        let ground = Ground::enter_locked(&path).map_err(|error| error.to_string())?;
-        let folder = Folder::enter(&path, Duration::ZERO).map_err(|error| error.to_string())?;
+        let ground = Ground::enter_locked(fs, &path).map_err(|error| error.to_string())?;
+        let folder = ViewDir::enter(fs, &path, Duration::ZERO).map_err(|error| error.to_string())?;
         folder.give_lock();
         let (names, now) = (folder.own_names(), folder.now());
         folder.remove_stale_temps(&names, now, STALE);
@@ -257,37 +257,43 @@ mod tests {
 
     use std::fs;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use tempfile::TempDir;
 
+    use opkeep_fs::FsCall;
+    use opkeep_testkit::at_each_change;
+
     use super::*;
-    use crate::disk::Watch;
 
     const ALL: [&str; 3] = ["a_1_0.info", "a_1_0.json", "a_1_0.o"];
 
     /// Fills in a kernel while another program writes `file` before the change number `at`. Returns the outcome, whether it
-    /// was written, and the directory.
-    fn fill_while(file: &str, at: usize) -> (Result<(), String>, bool, TempDir) {
+    /// was written, whether it replaced ours, and the directory.
+    fn fill_while(file: &str, at: usize) -> (Result<(), String>, bool, bool, TempDir) {
         let base = tempfile::tempdir().unwrap();
-        let Site { folder, ground, made } = Site::enter(base.path(), "0").unwrap();
-        let (path, changes) = (folder.path().join(file), Arc::new(AtomicUsize::new(0)));
-        let seen = Arc::clone(&changes);
-        let write = move |_: &str| {
+        let path = base.path().join("rank_0/kernel_meta").join(file);
+        // What is there before the kernel is written.
+        drop(Site::enter(&Fs::new(), base.path(), "0").unwrap());
+        let changes = Arc::new(AtomicUsize::new(0));
+        let is_replaced = Arc::new(AtomicBool::new(false));
+        let (seen, replaced) = (Arc::clone(&changes), Arc::clone(&is_replaced));
+        let write = move |_: &FsCall<'_>| {
             if seen.fetch_add(1, Ordering::Relaxed) == at {
+                replaced.store(path.exists(), Ordering::Relaxed);
                 let new = path.with_extension("new");
                 fs::write(&new, "another program's").unwrap();
                 fs::rename(new, &path).unwrap();
             }
         };
-        let site = Site { folder: folder.watched(&Watch(Some(Arc::new(write)))), ground, made };
+        let site = Site::enter(&at_each_change(write), base.path(), "0").unwrap();
         let object = b"object".to_vec();
         let json = format!(r#"{{"sha256": "{}"}}"#, Digest::of(&object)).into_bytes();
         let digests = [Digest::of(&object), Digest::of(&json), Digest::of(b"{}")];
         let ready = Ready { object, json, info: "{}".to_owned(), digests };
         let staged = site.stage("a_1_0", &ready);
         let outcome = staged.and_then(|staged| site.publish("a_1_0", &ready, staged));
-        (outcome, changes.load(Ordering::Relaxed) > at, base)
+        (outcome, changes.load(Ordering::Relaxed) > at, is_replaced.load(Ordering::Relaxed), base)
     }
 
     #[test]
@@ -295,9 +301,9 @@ mod tests {
         for file in ALL {
             let mut at = 0;
             loop {
-                let (outcome, is_written, base) = fill_while(file, at);
+                let (outcome, is_written, is_replaced, base) = fill_while(file, at);
                 let dir = base.path().join("rank_0/kernel_meta");
-                let mut names = Folder::look(&dir).unwrap().unwrap().list().unwrap();
+                let mut names = ViewDir::look(&dir).unwrap().unwrap().list().unwrap();
                 names.retain(|name| name != LOCK);
                 names.sort();
                 if !is_written {
@@ -306,8 +312,11 @@ mod tests {
                     break;
                 }
                 match outcome {
-                    // A descriptor may be another program's: no reader goes by it.
-                    Ok(()) => assert_eq!((file, names.as_slice()), (ALL[0], &ALL.map(str::to_owned)[..])),
+                    // A descriptor may be another program's: no reader goes by it. What replaces ours comes too late.
+                    Ok(()) => {
+                        assert!(file == ALL[0] || is_replaced, "{file} {at}");
+                        assert_eq!(names.as_slice(), &ALL.map(str::to_owned)[..]);
+                    }
                     Err(why) => {
                         assert!(why.contains(file) && why.contains("another program"), "{file} {at}: {why}");
                         assert_eq!(names, [file], "{file} {at}");

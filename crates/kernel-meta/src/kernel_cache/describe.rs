@@ -7,9 +7,9 @@ use serde::Deserialize;
 
 use crate::kernel_cache::disk::{is_gone, read_quietly};
 use crate::kernel_cache::list::Groups;
-use crate::survey::look::Dir;
 use crate::survey::names::{Class, Members, class};
 use crate::survey::place::Kind;
+use opkeep_fs::Dir;
 
 /// What one description says.
 #[derive(Debug)]

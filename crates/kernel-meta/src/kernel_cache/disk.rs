@@ -6,21 +6,15 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps, fcntl_lock, fstat, openat,
-    statat, unlinkat,
-};
+use opkeep_fs::{Dir, FileKind, FileStat, FileState};
+use rustix::fs::{FlockOperation, Mode, OFlags, Timespec, Timestamps, fcntl_lock, openat};
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk, geteuid};
 
-use crate::disk::Identity;
-use crate::survey::look::{Dir, NameKind};
-
 /// As CANN makes its lock files.
-const LOCK_MODE: Mode = Mode::from_raw_mode(0o640);
+const LOCK_MODE: u32 = 0o640;
 /// The bit of a folder in which only a file's owner may delete it.
 const STICKY: u32 = 0o1000;
 /// No description is larger.
@@ -40,10 +34,9 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    fn of(stat: &Stat) -> Self {
-        let Identity { ino, size, mtime, .. } = Identity::of(stat);
-        let atime = stat.st_atime.saturating_mul(1_000_000_000).saturating_add_unsigned(stat.st_atime_nsec);
-        Self { ino, size, atime, mtime }
+    fn of(found: &FileStat) -> Self {
+        let FileStat { state, atime, .. } = *found;
+        Self { ino: state.id.ino, size: state.len, atime, mtime: state.mtime }
     }
 
     /// When CANN used it last: it sets the time of access itself, and leaves that of writing.
@@ -56,42 +49,34 @@ impl Stamp {
 #[derive(Debug)]
 pub(crate) struct Now {
     pub(crate) stamp: Stamp,
-    pub(crate) identity: Identity,
+    pub(crate) state: FileState,
     owner: u32,
 }
 
 /// The regular file called `name`, if that is what it is.
 pub(crate) fn look(dir: &Dir, name: &str) -> io::Result<Option<Now>> {
-    match statat(dir.fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
-            Ok(Some(Now { stamp: Stamp::of(&stat), identity: Identity::of(&stat), owner: stat.st_uid }))
+    match dir.look(name) {
+        Ok(found) if found.is_file() => {
+            Ok(Some(Now { stamp: Stamp::of(&found), state: found.state, owner: found.user }))
         }
-        Ok(_) | Err(Errno::NOENT) => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(None),
     }
 }
 
 /// Whether there is nothing called `name`.
 pub(crate) fn is_gone(dir: &Dir, name: &str) -> bool {
-    matches!(statat(dir.fd(), name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
+    !dir.may_exist(name)
 }
 
 /// Hands each name in the folder to `take`, with what bears it and, of a regular file, its state.
-pub(crate) fn each(dir: &Dir, mut take: impl FnMut(&OsStr, NameKind, Option<Stamp>)) -> io::Result<()> {
-    for entry in rustix::fs::Dir::read_from(dir.fd())? {
-        let entry = entry?;
-        let name = OsStr::from_bytes(entry.file_name().to_bytes());
-        if name == "." || name == ".." {
-            continue;
-        }
-        match statat(dir.fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => {
-                let kind = NameKind::from(FileType::from_raw_mode(stat.st_mode));
-                take(name, kind, (kind == NameKind::File).then(|| Stamp::of(&stat)));
-            }
+pub(crate) fn each(dir: &Dir, mut take: impl FnMut(&OsStr, FileKind, Option<Stamp>)) -> io::Result<()> {
+    for (name, _) in dir.list()?.iter() {
+        match dir.look(name) {
+            Ok(found) => take(name, found.kind, found.is_file().then(|| Stamp::of(&found))),
             // It was deleted or renamed meanwhile.
-            Err(Errno::NOENT) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(())
@@ -130,9 +115,8 @@ pub(crate) fn read_ini(dir: &Dir, name: &str) -> io::Result<Option<String>> {
 }
 
 fn read(dir: &Dir, name: &str, flags: OFlags, limit: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
-    let file: File = openat(dir.fd(), name, OFlags::RDONLY | OFlags::CLOEXEC | flags, Mode::empty())?.into();
-    let stat = fstat(&file)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+    let file: File = openat(dir, name, OFlags::RDONLY | OFlags::CLOEXEC | flags, Mode::empty())?.into();
+    if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }
     buffer.clear();
@@ -145,10 +129,10 @@ fn read(dir: &Dir, name: &str, flags: OFlags, limit: u64, buffer: &mut Vec<u8>) 
 
 /// Whether this user may delete the file `now` from the folder as far as the folder's own rule goes.
 pub(crate) fn may_delete(dir: &Dir, now: &Now) -> io::Result<()> {
-    let folder = fstat(dir.fd())?;
+    let found = dir.stat()?;
     let user = geteuid();
-    let is_mine = user.is_root() || [folder.st_uid, now.owner].contains(&user.as_raw());
-    if folder.st_mode & STICKY != 0 && !is_mine {
+    let is_mine = user.is_root() || [found.user, now.owner].contains(&user.as_raw());
+    if found.mode & STICKY != 0 && !is_mine {
         return Err(Errno::PERM.into());
     }
     Ok(())
@@ -156,7 +140,7 @@ pub(crate) fn may_delete(dir: &Dir, now: &Now) -> io::Result<()> {
 
 /// Removes the file called `name`, itself and not where a link points.
 pub(crate) fn unlink(dir: &Dir, name: &str) -> io::Result<()> {
-    Ok(unlinkat(dir.fd(), name, AtFlags::empty())?)
+    dir.remove(name)
 }
 
 /// What became of trying a lock.
@@ -172,12 +156,9 @@ pub(crate) enum Tried {
 
 /// Tries the lock called `name`, its file made if `make` says so, without waiting.
 pub(crate) fn try_lock(dir: &Dir, name: &str, make: bool) -> io::Result<Tried> {
-    let create = if make { OFlags::CREATE } else { OFlags::empty() };
-    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | create;
-    let file: File = match openat(dir.fd(), name, flags, LOCK_MODE) {
-        Ok(file) => file.into(),
-        Err(Errno::NOENT) => return Ok(Tried::Gone),
-        Err(error) => return Err(error.into()),
+    let file = match dir.open_lock(name, make.then_some(LOCK_MODE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Tried::Gone),
+        opened => opened?,
     };
     match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
@@ -185,7 +166,7 @@ pub(crate) fn try_lock(dir: &Dir, name: &str, make: bool) -> io::Result<Tried> {
         Err(error) => return Err(error.into()),
     }
     // Whoever emptied the folder meanwhile left us the lock of a file that nobody can open.
-    let ours = Stamp::of(&fstat(&file)?).ino;
+    let ours = FileState::of(&file.metadata()?).id.ino;
     let is_current = look(dir, name)?.is_some_and(|now| now.stamp.ino == ours);
     Ok(if is_current { Tried::Held(file) } else { Tried::Gone })
 }
@@ -203,10 +184,8 @@ pub(crate) fn is_locked(dir: &Dir, name: &str) -> io::Result<bool> {
 pub(crate) fn touch(lock: &File) -> SystemTime {
     let now = || Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
     let times = Timestamps { last_access: now(), last_modification: now() };
-    match rustix::fs::futimens(lock, &times).and_then(|()| fstat(lock)) {
-        Ok(stat) => UNIX_EPOCH + Duration::from_nanos(Stamp::of(&stat).mtime.unsigned_abs()),
-        Err(_) => SystemTime::now(),
-    }
+    let touched = rustix::fs::futimens(lock, &times).map_err(io::Error::from).and_then(|()| lock.metadata());
+    touched.and_then(|found| found.modified()).unwrap_or_else(|_| SystemTime::now())
 }
 
 /// How long before `now` something was at `then`, in nanoseconds since 1970. What comes from the future was now.

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use crate::kernel_cache::disk::{Stamp, each};
 use crate::kernel_cache::usage::Amount;
-use crate::survey::look::{Dir, NameKind};
+use crate::pseudo::descend;
 use crate::survey::names::{Class, Members, class};
 use crate::survey::place::{Kind, QUARANTINE};
+use opkeep_fs::{Dir, FileKind};
 
 /// Folders nested deeper than this are not looked into.
 const MAX_DEPTH: usize = 16;
@@ -96,10 +97,10 @@ impl Listing {
         each(dir, |name, kind, stamp| {
             if let Some(stamp) = stamp {
                 self.file(&mut shelf, name, stamp, aside, listener);
-            } else if kind == NameKind::Folder {
+            } else if kind == FileKind::Dir {
                 folders.push(name.to_owned());
             } else {
-                shelf.is_linked |= kind == NameKind::Link && name.as_encoded_bytes().ends_with(b".json");
+                shelf.is_linked |= kind == FileKind::Link && name.as_encoded_bytes().ends_with(b".json");
                 self.strange.add(below, name);
             }
         })?;
@@ -115,7 +116,7 @@ impl Listing {
                 continue;
             }
             let aside = aside || folder.as_encoded_bytes().ends_with(QUARANTINE.as_bytes());
-            let listed = dir.descend(&folder).and_then(|inner| match inner {
+            let listed = descend(dir, &folder).and_then(|inner| match inner {
                 Some(inner) => self.folder(&inner, &path, depth + 1, aside, listener),
                 None => Ok(()),
             });

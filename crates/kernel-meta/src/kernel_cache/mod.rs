@@ -33,10 +33,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::survey::Place;
-use crate::survey::look::Dir;
 use crate::survey::place::QUARANTINE;
 use disk::Tried;
 use list::{Listener, Listing};
+use opkeep_fs::{Dir, Fs};
 use remove::{Remover, descend, is_cheap};
 use sort::{Sorting, Things};
 use things::Thing;
@@ -158,7 +158,7 @@ impl Bounds {
 /// # Errors
 /// The folder cannot be opened, listed or, for want of the right to write there, locked; or it is what a repair set aside.
 pub fn gc(place: &Place, options: &GcOptions<'_>) -> io::Result<GcReport> {
-    let dir = Dir::open(&place.path)?;
+    let dir = Dir::open_quietly(&place.path)?;
     if place.soc.as_ref().is_some_and(|soc| soc.ends_with(QUARANTINE)) {
         return Err(io::Error::other("what a repair set aside stays until it is undone, or deleted by hand"));
     }
@@ -292,6 +292,6 @@ fn begin(dir: &Dir, dry_run: bool) -> io::Result<Option<(Option<std::fs::File>, 
 
 /// Where the limits of the cache at `place` are written.
 fn ini_path(place: &Place) -> PathBuf {
-    let full = place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
+    let full = Fs::new().real_path(&place.path).unwrap_or_else(|_| place.path.clone());
     full.parent().unwrap_or(&full).join(limits::INI)
 }

@@ -13,7 +13,8 @@ use crate::kernel_cache::disk::{self, Stamp, Tried, idle};
 use crate::kernel_cache::things::{File, Thing};
 use crate::kernel_cache::usage::{Amount, Usage, What};
 use crate::kernel_cache::{IDLE_FOR, Kept, Step};
-use crate::survey::look::{Dir, OpenFiles};
+use crate::open_files::OpenFiles;
+use opkeep_fs::Dir;
 
 /// How long it is believed which files are open.
 const BELIEVED: Duration = Duration::from_secs(2);
@@ -167,7 +168,7 @@ impl Job<'_> {
             Ok(_) => return Err(Stays::Changed),
             Err(error) => return Err(Stays::Failed(name, error)),
         };
-        if self.open.holder(&now.identity).is_some() {
+        if self.open.holder(&now.state).is_some() {
             return Err(Stays::Open);
         }
         disk::may_delete(self.dir, &now).map_err(|error| Stays::Failed(name, error))

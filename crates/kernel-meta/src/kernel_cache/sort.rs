@@ -13,9 +13,9 @@ use crate::kernel_cache::disk::{Stamp, idle};
 use crate::kernel_cache::list::{Groups, Shelf, Strange, is_kernel};
 use crate::kernel_cache::things::{File, Thing};
 use crate::kernel_cache::usage::{Usage, What};
-use crate::survey::look::Dir;
 use crate::survey::names::{Class, Members, class};
 use crate::survey::place::Kind;
+use opkeep_fs::Dir;
 
 /// How the two sides of an old kernel are called behind its own name.
 const SIDES: [&str; 2] = ["_mix_aic", "_mix_aiv"];

@@ -6,7 +6,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use crate::disk::Identity;
+use crate::open_files::OpenFiles;
 use crate::quarantine::dir::Quarantine;
 use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{Entry, Made, Role};
@@ -14,8 +14,8 @@ use crate::quarantine::locks::Locks;
 use crate::quarantine::partners::{is_pair, partners};
 use crate::quarantine::plan::{Plan, Set, plan};
 use crate::quarantine::{RepairError, Run, Step, io};
-use crate::survey::look::{Dir, OpenFiles};
 use crate::survey::{Busy, Item, OtherChip, Survey, What};
+use opkeep_fs::{Dir, FileState};
 
 /// How to set aside.
 pub struct AsideOptions<'a> {
@@ -184,7 +184,7 @@ pub fn set_aside(survey: &Survey, options: &AsideOptions<'_>) -> Result<Aside, R
 fn entries(sets: &[Set<'_>]) -> Vec<Entry> {
     let numbered = (0..).zip(sets);
     let of = |(number, set): (u64, &Set<'_>)| {
-        let entry = |(file, seen): &(String, Identity)| {
+        let entry = |(file, seen): &(String, FileState)| {
             let entry = Entry::new(number, file, set.item.below, seen, &set.why);
             let is_taken = set.files.iter().any(|(taken, _)| taken == file);
             Entry { role: if is_taken { Role::Taken } else { Role::Stays { sha256: None } }, ..entry }
@@ -205,7 +205,7 @@ fn leave_open(sets: &mut Vec<Set<'_>>, left: &mut Vec<Left>) {
 }
 
 /// Files that were moved, in order.
-pub(crate) type Taken = Vec<(String, Identity)>;
+pub(crate) type Taken = Vec<(String, FileState)>;
 
 struct Mover<'a> {
     ground: &'a Ground,
@@ -261,7 +261,7 @@ impl Mover<'_> {
             self.number += 1;
         }
         // What was missing may have come while the rest went.
-        if let Some(file) = set.absent.iter().find(|file| io::exists(from, file)).cloned() {
+        if let Some(file) = set.absent.iter().find(|file| from.may_exist(file)).cloned() {
             let astray = put_back(from, to, taken, &set.judged);
             return Err(astray.unwrap_or(Why::Changed { file }));
         }
@@ -273,8 +273,8 @@ impl Mover<'_> {
         let open = if self.options.force { OpenFiles::default() } else { OpenFiles::look() };
         for (set, taken) in done.iter_mut().filter(|(_, taken)| !taken.is_empty()) {
             let to = self.quarantine.folder(set.item.below);
-            let is_changed = |(file, judged): &(String, Identity)| {
-                !to.identity(file).is_some_and(|found| found.is_same_file(judged))
+            let is_changed = |(file, judged): &(String, FileState)| {
+                !to.file_state(file).is_some_and(|found| found.is_same_content(judged))
             };
             let holder = || taken.iter().find_map(|(_, file)| open.holder(file));
             let why = match (taken.iter().find(|file| is_changed(file)), holder()) {
@@ -305,11 +305,11 @@ pub(crate) fn move_judged(
     from: &Dir,
     to: &Dir,
     file: &str,
-    judged: &Identity,
+    judged: &FileState,
     observe: impl Fn(),
 ) -> Result<(), Why> {
     let named = || file.to_owned();
-    if from.identity(file) != Some(*judged) {
+    if from.file_state(file) != Some(*judged) {
         return Err(Why::Changed { file: named() });
     }
     observe();
@@ -321,7 +321,7 @@ pub(crate) fn move_judged(
         },
         _ => Why::Failed { file: named(), problem: error.to_string() },
     })?;
-    if to.identity(file).is_some_and(|found| found.is_same_file(judged)) {
+    if to.file_state(file).is_some_and(|found| found.is_same_content(judged)) {
         return Ok(());
     }
     // Between looking and renaming, another file took the name.
@@ -339,15 +339,15 @@ pub(crate) fn put_back(
     from: &Dir,
     to: &Dir,
     taken: &mut Taken,
-    judged: &[(String, Identity)],
+    judged: &[(String, FileState)],
 ) -> Option<Why> {
-    let is_judged = |name: &str, found: &Identity| {
-        judged.iter().any(|(file, seen)| file == name && found.is_same_file(seen))
+    let is_judged = |name: &str, found: &FileState| {
+        judged.iter().any(|(file, seen)| file == name && found.is_same_content(seen))
     };
     // Whether `file`, which is in `dir` now, would stand beside another kernel's file.
     let is_misfit = |dir: &Dir, file: &str| {
         partners(file).iter().any(|partner| {
-            from.identity(partner).is_some_and(|found| !is_judged(partner, &found))
+            from.file_state(partner).is_some_and(|found| !is_judged(partner, &found))
                 && !is_pair((dir, file), (from, partner))
         })
     };
@@ -355,12 +355,14 @@ pub(crate) fn put_back(
     while let Some((file, seen)) = taken.pop() {
         let mut is_back = !is_misfit(to, &file) && io::rename_new(to, &file, from, &file).is_ok();
         // Between the look and the rename, another program may have written the other file.
-        if is_back && is_misfit(from, &file) && from.identity(&file).is_some_and(|it| it.is_same_file(&seen))
+        if is_back
+            && is_misfit(from, &file)
+            && from.file_state(&file).is_some_and(|it| it.is_same_content(&seen))
         {
             is_back = io::rename_new(from, &file, to, &file).is_err();
         }
         if !is_back {
-            if !to.identity(&file).is_some_and(|found| found.is_same_file(&seen)) {
+            if !to.file_state(&file).is_some_and(|found| found.is_same_content(&seen)) {
                 astray = Some(Why::Astray { file: file.clone(), place: to.path().join(&file) });
             }
             stay.push((file, seen));
@@ -376,7 +378,7 @@ impl Set<'_> {
         let below = self.item.below.map(|below| folder.below(OsStr::new(below)));
         let Some(folder) = below.as_ref().map_or(Some(folder), |below| below.as_ref().ok()) else { return };
         let stay = self.stay.iter().filter(|file| !taken.contains(&(self.item.below, (*file).clone())));
-        let stay = stay.filter_map(|file| Some((file.clone(), folder.identity(file)?)));
+        let stay = stay.filter_map(|file| Some((file.clone(), folder.file_state(file)?)));
         self.judged.extend(stay);
     }
 
@@ -393,11 +395,12 @@ impl Set<'_> {
     /// Whether everything is as it was judged.
     fn check(&self, dir: &Dir) -> Result<(), Why> {
         let changed = |file: &String| Err(Why::Changed { file: file.clone() });
-        if let Some((file, _)) = self.files.iter().find(|(file, judged)| dir.identity(file) != Some(*judged))
+        if let Some((file, _)) =
+            self.files.iter().find(|(file, judged)| dir.file_state(file) != Some(*judged))
         {
             return changed(file);
         }
-        self.absent.iter().find(|file| io::exists(dir, file)).map_or(Ok(()), changed)
+        self.absent.iter().find(|file| dir.may_exist(file)).map_or(Ok(()), changed)
     }
 }
 

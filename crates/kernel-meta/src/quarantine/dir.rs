@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{self, Entry, Made};
 use crate::quarantine::{RepairError, Run, io as tools};
-use crate::survey::look::Dir;
+use opkeep_fs::Dir;
 
 /// The folder of a run, beside a cache.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Quarantine {
     ) -> Result<Self, RepairError> {
         let path = ground.quarantine_path();
         let failed = |source| RepairError::io("make the folder", &path, source);
-        let top = tools::folder(&ground.parent, &ground.quarantine).map_err(failed)?;
+        let top = tools::make_dir(&ground.parent, &ground.quarantine).map_err(failed)?;
         let opened = Self::new_run(&top, run).map_err(failed);
         let opened = opened.and_then(|(run, name)| {
             let mut quarantine = Self { top, run, name, below: HashMap::new() };
@@ -45,9 +45,9 @@ impl Quarantine {
             }
         });
         if opened.is_ok() {
-            tools::sync(&ground.parent);
+            let _ = ground.parent.sync();
         } else {
-            let _ = tools::remove_folder(&ground.parent, &ground.quarantine);
+            let _ = ground.parent.remove_dir(&ground.quarantine);
         }
         opened
     }
@@ -59,7 +59,7 @@ impl Quarantine {
                 1 => run.name().to_owned(),
                 number => format!("{}-{number}", run.name()),
             };
-            match tools::new_folder(top, OsStr::new(&name)) {
+            match tools::new_dir(top, OsStr::new(&name)) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 1000 => number += 1,
                 made => return Ok((made?, name)),
             }
@@ -69,21 +69,21 @@ impl Quarantine {
     fn record(&mut self, entries: &[Entry], made: Made) -> io::Result<()> {
         for below in entries.iter().filter_map(|entry| entry.below.as_deref()) {
             if !self.below.contains_key(below) {
-                self.below.insert(below.to_owned(), tools::folder(&self.run, OsStr::new(below))?);
+                self.below.insert(below.to_owned(), tools::make_dir(&self.run, OsStr::new(below))?);
             }
         }
         tools::write_new(&self.run, journal::UNFINISHED, &journal::text(entries, made))?;
         tools::rename_new(&self.run, journal::UNFINISHED, &self.run, journal::NAME)?;
-        tools::sync(&self.run);
-        tools::sync(&self.top);
+        let _ = self.run.sync();
+        let _ = self.top.sync();
         Ok(())
     }
 
     /// Replaces the journal.
     pub(crate) fn record_anew(&self, entries: &[Entry], made: Made) -> io::Result<()> {
         tools::write_new(&self.run, journal::UNFINISHED, &journal::text(entries, made))?;
-        tools::rename_over(&self.run, journal::UNFINISHED, journal::NAME)?;
-        tools::sync(&self.run);
+        self.run.rename(journal::UNFINISHED, &self.run, journal::NAME)?;
+        let _ = self.run.sync();
         Ok(())
     }
 
@@ -93,29 +93,29 @@ impl Quarantine {
         let is_own =
             |name: &OsStr| name == journal::NAME || self.below.keys().any(|below| name == below.as_str());
         let is_file = |dir: &Dir| {
-            let names = dir.names();
+            let names = dir.entries();
             names.is_ok_and(|names| names.iter().all(|name| is_own(&name.name))).not()
         };
         let path = self.run.path().to_owned();
         if folders().any(is_file) {
-            folders().for_each(tools::sync);
-            tools::sync(&ground.folder);
+            folders().for_each(|dir| drop(dir.sync()));
+            let _ = ground.folder.sync();
             return Some(path);
         }
         self.clear(ground);
-        let _ = tools::remove_folder(&ground.parent, &ground.quarantine);
+        let _ = ground.parent.remove_dir(&ground.quarantine);
         None
     }
 
     /// Removes the journal, and what is empty.
     pub(crate) fn clear(&self, ground: &Ground) {
         for below in self.below.keys() {
-            let _ = tools::remove_folder(&self.run, OsStr::new(below));
+            let _ = self.run.remove_dir(OsStr::new(below));
         }
-        let _ = tools::remove(&self.run, journal::UNFINISHED);
-        let _ = tools::remove(&self.run, journal::NAME);
-        let _ = tools::remove_folder(&self.top, OsStr::new(&self.name));
-        tools::sync(&ground.parent);
+        let _ = self.run.remove(journal::UNFINISHED);
+        let _ = self.run.remove(journal::NAME);
+        let _ = self.top.remove_dir(OsStr::new(&self.name));
+        let _ = ground.parent.sync();
     }
 
     pub(crate) fn folder(&self, below: Option<&str>) -> &Dir {

@@ -4,10 +4,10 @@ use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use crate::quarantine::RepairError;
 use crate::quarantine::locks::Locks;
-use crate::quarantine::{RepairError, io};
-use crate::survey::look::Dir;
 use crate::survey::place::QUARANTINE;
+use opkeep_fs::{Dir, Fs};
 
 /// A cache that nobody else is at, as far as locks tell.
 #[derive(Debug)]
@@ -27,20 +27,20 @@ impl Ground {
     /// # Errors
     /// [`RepairError`]: it is locked, closed, or the top of a file system.
     pub(crate) fn enter(path: &Path) -> Result<Self, RepairError> {
-        Self::enter_with(path, true)
+        Self::enter_with(&Fs::new(), path, true)
     }
 
     /// Enters the cache at `path` for a build that holds the lock of our builds there.
     ///
     /// # Errors
     /// As [`enter`](Self::enter).
-    pub(crate) fn enter_locked(path: &Path) -> Result<Self, RepairError> {
-        Self::enter_with(path, false)
+    pub(crate) fn enter_locked(fs: &Fs, path: &Path) -> Result<Self, RepairError> {
+        Self::enter_with(fs, path, false)
     }
 
-    fn enter_with(path: &Path, ours: bool) -> Result<Self, RepairError> {
+    fn enter_with(fs: &Fs, path: &Path, ours: bool) -> Result<Self, RepairError> {
         // What `.` is beside only its full path tells.
-        let full = match path.canonicalize() {
+        let full = match fs.real_path(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(RepairError::NoFolder { path: path.to_owned() });
             }
@@ -52,10 +52,12 @@ impl Ground {
         let open = |result: std::io::Result<Dir>, path: &Path| {
             result.map_err(|source| RepairError::io("open", path, source))
         };
-        let parent = open(Dir::open(above), above)?;
+        let parent = open(fs.open_dir(above).map(Dir::quiet), above)?;
         let folder = open(parent.below(name), &full)?;
-        let device =
-            |dir: &Dir| io::device(dir).map_err(|source| RepairError::io("look at", dir.path(), source));
+        let device = |dir: &Dir| {
+            let found = dir.stat().map_err(|source| RepairError::io("look at", dir.path(), source));
+            found.map(|found| found.state.id.dev)
+        };
         if device(&parent)? != device(&folder)? {
             return Err(RepairError::MountPoint { path: full });
         }

@@ -1,151 +1,103 @@
-//! Moving files between folders: every change that a repair makes to the disk, but for what it fills in.
-//!
-//! All names are reached through the descriptors of open folders, links never followed, nothing ever replaced.
+//! Moving files between directories without ever replacing one, and the files that a repair writes.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use opkeep_fs::{Dir, FileState, cannot_rename_new};
 use rustix::io::Errno;
 
-use crate::disk::{Identity, give};
 use crate::own_name::{OWN, displaced_as};
-use crate::survey::look::Dir;
 
-const FOLDER_MODE: Mode = Mode::from_raw_mode(0o750);
-const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
+const DIR_MODE: u32 = 0o750;
+const FILE_MODE: u32 = 0o640;
 
-/// Makes the folder `name` in `dir`, if it is not there, and opens it.
-pub(crate) fn folder(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
-    match new_folder(dir, name) {
+/// Creates the directory `name` in `dir`, if it is missing, and opens it.
+pub(crate) fn make_dir(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
+    match new_dir(dir, name) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => dir.below(name),
         made => made,
     }
 }
 
-/// Makes the folder `name` in `dir`, which must not be there, and opens it.
-pub(crate) fn new_folder(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
-    rustix::fs::mkdirat(dir, name, FOLDER_MODE)?;
+/// Creates the directory `name` in `dir`, which must be missing, and opens it.
+pub(crate) fn new_dir(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
+    dir.create_dir(name, DIR_MODE)?;
     let made = dir.below(name)?;
-    give(dir, &made);
+    dir.give(&made);
     Ok(made)
 }
 
-/// Writes a file that must not be there yet, and brings it to the disk.
+/// Writes a file that must be missing, and makes it durable.
 pub(crate) fn write_new(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::openat(dir, name, flags, FILE_MODE)?);
-    give(dir, &file);
+    let mut file = dir.create_file(name, FILE_MODE)?;
+    dir.give(&file);
     file.write_all(bytes)?;
     file.sync_all()
 }
 
-/// Renames a file of our own over another one of our own.
-pub(crate) fn rename_over(dir: &Dir, name: &str, new: &str) -> io::Result<()> {
-    Ok(rustix::fs::renameat(dir, name, dir, new)?)
-}
-
 /// Moves a file to a name that must be free.
-pub(crate) fn rename_new(from: impl AsFd, name: &str, to: impl AsFd, new: &str) -> io::Result<()> {
-    let (from, to) = (from.as_fd(), to.as_fd());
-    match rustix::fs::renameat_with(from, name, to, new, RenameFlags::NOREPLACE) {
-        // The file system, or the kernel, does not know how to keep what is there.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_by_link(from, name, to, new),
-        renamed => Ok(renamed?),
+pub(crate) fn rename_new(from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
+    match from.rename_new(name, to, new) {
+        Err(error) if cannot_rename_new(&error) => rename_by_link(from, name, to, new),
+        renamed => renamed,
     }
 }
 
 /// The same where a rename always replaces: a link never does.
-fn rename_by_link(from: BorrowedFd<'_>, name: &str, to: BorrowedFd<'_>, new: &str) -> io::Result<()> {
-    match rustix::fs::linkat(from, name, to, new, AtFlags::empty()) {
-        Ok(()) => remove_linked(from, name, to, new),
+fn rename_by_link(from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
+    let Err(error) = from.link(name, to, new) else { return remove_linked(from, name, to, new) };
+    match Errno::from_io_error(&error) {
         // Neither links nor such renames: what remains is to look.
-        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) if !exists(to, new) => {
-            Ok(rustix::fs::renameat(from, name, to, new)?)
+        Some(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) if !to.may_exist(new) => {
+            from.rename(name, to, new)
         }
-        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => Err(Errno::EXIST.into()),
-        Err(error) => Err(error.into()),
+        Some(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => Err(Errno::EXIST.into()),
+        _ => Err(error),
     }
 }
 
 /// Removes the name `name` of a file that is called `new`, too. Another program may have given that name to a file of its
 /// own: so it is renamed, and compared, before it is removed. A call that is killed in between leaves a displaced file.
-fn remove_linked(from: BorrowedFd<'_>, name: &str, to: BorrowedFd<'_>, new: &str) -> io::Result<()> {
-    let remove = |name: &str| Ok(rustix::fs::unlinkat(from, name, AtFlags::empty())?);
+fn remove_linked(from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
     // No other program uses our names.
     if name.starts_with(OWN) {
-        return remove(name);
+        return from.remove(name);
     }
     let old = displaced_as(name);
-    match rustix::fs::renameat(from, name, from, &*old) {
-        Ok(()) if is_same(from, &old, to, new) => remove(&old),
-        Ok(()) => {
-            // If the name was taken once more, the file stays displaced.
-            match rustix::fs::linkat(from, &*old, from, name, AtFlags::empty()) {
-                Ok(()) => remove(&old),
-                Err(_) => Ok(()),
-            }
-        }
-        Err(Errno::NOENT) => Ok(()),
+    match from.rename(name, from, &old) {
+        Ok(()) if is_same(from, &old, to, new) => from.remove(&old),
+        // If the name was taken once more, the file stays displaced.
+        Ok(()) => from.link(&old, from, name).map_or(Ok(()), |()| from.remove(&old)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         // What remains is to remove it as it is.
-        Err(Errno::NAMETOOLONG) => remove(name),
-        Err(error) => Err(error.into()),
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::NAMETOOLONG) => from.remove(name),
+        Err(error) => Err(error),
     }
 }
 
 /// Whether two names are of one file.
-fn is_same(dir: BorrowedFd<'_>, one: &str, there: BorrowedFd<'_>, other: &str) -> bool {
-    let look =
-        |dir, name| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|it| Identity::of(&it));
-    look(there, other).is_some_and(|other| Identity::are_of([look(dir, one), look(dir, one)], &other))
-}
-
-/// Whether anything bears that name, or we cannot tell.
-pub(crate) fn exists(dir: impl AsFd, name: &str) -> bool {
-    !matches!(rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
-}
-
-/// Removes a file of our own.
-pub(crate) fn remove(dir: impl AsFd, name: &str) -> io::Result<()> {
-    Ok(rustix::fs::unlinkat(dir, name, AtFlags::empty())?)
-}
-
-/// Removes a folder if nothing is in it.
-pub(crate) fn remove_folder(dir: &Dir, name: &OsStr) -> io::Result<()> {
-    Ok(rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)?)
-}
-
-/// Makes a folder's names durable. Best effort: not every file system can.
-pub(crate) fn sync(dir: &Dir) {
-    let _ = rustix::fs::fsync(dir);
-}
-
-/// The file system that an open folder is on.
-pub(crate) fn device(dir: &Dir) -> io::Result<u64> {
-    Ok(rustix::fs::fstat(dir)?.st_dev)
+fn is_same(dir: &Dir, one: &str, there: &Dir, other: &str) -> bool {
+    let look = |dir: &Dir, name| dir.look(name).ok().map(|found| found.state);
+    look(there, other).is_some_and(|other| FileState::are_of([look(dir, one), look(dir, one)], &other))
 }
 
 /// Opens a lock file, which must be a regular one. None if there is none.
 ///
 /// To lock it as CANN does it must be open for writing; where that is not allowed, for reading.
 pub(crate) fn lock_file(dir: &Dir, name: &str) -> io::Result<Option<(File, bool)>> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let open =
-        |access| rustix::fs::openat(dir, OsStr::from_bytes(name.as_bytes()), flags | access, Mode::empty());
-    let (file, writable) = match open(OFlags::RDWR) {
+    let (file, writable) = match dir.open_lock(name, None) {
         Ok(file) => (file, true),
-        Err(Errno::NOENT) => return Ok(None),
-        Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => (open(OFlags::RDONLY)?, false),
-        Err(error) => return Err(error.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => match Errno::from_io_error(&error) {
+            Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => (dir.open_file(name)?, false),
+            _ => return Err(error),
+        },
     };
-    let stat = rustix::fs::fstat(&file)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+    if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }
-    Ok(Some((file.into(), writable)))
+    Ok(Some((file, writable)))
 }
 
 #[cfg(test)]
@@ -158,15 +110,14 @@ mod tests {
 
     #[test]
     fn what_is_there_is_never_replaced() {
-        type Rename = fn(BorrowedFd<'_>, &str, BorrowedFd<'_>, &str) -> io::Result<()>;
-        let usual: Rename = |from, name, to, new| rename_new(from, name, to, new);
+        type Rename = fn(&Dir, &str, &Dir, &str) -> io::Result<()>;
+        let usual: Rename = rename_new;
         for rename in [usual, rename_by_link] {
             let base = tempfile::tempdir().unwrap();
             let path = |name: &str| base.path().join(name);
             fs::write(path("a"), "a").unwrap();
             fs::write(path("b"), "b").unwrap();
-            let dir = Dir::open(base.path()).unwrap();
-            let dir = dir.as_fd();
+            let dir = &Dir::open_quietly(base.path()).unwrap();
             let error = rename(dir, "a", dir, "b").unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
             assert_eq!(
@@ -182,7 +133,7 @@ mod tests {
             let error = rename(dir, "b", dir, "c").unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
             assert_eq!(rename(dir, "x", dir, "d").unwrap_err().kind(), io::ErrorKind::NotFound);
-            let mut names: Vec<_> = Dir::open(base.path()).unwrap().names().unwrap();
+            let mut names: Vec<_> = dir.entries().unwrap();
             names.sort_by(|one, other| one.name.cmp(&other.name));
             assert_eq!(names.iter().map(|name| &name.name).collect::<Vec<_>>(), ["b", "c"]);
         }
@@ -200,15 +151,15 @@ mod tests {
                 true => fs::write(path(name), "theirs").unwrap(),
                 false => fs::hard_link(path("b"), path(name)).unwrap(),
             }
-            let dir = Dir::open(base.path()).unwrap();
-            remove_linked(dir.as_fd(), name, dir.as_fd(), "b").unwrap();
-            let names = dir.names().unwrap().len();
+            let dir = Dir::open_quietly(base.path()).unwrap();
+            remove_linked(&dir, name, &dir, "b").unwrap();
+            let names = dir.list().unwrap().len();
             assert_eq!((path(name).exists(), names), (is_taken, if is_taken { 2 } else { 1 }), "{name}");
             assert!(!is_taken || fs::read(path(name)).unwrap() == b"theirs");
             assert_eq!(fs::read(path("b")).unwrap(), b"ours");
             let _ = fs::remove_file(path(name));
             // Removed by another program, it is gone as well.
-            remove_linked(dir.as_fd(), "a", dir.as_fd(), "b").unwrap();
+            remove_linked(&dir, "a", &dir, "b").unwrap();
         }
     }
 }

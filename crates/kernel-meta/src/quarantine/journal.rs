@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::disk::Identity;
 use crate::survey::FOLDERS;
+use opkeep_fs::{FileId, FileState};
 
 /// The journal's name: no kernel can be called so.
 pub(crate) const NAME: &str = ".opkeep-journal";
@@ -97,15 +97,15 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn new(set: u64, file: &str, below: Option<&str>, seen: &Identity, why: &str) -> Self {
-        let Identity { dev, ino, size, mtime, ctime } = *seen;
+    pub(crate) fn new(set: u64, file: &str, below: Option<&str>, seen: &FileState, why: &str) -> Self {
+        let FileState { id: FileId { dev, ino }, len: size, mtime, ctime } = *seen;
         let (file, below, why) = (file.to_owned(), below.map(str::to_owned), why.to_owned());
         Self { set, file, below, dev, ino, size, mtime, ctime, why, role: Role::Taken }
     }
 
     /// A file of which no state was judged.
     pub(crate) fn unseen(set: u64, file: &str, role: Role, why: &str) -> Self {
-        let nothing = Identity { dev: 0, ino: 0, size: 0, mtime: 0, ctime: 0 };
+        let nothing = FileState { id: FileId { dev: 0, ino: 0 }, len: 0, mtime: 0, ctime: 0 };
         Self { role, ..Self::new(set, file, None, &nothing, why) }
     }
 
@@ -123,9 +123,9 @@ impl Entry {
     }
 
     /// Whether this is the file.
-    pub(crate) fn is(&self, found: &Identity) -> bool {
+    pub(crate) fn is(&self, found: &FileState) -> bool {
         let Self { dev, ino, size, mtime, ctime, .. } = *self;
-        found.is_as_long_and_old(&Identity { dev, ino, size, mtime, ctime })
+        found.is_as_long_and_old(&FileState { id: FileId { dev, ino }, len: size, mtime, ctime })
     }
 
     /// Whether it names files of the cache only: the journal may have been edited.
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_and_nothing_else() {
-        let seen = Identity { dev: u64::MAX, ino: 2, size: 3, mtime: -4, ctime: i64::MAX };
+        let seen = FileState { id: FileId { dev: u64::MAX, ino: 2 }, len: 3, mtime: -4, ctime: i64::MAX };
         let entry = |file: &str, below| Entry::new(7, file, below, &seen, "torn\nline");
         let sha256 = || Digest::of(b"").to_string();
         let unseen = |role| Entry::unseen(8, "c.o", role, "written");

@@ -5,21 +5,21 @@ use std::path::{Path, PathBuf};
 
 use opkeep_digest::Digest;
 
-use crate::disk::Identity;
+use crate::open_files::OpenFiles;
 use crate::quarantine::aside::{Taken, move_judged, put_back};
 use crate::quarantine::dir::Quarantine;
 use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{Entry, Made, Role};
 use crate::quarantine::partners::partners;
-use crate::quarantine::{RepairError, Run, Why, io};
+use crate::quarantine::{RepairError, Run, Why};
 use crate::survey::Busy;
-use crate::survey::look::{Dir, OpenFiles};
+use opkeep_fs::{Dir, FileState, Fs};
 
 /// What a build is about to replace of one kernel.
 #[derive(Debug)]
 pub(crate) struct Replaced {
     /// The files to quarantine, in the state in which they were judged and in this order: the description first.
-    pub(crate) files: Vec<(String, Identity)>,
+    pub(crate) files: Vec<(String, FileState)>,
     /// Files that the build writes under free names.
     pub(crate) made: Vec<String>,
     /// The object and its digest, if it stays.
@@ -32,7 +32,7 @@ pub(crate) struct Replaced {
 impl Replaced {
     /// The lines of the journal for the set, which is in `dir`.
     fn entries(&self, number: u64, dir: &Dir) -> Vec<Entry> {
-        let replaced = move |(file, seen): &(String, Identity)| {
+        let replaced = move |(file, seen): &(String, FileState)| {
             let role = Role::Replaced { listed: self.listed.clone() };
             Entry { role, ..Entry::new(number, file, None, seen, &self.why) }
         };
@@ -49,25 +49,25 @@ impl Replaced {
     }
 
     /// Libraries of the kernel's name, which the build does not touch.
-    fn beside(&self, dir: &Dir) -> Vec<(String, Identity)> {
+    fn beside(&self, dir: &Dir) -> Vec<(String, FileState)> {
         let json = self.files.iter().map(|(file, _)| file).find(|file| file.ends_with(".json"));
         let libraries = json.into_iter().flat_map(|json| partners(json)).filter(|file| !file.ends_with(".o"));
-        libraries.filter_map(|file| dir.identity(&file).map(|seen| (file, seen))).collect()
+        libraries.filter_map(|file| dir.file_state(&file).map(|seen| (file, seen))).collect()
     }
 
     /// The files in the state in which they were judged; the object that stays, as it is now.
-    fn judged(&self, dir: &Dir) -> Vec<(String, Identity)> {
+    fn judged(&self, dir: &Dir) -> Vec<(String, FileState)> {
         let stays = self.stays.as_ref().filter(|(file, digest)| {
             dir.open_file(OsStr::new(file)).and_then(Digest::of_reader).is_ok_and(|found| found == *digest)
         });
-        let stays = stays.and_then(|(file, _)| Some((file.clone(), dir.identity(file)?)));
+        let stays = stays.and_then(|(file, _)| Some((file.clone(), dir.file_state(file)?)));
         let own = self.files.iter().cloned().chain(stays);
         own.chain(self.beside(dir)).collect()
     }
 
     /// Whether one of its files is in quarantine.
     fn is_in(&self, quarantine: &Dir) -> bool {
-        self.files.iter().any(|(file, _)| io::exists(quarantine, file))
+        self.files.iter().any(|(file, _)| quarantine.may_exist(file))
     }
 }
 
@@ -82,18 +82,17 @@ pub(crate) type Kept = (Vec<Result<(), Why>>, Option<PathBuf>);
 /// # Errors
 /// [`RepairError`]: nothing was moved.
 pub(crate) fn keep(
+    fs: &Fs,
     path: &Path,
     run: &Run,
     sets: &[Replaced],
     force: bool,
-    observe: &dyn Fn(&str),
 ) -> Result<Kept, RepairError> {
-    let ground = Ground::enter_locked(path)?;
+    let ground = Ground::enter_locked(fs, path)?;
     let entries: Vec<Entry> =
         (0..).zip(sets).flat_map(|(number, set)| set.entries(number, &ground.folder)).collect();
     let quarantine = Quarantine::open(&ground, run, &entries, Made::default())?;
-    let mut done: Vec<Result<Taken, Why>> =
-        sets.iter().map(|set| take(&ground, &quarantine, set, observe)).collect();
+    let mut done: Vec<Result<Taken, Why>> = sets.iter().map(|set| take(&ground, &quarantine, set)).collect();
     let open = if force { OpenFiles::default() } else { OpenFiles::look() };
     for (moved, set) in done.iter_mut().zip(sets) {
         let Ok(taken) = moved else { continue };
@@ -112,20 +111,14 @@ pub(crate) fn keep(
     Ok((done, quarantine.close(&ground)))
 }
 
-fn take(
-    ground: &Ground,
-    quarantine: &Quarantine,
-    set: &Replaced,
-    observe: &dyn Fn(&str),
-) -> Result<Taken, Why> {
+fn take(ground: &Ground, quarantine: &Quarantine, set: &Replaced) -> Result<Taken, Why> {
     let (from, to) = (&ground.folder, quarantine.folder(None));
     let mut taken = Vec::new();
     for (file, judged) in &set.files {
-        if let Err(why) = move_judged(from, to, file, judged, || observe(file)) {
+        if let Err(why) = move_judged(from, to, file, judged, || ()) {
             return Err(put_back(from, to, &mut taken, &set.judged(from)).unwrap_or(why));
         }
         taken.push((file.clone(), *judged));
-        observe(file);
     }
     Ok(taken)
 }
@@ -133,8 +126,8 @@ fn take(
 /// Why files that were moved have to be restored: a process changed them meanwhile, or may.
 fn disturbed(quarantine: &Quarantine, taken: &Taken, open: &OpenFiles) -> Option<Why> {
     let to = quarantine.folder(None);
-    let changed = |(file, judged): &&(String, Identity)| {
-        !to.identity(file).is_some_and(|found| found.is_same_file(judged))
+    let changed = |(file, judged): &&(String, FileState)| {
+        !to.file_state(file).is_some_and(|found| found.is_same_content(judged))
     };
     if let Some((file, _)) = taken.iter().find(changed) {
         return Some(Why::Changed { file: file.clone() });

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 use crate::quarantine::{RepairError, io as tools};
-use crate::survey::look::Dir;
+use opkeep_fs::Dir;
 
 /// Locks of a whole cache that are taken with `flock`: MindSpore's while it starts, and that of a build of ours.
 const WHOLE: [&str; 2] = ["file.lock", ".opkeep.lock"];

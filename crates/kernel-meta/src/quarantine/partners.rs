@@ -1,8 +1,8 @@
 //! The files of a kernel that must not be another kernel's: a description and the objects that it may be about.
 
 use crate::displace::{digest_of, stated};
-use crate::survey::look::Dir;
 use crate::survey::names::Members;
+use opkeep_fs::Dir;
 
 /// The objects of the name of a description; the descriptions of the name of an object; of other files, nothing.
 pub(crate) fn partners(file: &str) -> Vec<String> {
@@ -24,5 +24,5 @@ pub(crate) fn is_object(file: &str) -> bool {
 /// Whether two files, each with its directory, are a description and the object whose digest it states.
 pub(crate) fn is_pair(one: (&Dir, &str), other: (&Dir, &str)) -> bool {
     let ((dir, json), (there, object)) = if one.1.ends_with(".json") { (one, other) } else { (other, one) };
-    stated(dir.fd(), json).is_some_and(|stated| digest_of(there.fd(), object) == Some(stated))
+    stated(dir, json).is_some_and(|stated| digest_of(there, object) == Some(stated))
 }

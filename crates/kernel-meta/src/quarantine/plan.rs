@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use crate::disk::Identity;
 use crate::quarantine::partners::partners;
 use crate::quarantine::{Left, Why};
 use crate::survey::{Busy, Flaw, Item, Kind, Survey, Verdict, What};
+use opkeep_fs::FileState;
 
 /// What is to be done about a cache.
 #[derive(Debug)]
@@ -19,11 +19,11 @@ pub(crate) struct Plan<'a> {
 pub(crate) struct Set<'a> {
     pub(crate) item: &'a Item,
     /// As they were judged, in the order in which they go.
-    pub(crate) files: Vec<(String, Identity)>,
+    pub(crate) files: Vec<(String, FileState)>,
     /// Objects and libraries of the names of these that stay, if they exist and no set takes them.
     pub(crate) stay: Vec<String>,
     /// The files, and those that stay as they were when the repair began.
-    pub(crate) judged: Vec<(String, Identity)>,
+    pub(crate) judged: Vec<(String, FileState)>,
     /// What was missing when it was judged. If it is there now, the thing is another.
     pub(crate) absent: Vec<String>,
     /// The vendor's locks of this one thing.

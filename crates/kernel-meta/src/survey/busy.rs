@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 
-use crate::disk::Identity;
-use crate::survey::look::{Dir, OpenFiles};
+use crate::open_files::OpenFiles;
 use crate::survey::names::Members;
 use crate::survey::verdict::{Busy, Item, Verdict};
+use opkeep_fs::{Dir, FileState};
 
 /// What was written so lately may be unfinished.
 pub const YOUNG: Duration = Duration::from_secs(30 * 60);
@@ -47,7 +47,7 @@ fn busy(dir: &Dir, item: &Item, open: &OpenFiles, now: SystemTime) -> Option<Bus
 }
 
 /// How long ago a file was written. What comes from the future was written now.
-fn age(file: &Identity, now: SystemTime) -> Duration {
+fn age(file: &FileState, now: SystemTime) -> Duration {
     let written = UNIX_EPOCH + Duration::from_nanos(u64::try_from(file.mtime).unwrap_or(0));
     now.duration_since(written).unwrap_or_default()
 }

@@ -14,11 +14,11 @@ use opkeep_artifact::{Expectations, Magic, Word};
 use opkeep_descriptor::read_info;
 use opkeep_validator::{ElfFacts, Family, Machine, Report};
 
-use crate::survey::look::Dir;
 use crate::survey::outcome;
 use crate::survey::place::{Kind, Place};
 use crate::survey::take::ours;
 use crate::survey::verdict::{Item, Note, Verdict};
+use opkeep_fs::Dir;
 
 /// For what an object was compiled, by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -342,7 +342,7 @@ fn refuse(dir: &Dir, kind: Kind, item: &mut Item, other: OtherChip) {
     item.verdict = Verdict::OtherChip(other);
     item.kernel = None;
     item.outcome = outcome::of(kind, item.what, &item.name, &item.verdict, &item.notes, item.members);
-    item.seen = item.files().into_iter().map(|file| (file.clone(), dir.identity(&file))).collect();
+    item.seen = item.files().into_iter().map(|file| (file.clone(), dir.file_state(&file))).collect();
 }
 
 #[cfg(test)]

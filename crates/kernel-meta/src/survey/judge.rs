@@ -6,13 +6,12 @@ use opkeep_artifact::{KernelMeta, MetaError, is_plain_file_name};
 use opkeep_descriptor::{confirms_name, read_info};
 use opkeep_validator::{Code, Finding, Report, examine_object, parts, validate_read};
 
-use crate::disk::Identity;
 use crate::survey::chips::Chip;
-use crate::survey::look::{Dir, Read1};
 use crate::survey::names::{Members, is_skipped};
 use crate::survey::outcome;
 use crate::survey::place::Kind;
 use crate::survey::verdict::{Flaw, Item, Kernel, Note, Orphan, UNSAFE_NAME, Verdict, What};
+use opkeep_fs::{Dir, FileRead, FileState};
 
 /// No `.json` and no descriptor is larger.
 pub(crate) const MAX_TEXT: u64 = 64 << 20;
@@ -53,7 +52,7 @@ pub(crate) struct Seen {
     /// All files that the `.json` names and that are not called after the stem, there or not.
     named: Vec<Box<str>>,
     /// The `.json` as it was read, if it was.
-    json: Option<Identity>,
+    json: Option<FileState>,
 }
 
 impl Seen {
@@ -107,11 +106,12 @@ impl Bench<'_> {
                 if now != members {
                     return Some(self.item(stem, now, Seen::new(Verdict::InUse)));
                 }
-                is_back = missing(&seen.verdict).any(|file| now.hold(stem, file) || self.dir.is_there(file));
+                is_back =
+                    missing(&seen.verdict).any(|file| now.hold(stem, file) || self.dir.is_file_or_link(file));
             }
             let json = format!("{stem}.json");
             // Between reading its two files, the framework may have replaced both; or one was gone only for a moment.
-            let replaced = || seen.json.is_some() && self.dir.identity(&json) != seen.json;
+            let replaced = || seen.json.is_some() && self.dir.file_state(&json) != seen.json;
             if wrong && (is_back || replaced()) {
                 if tries < TRIES {
                     continue;
@@ -124,7 +124,7 @@ impl Bench<'_> {
 
     /// Which of a kernel's files there are now; its `.json` also if it was not there.
     fn now_there(&self, stem: &str, members: Members) -> Members {
-        members.with(Members::JSON).filter(|member| self.dir.is_there(&member.name(stem)))
+        members.with(Members::JSON).filter(|member| self.dir.is_file_or_link(member.name(stem)))
     }
 
     /// What is to be said of what was seen, with the state of all files if something is wrong.
@@ -147,7 +147,7 @@ impl Bench<'_> {
             seen: Vec::new(),
         };
         if !matches!(item.verdict, Verdict::Intact) {
-            let state = |file: String| (self.dir.identity(&file), file);
+            let state = |file: String| (self.dir.file_state(&file), file);
             item.seen = item.files().into_iter().map(state).map(|(state, file)| (file, state)).collect();
         }
         item
@@ -232,9 +232,9 @@ impl Bench<'_> {
         let object = (!members.hold(stem, name)).then(|| name.as_str().into());
         let seen = match self.kind {
             Kind::Cann | Kind::Package | Kind::Work if name.ends_with(".so") => {
-                library(&meta, desk, identity.size)
+                library(&meta, desk, identity.len)
             }
-            _ => self.pair(stem, members, meta, desk, identity.size),
+            _ => self.pair(stem, members, meta, desk, identity.len),
         };
         Seen { object, ..seen }
     }
@@ -310,7 +310,7 @@ impl Bench<'_> {
 
     fn part_problem(&self, stem: &str, desk: &mut Desk) -> Option<String> {
         let json = format!("{stem}.json");
-        if self.dir.identity(&json).is_none() {
+        if self.dir.file_state(&json).is_none() {
             return Some("it is missing".to_owned());
         }
         if self.read(&json, MAX_TEXT, &mut desk.json).is_err() {
@@ -368,18 +368,20 @@ impl Bench<'_> {
     }
 
     /// Reads a file of a kernel; what there is to say if that cannot be done.
-    fn read(&self, file: &str, limit: u64, buffer: &mut Vec<u8>) -> Result<Identity, Verdict> {
+    fn read(&self, file: &str, limit: u64, buffer: &mut Vec<u8>) -> Result<FileState, Verdict> {
         let read = self.dir.read(file, limit, buffer);
         let file = || file.to_owned();
         let damaged = |flaw| Err(Verdict::Damaged(vec![flaw]));
         match read {
-            Read1::Whole(identity) => Ok(identity),
-            Read1::TooLarge(Identity { size, .. }) => damaged(Flaw::TooLarge { file: file(), bytes: size }),
-            Read1::Changing => Err(Verdict::InUse),
-            Read1::Gone => damaged(Flaw::NoObject { expected: file() }),
-            Read1::Link => Err(Verdict::Unreadable { file: file(), problem: IS_LINK.to_owned() }),
-            Read1::NotAFile => damaged(Flaw::NotAFile { file: file() }),
-            Read1::Failed(error) => Err(Verdict::Unreadable { file: file(), problem: error.to_string() }),
+            FileRead::Complete(identity) => Ok(identity),
+            FileRead::TooLarge(FileState { len: size, .. }) => {
+                damaged(Flaw::TooLarge { file: file(), bytes: size })
+            }
+            FileRead::Changing => Err(Verdict::InUse),
+            FileRead::Missing => damaged(Flaw::NoObject { expected: file() }),
+            FileRead::Link => Err(Verdict::Unreadable { file: file(), problem: IS_LINK.to_owned() }),
+            FileRead::NotAFile => damaged(Flaw::NotAFile { file: file() }),
+            FileRead::Failed(error) => Err(Verdict::Unreadable { file: file(), problem: error.to_string() }),
         }
     }
 }

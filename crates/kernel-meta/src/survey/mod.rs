@@ -19,7 +19,6 @@
 mod busy;
 mod chips;
 pub(crate) mod judge;
-pub(crate) mod look;
 pub(crate) mod names;
 mod outcome;
 pub(crate) mod place;
@@ -44,8 +43,8 @@ use std::time::SystemTime;
 
 use busy::Watch;
 use judge::{Bench, Desk};
-use look::{Dir, NameKind, Read1};
 use names::{Members, Sorted};
+use opkeep_fs::{Dir, FileKind, FileRead};
 
 /// How to survey.
 pub struct SurveyOptions<'a> {
@@ -89,7 +88,7 @@ pub(crate) const FOLDERS: [&str; 4] = [PREBUILT, AKG_PARTS[0], AKG_PARTS[1], AKG
 /// # Errors
 /// The folder cannot be read.
 pub fn survey(place: &Place, options: &SurveyOptions<'_>) -> io::Result<Survey> {
-    let dir = Dir::open(&place.path)?;
+    let dir = Dir::open_quietly(&place.path)?;
     let mut survey = Survey {
         place: place.clone(),
         items: Vec::new(),
@@ -128,7 +127,7 @@ pub fn survey(place: &Place, options: &SurveyOptions<'_>) -> io::Result<Survey> 
 /// if there is nothing.
 pub(crate) fn judge_one(dir: &Dir, stem: &str) -> Option<Item> {
     let bench = Bench { dir, kind: Kind::MindSpore };
-    let members = Members::KERNEL.filter(|member| dir.is_there(&member.name(stem)));
+    let members = Members::KERNEL.filter(|member| dir.is_file_or_link(member.name(stem)));
     if members.is_empty() {
         return None;
     }
@@ -152,16 +151,16 @@ impl Survey {
     ) -> io::Result<Vec<String>> {
         let kind = self.place.kind;
         let names = dir.list()?;
-        let files = names.iter().filter(|(_, kind)| *kind == NameKind::File);
+        let files = names.iter().filter(|(_, kind)| *kind == FileKind::File);
         let mut sorted = names::sort(files.filter_map(|(name, _)| name.to_str()), kind);
         let mut folders = Vec::new();
-        let is_plain = |name: &OsStr, kind| kind == NameKind::File && name.as_encoded_bytes().is_ascii();
+        let is_plain = |name: &OsStr, kind| kind == FileKind::File && name.as_encoded_bytes().is_ascii();
         for (name, what) in names.iter().filter(|(name, kind)| !is_plain(name, *kind)) {
             match (what, name.to_str()) {
-                (NameKind::Folder, Some(folder)) => folders.push(folder.to_owned()),
-                (NameKind::File, Some(_)) => {}
+                (FileKind::Dir, Some(folder)) => folders.push(folder.to_owned()),
+                (FileKind::File, Some(_)) => {}
                 // A user may have moved a kernel's file elsewhere, and frameworks follow links.
-                (NameKind::Link, Some(link)) if sorted.add_link(link, kind) => {}
+                (FileKind::Link, Some(link)) if sorted.add_link(link, kind) => {}
                 // No framework writes a link, or a name that is no text.
                 (_, _) => self.add_foreign(&name.to_string_lossy()),
             }
@@ -191,14 +190,14 @@ impl Survey {
     /// Judges what trial compiles left: the framework reads all of them at start-up.
     fn trials(&mut self, dir: &Dir, options: &SurveyOptions<'_>, watch: &mut Watch) -> io::Result<()> {
         let (mut buffer, first) = (Vec::new(), self.items.len());
-        for name in dir.names()? {
+        for name in dir.entries()? {
             if (options.cancelled)() {
                 self.cancelled = true;
                 break;
             }
             let (kind, name) = (name.kind, name.name.to_string_lossy().into_owned());
             match name.strip_suffix(".json") {
-                Some(stem) if kind == NameKind::File => {
+                Some(stem) if kind == FileKind::File => {
                     let bench = Bench { dir, kind: self.place.kind };
                     match bench.trial(stem, Members::JSON, &mut buffer) {
                         Some(item) => self.items.push(Item { below: Some(PREBUILT), ..item }),
@@ -284,13 +283,15 @@ impl Bench<'_> {
     fn trial(&self, stem: &str, members: Members, buffer: &mut Vec<u8>) -> Option<Item> {
         let file = members.without(Members::PRE_LOCK).files(stem, None).pop()?;
         let verdict = match self.dir.read(&file, judge::MAX_TEXT, buffer) {
-            Read1::Whole(_) => judge::text_verdict(buffer),
-            Read1::Gone => None,
-            Read1::Changing => Some(Verdict::InUse),
-            Read1::Link => Some(Verdict::Unreadable { file, problem: judge::IS_LINK.to_owned() }),
-            Read1::NotAFile => Some(Verdict::Damaged(vec![Flaw::NotAFile { file }])),
-            Read1::TooLarge(size) => Some(Verdict::Damaged(vec![Flaw::TooLarge { file, bytes: size.size }])),
-            Read1::Failed(error) => Some(Verdict::Unreadable { file, problem: error.to_string() }),
+            FileRead::Complete(_) => judge::text_verdict(buffer),
+            FileRead::Missing => None,
+            FileRead::Changing => Some(Verdict::InUse),
+            FileRead::Link => Some(Verdict::Unreadable { file, problem: judge::IS_LINK.to_owned() }),
+            FileRead::NotAFile => Some(Verdict::Damaged(vec![Flaw::NotAFile { file }])),
+            FileRead::TooLarge(size) => {
+                Some(Verdict::Damaged(vec![Flaw::TooLarge { file, bytes: size.len }]))
+            }
+            FileRead::Failed(error) => Some(Verdict::Unreadable { file, problem: error.to_string() }),
         };
         verdict.map(|verdict| self.item(stem, members, judge::Seen::of(What::Trial, verdict)))
     }

@@ -8,9 +8,9 @@ use std::path::{Component, Path, PathBuf};
 
 use opkeep_artifact::Expectations;
 
-use crate::survey::look::{Dir, Name, NameKind};
 use crate::survey::{AKG_PARTS, PREBUILT};
 use crate::tree::{Links, Walk, full_names};
+use opkeep_fs::{Dir, DirEntry, FileKind};
 
 /// Folders nested deeper than this are not looked into.
 pub(crate) const MAX_DEPTH: usize = 128;
@@ -176,22 +176,22 @@ impl Search {
     /// Looks into `dir`, whose full path has the names `full`, and which is a part of the cache that it is in if `part` says
     /// so.
     fn look(&mut self, dir: Dir, full: &mut Vec<OsString>, depth: usize, part: Option<Part>) {
-        let names = match dir.names() {
+        let names = match dir.entries() {
             Ok(names) => names,
             Err(error) => return self.places.closed.push((dir.path().to_owned(), error)),
         };
         let place = recognise(dir.path(), full)
             .filter(|place| part.is_none() && (place.kind != Kind::Package || is_package(full, &names)));
-        let (links, names): (Vec<Name>, Vec<Name>) =
-            names.into_iter().partition(|name| name.kind == NameKind::Link);
-        let has_files = names.iter().any(|name| name.kind == NameKind::File);
-        let mut files: Vec<&Name> = names.iter().filter(|name| name.kind != NameKind::Folder).collect();
+        let (links, names): (Vec<DirEntry>, Vec<DirEntry>) =
+            names.into_iter().partition(|name| name.kind == FileKind::Link);
+        let has_files = names.iter().any(|name| name.kind == FileKind::File);
+        let mut files: Vec<&DirEntry> = names.iter().filter(|name| name.kind != FileKind::Dir).collect();
         files.extend(links.iter().filter(|link| !self.leads_to_directory(&dir, link)));
         if place.is_none() && part != Some(Part::Kernels) {
             self.add_others(&dir, &files, part.is_some());
         }
         let before = self.places.places.len();
-        for name in names.iter().filter(|name| name.kind == NameKind::Folder && !is_quarantine(&name.name)) {
+        for name in names.iter().filter(|name| name.kind == FileKind::Dir && !is_quarantine(&name.name)) {
             let (part, closed) = (Part::of(place.as_ref(), &name.name), self.walk.closed.len());
             if let Some(below) = self.walk.below(&dir, &name.name, depth) {
                 full.push(name.name.clone());
@@ -226,7 +226,7 @@ impl Search {
 
     /// Whether a link leads to a directory. One that is called as a cache or a rank is, and leads nowhere, stands for
     /// kernels that cannot be read.
-    fn leads_to_directory(&mut self, dir: &Dir, link: &Name) -> bool {
+    fn leads_to_directory(&mut self, dir: &Dir, link: &DirEntry) -> bool {
         let (path, is_cache) = (dir.path().join(&link.name), is_cache_name(&link.name));
         if self.links == Links::Leave && is_cache {
             self.places.links.push(path);
@@ -244,8 +244,8 @@ impl Search {
     }
 
     /// Keeps the names of files in a directory that is no cache, if they may be kernels'.
-    fn add_others(&mut self, dir: &Dir, files: &[&Name], is_surveyed: bool) {
-        let may_be = |name: &&&Name| {
+    fn add_others(&mut self, dir: &Dir, files: &[&DirEntry], is_surveyed: bool) {
+        let may_be = |name: &&&DirEntry| {
             let suffix = Path::new(&name.name).extension().and_then(OsStr::to_str);
             matches!(suffix, Some("json" | "o" | "so" | "kern"))
         };
@@ -278,8 +278,8 @@ impl Part {
 
 /// Whether kernels are right in a directory of packages: operators have directories of their own, some of them nested. Where
 /// packages are built, other directories have files, too.
-fn is_package(full: &[OsString], names: &[Name]) -> bool {
-    let mut files = names.iter().filter(|name| name.kind == NameKind::File).map(|name| &*name.name);
+fn is_package(full: &[OsString], names: &[DirEntry]) -> bool {
+    let mut files = names.iter().filter(|name| name.kind == FileKind::File).map(|name| &*name.name);
     if installed_soc(full).is_some() {
         return files.next().is_some();
     }
@@ -338,7 +338,7 @@ fn recognise(path: &Path, full: &[OsString]) -> Option<Place> {
 /// Whether CANN's settings are beside the folder of this full path.
 fn has_ini(full: &[OsString]) -> bool {
     let parent: PathBuf = full.iter().take(full.len().saturating_sub(1)).collect();
-    Dir::open(&parent).is_ok_and(|parent| parent.identity("op_cache.ini").is_some())
+    Dir::open_quietly(&parent).is_ok_and(|parent| parent.file_state("op_cache.ini").is_some())
 }
 
 /// The chip that the kernels of an operator package's folder are for: what stands behind `tbe/kernel`.

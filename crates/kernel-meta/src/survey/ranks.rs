@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use opkeep_descriptor::{Descriptor, Generation, VendorName, read_info};
 
 use crate::survey::judge::MAX_TEXT;
-use crate::survey::look::{Dir, NameKind, Read1};
 use crate::survey::names::Members;
 use crate::survey::verdict::Item;
 use crate::survey::{Survey, Verdict};
+use opkeep_fs::{Dir, FileKind, FileRead};
 
 /// The ranks of one run, side by side.
 #[derive(Debug, PartialEq, Eq)]
@@ -89,13 +89,13 @@ fn compare_base(base: &Path, surveys: &[&Survey]) -> Option<Ranks> {
 
 /// Ranks whose folder is there, and not its kernels': somebody deleted them.
 fn deleted(base: &Path) -> Vec<String> {
-    let Ok(dir) = Dir::open(base) else { return Vec::new() };
+    let Ok(dir) = Dir::open_quietly(base) else { return Vec::new() };
     let is_empty = |folder: &OsStr| {
-        let names = dir.below(folder).and_then(|rank| rank.names());
+        let names = dir.below(folder).and_then(|rank| rank.entries());
         names.is_ok_and(|names| !names.iter().any(|name| name.name == "kernel_meta"))
     };
-    let names = dir.names().unwrap_or_default().into_iter();
-    let folders = names.filter(|name| name.kind == NameKind::Folder && is_empty(&name.name));
+    let names = dir.entries().unwrap_or_default().into_iter();
+    let folders = names.filter(|name| name.kind == FileKind::Dir && is_empty(&name.name));
     folders.filter_map(|name| Some(name.name.to_str()?.strip_prefix("rank_")?.to_owned())).collect()
 }
 
@@ -104,7 +104,7 @@ fn kernels(survey: &Survey) -> BTreeMap<String, &str> {
     let intact = survey.items.iter().filter(|item| {
         matches!(item.verdict, Verdict::Intact) && item.kernel.is_some() && item.below.is_none()
     });
-    let dir = Dir::open(&survey.place.path).ok();
+    let dir = Dir::open_quietly(&survey.place.path).ok();
     let mut names_differ = None;
     let mut kernels = BTreeMap::new();
     for item in intact {
@@ -129,8 +129,8 @@ fn hashes_rank(dir: &Dir, item: &Item) -> Option<bool> {
 fn descriptor(dir: &Dir, item: &Item) -> Option<Descriptor> {
     let mut info = Vec::new();
     let has_info = item.members.has(Members::INFO);
-    let read = has_info.then(|| dir.read(&format!("{}.info", item.name), MAX_TEXT, &mut info))?;
-    matches!(read, Read1::Whole(_)).then(|| read_info(&info).ok()).flatten()
+    let read = has_info.then(|| dir.read(format!("{}.info", item.name), MAX_TEXT, &mut info))?;
+    matches!(read, FileRead::Complete(_)).then(|| read_info(&info).ok()).flatten()
 }
 
 /// A kernel's name without the device at its end.

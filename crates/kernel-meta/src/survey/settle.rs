@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use crate::survey::look::Dir;
 use crate::survey::names::Members;
 use crate::survey::outcome;
 use crate::survey::place::Kind;
 use crate::survey::verdict::{Flaw, Item, Orphan, Verdict, What};
+use opkeep_fs::Dir;
 
 /// Takes from the items behind `first`, all of one folder, the files that are others'. What was an object or a header
 /// alone and is described elsewhere goes.
@@ -52,7 +52,7 @@ fn find_strays(dir: &Dir, kind: Kind, items: &mut [Item]) {
         item.verdict = Verdict::Damaged(vec![Flaw::AnothersJson { object: object.to_owned() }]);
         (item.kernel, item.chip) = (None, None);
         item.outcome = outcome::of(kind, item.what, &item.name, &item.verdict, &item.notes, item.members);
-        item.seen = item.files().into_iter().map(|file| (file.clone(), dir.identity(&file))).collect();
+        item.seen = item.files().into_iter().map(|file| (file.clone(), dir.file_state(&file))).collect();
     }
 }
 

@@ -10,12 +10,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use opkeep_digest::Digest;
 
 use crate::Part;
-use crate::disk::{Identity, MAX_READ};
 use crate::manifest::{self, Manifest, Record};
 use crate::survey::judge::{MAX_OBJECT, MAX_TEXT};
-use crate::survey::look::{Dir, Read1};
 use crate::survey::place::Place;
 use crate::survey::verdict::Item;
+use crate::view_dir::MAX_READ;
+use opkeep_fs::{Dir, FileRead, FileState};
 
 /// A kernel's files as they are now. What was judged may have been replaced since: who keeps them judges them anew.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Shelf {
     /// # Errors
     /// The folder cannot be opened.
     pub fn open(place: &Place) -> io::Result<Self> {
-        let dir = Dir::open(&place.path)?;
+        let dir = Dir::open_quietly(&place.path)?;
         let ours = ours(&dir);
         Ok(Self { dir, ours })
     }
@@ -105,7 +105,7 @@ impl Shelf {
 /// The objects that a view put into a directory, by the stems of their names.
 pub(crate) fn ours(dir: &Dir) -> HashMap<String, Digest> {
     let mut text = Vec::new();
-    let Read1::Whole(_) = dir.read(manifest::NAME, MAX_READ, &mut text) else { return HashMap::new() };
+    let FileRead::Complete(_) = dir.read(manifest::NAME, MAX_READ, &mut text) else { return HashMap::new() };
     let object = |(stem, record): (&Cow<'_, str>, &Record<'_>)| {
         (stem.clone().into_owned(), record.file(Part::Object).digest)
     };
@@ -114,7 +114,7 @@ pub(crate) fn ours(dir: &Dir) -> HashMap<String, Digest> {
 
 /// Whether a [`View`](crate::View) put the object with this digest into the directory at `path`, under the stem `stem`.
 pub fn is_ours(path: &Path, stem: &str, object: &Digest) -> bool {
-    Dir::open(path).is_ok_and(|dir| ours(&dir).get(stem) == Some(object))
+    Dir::open_quietly(path).is_ok_and(|dir| ours(&dir).get(stem) == Some(object))
 }
 
 /// So many nanoseconds after 1970, or before.
@@ -124,14 +124,14 @@ fn at(nanos: i64) -> SystemTime {
     moved.unwrap_or(UNIX_EPOCH)
 }
 
-fn read(dir: &Dir, file: &str, limit: u64) -> Result<(Vec<u8>, Identity), NotTaken> {
+fn read(dir: &Dir, file: &str, limit: u64) -> Result<(Vec<u8>, FileState), NotTaken> {
     let (mut bytes, file) = (Vec::new(), file.to_owned());
     match dir.read(&file, limit, &mut bytes) {
-        Read1::Whole(identity) => Ok((bytes, identity)),
-        Read1::Gone => Err(NotTaken::Missing { file }),
-        Read1::Changing => Err(NotTaken::Changing { file }),
-        Read1::TooLarge(_) | Read1::NotAFile | Read1::Link => Err(NotTaken::Strange { file }),
-        Read1::Failed(source) => Err(NotTaken::Failed { file, source }),
+        FileRead::Complete(identity) => Ok((bytes, identity)),
+        FileRead::Missing => Err(NotTaken::Missing { file }),
+        FileRead::Changing => Err(NotTaken::Changing { file }),
+        FileRead::TooLarge(_) | FileRead::NotAFile | FileRead::Link => Err(NotTaken::Strange { file }),
+        FileRead::Failed(source) => Err(NotTaken::Failed { file, source }),
     }
 }
 

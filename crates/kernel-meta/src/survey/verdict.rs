@@ -7,9 +7,9 @@ use opkeep_artifact::Lint;
 use opkeep_digest::Digest;
 use opkeep_validator::{Finding, unjudged};
 
-use crate::disk::Identity;
 use crate::survey::chips::{Chip, OtherChip};
 use crate::survey::names::Members;
+use opkeep_fs::FileState;
 
 /// Something in a cache, with what was found about it.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct Item {
     /// Whether its `.json` was read, so that it is known what it names.
     pub(crate) is_read: bool,
     /// Of what is not intact: its files, in the state in which they were judged.
-    pub(crate) seen: Vec<(String, Option<Identity>)>,
+    pub(crate) seen: Vec<(String, Option<FileState>)>,
 }
 
 /// What a thing in a cache is.

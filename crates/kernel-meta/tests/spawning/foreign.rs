@@ -17,6 +17,7 @@ use opkeep_kernel_meta::quarantine::{UndoOptions, Undone, newest, quarantines, u
 use opkeep_kernel_meta::survey::Busy;
 use opkeep_kernel_meta::{KernelFiles, LeftReason, View, ViewReport, Withdrawn};
 use opkeep_testkit::ascend::{Chip, Kernel};
+use opkeep_testkit::at_each_change;
 use opkeep_testkit::caches::{Kept, Rank};
 use tempfile::TempDir;
 
@@ -438,7 +439,7 @@ fn what_is_written_meanwhile_is_not_lost() {
                     fs::write(place.path("json"), "{").unwrap();
                 }
                 let (left, dir, kernel) = (AtomicU64::new(step), place.dir(), theirs.clone());
-                let view = place.view().watched(move |_| {
+                let view = place.view().with_fs(at_each_change(move |_| {
                     if left.fetch_sub(1, Ordering::Relaxed) != 0 {
                         return;
                     }
@@ -452,7 +453,7 @@ fn what_is_written_meanwhile_is_not_lost() {
                             false => fs::write(path, bytes).unwrap(),
                         }
                     }
-                });
+                }));
                 let report = view.materialise(&[place.ours(2).files()]);
                 let case = format!("start {start}, renames {renames}, step {step}: {report:?}");
                 let wrote = place.has(&theirs.object) || place.has(&theirs.json);

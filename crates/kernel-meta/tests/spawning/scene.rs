@@ -7,9 +7,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use opkeep_fs::FsCall;
 use opkeep_kernel_meta::ViewReport;
 use opkeep_kernel_meta::quarantine::{UndoOptions, Undone, newest, quarantines, undo};
 use opkeep_testkit::ascend::Chip;
+use opkeep_testkit::at_each_change;
 use opkeep_testkit::caches::{Kept, Rank};
 use tempfile::TempDir;
 
@@ -31,7 +33,8 @@ impl Scene {
     pub(super) fn starting(start: Start) -> Self {
         let scene = Self::new();
         match start {
-            Start::Nothing => {}
+            // Others write there from the first call on.
+            Start::Nothing => fs::create_dir_all(scene.path("o").parent().unwrap()).unwrap(),
             Start::Theirs => scene.theirs.write(scene.path("o").parent().unwrap()).unwrap(),
             _ => drop(scene.build(1, || {})),
         }
@@ -66,7 +69,15 @@ impl Scene {
 
     /// Builds a version, in place of anything; `watch` is called before each change.
     pub(super) fn build(&self, version: u32, watch: impl Fn() + Send + Sync + 'static) -> ViewReport {
-        let view = view(self.base.path()).with_replace(true).watched(move |_| watch());
+        self.build_watched(version, move |_| watch())
+    }
+
+    pub(super) fn build_watched(
+        &self,
+        version: u32,
+        watch: impl Fn(&FsCall<'_>) + Send + Sync + 'static,
+    ) -> ViewReport {
+        let view = view(self.base.path()).with_replace(true).with_fs(at_each_change(watch));
         view.materialise(&[self.ours(version).files()]).unwrap()
     }
 

@@ -4,10 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use crate::pseudo::descend;
 use crate::quarantine::ground::beside;
 use crate::quarantine::run::{is_run, order as run_order};
-use crate::survey::look::{Dir, NameKind};
 use crate::survey::place::{MAX_DEPTH, QUARANTINE};
+use opkeep_fs::{Dir, FileKind, Fs};
 
 /// What one run quarantined of one cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,31 +33,31 @@ impl Quarantined {
 /// `path` cannot be looked into.
 pub fn quarantines(path: &Path) -> io::Result<Vec<Quarantined>> {
     // The cache itself may have been deleted since.
-    let full = match path.canonicalize() {
+    let full = match Fs::new().real_path(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let absolute = std::path::absolute(path)?;
             let (Some(above), Some(name)) = (absolute.parent(), absolute.file_name()) else {
                 return Err(error);
             };
-            above.canonicalize()?.join(name)
+            Fs::new().real_path(above)?.join(name)
         }
         full => full?,
     };
     let mut found = Vec::new();
     if let Some(top) = full.parent().filter(|top| cache_of(top).is_some()) {
         let run = full.file_name().unwrap_or_default().to_owned();
-        let there = is_run(&run) && Dir::open(&full).is_ok();
+        let there = is_run(&run) && Dir::open_quietly(&full).is_ok();
         let cache = cache_of(top).filter(|_| there);
         return Ok(cache.map(|cache| Quarantined { run, cache }).into_iter().collect());
     }
     if let (Some(above), Some(name)) = (full.parent(), full.file_name()) {
         let quarantine = if cache_of(&full).is_some() { name.to_owned() } else { beside(name) };
-        if let Some(top) = open_quarantine(&Dir::open(above)?, &quarantine)? {
+        if let Some(top) = open_quarantine(&Dir::open_quietly(above)?, &quarantine)? {
             add_runs(&top, &mut found)?;
         }
     }
     if cache_of(&full).is_none() {
-        match Dir::open(&full) {
+        match Dir::open_quietly(&full) {
             Ok(dir) => walk(&dir, 0, &mut found)?,
             Err(error) if found.is_empty() => return Err(error),
             Err(_) => {}
@@ -96,7 +97,7 @@ fn open_quarantine(above: &Dir, name: &OsStr) -> io::Result<Option<Dir>> {
 
 fn add_runs(top: &Dir, found: &mut Vec<Quarantined>) -> io::Result<()> {
     let Some(cache) = cache_of(top.path()) else { return Ok(()) };
-    let folders = top.names()?.into_iter().filter(|name| name.kind == NameKind::Folder);
+    let folders = top.entries()?.into_iter().filter(|name| name.kind == FileKind::Dir);
     found.extend(
         folders
             .filter(|name| is_run(&name.name))
@@ -106,14 +107,14 @@ fn add_runs(top: &Dir, found: &mut Vec<Quarantined>) -> io::Result<()> {
 }
 
 fn walk(dir: &Dir, depth: usize, found: &mut Vec<Quarantined>) -> io::Result<()> {
-    for folder in dir.names()?.into_iter().filter(|name| name.kind == NameKind::Folder) {
+    for folder in dir.entries()?.into_iter().filter(|name| name.kind == FileKind::Dir) {
         if cache_of(Path::new(&folder.name)).is_some() {
             if let Some(top) = open_quarantine(dir, &folder.name)? {
                 add_runs(&top, found)?;
             }
         } else if depth < MAX_DEPTH
             // Nothing can be restored into directories that this user may not open.
-            && let Ok(Some(below)) = dir.descend(&folder.name)
+            && let Ok(Some(below)) = descend(dir, &folder.name)
         {
             walk(&below, depth + 1, found)?;
         }

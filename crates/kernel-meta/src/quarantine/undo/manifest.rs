@@ -4,12 +4,12 @@ use std::ffi::OsStr;
 
 use opkeep_digest::Digest;
 
-use crate::disk::{Folder, MAX_READ};
 use crate::manifest::{self, Manifest, Record};
 use crate::quarantine::RepairError;
 use crate::quarantine::journal::{Entry, Role};
-use crate::survey::look::Dir;
+use crate::view_dir::{MAX_READ, ViewDir};
 use crate::{Part, ViewError};
+use opkeep_fs::Dir;
 
 /// The text of the cache's manifest; empty if there is none.
 ///
@@ -17,7 +17,7 @@ use crate::{Part, ViewError};
 /// It cannot be read: a manifest without its lines would make the other kernels foreign.
 pub(super) fn read_manifest(folder: &Dir) -> Result<Vec<u8>, RepairError> {
     let mut bytes = Vec::new();
-    match folder.read(manifest::NAME, MAX_READ, &mut bytes).whole() {
+    match folder.read(manifest::NAME, MAX_READ, &mut bytes).complete() {
         Ok(found) => Ok(found.map(|_| bytes).unwrap_or_default()),
         Err(problem) => Err(RepairError::io("read", folder.path().join(manifest::NAME), problem)),
     }
@@ -37,13 +37,13 @@ pub(super) fn restore_lines<'e>(
         // A later build may know the restored file already.
         let is_listed =
             |digest| found.kernels.get(stem).is_some_and(|it: &Record<'_>| it.file(part).digest == digest);
-        let is_back = folder.identity(&entry.file).is_some_and(|found| entry.is(&found));
+        let is_back = folder.file_state(&entry.file).is_some_and(|found| entry.is(&found));
         let there = folder.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
         if is_back && there.is_ok_and(|digest| !is_listed(digest)) {
             manifest.set_line(stem, listed.as_deref());
         }
     }
-    let Some(folder) = Folder::look(folder.path())?.filter(|_| manifest != *found) else {
+    let Some(folder) = ViewDir::look(folder.path())?.filter(|_| manifest != *found) else {
         return Ok(());
     };
     if manifest.kernels.is_empty() {

@@ -9,15 +9,15 @@ use std::ffi::OsStr;
 
 pub use find::{Quarantined, newest, quarantines};
 
-use crate::disk;
 use crate::displace::STAYS_DISPLACED;
 use crate::manifest::{Manifest, NAME as MANIFEST};
 use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{self, Entry, Made, Role};
-use crate::quarantine::{RepairError, Step, io as tools};
+use crate::quarantine::{RepairError, Step};
 use crate::survey::FOLDERS;
-use crate::survey::look::{Dir, NameKind};
+use crate::view_dir::LOCK;
 use manifest::{read_manifest, restore_lines};
+use opkeep_fs::{Dir, FileKind};
 use restorer::{Restorer, Settled, left_displaced, settle_known, would_settle};
 
 /// How to restore.
@@ -81,7 +81,7 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
             Settled::default()
         }
     };
-    manifest.resolve(|name| ground.folder.identity(name));
+    manifest.resolve(|name| ground.folder.file_state(name));
     let mut restorer = Restorer {
         ground: &ground,
         run: &run,
@@ -117,7 +117,7 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
         if let Err(error) = restore_lines(&ground.folder, &manifest, restored.into_iter().flatten()) {
             undone.kept.push(Kept { file: MANIFEST.to_owned(), why: error.to_string() });
         }
-        tools::sync(&ground.folder);
+        let _ = ground.folder.sync();
         undone.removed = undone.kept.is_empty() && clear(&ground, &top, &run, &quarantined.run);
         if undone.removed {
             unmake(&ground, made);
@@ -128,21 +128,21 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
 
 /// Removes what a run made besides the files of kernels, unless it holds something else now.
 fn unmake(ground: &Ground, made: Made) {
-    let is_ours = |name: &OsStr| name == disk::LOCK;
-    let names = ground.folder.names().unwrap_or_default();
+    let is_ours = |name: &OsStr| name == LOCK;
+    let names = ground.folder.entries().unwrap_or_default();
     // A build that keeps its manifest there uses the lock, too.
     if made.lock && !names.iter().any(|name| name.name == MANIFEST) {
-        let _ = tools::remove(&ground.folder, disk::LOCK);
+        let _ = ground.folder.remove(LOCK);
     }
-    let is_empty = ground.folder.names().is_ok_and(|names| names.iter().all(|name| is_ours(&name.name)));
+    let is_empty = ground.folder.entries().is_ok_and(|names| names.iter().all(|name| is_ours(&name.name)));
     if let (true, true, Some(name)) = (made.directory, is_empty, ground.folder.path().file_name()) {
-        let _ = tools::remove_folder(&ground.parent, name);
+        let _ = ground.parent.remove_dir(name);
     }
     let above = ground.parent.path();
     if let (true, Some(name), Some(parent)) = (made.above, above.file_name(), above.parent())
-        && let Ok(parent) = Dir::open(parent)
+        && let Ok(parent) = Dir::open_quietly(parent)
     {
-        let _ = tools::remove_folder(&parent, name);
+        let _ = parent.remove_dir(name);
     }
 }
 
@@ -158,7 +158,7 @@ struct Journal {
 /// The journal; empty if there is none, since then nothing was moved.
 fn read_journal(run: &Dir) -> Result<Journal, RepairError> {
     let mut bytes = Vec::new();
-    match run.read(journal::NAME, journal::MAX_BYTES, &mut bytes).whole() {
+    match run.read(journal::NAME, journal::MAX_BYTES, &mut bytes).complete() {
         Ok(None) => Ok(Journal::default()),
         Ok(Some(_)) => {
             let (entries, bad) = journal::parse(&bytes);
@@ -173,11 +173,11 @@ fn unnamed(run: &Dir, entries: &[Entry]) -> Vec<Kept> {
     let known: HashSet<String> = entries.iter().map(Entry::path).collect();
     let own = |name: &str| [journal::NAME, journal::UNFINISHED].contains(&name);
     let mut found = Vec::new();
-    for name in run.names().unwrap_or_default() {
+    for name in run.entries().unwrap_or_default() {
         let text = name.name.to_string_lossy().into_owned();
         match run.below(&name.name) {
             Ok(below) if FOLDERS.contains(&text.as_str()) => {
-                let names = below.names().unwrap_or_default().into_iter();
+                let names = below.entries().unwrap_or_default().into_iter();
                 found.extend(names.map(|name| format!("{text}/{}", name.name.to_string_lossy())));
             }
             _ if own(&text) => {}
@@ -193,19 +193,19 @@ fn unnamed(run: &Dir, entries: &[Entry]) -> Vec<Kept> {
 /// Removes the run's directory if nothing of the cache is in it; whether it did.
 fn clear(ground: &Ground, top: &Dir, run: &Dir, name: &OsStr) -> bool {
     let own = [journal::NAME, journal::UNFINISHED];
-    let Ok(names) = run.names() else { return false };
-    for folder in names.iter().filter(|name| name.kind == NameKind::Folder) {
-        let _ = tools::remove_folder(run, &folder.name);
+    let Ok(names) = run.entries() else { return false };
+    for folder in names.iter().filter(|name| name.kind == FileKind::Dir) {
+        let _ = run.remove_dir(&folder.name);
     }
     let is_own = |name: &OsStr| own.iter().any(|own| name == *own);
-    if !run.names().is_ok_and(|names| names.iter().all(|name| is_own(&name.name))) {
+    if !run.entries().is_ok_and(|names| names.iter().all(|name| is_own(&name.name))) {
         return false;
     }
     for name in own {
-        let _ = tools::remove(run, name);
+        let _ = run.remove(name);
     }
-    let removed = tools::remove_folder(top, name).is_ok();
-    let _ = tools::remove_folder(&ground.parent, &ground.quarantine);
-    tools::sync(&ground.parent);
+    let removed = top.remove_dir(name).is_ok();
+    let _ = ground.parent.remove_dir(&ground.quarantine);
+    let _ = ground.parent.sync();
     removed
 }

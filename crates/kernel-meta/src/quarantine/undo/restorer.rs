@@ -6,7 +6,6 @@ use std::io::{self, ErrorKind};
 
 use opkeep_digest::Digest;
 
-use crate::disk::Watch;
 use crate::displace::{Displaced, digest_of, displace, displaced, fits, is_needless, settle};
 use crate::manifest::Manifest;
 use crate::quarantine::aside::{locked, move_judged};
@@ -16,7 +15,7 @@ use crate::quarantine::locks::Locks;
 use crate::quarantine::partners::{is_object, is_pair, partners};
 use crate::quarantine::undo::{Kept, UndoOptions, Undone};
 use crate::quarantine::{Step, io as tools};
-use crate::survey::look::Dir;
+use opkeep_fs::Dir;
 
 /// A run that is being undone.
 pub(super) struct Restorer<'a> {
@@ -53,9 +52,7 @@ pub(super) fn settle_known(
 ) {
     let left = left_displaced(ground, known);
     let left = left.iter().map(|(old, name)| (old.as_str(), name.as_str()));
-    settle(ground.folder.fd(), left, &Watch::default(), |old, name, digest| {
-        is_ours(ground, manifest, entries, (old, name), digest)
-    });
+    settle(&ground.folder, left, |old, name, digest| is_ours(ground, manifest, entries, (old, name), digest));
 }
 
 /// What [`settle_known`] would do with those of the `known` files that are displaced.
@@ -80,13 +77,13 @@ pub(super) fn would_settle(
     let mut settled = Settled::default();
     for (old, name) in left {
         let is_ours = |digest: &Digest| is_ours(ground, manifest, entries, (&old, &name), digest);
-        if is_needless(dir.fd(), &old, &name, is_ours) {
+        if is_needless(dir, &old, &name, is_ours) {
             continue;
         }
         let is_object_of = |other: &String| is_pair((dir, &old), (dir, other));
         let mut objects = partners(&name).into_iter().filter_map(|object| settled.returning.get(&object));
-        let is_free = !tools::exists(dir, &name) && !settled.returning.contains_key(&name);
-        if is_free && fits(dir.fd(), &old, &name) && objects.all(is_object_of) {
+        let is_free = !dir.may_exist(&name) && !settled.returning.contains_key(&name);
+        if is_free && fits(dir, &old, &name) && objects.all(is_object_of) {
             settled.returning.insert(name, old);
         } else {
             settled.staying.push(old);
@@ -113,7 +110,7 @@ pub(super) fn left_displaced(ground: &Ground, known: &HashSet<String>) -> Vec<(S
     if ground.locks.without {
         return Vec::new();
     }
-    let listed = ground.folder.names().unwrap_or_default().into_iter();
+    let listed = ground.folder.entries().unwrap_or_default().into_iter();
     let names: Vec<String> = listed.filter_map(|name| name.name.into_string().ok()).collect();
     let left = displaced(&names).filter(|(_, name)| known.contains(*name));
     left.map(|(old, name)| (old.to_owned(), name.to_owned())).collect()
@@ -126,7 +123,7 @@ impl Restorer<'_> {
 
     /// Whether a file has the entry's name, or would have it.
     fn exists(&self, dir: &Dir, entry: &Entry) -> bool {
-        self.returning.contains_key(&entry.path()) || tools::exists(dir, &entry.file)
+        self.returning.contains_key(&entry.path()) || dir.may_exist(&entry.file)
     }
 
     /// Restores the files of one kernel, its description last; whether all are restored.
@@ -230,7 +227,7 @@ impl Restorer<'_> {
             if let Some(entry) = taken.iter().find(|entry| entry.file == file) {
                 // Its description comes last: another one was written after the kernel was restored.
                 let is_last = is_description(entry) && restored.iter().any(|it| it.file == file);
-                return is_last || to.identity(file).is_some_and(|found| entry.is(&found));
+                return is_last || to.file_state(file).is_some_and(|found| entry.is(&found));
             }
             match others.stay.iter().find(|entry| entry.file == file) {
                 Some(entry) => stays(entry, to),
@@ -240,7 +237,7 @@ impl Restorer<'_> {
         restored.iter().find_map(|entry| {
             let is_misfit = |file: &String| {
                 let is_pair = || is_pair((to, &entry.file), (to, file));
-                tools::exists(to, file) && !is_known(entry.path_of(file), file) && !is_pair()
+                to.may_exist(file) && !is_known(entry.path_of(file), file) && !is_pair()
             };
             partners(&entry.file).into_iter().find(is_misfit).map(|file| entry.path_of(&file))
         })
@@ -251,7 +248,7 @@ impl Restorer<'_> {
     fn take_back(&mut self, restored: &mut Vec<&Entry>, from: Option<&Dir>, to: &Dir, file: &str) {
         for entry in restored.drain(..).rev() {
             // Another program may have written the object, too: then that one stays.
-            let own = to.identity(&entry.file).filter(|found| entry.is(found));
+            let own = to.file_state(&entry.file).filter(|found| entry.is(found));
             let move_back = |(own, from)| move_judged(to, from, &entry.file, &own, || {}).is_ok();
             let is_moved = own.zip(from).is_some_and(move_back);
             self.undone.restored.retain(|path| *path != entry.path());
@@ -276,7 +273,7 @@ impl Restorer<'_> {
             return Some(lost_since(&entry.path()));
         }
         let is_taken =
-            |place: &Where, entry: &Entry| matches!(place, Where::Stuck(_)) && tools::exists(to, &entry.file);
+            |place: &Where, entry: &Entry| matches!(place, Where::Stuck(_)) && to.may_exist(&entry.file);
         if let Some((entry, _)) = taken.iter().zip(places).find(|(entry, place)| is_taken(place, entry)) {
             return Some(replaced_since(&entry.path()));
         }
@@ -292,10 +289,10 @@ impl Restorer<'_> {
             }
             let manifest = self.manifest;
             let is_ours = |entry: &Entry, name: &str| {
-                let Some(digest) = digest_of(to.fd(), name) else { return false };
+                let Some(digest) = digest_of(to, name) else { return false };
                 // Or it is equal to the file that is restored in its place. What a build wrote is known from the manifest
                 // alone: another program may have written the same bytes.
-                let is_equal = |from: &Dir| digest_of(from.fd(), &entry.file) == Some(digest);
+                let is_equal = |from: &Dir| digest_of(from, &entry.file) == Some(digest);
                 manifest.is_ours(&entry.file, &digest) || from.is_some_and(is_equal)
             };
             match self.remove_ours(to, &names, is_ours) {
@@ -314,8 +311,7 @@ impl Restorer<'_> {
         taken.iter().find_map(|entry| {
             // Without its description, an object is no kernel: a description that stays in quarantine does no harm.
             let from = from.filter(|_| is_description(entry));
-            let exists =
-                |file: &str| tools::exists(to, file) || from.is_some_and(|from| tools::exists(from, file));
+            let exists = |file: &str| to.may_exist(file) || from.is_some_and(|from| from.may_exist(file));
             let mut partners = partners(&entry.file).into_iter();
             partners.find(|other| !self.known.contains(&entry.path_of(other)) && exists(other))
         })
@@ -343,7 +339,7 @@ impl Restorer<'_> {
             match self.remove_written(to, &entry.file, |name| is_ours(entry, name)) {
                 Ok(true) => freed.push(entry.file.clone()),
                 // Its object must not go without it.
-                Ok(false) if tools::exists(to, &entry.file) => return Err(Blocked::Changed(entry.path())),
+                Ok(false) if to.may_exist(&entry.file) => return Err(Blocked::Changed(entry.path())),
                 Ok(false) => {}
                 Err(error) => {
                     let why =
@@ -365,7 +361,10 @@ impl Restorer<'_> {
             return Ok(ours);
         }
         (self.options.observe)(Step::Moving(self.number));
-        let Displaced::As(old) = displace(dir, name, || (self.options.observe)(Step::Checking), is_ours)?
+        let Displaced::As(old) = displace(dir, name, |old| {
+            (self.options.observe)(Step::Checking);
+            is_ours(old)
+        })?
         else {
             return Ok(false);
         };
@@ -393,7 +392,7 @@ impl Restorer<'_> {
             }
             Err(Blocked::Failed(why)) => why,
         };
-        let there = entries.iter().filter(|entry| tools::exists(to, &entry.file));
+        let there = entries.iter().filter(|entry| to.may_exist(&entry.file));
         there.for_each(|entry| self.keep(entry, why.clone()));
     }
 
@@ -438,7 +437,7 @@ fn stays(entry: &Entry, to: &Dir) -> bool {
     let digest = || to.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
     match &entry.role {
         Role::Stays { sha256: Some(sha256) } => digest().is_ok_and(|digest| digest.to_string() == *sha256),
-        _ => to.identity(&entry.file).is_some_and(|found| entry.is(&found)),
+        _ => to.file_state(&entry.file).is_some_and(|found| entry.is(&found)),
     }
 }
 
@@ -461,8 +460,8 @@ fn is_description(entry: &Entry) -> bool {
 /// Whether the file called `name` in `dir` is the one that `--fill` wrote. Another program may have written the same bytes.
 fn is_filled(entry: &Entry, dir: &Dir, name: &str) -> bool {
     let Role::Added { sha256 } = &entry.role else { return false };
-    let is_same = dir.identity(name).is_some_and(|found| entry.is(&found));
-    is_same && digest_of(dir.fd(), name).is_some_and(|digest| digest.to_string() == *sha256)
+    let is_same = dir.file_state(name).is_some_and(|found| entry.is(&found));
+    is_same && digest_of(dir, name).is_some_and(|digest| digest.to_string() == *sha256)
 }
 
 /// CANN's names for the locks of these files.
@@ -476,13 +475,13 @@ fn lock_names(entries: &[&Entry]) -> Vec<String> {
 }
 
 fn locate(entry: &Entry, from: Option<&Dir>, to: &Dir) -> Where {
-    match (from.and_then(|from| from.identity(&entry.file)), to.identity(&entry.file)) {
+    match (from.and_then(|from| from.file_state(&entry.file)), to.file_state(&entry.file)) {
         (Some(found), _) if entry.is(&found) => Where::InQuarantine,
         (Some(_), _) => Where::Stuck("it was changed since it was quarantined".to_owned()),
         (None, Some(found)) if entry.is(&found) => Where::InPlace,
         (None, Some(_)) if matches!(entry.role, Role::Replaced { .. }) => Where::Other,
         // Another program wrote it again, before it was quarantined or since.
-        (None, Some(_)) if from.is_none_or(|from| !tools::exists(from, &entry.file)) => Where::Other,
+        (None, Some(_)) if from.is_none_or(|from| !from.may_exist(&entry.file)) => Where::Other,
         (None, _) => Where::Stuck(
             "it is missing in quarantine and in the cache: another program removed it".to_owned(),
         ),

@@ -5,9 +5,11 @@ use std::process::{Command, Stdio};
 
 use super::{Place, why};
 use crate::common::owned::{Ours, kernels};
+use opkeep_fs::FsCall;
 use opkeep_kernel_meta::survey::Busy;
 use opkeep_kernel_meta::{LeftReason, Withdrawn};
 use opkeep_testkit::ascend::Chip;
+use opkeep_testkit::at_each_change;
 use opkeep_testkit::caches::Rank;
 
 /// A description that is equal to ours, and that we did not write, stays where no copy of the object can be kept.
@@ -98,14 +100,15 @@ fn a_kernel_that_a_process_has_open_is_not_undone() {
     }
     let before = kernels(&place.dir());
     let holder = std::sync::Mutex::new(None);
-    let holds = move |name: &str| {
+    let holds = move |call: &FsCall<'_>| {
+        let name = call.path.to_string_lossy();
         let mut holder = holder.lock().unwrap();
         if holder.is_none() && name.ends_with(".json") && object.exists() {
             let file = File::open(&object).unwrap();
             *holder = Some(Killed(Command::new("sleep").arg("60").stdin(Stdio::from(file)).spawn().unwrap()));
         }
     };
-    let report = place.view().watched(holds).materialise(&files).unwrap();
+    let report = place.view().with_fs(at_each_change(holds)).materialise(&files).unwrap();
     assert_eq!((report.written, report.left.len()), (1, 1), "{report:?}");
     assert!(matches!(report.left[0].why, LeftReason::InProgress(Busy::Open { .. })), "{report:?}");
     let undone = place.undo();

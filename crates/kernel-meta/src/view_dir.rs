@@ -1,0 +1,417 @@
+//! The directory of a view, opened once: everything in it is reached through that descriptor, by name. If another process
+//! renames a parent directory, or puts a link in its place, nothing is written elsewhere.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime};
+
+use opkeep_digest::Digest;
+use opkeep_fs::{Dir, FileKind, FileLock, FileStat, FileState, Fs, TempFile, TryLock};
+use rustix::fs::{AtFlags, FileType, Timespec, Timestamps};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use crate::own_name::OWN;
+use crate::{DirectoryRisk, ViewError};
+
+/// The lock of our builds in a directory.
+pub(crate) const LOCK: &str = ".opkeep.lock";
+/// The prefix of temporary files.
+const TEMP: &str = ".opkeep-tmp-";
+const DIR_MODE: u32 = 0o750;
+const FILE_MODE: u32 = 0o640;
+/// No `.json` and no manifest is larger; a file that is, is not ours.
+pub(crate) const MAX_READ: u64 = 256 << 20;
+/// How often a directory may vanish while its lock is waited for.
+const ENTRIES: usize = 100;
+const FIRST_POLL: Duration = Duration::from_millis(1);
+const LAST_POLL: Duration = Duration::from_millis(20);
+
+/// Creates the directory `path` and its parents. If it cannot, says which of them is in the way.
+fn make_dir(fs: &Fs, path: &Path) -> Result<(), ViewError> {
+    let Err(source) = fs.create_dirs(path, DIR_MODE) else { return Ok(()) };
+    for parent in path.ancestors().filter(|parent| !parent.as_os_str().is_empty()) {
+        let found = match (fs.look(parent), fs.metadata(parent)) {
+            (Ok(_), Ok(target)) if target.is_dir() => break,
+            (Ok(_), Ok(target)) if target.is_file() => "a file",
+            (Ok(_), Ok(_)) => "a device, pipe or socket",
+            (Ok(_), Err(_)) => "a symbolic link that leads to nothing usable",
+            (Err(_), _) => continue,
+        };
+        return Err(ViewError::NotAFolder { path: parent.to_owned(), found });
+    }
+    Err(ViewError::io("create the folder", path, source))
+}
+
+/// The open directory of a view. Once [entered](ViewDir::enter), locked, unless its file system has no locks.
+#[derive(Debug)]
+pub(crate) struct ViewDir {
+    dir: Dir,
+    fs: Fs,
+    lock: Lock,
+}
+
+#[derive(Debug)]
+enum Lock {
+    Held(FileLock),
+    /// Open, and not locked: not yet, or since the file system has no locks.
+    Open(File),
+    /// The directory is only looked at.
+    Unused,
+}
+
+/// What has a name.
+#[derive(Debug)]
+pub(crate) enum Bearer {
+    Nothing,
+    File(FileState),
+    /// A link, a directory, a pipe, a device.
+    Other,
+    Unknown(io::Error),
+}
+
+impl ViewDir {
+    /// Opens the directory at `path`, created if missing, without waiting for its lock.
+    pub(crate) fn open(fs: &Fs, path: &Path) -> Result<Self, ViewError> {
+        let dir = fs.open_dir(path).or_else(|_| {
+            make_dir(fs, path)?;
+            fs.open_dir(path).map_err(|source| ViewError::io("open the folder", path, source))
+        })?;
+        let lock = dir.open_lock(LOCK, Some(FILE_MODE));
+        let lock = lock.map_err(|source| ViewError::io("open", path.join(LOCK), source))?;
+        Ok(Self { dir, fs: fs.clone(), lock: Lock::Open(lock) })
+    }
+
+    /// Opens the directory at `path` to look at it: nothing is created, and nothing locked. None if it is missing.
+    pub(crate) fn look(path: &Path) -> Result<Option<Self>, ViewError> {
+        let fs = Fs::new();
+        match fs.open_dir(path) {
+            Ok(dir) => Ok(Some(Self { dir, fs, lock: Lock::Unused })),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Ok(None)
+            }
+            Err(source) => Err(ViewError::io("open the folder", path, source)),
+        }
+    }
+
+    /// Opens the directory called `name` in this one, to look at it. Links are not followed.
+    pub(crate) fn below(&self, name: &str) -> io::Result<Self> {
+        let dir = self.dir.below(name).map_err(|error| match Errno::from_io_error(&error) {
+            // Which of the two a link gives depends on the file system.
+            Some(Errno::LOOP | Errno::NOTDIR) => io::Error::other("it is a link, and links are not followed"),
+            _ => error,
+        })?;
+        Ok(Self { dir, fs: self.fs.clone(), lock: Lock::Unused })
+    }
+
+    /// Whether `name` is a directory, or a link to one.
+    pub(crate) fn leads_to_directory(&self, name: &str) -> bool {
+        rustix::fs::statat(&self.dir, name, AtFlags::empty())
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+    }
+
+    /// Opens the directory at `path`, created if missing, and waits for its lock, at most for `patience`.
+    pub(crate) fn enter(fs: &Fs, path: &Path, patience: Duration) -> Result<Self, ViewError> {
+        let began = Instant::now();
+        for _ in 0..ENTRIES {
+            let entered = Self::open(fs, path)?.acquire(began, patience)?;
+            // A process that deleted the directory meanwhile left us the lock of one that no process can enter.
+            if entered.is_current() {
+                return Ok(entered);
+            }
+        }
+        // Some file systems in user space give a file a new number at each look. There a lock is worth nothing.
+        Self::open(fs, path)
+    }
+
+    fn acquire(self, began: Instant, patience: Duration) -> Result<Self, ViewError> {
+        let Self { dir, fs, lock } = self;
+        let Lock::Open(mut file) = lock else { return Ok(Self { dir, fs, lock }) };
+        let path = dir.path().join(LOCK);
+        let mut pause = FIRST_POLL;
+        loop {
+            let tried = FileLock::try_exclusive(file);
+            file = match tried.map_err(|source| ViewError::io("lock", &path, source))? {
+                TryLock::Held(lock) => return Ok(Self { dir, fs, lock: Lock::Held(lock) }),
+                TryLock::Unsupported(file) => return Ok(Self { dir, fs, lock: Lock::Open(file) }),
+                TryLock::Busy(file) => file,
+            };
+            let waited = began.elapsed();
+            if waited >= patience {
+                return Err(ViewError::Locked { path, seconds: waited.as_secs_f64() });
+            }
+            sleep(pause.min(patience - waited));
+            pause = (pause * 2).min(LAST_POLL);
+        }
+    }
+
+    fn lock_file(&self) -> Option<&File> {
+        match &self.lock {
+            Lock::Held(lock) => Some(lock.file()),
+            Lock::Open(file) => Some(file),
+            Lock::Unused => None,
+        }
+    }
+
+    /// Whether a process that opens the same path now gets the same directory and the same lock.
+    fn is_current(&self) -> bool {
+        let id = |found: io::Result<FileStat>| found.ok().map(|found| found.state.id);
+        let is_dir = id(self.dir.stat()).is_some_and(|own| {
+            let found = self.fs.metadata(self.path()).ok();
+            found.is_some_and(|found| FileState::of(&found).id == own)
+        });
+        let lock = self.lock_file().and_then(|lock| Some(FileState::of(&lock.metadata().ok()?).id));
+        is_dir && lock.is_some() && lock == id(self.dir.look(LOCK))
+    }
+
+    /// Whether we hold the lock. False only where the file system has none.
+    pub(crate) fn is_locked(&self) -> bool {
+        matches!(self.lock, Lock::Held(_))
+    }
+
+    /// The time by the clock that stamps the directory's files, which on a network file system is not ours.
+    pub(crate) fn now(&self) -> SystemTime {
+        let now = || Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
+        let times = Timestamps { last_access: now(), last_modification: now() };
+        let touched = self.lock_file().and_then(|lock| {
+            rustix::fs::futimens(lock, &times).ok()?;
+            lock.metadata().ok()?.modified().ok()
+        });
+        touched.unwrap_or_else(SystemTime::now)
+    }
+
+    /// The regular file called `name`, if there is one. Links are not followed.
+    pub(crate) fn file_state(&self, name: &str) -> Option<FileState> {
+        self.dir.file_state(name)
+    }
+
+    /// Gives the lock file to the directory's owner, if this user may: others must be able to take it.
+    pub(crate) fn give_lock(&self) {
+        self.lock_file().into_iter().for_each(|lock| self.dir.give(lock));
+    }
+
+    /// What has the name `name`. Links are not followed.
+    pub(crate) fn bearer(&self, name: &str) -> Bearer {
+        match self.dir.look(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Bearer::Nothing,
+            Err(error) => Bearer::Unknown(error),
+            Ok(found) if found.kind == FileKind::File => Bearer::File(found.state),
+            Ok(_) => Bearer::Other,
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
+    /// The file system that it was opened by.
+    pub(crate) fn fs(&self) -> &Fs {
+        &self.fs
+    }
+
+    /// A second descriptor of the directory, to look into it: reading does not count as a use of a file.
+    pub(crate) fn as_dir(&self) -> Result<Dir, ViewError> {
+        let dir = self.dir.try_clone();
+        dir.map(Dir::quiet).map_err(|source| ViewError::io("open the folder", self.path(), source))
+    }
+
+    /// Why kernels in the directory cannot be relied on: another user may write there, or put another directory in the
+    /// place of this one or of one above it.
+    pub(crate) fn risk(&self) -> Option<DirectoryRisk> {
+        let own = risk_of(self.path(), &self.dir.stat().ok()?, false);
+        own.or_else(|| {
+            // Links are above it, too, whoever made them; what they lead to counts.
+            let real = self.fs.real_path(self.path()).unwrap_or_default();
+            let mut above = self.path().ancestors().skip(1).chain(real.ancestors().skip(1));
+            above.find_map(|above| risk_of(above, &self.fs.open_dir(above).ok()?.stat().ok()?, true))
+        })
+    }
+
+    /// Whether there is anything called `name`, or that cannot be told.
+    pub(crate) fn exists(&self, name: &str) -> bool {
+        self.dir.may_exist(name)
+    }
+
+    /// The digest of the file called `name`; its state too, unless the file changed meanwhile.
+    pub(crate) fn digest(&self, name: &str) -> io::Result<(Digest, Option<FileState>)> {
+        let file = self.dir.open_file(name)?;
+        let state = || file.metadata().map(|found| (found.is_file(), FileState::of(&found)));
+        let (is_file, before) = state()?;
+        if !is_file {
+            return Err(io::Error::other("not a regular file"));
+        }
+        let digest = Digest::of_reader(&file)?;
+        Ok((digest, Some(before).filter(|before| state().is_ok_and(|(_, after)| after == *before))))
+    }
+
+    /// The content of the file called `name`, and its state.
+    pub(crate) fn read(&self, name: &str) -> io::Result<(Vec<u8>, Option<FileState>)> {
+        let mut bytes = Vec::new();
+        match self.dir.read(name, MAX_READ, &mut bytes).complete()? {
+            Some(state) => Ok((bytes, Some(state))),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Writes `bytes` to a new temporary file, not synced yet.
+    pub(crate) fn stage(&self, bytes: &[u8]) -> Result<Temp<'_>, ViewError> {
+        let file = TempFile::create(&self.dir, TEMP, FILE_MODE)
+            .map_err(|source| ViewError::io("create", self.path().join(TEMP), source))?;
+        file.write(bytes).map_err(|source| ViewError::io("write", file.path(), source))?;
+        Ok(Temp { dir: self, file })
+    }
+
+    /// Removes the file called `name`, itself and not where a link points. It is no error if there is none.
+    pub(crate) fn unlink(&self, name: &str) -> Result<(), ViewError> {
+        match self.dir.remove(name) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(ViewError::io("remove", self.path().join(name), source))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// All names in the directory.
+    pub(crate) fn list(&self) -> io::Result<Vec<String>> {
+        let names = self.dir.list()?;
+        Ok(names.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect())
+    }
+
+    /// Names of our temporary and displaced files, and of the manifest. Best effort: those that can be listed.
+    pub(crate) fn own_names(&self) -> Vec<String> {
+        let names = self.dir.list().unwrap_or_default();
+        names.utf8().filter(|name| name.starts_with(OWN)).map(str::to_owned).collect()
+    }
+
+    /// Removes those of the files with these names that are temporary files of writers that died. Best effort: they take
+    /// space, but nothing reads them.
+    pub(crate) fn remove_stale_temps(&self, names: &[String], now: SystemTime, alive: Duration) {
+        for name in names.iter().filter(|name| name.starts_with(TEMP)) {
+            // Under the lock there is no other writer. Without one, a young file may have a living writer.
+            let is_dead =
+                || self.is_locked() || self.file_state(name).is_none_or(|file| file.rested(now, alive));
+            if is_dead() {
+                let _ = self.unlink(name);
+            }
+        }
+    }
+
+    /// Makes the directory's names durable. Best effort: after a power cut, missing files are written again.
+    pub(crate) fn sync(&self) {
+        let _ = self.dir.sync();
+    }
+}
+
+/// Why what is in the directory `path` cannot be relied on. In a sticky one, others cannot touch what is not theirs.
+fn risk_of(path: &Path, found: &FileStat, is_above: bool) -> Option<DirectoryRisk> {
+    let (owner, user, mode) = (found.user, geteuid().as_raw(), found.mode);
+    let is_foreign = owner != user && owner != 0;
+    let is_open = mode & 0o002 != 0 && !(is_above && mode & 0o1000 != 0);
+    (is_foreign || is_open).then(|| DirectoryRisk { path: path.to_owned(), owner, user, mode })
+}
+
+/// A complete file under a temporary name, removed unless it is published.
+#[derive(Debug)]
+pub(crate) struct Temp<'a> {
+    dir: &'a ViewDir,
+    file: TempFile<&'a Dir>,
+}
+
+impl Temp<'_> {
+    fn failed(&self, action: &'static str) -> impl FnOnce(io::Error) -> ViewError + use<> {
+        let path = self.file.path();
+        move |source| ViewError::io(action, path, source)
+    }
+
+    /// Makes the bytes durable and closes the file. A full disk or quota may only show here, and some file systems set a
+    /// file's time when it is closed.
+    pub(crate) fn sync(&mut self) -> Result<(), ViewError> {
+        if self.file.file().is_some() {
+            self.file.sync().map_err(self.failed("sync"))?;
+            self.file.close();
+        }
+        Ok(())
+    }
+
+    /// Gives the file to the directory's owner, if this user may. Before it is synced.
+    pub(crate) fn give(&self) {
+        self.file.file().into_iter().for_each(|file| self.dir.dir.give(file));
+    }
+
+    /// Sets its mode. Before it is synced.
+    pub(crate) fn restrict(&self, mode: u32) -> Result<(), ViewError> {
+        self.file.set_mode(mode).map_err(self.failed("change the mode of"))
+    }
+
+    /// Its state.
+    pub(crate) fn state(&self) -> Result<FileState, ViewError> {
+        self.file.state().map_err(self.failed("look at"))
+    }
+
+    /// Gives the file its name, replacing what had it: for files of ours only.
+    pub(crate) fn publish(self, name: &str) -> Result<(), ViewError> {
+        let Self { dir, file } = self;
+        file.publish(&dir.dir, name).map_err(|source| ViewError::io("replace", dir.path().join(name), source))
+    }
+
+    /// Gives the file its name, unless that is taken. Whether it did.
+    pub(crate) fn publish_new(self, name: &str) -> Result<bool, ViewError> {
+        let Self { dir, file } = self;
+        file.publish_new(&dir.dir, name)
+            .map_err(|source| ViewError::io("name", dir.path().join(name), source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests make files")]
+
+    use super::*;
+
+    #[test]
+    fn without_a_lock_young_temps_stay() {
+        let base = tempfile::tempdir().unwrap();
+        let mut folder = ViewDir::enter(&Fs::new(), base.path(), Duration::ZERO).unwrap();
+        let left = || base.path().join(".opkeep-tmp-1-1").exists();
+        std::fs::write(base.path().join(".opkeep-tmp-1-1"), "").unwrap();
+
+        let lock = std::mem::replace(&mut folder.lock, Lock::Unused);
+        folder.remove_stale_temps(&folder.own_names(), folder.now(), Duration::from_secs(60));
+        assert!(left());
+        let later = SystemTime::now() + Duration::from_secs(61);
+        folder.remove_stale_temps(&folder.own_names(), later, Duration::from_secs(60));
+        assert!(!left());
+
+        std::fs::write(base.path().join(".opkeep-tmp-1-1"), "").unwrap();
+        folder.lock = lock;
+        folder.remove_stale_temps(&folder.own_names(), folder.now(), Duration::from_secs(60));
+        assert!(!left());
+    }
+
+    #[test]
+    fn the_lock_of_a_deleted_folder_does_not_count() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("view");
+        let folder = ViewDir::enter(&Fs::new(), &path, Duration::ZERO).unwrap();
+        assert!(folder.is_locked() && folder.is_current());
+        std::fs::remove_dir_all(&path).unwrap();
+        assert!(!folder.is_current());
+        // The holder of the dead lock keeps nobody out of the new folder.
+        let newer = ViewDir::enter(&Fs::new(), &path, Duration::ZERO).unwrap();
+        assert!(newer.is_locked() && newer.is_current() && !folder.is_current());
+    }
+
+    #[test]
+    fn the_folders_clock_moves() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = ViewDir::open(&Fs::new(), base.path()).unwrap();
+        let off = SystemTime::now().duration_since(folder.now()).unwrap_or_else(|later| later.duration());
+        assert!(off < Duration::from_secs(5), "{off:?}");
+    }
+}
