@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, openat};
+use rustix::io::retry_on_intr;
 use rustix::process::geteuid;
 
 use crate::call::{FsOp, Watch, Watcher};
@@ -67,6 +68,15 @@ impl Fs {
         std::fs::metadata(path)
     }
 
+    /// The same; of a link, of the link itself.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn symlink_metadata(&self, path: &Path) -> io::Result<Metadata> {
+        self.watch.may(FsOp::Look, path)?;
+        std::fs::symlink_metadata(path)
+    }
+
     /// What the system says of what `path` names; of a link, of the link itself.
     ///
     /// # Errors
@@ -110,6 +120,11 @@ impl Fs {
         std::fs::canonicalize(path)
     }
 
+    /// The same; `path` as it is if it leads nowhere.
+    pub fn resolved(&self, path: &Path) -> PathBuf {
+        self.real_path(path).unwrap_or_else(|_| path.to_owned())
+    }
+
     /// Where the link at `path` leads, as it says.
     ///
     /// # Errors
@@ -142,7 +157,7 @@ impl Fs {
     /// That of the system.
     pub fn open(&self, path: &Path) -> io::Result<File> {
         self.watch.may(FsOp::Open, path)?;
-        Ok(openat(CWD, path, READ, Mode::empty())?.into())
+        Ok(retry_on_intr(|| openat(CWD, path, READ, Mode::empty()))?.into())
     }
 
     /// Opens the regular file at `path` to read it.

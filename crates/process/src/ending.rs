@@ -6,10 +6,13 @@ use std::process::ExitStatus;
 
 use rustix::process::{Resource, Signal, getrlimit};
 
-use crate::disk;
+use opkeep_fs::Fs;
 
 /// Shells end with this and the number of the signal that ended their program.
 const BY_SIGNAL: i32 = 128;
+
+/// No text of the system about control groups is longer.
+const MAX_TEXT: u64 = 1 << 20;
 
 /// How a program ended that wrote `output`. Limits are those of this process, which are the program's unless it sets its
 /// own.
@@ -95,7 +98,7 @@ struct Memory {
 
 /// The limit on memory of the nearest control group of this process that has one and has killed for it.
 fn own_memory() -> Option<Memory> {
-    let groups = disk::text(Path::new("/proc/self/cgroup"))?;
+    let groups = text(Path::new("/proc/self/cgroup"))?;
     let mounted = Path::new("/sys/fs/cgroup");
     groups.lines().find_map(|line| memory_of(line, mounted))
 }
@@ -115,11 +118,15 @@ fn memory_of(line: &str, mounted: &Path) -> Option<Memory> {
     // In a container the group's own path may be that of the host.
     let own = root.join(group.trim_start_matches('/'));
     own.ancestors().take_while(|path| path.starts_with(&root)).find_map(|path| {
-        let bytes = disk::text(&path.join(limit))?.trim().parse().ok()?;
-        let events = disk::text(&path.join(events))?;
+        let bytes = text(&path.join(limit))?.trim().parse().ok()?;
+        let events = text(&path.join(events))?;
         let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()?;
         (kills > 0).then(|| Memory { bytes, kills, path: path.to_owned() })
     })
+}
+
+fn text(path: &Path) -> Option<String> {
+    Fs::new().read_text(path, MAX_TEXT).ok()
 }
 
 #[cfg(test)]

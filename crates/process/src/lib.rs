@@ -4,10 +4,10 @@
 //! [`Run`] runs a program to its end, and [`Running`] is one beside which others can be started; [`Group`] is one that
 //! goes on, with whatever it starts in turn.
 
-mod disk;
 mod ending;
 mod ffi;
 mod group;
+mod log;
 mod output;
 mod probe_dir;
 mod run;
@@ -15,9 +15,9 @@ mod running;
 mod sandbox;
 mod shortage;
 
-pub use disk::keep_log;
 pub use ending::ending;
 pub use group::{Group, Orphan};
+pub use log::keep_log;
 pub use output::{Output, tail};
 pub use probe_dir::ProbeDir;
 pub use run::{Ended, Run};

@@ -6,15 +6,19 @@
 //!   probe-<pid>-<n>.lock       locked while its process lives; a later probe removes both of one that was killed
 //! ```
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use crate::disk;
+use opkeep_fs::{FileLock, Fs, NotPrivate, TryLock, private_user_dir, unique_name};
 
 /// What the names of probes begin with.
 const PREFIX: &str = "probe-";
+
+/// A lock younger than this may be between its making and its locking.
+const SETTLED: Duration = Duration::from_secs(60);
 
 /// A directory for one probe or worker that only this user can enter. It is removed when this is dropped.
 #[derive(Debug)]
@@ -36,7 +40,7 @@ impl ProbeDir {
     pub fn create(places: &[&Path]) -> io::Result<Self> {
         let mut failed = io::Error::from(io::ErrorKind::NotFound);
         for place in places {
-            match Self::create_in(place).and_then(|dir| disk::has_room(dir.path()).map(|()| dir)) {
+            match Self::create_in(place).and_then(|dir| dir.has_room().map(|()| dir)) {
                 Ok(dir) => return Ok(dir),
                 Err(error) => failed = error,
             }
@@ -53,23 +57,23 @@ impl ProbeDir {
     }
 
     fn create_in(place: &Path) -> io::Result<Self> {
-        let common = place.join(format!("opkeep-{}", rustix::process::geteuid().as_raw()));
-        match disk::private_directory(&common) {
-            Ok(true) => {}
-            Ok(false) => return disk::temporary_directory(place).map(|dir| Self(Kind::Alone(dir))),
-            Err(error) => return Err(error),
-        }
+        let fs = Fs::new();
+        let common = match private_user_dir(place) {
+            Ok(common) => common,
+            Err(NotPrivate::Io { path, source }) if fs.look(&path).is_err() => return Err(source),
+            // What has this name is not ours.
+            Err(_) => return Self::create_alone(place),
+        };
         prune(&common);
         loop {
-            static NEXT: AtomicU64 = AtomicU64::new(0);
-            let name = format!("{PREFIX}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+            let name = unique_name(PREFIX);
             let lock = common.join(format!("{name}.lock"));
-            match disk::create_locked(&lock) {
+            match fs.create_locked(&lock, 0o600) {
                 Ok(held) => {
                     let dir = common.join(name);
-                    disk::remove_directory(&dir);
-                    if let Err(error) = disk::create_directory(&dir) {
-                        disk::remove_file(&lock);
+                    let _ = fs.remove_tree(&dir);
+                    if let Err(error) = fs.create_dir(&dir, 0o700) {
+                        let _ = fs.remove(&lock);
                         return Err(error);
                     }
                     return Ok(Self(Kind::Common { dir, lock, _held: held }));
@@ -80,29 +84,61 @@ impl ProbeDir {
             }
         }
     }
+
+    /// Makes one with a name that no other user can foresee.
+    fn create_alone(place: &Path) -> io::Result<Self> {
+        let private = Permissions::from_mode(0o700);
+        let dir = tempfile::Builder::new().prefix("opkeep-probe-").permissions(private).tempdir_in(place)?;
+        Ok(Self(Kind::Alone(dir)))
+    }
+
+    /// Whether the files of a small compile can be written.
+    fn has_room(&self) -> io::Result<()> {
+        const ROOM: usize = 2048;
+        let file = self.path().join("room");
+        Fs::new().write(&file, &[0; ROOM])?;
+        Fs::new().remove(&file)
+    }
 }
 
 impl Drop for ProbeDir {
     fn drop(&mut self) {
         if let Kind::Common { dir, lock, .. } = &self.0 {
-            disk::remove_directory(dir);
-            disk::remove_file(lock);
+            remove(dir, lock);
         }
     }
 }
 
 /// Removes the directories of probes whose processes are gone.
 fn prune(common: &Path) {
-    for lock in disk::entries(common) {
-        let name = lock.file_name().unwrap_or_default().to_string_lossy();
+    for (name, _) in Fs::new().list(common).unwrap_or_default() {
+        let lock = common.join(&name);
+        let name = name.to_string_lossy();
         if name.starts_with(PREFIX)
             && name.ends_with(".lock")
-            && let Some(_held) = disk::take_stale_lock(&lock)
+            && let Some(_held) = take_stale(&lock)
         {
-            disk::remove_directory(&lock.with_extension(""));
-            disk::remove_file(&lock);
+            remove(&lock.with_extension(""), &lock);
         }
     }
+}
+
+/// Locks a file that no process holds, if it is not young.
+fn take_stale(lock: &Path) -> Option<FileLock> {
+    let file = Fs::new().open_lock(lock, None).ok()?;
+    if !file.metadata().ok()?.modified().ok()?.elapsed().is_ok_and(|age| age >= SETTLED) {
+        return None;
+    }
+    match FileLock::try_exclusive(file).ok()? {
+        // Another process may have removed it in between.
+        TryLock::Held(held) if held.is_at(lock) => Some(held),
+        _ => None,
+    }
+}
+
+fn remove(dir: &Path, lock: &Path) {
+    let _ = Fs::new().remove_tree(dir);
+    let _ = Fs::new().remove(lock);
 }
 
 #[cfg(test)]
@@ -113,7 +149,8 @@ mod tests {
 
     fn entries(place: &Path) -> Vec<String> {
         let common = place.join(format!("opkeep-{}", rustix::process::geteuid().as_raw()));
-        disk::entries(&common).iter().map(|path| path.file_name().unwrap().to_string_lossy().into()).collect()
+        let names = Fs::new().list(&common).unwrap();
+        names.iter().map(|(name, _)| name.to_string_lossy().into()).collect()
     }
 
     #[test]
@@ -126,7 +163,7 @@ mod tests {
         std::fs::create_dir_all(left.join("plain")).unwrap();
         let lock = left.with_extension("lock");
         std::fs::write(&lock, "").unwrap();
-        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+        let old = std::time::SystemTime::now() - Duration::from_secs(3600);
         std::fs::File::open(&lock).unwrap().set_modified(old).unwrap();
         drop(ProbeDir::create(&[place.path()]).unwrap());
         assert!(!left.exists() && living.path().join("kernel.o").exists());
@@ -156,11 +193,10 @@ mod tests {
 
     #[test]
     fn a_directory_that_others_can_write_to_is_not_used() {
-        use std::os::unix::fs::PermissionsExt;
         let place = tempfile::tempdir().unwrap();
         let common = place.path().join(format!("opkeep-{}", rustix::process::geteuid().as_raw()));
         std::fs::create_dir(&common).unwrap();
-        std::fs::set_permissions(&common, std::fs::Permissions::from_mode(0o777)).unwrap();
+        std::fs::set_permissions(&common, Permissions::from_mode(0o777)).unwrap();
         let dir = ProbeDir::create(&[place.path()]).unwrap();
         assert!(!dir.path().starts_with(&common));
         let mode = std::fs::metadata(dir.path()).unwrap().permissions().mode();

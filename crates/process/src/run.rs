@@ -10,7 +10,7 @@ use std::time::Instant;
 use opkeep_backend::{BackendError, Cancel};
 use rustix::fs::{OFlags, fcntl_setfl};
 
-use crate::{Group, Orphan, Running, Sandbox, disk, ending, tail};
+use crate::{Group, Orphan, Running, Sandbox, ending, keep_log, tail};
 
 /// A program to run, and how.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +70,7 @@ impl Run<'_> {
             command: self.to_string(),
             status: ended.ending(),
             log_tail: tail(&ended.output),
-            log: self.log.and_then(|log| disk::keep_log(log, &ended.output)),
+            log: self.log.and_then(|log| keep_log(log, &ended.output)),
         }
     }
 
@@ -80,7 +80,7 @@ impl Run<'_> {
             command: self.to_string(),
             problem: problem.into(),
             log_tail: tail(&ended.output),
-            log: self.log.and_then(|log| disk::keep_log(log, &ended.output)),
+            log: self.log.and_then(|log| keep_log(log, &ended.output)),
         }
     }
 

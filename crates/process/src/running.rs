@@ -9,7 +9,7 @@ use opkeep_backend::{BackendError, Cancel};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::output::Bounded;
-use crate::{Ended, Group, Run, disk, tail};
+use crate::{Ended, Group, Run, keep_log, tail};
 
 /// How long a program is left alone that says nothing.
 const SELDOM: Duration = Duration::from_millis(20);
@@ -100,7 +100,7 @@ impl Running {
                 command: self.command,
                 seconds: self.began.elapsed().as_secs_f64(),
                 log_tail: tail(&output),
-                log: self.log.and_then(|log| disk::keep_log(&log, &output)),
+                log: self.log.and_then(|log| keep_log(&log, &output)),
             }),
         }
     }

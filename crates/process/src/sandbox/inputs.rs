@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use opkeep_backend::FileDigests;
 use opkeep_digest::Digest;
+use opkeep_fs::{FileId, Fs};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::listing::{all_below, names};
 use super::{Domain, DomainError, Found, Observation, UNKEYED, Unkeyed};
-use crate::disk;
 
 /// Files below a directory that is declared are looked at up to this many.
 const MAX_DECLARED: usize = 10_000;
@@ -174,7 +175,7 @@ impl Inputs {
     pub fn declare(&mut self, path: &Path, files: &dyn FileDigests) -> Result<Digest, InputsError> {
         let failed = |source| InputsError::Io { path: path.to_owned(), source };
         if !Found::at(path).is_file() {
-            return match disk::exists(path) {
+            return match Fs::new().exists(path) {
                 true => Err(InputsError::NotAFile(path.to_owned())),
                 false => Err(failed(io::ErrorKind::NotFound.into())),
             };
@@ -198,13 +199,13 @@ impl Inputs {
             return self.declare(root, files).map(drop);
         }
         let failed = |source| InputsError::Io { path: root.to_owned(), source };
-        let (below, directories) = disk::all_below(root, MAX_DECLARED).map_err(failed)?;
+        let (below, directories) = all_below(root, MAX_DECLARED).map_err(failed)?;
         for path in below {
             self.declare(&path, files)?;
         }
         for path in directories {
-            let names = disk::names(&path).map_err(failed)?;
-            self.listed.insert(path, Hex(names));
+            let names = Hex(names(&path).map_err(failed)?);
+            self.listed.insert(path, names);
         }
         Ok(())
     }
@@ -269,8 +270,8 @@ impl Inputs {
             self.looked_at.iter().find(|(path, found)| !found.still_holds(path)).map(|(path, _)| path)
         });
         let moved = moved.or_else(|| {
-            let lists_the_same = |path: &Path, names: &Hex| disk::names(path).is_ok_and(|now| now == names.0);
-            self.listed.iter().find(|(path, names)| !lists_the_same(path, names)).map(|(path, _)| path)
+            let lists_the_same = |path: &Path, then: &Hex| names(path).is_ok_and(|now| now == then.0);
+            self.listed.iter().find(|(path, then)| !lists_the_same(path, then)).map(|(path, _)| path)
         });
         moved.map_or(Unchanged::Yes, |path| Unchanged::No(path.clone()))
     }
@@ -304,9 +305,10 @@ impl Inputs {
 
     /// Whether a file that counts is at `path` under another name, as by `..` or a symbolic link.
     fn is_real_path_of_a_file(&self, path: &Path) -> bool {
-        let same = |known: &Path| disk::is_same_file(known, path);
+        let id = |path: &Path| Fs::new().metadata(path).ok().map(|found| FileId::of(&found));
         let name = path.file_name();
-        self.read.keys().filter(|known| known.file_name() == name).any(|known| same(known))
+        let is_same = |known: &Path| id(known).is_some_and(|known| Some(known) == id(path));
+        self.read.keys().filter(|known| known.file_name() == name).any(|known| is_same(known))
     }
 
     /// A domain in which these can be read, what needs no key, and all in `work_dir`.
@@ -323,7 +325,7 @@ impl Inputs {
         }
         for Unkeyed { path, .. } in UNKEYED {
             let path = Path::new(path);
-            if disk::exists(path) {
+            if Fs::new().exists(path) {
                 domain = domain.beneath(path)?;
             }
         }

@@ -10,13 +10,15 @@
 
 mod domain;
 mod inputs;
+mod interpreter;
+mod listing;
 mod observation;
 mod observer;
+mod proc;
 mod unkeyed;
 
 pub use domain::{Domain, DomainBuilder, DomainError};
 pub use inputs::{Declared, Inputs, InputsError, Unchanged};
-pub(crate) use observation::FileState;
 pub use observation::{Found, Observation, Program};
 pub use observer::Observer;
 pub use unkeyed::{UNKEYED, Unkeyed};

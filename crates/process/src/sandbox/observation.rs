@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use opkeep_digest::Digest;
+use opkeep_fs::Fs;
 use serde::{Deserialize, Serialize};
-
-use crate::disk;
 
 /// What a program and all that it started looked at, outside their work directory.
 #[derive(Clone, Debug, Default)]
@@ -91,17 +91,33 @@ enum What {
 
 /// What must be the same for a file to be the same, and what programs ask of one that they do not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct FileState {
-    pub(crate) dev: u64,
-    pub(crate) ino: u64,
-    pub(crate) size: u64,
+struct FileState {
+    dev: u64,
+    ino: u64,
+    size: u64,
     /// Since 1970, in nanoseconds.
-    pub(crate) modified: i64,
-    pub(crate) changed: i64,
+    modified: i64,
+    changed: i64,
     /// The bits of its permissions.
-    pub(crate) mode: u32,
-    pub(crate) user: u32,
-    pub(crate) group: u32,
+    mode: u32,
+    user: u32,
+    group: u32,
+}
+
+impl FileState {
+    fn of(found: &Metadata) -> Self {
+        let state = opkeep_fs::FileState::of(found);
+        Self {
+            dev: state.id.dev,
+            ino: state.id.ino,
+            size: state.len,
+            modified: state.mtime,
+            changed: state.ctime,
+            mode: found.mode() & 0o7777,
+            user: found.uid(),
+            group: found.gid(),
+        }
+    }
 }
 
 impl Found {
@@ -112,12 +128,12 @@ impl Found {
 
     /// Looks at `path` now.
     pub fn at(path: &Path) -> Self {
-        let (found, link) = disk::metadata_and_link(path);
+        let (found, link) = metadata_and_link(path);
         let what = match found {
             None => What::Nothing,
-            Some(found) if found.is_file() => What::File(disk::state(&found)),
+            Some(found) if found.is_file() => What::File(FileState::of(&found)),
             Some(found) if found.is_dir() => {
-                let FileState { mode, user, group, .. } = disk::state(&found);
+                let FileState { mode, user, group, .. } = FileState::of(&found);
                 What::Directory { mode, user, group }
             }
             Some(found) => What::Other { mode: found.mode() },
@@ -172,21 +188,21 @@ impl Found {
     /// Whether a program that looks, and does not read, finds the same: nothing, a directory, or a file of the same size,
     /// date, permissions and owner.
     pub(crate) fn still_holds(&self, path: &Path) -> bool {
-        let (now, link) = disk::metadata_and_link(path);
+        let (now, link) = metadata_and_link(path);
         let same = match (&self.what, now) {
             (What::Nothing, now) => now.is_none(),
             (What::File(then), Some(now)) => {
-                let state = disk::state(&now);
+                let state = FileState::of(&now);
                 let seen = |it: &FileState| (it.size, it.modified, it.mode, it.user, it.group);
                 now.is_file() && seen(&state) == seen(then)
             }
             (What::AnyFile, Some(now)) => now.is_file(),
             (What::Permissions { mode, user, group }, Some(now)) => {
-                let state = disk::state(&now);
+                let state = FileState::of(&now);
                 now.is_file() && (state.mode, state.user, state.group) == (*mode, *user, *group)
             }
             (What::Directory { mode, user, group }, Some(now)) => {
-                let state = disk::state(&now);
+                let state = FileState::of(&now);
                 now.is_dir() && (state.mode, state.user, state.group) == (*mode, *user, *group)
             }
             (What::Other { mode }, Some(now)) => now.mode() == *mode,
@@ -239,5 +255,16 @@ impl Observation {
             missing.chain(&one.temporary).filter(|path| !knows(path)).cloned().collect()
         };
         only_in(self, other).into_iter().chain(only_in(other, self)).collect()
+    }
+}
+
+/// What is at `path`, links followed, and where the link leads that is at `path` itself. Where there is no link this is one
+/// call: after each compile all paths that its toolchain looked at are looked at.
+fn metadata_and_link(path: &Path) -> (Option<Metadata>, Option<PathBuf>) {
+    let fs = Fs::new();
+    match fs.symlink_metadata(path) {
+        Err(_) => (None, None),
+        Ok(found) if found.is_symlink() => (fs.metadata(path).ok(), fs.read_link(path).ok()),
+        Ok(found) => (Some(found), None),
     }
 }

@@ -6,7 +6,6 @@
 //! write another kernel as well.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,22 +14,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
+use opkeep_digest::Digest;
+use opkeep_fs::{FileState, Fs, unix};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SocketFlags,
     SocketType, recvmsg, socketpair,
 };
 
+use super::interpreter::interpreter;
+use super::listing::names;
 use super::observation::Found;
+use super::proc::{link, process_of, resolve};
 use super::{Observation, Program};
-use crate::disk;
 use crate::ffi::{Call, Listener, Waiting, can_listen};
 
 /// The clock that dates files stands still for so long at most.
 const CLOCK_STEP: Duration = Duration::from_millis(20);
-
-/// So many links of `/proc` are followed in one path, as the kernel does.
-const MAX_LINKS: usize = 40;
 
 /// A script may name a script as its interpreter, and so on; the kernel follows five.
 const MAX_INTERPRETERS: usize = 6;
@@ -56,7 +56,7 @@ impl Observer {
         let (ours, childs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let (stopped, stop) = io::pipe()?;
-        let real = work_dir.canonicalize()?;
+        let real = Fs::new().real_path(work_dir)?;
         let watch = Arc::new(Mutex::new(Watch {
             work_dirs: [work_dir.to_owned(), real],
             seen: Observation::default(),
@@ -117,8 +117,8 @@ struct Watch {
     written: BTreeSet<PathBuf>,
     /// Files and directories outside the work directory that the programs were about to make, links resolved.
     created: BTreeSet<PathBuf>,
-    /// When that began: what is older was there before.
-    since: SystemTime,
+    /// When that began, in nanoseconds since 1970: what is older was there before.
+    since: i64,
     /// The program that each process is now, by its number.
     order: BTreeMap<i32, usize>,
     /// The process of each thread.
@@ -156,9 +156,9 @@ fn observe(watch: &Mutex<Watch>, socket: &OwnedFd, stopped: &io::PipeReader) -> 
 }
 
 /// Files that are made from now on are no older than this.
-fn just_now() -> SystemTime {
-    let now = SystemTime::now();
-    now.checked_sub(CLOCK_STEP).unwrap_or(now)
+fn just_now() -> i64 {
+    let now = unix(SystemTime::now()).saturating_sub(CLOCK_STEP);
+    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
 fn locked(watch: &Mutex<Watch>) -> MutexGuard<'_, Watch> {
@@ -172,7 +172,7 @@ impl Watch {
 
     fn look(&mut self, waiting: &Waiting) -> io::Result<()> {
         if waiting.is_foreign() {
-            let program = disk::link(Path::new(&format!("/proc/{}/exe", waiting.thread)));
+            let program = link(Path::new(&format!("/proc/{}/exe", waiting.thread)));
             self.seen.foreign.get_or_insert(program.unwrap_or_default());
             return Ok(());
         }
@@ -220,13 +220,13 @@ impl Watch {
         for _ in 0..MAX_INTERPRETERS {
             let Some(file) = next.take() else { break };
             if self.is_ours(&file) || self.is_created(&file) {
-                program.intermediate.extend(disk::digest(&file).ok());
+                program.intermediate.extend(digest(&file).ok());
             } else {
                 let file = self.outside(file.clone());
                 self.seen.read.insert(file.clone(), Found::at(&file));
                 program.read.push(file.clone());
             }
-            match disk::interpreter(&file)? {
+            match interpreter(&file)? {
                 Some((interpreter, is_script)) => {
                     program.is_script |= is_script;
                     next = Some(interpreter);
@@ -253,7 +253,7 @@ impl Watch {
                 self.seen.own.insert(path.clone());
             }
             if !replaces && found.is_file() {
-                let digest = disk::digest(&path)?;
+                let digest = digest(&path)?;
                 self.program(waiting)?.intermediate.push(digest);
             }
             return Ok(());
@@ -276,7 +276,7 @@ impl Watch {
         } else if flags & libc::O_TRUNC != 0
             && flags & libc::O_EXCL == 0
             && found.is_file()
-            && disk::is_writable(&path)
+            && Fs::new().is_writable(&path)
         {
             // Nothing of what was there is left.
             self.add_created(path);
@@ -286,7 +286,7 @@ impl Watch {
             self.program(waiting)?.looked_at.insert(path.clone());
             self.look_at(path);
         } else if found.is_directory() {
-            let names = disk::names(&path)?;
+            let names = names(&path)?;
             self.program(waiting)?.listed.insert(path.clone());
             self.seen.listed.insert(path, names);
         } else {
@@ -304,7 +304,7 @@ impl Watch {
     fn outside(&self, path: PathBuf) -> PathBuf {
         let is_made = || path.parent().is_some_and(|parent| self.is_created(parent));
         match self.work_dirs.iter().any(|dir| path.starts_with(dir)) || is_made() {
-            true => path.canonicalize().unwrap_or(path),
+            true => Fs::new().real_path(&path).unwrap_or(path),
             false => path,
         }
     }
@@ -340,7 +340,7 @@ impl Watch {
     /// What is in the work directory needs no note.
     fn add_created(&mut self, path: PathBuf) {
         if !self.is_ours(&path) {
-            self.created.insert(disk::resolved(&path));
+            self.created.insert(resolved(&path));
         }
     }
 
@@ -350,9 +350,9 @@ impl Watch {
         if self.created.is_empty() {
             return false;
         }
-        let path = disk::resolved(path);
+        let path = resolved(path);
         path.ancestors().any(|path| self.created.contains(path))
-            && disk::changed(&path).is_none_or(|changed| changed >= self.since)
+            && !Fs::new().metadata(&path).is_ok_and(|found| FileState::of(&found).ctime < self.since)
     }
 
     /// Whether a path is in the work directory, whatever leads there.
@@ -360,7 +360,7 @@ impl Watch {
         let is_within = |path: &Path| self.work_dirs.iter().any(|dir| path.starts_with(dir));
         let is_plain = path.components().all(|part| part != Component::ParentDir);
         // A link in the work directory may lead out of it, and one elsewhere into it.
-        match path.canonicalize() {
+        match Fs::new().real_path(path) {
             Ok(real) => is_within(&real),
             Err(_) => is_plain && is_within(path),
         }
@@ -370,7 +370,7 @@ impl Watch {
         if let Some(process) = self.threads.get(&waiting.thread) {
             return Ok(*process);
         }
-        let process = disk::process_of(waiting.thread)?;
+        let process = process_of(waiting.thread)?;
         self.threads.insert(waiting.thread, process);
         Ok(process)
     }
@@ -414,7 +414,7 @@ impl Watch {
         let Observation { read, looked_at, temporary, .. } = &mut seen;
         // A temporary file, of another name for each run.
         let is_temporary = |path: &Path, found: &Found| {
-            found.is_nothing() && self.created.contains(&disk::resolved(path)) && Found::at(path).is_nothing()
+            found.is_nothing() && self.created.contains(&resolved(path)) && Found::at(path).is_nothing()
         };
         temporary
             .extend(looked_at.extract_if(.., |path, found| is_temporary(path, found)).map(|(path, _)| path));
@@ -434,93 +434,20 @@ impl Watch {
     }
 }
 
-/// The path that a call names in the directory of the descriptor `dir`, made absolute; none if it names none.
-fn resolve(waiting: &Waiting, dir: Option<i32>, name: OsString) -> io::Result<Option<PathBuf>> {
-    let process = format!("/proc/{}", waiting.thread);
-    let name = PathBuf::from(name);
-    if name.as_os_str().is_empty() {
-        // Executed by descriptor (`fexecve`).
-        let by_fd = || disk::link(Path::new(&format!("{process}/fd/{}", dir?)));
-        return Ok(by_fd().filter(|path| waiting.is_exec() && path.is_absolute()));
+/// A path without links; of one that leads nowhere, its directory's.
+fn resolved(path: &Path) -> PathBuf {
+    let real = |path| Fs::new().real_path(path);
+    if let Ok(real) = real(path) {
+        return real;
     }
-    let path = if name.is_absolute() {
-        name
-    } else {
-        let dir = match dir {
-            Some(fd) => format!("{process}/fd/{fd}"),
-            None => format!("{process}/cwd"),
-        };
-        let dir = disk::link(Path::new(&dir)).filter(|dir| dir.is_absolute());
-        dir.ok_or_else(|| io::Error::other("the directory of a relative path is not known"))?.join(name)
-    };
-    let mut path = path;
-    for _ in 0..MAX_LINKS {
-        match through_proc(path, waiting.thread) {
-            Proc::Elsewhere(next) => path = next,
-            // `lib/.` is the same path as `lib` to a map of paths, so it must be so to the file system.
-            Proc::Itself(path) => return Ok(Some(path.components().collect())),
-            Proc::OpenFile => return Ok(None),
-        }
+    match (path.parent().map(real), path.file_name()) {
+        (Some(Ok(parent)), Some(name)) => parent.join(name),
+        _ => path.to_owned(),
     }
-    Err(io::Error::other("links of /proc lead on and on"))
 }
 
-/// What a path is that may lead through `/proc`.
-enum Proc {
-    /// It does not.
-    Itself(PathBuf),
-    /// It is a link, and leads there.
-    Elsewhere(PathBuf),
-    /// An open file, which was looked at when it was opened, or is a pipe.
-    OpenFile,
-}
-
-/// Follows a link of `/proc`, which leads elsewhere for each process that follows it.
-fn through_proc(path: PathBuf, thread: i32) -> Proc {
-    const STANDARD: [(&str, &str); 4] = [
-        ("/dev/stdin", "/proc/self/fd/0"),
-        ("/dev/stdout", "/proc/self/fd/1"),
-        ("/dev/stderr", "/proc/self/fd/2"),
-        ("/dev/fd", "/proc/self/fd"),
-    ];
-    for (standard, link) in STANDARD {
-        match path.strip_prefix(standard) {
-            Ok(rest) if rest.as_os_str().is_empty() => return Proc::Elsewhere(link.into()),
-            Ok(rest) => return Proc::Elsewhere(Path::new(link).join(rest)),
-            Err(_) => {}
-        }
-    }
-    let Ok(rest) = path.strip_prefix("/proc") else { return Proc::Itself(path) };
-    let mut parts = rest.components();
-    let process = match parts.next().and_then(|part| part.as_os_str().to_str()) {
-        Some("self" | "thread-self") => thread.to_string(),
-        Some(number) if number.bytes().all(|byte| byte.is_ascii_digit()) => number.to_owned(),
-        _ => return Proc::Itself(path),
-    };
-    let mut link = PathBuf::from(format!("/proc/{process}"));
-    loop {
-        match parts.next().and_then(|part| part.as_os_str().to_str()) {
-            Some(name @ ("cwd" | "root" | "exe")) => {
-                let Some(target) = disk::link(&link.join(name)) else { return Proc::Itself(path) };
-                let rest = parts.as_path();
-                return Proc::Elsewhere(if rest.as_os_str().is_empty() { target } else { target.join(rest) });
-            }
-            // Each thread has the same links.
-            Some("task") => {
-                link.push("task");
-                link.extend(parts.next());
-            }
-            Some(name @ ("fd" | "map_files")) => {
-                // A file that was opened in a way that reads nothing can be read through this.
-                let target = parts.next().and_then(|part| disk::link(&link.join(name).join(part)));
-                return match target.filter(|target| target.is_absolute() && disk::exists(target)) {
-                    Some(target) => Proc::Elsewhere(target),
-                    None => Proc::OpenFile,
-                };
-            }
-            _ => return Proc::Itself(path),
-        }
-    }
+fn digest(path: &Path) -> io::Result<Digest> {
+    Digest::of_reader(Fs::new().open(path)?)
 }
 
 /// Waits until there is something to read; false when it is over.
