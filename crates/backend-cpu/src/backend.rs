@@ -17,9 +17,9 @@ use opkeep_backend::{
 use opkeep_descriptor::options::{DEBUG_WORDS, check_value};
 use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, OPTION_NAMES, Op};
 use opkeep_digest::{Digest, Fingerprint};
+use opkeep_fs::Fs;
 
 use crate::compile::{self, CompileError};
-use crate::disk;
 use crate::generate::{Generated, generate};
 use crate::known::{Known, Source};
 use crate::loader::CpuLoader;
@@ -389,7 +389,7 @@ struct Undigested;
 
 impl FileDigests for Undigested {
     fn digest(&self, path: &Path) -> io::Result<Digest> {
-        Digest::of_reader(disk::open(path)?)
+        Digest::of_reader(Fs::new().open(path)?)
     }
 }
 

@@ -11,10 +11,11 @@ use opkeep_descriptor::{Arg, EffectiveSpec};
 use opkeep_digest::Digest;
 use opkeep_process::{Domain, DomainError, Ended, Found, Inputs, Observer, Run, Sandbox};
 
+use crate::CpuConfig;
 use crate::expression::calls_libm;
 use crate::generate::Generated;
 use crate::toolchain::{DEPENDENCY_FLAGS, Means, Toolchain, read_dependencies};
-use crate::{CpuConfig, disk};
+use crate::work_dir::{read_made, write_source};
 
 /// The help for a file that no key covers.
 const HELP: &str = "declare it as an input of the toolchain (--toolchain-input), so that it counts";
@@ -35,13 +36,13 @@ pub(crate) fn compile(
     request: &CompileRequest<'_>,
 ) -> Result<Artifact, CompileError> {
     let work_dir = request.work_dir;
-    disk::write(&work_dir.join("kernel.c"), source.text.as_bytes())?;
+    write_source(work_dir, &source.text)?;
     let log = work_dir.join("compile.log");
     let environment = environment(&config.path, work_dir);
     let job = Compile { toolchain, source, request, log: &log, environment: &environment };
     let (ended, args) = job.run()?;
     let run = job.prepared(&args, Sandbox::default());
-    let object = disk::read_made(&work_dir.join("kernel.o"))
+    let object = read_made(work_dir, "kernel.o")
         .map_err(|error| run.lied(&ended, format!("its object `kernel.o` cannot be read: {error}")))?;
     Ok(artifact(source, request, object))
 }

@@ -60,7 +60,6 @@ mod code;
 mod compile;
 mod concat;
 mod conv;
-mod disk;
 mod elementwise;
 mod expression;
 mod ffi;
@@ -85,6 +84,7 @@ mod toolchain;
 mod transpose;
 mod types;
 mod work;
+mod work_dir;
 
 pub use backend::{CpuBackend, CpuConfig, Features, Rewrite};
 pub use generate::{Generated, generate};

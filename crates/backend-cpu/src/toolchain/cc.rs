@@ -5,9 +5,11 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use opkeep_backend::BackendError;
+use opkeep_fs::Fs;
 
 use super::dry_run::unusable;
-use crate::{CpuConfig, disk};
+use super::programs::find_program;
+use crate::CpuConfig;
 
 /// Programs that run a compiler for somebody: they keep objects, or send sources elsewhere. By the names of their files.
 const LAUNCHERS: [&str; 9] =
@@ -106,7 +108,7 @@ pub(crate) struct Cc {
 impl Cc {
     /// What `config` asks for, or the first of the usual names.
     pub(crate) fn find(config: &CpuConfig) -> Result<Self, BackendError> {
-        let found = |name: &str| disk::find_program(OsStr::new(name), &config.path);
+        let found = |name: &str| find_program(OsStr::new(name), &config.path);
         let Some(asked) = &config.compiler else {
             let usual = ["cc", "gcc", "clang"].into_iter().find_map(found);
             let driver = usual.ok_or_else(|| unusable("no cc, gcc or clang in PATH".to_owned()))?;
@@ -146,7 +148,7 @@ impl Cc {
                 }
                 None => {
                     let program = words.remove(0);
-                    disk::find_program(OsStr::new(&program), &config.path)
+                    find_program(OsStr::new(&program), &config.path)
                         .ok_or_else(|| unusable(format!("CC names `{program}`, which is not there")))?
                 }
             };
@@ -207,7 +209,7 @@ fn check(words: &[String]) -> Result<(), BackendError> {
 
 /// Whether a program is a launcher, by the name of its own file.
 fn is_launcher(program: &Path) -> bool {
-    let real = program.canonicalize().unwrap_or_else(|_| program.to_owned());
+    let real = Fs::new().resolved(program);
     LAUNCHERS.iter().any(|launcher| real.file_name().is_some_and(|name| name == *launcher))
 }
 
@@ -222,6 +224,6 @@ fn next_of_that_name(config: &CpuConfig, name: &OsStr) -> Option<PathBuf> {
     let mut known = HashSet::new();
     std::env::split_paths(&config.path)
         .filter(|dir| known.insert(dir.clone()))
-        .filter_map(|dir| disk::find_program(name, dir.as_os_str()))
+        .filter_map(|dir| find_program(name, dir.as_os_str()))
         .find(|program| !is_launcher(program))
 }

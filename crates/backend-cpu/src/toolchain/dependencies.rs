@@ -8,13 +8,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use opkeep_backend::BackendError;
+use opkeep_fs::Fs;
 use opkeep_process::{Found, Observation, Program};
 
 use super::cc::Cc;
 use super::dry_run::{DryRun, unusable};
 use super::libraries::{Libraries, usual_folders};
+use super::programs::{find_program, is_elf};
 use super::words::{command_of, line_after};
-use crate::{CpuConfig, disk};
+use crate::CpuConfig;
+use crate::work_dir::read_made;
 
 const COMPILER_FILE: &str = "kernel.d";
 const LINKER_FILE: &str = "link.d";
@@ -26,7 +29,7 @@ pub(crate) const FLAGS: [&str; 4] = ["-MD", "-MF", COMPILER_FILE, "-Wl,--depende
 pub(crate) fn read(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for name in [COMPILER_FILE, LINKER_FILE] {
-        let text = disk::read_made(&dir.join(name))?;
+        let text = read_made(dir, name)?;
         for path in names(&String::from_utf8_lossy(&text)) {
             let path = dir.join(path);
             if !path.starts_with(dir) && !found.contains(&path) {
@@ -66,12 +69,12 @@ pub(crate) fn of_dry_run(config: &CpuConfig, cc: &Cc, dry_run: &DryRun) -> Resul
         let mut folders = std::ffi::OsString::from(&search);
         folders.push(":");
         folders.push(&config.path);
-        disk::find_program(OsStr::new(program), &folders)
+        find_program(OsStr::new(program), &folders)
     };
     let mut seen = Observation::default();
     let program = |path: PathBuf, args: &[String]| Program {
         read: std::iter::once(path.clone()).chain(args.iter().flat_map(|word| files_in(word))).collect(),
-        is_script: !disk::is_elf(&path),
+        is_script: !is_elf(&path),
         path,
         args: args.iter().map(Into::into).collect(),
         ..Program::default()
@@ -112,8 +115,8 @@ pub(crate) fn is_driver(cc: &Cc, dry_run: &DryRun) -> bool {
         let mut own = steps.filter(|step| step.iter().any(|word| word == "-cc1"));
         own.next().and_then(|step| step.first().map(PathBuf::from))
     });
-    let real = |path: &Path| path.canonicalize().ok();
-    disk::is_elf(&cc.driver) && itself.is_some_and(|itself| real(&itself) == real(&cc.driver))
+    let real = |path: &Path| Fs::new().real_path(path).ok();
+    is_elf(&cc.driver) && itself.is_some_and(|itself| real(&itself) == real(&cc.driver))
 }
 
 /// The files that an argument names: as a whole (`/x.so`), behind a sign (`-plugin-opt=/x`, `-Wl,/x`, `@/x`), or behind a
@@ -126,7 +129,7 @@ fn files_in(word: &str) -> Vec<PathBuf> {
     let candidates = begins.iter().flat_map(|begin| ends().map(move |end| (*begin, end)));
     let texts = candidates.filter_map(|(begin, end)| word.get(begin..end));
     let mut found: Vec<PathBuf> =
-        texts.map(PathBuf::from).filter(|path| path.is_absolute() && disk::is_file(path)).collect();
+        texts.map(PathBuf::from).filter(|path| path.is_absolute() && Fs::new().is_file(path)).collect();
     found.sort_unstable();
     found.dedup();
     found

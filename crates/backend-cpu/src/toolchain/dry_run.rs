@@ -4,15 +4,18 @@
 //! the compiler that is probably there, and once more only if it proves to be another.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 use std::time::Instant;
 
 use opkeep_backend::{BackendError, Cancel};
+use opkeep_fs::Fs;
 use opkeep_process::{ProbeDir, Run, Running, Sandbox, tail};
 
 use crate::compile::environment;
-use crate::{CpuConfig, Features, disk};
+use crate::{CpuConfig, Features};
 
+use super::programs::is_elf;
 use super::words::line_after;
 
 const WAY_OUT: &str = "install a C compiler (Debian, Ubuntu: apt install gcc; Fedora, openEuler: dnf install gcc), \
@@ -135,7 +138,7 @@ impl<'a> Asked<'a> {
 
     /// The generated C includes nothing. What a script or an argument includes besides must be found.
     fn flags(&self, triple: &str, clang: bool) -> Vec<String> {
-        let needs_no_header = self.leading.is_empty() && disk::is_elf(self.driver);
+        let needs_no_header = self.leading.is_empty() && is_elf(self.driver);
         let mut flags = flags(triple, clang, self.config.features, needs_no_header);
         // gold knows no such layout, and lays segments out so anyway.
         if self.leading.iter().any(|word| word == "-fuse-ld=gold") {
@@ -152,7 +155,7 @@ impl<'a> Asked<'a> {
     /// Starts the compiler with a question; with the command, for messages.
     fn ask(&self, args: &[&str]) -> Result<(Asking, String), BackendError> {
         // A question needs no directory; a machine without a temporary one can still reuse what it has.
-        let dir = ProbeDir::create(&disk::places(&self.config.scratch)).ok();
+        let dir = probe_dir(self.config).ok();
         let path = dir.as_ref().map_or(Path::new("/"), ProbeDir::path);
         let words = self.words(args);
         let run = Run {
@@ -173,6 +176,12 @@ impl<'a> Asked<'a> {
     fn deadline(&self) -> Option<Instant> {
         Instant::now().checked_add(self.config.probe_deadline)
     }
+}
+
+/// Makes a directory for a run of the compiler, below the configured one or wherever else there is room.
+pub(super) fn probe_dir(config: &CpuConfig) -> io::Result<ProbeDir> {
+    let others = ["/dev/shm", "/var/tmp", "/tmp"].map(Path::new);
+    ProbeDir::create(&[&[config.scratch.as_path()], others.as_slice()].concat())
 }
 
 /// There is no answer at all.
@@ -196,7 +205,7 @@ fn what_it_is(said: &str) -> Option<(String, String)> {
 
 /// Whether a compiler is clang by its name, or by the name of what it is a link to.
 fn is_called_clang(driver: &Path) -> bool {
-    let real = driver.canonicalize().unwrap_or_default();
+    let real = Fs::new().real_path(driver).unwrap_or_default();
     let names =
         [driver, &real].map(|path| path.file_name().unwrap_or_default().to_string_lossy().into_owned());
     names.iter().any(|name| name.contains("clang"))

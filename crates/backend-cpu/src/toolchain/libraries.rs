@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64};
 use object::read::ReadCache;
 use object::read::elf::{Dyn as _, FileHeader as _};
-
-use crate::disk;
+use opkeep_fs::Fs;
 
 type Header = FileHeader64<object::LittleEndian>;
 
@@ -38,12 +37,12 @@ impl Libraries {
     fn find(&mut self, name: String, own: &[PathBuf]) -> Option<PathBuf> {
         let direct = Some(PathBuf::from(&name)).filter(|_| name.contains('/'));
         let first = direct.into_iter().chain(own.iter().map(|folder| folder.join(&name)));
-        if let Some(found) = first.into_iter().find(|candidate| disk::is_file(candidate)) {
+        if let Some(found) = first.into_iter().find(|candidate| Fs::new().is_file(candidate)) {
             return Some(found);
         }
         let usual = &self.usual;
         let in_usual = |name: &String| {
-            usual.iter().map(|folder| folder.join(name)).find(|candidate| disk::is_file(candidate))
+            usual.iter().map(|folder| folder.join(name)).find(|candidate| Fs::new().is_file(candidate))
         };
         self.known.entry(name).or_insert_with_key(in_usual).clone()
     }
@@ -54,7 +53,7 @@ fn own_folders(path: &Path, lists: &[String]) -> Vec<PathBuf> {
     if lists.is_empty() {
         return Vec::new();
     }
-    let real = path.canonicalize().unwrap_or_default();
+    let real = Fs::new().real_path(path).unwrap_or_default();
     let origin = real.parent().unwrap_or(Path::new("")).to_string_lossy().into_owned();
     let folders = lists.iter().flat_map(|list| list.split(':'));
     folders.map(|folder| folder.replace("$ORIGIN", &origin).replace("${ORIGIN}", &origin).into()).collect()
@@ -62,7 +61,7 @@ fn own_folders(path: &Path, lists: &[String]) -> Vec<PathBuf> {
 
 /// Names of needed libraries, and lists of folders to look for them in.
 fn read(path: &Path) -> Option<(Vec<String>, Vec<String>)> {
-    let data = ReadCache::new(disk::open(path).ok()?);
+    let data = ReadCache::new(Fs::new().open(path).ok()?);
     let header = Header::parse(&data).ok()?;
     let endian = header.endian().ok()?;
     let sections = header.sections(endian, &data).ok()?;
@@ -89,10 +88,24 @@ pub(crate) fn usual_folders(triple: &str) -> Vec<PathBuf> {
         [arch, _, rest @ ..] if rest.len() > 1 => format!("{arch}-{}", rest.join("-")),
         _ => triple.to_owned(),
     };
-    let mut folders = disk::library_folders();
+    let mut folders = configured_dirs();
     let usual = ["/lib/{}", "/usr/lib/{}", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"];
     folders.extend(usual.iter().map(|folder| PathBuf::from(folder.replace("{}", &multiarch))));
     folders
+}
+
+/// Directories that `/etc/ld.so.conf` and the files it includes name. None where there is no such file.
+fn configured_dirs() -> Vec<PathBuf> {
+    const MAX_TEXT: u64 = 1 << 20;
+    let included = Path::new("/etc/ld.so.conf.d");
+    let names = Fs::new().list(included).unwrap_or_default();
+    let mut paths: Vec<PathBuf> = names.into_iter().map(|(name, _)| included.join(name)).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "conf"));
+    paths.sort_unstable();
+    paths.insert(0, PathBuf::from("/etc/ld.so.conf"));
+    let texts = paths.iter().filter_map(|path| Fs::new().read_text(path, MAX_TEXT).ok());
+    let text = texts.collect::<Vec<_>>().join("\n");
+    text.lines().map(str::trim).filter(|line| line.starts_with('/')).map(PathBuf::from).collect()
 }
 
 #[cfg(test)]

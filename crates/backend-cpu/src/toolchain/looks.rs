@@ -11,13 +11,13 @@ use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use opkeep_digest::{Digest, Hasher};
+use opkeep_fs::Fs;
 use opkeep_process::{Found, Observation, Program, Unkeyed};
 use serde::{Deserialize, Serialize};
 
 use super::hex;
 use super::made_up::Pattern;
 use super::words::{self, command_of};
-use crate::disk;
 
 /// The looks of a compile, which a key contains.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ impl Looks {
     ) -> Self {
         let (mut paths, mut listed) = (BTreeSet::new(), BTreeSet::new());
         let mut hasher = Hasher::new("opkeep cpu looks 3");
-        let read: BTreeSet<PathBuf> = seen.read.keys().map(|path| disk::real(path)).collect();
+        let read: BTreeSet<PathBuf> = seen.read.keys().map(|path| Fs::new().resolved(path)).collect();
         for program in &seen.programs {
             places.add(program, (seen, &read), made_up, &mut hasher);
             paths.extend(program.looked_at.difference(made_up).cloned());
@@ -132,7 +132,7 @@ impl Places<'_> {
     ) {
         let is_part = self.parts.contains(&words::name_of(&program.path));
         let is_way_to_a_file = |path: &Path, found: &Found| {
-            is_part && (found.is_directory() || read.contains(&disk::real(path)))
+            is_part && (found.is_directory() || read.contains(&Fs::new().resolved(path)))
         };
         let mut found = BTreeSet::new();
         let mut along_path: BTreeMap<&OsStr, BTreeMap<usize, String>> = BTreeMap::new();
@@ -191,7 +191,7 @@ fn is_below(path: &Path, roots: &[PathBuf]) -> bool {
     let is_below = |root: &PathBuf| {
         let Ok(below) = path.strip_prefix(root) else { return false };
         let Some(parent) = below.parent() else { return true };
-        disk::real(&root.join(parent)) == disk::real(root).join(parent)
+        Fs::new().resolved(&root.join(parent)) == Fs::new().resolved(root).join(parent)
     };
     is_plain && roots.iter().any(is_below)
 }

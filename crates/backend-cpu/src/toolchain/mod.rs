@@ -14,16 +14,19 @@ mod looks;
 mod made_up;
 mod pieces;
 mod probe;
+mod programs;
 mod record;
 mod words;
 mod wrapper;
 
 use std::collections::BTreeSet;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use opkeep_backend::{BackendError, Cancel, FileDigests};
 use opkeep_digest::{Digest, Fingerprint, Hasher};
+use opkeep_fs::Fs;
 use opkeep_process::{Declared, Domain, Inputs, InputsError, Observation, Observer, Unchanged};
 
 pub(crate) use answer::Answer;
@@ -32,10 +35,11 @@ pub(crate) use dependencies::{FLAGS as DEPENDENCY_FLAGS, read as read_dependenci
 use dry_run::{Asked, Begun, DryRun, unusable};
 use looks::Looks;
 use probe::{Probe, Probed};
+use programs::is_elf;
 pub(crate) use record::Means;
 use record::{Read, Record};
 
-use crate::{CpuConfig, Features, LAUNCH_ABI, disk};
+use crate::{CpuConfig, Features, LAUNCH_ABI};
 
 /// The form of records: another form is another question.
 const RECORD: u64 = 7;
@@ -65,7 +69,7 @@ impl Ahead {
     /// Finds the compiler and begins to ask it, if it has to be asked each time.
     pub(crate) fn begin(config: &CpuConfig, cancel: &Cancel) -> Result<Option<Self>, BackendError> {
         let cc = Cc::find(config)?;
-        if disk::is_elf(&cc.driver) {
+        if is_elf(&cc.driver) {
             return Ok(None);
         }
         let begun = Asked::new(config, cancel, &cc.driver, &cc.leading).begin()?;
@@ -322,8 +326,24 @@ fn question(config: &CpuConfig, cc: &Cc) -> Digest {
     for text in [system.nodename(), system.release(), system.machine()] {
         hasher.bytes(text.to_bytes());
     }
-    hasher.bytes(disk::processor().as_bytes());
+    hasher.bytes(processor().as_bytes());
     hasher.finish()
+}
+
+/// What kind of processor this is: what the system says of the first one, less what changes by itself.
+fn processor() -> String {
+    // The system makes up the text as it is read; more would be of further processors.
+    const ENOUGH: u64 = 4096;
+    const CHANGING: [&str; 2] = ["cpu MHz", "bogomips"];
+    let mut text = Vec::new();
+    let opened = Fs::new().open(Path::new("/proc/cpuinfo"));
+    if opened.and_then(|file| file.take(ENOUGH).read_to_end(&mut text)).is_err() {
+        return String::new();
+    }
+    let text = String::from_utf8_lossy(&text);
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let lines = first.lines().filter(|line| !CHANGING.iter().any(|word| line.starts_with(word)));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn declared(config: &CpuConfig, files: &dyn FileDigests) -> Result<Vec<Declared>, BackendError> {

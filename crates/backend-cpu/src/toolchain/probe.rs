@@ -10,20 +10,22 @@ use std::path::{Path, PathBuf};
 
 use opkeep_backend::{BackendError, FileDigests};
 use opkeep_digest::{Digest, Hasher};
+use opkeep_fs::Fs;
 use opkeep_process::{
-    Domain, Ended, Inputs, InputsError, Observation, Observer, ProbeDir, Program, Run, Sandbox,
-    is_short_of_resources, tail,
+    Domain, Ended, Inputs, InputsError, Observation, Observer, Program, Run, Sandbox, is_short_of_resources,
+    tail,
 };
 
 use super::cc::Cc;
-use super::dry_run::{DryRun, unusable};
+use super::dry_run::{DryRun, probe_dir, unusable};
 use super::looks::{Looks, Places, parts_of};
 use super::made_up::Pattern;
 use super::pieces::Pieces;
 use super::record::{Means, Read, Steps};
 use super::{dependencies, words, wrapper};
+use crate::CpuConfig;
 use crate::compile::{environment, foreign};
-use crate::{CpuConfig, disk};
+use crate::work_dir::{read_made, write_source};
 
 /// Needs neither a header nor a library.
 const PLAIN: &str = "\
@@ -103,12 +105,11 @@ struct How<'a> {
 
 impl Probe<'_> {
     pub(crate) fn run(&self) -> Result<Probed, BackendError> {
-        let dir =
-            ProbeDir::create(&disk::places(&self.config.scratch)).map_err(|source| BackendError::Io {
-                action: "make a directory for probing the compiler below",
-                path: self.config.scratch.clone(),
-                source,
-            })?;
+        let dir = probe_dir(self.config).map_err(|source| BackendError::Io {
+            action: "make a directory for probing the compiler below",
+            path: self.config.scratch.clone(),
+            source,
+        })?;
         let mut unsteady = String::new();
         for _ in 0..ATTEMPTS {
             let passed = self.pass(dir.path(), How { observed: true, inputs: None, flags: &[] });
@@ -286,12 +287,7 @@ impl Probe<'_> {
 
     /// Compiles both sources at the same time.
     fn pass(&self, dir: &Path, how: How<'_>) -> Result<Pass, BackendError> {
-        disk::remove_dir(dir);
-        disk::create_dir(dir).map_err(|source| BackendError::Io {
-            action: "make",
-            path: dir.to_owned(),
-            source,
-        })?;
+        make_empty(dir)?;
         std::thread::scope(|scope| {
             let libm = scope.spawn(|| self.compile(&dir.join("libm"), LIBM, true, how));
             let plain = self.compile(&dir.join("plain"), PLAIN, false, how);
@@ -302,9 +298,8 @@ impl Probe<'_> {
 
     fn compile(&self, dir: &Path, source: &str, libm: bool, how: How<'_>) -> Result<Compiled, BackendError> {
         let io = |action| move |source| BackendError::Io { action, path: dir.to_owned(), source };
-        disk::remove_dir(dir);
-        disk::create_dir(dir).map_err(io("make"))?;
-        disk::write(&dir.join("kernel.c"), source.as_bytes())?;
+        make_empty(dir)?;
+        write_source(dir, source)?;
         let args = self.args(libm, how.flags);
         let environment = environment(&self.config.path, dir);
         let observer = match how.observed {
@@ -362,11 +357,18 @@ impl Probe<'_> {
         if !ended.status.success() {
             return Err(cannot(format!("{}\n{}\n", ended.ending(), tail(&ended.output))));
         }
-        let object = disk::read_made(&dir.join("kernel.o"));
+        let object = read_made(dir, "kernel.o");
         object
             .map(|object| Digest::of(&object))
             .map_err(|error| cannot(format!("it makes no object: {error}")))
     }
+}
+
+/// Makes the directory `dir`, without what an earlier pass left in it.
+fn make_empty(dir: &Path) -> Result<(), BackendError> {
+    let _ = Fs::new().remove_tree(dir);
+    let made = Fs::new().create_dir(dir, 0o700);
+    made.map_err(|source| BackendError::Io { action: "make", path: dir.to_owned(), source })
 }
 
 impl Pass {
