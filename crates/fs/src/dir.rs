@@ -141,8 +141,18 @@ impl Dir {
     /// That of the system.
     pub fn list(&self) -> io::Result<Names> {
         self.watch.may(FsOp::List, &self.path)?;
+        self.names_of(rustix::fs::Dir::read_from(&self.fd)?)
+    }
+
+    /// The same, once. This user need not be allowed to enter the directory: it is not opened again.
+    pub(crate) fn list_once(self) -> io::Result<Names> {
+        self.watch.may(FsOp::List, &self.path)?;
+        self.names_of(rustix::fs::Dir::new(self.fd.try_clone()?)?)
+    }
+
+    fn names_of(&self, entries: rustix::fs::Dir) -> io::Result<Names> {
         let mut names = Names::default();
-        for entry in rustix::fs::Dir::read_from(&self.fd)? {
+        for entry in entries {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
             if matches!(name, b"." | b"..") {

@@ -139,7 +139,7 @@ impl Fs {
     /// # Errors
     /// That of the system.
     pub fn list(&self, path: &Path) -> io::Result<Vec<(OsString, FileKind)>> {
-        let names = self.open_dir(path)?.list()?;
+        let names = self.open_dir(path)?.list_once()?;
         Ok(names.iter().map(|(name, kind)| (name.to_owned(), kind)).collect())
     }
 

@@ -149,6 +149,21 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_that_cannot_be_entered_is_listed() {
+        let base = tempfile::tempdir().unwrap();
+        fs::write(base.path().join("file"), "").unwrap();
+        if geteuid().is_root() {
+            chown(base.path(), Some(65534), None).unwrap();
+        }
+        fs::set_permissions(base.path(), Permissions::from_mode(0o400)).unwrap();
+        as_a_user(|| {
+            assert!(fs::metadata(base.path().join("file")).is_err());
+            assert_eq!(Fs::new().list(base.path()).unwrap(), [("file".into(), FileKind::File)]);
+        });
+        fs::set_permissions(base.path(), Permissions::from_mode(0o700)).unwrap();
+    }
+
+    #[test]
     fn a_copied_tree_has_files_directories_and_links() {
         let base = tempfile::tempdir().unwrap();
         let (from, to) = (base.path().join("from"), base.path().join("to"));
