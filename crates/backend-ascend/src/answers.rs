@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use opkeep_digest::{Digest, Hasher};
+use opkeep_fs::{Fs, private_user_dir};
 use serde_json::{Value, json};
-
-use crate::disk;
 
 /// More than any network has.
 const MOST: usize = 4096;
@@ -29,7 +28,7 @@ struct Known {
 impl Answers {
     /// Those in `file`. One that cannot be read, is damaged, or is not this user's counts as empty.
     pub(crate) fn open(file: Option<PathBuf>) -> Self {
-        let read = |path: &PathBuf| parse(&disk::read_own(path, LONGEST)?);
+        let read = |path: &PathBuf| parse(&Fs::new().read_own(path, LONGEST).ok()?);
         let answers = file.as_ref().and_then(read).unwrap_or_default();
         Self { file, known: Mutex::new(Known { answers, changed: false }) }
     }
@@ -57,7 +56,8 @@ impl Answers {
         }
         let body = json!(known.answers);
         let whole = json!({ "answers": body, "digest": digest(&body) });
-        disk::replace_own(file, whole.to_string().as_bytes());
+        // The old one is as good.
+        let _ = Fs::new().replace(file, &[whole.to_string().as_bytes()], 0o600);
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -79,7 +79,7 @@ fn parse(bytes: &[u8]) -> Option<BTreeMap<String, Option<String>>> {
 
 /// The file in which a user's answers are, below a folder for temporary files.
 pub(crate) fn file_below(folder: &Path) -> Option<PathBuf> {
-    disk::private_folder(folder).map(|own| own.join("ascend-answers.json"))
+    private_user_dir(folder).ok().map(|own| own.join("ascend-answers.json"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-use crate::{AscendError, disk};
+use opkeep_fs::Fs;
+
+use crate::error::AscendError;
+use crate::{files, tree};
 
 /// The folder below a package that such sources are in.
 pub(crate) const FOLDER: &str = "ascendc";
@@ -26,9 +29,9 @@ pub(crate) fn find(package: &Path, stem: &str, texts: &BTreeSet<String>) -> Resu
     let mut search = Search { package, all: BTreeMap::new(), found: Found::default() };
     // Few operators are in C++, and listing all of the others costs more than all else about them.
     let speaks_of_sources = |text: &String| text.contains(FOLDER) || is_source(Path::new(text));
-    let is_beside = || disk::is_file(&package.join("dynamic").join(stem).with_extension("cpp"));
+    let is_beside = || Fs::new().is_file(&package.join("dynamic").join(stem).with_extension("cpp"));
     if !texts.iter().any(speaks_of_sources)
-        && !disk::is_folder(&package.join(FOLDER).join(stem))
+        && !Fs::new().is_dir(&package.join(FOLDER).join(stem))
         && !is_beside()
     {
         return Ok(search.found);
@@ -61,7 +64,7 @@ struct Search<'a> {
 impl Search<'_> {
     fn list(&mut self, below: &Path, counts: &dyn Fn(&Path) -> bool) -> Result<(), AscendError> {
         let is_content = |name: &std::ffi::OsStr, _| name != "__pycache__";
-        let files = disk::files_below(&self.package.join(below), is_content)?.unwrap_or_default();
+        let files = tree::files_below(&self.package.join(below), is_content)?.unwrap_or_default();
         for file in files.into_iter().filter(|file| counts(file)) {
             let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
             self.all.entry(name).or_default().push(below.join(file));
@@ -89,7 +92,7 @@ impl Search<'_> {
 
     /// What a file includes of what is here. What is nowhere here is the compiler's own.
     fn included(&mut self, path: &Path) -> Result<Vec<PathBuf>, AscendError> {
-        let text = disk::read_text(&self.package.join(path))?;
+        let text = files::read_text(&self.package.join(path))?;
         let mut found = Vec::new();
         for line in joined(&text) {
             let Some(what) = directive(&line) else { continue };
@@ -101,7 +104,8 @@ impl Search<'_> {
             let beside = path.parent().unwrap_or(Path::new(""));
             let roots = [beside.to_owned(), Path::new(FOLDER).join(COMMON), FOLDER.into()];
             let exact = roots.iter().filter_map(|root| plain(&root.join(name)));
-            let exact: Vec<PathBuf> = exact.filter(|path| disk::is_file(&self.package.join(path))).collect();
+            let exact: Vec<PathBuf> =
+                exact.filter(|path| Fs::new().is_file(&self.package.join(path))).collect();
             if exact.is_empty() {
                 // By a folder that the compiler is told to look in: any that ends so.
                 let last = name.rsplit('/').next().unwrap_or(name);

@@ -9,18 +9,19 @@ use std::time::{Duration, Instant};
 use opkeep_backend::{BackendError, Cancel, FileDigests};
 use opkeep_descriptor::{EffectiveSpec, Job, Op};
 use opkeep_digest::{Digest, Fingerprint, Hasher};
+use opkeep_fs::Fs;
 use serde_json::{Value, json};
 
 use crate::answers::Answers;
 use crate::backend::{HELP, Ready};
 use crate::find::Toolkit;
+use crate::input;
 use crate::ops_info::OpsInfo;
 use crate::platform::Soc;
 use crate::pool::{Asked, Patience, Pool, Trouble, Whom};
 use crate::record::Record;
 use crate::select::{Formats, PortFormats, parse_formats};
 use crate::sources::{Implementation, Sources};
-use crate::{disk, input};
 
 /// How long an operator may think: longer than the toolkit takes to be imported.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -54,7 +55,7 @@ impl FileDigests for Once {
         if let Some(digest) = known.get(path) {
             return Ok(*digest);
         }
-        let digest = disk::digest(path)?;
+        let digest = Digest::of_reader(Fs::new().open(path)?)?;
         known.insert(path.to_owned(), digest);
         Ok(digest)
     }

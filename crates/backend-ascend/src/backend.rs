@@ -16,6 +16,7 @@ use opkeep_backend::{
 use opkeep_descriptor::options::check_value;
 use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, Op};
 use opkeep_digest::{Digest, Fingerprint};
+use opkeep_fs::Fs;
 use opkeep_ops::Graph;
 
 use ready::{KnownSetup, unrepeatable};
@@ -27,6 +28,7 @@ use crate::closure::Externals;
 use crate::config::{AscendConfig, Driver};
 use crate::device::Runtime;
 use crate::driver::{Means, environment, means, pool, tool_folder};
+use crate::error::AscendError;
 use crate::find::{Toolkit, absolute};
 use crate::loader::AscendLoader;
 use crate::ops_info::OpsInfo;
@@ -35,7 +37,7 @@ use crate::pool::Pool;
 use crate::prepare::Prepare;
 use crate::probe::Probe;
 use crate::sources::Sources;
-use crate::{AscendError, NAME, banks, disk, fingerprint, options};
+use crate::{NAME, banks, fingerprint, options};
 
 /// The backend for one chip.
 pub struct AscendBackend {
@@ -330,7 +332,7 @@ impl Backend for AscendBackend {
         }
         for name in banks::OPTIONS {
             let Some(path) = options.get_mut(name) else { continue };
-            if !disk::is_folder(path.as_ref()) {
+            if !Fs::new().is_dir(path.as_ref()) {
                 return Err(BackendError::Option {
                     name: name.to_owned(),
                     value: path.clone(),

@@ -1,13 +1,15 @@
 //! Knowledge banks: what tuning has found out about operators. Compilers take it from the first that knows something, so
 //! kernels differ by it.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use opkeep_backend::FileDigests;
 use opkeep_digest::Fingerprint;
+use opkeep_fs::Fs;
 
-use crate::find::Search;
-use crate::{AscendError, disk, folder};
+use crate::error::AscendError;
+use crate::folder;
 
 pub(crate) const BANK_VARIABLE: &str = "TUNE_BANK_PATH";
 pub(crate) const CACHE_VARIABLE: &str = "ASCEND_CACHE_PATH";
@@ -26,11 +28,16 @@ pub struct Bank {
 
 /// Where banks may be, in their order. One that a variable names and that is not there is only warned about, as the
 /// vendor's tools do.
-pub(crate) fn find(search: &Search, opp: &Path, warnings: &mut Vec<String>) -> Vec<Bank> {
+pub(crate) fn find<'a>(
+    value: impl Fn(&str) -> Option<&'a OsString>,
+    home: Option<&Path>,
+    opp: &Path,
+    warnings: &mut Vec<String>,
+) -> Vec<Bank> {
     let mut banks = Vec::new();
     let mut add = |named_by, folder: PathBuf| banks.push(Bank { named_by, folder });
-    if let Some(folder) = search.value(BANK_VARIABLE).map(PathBuf::from) {
-        if !disk::is_folder(&folder) {
+    if let Some(folder) = value(BANK_VARIABLE).map(PathBuf::from) {
+        if !Fs::new().is_dir(&folder) {
             let folder = folder.display();
             warnings.push(format!(
                 "{BANK_VARIABLE} names `{folder}`, and there is no such folder: nothing is known from it"
@@ -38,10 +45,10 @@ pub(crate) fn find(search: &Search, opp: &Path, warnings: &mut Vec<String>) -> V
         }
         add(BANK_VARIABLE, folder);
     }
-    if let Some(cache) = search.value(CACHE_VARIABLE) {
+    if let Some(cache) = value(CACHE_VARIABLE) {
         add(CACHE_VARIABLE, PathBuf::from(cache).join("aoe_data"));
     }
-    if let Some(home) = &search.home {
+    if let Some(home) = home {
         add("the home folder", home.join("Ascend/latest/data/aoe/custom/op"));
     }
     add("built-in", opp.join("built-in/data/op"));

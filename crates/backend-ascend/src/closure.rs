@@ -17,9 +17,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use opkeep_backend::FileDigests;
 use opkeep_digest::{Digest, Fingerprint};
 
-use crate::disk::Stamp;
+use crate::error::AscendError;
 use crate::imports::{self, Import, Scan, What};
-use crate::{AscendError, disk, externals, folder};
+use crate::stamp::Stamp;
+use crate::{externals, files, folder, tree};
 
 /// A folder that packages with operators are imported from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,12 +82,12 @@ pub(crate) struct Scans(Mutex<HashMap<Digest, Arc<Scan>>>, Mutex<HashMap<PathBuf
 impl Scans {
     /// The names in a directory; None if there is none.
     fn names(&self, folder: &Path) -> Option<Arc<Names>> {
-        let stamp = disk::stamp(folder)?;
+        let stamp = Stamp::of(folder)?;
         let known = || self.1.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, names)) = known().get(folder).filter(|(known, _)| *known == stamp && stamp.is_old()) {
             return Some(Arc::clone(names));
         }
-        let all = disk::names(folder).ok()??.into_iter();
+        let all = tree::names(folder).ok()??.into_iter();
         let all = all.filter_map(|(name, is_folder)| Some((name.into_string().ok()?, is_folder)));
         let names = Arc::new(all.collect::<Names>());
         if stamp.is_old() {
@@ -107,7 +108,7 @@ impl Scans {
             if let Some(scan) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&digest) {
                 return Ok((digest, Arc::clone(scan)));
             }
-            let bytes = disk::read(path)?;
+            let bytes = files::read(path)?;
             if Digest::of(&bytes) == digest {
                 let scan = Arc::new(imports::scan(&String::from_utf8_lossy(&bytes)));
                 let mut scans = self.0.lock().unwrap_or_else(PoisonError::into_inner);

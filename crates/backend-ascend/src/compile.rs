@@ -15,7 +15,7 @@ use crate::interpreter::with_temporary;
 use crate::pool::{Answer, Asked, Patience, Pool, Setup, Trouble, Whom};
 use crate::reach::Extra;
 use crate::sources::Implementation;
-use crate::{banks, disk, made, options, slog};
+use crate::{banks, files, made, options, slog};
 
 /// What the compiler is told, whoever tells it.
 pub(crate) struct Told<'a> {
@@ -168,10 +168,10 @@ impl Process<'_> {
     fn try_compile(&self, told: &Told<'_>) -> Result<Made, BackendError> {
         let request = told.request;
         for folder in [&told.folder, &told.output, &told.debug] {
-            disk::make_folder(folder)?;
+            files::create_dir(folder)?;
         }
         let parameters = told.folder.join("params.json");
-        disk::write(&parameters, told.parameters.to_string().as_bytes())?;
+        files::write(&parameters, told.parameters.to_string().as_bytes())?;
         let mut args: Vec<OsString> = Vec::new();
         if let Some((file, function)) = &told.file {
             args.push(file.into());
@@ -200,7 +200,7 @@ impl Process<'_> {
         };
         let ended = Run { sandbox: sandbox.as_run(), ..run }.to_end();
         let command = run.to_string();
-        let (beyond, needs_own) = sandbox.finish(self.setup, self.extra)?;
+        let (beyond, needs_own) = sandbox.finish(self.setup.reach(), self.extra)?;
         let (artifact, is_transient) = match ended {
             Ok(ended) => (self.judged(told, &run, &ended, &log), is_transient(&ended.output)),
             Err(error) => (Err(error), false),

@@ -5,9 +5,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use opkeep_fs::Fs;
+
 use crate::acl_codes::REPEAT_INITIALIZE;
 use crate::ffi::{Acl, Context};
-use crate::{AclError, Toolkit, disk};
+use crate::{AclError, Toolkit};
 
 const LIBRARY: &str = "libascendcl.so";
 /// Which of the devices that this process sees; `ASCEND_RT_VISIBLE_DEVICES` tells the runtime which those are.
@@ -32,7 +34,7 @@ impl Runtime {
         let folders = toolkit.map(|toolkit| [toolkit.root.join("lib64"), toolkit.host().join("lib64")]);
         let mut looked: Vec<PathBuf> =
             folders.into_iter().flatten().map(|folder| folder.join(LIBRARY)).collect();
-        if let Some(path) = looked.iter().find(|path| disk::is_file(path)) {
+        if let Some(path) = looked.iter().find(|path| Fs::new().is_file(path)) {
             return Self::open_library(path);
         }
         let name = PathBuf::from(LIBRARY);
@@ -98,7 +100,7 @@ fn open_with_neighbours(path: &Path, tried: &mut Vec<PathBuf>) -> Result<Acl, St
         };
         let neighbour =
             missing(&problem).filter(|name| !name.contains('/')).map(|name| path.with_file_name(name));
-        let Some(neighbour) = neighbour.filter(|path| disk::is_file(path)) else { return Err(problem) };
+        let Some(neighbour) = neighbour.filter(|path| Fs::new().is_file(path)) else { return Err(problem) };
         if tried.contains(&neighbour) || tried.len() == MAX_NEIGHBOURS {
             return Err(problem);
         }

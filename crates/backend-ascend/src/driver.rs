@@ -3,10 +3,13 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+use opkeep_fs::Fs;
+
 use crate::config::{AscendConfig, Driver};
+use crate::error::AscendError;
 use crate::find::{Toolkit, absolute};
-use crate::pool::{Pool, merged};
-use crate::{AscendError, disk};
+use crate::interpreter::merged;
+use crate::pool::Pool;
 
 /// How kernels are made.
 pub(crate) enum Means {
@@ -56,7 +59,7 @@ pub(crate) fn means(toolkit: &Toolkit, config: &AscendConfig) -> Result<Means, A
 /// The package through which workers compile, if the toolkit has it.
 pub(crate) fn tool_folder(toolkit: &Toolkit) -> Option<PathBuf> {
     let folder = toolkit.site_packages.join("opc_tool");
-    disk::is_file(&folder.join("opc_api.py")).then_some(folder)
+    Fs::new().is_file(&folder.join("opc_api.py")).then_some(folder)
 }
 
 pub(crate) fn pool(toolkit: &Toolkit) -> Result<Pool, AscendError> {

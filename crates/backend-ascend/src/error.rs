@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use opkeep_backend::{BackendError, Unsupported};
 use thiserror::Error;
 
-use crate::NAME;
+use crate::name::NAME;
 
 /// What to do where no usable toolkit is.
 const INSTALL: &str = "install the package Ascend-cann-toolkit, or set ASCEND_HOME_PATH to the folder that has `opp`, \

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::error::AscendError;
 use crate::imports::{self, Import, What};
-use crate::{AscendError, disk};
+use crate::{files, tree};
 
 /// What the sources below `folders` import whose first name is none of `own`: a name of a name in a package counts too,
 /// since it may be a module.
@@ -18,8 +19,8 @@ pub(crate) fn below(folders: &[PathBuf], own: &BTreeSet<String>) -> Result<BTree
                 Path::new(name).extension().is_some_and(|end| end == "py")
             }
         };
-        for path in disk::files_below(folder, is_source)?.unwrap_or_default() {
-            let text = disk::read_text(&folder.join(path))?;
+        for path in tree::files_below(folder, is_source)?.unwrap_or_default() {
+            let text = files::read_text(&folder.join(path))?;
             names.extend(
                 imports::scan(&text).imports.iter().flat_map(of).filter(|name| !own.contains(first(name))),
             );

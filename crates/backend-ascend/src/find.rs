@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use opkeep_fs::Fs;
+
 use crate::banks::{self, Bank};
+use crate::error::{AscendError, Looked, Missing, NamedBy};
 use crate::platform::Platforms;
+use crate::tree;
 use crate::vendors::{self, Vendor};
 use crate::version::Version;
-use crate::{AscendError, Looked, Missing, NamedBy, disk};
 
 /// The variables that lead to the toolkit, in the order in which they count.
 const LEADING: [&str; 3] = ["ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", OPP_VARIABLE];
@@ -83,7 +86,7 @@ impl Search {
     fn find_it(&self) -> Result<Toolkit, AscendError> {
         if let Some(named) = self.named() {
             let root = root_at(&named.path).ok_or_else(|| AscendError::NotAToolkit {
-                problem: if disk::is_folder(&named.path) {
+                problem: if Fs::new().is_dir(&named.path) {
                     "the folder has neither `opp` nor `compiler`"
                 } else {
                     "there is no such folder"
@@ -145,7 +148,7 @@ fn root_at(path: &Path) -> Option<PathBuf> {
 
 /// Whether this looks like the root of a toolkit, whole or not.
 fn is_root(path: &Path) -> bool {
-    ["opp", "compiler"].iter().any(|name| disk::is_folder(&path.join(name)))
+    ["opp", "compiler"].iter().any(|name| Fs::new().is_dir(&path.join(name)))
 }
 
 /// Which versions the packages have.
@@ -205,37 +208,37 @@ impl Toolkit {
         let opp_version = opp.join("version.info");
         parts.need(
             "the compiler package's version",
-            disk::is_file(&compiler_version),
+            Fs::new().is_file(&compiler_version),
             &compiler_version,
             TOOLKIT,
         );
-        parts.need("the op package's version", disk::is_file(&opp_version), &opp_version, OPP);
+        parts.need("the op package's version", Fs::new().is_file(&opp_version), &opp_version, OPP);
         let program = |name: &str| {
             let folders = [root.join("bin"), root.join("compiler/bin"), host.join("bin")];
-            folders.map(|folder| folder.join(name)).into_iter().find(|path| disk::is_program(path))
+            folders.map(|folder| folder.join(name)).into_iter().find(|path| Fs::new().is_program(path))
         };
         let (opc, asc_opc) = (program("opc"), program("asc_opc"));
         let there = opc.is_some() || asc_opc.is_some();
         parts.need("the operator compiler `opc` or `asc_opc`", there, &root.join("bin/opc"), TOOLKIT);
         let ccec = ["compiler/ccec_compiler", "tools/ccec_compiler"].map(|path| root.join(path));
-        let ccec = ccec.into_iter().chain([host.join("ccec_compiler")]).find(|path| disk::is_folder(path));
+        let ccec = ccec.into_iter().chain([host.join("ccec_compiler")]).find(|path| Fs::new().is_dir(path));
         let ccec = ccec.unwrap_or_else(|| root.join("compiler/ccec_compiler"));
         for (part, name) in [("the device compiler", "ccec"), ("the device linker", "ld.lld")] {
             let path = ccec.join("bin").join(name);
-            parts.need(part, disk::is_program(&path), &path, TOOLKIT);
+            parts.need(part, Fs::new().is_program(&path), &path, TOOLKIT);
         }
         let site_packages = root.join("python/site-packages");
         for (part, names) in PYTHON {
-            let there = names.iter().any(|name| disk::is_folder(&site_packages.join(name)));
+            let there = names.iter().any(|name| Fs::new().is_dir(&site_packages.join(name)));
             parts.need(part, there, &site_packages.join(names[0]), TOOLKIT);
         }
         let folders = [host.join("data/platform_config"), root.join("compiler/data/platform_config")];
-        let folder = folders.iter().find(|path| disk::is_folder(path)).unwrap_or(&folders[0]);
+        let folder = folders.iter().find(|path| Fs::new().is_dir(path)).unwrap_or(&folders[0]);
         let platforms = Platforms::list(folder.clone())?;
         parts.need("the platform configuration", !platforms.names().is_empty(), folder, TOOLKIT);
         for (part, name) in [("the operators", "impl"), ("the operator information", "config")] {
             let path = tbe.join(name);
-            let there = disk::names(&path)?.is_some_and(|names| !names.is_empty());
+            let there = tree::names(&path)?.is_some_and(|names| !names.is_empty());
             parts.need(part, there, &path, OPP);
         }
         if !parts.missing.is_empty() {
@@ -245,7 +248,7 @@ impl Toolkit {
         let mut warnings = Vec::new();
         let custom = search.value(vendors::CUSTOM_VARIABLE).map(|value| value.to_string_lossy());
         let vendors = vendors::find(custom.as_deref(), &opp, &mut warnings)?;
-        let banks = banks::find(search, &opp, &mut warnings);
+        let banks = banks::find(|name| search.value(name), search.home.as_deref(), &opp, &mut warnings);
         let versions =
             Versions { compiler: Version::read(&compiler_version)?, opp: Version::read(&opp_version)? };
         if versions.compiler.release != versions.opp.release {
@@ -279,7 +282,7 @@ impl Toolkit {
 
     /// The root without links: `.../ascend-toolkit/8.1.RC1`.
     pub fn real_root(&self) -> PathBuf {
-        disk::real(&self.root)
+        Fs::new().resolved(&self.root)
     }
 
     /// The folder of what is for this kind of host: `<root>/x86_64-linux`.

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 use opkeep_backend::FileDigests;
 use opkeep_digest::{Digest, Fingerprint, Hasher};
+use opkeep_fs::Fs;
 
-use crate::{AscendError, disk};
+use crate::error::AscendError;
+use crate::tree;
 
 /// The digest of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub(crate) fn digest(
     counts: impl Fn(&Path) -> bool,
     files: &dyn FileDigests,
 ) -> Result<Option<FolderDigest>, AscendError> {
-    let Some(paths) = disk::files_below(folder, |name, is_folder| !is_residue(name, is_folder))? else {
+    let Some(paths) = tree::files_below(folder, |name, is_folder| !is_residue(name, is_folder))? else {
         return Ok(None);
     };
     let sources: HashSet<PathBuf> = paths.iter().filter(|path| has_ending(path, "py")).cloned().collect();
@@ -53,7 +55,7 @@ pub(crate) fn digest(
 /// its source.
 pub(crate) fn is_left_out(path: &Path) -> bool {
     let is_folder = |name: &OsStr| is_residue(name, true);
-    let is_bytecode = has_ending(path, "pyc") && disk::is_file(&path.with_extension("py"));
+    let is_bytecode = has_ending(path, "pyc") && Fs::new().is_file(&path.with_extension("py"));
     is_bytecode
         || path.file_name().is_some_and(|name| is_residue(name, false))
         || path.parent().into_iter().flat_map(Path::iter).any(is_folder)

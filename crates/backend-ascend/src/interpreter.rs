@@ -1,15 +1,14 @@
 //! The Python that the toolkit's programs run with, whatever script or link leads to it.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use opkeep_backend::{BackendError, Cancel};
+use opkeep_fs::Fs;
 use opkeep_process::{Run, Sandbox, tail};
 use serde::{Deserialize, Serialize};
-
-use crate::disk;
-use crate::pool::merged;
 
 /// How long a script may take to start the interpreter.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -43,7 +42,7 @@ impl Interpreter {
     ) -> Result<Self, BackendError> {
         let direct =
             Self { program: named.to_owned(), arguments: Vec::new(), environment: environment.to_vec() };
-        if disk::begins_with(named, b"\x7fELF") {
+        if Fs::new().starts_with(named, b"\x7fELF") {
             return Ok(direct);
         }
         let args = ["-S", "-c", ASK].map(OsString::from);
@@ -108,6 +107,14 @@ pub(crate) fn with_temporary<'a>(
     let others = environment.iter().filter(|(name, _)| name != "TMPDIR");
     let all = others.map(|(name, value)| (name.as_os_str(), value.as_os_str()));
     all.chain([(OsStr::new("TMPDIR"), directory.as_os_str())]).collect()
+}
+
+/// The variables of an environment, the later of two counting.
+pub(crate) fn merged<'a>(
+    variables: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
+) -> Vec<(OsString, OsString)> {
+    let all: BTreeMap<&OsStr, &OsStr> = variables.into_iter().collect();
+    all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use opkeep_artifact::{Artifact, KernelMeta, Member, is_safe_file_name};
+use opkeep_fs::Fs;
 
-use crate::disk;
+use crate::files;
 
 /// The name that a kernel which is compiled twice has the second time.
 const TWIN: &str = "_deterministic";
@@ -27,7 +28,7 @@ pub(crate) fn collect(folder: &Path, name: &str) -> Result<Artifact, String> {
         }
     };
     let twin = format!("{name}{TWIN}.json");
-    if disk::is_file(&folder.join(&twin)) {
+    if Fs::new().is_file(&folder.join(&twin)) {
         pair(folder, &twin, &mut extra)?;
     }
     Ok(Artifact { json, object, extra })
@@ -78,8 +79,8 @@ fn safe(name: String, field: &str) -> Result<String, String> {
 
 fn read(folder: &Path, name: &str) -> Result<Vec<u8>, String> {
     let path = folder.join(name);
-    match disk::is_file(&path) {
-        true => disk::read_made(&path).map_err(|error| error.to_string()),
+    match Fs::new().is_file(&path) {
+        true => files::read(&path).map_err(|error| error.to_string()),
         false => Err(format!("`{name}` is not there")),
     }
 }

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use opkeep_backend::FileDigests;
 use opkeep_descriptor::{AttrValue, Float};
 use opkeep_digest::Digest;
+use opkeep_fs::Fs;
 use serde_json::{Map, Value};
 
+use crate::error::AscendError;
+use crate::files;
 use crate::find::Toolkit;
 use crate::platform::Soc;
-use crate::{AscendError, disk};
 
 /// What is known of all operators for one family of chips.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -101,7 +103,7 @@ impl OpsInfo {
         for vendor in &toolkit.vendors {
             // One that has nothing for the chip leaves the file out.
             let path = file(&vendor.tbe);
-            match disk::is_file(&path) {
+            match Fs::new().is_file(&path) {
                 true => all.add(&path, Some(&vendor.name))?,
                 false => all.looked.push((path, None)),
             }
@@ -114,7 +116,7 @@ impl OpsInfo {
     pub(crate) fn is_current(&self, files: &dyn FileDigests) -> bool {
         self.looked.iter().all(|(path, read)| match read {
             Some(read) => files.digest(path).is_ok_and(|digest| digest == *read),
-            None => !disk::is_file(path),
+            None => !Fs::new().is_file(path),
         })
     }
 
@@ -129,7 +131,7 @@ impl OpsInfo {
     }
 
     fn add(&mut self, path: &Path, vendor: Option<&str>) -> Result<(), AscendError> {
-        let text = disk::read_text(path)?;
+        let text = files::read_text(path)?;
         let ops = parse(path, &text)?;
         self.looked.push((path.to_owned(), Some(Digest::of(text.as_bytes()))));
         for (op_type, info) in ops {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use opkeep_backend::FileDigests;
 use opkeep_digest::Digest;
 
-use crate::{AscendError, disk};
+use crate::error::AscendError;
+use crate::{files, tree};
 
 /// A chip.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +106,7 @@ pub struct Platforms {
 impl Platforms {
     /// Lists the chips of `folder`, without reading their files.
     pub(crate) fn list(folder: PathBuf) -> Result<Self, AscendError> {
-        let files = disk::names(&folder)?.unwrap_or_default();
+        let files = tree::names(&folder)?.unwrap_or_default();
         let names = files.into_iter().filter_map(|(name, _)| {
             let name = name.into_string().ok()?;
             name.strip_suffix(".ini").filter(|name| is_name(name)).map(str::to_owned)
@@ -138,7 +139,7 @@ impl Platforms {
             });
         }
         let path = self.folder.join(format!("{name}.ini"));
-        Soc::parse(name, &path, &disk::read_text(&path)?)
+        Soc::parse(name, &path, &files::read_text(&path)?)
     }
 
     /// The digest of all that is known of a chip.

@@ -1,81 +1,34 @@
 //! Workers: Python processes that import the toolkit once and compile many operators.
 
+mod setup;
 mod worker;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use opkeep_backend::{BackendError, Cancel};
+use opkeep_backend::BackendError;
+use opkeep_fs::Fs;
 use opkeep_process::tail;
 use serde_json::{Value, json};
 
+use setup::LOOK;
+pub(crate) use setup::{Patience, SCRIPT, Setup, Trouble, text};
 use worker::{Starter, Worker};
 
-use crate::domain::{ReadDomain, Reasoned};
-use crate::guards::Guards;
-use crate::interpreter::Interpreter;
-use crate::reach::{Extra, Reach};
-use crate::sandbox::JobSandbox;
-use crate::{disk, frame, slog};
-
-/// What workers run.
-pub(crate) const SCRIPT: &str =
-    concat!(include_str!("py/importer.py"), include_str!("py/worker.py"), include_str!("py/probe.py"));
+use crate::reach::Extra;
+use crate::{frame, slog};
 
 /// How long the toolkit may take to be imported.
 const START: Duration = Duration::from_secs(300);
-/// How often it is looked whether somebody still waits.
-const LOOK: Duration = Duration::from_millis(20);
 /// So many new workers are told that the toolkit's files changed; after that another one is not worth it.
 const ATTEMPTS: usize = 4;
 /// So many workers may wait before one for other modules is started in the place of the one that waits longest.
 const WAITING: usize = 4;
-
-/// How workers are started.
-#[derive(Debug)]
-pub(crate) struct Setup {
-    /// The Python that the toolkit runs with.
-    pub(crate) interpreter: Interpreter,
-    /// Where its bytecode is kept; nowhere if None.
-    pub(crate) bytecode: Option<PathBuf>,
-    /// What it may read.
-    pub(crate) domain: ReadDomain,
-    /// The folder of the package `opc_tool`, without which operators can only be asked.
-    pub(crate) tool_folder: Option<PathBuf>,
-    /// The folders whose modules must be what they were when they were imported.
-    pub(crate) roots: Vec<PathBuf>,
-    /// After how many jobs a worker is replaced.
-    pub(crate) jobs_each: u32,
-    /// What keeps it to what it may read.
-    pub(crate) guards: Guards,
-    /// Where its directory is made.
-    pub(crate) scratch: PathBuf,
-    /// What it may read, once that is needed.
-    pub(crate) reach: OnceLock<Reach>,
-}
-
-impl PartialEq for Setup {
-    fn eq(&self, other: &Self) -> bool {
-        // What it may reach follows from the domain.
-        let Self { interpreter, bytecode, domain, tool_folder, roots, jobs_each, guards, scratch, reach: _ } =
-            self;
-        (interpreter, bytecode, domain) == (&other.interpreter, &other.bytecode, &other.domain)
-            && (tool_folder, roots, jobs_each) == (&other.tool_folder, &other.roots, &other.jobs_each)
-            && (guards, scratch) == (&other.guards, &other.scratch)
-    }
-}
-
-/// How long somebody waits.
-#[derive(Clone, Copy)]
-pub(crate) struct Patience<'a> {
-    pub(crate) deadline: Option<Instant>,
-    pub(crate) cancel: &'a Cancel,
-}
 
 /// Whom something is asked.
 #[derive(Clone, Copy)]
@@ -106,18 +59,6 @@ pub(crate) struct Answer {
     pub(crate) content: Value,
     /// What was printed meanwhile.
     pub(crate) output: String,
-}
-
-/// Why there is no answer.
-pub(crate) enum Trouble {
-    /// The worker died at it, and how.
-    Died { status: String, output: String },
-    /// It took too long.
-    Late { seconds: f64, output: String },
-    /// Nobody waits any more.
-    Cancelled,
-    /// No worker could be started.
-    Start(BackendError),
 }
 
 /// Workers that wait for work. As many work as are asked at once.
@@ -328,33 +269,6 @@ fn cannot(action: &'static str, setup: &Setup, source: io::Error) -> Trouble {
     Trouble::Start(BackendError::Io { action, path: setup.interpreter.program.clone(), source })
 }
 
-impl Setup {
-    /// What it may read.
-    pub(crate) fn reach(&self) -> &Reach {
-        self.reach.get_or_init(|| Reach::of(&self.domain))
-    }
-
-    /// What a program is started in that works in `work_dir`.
-    ///
-    /// # Errors
-    /// It can be neither confined nor observed as the host allowed before.
-    pub(crate) fn sandbox(&self, extra: &Extra, work_dir: &Path) -> Result<JobSandbox, BackendError> {
-        JobSandbox::new(&self.guards, self.reach(), extra, work_dir)
-    }
-
-    /// What a worker is told when it starts.
-    fn message(&self, directory: &Path) -> Value {
-        // The toolkit resolves links in some paths, and leaves them in others.
-        let both = |(path, _): &Reasoned| [text(path), text(&disk::real(path))];
-        let paths = |reasoned: &[Reasoned]| reasoned.iter().flat_map(both).collect::<BTreeSet<_>>();
-        let mut beneath = paths(&self.domain.beneath);
-        beneath.extend([text(directory), text(&disk::real(directory))]);
-        json!({"tool_folder": self.tool_folder.as_deref().map(text),
-            "roots": self.roots.iter().map(|root| text(root)).collect::<Vec<_>>(),
-            "files": paths(&self.domain.files), "beneath": beneath})
-    }
-}
-
 /// The toolkit cannot be imported.
 pub(crate) fn unusable(problem: &str, output: &str) -> Trouble {
     let hint = slog::hint(problem).or_else(|| slog::hint(output));
@@ -368,10 +282,6 @@ pub(crate) fn unusable(problem: &str, output: &str) -> Trouble {
 
 fn texts(paths: &BTreeSet<PathBuf>) -> Vec<String> {
     paths.iter().map(|path| text(path)).collect()
-}
-
-pub(crate) fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }
 
 /// The Python that an environment's programs run with.
@@ -389,18 +299,10 @@ pub(crate) fn python(environment: &[(OsString, OsString)]) -> Result<PathBuf, Ba
     } else {
         path.iter().map(|one| one.join(&name)).collect()
     };
-    places.into_iter().find(|path| disk::is_program(path)).ok_or_else(|| BackendError::Toolchain {
+    places.into_iter().find(|path| Fs::new().is_program(path)).ok_or_else(|| BackendError::Toolchain {
         problem: format!("there is no Python `{}`", name.display()),
         way_out: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),
     })
-}
-
-/// The variables of an environment, the later of two counting.
-pub(crate) fn merged<'a>(
-    variables: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
-) -> Vec<(OsString, OsString)> {
-    let all: BTreeMap<&OsStr, &OsStr> = variables.into_iter().collect();
-    all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 #[cfg(test)]

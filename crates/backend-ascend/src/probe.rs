@@ -8,23 +8,25 @@ mod run;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use opkeep_backend::{BackendError, Cancel, FileDigests};
 use opkeep_digest::{Digest, Hasher};
+use opkeep_fs::{Fs, idle};
 use opkeep_process::{Declared, Observer, is_short_of_resources};
 
-use self::run::{Ask, Greeting, PROGRAMS, Watched, greeted};
-use crate::domain::{self, Directories, ReadDomain};
+use self::run::{Ask, Greeting, PROGRAMS, Runner, Watched, greeted};
+use crate::domain::{self, ReadDomain};
 use crate::find::Toolkit;
 use crate::guards::{self, Guards};
 use crate::interpreter::Interpreter;
 use crate::pool::{SCRIPT, python};
 use crate::reach::Reach;
 use crate::record::{Record, Report};
-use crate::{disk, externals, fingerprint};
+use crate::unkeyed::Directories;
+use crate::{externals, fingerprint};
 
 /// Records that are longer are none of ours.
 const LONGEST: u64 = 64 << 20;
@@ -37,14 +39,7 @@ const BYTECODE: &str = "bytecode of our own, by the content of sources";
 
 /// Makes records, and remembers the last one.
 pub(crate) struct Probe {
-    /// All of the environment of the toolkit's programs.
-    environment: Vec<(OsString, OsString)>,
-    /// The folder of the package `opc_tool`, without which operators can only be asked.
-    tool_folder: Option<PathBuf>,
-    /// Where records are kept for the next process, and bytecode.
-    kept: Option<PathBuf>,
-    scratch: PathBuf,
-    cancel: Cancel,
+    runner: Runner,
     known: Mutex<Option<Arc<Record>>>,
     /// A record that was made anew and said the same.
     confirmed: Mutex<Option<Arc<Record>>>,
@@ -60,11 +55,7 @@ impl Probe {
         cancel: Cancel,
     ) -> Self {
         Self {
-            environment,
-            tool_folder,
-            kept,
-            scratch,
-            cancel,
+            runner: Runner { environment, tool_folder, kept, scratch, cancel },
             known: Mutex::default(),
             confirmed: Mutex::default(),
             making: Mutex::default(),
@@ -82,8 +73,8 @@ impl Probe {
         names: &BTreeSet<String>,
         files: &dyn FileDigests,
     ) -> Result<Arc<Record>, BackendError> {
-        let named = python(&self.environment)?;
-        let interpreter = Interpreter::resolve(&named, &self.environment, &self.cancel)?;
+        let named = python(&self.runner.environment)?;
+        let interpreter = Interpreter::resolve(&named, &self.runner.environment, &self.runner.cancel)?;
         let id = self.id(&interpreter, toolchain);
         let holds = |record: &Record| {
             record.id == id && names.iter().all(|name| record.knows(name)) && record.is_current(files)
@@ -120,7 +111,7 @@ impl Probe {
         if let Some(record) = self.known().take()
             && let Some(path) = self.path(&record.id)
         {
-            disk::remove_own(&path);
+            let _ = Fs::new().remove(&path);
         }
     }
 
@@ -136,7 +127,7 @@ impl Probe {
 
     /// The directory for bytecode.
     pub(crate) fn bytecode(&self) -> Option<PathBuf> {
-        disk::private_below(self.kept.as_deref()?, "ascend-bytecode")
+        self.runner.bytecode()
     }
 
     fn known(&self) -> MutexGuard<'_, Option<Arc<Record>>> {
@@ -153,7 +144,7 @@ impl Probe {
         PROGRAMS.iter().for_each(|name| hasher.str(name));
         hasher.bytes(interpreter.program.as_os_str().as_bytes());
         // Where a link leads to is where its modules are.
-        let real = disk::real(&interpreter.program);
+        let real = Fs::new().resolved(&interpreter.program);
         hasher.list(interpreter.arguments.len());
         interpreter.arguments.iter().for_each(|argument| hasher.bytes(argument.as_bytes()));
         hasher.list(interpreter.environment.len());
@@ -161,7 +152,8 @@ impl Probe {
             hasher.bytes(name.as_bytes());
             hasher.bytes(value.as_bytes());
         }
-        let folder = self.tool_folder.as_ref().map_or(&b""[..], |folder| folder.as_os_str().as_bytes());
+        let folder =
+            self.runner.tool_folder.as_ref().map_or(&b""[..], |folder| folder.as_os_str().as_bytes());
         hasher.bytes(folder);
         let place = hasher.clone().finish().to_string();
         hasher.bytes(real.as_os_str().as_bytes());
@@ -185,7 +177,7 @@ impl Probe {
         files: &dyn FileDigests,
     ) -> Result<Record, BackendError> {
         if let Some(bytecode) = self.bytecode() {
-            disk::remove_older(&bytecode, UNUSED);
+            remove_older(&bytecode, UNUSED);
         }
         let modules = fingerprint::module_names(toolkit);
         let lazy = externals::below(&fingerprint::python_packages(toolkit), &modules)?;
@@ -198,7 +190,8 @@ impl Probe {
         let Found { mut report, greetings, mut guards } = self.observed(toolkit, &ask, &own)?;
         let pending: BTreeSet<String> = std::mem::take(&mut report.pending).into_iter().collect();
         if !pending.is_empty() {
-            let more = self.run(&Ask { names: &pending, children: true, ..ask }, Watched::default())?.0;
+            let more =
+                self.runner.run(&Ask { names: &pending, children: true, ..ask }, Watched::default())?.0;
             report.names.extend(more.names);
         }
         let packages = fingerprint::operator_packages(toolkit);
@@ -213,13 +206,14 @@ impl Probe {
     fn observed(&self, toolkit: &Toolkit, ask: &Ask<'_>, own: &Directories) -> Result<Found, BackendError> {
         let unobserved = |why: String| {
             let guards = Guards { without_observer: Some(why), ..Guards::default() };
-            let report = self.run(ask, Watched::default())?.0;
-            let greet = |program: &PathBuf| Ok(self.greet(program, ask.interpreter, Watched::default())?.0);
+            let report = self.runner.run(ask, Watched::default())?.0;
+            let greet =
+                |program: &PathBuf| Ok(self.runner.greet(program, ask.interpreter, Watched::default())?.0);
             let greetings = greeted(toolkit).map(greet).collect::<Result<_, BackendError>>()?;
             Ok(Found { report, greetings, guards })
         };
         let watched = Watched { is_observed: true, reach: None };
-        let (mut report, seen) = match self.run(ask, watched) {
+        let (mut report, seen) = match self.runner.run(ask, watched) {
             Ok(found) => found,
             // Either there is no observer here, or nothing can be run; another attempt says which.
             Err(BackendError::Io { source, .. }) if !is_short_of_resources(&source) => {
@@ -230,17 +224,17 @@ impl Probe {
         let mut all = vec![seen];
         let mut greetings = Vec::new();
         for program in greeted(toolkit) {
-            let (answer, seen) = self.greet(program, ask.interpreter, watched)?;
+            let (answer, seen) = self.runner.greet(program, ask.interpreter, watched)?;
             greetings.push(answer);
             all.push(seen);
         }
         for compiler in report.compilers() {
-            all.push(self.preprocess(&compiler, ask.interpreter, watched)?);
+            all.push(self.runner.preprocess(&compiler, ask.interpreter, watched)?);
         }
         for seen in all {
             match (seen.error(), &seen.foreign) {
                 (Some(source), _) if is_short_of_resources(&source) => {
-                    let path = self.scratch.clone();
+                    let path = self.runner.scratch.clone();
                     return Err(BackendError::Io { action: "observe programs in", path, source });
                 }
                 (Some(why), _) => return unobserved(format!("programs cannot be observed: {why}")),
@@ -273,11 +267,11 @@ impl Probe {
         let reach = Reach::of(&self.domain(toolkit, record, &[]));
         let watched = Watched { is_observed: false, reach: Some(&reach) };
         for (program, free) in greeted(toolkit).zip(greetings) {
-            if self.greet(program, ask.interpreter, watched)?.0 != *free {
+            if self.runner.greet(program, ask.interpreter, watched)?.0 != *free {
                 return Ok(Some(format!("in a domain `{}` does not run as without", program.display())));
             }
         }
-        match self.run(ask, watched) {
+        match self.runner.run(ask, watched) {
             Ok((again, _)) if record.is_confirmed_by(&again, own) => Ok(None),
             Ok((Report { problem: Some(problem), .. }, _)) => {
                 Ok(Some(format!("in a domain the toolkit cannot be imported: {problem}")))
@@ -303,11 +297,11 @@ impl Probe {
     }
 
     fn path(&self, id: &str) -> Option<PathBuf> {
-        Some(self.kept.as_ref()?.join(format!("ascend-python-{id:.16}.json")))
+        Some(self.runner.kept.as_ref()?.join(format!("ascend-python-{id:.16}.json")))
     }
 
     fn read(&self, id: &str) -> Option<Record> {
-        let bytes = disk::read_own(&self.path(id)?, LONGEST)?;
+        let bytes = Fs::new().read_own(&self.path(id)?, LONGEST).ok()?;
         let (digest, body) = bytes.split_at_checked(64)?;
         let is_whole = Digest::of(body).to_string().as_bytes() == digest;
         let record: Record = is_whole.then(|| serde_json::from_slice(body).ok())??;
@@ -317,8 +311,8 @@ impl Probe {
     fn write(&self, record: &Record) {
         let Some(path) = self.path(&record.id) else { return };
         let Ok(body) = serde_json::to_vec(record) else { return };
-        let whole = [Digest::of(&body).to_string().as_bytes(), &body].concat();
-        disk::replace_own(&path, &whole);
+        // The old one is as good.
+        let _ = Fs::new().replace(&path, &[Digest::of(&body).to_string().as_bytes(), &body], 0o600);
     }
 }
 
@@ -328,4 +322,38 @@ struct Found {
     /// Of each of [`greeted`], in their order.
     greetings: Vec<Greeting>,
     guards: Guards,
+}
+
+/// Removes the files in a directory of ours that were not modified for `age`.
+fn remove_older(directory: &Path, age: Duration) {
+    let fs = Fs::new();
+    for (name, _) in fs.list(directory).unwrap_or_default() {
+        let path = directory.join(name);
+        if fs.look(&path).is_ok_and(|found| idle(found.modified(), fs.now()) > age) {
+            let _ = fs.remove(&path);
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the test makes files of various ages")]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn only_what_was_not_modified_for_long_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, hours) in [("old", 49), ("young", 47), ("new", 0)] {
+            let file = std::fs::File::create(directory.path().join(name)).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(hours * 3600)).unwrap();
+        }
+        remove_older(directory.path(), Duration::from_secs(48 * 3600));
+        let mut left: Vec<_> =
+            std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["new", "young"]);
+        remove_older(&directory.path().join("missing"), Duration::ZERO);
+    }
 }

@@ -4,10 +4,12 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Component, Path, PathBuf};
 
+use opkeep_fs::Fs;
 use opkeep_process::{Domain, DomainError, Observation};
 
-use crate::domain::{ReadDomain, is_unkeyed};
-use crate::{disk, fingerprint, folder};
+use crate::domain::ReadDomain;
+use crate::unkeyed::is_unkeyed;
+use crate::{fingerprint, folder, tree};
 
 /// What every compile by one toolkit may read.
 #[derive(Debug)]
@@ -40,7 +42,7 @@ impl Reach {
             reasoned.iter().map(|(path, _)| path.clone()).collect()
         };
         let beneath = with_real(paths(&domain.beneath));
-        let linked = beneath.iter().filter(|path| !is_unkeyed(path)).flat_map(|path| disk::links_out(path));
+        let linked = beneath.iter().filter(|path| !is_unkeyed(path)).flat_map(|path| tree::links_out(path));
         let linked: BTreeSet<PathBuf> = linked.collect();
         Self {
             files: with_real(paths(&domain.files)).into_iter().collect(),
@@ -58,14 +60,14 @@ impl Reach {
     pub(crate) fn domain(&self, extra: &Extra, work_dir: &Path) -> Result<Domain, DomainError> {
         let mut domain = Domain::builder()?.beneath(work_dir)?;
         for path in self.beneath.iter().chain(&self.linked).chain(&extra.beneath) {
-            if disk::exists(path) {
+            if Fs::new().exists(path) {
                 domain = domain.beneath(path)?;
             }
         }
-        for path in self.files.iter().chain(&extra.files).filter(|path| disk::is_file(path)) {
+        for path in self.files.iter().chain(&extra.files).filter(|path| Fs::new().is_file(path)) {
             domain = domain.file(path)?;
         }
-        for path in self.listed.iter().chain(&extra.listed).filter(|path| disk::is_folder(path)) {
+        for path in self.listed.iter().chain(&extra.listed).filter(|path| Fs::new().is_dir(path)) {
             domain = domain.list(path)?;
         }
         domain.build()
@@ -81,7 +83,7 @@ impl Reach {
     }
 
     fn has_file(&self, path: &Path, extra: &Extra) -> bool {
-        let real = disk::real(path);
+        let real = Fs::new().resolved(path);
         if is_unkeyed(&real) || self.files.contains(&real) || extra.files.contains(&real) {
             return true;
         }
@@ -91,7 +93,7 @@ impl Reach {
     }
 
     fn has_list(&self, path: &Path, extra: &Extra) -> bool {
-        let real = disk::real(path);
+        let real = Fs::new().resolved(path);
         let is_whole = || is_below(path, &real, self.beneath.iter().chain(&extra.beneath));
         is_unkeyed(&real) || self.listed.contains(&real) || extra.listed.contains(&real) || is_whole()
     }
@@ -106,7 +108,7 @@ impl Reach {
     /// Of paths those that this does not contain.
     fn without<'a>(&'a self, paths: &'a BTreeSet<PathBuf>) -> impl Iterator<Item = &'a PathBuf> {
         paths.iter().filter(|path| {
-            let real = disk::real(path);
+            let real = Fs::new().resolved(path);
             !self.files.contains(&real) && !is_below(path, &real, &self.beneath)
         })
     }
@@ -121,7 +123,10 @@ impl Reach {
 
     /// How many files count one by one, and in how many directories all do.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.files.len(), self.beneath.iter().filter(|path| !is_unkeyed(path) && disk::exists(path)).count())
+        (
+            self.files.len(),
+            self.beneath.iter().filter(|path| !is_unkeyed(path) && Fs::new().exists(path)).count(),
+        )
     }
 }
 
@@ -142,7 +147,7 @@ fn is_below<'a>(path: &Path, real: &Path, directories: impl IntoIterator<Item = 
 /// Paths as they are named, and without links.
 fn with_real(paths: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
     let both = |path: PathBuf| {
-        let real = disk::real(&path);
+        let real = Fs::new().resolved(&path);
         if real == path { vec![path] } else { vec![path, real] }
     };
     paths.into_iter().flat_map(both).collect()

@@ -11,15 +11,17 @@ use std::path::{Path, PathBuf};
 
 use opkeep_backend::FileDigests;
 use opkeep_digest::{Digest, Fingerprint, Hasher};
+use opkeep_fs::Fs;
 use opkeep_process::Observation;
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{self, Stamp};
-use crate::domain::{self, Directories};
+use crate::error::AscendError;
 use crate::externals::first;
+use crate::folder;
 use crate::guards::Guards;
 use crate::interpreter::Interpreter;
-use crate::{AscendError, folder};
+use crate::stamp::Stamp;
+use crate::unkeyed::{Directories, is_unkeyed};
 
 /// What the probe reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,9 +116,7 @@ impl Record {
         for reads in std::iter::once(&mut report.base).chain(names) {
             reads.modules.retain(|(_, path)| !own.contain(path));
             let modules: BTreeSet<&PathBuf> = reads.modules.iter().map(|(_, path)| path).collect();
-            reads
-                .opened
-                .retain(|path| !domain::is_unkeyed(path) && !modules.contains(path) && !own.contain(path));
+            reads.opened.retain(|path| !is_unkeyed(path) && !modules.contains(path) && !own.contain(path));
             reads.libraries.retain(|path| !own.contain(path));
         }
         let mut record = Self {
@@ -398,7 +398,7 @@ impl Record {
         for path in
             self.report.configs.files.iter().filter(|path| path.extension().is_some_and(|end| end == "pth"))
         {
-            let text = disk::read_text(path).unwrap_or_default();
+            let text = crate::files::read_text(path).unwrap_or_default();
             let code =
                 text.lines().filter(|line| line.starts_with("import ") || line.starts_with("import\t"));
             lines.extend(code.map(|line| (last(path), line.to_owned())));
@@ -430,10 +430,10 @@ impl Report {
             .chain([&*executable])
             .collect();
         let known: BTreeSet<PathBuf> =
-            known.into_iter().flat_map(|path| [path.clone(), disk::real(path)]).collect();
-        let counts = |path: &Path| !domain::is_unkeyed(path) && !own.contain(path);
+            known.into_iter().flat_map(|path| [path.clone(), Fs::new().resolved(path)]).collect();
+        let counts = |path: &Path| !is_unkeyed(path) && !own.contain(path);
         let read = seen.read.iter().filter(|(_, found)| found.is_file()).map(|(path, _)| path);
-        let more = read.filter(|path| counts(path) && !known.contains(&disk::real(path)));
+        let more = read.filter(|path| counts(path) && !known.contains(&Fs::new().resolved(path)));
         base.opened.extend(more.cloned().collect::<Vec<_>>());
         for (path, _) in seen.looked_at.iter().filter(|(path, found)| found.is_nothing() && counts(path)) {
             let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { continue };
@@ -459,7 +459,9 @@ fn elsewhere(search: &[PathBuf], packages: &[PathBuf]) -> Vec<(PathBuf, String)>
     let mut all = Vec::new();
     for package in packages {
         let (Some(base), Some(name)) = (package.parent(), package.file_name()) else { continue };
-        let others = search.iter().filter(|one| one.as_path() != base && disk::real(one) != disk::real(base));
+        let others = search
+            .iter()
+            .filter(|one| one.as_path() != base && Fs::new().resolved(one) != Fs::new().resolved(base));
         all.extend(others.map(|one| (one.clone(), name.to_string_lossy().into_owned())));
     }
     all
@@ -480,14 +482,14 @@ fn digest(path: &Path, files: &dyn FileDigests) -> Option<String> {
 
 impl Listing {
     fn of(path: PathBuf, names: BTreeSet<String>) -> (PathBuf, Self) {
-        let stamp = disk::stamp(&path).filter(Stamp::is_old);
+        let stamp = Stamp::of(&path).filter(Stamp::is_old);
         let found = found(&path, &names);
         let listing = Self { names, found, stamp };
         (path, listing)
     }
 
     fn is_current(&self, path: &Path) -> bool {
-        let stamp = disk::stamp(path);
+        let stamp = Stamp::of(path);
         (stamp.is_some() && stamp == self.stamp)
             || (stamp.is_none() && self.found.is_none())
             || found(path, &self.names) == self.found
@@ -496,7 +498,8 @@ impl Listing {
 
 /// The entries of a directory that have one of these names.
 fn found(path: &Path, names: &BTreeSet<String>) -> Option<Vec<String>> {
-    let entries = disk::all_names(path)?;
+    let entries = Fs::new().list(path).ok()?.into_iter();
+    let entries = entries.map(|(name, _)| name.to_string_lossy().into_owned());
     let matters = |entry: &String| {
         let stem = entry.split('.').next().unwrap_or(entry);
         let is_module = entry == stem || [".py", ".pyc", ".so"].iter().any(|end| entry.ends_with(end));
@@ -505,7 +508,7 @@ fn found(path: &Path, names: &BTreeSet<String>) -> Option<Vec<String>> {
             || (names.contains("*.pth") && entry.ends_with(".pth"))
             || names.contains("*")
     };
-    let mut entries: Vec<String> = entries.into_iter().filter(matters).collect();
+    let mut entries: Vec<String> = entries.filter(matters).collect();
     entries.sort_unstable();
     Some(entries)
 }

@@ -7,7 +7,6 @@ use opkeep_backend::BackendError;
 use opkeep_process::{Domain, Found, Observation, Observer, Sandbox};
 
 use crate::guards::Guards;
-use crate::pool::Setup;
 use crate::reach::{Extra, Reach};
 
 /// The sandbox of one program.
@@ -47,9 +46,9 @@ impl JobSandbox {
     ///
     /// # Errors
     /// Something may have been missed.
-    pub(crate) fn take(&self, setup: &Setup, extra: &Extra) -> Result<(Vec<PathBuf>, bool), BackendError> {
+    pub(crate) fn take(&self, reach: &Reach, extra: &Extra) -> Result<(Vec<PathBuf>, bool), BackendError> {
         let seen = self.observer.as_ref().map(Observer::take);
-        self.judged(seen.unwrap_or_default(), setup, extra)
+        self.judged(seen.unwrap_or_default(), reach, extra)
     }
 
     /// The same of a program that has ended.
@@ -58,17 +57,17 @@ impl JobSandbox {
     /// Something may have been missed.
     pub(crate) fn finish(
         mut self,
-        setup: &Setup,
+        reach: &Reach,
         extra: &Extra,
     ) -> Result<(Vec<PathBuf>, bool), BackendError> {
         let seen = self.observer.take().map(Observer::finish);
-        self.judged(seen.unwrap_or_default(), setup, extra)
+        self.judged(seen.unwrap_or_default(), reach, extra)
     }
 
     fn judged(
         &self,
         seen: Observation,
-        setup: &Setup,
+        reach: &Reach,
         extra: &Extra,
     ) -> Result<(Vec<PathBuf>, bool), BackendError> {
         if let Some(why) = seen.error() {
@@ -78,11 +77,11 @@ impl JobSandbox {
             let why = format!("`{}` makes system calls of another architecture", program.display());
             return Err(cannot("observe programs in", &self.work_dir, io::Error::other(why)));
         }
-        let beyond = setup.reach().beyond(extra, &seen);
+        let beyond = reach.beyond(extra, &seen);
         // Bytecode, for instance, is written and read in a directory of the domain.
         let read_back = seen.own.iter().map(|path| (path.clone(), Found::at(path))).collect();
         let own = Observation { read: read_back, ..Observation::default() };
-        let needs_own = self.domain.is_some() && !setup.reach().beyond(extra, &own).is_empty();
+        let needs_own = self.domain.is_some() && !reach.beyond(extra, &own).is_empty();
         Ok((beyond, needs_own))
     }
 }

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use opkeep_backend::FileDigests;
 use opkeep_descriptor::{EffectiveSpec, Job, Op};
 use opkeep_digest::Fingerprint;
+use opkeep_fs::Fs;
 use opkeep_ops::func_name;
 
 use crate::closure::{Base, Closure, Externals, Module, Scans};
+use crate::error::AscendError;
 use crate::find::Toolkit;
 use crate::ops_info::OpsInfo;
-use crate::{AscendError, ascendc, banks, disk};
+use crate::{ascendc, banks};
 
 /// The built-in operators' package.
 pub(crate) const BUILT_IN: &str = "impl";
@@ -64,7 +66,7 @@ impl Sources {
         let info = ops.get(&op.op_type);
         let asked = op.module_path.as_deref().filter(|path| !path.is_empty()).map(Path::new);
         let is_module = |path: &&Path| path.is_absolute() && path.extension().is_some_and(|end| end == "py");
-        if let Some(path) = asked.filter(is_module).filter(|path| disk::is_file(path)) {
+        if let Some(path) = asked.filter(is_module).filter(|path| Fs::new().is_file(path)) {
             return Ok(self.file_by_itself(op, path));
         }
         if info.is_some_and(|info| info.is_null()) {
@@ -84,7 +86,7 @@ impl Sources {
             said.or(own).unwrap_or_else(|| module.to_owned())
         };
         let mut looked = Vec::new();
-        let own = asked.filter(|path| path.is_absolute() && disk::is_folder(path));
+        let own = asked.filter(|path| path.is_absolute() && Fs::new().is_dir(path));
         let own = own.map(|folder| Base { folder: folder.to_owned(), packages: packages_in(op) });
         let (built_in, vendors) =
             self.bases.split_last().map_or((None, &[][..]), |(last, rest)| (Some(last), rest));
@@ -93,7 +95,7 @@ impl Sources {
                 for module in &modules {
                     let at = |below: &str| base.folder.join(package).join(below).join(format!("{module}.py"));
                     let [file, dynamic] =
-                        [at(""), at("dynamic")].map(|path| Some(path).filter(|path| disk::is_file(path)));
+                        [at(""), at("dynamic")].map(|path| Some(path).filter(|path| Fs::new().is_file(path)));
                     if file.is_some() || dynamic.is_some() {
                         return Ok(Implementation {
                             base: base.folder.clone(),
@@ -116,9 +118,9 @@ impl Sources {
     fn file_by_itself(&self, op: &Op, path: &Path) -> Implementation {
         let module = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let function = if op.func_name.is_empty() { module.clone() } else { op.func_name.clone() };
-        let real = disk::real(path);
+        let real = Fs::new().resolved(path);
         for base in &self.bases {
-            let Ok(below) = real.strip_prefix(disk::real(&base.folder)) else { continue };
+            let Ok(below) = real.strip_prefix(Fs::new().resolved(&base.folder)) else { continue };
             let names: Vec<String> = below.iter().map(|name| name.to_string_lossy().into_owned()).collect();
             let is_known = |package: &String| base.packages.iter().flatten().any(|known| known == package);
             let package = match &names[..] {
@@ -128,7 +130,7 @@ impl Sources {
             };
             let at = |below: &str| base.folder.join(package).join(below).join(format!("{module}.py"));
             let [file, dynamic] =
-                [at(""), at("dynamic")].map(|path| Some(path).filter(|path| disk::is_file(path)));
+                [at(""), at("dynamic")].map(|path| Some(path).filter(|path| Fs::new().is_file(path)));
             return Implementation {
                 base: base.folder.clone(),
                 package: package.clone(),

@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{AscendError, disk, version};
+use opkeep_fs::Fs;
+
+use crate::error::AscendError;
+use crate::{files, tree, version};
 
 /// A package of custom operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +51,7 @@ pub(crate) fn find(
     listed.extend(names.into_iter().map(|name| (opp.join("vendors").join(name), INI)));
     let mut vendors = Vec::new();
     for (folder, named_by) in listed {
-        if disk::is_folder(&folder) {
+        if Fs::new().is_dir(&folder) {
             vendors.push(Vendor::read(folder, named_by)?);
         } else {
             let folder = folder.display();
@@ -61,21 +64,21 @@ pub(crate) fn find(
 /// The packages that `vendors/config.ini` names, in its order. None without such a file.
 pub(crate) fn listed_in(opp: &Path) -> Result<Vec<String>, AscendError> {
     let ini = opp.join(INI);
-    if disk::is_file(&ini) { Ok(priorities(&disk::read_text(&ini)?)) } else { Ok(Vec::new()) }
+    if Fs::new().is_file(&ini) { Ok(priorities(&files::read_text(&ini)?)) } else { Ok(Vec::new()) }
 }
 
 impl Vendor {
     fn read(folder: PathBuf, named_by: &'static str) -> Result<Self, AscendError> {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let info = folder.join("version.info");
-        let version = if disk::is_file(&info) {
-            let text = disk::read_text(&info)?;
+        let version = if Fs::new().is_file(&info) {
+            let text = files::read_text(&info)?;
             version::value(&text, "custom_opp_compiler_version").or_else(|| version::value(&text, "Version"))
         } else {
             None
         };
         let tbe = folder.join("op_impl/ai_core/tbe");
-        let below = disk::names(&tbe)?.unwrap_or_default();
+        let below = tree::names(&tbe)?.unwrap_or_default();
         let packages = below.into_iter().filter(|(_, is_folder)| *is_folder);
         let packages = packages.filter_map(|(package, _)| package.into_string().ok());
         let packages = packages.filter(|package| package.ends_with("_impl") || *package == name).collect();

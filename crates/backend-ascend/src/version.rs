@@ -3,7 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
-use crate::{AscendError, disk};
+use crate::error::AscendError;
+use crate::files;
 
 /// What a package's `version.info` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub struct Version {
 impl Version {
     /// Reads a file.
     pub(crate) fn read(path: &Path) -> Result<Self, AscendError> {
-        let text = disk::read_text(path)?;
+        let text = files::read_text(path)?;
         let Some(inner) = value(&text, "Version") else {
             let problem = "there is no line `Version=...` with a value";
             return Err(AscendError::malformed(path, "says no version", problem));

@@ -8,6 +8,7 @@ use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use opkeep_backend::{BackendError, FileDigests};
 use opkeep_descriptor::{EffectiveSpec, Job};
 use opkeep_digest::{Digest, Fingerprint};
+use opkeep_fs::Fs;
 use opkeep_process::{Declared, Inputs};
 
 use super::AscendBackend;
@@ -19,7 +20,7 @@ use crate::guards::Guards;
 use crate::pool::Setup;
 use crate::reach::Extra;
 use crate::record::Record;
-use crate::{banks, disk, fingerprint};
+use crate::{banks, fingerprint, tree};
 
 /// What a compile is begun with.
 pub(crate) struct Ready {
@@ -159,8 +160,8 @@ fn extra(externals: Externals, names: BTreeSet<String>, spec: &EffectiveSpec, re
     for directory in files.iter().filter_map(|file| file.parent()).map(PathBuf::from).collect::<BTreeSet<_>>()
     {
         // The `__init__` of a package may import all that is beside it, on which nothing depends.
-        if disk::is_file(&directory.join("__init__.py")) {
-            let beside = disk::names(&directory).ok().flatten().into_iter().flatten();
+        if Fs::new().is_file(&directory.join("__init__.py")) {
+            let beside = tree::names(&directory).ok().flatten().into_iter().flatten();
             let modules =
                 beside.filter(|(name, is_folder)| !is_folder && name.to_string_lossy().ends_with(".py"));
             files.extend(modules.map(|(name, _)| directory.join(name)));

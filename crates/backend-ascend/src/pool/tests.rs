@@ -1,10 +1,15 @@
 #![expect(clippy::disallowed_methods, reason = "these tests write programs")]
 
 use std::os::unix::fs::PermissionsExt;
+use std::sync::OnceLock;
 
+use opkeep_backend::Cancel;
 use tempfile::TempDir;
 
 use super::*;
+use crate::domain::ReadDomain;
+use crate::guards::Guards;
+use crate::interpreter::Interpreter;
 
 /// What a worker says when it is ready, as a shell prints it.
 const READY: &str = r#"printf '\000\000\000\016{"ready":true}'"#;

@@ -6,14 +6,15 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
+use opkeep_fs::Fs;
 use opkeep_process::{Group, Orphan, Output, ProbeDir, ending};
 use serde_json::Value;
 
-use super::{LOOK, Patience, SCRIPT, Setup, Trouble};
+use super::setup::{LOOK, Patience, SCRIPT, Setup, Trouble};
 use crate::interpreter::{Interpreter, with_temporary};
 use crate::reach::Extra;
 use crate::sandbox::JobSandbox;
-use crate::{disk, frame};
+use crate::{files, frame};
 
 /// How long the rest of the output may take when the answer is there.
 const LAG: Duration = Duration::from_secs(2);
@@ -86,14 +87,14 @@ impl Worker {
     /// Makes the directory of the next job.
     pub(super) fn job_directory(&self) -> io::Result<PathBuf> {
         let path = self.directory.path().join("job");
-        disk::remove_folder(&path)?;
-        disk::make_folder(&path).map_err(io::Error::other)?;
+        Fs::new().remove_tree(&path)?;
+        files::create_dir(&path).map_err(io::Error::other)?;
         Ok(path)
     }
 
     /// Moves what the job wrote.
     pub(super) fn leave_at(&self, to: &Path) -> io::Result<()> {
-        disk::move_folder(&self.directory.path().join("job"), to)
+        Fs::new().move_tree(&self.directory.path().join("job"), to)
     }
 
     /// What it read since the last job that neither `setup` nor `extra` has, and whether it read files that it made
@@ -105,7 +106,7 @@ impl Worker {
         &self,
         extra: &Extra,
     ) -> Result<(Vec<PathBuf>, bool), opkeep_backend::BackendError> {
-        self.sandbox.take(&self.setup, extra)
+        self.sandbox.take(self.setup.reach(), extra)
     }
 
     /// Writes a message, as long as the caller waits: what is longer than a pipe holds has to be taken by the worker, and

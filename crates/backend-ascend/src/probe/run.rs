@@ -5,14 +5,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use opkeep_backend::BackendError;
+use opkeep_backend::{BackendError, Cancel};
+use opkeep_fs::private_dir;
 use opkeep_process::{
     Domain, Ended, Observation, Observer, ProbeDir, Run, Sandbox, is_short_of_resources, tail,
 };
 use serde_json::json;
 
-use super::{Probe, headers};
-use crate::disk;
+use super::headers;
+use crate::files;
 use crate::find::Toolkit;
 use crate::interpreter::{Interpreter, with_temporary};
 use crate::pool::{SCRIPT, text};
@@ -92,7 +93,25 @@ impl Watched<'_> {
     }
 }
 
-impl Probe {
+/// Runs the programs of a probe.
+pub(super) struct Runner {
+    /// All of the environment of the toolkit's programs.
+    pub(super) environment: Vec<(OsString, OsString)>,
+    /// The directory of the package `opc_tool`, without which operators can only be asked.
+    pub(super) tool_folder: Option<PathBuf>,
+    /// Where bytecode and records are kept for the next process.
+    pub(super) kept: Option<PathBuf>,
+    pub(super) scratch: PathBuf,
+    pub(super) cancel: Cancel,
+}
+
+impl Runner {
+    /// The directory for bytecode.
+    pub(super) fn bytecode(&self) -> Option<PathBuf> {
+        let path = self.kept.as_deref()?.join("ascend-bytecode");
+        private_dir(&path).is_ok().then_some(path)
+    }
+
     /// How `opc` ends when it is only asked for its options, and what it reads.
     pub(super) fn greet(
         &self,
@@ -113,7 +132,7 @@ impl Probe {
     ) -> Result<Observation, BackendError> {
         let work = self.work_dir()?;
         let source = work.path().join("headers.cpp");
-        disk::write(&source, headers::source().as_bytes())?;
+        files::write(&source, headers::source().as_bytes())?;
         let args = ["-x", "c++", "-std=c++17", "-E", "-o", "/dev/null", &text(&source)];
         Ok(self.run_program(compiler, &args, work.path(), interpreter, watched)?.1)
     }
@@ -180,7 +199,7 @@ impl Probe {
         let request = json!({"do": "probe", "tool_folder": self.tool_folder.as_deref().map(text), "lazy": lazy,
             "names": names, "children": children, "programs": PROGRAMS, "report": text(&report)});
         let ask = work.path().join("request.json");
-        disk::write(&ask, request.to_string().as_bytes())?;
+        files::write(&ask, request.to_string().as_bytes())?;
         let bytecode = self.bytecode().map(PathBuf::into_os_string).unwrap_or_default();
         let mut args = interpreter.arguments.clone();
         args.extend(["-S", "-u", "-c", SCRIPT].map(OsString::from));
@@ -198,7 +217,7 @@ impl Probe {
             problem: format!("`{}` {problem}: {}", interpreter.program.display(), tail(&ended.output)),
             way_out: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),
         };
-        let bytes = disk::read(&report)
+        let bytes = files::read(&report)
             .map_err(|_| unusable(format!("does not report what it imports ({})", ended.status)))?;
         let report = serde_json::from_slice(&bytes)
             .map_err(|error| unusable(format!("reports what cannot be read ({error})")))?;

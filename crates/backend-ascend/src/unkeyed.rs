@@ -1,0 +1,45 @@
+//! Paths that may be read and are in no key, and how a path is found to be below a directory.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use opkeep_fs::Fs;
+use opkeep_process::Unkeyed;
+
+/// A path and why it may be read.
+pub(crate) type Reasoned = (PathBuf, &'static str);
+
+/// What Python and its extension modules read of a system besides what [`Unkeyed`] covers, with the reason why it changes
+/// no kernel.
+pub(crate) const UNKEYED: [(&str, &str); 8] = [
+    ("/usr/share/i18n", "character classes; the locale is C.UTF-8"),
+    ("/usr/lib/gconv", "conversions between encodings"),
+    ("/usr/lib64/gconv", "conversions between encodings"),
+    ("/usr/lib/x86_64-linux-gnu/gconv", "conversions between encodings"),
+    ("/usr/lib/aarch64-linux-gnu/gconv", "conversions between encodings"),
+    ("/etc/hosts", "the names of hosts"),
+    ("/etc/ssl/openssl.cnf", "the configuration of hash functions, which do not differ by it"),
+    ("/usr/lib/ssl/openssl.cnf", "the configuration of hash functions, which do not differ by it"),
+];
+
+/// Whether a path is of the system's basics, which no key contains.
+pub(crate) fn is_unkeyed(path: &Path) -> bool {
+    Unkeyed::covering(path).is_some() || UNKEYED.iter().any(|(unkeyed, _)| path.starts_with(unkeyed))
+}
+
+/// Directories by their names and without links, each resolved once: a record asks for thousands of paths.
+#[derive(Clone, Debug)]
+pub(crate) struct Directories(HashSet<PathBuf>);
+
+impl Directories {
+    pub(crate) fn of<'a>(reasoned: impl IntoIterator<Item = &'a Reasoned>) -> Self {
+        let both = |(path, _): &Reasoned| [path.clone(), Fs::new().resolved(path)];
+        Self(reasoned.into_iter().flat_map(both).collect())
+    }
+
+    /// Whether a path is below one of them, by its name or without links.
+    pub(crate) fn contain(&self, path: &Path) -> bool {
+        let is_below = |path: &Path| path.ancestors().any(|one| self.0.contains(one));
+        is_below(path) || is_below(&Fs::new().resolved(path))
+    }
+}
