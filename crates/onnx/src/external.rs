@@ -13,10 +13,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use opkeep_fs::{FileState, Fs};
 use opkeep_ops::Elements;
 
-use crate::disk::{self, Opened, Unopened, Version};
 use crate::error::ExternalError;
+use crate::opened::{Opened, Unopened};
 use crate::payload::{self, Truth};
 use crate::proto::StringStringEntryProto;
 use crate::tensor::shortened;
@@ -37,13 +38,13 @@ pub(crate) fn elements(
         return Err(ExternalError::Length { expected: bytes, found });
     }
     let file = Beside::find(model, entries.location)?;
-    let found = file.open()?.version;
+    let state = file.open()?.state;
     let offset = entries.offset;
-    if offset.checked_add(bytes).is_none_or(|end| end > found.length) {
+    if offset.checked_add(bytes).is_none_or(|end| end > state.len) {
         let path = file.named;
-        return Err(ExternalError::TooShort { path, offset, bytes, found: found.length });
+        return Err(ExternalError::TooShort { path, offset, bytes, found: state.len });
     }
-    Ok(External { file, version: found, offset, bytes, truth })
+    Ok(External { file, state, offset, bytes, truth })
 }
 
 /// What stands in `external_data`. Its `checksum` is not looked at: for that the whole file would have to be read.
@@ -111,7 +112,7 @@ impl Beside {
     fn find(model: &Path, location: &str) -> Result<Self, ExternalError> {
         let named = folder_of(model).join(location);
         let real = |path: &Path| {
-            disk::real_path(path).map_err(|source| ExternalError::Io { path: path.to_owned(), source })
+            Fs::new().real_path(path).map_err(|source| ExternalError::Io { path: path.to_owned(), source })
         };
         let leads_to = real(&named)?;
         let folder = real(folder_of(model))?;
@@ -147,7 +148,7 @@ fn folder_of(file: &Path) -> &Path {
 #[derive(Debug)]
 pub(crate) struct External {
     file: Beside,
-    version: Version,
+    state: FileState,
     offset: u64,
     bytes: u64,
     truth: Truth,
@@ -157,7 +158,7 @@ impl Elements for External {
     fn copy_to(&self, out: &mut [u8]) -> io::Result<()> {
         payload::fits(self.bytes, out)?;
         let opened = self.file.open().map_err(io::Error::other)?;
-        if opened.version != self.version {
+        if !opened.state.is_same_content(&self.state) {
             let path = self.file.named.display();
             return Err(io::Error::other(format!("`{path}` has changed since the model was read")));
         }
@@ -185,15 +186,16 @@ mod tests {
     fn what_has_changed_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let (model, weights) = (folder.path().join("m.onnx"), folder.path().join("w.bin"));
-        disk::write(&model, &[]).unwrap();
-        disk::write(&weights, &[b"abcdef"]).unwrap();
+        let write = |path: &Path, bytes: &[u8]| Fs::new().replace(path, &[bytes], 0o666).unwrap();
+        write(&model, b"");
+        write(&weights, b"abcdef");
         let external = found(Some(&model)).unwrap();
         let mut out = [0; 3];
         external.copy_to(&mut out).unwrap();
         assert_eq!(&out, b"cde");
         assert_eq!(external.copy_to(&mut [0; 4]).unwrap_err().kind(), io::ErrorKind::InvalidData);
         // Another file of the same size, and another content of the same file.
-        disk::write(&weights, &[b"ghijkl"]).unwrap();
+        write(&weights, b"ghijkl");
         let error = external.copy_to(&mut out).unwrap_err().to_string();
         assert!(error.ends_with("w.bin` has changed since the model was read"), "{error}");
         let external = found(Some(&model)).unwrap();
@@ -205,8 +207,8 @@ mod tests {
         std::os::unix::fs::symlink("w.bin", folder.path().join("link")).unwrap();
         external.copy_to(&mut out).unwrap();
         let (from, to) = (folder.path().join("link"), &weights);
-        rustix::fs::rename(&weights, folder.path().join("kept")).unwrap();
-        rustix::fs::rename(from, to).unwrap();
+        Fs::new().rename(&weights, &folder.path().join("kept")).unwrap();
+        Fs::new().rename(&from, to).unwrap();
         assert!(external.copy_to(&mut out).is_err());
     }
 }

@@ -16,7 +16,6 @@
 
 mod census;
 mod declared;
-mod disk;
 mod dtype;
 mod error;
 mod external;
@@ -30,6 +29,7 @@ mod node;
 mod npy;
 mod npy_header;
 mod number;
+mod opened;
 mod order;
 mod payload;
 mod proto;

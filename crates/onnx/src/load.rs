@@ -6,7 +6,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 
 use crate::census::{self, Damage, Fields, What};
-use crate::disk::{Opened, Unopened};
+use crate::opened::{Opened, Unopened};
 use crate::proto::ModelProto;
 use crate::translate::{Network, Options, translate};
 use crate::{OnnxError, sniff};
@@ -69,7 +69,7 @@ pub(crate) fn read_file(
         Unopened::Io(source) => cannot(source),
         Unopened::NotAFile(found) => OnnxError::NotAFile { path: path.to_owned(), found },
     })?;
-    let (bytes, limit) = (opened.version.length, MAX_FILE_BYTES);
+    let (bytes, limit) = (opened.state.len, MAX_FILE_BYTES);
     if bytes > limit {
         return Err(OnnxError::TooLarge { path: path.to_owned(), bytes, limit, expected, way_out });
     }

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use opkeep_fs::Fs;
 use prost::bytes::Bytes;
 
 use crate::error::{NpyError, OnnxError, TensorProblem};
 use crate::load::{MAX_FILE_BYTES, Undecoded, decode, read_file};
 use crate::proto::TensorProto;
-use crate::{census, disk, npy, tensor};
+use crate::{census, npy, tensor};
 
 /// What such a file should be.
 const TENSOR: &str = "a tensor (`.pb` of ONNX, or `.npy`)";
@@ -45,7 +46,8 @@ pub fn read_tensor(path: &Path) -> Result<Tensor, OnnxError> {
 pub fn write_npy(path: &Path, tensor: &Tensor) -> Result<(), OnnxError> {
     let header =
         npy::header(tensor).map_err(|problem| OnnxError::TensorFile { path: path.to_owned(), problem })?;
-    disk::write(path, &[&header, &tensor.bytes]).map_err(|source| OnnxError::Io {
+    // The umask applies, as to any file that a command creates.
+    Fs::new().replace(path, &[&header, &tensor.bytes], 0o666).map_err(|source| OnnxError::Io {
         action: "write",
         path: path.to_owned(),
         source,
