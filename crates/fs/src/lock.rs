@@ -36,17 +36,31 @@ impl FileLock {
     /// # Errors
     /// That of the system, but for a file system without locks.
     pub fn try_exclusive(file: File) -> io::Result<TryLock> {
-        Self::try_watched(file, Path::new(""), &Watch::none())
+        Self::tried(file.try_lock(), file, None)
     }
 
-    /// The same for the file at `path`, with each call watched.
+    /// Tries to lock an open file together with others that lock it so, without waiting.
+    ///
+    /// # Errors
+    /// That of the system, but for a file system without locks.
+    pub fn try_shared(file: File) -> io::Result<TryLock> {
+        Self::tried(file.try_lock_shared(), file, None)
+    }
+
+    /// [`try_exclusive`](Self::try_exclusive) for the file at `path`, with each call watched.
     pub(crate) fn try_watched(file: File, path: &Path, watch: &Watch) -> io::Result<TryLock> {
         let tried = watch.may(FsOp::Lock, path).map_err(TryLockError::Error);
-        match tried.and_then(|()| file.try_lock()) {
-            Ok(()) => {
-                let watched = watch.is_watched().then(|| (watch.clone(), path.to_owned()));
-                Ok(TryLock::Held(Self { file, watched }))
-            }
+        let watched = watch.is_watched().then(|| (watch.clone(), path.to_owned()));
+        Self::tried(tried.and_then(|()| file.try_lock()), file, watched)
+    }
+
+    fn tried(
+        tried: Result<(), TryLockError>,
+        file: File,
+        watched: Option<(Watch, PathBuf)>,
+    ) -> io::Result<TryLock> {
+        match tried {
+            Ok(()) => Ok(TryLock::Held(Self { file, watched })),
             Err(TryLockError::WouldBlock) => Ok(TryLock::Busy(file)),
             Err(TryLockError::Error(error)) if Errno::from_io_error(&error) == Some(Errno::INTR) => {
                 Ok(TryLock::Busy(file))

@@ -143,6 +143,17 @@ impl Fs {
         Ok(names.iter().map(|(name, kind)| (name.to_owned(), kind)).collect())
     }
 
+    /// The path of each name in the directory `path` and what the system says of it, in no order. Links in it are not
+    /// followed; what is removed meanwhile is left out.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn list_stats(&self, path: &Path) -> io::Result<Vec<(PathBuf, FileStat)>> {
+        let dir = self.open_dir(path)?;
+        let names = dir.list()?;
+        Ok(names.iter().filter_map(|(name, _)| Some((path.join(name), dir.look(name).ok()?))).collect())
+    }
+
     /// Opens the directory at `path`. Links on the way are followed.
     ///
     /// # Errors
@@ -213,7 +224,8 @@ impl Fs {
     /// That of the system, and if it is larger, not a regular file, or another user's.
     pub fn read_own(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         self.watch.may(FsOp::Open, path)?;
-        let file = File::from(openat(CWD, path, READ | OFlags::NOFOLLOW, Mode::empty())?);
+        let opened = retry_on_intr(|| openat(CWD, path, READ | OFlags::NOFOLLOW, Mode::empty()));
+        let file = File::from(opened?);
         let metadata = file.metadata()?;
         if !metadata.is_file() || metadata.uid() != geteuid().as_raw() {
             return Err(io::Error::other("it is not a file of this user's"));

@@ -75,12 +75,10 @@ impl Fs {
     pub fn shrink_tree(&self, path: &Path, bytes: u64) {
         let (mut files, mut open) = (Vec::new(), vec![path.to_owned()]);
         while let Some(dir) = open.pop() {
-            for (name, _) in self.list(&dir).unwrap_or_default() {
-                let path = dir.join(name);
-                match self.look(&path) {
-                    Ok(found) if found.is_dir() => open.push(path),
-                    Ok(found) => files.push((found.state.len, path)),
-                    Err(_) => {}
+            for (path, found) in self.list_stats(&dir).unwrap_or_default() {
+                match found.is_dir() {
+                    true => open.push(path),
+                    false => files.push((found.state.len, path)),
                 }
             }
         }
