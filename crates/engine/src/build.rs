@@ -12,7 +12,7 @@ use crate::queue::{self, Crew, Step};
 use crate::report::{BuildReport, KernelReport};
 use crate::view::Placer;
 use crate::workshop::Workshop;
-use crate::{BuildError, Builder, Outcome, Request, disk, parallel};
+use crate::{BuildError, Builder, Outcome, Request};
 
 impl Builder {
     /// Builds `requests`. Equal ones are one kernel.
@@ -90,10 +90,8 @@ impl Run<'_> {
     /// Looks up every kernel.
     fn look_up(&self) -> Vec<Result<KernelReport, Missing>> {
         let kernels = &self.plan.kernels;
-        parallel::map(kernels.len(), self.builder.readers(kernels.len()), |at| {
-            let report = self.maker.look_up(&kernels[at])?;
-            Ok(self.done(at, report))
-        })
+        let look_up = |at: usize| Ok(self.done(at, self.maker.look_up(&kernels[at])?));
+        opkeep_fs::map(kernels.len(), self.builder.readers(kernels.len()), || false, look_up).results
     }
 
     /// Makes the kernels that are missing, and meanwhile looks for what is different from those that are there.
@@ -126,7 +124,7 @@ impl Run<'_> {
     /// How many threads make kernels: no more than the process may open files for, or all of them would hold some and
     /// wait for others.
     fn threads(&self) -> NonZeroUsize {
-        let most = disk::most_files().saturating_sub(FILES_BESIDE) / FILES_EACH;
+        let most = opkeep_fs::max_open_files().saturating_sub(FILES_BESIDE) / FILES_EACH;
         self.builder.threads().min(NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN))
     }
 

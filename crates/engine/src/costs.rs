@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::disk;
+use opkeep_fs::Fs;
 
 const HEAD: &str = "opkeep costs 1";
 const MAX_KINDS: usize = 4096;
@@ -71,12 +71,13 @@ impl Costs {
         let others = known.iter().filter(|(kind, _)| !measured.contains_key(kind));
         let lines = fresh.chain(others.map(|(kind, took)| (kind, *took))).take(MAX_KINDS);
         let lines = lines.map(|(kind, took)| format!("{took} {kind}\n"));
-        let _ = disk::replace(file, format!("{HEAD}\n{}", lines.collect::<String>()).as_bytes());
+        let text = format!("{HEAD}\n{}", lines.collect::<String>());
+        let _ = Fs::new().replace(file, &[text.as_bytes()], 0o600);
     }
 
     /// What is known, what was measured last first.
     fn read(&self) -> Vec<(Kind, u64)> {
-        let text = self.file.as_ref().and_then(|file| disk::read_own(file, MAX_BYTES).ok());
+        let text = self.file.as_ref().and_then(|file| Fs::new().read_own(file, MAX_BYTES).ok());
         text.map(|text| parse(&String::from_utf8_lossy(&text))).unwrap_or_default()
     }
 }

@@ -7,8 +7,6 @@ use opkeep_store::StoreError;
 use opkeep_validator::Finding;
 use thiserror::Error;
 
-use crate::disk;
-
 /// Why nothing could be built at all.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -167,7 +165,7 @@ impl JobError {
     pub(crate) fn is_for_want_of_files(&self) -> bool {
         match self {
             Self::WorkFolder { source, .. } | Self::Backend(BackendError::Io { source, .. }) => {
-                disk::is_full(source)
+                opkeep_fs::is_out_of_files(source)
             }
             Self::Backend(BackendError::Output { problem, .. }) => problem.contains(TOO_MANY_FILES),
             Self::Backend(BackendError::Compile { log_tail, .. }) => log_tail.contains(TOO_MANY_FILES),

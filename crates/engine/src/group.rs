@@ -11,12 +11,12 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use opkeep_digest::Digest;
-
-use crate::disk::{self, TryLock};
+use opkeep_fs::{FileLock, FileStat, Fs, TryLock};
 
 /// Who comes later than this is not one of those that were started together.
 const OPEN_FOR: Duration = Duration::from_secs(600);
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) struct Group {
     began: SystemTime,
     /// Held, so that others join.
-    _member: Option<File>,
+    _member: Option<FileLock>,
 }
 
 impl Group {
@@ -44,27 +44,29 @@ impl Group {
     }
 
     fn try_join(dir: &Path, root: &Path, began: SystemTime) -> Option<Self> {
-        let root = disk::resolve(root);
+        let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+        let root = Fs::new().real_path(&root).unwrap_or(root);
         let path = dir.join(Digest::of(root.as_os_str().as_encoded_bytes()).to_string());
         let _door = open_door(&path.with_extension("door"))?;
-        let (member, began) = match disk::try_lock(&path) {
+        let (member, began) = match Fs::new().try_lock(&path, 0o600).ok()? {
             // Nobody is in it.
-            TryLock::Locked(file) => {
-                disk::write_time(&file, began)?;
-                (file, began)
+            TryLock::Held(lock) => {
+                write_time(lock.file(), began)?;
+                // The others hold it, too.
+                lock.file().try_lock_shared().ok()?;
+                (lock, began)
             }
-            TryLock::Busy => {
-                let file = disk::open_shared(&path)?;
-                let first = disk::read_time(&file)?;
+            TryLock::Busy(file) => {
+                let first = read_time(&file)?;
                 let is_open = began.duration_since(first).is_ok_and(|age| age <= OPEN_FOR);
                 if !is_open {
-                    disk::write_time(&file, began)?;
+                    write_time(&file, began)?;
                 }
-                (file, if is_open { first } else { began })
+                let TryLock::Held(lock) = FileLock::try_shared(file).ok()? else { return None };
+                (lock, if is_open { first } else { began })
             }
-            TryLock::Full | TryLock::NoFolder | TryLock::Unsupported => return None,
+            TryLock::Unsupported(_) => return None,
         };
-        disk::share(&member)?;
         Some(Self { began, _member: Some(member) })
     }
 
@@ -75,34 +77,50 @@ impl Group {
 }
 
 /// Removes what groups left of which nobody is any more.
-pub(crate) fn sweep(dir: &Path, is_old: impl Fn(SystemTime) -> bool) {
-    let old = disk::list(dir).into_iter().filter(|(_, changed)| is_old(*changed));
+pub(crate) fn sweep(dir: &Path, is_old: impl Fn(&FileStat) -> bool) {
+    let fs = Fs::new();
+    let old = fs.list_stats(dir).unwrap_or_default().into_iter().filter(|(_, found)| is_old(found));
     let groups: BTreeSet<PathBuf> = old.map(|(path, _)| path.with_extension("")).collect();
     for path in groups {
         let door = path.with_extension("door");
         // Nobody joins meanwhile.
-        let TryLock::Locked(held) = disk::try_lock(&door) else { continue };
-        if disk::is_at(&held, &door)
-            && (disk::sign_at(&path).is_none() || disk::take_abandoned(&path).is_some())
-        {
-            disk::remove_file(&path);
-            disk::remove_file(&door);
+        let Ok(TryLock::Held(held)) = fs.try_lock(&door, 0o600) else { continue };
+        if held.is_at(&door) && (fs.look(&path).is_err() || fs.try_lock_existing(&path).is_some()) {
+            let _ = fs.remove(&path);
+            let _ = fs.remove(&door);
         }
     }
 }
 
-fn open_door(path: &Path) -> Option<File> {
+fn open_door(path: &Path) -> Option<FileLock> {
     let began = Instant::now();
     loop {
-        match disk::try_lock(path) {
+        match Fs::new().try_lock(path, 0o600) {
             // One that a sweeper has just removed keeps nobody out.
-            TryLock::Locked(file) if disk::is_at(&file, path) => return Some(file),
-            TryLock::Locked(_) | TryLock::Busy if began.elapsed() < PATIENCE => {
+            Ok(TryLock::Held(lock)) if lock.is_at(path) => return Some(lock),
+            Ok(TryLock::Held(_) | TryLock::Busy(_)) if began.elapsed() < PATIENCE => {
                 std::thread::sleep(Duration::from_millis(1))
             }
             _ => return None,
         }
     }
+}
+
+/// Writes a time into an open file, in place of its content.
+fn write_time(mut file: &File, time: SystemTime) -> Option<()> {
+    let nanos = time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_nanos();
+    file.set_len(0).ok()?;
+    file.seek(SeekFrom::Start(0)).ok()?;
+    writeln!(file, "{nanos}").ok()
+}
+
+/// The time that [`write_time`] wrote.
+fn read_time(mut file: &File) -> Option<SystemTime> {
+    let mut text = String::new();
+    file.seek(SeekFrom::Start(0)).ok()?;
+    file.take(64).read_to_string(&mut text).ok()?;
+    let nanos = text.strip_suffix('\n')?.parse().ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(nanos))
 }
 
 #[cfg(test)]
@@ -140,7 +158,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let now = SystemTime::now();
         let join = |root: &str| Group::join(Some(folder.path()), Path::new(root), now);
-        let left = || disk::list(folder.path()).len();
+        let left = || Fs::new().list(folder.path()).unwrap().len();
         let (here, gone) = (join("/here"), join("/gone"));
         drop(gone);
         assert_eq!(left(), 4);
@@ -156,9 +174,9 @@ mod tests {
         assert_eq!(left(), 0);
         assert_eq!(join("/here").began(), now);
         // A door that is held is somebody's who joins.
-        let mut files = disk::list(folder.path()).into_iter().map(|(path, _)| path);
+        let mut files = Fs::new().list_stats(folder.path()).unwrap().into_iter().map(|(path, _)| path);
         let door = files.find(|path| path.extension().is_some()).unwrap();
-        let TryLock::Locked(_held) = disk::try_lock(&door) else { panic!("held by nobody") };
+        let Ok(TryLock::Held(_held)) = Fs::new().try_lock(&door, 0o600) else { panic!("held by nobody") };
         sweep(folder.path(), |_| true);
         assert_eq!(left(), 2);
     }

@@ -31,10 +31,10 @@ use opkeep_store::{
 };
 use opkeep_validator::{RULES_VERSION, is_chip};
 
+use crate::header;
 use crate::imported::{self, IMPORTED, Imported};
 use crate::make::{HEADER, INFO, JSON, OBJECT};
 use crate::plan::op_types;
-use crate::{header, parallel};
 
 /// Who has the lock of an entry for longer is stopped or hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -215,12 +215,12 @@ impl Run<'_> {
         let items: Vec<&Item> = survey.items.iter().filter(|item| item.what == What::Kernel).collect();
         let done = AtomicU64::new(0);
         let of = items.len() as u64;
-        let outcomes = parallel::map(items.len(), *threads, |at| {
+        let import = |at: usize| {
             let outcome = self.item(place, &shelf, items[at]);
             observer(&place.path, of + done.fetch_add(1, Ordering::Relaxed) + 1, 2 * of);
             outcome
-        });
-        for outcome in outcomes {
+        };
+        for outcome in opkeep_fs::map(items.len(), *threads, || false, import).results {
             match outcome {
                 Outcome::New(kernel) => cache.imported.push(kernel),
                 Outcome::Renewed(kernel) => cache.renewed.push(kernel),

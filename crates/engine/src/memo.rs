@@ -7,15 +7,13 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use opkeep_backend::{Cancel, FileDigests};
 use opkeep_digest::Digest;
-
-use crate::disk;
+use opkeep_fs::{FileId, FileState, Fs};
 
 const HEAD: &str = "opkeep digests 1";
 const MAX_FILES: usize = 16384;
@@ -48,7 +46,7 @@ struct State {
 /// What is remembered of a file.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    identity: Identity,
+    state: FileState,
     digest: Digest,
     /// When it was asked for last: the greater, the later. One that only was read has its place in the file.
     used: i64,
@@ -56,47 +54,17 @@ struct Known {
 
 impl State {
     /// The digest of a file that still is as it was.
-    fn recall(&mut self, path: &Path, now: Identity) -> Option<Digest> {
+    fn recall(&mut self, path: &Path, now: FileState) -> Option<Digest> {
         self.asked += 1;
-        let known = self.known.get_mut(path).filter(|known| known.identity == now)?;
+        let known = self.known.get_mut(path).filter(|known| known.state == now)?;
         known.used = self.asked.cast_signed();
         Some(known.digest)
     }
 
-    fn note(&mut self, path: &Path, identity: Identity, digest: Digest) {
+    fn note(&mut self, path: &Path, state: FileState, digest: Digest) {
         let used = self.asked.cast_signed();
-        self.known.insert(path.to_owned(), Known { identity, digest, used });
+        self.known.insert(path.to_owned(), Known { state, digest, used });
         self.changed = true;
-    }
-}
-
-/// What must be the same for a file to be the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identity {
-    dev: u64,
-    ino: u64,
-    size: u64,
-    modified: i128,
-    changed: i128,
-}
-
-impl Identity {
-    fn of(metadata: &std::fs::Metadata) -> Self {
-        let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
-        Self {
-            dev: metadata.dev(),
-            ino: metadata.ino(),
-            size: metadata.len(),
-            modified: nanos(metadata.mtime(), metadata.mtime_nsec()),
-            changed: nanos(metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-
-    /// Whether the file has been as it is for long enough.
-    fn is_settled(&self) -> bool {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let last = self.modified.max(self.changed);
-        i128::try_from(now).is_ok_and(|now| now - last > SETTLED.as_nanos() as i128)
     }
 }
 
@@ -104,7 +72,7 @@ impl DigestMemo {
     /// A memo that lives in `file`. One that cannot be read, is damaged, or is not this user's counts as empty.
     pub fn open(file: impl Into<PathBuf>) -> Self {
         let file = file.into();
-        let text = disk::read_own(&file, MAX_BYTES).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let text = Fs::new().read_own(&file, MAX_BYTES).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let known = text.as_deref().and_then(parse).unwrap_or_default();
         let state = Mutex::new(State { known, ..State::default() });
         Self { file: Some(file), answers: None, cancel: Cancel::new(), state }
@@ -134,7 +102,7 @@ impl DigestMemo {
             }
             render(&state.known)
         };
-        let _ = disk::replace(file, text.as_bytes());
+        let _ = Fs::new().replace(file, &[text.as_bytes()], 0o600);
     }
 
     /// The state, also after a panic elsewhere: each change to it is whole.
@@ -145,20 +113,20 @@ impl DigestMemo {
 
 impl FileDigests for DigestMemo {
     fn digest(&self, path: &Path) -> io::Result<Digest> {
-        let now = Identity::of(&disk::metadata(path)?);
+        let now = FileState::of(&Fs::new().metadata(path)?);
         if let Some(digest) = self.locked().recall(path, now) {
             return Ok(digest);
         }
         // A file that changes while it is read has no digest; a few attempts, then it is an error.
         for _ in 0..4 {
-            let (file, metadata) = disk::open(path)?;
-            let before = Identity::of(&metadata);
+            let (file, metadata) = Fs::new().open_file(path)?;
+            let before = FileState::of(&metadata);
             let digest = Digest::of_reader(&file)?;
-            let after = Identity::of(&file.metadata()?);
+            let after = FileState::of(&file.metadata()?);
             if before != after {
                 continue;
             }
-            if after.is_settled() {
+            if after.rested(SystemTime::now(), SETTLED) {
                 self.locked().note(path, after, digest);
             }
             return Ok(digest);
@@ -171,21 +139,23 @@ impl FileDigests for DigestMemo {
     }
 
     fn recall(&self, question: &Digest) -> Option<Vec<u8>> {
-        disk::read_own(&self.answers.as_ref()?.join(question.to_string()), MAX_ANSWER).ok()
+        Fs::new().read_own(&self.answers.as_ref()?.join(question.to_string()), MAX_ANSWER).ok()
     }
 
     /// The answers that were remembered longest ago make room.
     fn remember(&self, question: &Digest, answer: &[u8]) {
         let Some(dir) = self.answers.as_ref().filter(|_| answer.len() as u64 <= MAX_ANSWER) else { return };
         let file = dir.join(question.to_string());
-        if disk::replace(&file, answer).is_err() {
+        if Fs::new().replace(&file, &[answer], 0o600).is_err() {
             return;
         }
-        let mut others = disk::list(dir);
+        let mut others = Fs::new().list_stats(dir).unwrap_or_default();
         others.retain(|(path, _)| *path != file);
-        others.sort_by_key(|(_, changed)| *changed);
+        others.sort_by_key(|(_, found)| found.state.mtime);
         let surplus = others.len().saturating_sub(MAX_ANSWERS - 1);
-        others.iter().take(surplus).for_each(|(path, _)| disk::remove_file(path));
+        for (path, _) in others.iter().take(surplus) {
+            let _ = Fs::new().remove(path);
+        }
     }
 }
 
@@ -195,10 +165,10 @@ fn render(known: &HashMap<PathBuf, Known>) -> String {
     let mut files: Vec<(&PathBuf, &Known)> = known.iter().collect();
     files.sort_unstable_by(|(a_path, a), (b_path, b)| b.used.cmp(&a.used).then(a_path.cmp(b_path)));
     let mut body = format!("{HEAD}\n");
-    let lines = files.into_iter().filter_map(|(path, Known { identity, digest, used: _ })| {
-        let Identity { dev, ino, size, modified, changed } = identity;
+    let lines = files.into_iter().filter_map(|(path, Known { state, digest, used: _ })| {
+        let FileState { id: FileId { dev, ino }, len, mtime, ctime } = state;
         let path = path.to_str().filter(|path| !path.contains(['\n', '\r']))?;
-        Some(format!("{digest} {dev} {ino} {size} {modified} {changed} {path}\n"))
+        Some(format!("{digest} {dev} {ino} {len} {mtime} {ctime} {path}\n"))
     });
     for line in lines.take(MAX_FILES) {
         // One that is too long would not be read.
@@ -225,14 +195,14 @@ fn parse(text: &str) -> Option<HashMap<PathBuf, Known>> {
         .map(|(line, place)| {
             let mut words = line.splitn(7, ' ');
             let digest = words.next()?.parse().ok()?;
-            let identity = Identity {
-                dev: words.next()?.parse().ok()?,
-                ino: words.next()?.parse().ok()?,
-                size: words.next()?.parse().ok()?,
-                modified: words.next()?.parse().ok()?,
-                changed: words.next()?.parse().ok()?,
+            let id = FileId { dev: words.next()?.parse().ok()?, ino: words.next()?.parse().ok()? };
+            let state = FileState {
+                id,
+                len: words.next()?.parse().ok()?,
+                mtime: words.next()?.parse().ok()?,
+                ctime: words.next()?.parse().ok()?,
             };
-            Some((PathBuf::from(words.next()?), Known { identity, digest, used: -place }))
+            Some((PathBuf::from(words.next()?), Known { state, digest, used: -place }))
         })
         .collect()
 }
@@ -241,17 +211,18 @@ fn parse(text: &str) -> Option<HashMap<PathBuf, Known>> {
 mod tests {
     use super::*;
 
+    const STATE: FileState = FileState { id: FileId { dev: 1, ino: 2 }, len: 3, mtime: 4, ctime: 5 };
+
     #[test]
     fn what_was_asked_for_longest_ago_goes_first() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("digests");
-        let identity = Identity { dev: 1, ino: 2, size: 3, modified: 4, changed: 5 };
         // Digests do not say which is older.
         let name = |at: usize, kind: &str| PathBuf::from(format!("/{kind}/{at}"));
         let note = |memo: &DigestMemo, path: &Path| {
             let mut state = memo.locked();
-            if state.recall(path, identity).is_none() {
-                state.note(path, identity, Digest::of(path.as_os_str().as_encoded_bytes()));
+            if state.recall(path, STATE).is_none() {
+                state.note(path, STATE, Digest::of(path.as_os_str().as_encoded_bytes()));
             }
         };
         let memo = DigestMemo::open(&file);
@@ -275,14 +246,9 @@ mod tests {
     fn a_memo_that_is_written_can_be_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("digests");
-        let identity = Identity { dev: 1, ino: 2, size: 3, modified: 4, changed: 5 };
         let memo = DigestMemo::open(&file);
         for at in 0..3000 {
-            memo.locked().note(
-                Path::new(&format!("/{at}/{}", "x".repeat(4000))),
-                identity,
-                Digest::of(b"it"),
-            );
+            memo.locked().note(Path::new(&format!("/{at}/{}", "x".repeat(4000))), STATE, Digest::of(b"it"));
         }
         memo.save();
         assert!(DigestMemo::open(&file).locked().known.len() > 1500);

@@ -11,7 +11,7 @@ use opkeep_digest::{Digest, Fingerprint};
 use crate::alike::Alike;
 use crate::builder::Builder;
 use crate::digests::Digests;
-use crate::{BuildError, JobError, Request, parallel};
+use crate::{BuildError, JobError, Request};
 
 /// What is to be built.
 pub(crate) struct Plan<'a> {
@@ -186,8 +186,8 @@ impl Planner<'_> {
             states.push(self.state(request)?);
         }
         let rest: Vec<&Request> = requests.collect();
-        let found = parallel::map(rest.len(), self.builder.readers(rest.len()), |at| self.state(rest[at]));
-        for found in found {
+        let readers = self.builder.readers(rest.len());
+        for found in opkeep_fs::map(rest.len(), readers, || false, |at| self.state(rest[at])).results {
             states.push(found?);
         }
         Ok(states)

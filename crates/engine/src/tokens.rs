@@ -11,12 +11,13 @@
 //! number of compilers.
 
 use std::fs::File;
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, TryLockError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use crate::disk::{self, Sign, TryLock};
+use opkeep_fs::{FileLock, Fs, TryLock, is_out_of_files, private_dir};
 
 /// The longest pause between two times of asking: so much for each slot, between these bounds. A slot is nobody's for that
 /// long, and asking costs a few calls for each: so it takes a hundredth of a processor, however many there are.
@@ -39,7 +40,7 @@ pub(crate) struct Tokens {
 #[derive(Debug)]
 pub(crate) struct Token {
     /// The locked slot; none where there is no limit.
-    file: Option<File>,
+    _lock: Option<FileLock>,
 }
 
 impl Tokens {
@@ -89,19 +90,19 @@ impl Tokens {
     }
 
     fn try_take(&self) -> Option<Token> {
-        let Some(dir) = &self.dir else { return Some(Token { file: None }) };
+        let Some(dir) = &self.dir else { return Some(Token { _lock: None }) };
         // Processes begin at different ones.
         let (count, first) = (self.count.get(), std::process::id() as usize);
         for at in (0..count).map(|step| (first + step) % count) {
             match self.try_slot(dir, &dir.join(at.to_string())) {
-                TryLock::Locked(file) => {
-                    disk::sign(&file);
-                    return Some(Token { file: Some(file) });
+                Ok(TryLock::Held(lock)) => {
+                    heartbeat(lock.file());
+                    return Some(Token { _lock: Some(lock) });
                 }
-                TryLock::Busy => {}
+                Ok(TryLock::Busy(_)) => {}
                 // Those who compile give back theirs.
-                TryLock::Full => return None,
-                TryLock::NoFolder | TryLock::Unsupported => return Some(Token { file: None }),
+                Err(error) if is_out_of_files(&error) => return None,
+                Ok(TryLock::Unsupported(_)) | Err(_) => return Some(Token { _lock: None }),
             }
         }
         None
@@ -109,44 +110,47 @@ impl Tokens {
 
     /// Asks for one slot. Somebody may have tidied up where it was, and a process may live for long: then the folder is
     /// made anew. Those who hold slots that are gone are not counted until they are done.
-    fn try_slot(&self, dir: &Path, slot: &Path) -> TryLock {
-        match disk::try_lock(slot) {
-            TryLock::NoFolder => {
-                let made = dir.parent().and_then(|own| disk::private_folder(own).ok());
-                match made.and_then(|()| disk::private_folder(dir).ok()) {
-                    Some(()) => disk::try_lock(slot),
-                    None => TryLock::NoFolder,
-                }
+    fn try_slot(&self, dir: &Path, slot: &Path) -> io::Result<TryLock> {
+        match Fs::new().try_lock(slot, 0o600) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                private_dir(dir.parent().ok_or(error)?)?;
+                private_dir(dir)?;
+                Fs::new().try_lock(slot, 0o600)
             }
-            asked => asked,
+            tried => tried,
         }
     }
 
     /// Removes the slots that nobody took for as long as `patience`, going by when each was first `seen` as it is: the
     /// next who asks makes them anew.
-    fn replace_silent(&self, seen: &mut Vec<(Option<Sign>, Instant)>, patience: Duration) {
+    fn replace_silent(&self, seen: &mut Vec<(Option<Heartbeat>, Instant)>, patience: Duration) {
         let Some(dir) = &self.dir else { return };
         seen.resize(self.count.get(), (None, Instant::now()));
         for (at, (known, since)) in seen.iter_mut().enumerate() {
             let path = dir.join(at.to_string());
-            let now = disk::sign_at(&path);
+            let now = heartbeat_at(&path);
             if now != *known {
                 (*known, *since) = (now, Instant::now());
             } else if since.elapsed() >= patience {
                 // Another who waits may just have replaced it: then that one's goes, and one compiler more runs for once.
-                disk::remove_file(&path);
+                let _ = Fs::new().remove(&path);
             }
         }
     }
 }
 
-impl Drop for Token {
-    fn drop(&mut self) {
-        if let Some(file) = &self.file {
-            // Closing is not enough: a child that was forked meanwhile has the file open for a moment, too.
-            let _ = file.unlock();
-        }
-    }
+/// The inode number and the time of a lock's file: other ones once another process has taken the lock.
+pub(crate) type Heartbeat = (u64, i64);
+
+/// Writes into the time of a lock's file that it was taken now. Best effort.
+fn heartbeat(file: &File) {
+    let _ = file.set_modified(SystemTime::now());
+}
+
+/// The last heartbeat at `path`.
+pub(crate) fn heartbeat_at(path: &Path) -> Option<Heartbeat> {
+    let found = Fs::new().look(path).ok()?.state;
+    Some((found.id.ino, found.mtime))
 }
 
 #[cfg(test)]
@@ -174,15 +178,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().join("opkeep");
         let dir = own.join("slots");
-        disk::private_folder(&own).unwrap();
-        disk::private_folder(&dir).unwrap();
+        private_dir(&own).unwrap();
+        private_dir(&dir).unwrap();
         let tokens = Tokens::new(Some(dir.clone()), NonZeroUsize::new(2).unwrap());
         let take = || tokens.take(None, || false);
         for lost in [&dir, &own] {
-            disk::remove_folder(lost);
+            Fs::new().remove_tree(lost).unwrap();
             let held = [take(), take()];
             assert!(held.iter().all(Option::is_some) && take().is_none(), "{held:?}");
-            assert_eq!(disk::list(&dir).len(), 2);
+            assert_eq!(Fs::new().list(&dir).unwrap().len(), 2);
         }
         // Where it cannot be made there is no limit, as where there never was a folder.
         let nowhere = Tokens::new(Some(folder.path().join("no/such/slots")), NonZeroUsize::MIN);
@@ -210,10 +214,10 @@ mod tests {
         let (mut seen, began) = (Vec::new(), Instant::now());
         // Longer than anybody's patience, and each time another took it.
         while began.elapsed() < Duration::from_millis(300) {
-            held.file.iter().for_each(disk::sign);
+            held._lock.iter().for_each(|lock| heartbeat(lock.file()));
             tokens.replace_silent(&mut seen, Duration::from_millis(200));
             std::thread::sleep(Duration::from_millis(10));
-            assert!(disk::sign_at(&slot).is_some());
+            assert!(heartbeat_at(&slot).is_some());
         }
     }
 }

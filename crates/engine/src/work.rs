@@ -19,8 +19,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use crate::disk::NotPrivate;
-use crate::{disk, group};
+use opkeep_fs::{FileStat, Fs, NotPrivate, private_dir, private_user_dir};
+
+use crate::group;
 
 /// A folder younger than this may be between its making and its locking.
 const SETTLED: Duration = Duration::from_secs(60);
@@ -42,9 +43,8 @@ pub(crate) struct WorkRoot {
 impl WorkRoot {
     /// The folder of this user in `base`; where that is not to be had, one for this process alone.
     pub(crate) fn open(base: &Path) -> io::Result<Self> {
-        let dir = base.join(format!("opkeep-{}", rustix::process::geteuid().as_raw()));
-        let refused = match disk::private_folder(&dir) {
-            Ok(()) => {
+        let refused = match private_user_dir(base) {
+            Ok(dir) => {
                 let root = Self { dir, temporary: None, refused: None };
                 root.sweep();
                 return Ok(root);
@@ -91,7 +91,7 @@ impl WorkRoot {
 
     fn common(&self, name: &str) -> Result<PathBuf, NotPrivate> {
         let dir = self.dir.join(name);
-        disk::private_folder(&dir).map(|()| dir)
+        private_dir(&dir).map(|()| dir)
     }
 
     /// A new, empty folder.
@@ -101,18 +101,18 @@ impl WorkRoot {
         loop {
             let name = format!("work-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
             let lock = self.dir.join(format!("{name}.lock"));
-            match disk::create_locked(&lock) {
+            match Fs::new().create_locked(&lock, 0o600) {
                 Ok(file) => {
                     let dir = self.dir.join(name);
-                    disk::remove_folder(&dir);
-                    disk::create_folder(&dir)?;
-                    return Ok(WorkFolder { dir, lock, _held: file });
+                    let _ = Fs::new().remove_tree(&dir);
+                    Fs::new().create_dir(&dir, 0o700)?;
+                    return Ok(WorkFolder { dir, lock, file });
                 }
                 // A process of the same number, long gone, left it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 // Somebody tidied up; a process may live for long.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !made_anew => {
-                    disk::private_folder(&self.dir)?;
+                    private_dir(&self.dir)?;
                     made_anew = true;
                 }
                 Err(error) => return Err(error),
@@ -122,15 +122,15 @@ impl WorkRoot {
 
     /// Keeps what a failed compile left, and says where; a folder that goes with this process keeps nothing.
     pub(crate) fn keep_failed(&self, folder: &WorkFolder, kernel: &str) -> Option<PathBuf> {
-        if self.temporary.is_some() || disk::list(&folder.dir).is_empty() {
+        if self.temporary.is_some() || Fs::new().list(&folder.dir).unwrap_or_default().is_empty() {
             return None;
         }
-        disk::shrink(&folder.dir, KEPT_BYTES);
+        Fs::new().shrink_tree(&folder.dir, KEPT_BYTES);
         let failed = self.dir.join("failed");
-        disk::private_folder(&failed).ok()?;
+        private_dir(&failed).ok()?;
         let own = format!("-{}", std::process::id());
-        let mut kept = disk::list(&failed);
-        kept.sort_by_key(|(_, changed)| *changed);
+        let mut kept = Fs::new().list_stats(&failed).unwrap_or_default();
+        kept.sort_by_key(|(_, found)| found.state.mtime);
         let (ours, others): (Vec<_>, Vec<_>) =
             kept.into_iter().partition(|(path, _)| path.to_string_lossy().ends_with(&own));
         // What we said is there stays there.
@@ -138,30 +138,31 @@ impl WorkRoot {
             return None;
         }
         for (old, _) in others.iter().take((ours.len() + others.len() + 1).saturating_sub(KEPT_FAILURES)) {
-            disk::remove_folder(old);
+            let _ = Fs::new().remove_tree(old);
         }
         let place = failed.join(format!("{kernel}{own}"));
-        disk::remove_folder(&place);
-        disk::rename(&folder.dir, &place).ok()?;
+        let _ = Fs::new().remove_tree(&place);
+        Fs::new().rename(&folder.dir, &place).ok()?;
         Some(place)
     }
 
     /// Removes what processes that are gone left behind.
     fn sweep(&self) {
-        let is_old = |changed: SystemTime| changed.elapsed().is_ok_and(|idle| idle >= SETTLED);
+        let fs = Fs::new();
+        let is_old = |found: &FileStat| found.state.written_before(SystemTime::now(), SETTLED);
         group::sweep(&self.dir.join(GROUPS), is_old);
-        for (path, changed) in disk::list(&self.dir) {
+        for (path, found) in fs.list_stats(&self.dir).unwrap_or_default() {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if !is_old(changed) {
+            if !is_old(&found) {
                 continue;
             }
-            if name.starts_with(disk::TEMP) {
-                disk::remove_file(&path);
+            if Fs::is_temporary(&name) {
+                let _ = fs.remove(&path);
             } else if name.ends_with(".lock")
-                && let Some(_held) = disk::take_abandoned(&path)
+                && let Some(_held) = fs.try_lock_existing(&path)
             {
-                disk::remove_folder(&path.with_extension(""));
-                disk::remove_file(&path);
+                let _ = fs.remove_tree(&path.with_extension(""));
+                let _ = fs.remove(&path);
             }
         }
     }
@@ -172,7 +173,8 @@ impl WorkRoot {
 pub(crate) struct WorkFolder {
     dir: PathBuf,
     lock: PathBuf,
-    _held: File,
+    /// Locked.
+    file: File,
 }
 
 impl WorkFolder {
@@ -183,7 +185,9 @@ impl WorkFolder {
 
 impl Drop for WorkFolder {
     fn drop(&mut self) {
-        disk::remove_folder(&self.dir);
-        disk::remove_file(&self.lock);
+        let _ = Fs::new().remove_tree(&self.dir);
+        let _ = Fs::new().remove(&self.lock);
+        // Where it could not be removed: a child that was forked meanwhile has it open, too.
+        let _ = self.file.unlock();
     }
 }

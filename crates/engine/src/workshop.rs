@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use opkeep_fs::NotPrivate;
 use opkeep_store::{Access, Config, Mode, Store, StoreError, TargetStore};
 
 use crate::costs::Costs;
-use crate::disk::NotPrivate;
 use crate::group::Group;
 use crate::tokens::Tokens;
 use crate::warnings::{Cause, Warnings};

@@ -6,12 +6,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use opkeep_descriptor::Key;
+use opkeep_fs::{FileId, Fs};
 use opkeep_kernel_meta::survey::{Item, Place, Places, Verdict};
 use opkeep_store::StoreError;
 use opkeep_validator::unjudged;
 use thiserror::Error;
-
-use crate::disk;
 
 /// Why nothing could be imported at all.
 #[derive(Debug, Error)]
@@ -258,13 +257,13 @@ impl fmt::Display for PassedOver {
 
 impl ImportReport {
     /// Adds a directory that could not be looked into: once, by whatever paths it was met.
-    pub(super) fn add_unreadable(&mut self, path: &Path, error: &io::Error, seen: &mut HashSet<(u64, u64)>) {
-        if disk::identity(path).is_none_or(|directory| seen.insert(directory)) {
+    pub(super) fn add_unreadable(&mut self, path: &Path, error: &io::Error, seen: &mut HashSet<FileId>) {
+        if Fs::new().look(path).ok().is_none_or(|found| seen.insert(found.state.id)) {
             self.closed.push((path.to_owned(), error.to_string()));
         }
     }
 
-    pub(super) fn add_closed(&mut self, places: &Places, seen: &mut HashSet<(u64, u64)>) {
+    pub(super) fn add_closed(&mut self, places: &Places, seen: &mut HashSet<FileId>) {
         places.closed.iter().for_each(|(path, error)| self.add_unreadable(path, error, seen));
         let deep = "nested too deep; name it on the command line".to_owned();
         self.closed.extend(places.too_deep.iter().map(|path| (path.clone(), deep.clone())));
