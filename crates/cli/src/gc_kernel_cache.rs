@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use opkeep_fs::Fs;
 use opkeep_kernel_meta::kernel_cache::{
     GcOptions, GcReport, IDLE_FOR, LimitTexts, Step, Usage, What, gc as make_room,
 };
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::args::GcArgs;
 use crate::env;
+use crate::input::real_path;
 use crate::interrupt;
 use crate::output::{Output, Verdict};
 use crate::progress::Progress;
@@ -99,7 +101,7 @@ impl Run<'_> {
             let caches: Vec<Place> =
                 places.places.into_iter().filter(|place| place.kind == Kind::Cann).collect();
             if caches.is_empty() {
-                let is_aside = dir.canonicalize().is_ok_and(|dir| is_set_aside(&dir));
+                let is_aside = Fs::new().real_path(dir).is_ok_and(|dir| is_set_aside(&dir));
                 self.failed(
                     dir,
                     &match is_aside {
@@ -110,8 +112,7 @@ impl Run<'_> {
                     },
                 );
             }
-            let is_new =
-                |place: &Place| seen.insert(place.path.canonicalize().unwrap_or_else(|_| place.path.clone()));
+            let is_new = |place: &Place| seen.insert(real_path(&place.path));
             found.extend(caches.into_iter().filter(is_new));
         }
         found

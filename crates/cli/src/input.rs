@@ -1,16 +1,13 @@
 //! Reading what the command line names.
-#![expect(clippy::disallowed_methods, reason = "this is the command's I/O module")]
 
 use std::collections::HashSet;
-use std::fs::OpenOptions;
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use opkeep_descriptor::{Descriptor, MAX_INFO_BYTES, read_info};
+use opkeep_fs::{FileId, Fs};
 use opkeep_kernel_meta::{Links, Tree};
-use rustix::fs::OFlags;
 
 /// A file of at most `limit` bytes.
 pub(crate) fn read_file(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
@@ -23,9 +20,7 @@ pub(crate) fn read_file(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
 /// The first `limit` bytes of a file.
 pub(crate) fn read_some(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
     let cannot = || format!("cannot read `{}`", path.display());
-    // A pipe without a writer would have us wait for ever.
-    let flags = OFlags::NONBLOCK.bits() as i32;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).with_context(cannot)?;
+    let file = Fs::new().open(path).with_context(cannot)?;
     let metadata = file.metadata().with_context(cannot)?;
     anyhow::ensure!(!metadata.is_dir(), "`{}` is a folder, expected a file", path.display());
     anyhow::ensure!(metadata.is_file(), "`{}` is not a regular file", path.display());
@@ -36,7 +31,7 @@ pub(crate) fn read_some(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
 
 /// Whether something is at `path`, be it of use or not.
 pub(crate) fn is_there(path: &Path) -> bool {
-    path.symlink_metadata().is_ok()
+    Fs::new().look(path).is_ok()
 }
 
 /// Whether there is a file or folder at `path`, and a folder is open to us.
@@ -44,8 +39,9 @@ pub(crate) fn is_there(path: &Path) -> bool {
 /// # Errors
 /// Why not.
 pub(crate) fn can_read(path: &Path) -> anyhow::Result<()> {
-    let is_folder = path.metadata().map(|found| found.is_dir());
-    let opened = is_folder.and_then(|is_folder| if is_folder { path.read_dir().map(drop) } else { Ok(()) });
+    let fs = Fs::new();
+    let found = fs.metadata(path);
+    let opened = found.and_then(|found| if found.is_dir() { fs.open_dir(path).map(drop) } else { Ok(()) });
     opened.with_context(|| format!("cannot read `{}`", path.display()))
 }
 
@@ -75,9 +71,9 @@ pub(crate) fn named(path: &Path, error: impl std::error::Error + Send + Sync + '
     if tells { error } else { error.context(format!("`{shown}`")) }
 }
 
-/// Makes a folder, and those it is in.
-pub(crate) fn make_folder(path: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(path).with_context(|| format!("cannot make the folder `{}`", path.display()))
+/// The path without links that leads where `path` does; `path` itself if there is none.
+pub(crate) fn real_path(path: &Path) -> PathBuf {
+    Fs::new().real_path(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// What the inputs come to.
@@ -89,12 +85,12 @@ pub(crate) struct Found {
     pub(crate) unreadable: Vec<(PathBuf, anyhow::Error)>,
     /// Links to directories above what was named.
     pub(crate) not_followed: Vec<PathBuf>,
-    seen: HashSet<(u64, u64)>,
+    seen: HashSet<FileId>,
 }
 
 impl Found {
     fn unreadable(&mut self, path: &Path, error: anyhow::Error) {
-        let is_new = path.metadata().map(|found| self.seen.insert((found.dev(), found.ino())));
+        let is_new = Fs::new().metadata(path).map(|found| self.seen.insert(FileId::of(&found)));
         if is_new.unwrap_or(true) {
             self.unreadable.push((path.to_owned(), error));
         }
@@ -114,7 +110,7 @@ pub(crate) fn model_files(inputs: &[PathBuf]) -> Found {
 pub(crate) fn files(inputs: &[PathBuf], kind: &str, links: Links, meant: impl Fn(&Path) -> bool) -> Found {
     let mut found = Found::default();
     for input in inputs {
-        if !input.is_dir() {
+        if !Fs::new().is_dir(input) {
             found.files.push(input.clone());
             continue;
         }

@@ -129,8 +129,7 @@ fn places(paths: &[PathBuf]) -> anyhow::Result<(Vec<Place>, Closed)> {
         let link = "it is a link, and repair follows none: name it by itself";
         closed.extend(found.links.into_iter().map(|path| (path, link.to_owned())));
         for place in found.places {
-            let full = place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
-            places.entry(full).or_insert(place);
+            places.entry(input::real_path(&place.path)).or_insert(place);
         }
     }
     if let (true, true, Some(path)) = (places.is_empty(), closed.is_empty(), paths.first()) {

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use anyhow::Context;
 use opkeep_backend::Buffer;
+use opkeep_fs::Fs;
 use opkeep_onnx::{Tensor, ValueInfo};
 use serde_json::{Value, json};
 
 use crate::compare::number;
-use crate::input;
 use crate::text::Text;
 use crate::values::{Element, elements, rounded};
 
@@ -22,7 +23,8 @@ pub(crate) fn write_outputs(
     outputs: &[ValueInfo],
     buffers: &[Buffer],
 ) -> anyhow::Result<Vec<String>> {
-    input::make_folder(folder)?;
+    let cannot = || format!("cannot make the folder `{}`", folder.display());
+    Fs::new().create_dirs(folder, 0o777).with_context(cannot)?;
     let write = |(at, (info, buffer)): (usize, (&ValueInfo, &Buffer))| {
         let path = folder.join(format!("output_{at}.npy"));
         let ValueInfo { name, dtype, shape } = info.clone();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use opkeep_artifact::Expectations;
+use opkeep_fs::Fs;
 use opkeep_kernel_meta::Links;
 use opkeep_kernel_meta::survey::find_through_links;
 use opkeep_store::is_store;
@@ -129,7 +130,7 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
 /// The same for each path to a file, whatever links lead to its directory.
 fn real(path: &Path) -> PathBuf {
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new(".")).canonicalize();
+    let directory = Fs::new().real_path(directory.unwrap_or(Path::new(".")));
     directory
         .map_or_else(|_| path.to_owned(), |directory| directory.join(path.file_name().unwrap_or_default()))
 }

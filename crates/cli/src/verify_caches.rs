@@ -13,6 +13,7 @@ use opkeep_kernel_meta::survey::{
 use opkeep_validator::Severity;
 use serde_json::{Value, json};
 
+use crate::input::real_path;
 use crate::output::{Output, chain};
 use crate::progress::Progress;
 use crate::text::{Text, columns, counted};
@@ -92,7 +93,7 @@ impl Checked {
             self.fail(&path, &anyhow::anyhow!("nested too deep; name it on the command line"), output);
         }
         note_links(&links, output);
-        let full = |place: &Place| place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
+        let full = |place: &Place| real_path(&place.path);
         let looked: HashSet<PathBuf> = self.surveys.iter().map(|survey| full(&survey.place)).collect();
         let known = |place: &Place| looked.contains(&full(place));
         let named: HashSet<PathBuf> = places.iter().map(full).collect();

@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use opkeep::judge_stored;
 use opkeep_artifact::Expectations;
 use opkeep_backend::Cancel;
+use opkeep_fs::Fs;
 use opkeep_store::{
     Access, Beside, BesideKind, Config, Entry, Flaw, Flawed, Store, StoreError, TargetStore, VerifyOptions,
     VerifyReport, is_store, is_target_directory,
@@ -37,7 +38,7 @@ impl Place {
             return Some(Self { root: path.to_owned(), target: None });
         }
         // What `.` is called only its full path tells.
-        let full = path.canonicalize().ok()?;
+        let full = Fs::new().real_path(path).ok()?;
         let (target, version) = (full.file_name()?.to_str()?, full.parent()?);
         if target == "v1" && is_store(version) {
             return Some(Self { root: version.to_owned(), target: None });
