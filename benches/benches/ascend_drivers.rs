@@ -15,10 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use opkeep_backend::{Backend, Cancel, CompileRequest};
+use opkeep_backend::{Backend, CompileRequest};
 use opkeep_backend_ascend::{AscendBackend, AscendConfig, Driver, Search};
 use opkeep_benches::{Budgets, Figure, folder, is_measured, time};
 use opkeep_descriptor::{BuildSpec, KernelName, KeyParts};
+use opkeep_fs::CancelToken;
 use opkeep_testkit::toolkit::{self, Installation, Toolkit};
 use opkeep_testkit::{PlainDigests, job};
 
@@ -96,7 +97,7 @@ fn each(config: &AscendConfig, driver: Driver, kernels: usize, threads: usize, l
                 name,
                 work_dir: work.path(),
                 deadline: None,
-                cancel: &Cancel::new(),
+                cancel: &CancelToken::new(),
             };
             drop(backend.compile(&request).unwrap());
         }

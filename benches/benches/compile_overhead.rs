@@ -14,11 +14,12 @@ mod networks;
 use std::path::Path;
 use std::time::Duration;
 
-use opkeep_backend::{Backend, Cancel, CompileRequest, FileDigests};
+use opkeep_backend::{Backend, CompileRequest, FileDigests};
 use opkeep_backend_cpu::CpuBackend;
 use opkeep_benches::{Budgets, Figure, Turns, folder, is_measured, read, time};
 use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
 use opkeep_digest::{Digest, Fingerprint};
+use opkeep_fs::CancelToken;
 
 const BUDGET: f64 = 1.03;
 
@@ -101,7 +102,7 @@ fn compile(backend: &CpuBackend, job: &Job, spec: &EffectiveSpec) -> (Duration, 
     let (toolchain, sources) = (Fingerprint::new(), Fingerprint::new());
     let name =
         KernelName::new(job, &KeyParts::new("cpu", job, &EffectiveSpec::default(), toolchain, sources).key());
-    let (work_dir, cancel) = (dir.path(), &Cancel::new());
+    let (work_dir, cancel) = (dir.path(), &CancelToken::new());
     let request = CompileRequest { job, spec, name: &name, work_dir, deadline: None, cancel };
     let mut object = Vec::new();
     let took = time(|| object = backend.compile(&request).unwrap().object);

@@ -9,11 +9,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use opkeep_backend::{Backend, Buffer, Cancel, CompileRequest, Kernel};
+use opkeep_backend::{Backend, Buffer, CompileRequest, Kernel};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_benches::{folder, search_path, write};
 use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
 use opkeep_digest::Fingerprint;
+use opkeep_fs::CancelToken;
 use opkeep_ops::{Graph, bool_attr, int_attr, ints_attr, str_attr};
 
 /// An operator: its job, the loops of its definition, and how many multiplications and additions they make.
@@ -98,7 +99,7 @@ fn operators() -> [Operator; 7] {
 fn kernel(backend: &CpuBackend, job: &Job) -> Box<dyn Kernel> {
     let spec = backend.resolve(&BuildSpec::new("cpu")).unwrap();
     let parts = KeyParts::new("cpu", job, &EffectiveSpec::default(), Fingerprint::new(), Fingerprint::new());
-    let (name, work, cancel) = (KernelName::new(job, &parts.key()), folder().unwrap(), Cancel::new());
+    let (name, work, cancel) = (KernelName::new(job, &parts.key()), folder().unwrap(), CancelToken::new());
     let request = CompileRequest {
         job,
         spec: &spec,

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use opkeep_backend::{BackendError, Cancel, FileDigests};
+use opkeep_backend::{BackendError, FileDigests};
 use opkeep_descriptor::{EffectiveSpec, Job, Op};
 use opkeep_digest::{Digest, Fingerprint, Hasher};
-use opkeep_fs::Fs;
+use opkeep_fs::{CancelToken, Fs};
 use serde_json::{Value, json};
 
 use crate::answers::Answers;
@@ -40,7 +40,7 @@ pub(crate) struct Asker<'a> {
     pub(crate) ops: &'a OpsInfo,
     pub(crate) spec: &'a EffectiveSpec,
     pub(crate) answers: &'a Answers,
-    pub(crate) cancel: &'a Cancel,
+    pub(crate) cancel: &'a CancelToken,
     pub(crate) pool: &'a dyn Fn() -> Result<&'a Pool, BackendError>,
     pub(crate) files: Once,
 }

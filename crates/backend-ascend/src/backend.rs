@@ -10,13 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use opkeep_artifact::{Artifact, Expectations};
 use opkeep_backend::{
-    Backend, BackendError, Cancel, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported,
-    asks_for_debug,
+    Backend, BackendError, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported, asks_for_debug,
 };
 use opkeep_descriptor::options::check_value;
 use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, Op};
 use opkeep_digest::{Digest, Fingerprint};
-use opkeep_fs::Fs;
+use opkeep_fs::{CancelToken, Fs};
 use opkeep_ops::Graph;
 
 use ready::{KnownSetup, unrepeatable};
@@ -58,7 +57,7 @@ pub struct AscendBackend {
     /// Where this host has such a chip.
     loader: OnceLock<Option<AscendLoader>>,
     scratch: PathBuf,
-    cancel: Cancel,
+    cancel: CancelToken,
     jobs_each: u32,
     /// What the user says that counts.
     inputs: Vec<PathBuf>,

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::find::Toolkit;
 use crate::interpreter::with_temporary;
 use crate::pool::{Answer, Asked, Patience, Pool, Setup, Trouble, Whom};
+use crate::process_error::backend_error;
 use crate::reach::Extra;
 use crate::sources::Implementation;
 use crate::{banks, files, made, options, slog};
@@ -203,7 +204,7 @@ impl Process<'_> {
         let (beyond, needs_own) = sandbox.finish(self.setup.reach(), self.extra)?;
         let (artifact, is_transient) = match ended {
             Ok(ended) => (self.judged(told, &run, &ended, &log), is_transient(&ended.output)),
-            Err(error) => (Err(error), false),
+            Err(error) => (Err(backend_error(error)), false),
         };
         Ok(Made { artifact, is_transient, beyond, needs_own, command })
     }
@@ -217,7 +218,7 @@ impl Process<'_> {
     ) -> Result<Artifact, BackendError> {
         let crashed = !ended.status.success();
         told.judge(&ended.output, &|missing| match missing {
-            Some(problem) if !crashed => run.lied(ended, problem),
+            Some(problem) if !crashed => backend_error(run.lied(ended, problem)),
             _ => BackendError::Compile {
                 command: run.to_string(),
                 status: ended.ending(),

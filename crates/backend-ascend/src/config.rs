@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use opkeep_backend::Cancel;
+use opkeep_fs::CancelToken;
 
 use crate::answers;
 use crate::find::Search;
@@ -20,7 +20,7 @@ pub struct AscendConfig {
     /// toolkit takes, and its bytecode: a directory that only this user can write to. Nowhere if None.
     pub answers: Option<PathBuf>,
     /// Says when nobody waits any more for what operators answer, whom preparing a network asks.
-    pub cancel: Cancel,
+    pub cancel: CancelToken,
     /// After how many jobs a worker is replaced: what operators leave behind in it does not add up for long.
     pub jobs_each: u32,
     /// Files, and directories of files, that the toolkit reads for some kernels only: they count by content.
@@ -48,7 +48,7 @@ impl AscendConfig {
             driver: Driver::Auto,
             scratch,
             answers: None,
-            cancel: Cancel::new(),
+            cancel: CancelToken::new(),
             jobs_each: 256,
             inputs: Vec::new(),
         }

@@ -5,10 +5,12 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use opkeep_backend::{BackendError, Cancel};
-use opkeep_fs::Fs;
+use opkeep_backend::BackendError;
+use opkeep_fs::{CancelToken, Fs};
 use opkeep_process::{Run, Sandbox, tail};
 use serde::{Deserialize, Serialize};
+
+use crate::process_error::backend_error;
 
 /// How long a script may take to start the interpreter.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -38,7 +40,7 @@ impl Interpreter {
     pub(crate) fn resolve(
         named: &Path,
         environment: &[(OsString, OsString)],
-        cancel: &Cancel,
+        cancel: &CancelToken,
     ) -> Result<Self, BackendError> {
         let direct =
             Self { program: named.to_owned(), arguments: Vec::new(), environment: environment.to_vec() };
@@ -58,7 +60,7 @@ impl Interpreter {
             cancel,
             sandbox: Sandbox::default(),
         };
-        let ended = run.to_end()?;
+        let ended = run.to_end().map_err(backend_error)?;
         answered(&ended.output).ok_or_else(|| BackendError::Toolchain {
             problem: format!("`{}` starts no Python: {}", named.display(), tail(&ended.output)),
             way_out: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),

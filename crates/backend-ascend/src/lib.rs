@@ -80,6 +80,7 @@ mod platform;
 mod pool;
 mod prepare;
 mod probe;
+mod process_error;
 mod python;
 mod reach;
 mod record;

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use opkeep_backend::{BackendError, Cancel, FileDigests};
+use opkeep_backend::{BackendError, FileDigests};
 use opkeep_digest::{Digest, Hasher};
-use opkeep_fs::{Fs, idle};
+use opkeep_fs::{CancelToken, Fs, idle};
 use opkeep_process::{Declared, Observer, is_short_of_resources};
 
 use self::run::{Ask, Greeting, PROGRAMS, Runner, Watched, greeted};
@@ -52,7 +52,7 @@ impl Probe {
         tool_folder: Option<PathBuf>,
         kept: Option<PathBuf>,
         scratch: PathBuf,
-        cancel: Cancel,
+        cancel: CancelToken,
     ) -> Self {
         Self {
             runner: Runner { environment, tool_folder, kept, scratch, cancel },

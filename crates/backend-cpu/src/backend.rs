@@ -11,13 +11,12 @@ use std::time::Duration;
 
 use opkeep_artifact::{Artifact, Expectations};
 use opkeep_backend::{
-    Backend, BackendError, Cancel, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported,
-    asks_for_debug,
+    Backend, BackendError, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported, asks_for_debug,
 };
 use opkeep_descriptor::options::{DEBUG_WORDS, check_value};
 use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, OPTION_NAMES, Op};
 use opkeep_digest::{Digest, Fingerprint};
-use opkeep_fs::Fs;
+use opkeep_fs::{CancelToken, Fs};
 
 use crate::compile::{self, CompileError};
 use crate::generate::{Generated, generate};
@@ -223,7 +222,7 @@ impl Backend for CpuBackend {
         // Who asks already took what was begun, and takes no more.
         if ahead.is_none() && !self.toolchain.is_asked_for() {
             // Who asks for the toolchain tries it again, and is told.
-            *ahead = Ahead::begin(&self.config, &Cancel::new()).ok().flatten();
+            *ahead = Ahead::begin(&self.config, &CancelToken::new()).ok().flatten();
         }
     }
 
@@ -394,14 +393,14 @@ impl FileDigests for Undigested {
 }
 
 /// The same, as long as a compile is not cancelled.
-struct Uncancelled<'a>(&'a Cancel);
+struct Uncancelled<'a>(&'a CancelToken);
 
 impl FileDigests for Uncancelled<'_> {
     fn digest(&self, path: &Path) -> io::Result<Digest> {
         Undigested.digest(path)
     }
 
-    fn cancel(&self) -> Cancel {
+    fn cancel(&self) -> CancelToken {
         self.0.clone()
     }
 }

@@ -14,6 +14,7 @@ use opkeep_process::{Domain, DomainError, Ended, Found, Inputs, Observer, Run, S
 use crate::CpuConfig;
 use crate::expression::calls_libm;
 use crate::generate::Generated;
+use crate::process_error::backend_error;
 use crate::toolchain::{DEPENDENCY_FLAGS, Means, Toolchain, read_dependencies};
 use crate::work_dir::{read_made, write_source};
 
@@ -43,7 +44,8 @@ pub(crate) fn compile(
     let (ended, args) = job.run()?;
     let run = job.prepared(&args, Sandbox::default());
     let object = read_made(work_dir, "kernel.o")
-        .map_err(|error| run.lied(&ended, format!("its object `kernel.o` cannot be read: {error}")))?;
+        .map_err(|error| run.lied(&ended, format!("its object `kernel.o` cannot be read: {error}")))
+        .map_err(backend_error)?;
     Ok(artifact(source, request, object))
 }
 
@@ -112,7 +114,7 @@ impl Compile<'_> {
 
     fn plain(&self, args: &[OsString]) -> Result<Ended, CompileError> {
         let run = self.prepared(args, Sandbox::default());
-        Ok(succeeded(&run, run.to_end()?)?)
+        Ok(succeeded(&run, run.to_end().map_err(backend_error)?)?)
     }
 
     /// Denies what the probe did not read. A compiler to which something is denied fails, or says so, or goes on without
@@ -128,7 +130,7 @@ impl Compile<'_> {
             return self.observed(args, Some(&domain)).map_err(|error| self.with_all_paths(error, args));
         }
         let run = self.prepared(args, Sandbox { domain: Some(&domain), observer: None });
-        let ended = run.to_end()?;
+        let ended = run.to_end().map_err(backend_error)?;
         if ended.status.success() && self.toolchain.always_says(&ended.output) {
             return Ok(ended);
         }
@@ -163,7 +165,7 @@ impl Compile<'_> {
         if let Some(why) = seen.error() {
             return Err(failed(why).into());
         }
-        let ended = ended?;
+        let ended = ended.map_err(backend_error)?;
         let refuse = |paths: BTreeSet<&Path>| self.refuse(paths.into_iter().map(Path::to_owned), &run);
         refuse(match self.toolchain.is_wrapped() {
             true => self.inputs().beyond_by_name(&seen),
@@ -171,7 +173,7 @@ impl Compile<'_> {
         })?;
         if let Some(program) = seen.foreign {
             // Its calls were denied.
-            return Err(run.lied(&ended, foreign(&program)).into());
+            return Err(backend_error(run.lied(&ended, foreign(&program))).into());
         }
         let ended = succeeded(&run, ended)?;
         if self.toolchain.is_wrapped() {
@@ -262,7 +264,7 @@ pub(crate) fn foreign(program: &Path) -> String {
 }
 
 fn succeeded(run: &Run<'_>, ended: Ended) -> Result<Ended, BackendError> {
-    if ended.status.success() { Ok(ended) } else { Err(run.failed(&ended)) }
+    if ended.status.success() { Ok(ended) } else { Err(backend_error(run.failed(&ended))) }
 }
 
 /// The object with its `.json`.

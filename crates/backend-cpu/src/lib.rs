@@ -76,6 +76,7 @@ mod matmul;
 mod nest;
 mod pad;
 mod pool;
+mod process_error;
 mod reduce;
 mod slice;
 mod softmax;

@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 
 use common::{backend, compile_in, job};
 use opkeep_artifact::{BlockDim, KernelMeta};
-use opkeep_backend::{Backend, Cancel};
+use opkeep_backend::Backend;
 use opkeep_digest::Digest;
+use opkeep_fs::CancelToken;
 
 const VENDOR: &str = include_str!("../../../fixtures/mindspore/square_12484080525657478220_2.json");
 
@@ -30,8 +31,8 @@ fn two_compiles_in_different_folders_give_equal_bytes() {
                 (tempfile::tempdir().unwrap(), tempfile::Builder::new().prefix("longer-").tempdir().unwrap());
             let deeper = two.path().join("and/deeper");
             std::fs::create_dir_all(&deeper).unwrap();
-            let first = compile_in(&one_backend, &job, one.path(), None, &Cancel::new()).unwrap();
-            let second = compile_in(&other_backend, &job, &deeper, None, &Cancel::new()).unwrap();
+            let first = compile_in(&one_backend, &job, one.path(), None, &CancelToken::new()).unwrap();
+            let second = compile_in(&other_backend, &job, &deeper, None, &CancelToken::new()).unwrap();
             assert_eq!(first, second, "{compiler}");
             let temp = std::env::temp_dir();
             for path in [one.path(), two.path(), &temp] {
@@ -111,7 +112,7 @@ fn sources_depend_on_the_job_and_not_on_its_name() {
 #[test]
 fn a_compile_leaves_its_files_in_the_work_folder() {
     let folder = tempfile::tempdir().unwrap();
-    compile_in(backend(), &job("Neg", &[&[3]], &[]), folder.path(), None, &Cancel::new()).unwrap();
+    compile_in(backend(), &job("Neg", &[&[3]], &[]), folder.path(), None, &CancelToken::new()).unwrap();
     let mut left: Vec<String> = std::fs::read_dir(folder.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

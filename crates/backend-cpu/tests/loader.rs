@@ -158,7 +158,7 @@ fn kernels_of_one_name_compute_their_own_results() {
         // All get the symbol of the first.
         let name = common::name(&common::job("Adds", &[&[1]], &[float("value", 0.0)]));
         let (folder, spec) = (tempfile::tempdir().unwrap(), common::spec(backend()));
-        let cancel = opkeep_backend::Cancel::new();
+        let cancel = opkeep_fs::CancelToken::new();
         let request = opkeep_backend::CompileRequest {
             job: &job,
             spec: &spec,

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use common::{backend_with, compile_in, job, stand_in};
 use opkeep_artifact::Artifact;
-use opkeep_backend::{Backend, BackendError, Cancel};
+use opkeep_backend::{Backend, BackendError};
 use opkeep_backend_cpu::CpuBackend;
+use opkeep_fs::CancelToken;
 use tempfile::TempDir;
 
 /// In the environment of this test program when it plays the parent that is killed: the compiler to run.
@@ -46,13 +47,13 @@ impl Case {
         format!("30.{}{inode}", std::process::id())
     }
 
-    fn compile(&self, deadline: Option<Duration>, cancel: &Cancel) -> Result<Artifact, BackendError> {
+    fn compile(&self, deadline: Option<Duration>, cancel: &CancelToken) -> Result<Artifact, BackendError> {
         let deadline = deadline.map(|deadline| Instant::now() + deadline);
         compile_in(&self.backend, &job("Neg", &[&[2]], &[]), &self.work(), deadline, cancel)
     }
 
     fn outcome(&self) -> Result<Artifact, BackendError> {
-        self.compile(None, &Cancel::new())
+        self.compile(None, &CancelToken::new())
     }
 }
 
@@ -107,7 +108,7 @@ fn a_failure_tells_the_status_the_end_of_the_output_and_where_all_of_it_is() {
 fn a_compiler_that_never_ends_is_ended_with_its_children() {
     let case = Case::new("sleep MARK & echo started; sleep MARK");
     let began = Instant::now();
-    match case.compile(Some(Duration::from_millis(400)), &Cancel::new()) {
+    match case.compile(Some(Duration::from_millis(400)), &CancelToken::new()) {
         Err(BackendError::Deadline { seconds, log_tail, command, log }) => {
             assert!((0.3..3.0).contains(&seconds), "{seconds}");
             assert_eq!(log_tail, "started");
@@ -135,7 +136,7 @@ fn children_that_stay_behind_are_ended_after_a_success_too() {
 fn a_deadline_in_the_past_is_one() {
     let case = Case::new("sleep MARK");
     let deadline = Some(Duration::ZERO);
-    assert!(matches!(case.compile(deadline, &Cancel::new()), Err(BackendError::Deadline { .. })));
+    assert!(matches!(case.compile(deadline, &CancelToken::new()), Err(BackendError::Deadline { .. })));
     nothing_left(&case.mark());
 }
 
@@ -148,7 +149,7 @@ fn a_flood_of_output_takes_no_memory() {
     };
     let case = Case::new("exec yes MARK");
     let before = peak();
-    match case.compile(Some(Duration::from_millis(500)), &Cancel::new()) {
+    match case.compile(Some(Duration::from_millis(500)), &CancelToken::new()) {
         Err(BackendError::Deadline { log_tail, .. }) => {
             assert!(log_tail.len() <= 4096 && log_tail.contains(&case.mark()), "{log_tail}");
         }
@@ -199,7 +200,7 @@ fn a_signal_is_told() {
 #[test]
 fn cancelling_ends_the_compiler_and_its_children_at_once() {
     let case = Case::new("sleep MARK & sleep MARK");
-    let (cancel, mark) = (Cancel::new(), case.mark());
+    let (cancel, mark) = (CancelToken::new(), case.mark());
     std::thread::scope(|scope| {
         let compile = scope.spawn(|| {
             let outcome = case.compile(None, &cancel);
@@ -244,7 +245,7 @@ fn play_parent() {
     };
     let folder = tempfile::tempdir_in(Path::new(&compiler).parent().unwrap()).unwrap();
     let backend = backend_with(compiler.to_str());
-    let ended = compile_in(&backend, &job("Neg", &[&[2]], &[]), folder.path(), None, &Cancel::new());
+    let ended = compile_in(&backend, &job("Neg", &[&[2]], &[]), folder.path(), None, &CancelToken::new());
     panic!("{ended:?}");
 }
 

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use common::{Files, Impatient, job};
-use opkeep_backend::{Backend, BackendError, Cancel};
+use opkeep_backend::{Backend, BackendError};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_digest::Fingerprint;
+use opkeep_fs::CancelToken;
 use tempfile::TempDir;
 
 /// A compiler that writes down what it is asked.
@@ -185,7 +186,7 @@ fn what_was_begun_ahead_binds_nobody() {
     let hangs = Teller::new("exec sleep 1000");
     let backend = hangs.backend();
     backend.look_ahead();
-    let (cancel, began) = (Cancel::new(), Instant::now());
+    let (cancel, began) = (CancelToken::new(), Instant::now());
     std::thread::scope(|scope| {
         let asks = scope.spawn(|| backend.toolchain(&Impatient(cancel.clone())));
         hangs.until_asked(1);

@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 use common::{
     Files, Impatient, attr, backend, backend_with, compile, float, job, kernel, launch, real_compiler, script,
 };
-use opkeep_backend::{Backend, BackendError, Cancel};
+use opkeep_backend::{Backend, BackendError};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig, Features};
 use opkeep_descriptor::AttrValue;
 use opkeep_digest::Fingerprint;
+use opkeep_fs::CancelToken;
 
 fn fingerprint(backend: &CpuBackend) -> Fingerprint {
     backend.toolchain(&Files).unwrap_or_else(|error| panic!("{error}"))
@@ -311,7 +312,7 @@ fn nobody_has_to_wait_for_a_compiler_that_does_not_answer() {
     script(&cc, &format!("#!/bin/sh\necho \"$1\" >> '{}'\nexec sleep 1000\n", asked.display()));
     let backend = backend_with(cc.to_str());
     let began = Instant::now();
-    let cancel = Cancel::new();
+    let cancel = CancelToken::new();
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {

@@ -13,13 +13,11 @@
 //!
 //! This crate does no I/O and names no vendor.
 
-mod cancel;
 mod error;
 mod loader;
 mod registry;
 mod slot;
 
-pub use cancel::Cancel;
 pub use error::{BackendError, Unsupported};
 pub use loader::{Buffer, Kernel, Loader};
 pub use registry::{Entry, Registry};
@@ -32,6 +30,7 @@ use std::time::Instant;
 use opkeep_artifact::{Artifact, Expectations};
 use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName};
 use opkeep_digest::{Digest, Fingerprint};
+use opkeep_fs::CancelToken;
 use opkeep_ops::Graph;
 
 /// A kernel compiler.
@@ -189,7 +188,7 @@ pub struct CompileRequest<'a> {
     /// When the compile must have ended.
     pub deadline: Option<Instant>,
     /// Says when nobody waits any more.
-    pub cancel: &'a Cancel,
+    pub cancel: &'a CancelToken,
 }
 
 /// What is lent to a backend that is asked for a fingerprint: digests of files, remembered for as long as the files do
@@ -203,8 +202,8 @@ pub trait FileDigests: Send + Sync {
 
     /// Says when nobody waits for the answer any more: who has to run a program to give it ends that program then, and
     /// answers [`BackendError::Cancelled`]. As provided, somebody always waits.
-    fn cancel(&self) -> Cancel {
-        Cancel::new()
+    fn cancel(&self) -> CancelToken {
+        CancelToken::new()
     }
 
     /// What was remembered under `question`, by this process or an earlier one of the same user on this machine. Whether it

@@ -9,9 +9,10 @@ use opkeep::{
     BuildError, BuildReport, Builder, Imported, JobError, KernelReport, Mode, Outcome, Request, ViewGroup,
     ViewPolicy,
 };
-use opkeep_backend::{Backend, BackendError, Cancel, Registry};
+use opkeep_backend::{Backend, BackendError, Registry};
 use opkeep_backend_ascend::{AscendBackend, AscendConfig, Driver};
 use opkeep_backend_cpu::CpuBackend;
+use opkeep_fs::CancelToken;
 use opkeep_store::Config;
 use serde_json::{Value, json};
 
@@ -36,7 +37,7 @@ pub(crate) fn registry(
 }
 
 /// How CANN is found and driven, as the flags have it.
-fn ascend(common: &Common, cancel: &Cancel) -> anyhow::Result<AscendConfig> {
+fn ascend(common: &Common, cancel: &CancelToken) -> anyhow::Result<AscendConfig> {
     let driver = match common.cann_driver.as_str() {
         "workers" => Driver::Workers,
         "process" => Driver::Process,
@@ -47,7 +48,7 @@ fn ascend(common: &Common, cancel: &Cancel) -> anyhow::Result<AscendConfig> {
 }
 
 /// A builder as the flags have it.
-pub(crate) fn builder(common: &Common, cancel: &Cancel, output: &Output) -> anyhow::Result<Builder> {
+pub(crate) fn builder(common: &Common, cancel: &CancelToken, output: &Output) -> anyhow::Result<Builder> {
     let builder = builder_of(backend(common, common.target(), cancel)?, common, cancel);
     let keeps = matches!(common.cache_mode, Mode::Enable | Mode::Force);
     if store(common).is_none() && keeps {
@@ -58,7 +59,7 @@ pub(crate) fn builder(common: &Common, cancel: &Cancel, output: &Output) -> anyh
 }
 
 /// A builder with this backend as the flags have it.
-pub(crate) fn builder_of(backend: Arc<dyn Backend>, common: &Common, cancel: &Cancel) -> Builder {
+pub(crate) fn builder_of(backend: Arc<dyn Backend>, common: &Common, cancel: &CancelToken) -> Builder {
     let deadline = Duration::from_secs_f64(common.deadline);
     let mut builder =
         Builder::new(backend).cancel(cancel.clone()).mode(common.cache_mode).deadline(Some(deadline));
@@ -412,7 +413,11 @@ fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
 }
 
 /// Opens the backend for `target`.
-pub(crate) fn backend(common: &Common, target: &str, cancel: &Cancel) -> anyhow::Result<Arc<dyn Backend>> {
+pub(crate) fn backend(
+    common: &Common,
+    target: &str,
+    cancel: &CancelToken,
+) -> anyhow::Result<Arc<dyn Backend>> {
     let deadline = Duration::from_secs_f64(common.deadline);
     let registry = registry(deadline, ascend(common, cancel)?, &common.toolchain_inputs)?;
     registry.open(target).context("opening the backend")

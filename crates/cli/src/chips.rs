@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use opkeep::{BuildReport, Builder, Placed, Request, ViewError};
 use opkeep_artifact::Expectations;
-use opkeep_backend::Cancel;
+use opkeep_fs::CancelToken;
 
 use crate::args::Common;
 use crate::build::{backend, builder_of};
@@ -28,7 +28,7 @@ pub(crate) fn split(
     builder: Builder,
     common: &Common,
     mut unknown: UnknownOptions<'_>,
-    cancel: &Cancel,
+    cancel: &CancelToken,
 ) -> anyhow::Result<Vec<Part>> {
     let target = common.target().to_owned();
     let mut parts = vec![Part { target, builder, requests: Vec::new() }];
@@ -61,7 +61,7 @@ pub(crate) fn split(
 }
 
 /// A builder for the chip called `named`; none, if that is not a chip, or its toolchain is not there.
-fn open(named: &str, common: &Common, cancel: &Cancel) -> anyhow::Result<Option<Builder>> {
+fn open(named: &str, common: &Common, cancel: &CancelToken) -> anyhow::Result<Option<Builder>> {
     let is_chip = Expectations::named(named).is_some_and(|it| it.machines == [Expectations::ASCEND]);
     if common.chooses_target() || !is_chip {
         return Ok(None);

@@ -1,9 +1,9 @@
 //! `opkeep explain`: why each kernel would be a hit or a miss. It compiles nothing and writes nothing.
 
 use opkeep::{Explanation, Fate, Nearest};
-use opkeep_backend::Cancel;
 use opkeep_descriptor::{BuildSpec, Diff, EffectiveSpec};
 use opkeep_digest::PartChange;
+use opkeep_fs::CancelToken;
 use serde_json::{Value, json};
 
 use crate::args::ExplainArgs;
@@ -22,7 +22,7 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> anyhow::Result<Ver
     if let Some(other) = &args.against {
         return compare(args, other, output);
     }
-    let builder = build::builder(&args.common, &Cancel::new(), output)?;
+    let builder = build::builder(&args.common, &CancelToken::new(), output)?;
     let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &builder, &args.common)?;
     model::debug(&mut requests, &args.common, output)?;
     unreadable.errors.iter().for_each(|(_, error)| output.error(error));
@@ -30,7 +30,7 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> anyhow::Result<Ver
         output.quiet_result(&json!({ "unreadable": build::unreadable_json(&unreadable) }))?;
         return Ok(Verdict::Unusable);
     }
-    let parts = chips::split(requests, builder, &args.common, unknown, &Cancel::new())?;
+    let parts = chips::split(requests, builder, &args.common, unknown, &CancelToken::new())?;
     if let Some(guessed) = parts.first() {
         note_targets(&guessed.requests, &args.common, output);
     }

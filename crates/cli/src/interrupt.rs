@@ -1,14 +1,15 @@
 //! Ctrl-C: the build ends in order, its compilers with it, and what is finished is kept.
 
 use opkeep::BuildError;
-use opkeep_backend::{BackendError, Cancel};
+use opkeep_backend::BackendError;
+use opkeep_fs::CancelToken;
 
 /// What a shell expects of a program that was interrupted: 128 and the number of SIGINT.
 pub(crate) const EXIT_CODE: u8 = 130;
 
 /// A state that an interrupt, a termination or a hang-up cancels. Who asks twice does not want to wait.
-pub(crate) fn cancel() -> Cancel {
-    let cancel = Cancel::new();
+pub(crate) fn cancel() -> CancelToken {
+    let cancel = CancelToken::new();
     let state = cancel.clone();
     let handler = move || {
         if state.is_cancelled() {

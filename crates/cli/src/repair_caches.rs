@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use opkeep_backend::Cancel;
+use opkeep_fs::CancelToken;
 use opkeep_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
 use opkeep_kernel_meta::quarantine::{Aside, AsideOptions, RepairError, Run, set_aside};
 use opkeep_kernel_meta::survey::{Place, Ranks, Survey, SurveyOptions, compare, find, survey};
@@ -151,7 +151,7 @@ fn look(
     place: &Place,
     threads: NonZeroUsize,
     progress: &Progress,
-    cancel: &Cancel,
+    cancel: &CancelToken,
 ) -> std::io::Result<Survey> {
     progress.about(&place.path.to_string_lossy());
     survey(
@@ -170,7 +170,7 @@ fn filled<'a>(
     devices: &DeviceMap,
     dry_run: bool,
     progress: &Progress,
-    cancel: &Cancel,
+    cancel: &CancelToken,
 ) -> FillReport {
     progress.about("filling ranks");
     let of = |repaired: &'a RepairedCache| {
@@ -188,7 +188,7 @@ fn filled<'a>(
     fill(&caches, &options)
 }
 
-fn told(repairs: &Repairs, cancel: &Cancel) -> Repaired {
+fn told(repairs: &Repairs, cancel: &CancelToken) -> Repaired {
     let left: usize = repairs.caches.iter().map(RepairedCache::left).sum::<usize>() + repairs.closed.len();
     let refused = repairs.filled.as_ref().map_or(0, |filled| filled.refused.len());
     let mut text = shown::text(repairs);

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use opkeep::{BuildReport, KernelReport, Outcome, Request, RunError, Session, Step};
-use opkeep_backend::{Backend, Buffer, Cancel};
+use opkeep_backend::{Backend, Buffer};
 use opkeep_descriptor::Job;
+use opkeep_fs::CancelToken;
 use opkeep_onnx::ValueInfo;
 use opkeep_ops::Graph;
 use serde_json::{Value, json};
@@ -135,7 +136,7 @@ fn execute(
     requests: &[Request],
     report: BuildReport,
     inputs: &[Buffer],
-    cancel: &Cancel,
+    cancel: &CancelToken,
     output: &Output,
 ) -> anyhow::Result<anyhow::Result<Ran>> {
     if cancel.is_cancelled() {
@@ -182,7 +183,7 @@ fn run_network(
     report: &BuildReport,
     inputs: &[&[u8]],
     threads: NonZeroUsize,
-    cancel: &Cancel,
+    cancel: &CancelToken,
     output: &Output,
 ) -> anyhow::Result<Timed> {
     let session = Session::new(graph, report, loader_of(backend)?)?;

@@ -5,7 +5,7 @@ use std::mem::discriminant;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use opkeep_backend::Cancel;
+use opkeep_fs::CancelToken;
 use opkeep_kernel_meta::survey::{
     Effect, Item, Kind, Note, Orphan, Place, Places, Rank, Ranks, Survey, SurveyOptions, Verdict as Found,
     What, compare, survey,
@@ -82,7 +82,7 @@ impl Checked {
         &mut self,
         found: Places,
         threads: NonZeroUsize,
-        cancel: &Cancel,
+        cancel: &CancelToken,
         output: &Output,
     ) -> usize {
         let Places { places, closed, too_deep, links, .. } = found;

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use opkeep::judge_stored;
 use opkeep_artifact::Expectations;
-use opkeep_backend::Cancel;
-use opkeep_fs::Fs;
+use opkeep_fs::{CancelToken, Fs};
 use opkeep_store::{
     Access, Beside, BesideKind, Config, Entry, Flaw, Flawed, Store, StoreError, TargetStore, VerifyOptions,
     VerifyReport, is_store, is_target_directory,
@@ -120,7 +119,7 @@ pub(crate) fn judged_as<T>(
     target: &str,
     threads: NonZeroUsize,
     progress: &Progress,
-    cancel: &Cancel,
+    cancel: &CancelToken,
     work: impl FnOnce(VerifyOptions<'_>) -> T,
 ) -> T {
     let judge = |entry: &Entry| judge_stored(entry, target).map_err(|error| error.to_string());
@@ -158,7 +157,7 @@ impl Verified {
         place: &Place,
         args: &StoreArgs,
         threads: NonZeroUsize,
-        cancel: &Cancel,
+        cancel: &CancelToken,
         output: &Output,
     ) -> anyhow::Result<()> {
         let root = place.root.to_string_lossy();

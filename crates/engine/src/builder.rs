@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use opkeep_backend::{Backend, Cancel};
+use opkeep_backend::Backend;
 use opkeep_descriptor::{BuildSpec, Descriptor};
+use opkeep_fs::CancelToken;
 use opkeep_kernel_meta::{DEFAULT_PATIENCE, View, ViewError};
 use opkeep_store::{Config, Mode, resolved};
 
@@ -105,7 +106,7 @@ pub struct Builder {
     pub(crate) trust_imported: bool,
     pub(crate) deadline: Option<Duration>,
     pub(crate) observer: Option<Arc<Observer>>,
-    pub(crate) cancel: Cancel,
+    pub(crate) cancel: CancelToken,
     pub(crate) view: Option<ViewPlace>,
     pub(crate) view_policy: ViewPolicy,
     view_group: Option<ViewGroup>,
@@ -140,7 +141,7 @@ impl Builder {
             trust_imported: false,
             deadline: Some(Duration::from_secs(600)),
             observer: None,
-            cancel: Cancel::new(),
+            cancel: CancelToken::new(),
             view: None,
             view_policy: ViewPolicy::default(),
             view_group: None,
@@ -246,7 +247,7 @@ impl Builder {
     /// Lets `cancel` end the build: running compilers are killed, also those that are only asked what they are, and
     /// finished kernels are kept.
     #[must_use]
-    pub fn cancel(mut self, cancel: Cancel) -> Self {
+    pub fn cancel(mut self, cancel: CancelToken) -> Self {
         self.cancel = cancel;
         // What is open obeys the one before.
         self.opened = Opened::default();

@@ -18,11 +18,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use opkeep_artifact::{Artifact, Expectations, KernelMeta, Loader};
-use opkeep_backend::{BackendError, Cancel};
+use opkeep_backend::BackendError;
 use opkeep_descriptor::{
     BuildSpec, Descriptor, EffectiveSpec, Generation, KernelName, VendorName, import_key, read_info,
 };
 use opkeep_digest::Digest;
+use opkeep_fs::CancelToken;
 use opkeep_kernel_meta::survey::{
     Item, Kind, NotTaken, Place, Shelf, SurveyOptions, Taken, Verdict, What, find_through_links, survey,
 };
@@ -54,7 +55,7 @@ pub struct Importer {
     read: Box<Reader>,
     threads: NonZeroUsize,
     dry_run: bool,
-    cancel: Cancel,
+    cancel: CancelToken,
     observer: Box<Observer>,
 }
 
@@ -114,7 +115,7 @@ impl Importer {
             read: Box::new(read),
             threads: NonZeroUsize::MIN,
             dry_run: false,
-            cancel: Cancel::new(),
+            cancel: CancelToken::new(),
             observer: Box::new(|_, _, _| {}),
         }
     }
@@ -133,7 +134,7 @@ impl Importer {
 
     /// Lets `cancel` end it: what was imported stays.
     #[must_use]
-    pub fn cancel(self, cancel: Cancel) -> Self {
+    pub fn cancel(self, cancel: CancelToken) -> Self {
         Self { cancel, ..self }
     }
 

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
-use opkeep_backend::{Cancel, FileDigests};
+use opkeep_backend::FileDigests;
 use opkeep_digest::Digest;
-use opkeep_fs::{FileId, FileState, Fs};
+use opkeep_fs::{CancelToken, FileId, FileState, Fs};
 
 const HEAD: &str = "opkeep digests 1";
 const MAX_FILES: usize = 16384;
@@ -31,7 +31,7 @@ pub struct DigestMemo {
     file: Option<PathBuf>,
     /// Where answers are remembered, a file each.
     answers: Option<PathBuf>,
-    cancel: Cancel,
+    cancel: CancelToken,
     state: Mutex<State>,
 }
 
@@ -75,7 +75,7 @@ impl DigestMemo {
         let text = Fs::new().read_own(&file, MAX_BYTES).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let known = text.as_deref().and_then(parse).unwrap_or_default();
         let state = Mutex::new(State { known, ..State::default() });
-        Self { file: Some(file), answers: None, cancel: Cancel::new(), state }
+        Self { file: Some(file), answers: None, cancel: CancelToken::new(), state }
     }
 
     /// Remembers backends' answers in the directory `dir`, which must be this user's alone.
@@ -87,7 +87,7 @@ impl DigestMemo {
 
     /// Lets `cancel` end programs that backends run to answer what they are asked with this memo.
     #[must_use]
-    pub fn cancelled_by(mut self, cancel: Cancel) -> Self {
+    pub fn cancelled_by(mut self, cancel: CancelToken) -> Self {
         self.cancel = cancel;
         self
     }
@@ -134,7 +134,7 @@ impl FileDigests for DigestMemo {
         Err(io::Error::other("the file keeps changing while it is read"))
     }
 
-    fn cancel(&self) -> Cancel {
+    fn cancel(&self) -> CancelToken {
         self.cancel.clone()
     }
 

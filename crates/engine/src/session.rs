@@ -3,7 +3,8 @@
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use opkeep_backend::{BackendError, Buffer, Cancel, Kernel, Loader};
+use opkeep_backend::{BackendError, Buffer, Kernel, Loader};
+use opkeep_fs::CancelToken;
 use opkeep_ops::{Constant, Graph, Origin, TensorId, dtype_bytes};
 use thiserror::Error;
 
@@ -159,7 +160,7 @@ impl<'a> Session<'a> {
         &self,
         inputs: &[&[u8]],
         threads: NonZeroUsize,
-        cancel: &Cancel,
+        cancel: &CancelToken,
         mut done: impl FnMut(Step),
     ) -> Result<Vec<Buffer>, RunError> {
         let mut memory = Memory::new(self, self.inputs(inputs)?);

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use common::{Bench, build, failure, request};
 use opkeep::{Mode, Outcome};
-use opkeep_backend::{BackendError, Cancel};
+use opkeep_backend::BackendError;
+use opkeep_fs::CancelToken;
 use opkeep_testkit::NullBackend;
 
 #[test]
@@ -82,7 +83,7 @@ fn cancel_ends_a_wait() {
         while slow.compiles() == 0 {
             std::thread::sleep(Duration::from_millis(5));
         }
-        let cancel = Cancel::new();
+        let cancel = CancelToken::new();
         let waiter = scope.spawn({
             let cancel = cancel.clone();
             let (bench, slow, requests) = (&bench, &slow, &requests);

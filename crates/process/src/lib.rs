@@ -5,6 +5,7 @@
 //! goes on, with whatever it starts in turn.
 
 mod ending;
+mod error;
 mod ffi;
 mod group;
 mod log;
@@ -16,6 +17,7 @@ mod sandbox;
 mod shortage;
 
 pub use ending::ending;
+pub use error::ProcessError;
 pub use group::{Group, Orphan};
 pub use log::keep_log;
 pub use output::{Output, tail};
@@ -23,7 +25,7 @@ pub use probe_dir::ProbeDir;
 pub use run::{Ended, Run};
 pub use running::Running;
 pub use sandbox::{
-    Declared, Domain, DomainBuilder, DomainError, Found, Inputs, InputsError, Observation, Observer, Program,
-    Sandbox, UNKEYED, Unchanged, Unkeyed,
+    Declared, DigestFile, Domain, DomainBuilder, DomainError, Found, Inputs, InputsError, Observation,
+    Observer, Program, Sandbox, UNKEYED, Unchanged, Unkeyed,
 };
 pub use shortage::is_short_of_resources;

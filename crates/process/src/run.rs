@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
-use opkeep_backend::{BackendError, Cancel};
+use opkeep_fs::CancelToken;
 use rustix::fs::{OFlags, fcntl_setfl};
 
-use crate::{Group, Orphan, Running, Sandbox, ending, keep_log, tail};
+use crate::{Group, Orphan, ProcessError, Running, Sandbox, ending, keep_log, tail};
 
 /// A program to run, and how.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ pub struct Run<'a> {
     /// When it must have ended.
     pub deadline: Option<Instant>,
     /// Says when nobody waits for it any more.
-    pub cancel: &'a Cancel,
+    pub cancel: &'a CancelToken,
     /// What confines and observes it.
     pub sandbox: Sandbox<'a>,
 }
@@ -48,7 +48,7 @@ impl Run<'_> {
     /// # Errors
     /// It could not be started, did not end in time, or nobody waits for it any more. That it says by its status that it
     /// failed is none.
-    pub fn to_end(&self) -> Result<Ended, BackendError> {
+    pub fn to_end(&self) -> Result<Ended, ProcessError> {
         self.begin()?.to_end()
     }
 
@@ -57,16 +57,16 @@ impl Run<'_> {
     ///
     /// # Errors
     /// It could not be started.
-    pub fn begin(&self) -> Result<Running, BackendError> {
+    pub fn begin(&self) -> Result<Running, ProcessError> {
         let began = Instant::now();
-        let cannot = |source| BackendError::Io { action: "run", path: self.program.to_owned(), source };
+        let cannot = |source| ProcessError::Io { action: "run", path: self.program.to_owned(), source };
         let (group, output) = self.start().map_err(cannot)?;
         Ok(Running::new(self, began, group, output))
     }
 
     /// The error of a program that ended and failed.
-    pub fn failed(&self, ended: &Ended) -> BackendError {
-        BackendError::Compile {
+    pub fn failed(&self, ended: &Ended) -> ProcessError {
+        ProcessError::Failed {
             command: self.to_string(),
             status: ended.ending(),
             log_tail: tail(&ended.output),
@@ -75,8 +75,8 @@ impl Run<'_> {
     }
 
     /// The error of a program that ended well and did not do what it should.
-    pub fn lied(&self, ended: &Ended, problem: impl Into<String>) -> BackendError {
-        BackendError::Output {
+    pub fn lied(&self, ended: &Ended, problem: impl Into<String>) -> ProcessError {
+        ProcessError::MissingOutput {
             command: self.to_string(),
             problem: problem.into(),
             log_tail: tail(&ended.output),

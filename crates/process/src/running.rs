@@ -5,11 +5,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use opkeep_backend::{BackendError, Cancel};
+use opkeep_fs::CancelToken;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::output::Bounded;
-use crate::{Ended, Group, Run, keep_log, tail};
+use crate::{Ended, Group, ProcessError, Run, keep_log, tail};
 
 /// How long a program is left alone that says nothing.
 const SELDOM: Duration = Duration::from_millis(20);
@@ -36,7 +36,7 @@ pub struct Running {
     command: String,
     log: Option<PathBuf>,
     deadline: Option<Instant>,
-    cancel: Cancel,
+    cancel: CancelToken,
     began: Instant,
     group: Group,
     /// Tells when the program ends; none where the system has no such thing.
@@ -67,7 +67,7 @@ impl Running {
     /// From now on somebody waits for it: to `deadline`, as long as `cancel` does not say otherwise. That it did not end
     /// before says nothing: nobody read what it writes, and a pipe takes only so much.
     #[must_use]
-    pub fn waited_for(self, deadline: Option<Instant>, cancel: &Cancel) -> Self {
+    pub fn waited_for(self, deadline: Option<Instant>, cancel: &CancelToken) -> Self {
         Self { deadline, cancel: cancel.clone(), began: Instant::now(), ..self }
     }
 
@@ -85,7 +85,7 @@ impl Running {
     ///
     /// # Errors
     /// It did not end in time, or nobody waits for it any more.
-    pub fn to_end(mut self) -> Result<Ended, BackendError> {
+    pub fn to_end(mut self) -> Result<Ended, ProcessError> {
         let ended = self.wait();
         let status = self.group.end();
         self.read_rest(GRACE);
@@ -93,10 +93,10 @@ impl Running {
         match (ended, status) {
             (Some(Ok(())), Ok(status)) => Ok(Ended { status, output }),
             (Some(Err(source)), _) | (Some(Ok(())), Err(source)) => {
-                Err(BackendError::Io { action: "wait for", path: self.program, source })
+                Err(ProcessError::Io { action: "wait for", path: self.program, source })
             }
-            (None, _) if self.cancel.is_cancelled() => Err(BackendError::Cancelled),
-            (None, _) => Err(BackendError::Deadline {
+            (None, _) if self.cancel.is_cancelled() => Err(ProcessError::Cancelled),
+            (None, _) => Err(ProcessError::TimedOut {
                 command: self.command,
                 seconds: self.began.elapsed().as_secs_f64(),
                 log_tail: tail(&output),
@@ -182,7 +182,7 @@ mod tests {
     fn ran(script: &str, change: impl Fn(&mut Running)) -> Ended {
         let args = ["-c", script].map(OsString::from);
         let environment = [(OsStr::new("PATH"), OsStr::new("/usr/bin:/bin"))];
-        let (program, dir, cancel) = (Path::new("/bin/sh"), Path::new("/"), &Cancel::new());
+        let (program, dir, cancel) = (Path::new("/bin/sh"), Path::new("/"), &CancelToken::new());
         let deadline = Some(Instant::now() + Duration::from_secs(60));
         let run = Run {
             program,
@@ -255,7 +255,7 @@ mod tests {
         for script in [format!("{tidy}; {goes_on}"), format!("({tidy}; {goes_on}); :"), stubborn] {
             let args = ["-c", &script].map(OsString::from);
             let environment = [(OsStr::new("PATH"), OsStr::new("/usr/bin:/bin"))];
-            let (program, dir, cancel) = (Path::new("/bin/sh"), Path::new("/"), &Cancel::new());
+            let (program, dir, cancel) = (Path::new("/bin/sh"), Path::new("/"), &CancelToken::new());
             let run = Run {
                 program,
                 args: &args,
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn who_is_not_waited_for_is_ended() {
         let args = ["-c", "sleep 1000"].map(OsString::from);
-        let (program, dir, cancel) = (Path::new("/bin/sh"), Path::new("/"), &Cancel::new());
+        let (program, dir, cancel) = (Path::new("/bin/sh"), Path::new("/"), &CancelToken::new());
         let run = Run {
             program,
             args: &args,

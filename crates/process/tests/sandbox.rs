@@ -9,16 +9,14 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use opkeep_backend::{BackendError, Cancel, FileDigests};
 use opkeep_digest::Digest;
-use opkeep_process::{Ended, Inputs, InputsError, Observation, Observer, Run, Sandbox, Unchanged};
+use opkeep_fs::CancelToken;
+use opkeep_process::{
+    Ended, Inputs, InputsError, Observation, Observer, ProcessError, Run, Sandbox, Unchanged,
+};
 
-struct Files;
-
-impl FileDigests for Files {
-    fn digest(&self, path: &Path) -> io::Result<Digest> {
-        fs::read(path).map(|bytes| Digest::of(&bytes))
-    }
+fn files(path: &Path) -> io::Result<Digest> {
+    fs::read(path).map(|bytes| Digest::of(&bytes))
 }
 
 /// A directory with a work directory in it, and what is run there.
@@ -45,7 +43,7 @@ impl Bench {
     }
 
     /// `{}` in the script is the bench's directory.
-    fn run(&self, script: &str, sandbox: Sandbox<'_>) -> Result<Ended, BackendError> {
+    fn run(&self, script: &str, sandbox: Sandbox<'_>) -> Result<Ended, ProcessError> {
         let script = script.replace("{}", self.dir.path().to_str().unwrap());
         let args = ["-c", &script].map(OsString::from);
         let work = self.path("work");
@@ -61,7 +59,7 @@ impl Bench {
             dir: &work,
             log: None,
             deadline: std::time::Instant::now().checked_add(Duration::from_secs(60)),
-            cancel: &Cancel::new(),
+            cancel: &CancelToken::new(),
             sandbox,
         };
         run.to_end()
@@ -78,7 +76,7 @@ impl Bench {
     /// What a script comes to in the domain of what `observed` read.
     fn confined(&self, observed: &str, script: &str) -> Ended {
         let (_, seen) = self.observe(observed);
-        let inputs = Inputs::of(&[&seen], &Files).unwrap();
+        let inputs = Inputs::of(&[&seen], &files).unwrap();
         let domain = inputs.domain(&self.path("work")).unwrap();
         self.run(script, Sandbox { domain: Some(&domain), observer: None }).unwrap()
     }
@@ -117,13 +115,13 @@ fn what_is_looked_for_in_vain_is_seen() {
         "cat {}/one 2>/dev/null; test -e {}/two; ls {}/three 2>/dev/null; cd {}/four 2>/dev/null; cat ../five 2>/dev/null; \
          readlink {}/six; exec {}/seven",
     );
-    let inputs = Inputs::of(&[&seen], &Files).unwrap();
-    assert_eq!(inputs.unchanged(&Files), Unchanged::Yes);
+    let inputs = Inputs::of(&[&seen], &files).unwrap();
+    assert_eq!(inputs.unchanged(&files), Unchanged::Yes);
     for name in ["one", "two", "three", "four", "five", "six", "seven"] {
         let path = bench.write(name, "");
-        assert!(matches!(inputs.unchanged(&Files), Unchanged::No(_)), "`{name}` appeared");
+        assert!(matches!(inputs.unchanged(&files), Unchanged::No(_)), "`{name}` appeared");
         fs::remove_file(path).unwrap();
-        assert_eq!(inputs.unchanged(&Files), Unchanged::Yes, "`{name}` is gone again");
+        assert_eq!(inputs.unchanged(&files), Unchanged::Yes, "`{name}` is gone again");
     }
 }
 
@@ -134,8 +132,8 @@ fn a_directory_is_the_same_by_whatever_name() {
     bench.write("real/file", "");
     symlink("real", bench.path("link")).unwrap();
     let (_, seen) = bench.observe("[ -d {}/link/. ]; [ -d {}/link ]; [ -d {}/link/./ ]; [ -d {}/real/. ]");
-    let inputs = Inputs::of(&[&seen], &Files).unwrap();
-    assert_eq!(inputs.unchanged(&Files), Unchanged::Yes);
+    let inputs = Inputs::of(&[&seen], &files).unwrap();
+    assert_eq!(inputs.unchanged(&files), Unchanged::Yes);
 }
 
 #[test]
@@ -149,8 +147,8 @@ fn every_change_of_what_was_read_or_listed_is_noticed() {
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let (_, seen) = bench.observe("{}/tool; cat {}/link; readlink {}/link; [ -x {}/tool ]");
     assert!(seen.programs.iter().any(|program| program.is_script));
-    let inputs = Inputs::of(&[&seen], &Files).unwrap();
-    let moved = || matches!(inputs.unchanged(&Files), Unchanged::No(_));
+    let inputs = Inputs::of(&[&seen], &files).unwrap();
+    let moved = || matches!(inputs.unchanged(&files), Unchanged::No(_));
     assert!(!moved());
     // What cannot matter: times, growth of what is only looked at, the same bytes.
     fs::write(&read, "-O2").unwrap();
@@ -217,7 +215,7 @@ fn what_another_run_reads_beyond_is_named() {
     let bench = Bench::new();
     let (known, extra) = (bench.write("known", ""), bench.write("extra", ""));
     let (_, seen) = bench.observe("cat {}/known; ls {}/work");
-    let inputs = Inputs::of(&[&seen], &Files).unwrap();
+    let inputs = Inputs::of(&[&seen], &files).unwrap();
     let (_, more) = bench.observe("cat {}/known {}/work/../known {}/extra; ls {}/work");
     assert_eq!(inputs.beyond(&more).into_iter().collect::<Vec<_>>(), [extra.as_path()]);
     assert_eq!(inputs.digest(&known), Some(Digest::of(b"")));
@@ -231,14 +229,14 @@ fn names_that_a_program_makes_up_are_not_watched() {
     let ((_, one), (_, other)) = (bench.observe(looks), bench.observe(looks));
     let made_up = one.made_up(&other);
     assert_eq!(made_up.len(), 6, "{made_up:?}");
-    let mut inputs = Inputs::of(&[&one], &Files).unwrap();
+    let mut inputs = Inputs::of(&[&one], &files).unwrap();
     inputs.leave_out(&made_up);
     for path in &made_up {
         fs::write(path, "").unwrap();
     }
-    assert_eq!(inputs.unchanged(&Files), Unchanged::Yes);
+    assert_eq!(inputs.unchanged(&files), Unchanged::Yes);
     bench.write("absent", "");
-    assert!(matches!(inputs.unchanged(&Files), Unchanged::No(_)));
+    assert!(matches!(inputs.unchanged(&files), Unchanged::No(_)));
 }
 
 /// Compiles a C program to `{}/program`.
@@ -295,11 +293,11 @@ fn what_is_no_file_is_refused() {
     let bench = Bench::new();
     let (_, seen) = bench.observe("mkfifo {}/pipe; (echo x > {}/pipe) & cat {}/pipe");
     assert!(
-        matches!(Inputs::of(&[&seen], &Files), Err(InputsError::NotAFile(path)) if path == bench.path("pipe"))
+        matches!(Inputs::of(&[&seen], &files), Err(InputsError::NotAFile(path)) if path == bench.path("pipe"))
     );
     // Pipes between programs are no files of anybody's.
     let (_, seen) = bench.observe("echo x | cat /dev/stdin | cat /proc/self/fd/0");
-    Inputs::of(&[&seen], &Files).unwrap();
+    Inputs::of(&[&seen], &files).unwrap();
 }
 
 /// What `/proc` says of the machine may be read, and of the program itself; what it says of others is theirs.
@@ -308,7 +306,7 @@ fn the_environment_of_another_process_counts() {
     let bench = Bench::new();
     let own = "cat /proc/self/environ /proc/$$/environ /proc/self/cmdline /proc/meminfo > /dev/null";
     let (_, seen) = bench.observe(own);
-    let inputs = Inputs::of(&[&seen], &Files).unwrap();
+    let inputs = Inputs::of(&[&seen], &files).unwrap();
     let (_, more) = bench.observe(&format!("{own}; cat /proc/$PPID/environ > /dev/null"));
     let path = PathBuf::from(format!("/proc/{}/environ", std::process::id()));
     assert_eq!(inputs.beyond(&more).into_iter().collect::<Vec<_>>(), [path.as_path()]);

@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use opkeep_artifact::{Artifact, Expectations, KernelMeta};
-use opkeep_backend::{Backend, BackendError, Buffer, Cancel, CompileRequest, Kernel, Support};
+use opkeep_backend::{Backend, BackendError, Buffer, CompileRequest, Kernel, Support};
 use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
 use opkeep_digest::Fingerprint;
+use opkeep_fs::CancelToken;
 use opkeep_validator::{Finding, validate};
 
 use crate::{PlainDigests, job};
@@ -237,7 +238,7 @@ fn crowding(subject: &Subject) -> Result<(), Failed> {
 fn cancelling(subject: &Subject) -> Result<(), Failed> {
     let backend = (subject.backend)();
     let spec = backend.resolve(&subject.spec).map_err(fail)?;
-    let cancel = Cancel::new();
+    let cancel = CancelToken::new();
     cancel.cancel();
     match compile_with(&*backend, &spec, &subject.cases[0].job, &cancel) {
         Err(BackendError::Cancelled) => Ok(()),
@@ -291,14 +292,14 @@ fn compile(
     spec: &EffectiveSpec,
     job: &Job,
 ) -> Result<(KernelName, Artifact), BackendError> {
-    compile_with(backend, spec, job, &Cancel::new())
+    compile_with(backend, spec, job, &CancelToken::new())
 }
 
 fn compile_with(
     backend: &dyn Backend,
     spec: &EffectiveSpec,
     job: &Job,
-    cancel: &Cancel,
+    cancel: &CancelToken,
 ) -> Result<(KernelName, Artifact), BackendError> {
     let folder = tempfile::tempdir().map_err(|source| BackendError::Io {
         action: "make",

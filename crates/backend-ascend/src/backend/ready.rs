@@ -131,9 +131,14 @@ impl AscendBackend {
 
     /// What the user says that counts.
     fn declared(&self, files: &dyn FileDigests) -> Result<Vec<Declared>, BackendError> {
-        Inputs::declared(&self.inputs, files).map_err(|(path, error)| BackendError::Toolchain {
-            problem: format!("`{}`, which is declared as its input, cannot be read: {error}", path.display()),
-            way_out: "name files, or directories of files, that are there".to_owned(),
+        Inputs::declared(&self.inputs, &|path| files.digest(path)).map_err(|(path, error)| {
+            BackendError::Toolchain {
+                problem: format!(
+                    "`{}`, which is declared as its input, cannot be read: {error}",
+                    path.display()
+                ),
+                way_out: "name files, or directories of files, that are there".to_owned(),
+            }
         })
     }
 

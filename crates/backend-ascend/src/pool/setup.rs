@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use opkeep_backend::{BackendError, Cancel};
-use opkeep_fs::Fs;
+use opkeep_backend::BackendError;
+use opkeep_fs::{CancelToken, Fs};
 use serde_json::{Value, json};
 
 use crate::domain::ReadDomain;
@@ -91,7 +91,7 @@ impl Setup {
 #[derive(Clone, Copy)]
 pub(crate) struct Patience<'a> {
     pub(crate) deadline: Option<Instant>,
-    pub(crate) cancel: &'a Cancel,
+    pub(crate) cancel: &'a CancelToken,
 }
 
 /// Why there is no answer.

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::sync::OnceLock;
 
-use opkeep_backend::Cancel;
+use opkeep_fs::CancelToken;
 use tempfile::TempDir;
 
 use super::*;
@@ -41,7 +41,7 @@ fn whom(extra: &Extra) -> Whom<'_> {
 
 fn ask(pool: &Pool, setup: &Arc<Setup>, length: usize, deadline: Option<Instant>) -> Trouble {
     let request = json!({"do": "compile", "text": "x".repeat(length)});
-    let cancel = Cancel::new();
+    let cancel = CancelToken::new();
     let extra = Extra::default();
     match pool.ask(setup, &request, whom(&extra), Patience { deadline, cancel: &cancel }).answer {
         Ok(_) => panic!("it answers"),
@@ -68,7 +68,7 @@ fn who_takes_nothing_is_not_waited_for_beyond_the_deadline() {
     let (_folder, pool, setup) = pool("sleep 1000");
     let deadline = Instant::now() + Duration::from_secs(1);
     assert!(matches!(ask(&pool, &setup, 1 << 20, Some(deadline)), Trouble::Late { .. }));
-    let (cancel, request) = (Cancel::new(), json!({"text": "x".repeat(1 << 20)}));
+    let (cancel, request) = (CancelToken::new(), json!({"text": "x".repeat(1 << 20)}));
     cancel.cancel();
     let (extra, patience) = (Extra::default(), Patience { deadline: None, cancel: &cancel });
     let asked = pool.ask(&setup, &request, whom(&extra), patience);

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use opkeep_backend::{BackendError, Cancel};
-use opkeep_fs::private_dir;
+use opkeep_backend::BackendError;
+use opkeep_fs::{CancelToken, private_dir};
 use opkeep_process::{
     Domain, Ended, Observation, Observer, ProbeDir, Run, Sandbox, is_short_of_resources, tail,
 };
@@ -17,6 +17,7 @@ use crate::files;
 use crate::find::Toolkit;
 use crate::interpreter::{Interpreter, with_temporary};
 use crate::pool::{SCRIPT, text};
+use crate::process_error::backend_error;
 use crate::reach::{Extra, Reach};
 use crate::record::Report;
 
@@ -102,7 +103,7 @@ pub(super) struct Runner {
     /// Where bytecode and records are kept for the next process.
     pub(super) kept: Option<PathBuf>,
     pub(super) scratch: PathBuf,
-    pub(super) cancel: Cancel,
+    pub(super) cancel: CancelToken,
 }
 
 impl Runner {
@@ -178,7 +179,7 @@ impl Runner {
             cancel: &self.cancel,
             sandbox: Sandbox { domain: domain.as_ref(), observer: observer.as_ref() },
         };
-        let ended = run.to_end();
+        let ended = run.to_end().map_err(backend_error);
         Ok((ended, observer.map(Observer::finish).unwrap_or_default()))
     }
 

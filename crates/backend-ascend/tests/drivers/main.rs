@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 use common::{Place, SOC, driven};
 use libtest_mimic::{Arguments, Failed, Trial};
 use opkeep_artifact::{Artifact, KernelMeta};
-use opkeep_backend::{Backend, BackendError, Cancel, CompileRequest};
+use opkeep_backend::{Backend, BackendError, CompileRequest};
 use opkeep_backend_ascend::{AscendBackend, AscendConfig, Driver};
 use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
+use opkeep_fs::CancelToken;
 use opkeep_testkit::toolkit::{self, Fault, Layout, Part, Rule, Toolkit, Vendor};
 use opkeep_testkit::{PlainDigests, job};
 use serde_json::{Value, json};
@@ -106,10 +107,10 @@ impl Bench {
     }
 
     fn compile(&self, job: &Job) -> Outcome {
-        self.compile_within(job, None, &Cancel::new())
+        self.compile_within(job, None, &CancelToken::new())
     }
 
-    fn compile_within(&self, job: &Job, limit: Option<Duration>, cancel: &Cancel) -> Outcome {
+    fn compile_within(&self, job: &Job, limit: Option<Duration>, cancel: &CancelToken) -> Outcome {
         let work = TempDir::new().unwrap();
         let name = name_of(&self.backend, job, &self.spec);
         let deadline = limit.map(|limit| Instant::now() + limit);
@@ -192,7 +193,7 @@ fn same() {
                     name: &name,
                     work_dir: work.path(),
                     deadline: None,
-                    cancel: &Cancel::new(),
+                    cancel: &CancelToken::new(),
                 };
                 backend.compile(&request).unwrap_or_else(|error| panic!("{}: {error}", job.ops[0].op_type))
             });
@@ -357,7 +358,7 @@ fn late() {
             bench.rules(&[Rule::new(fault.clone()).op("Square")]);
             let begun = bench.compiles();
             let limit = Some(Duration::from_secs(4));
-            let (work, failed) = bench.compile_within(&square(), limit, &Cancel::new());
+            let (work, failed) = bench.compile_within(&square(), limit, &CancelToken::new());
             let error = failed.unwrap_err();
             assert!(matches!(error, BackendError::Deadline { .. }), "{driver:?} {fault:?}: {error}");
             assert_eq!(bench.compiles(), begun + 1, "it never began");
@@ -372,7 +373,7 @@ fn cancelled() {
     for driver in DRIVERS {
         let bench = Bench::new(driver);
         bench.rules(&[Rule::new(Fault::Hang { deaf: true })]);
-        let cancel = Cancel::new();
+        let cancel = CancelToken::new();
         let ended = std::thread::scope(|scope| {
             let compile = scope.spawn(|| bench.compile_within(&square(), None, &cancel));
             wait_for("a compile began", || bench.compiles() == 1);
@@ -531,7 +532,7 @@ fn hold(folder: &Path) {
     let work_dir = folder.join("work");
     let job = square();
     let name = name_of(&backend, &job, &spec);
-    let cancel = Cancel::new();
+    let cancel = CancelToken::new();
     let request = CompileRequest {
         job: &job,
         spec: &spec,

@@ -69,7 +69,7 @@ pub(crate) fn namesakes() {
     for job in jobs.iter().chain(&jobs) {
         let by_worker = bench.made(job);
         let name = name_of(&bench.backend, job, &bench.spec);
-        let (work, cancel) = (TempDir::new().unwrap(), Cancel::new());
+        let (work, cancel) = (TempDir::new().unwrap(), CancelToken::new());
         let (spec, work_dir) = (&bench.spec, work.path());
         let request = CompileRequest { job, spec, name: &name, work_dir, deadline: None, cancel: &cancel };
         let by_process = alone.compile(&request).unwrap();

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use opkeep_backend::{BackendError, Cancel};
+use opkeep_backend::BackendError;
+use opkeep_fs::CancelToken;
 
 /// Threads that wait for another's question look this often whether they still have to.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -33,7 +34,7 @@ impl<T> Answer<T> {
     /// The answer if there is one for which `holds`, else the one that `ask` gives; of several callers one asks.
     pub(crate) fn get(
         &self,
-        cancel: &Cancel,
+        cancel: &CancelToken,
         holds: impl Fn(&T) -> bool,
         ask: impl FnOnce() -> Result<T, BackendError>,
     ) -> Result<Arc<T>, BackendError> {
@@ -67,7 +68,7 @@ impl<T> Answer<T> {
     }
 
     /// The turn to ask, once no other thread does.
-    fn turn(&self, cancel: &Cancel) -> Result<Turn<'_, T>, BackendError> {
+    fn turn(&self, cancel: &CancelToken) -> Result<Turn<'_, T>, BackendError> {
         let mut state = self.locked();
         loop {
             if cancel.is_cancelled() {

@@ -8,9 +8,9 @@ use std::io;
 use std::path::Path;
 use std::time::Instant;
 
-use opkeep_backend::{BackendError, Cancel};
-use opkeep_fs::Fs;
-use opkeep_process::{ProbeDir, Run, Running, Sandbox, tail};
+use opkeep_backend::BackendError;
+use opkeep_fs::{CancelToken, Fs};
+use opkeep_process::{ProbeDir, ProcessError, Run, Running, Sandbox, tail};
 
 use crate::compile::environment;
 use crate::{CpuConfig, Features};
@@ -28,7 +28,7 @@ pub(crate) fn unusable(problem: String) -> BackendError {
 /// A compiler that is asked something that takes no time.
 pub(crate) struct Asked<'a> {
     config: &'a CpuConfig,
-    cancel: &'a Cancel,
+    cancel: &'a CancelToken,
     driver: &'a Path,
     /// Arguments that come before all others.
     leading: &'a [String],
@@ -67,7 +67,7 @@ pub(crate) struct DryRun {
 impl<'a> Asked<'a> {
     pub(crate) fn new(
         config: &'a CpuConfig,
-        cancel: &'a Cancel,
+        cancel: &'a CancelToken,
         driver: &'a Path,
         leading: &'a [String],
     ) -> Self {
@@ -108,7 +108,7 @@ impl<'a> Asked<'a> {
         match asking.running.waited_for(self.deadline(), self.cancel).to_end() {
             Ok(ended) => Ok(ended.status.success().then_some(ended.output)),
             // Somebody waited for all children of this process, this one too; or it is a child of who forked this process.
-            Err(BackendError::Io { .. }) => Ok(None),
+            Err(ProcessError::Io { .. }) => Ok(None),
             Err(error) => Err(unanswered(error)),
         }
     }
@@ -185,11 +185,11 @@ pub(super) fn probe_dir(config: &CpuConfig) -> io::Result<ProbeDir> {
 }
 
 /// There is no answer at all.
-fn unanswered(error: BackendError) -> BackendError {
+fn unanswered(error: ProcessError) -> BackendError {
     match error {
-        BackendError::Cancelled => BackendError::Cancelled,
+        ProcessError::Cancelled => BackendError::Cancelled,
         // Not the deadline of a compile, and no setting of the command line: a compiler answers at once.
-        BackendError::Deadline { command, seconds, log_tail, .. } => unusable(format!(
+        ProcessError::TimedOut { command, seconds, log_tail, .. } => unusable(format!(
             "`{command}` only had to say what it is, and did not end within a deadline of {seconds:.1} s: {log_tail}"
         )),
         other => unusable(other.to_string()),

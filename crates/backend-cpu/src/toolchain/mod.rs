@@ -24,9 +24,9 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use opkeep_backend::{BackendError, Cancel, FileDigests};
+use opkeep_backend::{BackendError, FileDigests};
 use opkeep_digest::{Digest, Fingerprint, Hasher};
-use opkeep_fs::Fs;
+use opkeep_fs::{CancelToken, Fs};
 use opkeep_process::{Declared, Domain, Inputs, InputsError, Observation, Observer, Unchanged};
 
 pub(crate) use answer::Answer;
@@ -67,7 +67,7 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     /// Finds the compiler and begins to ask it, if it has to be asked each time.
-    pub(crate) fn begin(config: &CpuConfig, cancel: &Cancel) -> Result<Option<Self>, BackendError> {
+    pub(crate) fn begin(config: &CpuConfig, cancel: &CancelToken) -> Result<Option<Self>, BackendError> {
         let cc = Cc::find(config)?;
         if is_elf(&cc.driver) {
             return Ok(None);
@@ -102,8 +102,9 @@ impl Toolchain {
             (record.means != Means::Landlock || Domain::is_available())
                 && (!is_observed || Observer::is_available())
         };
-        let recalled =
-            recalled.filter(|record| has_means(record) && record.inputs.unchanged(files) == Unchanged::Yes);
+        let recalled = recalled.filter(|record| {
+            has_means(record) && record.inputs.unchanged(&|path| files.digest(path)) == Unchanged::Yes
+        });
         let asked = Asked::new(config, &cancel, &cc.driver, &cc.leading);
         // What a wrapper answers may depend on what is in no file.
         let dry_run = match &recalled {
@@ -137,7 +138,8 @@ impl Toolchain {
 
     /// Whether all that was looked at is as it was.
     pub(crate) fn still_holds(&self, config: &CpuConfig, files: &dyn FileDigests) -> bool {
-        let is_steady = self.record.unkept.is_some() || self.record.inputs.unchanged(files) == Unchanged::Yes;
+        let is_steady = self.record.unkept.is_some()
+            || self.record.inputs.unchanged(&|path| files.digest(path)) == Unchanged::Yes;
         is_steady
             && Cc::find(config).is_ok_and(|cc| cc == self.cc)
             && declared(config, files)
@@ -347,7 +349,8 @@ fn processor() -> String {
 }
 
 fn declared(config: &CpuConfig, files: &dyn FileDigests) -> Result<Vec<Declared>, BackendError> {
-    Inputs::declared(&config.inputs, files).map_err(|(root, error)| undeclarable(&root, error))
+    Inputs::declared(&config.inputs, &|path| files.digest(path))
+        .map_err(|(root, error)| undeclarable(&root, error))
 }
 
 /// What was declared to count, by names that do not tell where it lies. A wrapper may go by permissions.

@@ -25,6 +25,7 @@ use super::record::{Means, Read, Steps};
 use super::{dependencies, words, wrapper};
 use crate::CpuConfig;
 use crate::compile::{environment, foreign};
+use crate::process_error::backend_error;
 use crate::work_dir::{read_made, write_source};
 
 /// Needs neither a header nor a library.
@@ -143,7 +144,7 @@ impl Probe<'_> {
     }
 
     fn inputs(&self, pass: &Pass) -> Result<Inputs, InputsError> {
-        Inputs::of(&[&pass.plain.seen, &pass.libm.seen], self.files)
+        Inputs::of(&[&pass.plain.seen, &pass.libm.seen], &|path| self.files.digest(path))
     }
 
     /// Compiles again in the domain of what was read. What differs from the `first` pass is the reason if it cannot be
@@ -232,7 +233,7 @@ impl Probe<'_> {
         let is_wrapped = self.is_wrapped(&seen) || !dependencies::is_driver(self.cc, self.dry_run);
         let mut inputs = Inputs::default();
         let mut declare = |path: &Path| {
-            let digest = inputs.declare(path, self.files);
+            let digest = inputs.declare(path, &|path| self.files.digest(path));
             digest.map_err(|error| unusable(error.to_string()))
         };
         seen.read.keys().try_for_each(|path| declare(path).map(drop))?;
@@ -331,7 +332,7 @@ impl Probe<'_> {
         if let Some(why) = seen.error().filter(is_short_of_resources) {
             return Err(io("observe programs in")(why));
         }
-        let ended = ended?;
+        let ended = ended.map_err(backend_error)?;
         if let Some(program) = &seen.foreign {
             return Err(unusable(foreign(program)));
         }

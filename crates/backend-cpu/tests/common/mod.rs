@@ -17,13 +17,14 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use opkeep_artifact::Artifact;
-use opkeep_backend::{Backend, BackendError, Buffer, Cancel, CompileRequest, FileDigests, Kernel};
+use opkeep_backend::{Backend, BackendError, Buffer, CompileRequest, FileDigests, Kernel};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_descriptor::{
     Arg, Attr, AttrValue, BuildSpec, Data, EffectiveSpec, Extra, Float, Input, Job, KernelName, KeyParts, Op,
     OpFlags, Source, Tensor,
 };
 use opkeep_digest::{Digest, Fingerprint};
+use opkeep_fs::CancelToken;
 use opkeep_ops::{OpSpec, Rule};
 
 /// Digests files each time.
@@ -36,14 +37,14 @@ impl FileDigests for Files {
 }
 
 /// The same, of somebody who may stop waiting.
-pub(crate) struct Impatient(pub(crate) Cancel);
+pub(crate) struct Impatient(pub(crate) CancelToken);
 
 impl FileDigests for Impatient {
     fn digest(&self, path: &Path) -> std::io::Result<Digest> {
         Files.digest(path)
     }
 
-    fn cancel(&self) -> Cancel {
+    fn cancel(&self) -> CancelToken {
         self.0.clone()
     }
 }
@@ -148,7 +149,7 @@ pub(crate) fn compile_in(
     job: &Job,
     work_dir: &Path,
     deadline: Option<Instant>,
-    cancel: &Cancel,
+    cancel: &CancelToken,
 ) -> Result<Artifact, BackendError> {
     let (spec, name) = (spec(backend), name(job));
     backend.compile(&CompileRequest { job, spec: &spec, name: &name, work_dir, deadline, cancel })
@@ -157,7 +158,7 @@ pub(crate) fn compile_in(
 /// Compiles in a folder of its own.
 pub(crate) fn compile(backend: &CpuBackend, job: &Job) -> Result<Artifact, BackendError> {
     let folder = tempfile::tempdir().unwrap();
-    compile_in(backend, job, folder.path(), None, &Cancel::new())
+    compile_in(backend, job, folder.path(), None, &CancelToken::new())
 }
 
 /// Compiles and loads.

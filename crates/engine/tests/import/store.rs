@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use opkeep::{Cache, ImportReport, Mode, judge_stored};
-use opkeep_backend::Cancel;
 use opkeep_descriptor::Generation;
+use opkeep_fs::CancelToken;
 use opkeep_store::{Entry, GcOptions, LockOutcome, Patience, RepairOptions, VerifyOptions};
 use opkeep_testkit::caches::{Kept, Rank};
 
@@ -80,7 +80,7 @@ fn of_one_job_the_first_kernel_stays() {
 #[test]
 fn it_ends_when_it_is_told_to() {
     let place = Place::with_squares(40);
-    let (cancel, done) = (Cancel::new(), AtomicU64::new(0));
+    let (cancel, done) = (CancelToken::new(), AtomicU64::new(0));
     let stop = cancel.clone();
     let importer = place.importer().cancel(cancel).observer(move |_, at, of| {
         // In the second half kernels are written.
@@ -225,7 +225,7 @@ fn an_older_kernel_is_replaced_under_its_lock() {
     let patience = Patience { deadline: None, cancelled: &|| false, on_wait: None };
     let lock = shelf.lock(&shelf.keys(1)[0], patience).unwrap();
     assert!(matches!(lock, LockOutcome::Acquired(_)), "{lock:?}");
-    let cancel = Cancel::new();
+    let cancel = CancelToken::new();
     std::thread::scope(|scope| {
         let import = scope.spawn(|| place.importer().cancel(cancel.clone()).import(&[place.base()]).unwrap());
         // Time enough to replace it, for one that does not wait.

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::common::Bench;
-use opkeep_backend::{Backend, Buffer, Cancel};
+use opkeep_backend::{Backend, Buffer};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig, Rewrite, generate};
 use opkeep_descriptor::{Arg, AttrValue, BuildSpec, Data, Extra, Float, Job, Op};
+use opkeep_fs::CancelToken;
 use opkeep_onnx::{Options, read, read_tensor};
+
+use crate::common::Bench;
 
 /// How far an element may be from its reference, as a part of the references' root mean square.
 const LIMIT: f64 = 1e-3;
@@ -40,7 +42,7 @@ fn errors(bench: &Bench, network: &str, rewrite: Option<Rewrite>) -> Vec<f64> {
     let builder = bench.builder_of(Arc::<CpuBackend>::clone(&backend));
     let built = builder.build_network(model.graph, &BuildSpec::new("cpu")).unwrap();
     let session = built.load(backend.loader().unwrap()).unwrap();
-    let outputs = session.run(&inputs, NonZeroUsize::MIN, &Cancel::new(), |_| ()).unwrap();
+    let outputs = session.run(&inputs, NonZeroUsize::MIN, &CancelToken::new(), |_| ()).unwrap();
     let error = |(at, output): (usize, &Buffer)| {
         let reference = read_tensor(&folder.join(format!("output_{at}.pb"))).unwrap();
         assert_eq!(reference.name, model.outputs[at].name);

@@ -3,12 +3,14 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use crate::common::Bench;
 use opkeep::{Builder, NetworkBuild, Outcome, RunError, Session};
-use opkeep_backend::{Backend, Buffer, Cancel};
+use opkeep_backend::{Backend, Buffer};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_descriptor::BuildSpec;
+use opkeep_fs::CancelToken;
 use opkeep_ops::{Constant, Graph, TensorId};
+
+use crate::common::Bench;
 
 fn backend() -> Arc<CpuBackend> {
     Arc::new(CpuBackend::new(CpuConfig::new("/usr/local/bin:/usr/bin:/bin")))
@@ -28,7 +30,7 @@ fn run(built: &NetworkBuild, inputs: &[&[f32]], threads: usize) -> (Vec<Vec<f32>
     let inputs: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
     let mut ran = Vec::new();
     let threads = NonZeroUsize::new(threads).unwrap();
-    let outputs = session.run(&inputs, threads, &Cancel::new(), |step| ran.push(step.node)).unwrap();
+    let outputs = session.run(&inputs, threads, &CancelToken::new(), |step| ran.push(step.node)).unwrap();
     (outputs.iter().map(Buffer::to_f32).collect(), ran)
 }
 
@@ -135,11 +137,11 @@ fn what_does_not_fit_is_refused() {
     let backend = backend();
     let session = network.load(backend.loader().unwrap()).unwrap();
     let refused = |inputs: &[&[u8]]| {
-        session.run(inputs, NonZeroUsize::MIN, &Cancel::new(), |_| ()).unwrap_err().to_string()
+        session.run(inputs, NonZeroUsize::MIN, &CancelToken::new(), |_| ()).unwrap_err().to_string()
     };
     assert_eq!(refused(&[]), "input count: expected 1, found 0");
     assert_eq!(refused(&[&[0; 12]]), "input `x`, bytes: expected 16, found 12");
-    let cancel = Cancel::new();
+    let cancel = CancelToken::new();
     cancel.cancel();
     let cancelled = session.run(&[&[0; 16]], NonZeroUsize::MIN, &cancel, |_| ());
     assert!(matches!(cancelled, Err(RunError::Cancelled)));

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use crate::common::{Bench, failure, files, request};
 use opkeep::{Builder, JobError, Mode, Outcome, Request, ViewConfig};
-use opkeep_backend::{BackendError, Cancel};
+use opkeep_backend::BackendError;
 use opkeep_descriptor::{Arg, Attr, AttrValue, Key, Tensor};
+use opkeep_fs::CancelToken;
 use opkeep_testkit::NullBackend;
 
 /// Without a store: whatever is not compiled again was remembered.
@@ -190,7 +191,7 @@ fn who_panics_or_is_killed_frees_those_who_wait() {
 #[test]
 fn cancel_ends_every_wait() {
     let bench = Bench::new();
-    let cancel = Cancel::new();
+    let cancel = CancelToken::new();
     let seen = cancel.clone();
     let backend = Arc::new(NullBackend::new(move |_, _| {
         while !seen.is_cancelled() {

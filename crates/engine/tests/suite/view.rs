@@ -113,7 +113,7 @@ fn a_failure_or_a_cancel_keeps_the_kernel_that_belongs_there() {
     assert_eq!(names(&build(&bench, &good, "0", &requests).1).len(), 6);
     let view = ViewConfig { base: bench.folder.path().join("view"), rank: "0".to_owned() };
     let broken = Arc::new(NullBackend::new(|_, _| Err(failure("no"))));
-    let cancel = opkeep_backend::Cancel::new();
+    let cancel = opkeep_fs::CancelToken::new();
     cancel.cancel();
     for builder in [
         bench.builder(&broken).mode(opkeep::Mode::Force),

@@ -5,7 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use opkeep_backend::FileDigests;
 use opkeep_digest::Digest;
 use opkeep_fs::{FileId, Fs};
 use serde::{Deserialize, Serialize};
@@ -96,12 +95,15 @@ pub enum Unchanged {
     No(PathBuf),
 }
 
+/// Gives the SHA-256 of a file, which the caller may remember.
+pub type DigestFile<'a> = dyn Fn(&Path) -> io::Result<Digest> + 'a;
+
 impl Inputs {
     /// What `observations` of one toolchain come to together.
     ///
     /// # Errors
     /// [`InputsError`]: they are not complete, or did not stay true while they were made.
-    pub fn of(observations: &[&Observation], files: &dyn FileDigests) -> Result<Self, InputsError> {
+    pub fn of(observations: &[&Observation], files: &DigestFile<'_>) -> Result<Self, InputsError> {
         let mut inputs = Self::default();
         for observation in observations {
             if let Some(why) = &observation.incomplete {
@@ -130,15 +132,14 @@ impl Inputs {
         }
     }
 
-    fn add_file(&mut self, path: &Path, found: &Found, files: &dyn FileDigests) -> Result<(), InputsError> {
+    fn add_file(&mut self, path: &Path, found: &Found, files: &DigestFile<'_>) -> Result<(), InputsError> {
         if is_volatile(path) {
             return Ok(());
         }
         if !found.is_file() {
             return Err(InputsError::NotAFile(path.to_owned()));
         }
-        let digest =
-            files.digest(path).map_err(|source| InputsError::Io { path: path.to_owned(), source })?;
+        let digest = files(path).map_err(|source| InputsError::Io { path: path.to_owned(), source })?;
         // What was digested is what was read only if the file did not change since it was opened.
         if !found.is_same(path) {
             return Err(InputsError::Changed(path.to_owned()));
@@ -172,7 +173,7 @@ impl Inputs {
     ///
     /// # Errors
     /// [`InputsError::Io`].
-    pub fn declare(&mut self, path: &Path, files: &dyn FileDigests) -> Result<Digest, InputsError> {
+    pub fn declare(&mut self, path: &Path, files: &DigestFile<'_>) -> Result<Digest, InputsError> {
         let failed = |source| InputsError::Io { path: path.to_owned(), source };
         if !Found::at(path).is_file() {
             return match Fs::new().exists(path) {
@@ -180,7 +181,7 @@ impl Inputs {
                 false => Err(failed(io::ErrorKind::NotFound.into())),
             };
         }
-        let digest = files.digest(path).map_err(failed)?;
+        let digest = files(path).map_err(failed)?;
         self.read.insert(path.to_owned(), Hex(digest));
         Ok(digest)
     }
@@ -194,7 +195,7 @@ impl Inputs {
     }
 
     /// Adds a file, or a directory with all files below it.
-    fn declare_below(&mut self, root: &Path, files: &dyn FileDigests) -> Result<(), InputsError> {
+    fn declare_below(&mut self, root: &Path, files: &DigestFile<'_>) -> Result<(), InputsError> {
         if !Found::at(root).is_directory() {
             return self.declare(root, files).map(drop);
         }
@@ -217,7 +218,7 @@ impl Inputs {
     /// The root that cannot be read, and why.
     pub fn declared(
         roots: &[PathBuf],
-        files: &dyn FileDigests,
+        files: &DigestFile<'_>,
     ) -> Result<Vec<Declared>, (PathBuf, InputsError)> {
         let mut found = Vec::new();
         for root in roots {
@@ -259,10 +260,10 @@ impl Inputs {
 
     /// Whether all is as it was when the toolchain was observed. Costs a call for each path while `files` remembers the
     /// digests.
-    pub fn unchanged(&self, files: &dyn FileDigests) -> Unchanged {
+    pub fn unchanged(&self, files: &DigestFile<'_>) -> Unchanged {
         // A pipe that took a file's place has no digest, and reading it would never end.
         let is_as_it_was = |(path, Hex(digest)): &(&PathBuf, &Hex)| {
-            Found::at(path).is_file() && files.digest(path).is_ok_and(|now| now == *digest)
+            Found::at(path).is_file() && files(path).is_ok_and(|now| now == *digest)
         };
         let moved_file = self.read.iter().chain(&self.watched).find(|file| !is_as_it_was(file));
         let moved = moved_file.map(|(path, _)| path);

@@ -18,7 +18,7 @@ mod proc;
 mod unkeyed;
 
 pub use domain::{Domain, DomainBuilder, DomainError};
-pub use inputs::{Declared, Inputs, InputsError, Unchanged};
+pub use inputs::{Declared, DigestFile, Inputs, InputsError, Unchanged};
 pub use observation::{Found, Observation, Program};
 pub use observer::Observer;
 pub use unkeyed::{UNKEYED, Unkeyed};

@@ -1,0 +1,21 @@
+//! Errors of the compiler's processes as errors of this backend.
+
+use opkeep_backend::BackendError;
+use opkeep_process::ProcessError;
+
+/// The error of a compile whose program failed so.
+pub(crate) fn backend_error(error: ProcessError) -> BackendError {
+    match error {
+        ProcessError::Failed { command, status, log_tail, log } => {
+            BackendError::Compile { command, status, log_tail, log }
+        }
+        ProcessError::TimedOut { command, seconds, log_tail, log } => {
+            BackendError::Deadline { command, seconds, log_tail, log }
+        }
+        ProcessError::MissingOutput { command, problem, log_tail, log } => {
+            BackendError::Output { command, problem, log_tail, log }
+        }
+        ProcessError::Cancelled => BackendError::Cancelled,
+        ProcessError::Io { action, path, source } => BackendError::Io { action, path, source },
+    }
+}
