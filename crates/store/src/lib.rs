@@ -100,7 +100,7 @@ mod limits;
 mod lock;
 mod marker;
 mod mode;
-mod numbers;
+mod number_file;
 mod prefix;
 mod repair;
 mod size;

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use opkeep_fs::{RootedFs, unix};
+
 use crate::files::{self, FOR_NUMBERS};
-use crate::numbers::{Changed, Numbers};
-use opkeep_fs::RootedFs;
-use opkeep_fs::unix;
+use crate::number_file::{LIMIT, NumberFile, UpdateOutcome};
 
 /// Growth after which it is added to the total.
 const BYTES: i64 = 16 << 20;
@@ -22,8 +22,11 @@ const LONGEST_REST: Duration = Duration::from_secs(600);
 /// How often what the dead left is looked for although there is room.
 const SWEPT_EVERY: Duration = Duration::from_secs(24 * 3600);
 
-const SIZE: Numbers<4> =
-    Numbers { title: "opkeep size 1", names: ["bytes", "entries", "not-before", "swept"] };
+const SIZE: NumberFile<4> = NumberFile {
+    title: "opkeep size 2",
+    earlier_title: "opkeep size 1",
+    names: ["bytes", "entries", "not-before", "swept"],
+};
 
 /// About how much a target's folder holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,10 +106,10 @@ impl Size {
     pub(crate) fn open(&self, fs: &RootedFs, fresh: bool) -> io::Result<(Known, SystemTime)> {
         let file = files::open_lock(fs, &self.path, self.shared, &FOR_NUMBERS)?;
         let now = files::touch(fs, &file, &self.path)?;
-        let found = SIZE.decode(&fs.read_start(&file, &self.path, SIZE.limit())?);
+        let found = SIZE.decode(&fs.read_start(&file, &self.path, LIMIT)?);
         drop(file);
         let known = match found {
-            Some(found) => Known::Totals(Totals::of(found)),
+            Some(found) => Known::Totals(Totals::of(found.known)),
             None if fresh => self.change(fs, |old| old.or(Some([0, 0, 0, unix(now).as_secs()]))),
             None => Known::Unknown,
         };
@@ -210,10 +213,10 @@ impl Size {
     }
 
     fn change(&self, fs: &RootedFs, change: impl FnOnce(Option<[u64; 4]>) -> Option<[u64; 4]>) -> Known {
-        match SIZE.change(fs, &self.path, self.shared, change) {
-            Ok(Changed::To(now)) => Known::Totals(Totals::of(now)),
-            Ok(Changed::Not) => Known::Unknown,
-            Ok(Changed::Busy) | Err(_) => Known::Busy,
+        match SIZE.update(fs, &self.path, self.shared, change) {
+            Ok(UpdateOutcome::Written(now)) => Known::Totals(Totals::of(now)),
+            Ok(UpdateOutcome::Unchanged) => Known::Unknown,
+            Ok(UpdateOutcome::Busy) | Err(_) => Known::Busy,
         }
     }
 }
@@ -277,7 +280,7 @@ mod tests {
         let fs = RootedFs::default();
         let size = Size::new(folder.path(), false);
         size.open(&fs, true).unwrap();
-        let held = std::fs::File::open(folder.path().join(crate::numbers::LOCK)).unwrap();
+        let held = std::fs::File::open(folder.path().join(crate::number_file::LOCK)).unwrap();
         held.lock().unwrap();
         size.put(10, None);
         assert_eq!(size.flush(&fs), Known::Busy);

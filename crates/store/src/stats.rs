@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use crate::numbers::{Changed, Numbers};
-use opkeep_fs::RootedFs;
-use opkeep_fs::unix;
+use opkeep_fs::{RootedFs, unix};
+
+use crate::number_file::{NumberFile, UpdateOutcome};
 
 /// Defines the counters, their names in the file, and how they are shown, from one list.
 macro_rules! counters {
@@ -82,7 +82,8 @@ counters! {
 
 const COUNT: usize = NAMES.len();
 
-const STATS: Numbers<COUNT> = Numbers { title: "opkeep statistics 1", names: names() };
+const STATS: NumberFile<COUNT> =
+    NumberFile { title: "opkeep statistics 2", earlier_title: "opkeep statistics 1", names: names() };
 
 const fn names() -> [&'static str; COUNT] {
     let mut names = [""; COUNT];
@@ -137,18 +138,18 @@ impl Counters {
         if taken.iter().all(|count| *count == 0) {
             return Ok(());
         }
-        let written = STATS.change(fs, &self.path, self.shared, |old| {
+        let written = STATS.update(fs, &self.path, self.shared, |old| {
             let old = old.unwrap_or_else(|| nothing(now));
             Some(std::array::from_fn(|at| old[at].saturating_add(taken[at])))
         });
-        if !matches!(written, Ok(Changed::To(_))) {
+        if !matches!(written, Ok(UpdateOutcome::Written(_))) {
             for (count, taken) in self.counts.iter().zip(taken) {
                 count.fetch_add(taken, Ordering::Relaxed);
             }
         }
         match written? {
-            Changed::To(_) => Ok(()),
-            Changed::Not | Changed::Busy => Err(io::ErrorKind::WouldBlock.into()),
+            UpdateOutcome::Written(_) => Ok(()),
+            UpdateOutcome::Unchanged | UpdateOutcome::Busy => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 
@@ -164,9 +165,9 @@ impl Counters {
 
     /// Begins anew, if what is in the file are no statistics.
     pub(crate) fn mend(&self, fs: &RootedFs, now: SystemTime) -> io::Result<()> {
-        match STATS.change(fs, &self.path, self.shared, |old| old.or_else(|| Some(nothing(now))))? {
-            Changed::To(_) => Ok(()),
-            Changed::Not | Changed::Busy => Err(io::ErrorKind::WouldBlock.into()),
+        match STATS.update(fs, &self.path, self.shared, |old| old.or_else(|| Some(nothing(now))))? {
+            UpdateOutcome::Written(_) => Ok(()),
+            UpdateOutcome::Unchanged | UpdateOutcome::Busy => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 
@@ -180,8 +181,8 @@ impl Counters {
     /// Begins to count anew. False if another process holds the file for too long.
     pub(crate) fn zero(&self, fs: &RootedFs, now: SystemTime) -> io::Result<bool> {
         self.take();
-        let zeroed = STATS.change(fs, &self.path, self.shared, |_| Some(nothing(now)))?;
-        Ok(matches!(zeroed, Changed::To(_)))
+        let zeroed = STATS.reset(fs, &self.path, self.shared, nothing(now))?;
+        Ok(matches!(zeroed, UpdateOutcome::Written(_)))
     }
 
     fn take(&self) -> [u64; COUNT] {

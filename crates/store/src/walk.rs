@@ -13,7 +13,7 @@ use crate::files::{self, EVICT, LOCK, NEW, PUT};
 use crate::gc::GC_LOCK;
 use crate::size::Size;
 use crate::stats::Counters;
-use crate::{Store, StoreError, marker, numbers};
+use crate::{Store, StoreError, marker, number_file};
 use opkeep_fs::idle;
 use opkeep_fs::{FileId, FileStat};
 
@@ -122,7 +122,7 @@ pub(crate) struct Walked {
 }
 
 /// Files that every target's folder has.
-pub(crate) const OWN: [&str; 5] = [Size::NAME, Counters::NAME, numbers::LOCK, GC_LOCK, marker::NAME];
+pub(crate) const OWN: [&str; 5] = [Size::NAME, Counters::NAME, number_file::LOCK, GC_LOCK, marker::NAME];
 
 /// How far ahead of the clock an entry's last use may be before it is taken for a mistake.
 const AHEAD: Duration = Duration::from_secs(600);

@@ -81,7 +81,7 @@ fn an_unknown_size_is_counted_once() {
         store.put_replacing(&key("a"), &draft(&filling(100 << 10), CHEAP), Replace::Always).unwrap();
         let (estimate, counted) = (store.estimate().unwrap(), counted(&store));
         // The file with the total may not have been there when it was counted.
-        assert!(estimate.entries == 10 && counted.bytes - estimate.bytes < 200, "{estimate:?} {counted:?}");
+        assert!(estimate.entries == 10 && counted.bytes - estimate.bytes <= 4096, "{estimate:?} {counted:?}");
         store.put_replacing(&key("a"), &draft(&filling(100 << 10), CHEAP), Replace::Always).unwrap();
         assert_eq!(lists(), 2 * (256 + 5), "once by the first put, and once to compare");
     }
@@ -103,7 +103,7 @@ fn the_estimate_follows_puts_replacements_and_evictions() {
     assert!(report.after.total().bytes >= 5000 + records, "{report:?}");
     let size = store.dir().join("size");
     drop(store);
-    assert!(fs::read_to_string(size).unwrap().starts_with("opkeep size 1\nbytes"));
+    assert!(fs::read_to_string(size).unwrap().starts_with("opkeep size 2\nbytes"));
 }
 
 /// Others find the room being made, go on and say nothing more: whoever makes it looks again.
