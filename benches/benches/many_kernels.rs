@@ -23,8 +23,9 @@ use std::sync::Arc;
 
 use common::child;
 use opkeep::{Builder, Outcome, Request, ViewConfig};
-use opkeep_artifact::{Artifact, KernelMeta};
+use opkeep_artifact::Artifact;
 use opkeep_benches::{Budgets, Figure, folder, has_room, is_measured, most_resident, thousands};
+use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
 use opkeep_store::{Config, LimitTexts};
 use opkeep_testkit::{Counting, NullBackend, most_bytes};

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use opkeep_artifact::KernelMeta;
 use opkeep_benches::{Budgets, Figure, Turns, read, time};
+use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
 use opkeep_testkit::ascend::{Chip, Cores, Kernel};
 use opkeep_testkit::corpus;

@@ -12,6 +12,7 @@ use opkeep_artifact::{Artifact, Expectations};
 use opkeep_backend::{
     Backend, BackendError, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported, asks_for_debug,
 };
+use opkeep_cann_meta::targets;
 use opkeep_descriptor::options::check_value;
 use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, Op};
 use opkeep_digest::{Digest, Fingerprint};
@@ -129,8 +130,7 @@ impl AscendBackend {
     pub fn entry(config: AscendConfig) -> Entry {
         let about = "operators by the CANN toolkit's compiler";
         let serves = |target: &str| {
-            let is_chip = Expectations::named(target)
-                .is_some_and(|expected| expected.machines == [Expectations::ASCEND]);
+            let is_chip = targets::named(target).is_some_and(|expected| targets::is_ai_core(&expected));
             target == NAME || is_chip
         };
         Entry::new(NAME, about, Self::TARGETS, serves, move |target| {
@@ -301,7 +301,7 @@ impl Backend for AscendBackend {
     }
 
     fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
-        Expectations::ascend(&spec.target)
+        targets::ascend(&spec.target)
     }
 
     fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {

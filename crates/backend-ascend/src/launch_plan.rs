@@ -2,10 +2,9 @@
 
 use std::ffi::CString;
 
-use opkeep_artifact::{
-    Artifact, BlockDim, Json, KernelMeta, Magic, Parameter, Placeholder, TaskRation, Word,
-};
+use opkeep_artifact::Artifact;
 use opkeep_backend::{BackendError, Slot};
+use opkeep_cann_meta::{BlockDim, Json, KernelMeta, Magic, Parameter, Placeholder, TaskRation, Word};
 use opkeep_descriptor::{Arg, Job};
 use opkeep_digest::Digest;
 

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use opkeep_artifact::{Artifact, KernelMeta, Member, is_safe_file_name};
+use opkeep_artifact::{Artifact, Member, is_safe_file_name};
+use opkeep_cann_meta::KernelMeta;
 use opkeep_fs::Fs;
 
 use crate::files;

@@ -13,6 +13,7 @@ use opkeep_artifact::{Artifact, Expectations};
 use opkeep_backend::{
     Backend, BackendError, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported, asks_for_debug,
 };
+use opkeep_cann_meta::targets;
 use opkeep_descriptor::options::{DEBUG_WORDS, check_value};
 use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, OPTION_NAMES, Op};
 use opkeep_digest::{Digest, Fingerprint};
@@ -266,7 +267,7 @@ impl Backend for CpuBackend {
     }
 
     fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
-        Expectations::host(&spec.target, host_machine())
+        targets::host(&spec.target, host_machine())
     }
 
     fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {

@@ -5,8 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use opkeep_artifact::{Artifact, BlockDim, Flag, KernelMeta, Magic, Parameter};
+use opkeep_artifact::Artifact;
 use opkeep_backend::{BackendError, CompileRequest};
+use opkeep_cann_meta::{BlockDim, Flag, KernelMeta, Magic, Parameter};
 use opkeep_descriptor::{Arg, EffectiveSpec};
 use opkeep_digest::Digest;
 use opkeep_process::{Domain, DomainError, Ended, Found, Inputs, Observer, Run, Sandbox};

@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::num::NonZeroUsize;
 
-use opkeep_artifact::{Artifact, BlockDim, Json, KernelMeta};
+use opkeep_artifact::Artifact;
 use opkeep_backend::{BackendError, Kernel, Loader, Slot};
+use opkeep_cann_meta::{BlockDim, Json, KernelMeta};
 use opkeep_descriptor::{Arg, Job};
 use opkeep_digest::Digest;
 use rustix::fs::{MemfdFlags, SealFlags};

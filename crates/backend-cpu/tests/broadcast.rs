@@ -130,8 +130,8 @@ fn sizes_around_the_grain_are_whole_for_any_number_of_threads() {
 #[test]
 fn a_large_tensor_has_many_blocks() {
     let artifact = common::compile(backend(), &job("Sub", &[&[3 * GRAIN + 1], &[1]], &[])).unwrap();
-    let meta = opkeep_artifact::KernelMeta::parse(&artifact.json).unwrap();
-    assert_eq!(meta.block_dim, Some(opkeep_artifact::BlockDim::Fixed(4)));
+    let meta = opkeep_cann_meta::KernelMeta::parse(&artifact.json).unwrap();
+    assert_eq!(meta.block_dim, Some(opkeep_cann_meta::BlockDim::Fixed(4)));
 }
 
 /// Unary operators and those that give truth values go through the same loops.

@@ -6,8 +6,8 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{backend, compile_in, job};
-use opkeep_artifact::{BlockDim, KernelMeta};
 use opkeep_backend::Backend;
+use opkeep_cann_meta::{BlockDim, KernelMeta};
 use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
 

@@ -8,8 +8,9 @@ use std::num::NonZeroUsize;
 use std::sync::Mutex;
 
 use common::{backend, compile, float, floats, job, kernel, launch};
-use opkeep_artifact::{Artifact, KernelMeta, Workspace};
+use opkeep_artifact::Artifact;
 use opkeep_backend::{Backend, BackendError, Buffer, Kernel};
+use opkeep_cann_meta::{KernelMeta, Workspace};
 use opkeep_descriptor::Job;
 
 const ONE: NonZeroUsize = NonZeroUsize::MIN;
@@ -112,7 +113,7 @@ fn artifacts_that_cannot_be_loaded_are_refused() {
         (with(&|meta| meta.kernel_name = None), ""),
         (with(&|meta| meta.kernel_name = Some("a\0b".into())), ""),
         (with(&|meta| meta.workspace = Some(workspace.clone())), "workspace"),
-        (with(&|meta| meta.block_dim = Some(opkeep_artifact::BlockDim::Dynamic)), "blockDim"),
+        (with(&|meta| meta.block_dim = Some(opkeep_cann_meta::BlockDim::Dynamic)), "blockDim"),
         (with(&|meta| meta.block_dim = None), "blockDim"),
         (Artifact { json: b"{".to_vec(), ..good.clone() }, "JSON"),
         (object(b""), ""),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use opkeep::{BuildReport, Builder, Placed, Request, ViewError};
-use opkeep_artifact::Expectations;
+use opkeep_cann_meta::targets;
 use opkeep_fs::CancelToken;
 
 use crate::args::Common;
@@ -62,7 +62,7 @@ pub(crate) fn split(
 
 /// A builder for the chip called `named`; none, if that is not a chip, or its toolchain is not there.
 fn open(named: &str, common: &Common, cancel: &CancelToken) -> anyhow::Result<Option<Builder>> {
-    let is_chip = Expectations::named(named).is_some_and(|it| it.machines == [Expectations::ASCEND]);
+    let is_chip = targets::named(named).is_some_and(|it| targets::is_ai_core(&it));
     if common.chooses_target() || !is_chip {
         return Ok(None);
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use opkeep::judge_stored;
 use opkeep_artifact::Expectations;
+use opkeep_cann_meta::targets;
 use opkeep_digest::Digest;
 use opkeep_store::{Entry, MAX_ENTRY_BYTES};
 use opkeep_validator::{Report, expectations_of};
@@ -57,7 +58,7 @@ pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Resul
     let Some(entry) = &stored.entry else { return Ok(stored) };
     // Where it stands says what it is for; else what it says itself.
     let named = shelf(path).or_else(|| header["target"].as_str().map(str::to_owned));
-    let own = named.as_deref().and_then(Expectations::named);
+    let own = named.as_deref().and_then(targets::named);
     if let (Some(json), Some(object)) = (entry.member("json"), entry.member("object")) {
         let (report, target) = judge_bytes(json, object, expect.or(own.as_ref()));
         // Whether it is one for a chip that is not known, nobody can say; the report does.

@@ -1,6 +1,6 @@
 //! What `opkeep inspect` tells of a kernel.
 
-use opkeep_artifact::KernelMeta;
+use opkeep_cann_meta::KernelMeta;
 use opkeep_validator::{DeviceMeta, ElfFacts, KernelFacts, Linkage, parts};
 use serde_json::Value;
 

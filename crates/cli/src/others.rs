@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use opkeep_artifact::{Expectations, KernelMeta};
+use opkeep_cann_meta::{KernelMeta, targets};
 use opkeep_descriptor::MAX_INFO_BYTES;
 use opkeep_kernel_meta::survey::{OtherFiles, Places};
 
@@ -108,7 +108,7 @@ impl<'a> Directory<'a> {
     fn is_object(&self, path: &Path) -> bool {
         let header = read_some(path, HEADER).unwrap_or_default();
         let is_ascend =
-            header.starts_with(b"\x7fELF") && header.get(18..20) == Some(&Expectations::ASCEND.to_le_bytes());
+            header.starts_with(b"\x7fELF") && header.get(18..20) == Some(&targets::ASCEND.to_le_bytes());
         is_ascend || self.has_kernels()
     }
 }

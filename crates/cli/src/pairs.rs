@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use opkeep_artifact::{Expectations, KernelMeta, Loader, MetaError, is_safe_file_name};
+use opkeep_artifact::{Expectations, is_safe_file_name};
+use opkeep_cann_meta::{KernelMeta, MetaError, is_chip, targets};
 use opkeep_descriptor::MAX_INFO_BYTES;
 use opkeep_kernel_meta::survey::{is_ours, named_otherwise};
 use opkeep_store::MAX_ENTRY_BYTES;
-use opkeep_validator::{
-    Problem, Report, examine, examine_json, examine_object_for, expectations_of, is_chip, parts,
-};
+use opkeep_validator::{Problem, Report, examine, examine_json, examine_object_for, expectations_of, parts};
 
 use crate::input::{is_there, read_file};
 
@@ -161,7 +160,7 @@ fn judge_pair(
 
 /// What the target called `name` expects, unless it is an Ascend chip that is not known.
 pub(crate) fn of_known_chip(name: &str) -> Option<Expectations> {
-    Expectations::named(name).filter(|expect| expect.loader != Loader::Ascend || is_chip(name))
+    targets::named(name).filter(|expect| !targets::is_ai_core(expect) || is_chip(name))
 }
 
 fn unknown_chip(chip: String, report: &Report) -> Problem {
@@ -186,7 +185,7 @@ pub(crate) fn judge_bytes(json: &[u8], object: &[u8], expect: Option<&Expectatio
 }
 
 fn alone(path: &Path, expect: Option<&Expectations>, report: Report) -> Judged {
-    let target = expect.map_or_else(|| Expectations::any().target, |expect| expect.target.clone());
+    let target = expect.map_or_else(|| targets::any().target, |expect| expect.target.clone());
     Judged { file: path.to_owned(), object: None, target, report }
 }
 

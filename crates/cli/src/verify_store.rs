@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use opkeep::judge_stored;
-use opkeep_artifact::Expectations;
+use opkeep_cann_meta::{targets, unjudged};
 use opkeep_fs::{CancelToken, Fs};
 use opkeep_store::{
     Access, Beside, BesideKind, Config, Entry, Flaw, Flawed, Store, StoreError, TargetStore, VerifyOptions,
     VerifyReport, is_store, is_target_directory,
 };
-use opkeep_validator::unjudged;
 use serde_json::{Value, json};
 
 use crate::args::StoreArgs;
@@ -192,7 +191,7 @@ impl Verified {
                 report.besides.iter().filter(|beside| self.seen.insert(beside.path.clone())).collect();
             details.extend(report.flaws.iter().map(flaw_line));
             details.append(&besides_text(&name, &besides));
-            if Expectations::named(&name).is_some() && of_known_chip(&name).is_none() {
+            if targets::named(&name).is_some() && of_known_chip(&name).is_none() {
                 details.line(format_args!("note       kernels of {name}: {}", unjudged(&name)));
             }
             rows.push(counts.row(&name, &report));

@@ -1,7 +1,8 @@
 //! The further kernels of an artifact: the twin that computes the same each time, and the parts of a mixed kernel of old,
 //! whose `.json` only lists theirs. Nothing of them is let in that the first one would not be.
 
-use opkeep_artifact::{Artifact, Expectations, KernelMeta};
+use opkeep_artifact::{Artifact, Expectations};
+use opkeep_cann_meta::KernelMeta;
 use opkeep_store::Entry;
 use opkeep_validator::{Problem, Report, examine_json, expectations_of, parts, validate};
 

@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use opkeep_artifact::{Artifact, Expectations, KernelMeta, Loader};
+use opkeep_artifact::Artifact;
 use opkeep_backend::BackendError;
+use opkeep_cann_meta::{KernelMeta, is_chip, targets};
 use opkeep_descriptor::{
     BuildSpec, Descriptor, EffectiveSpec, Generation, KernelName, VendorName, import_key, read_info,
 };
@@ -30,7 +31,7 @@ use opkeep_kernel_meta::survey::{
 use opkeep_store::{
     Access, Config, Draft, LockOutcome, Lookup, Patience, Put, Replace, Store, StoreError, TargetStore,
 };
-use opkeep_validator::{RULES_VERSION, is_chip};
+use opkeep_validator::RULES_VERSION;
 
 use crate::header;
 use crate::imported::{self, IMPORTED, Imported};
@@ -264,15 +265,14 @@ impl Run<'_> {
         let descriptor = read_info(&info).map_err(|error| PassedOver::TornDescriptor(error.to_string()))?;
         let generation = named_by(&descriptor, &item.name).ok_or_else(|| other_name(&descriptor))?;
         let target = &descriptor.spec.target;
-        let is_ascend = |expect: Expectations| expect.loader == Loader::Ascend;
-        if Expectations::named(target).is_some_and(is_ascend) && !is_chip(target) {
+        if targets::named(target).is_some_and(|expect| targets::is_ai_core(&expect)) && !is_chip(target) {
             return Err(PassedOver::UnknownChip(target.clone()));
         }
         let no_backend = || PassedOver::NoBackend(target.clone());
         let mut spec = (self.importer.read)(&descriptor.spec)
             .ok_or_else(no_backend)?
             .map_err(|error| PassedOver::Options(error.to_string()))?;
-        let expect = Expectations::named(&spec.target).ok_or_else(no_backend)?;
+        let expect = targets::named(&spec.target).ok_or_else(no_backend)?;
         if spec.debug {
             return Err(PassedOver::Debug);
         }

@@ -1,7 +1,7 @@
 //! Kernels that this store's builds compiled, by their names: a view asks for them where it does not know whether a file is
 //! ours.
 
-use opkeep_artifact::KernelMeta;
+use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
 use opkeep_kernel_meta::{StoredKernel, StoredKernels};
 use opkeep_store::{Entry, Lookup, Store, TargetStore};

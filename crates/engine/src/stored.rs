@@ -3,7 +3,7 @@
 //! The store knows that the bytes are what somebody wrote under that key. Whether that is a kernel, and the right one, is
 //! seen here: an entry that was put under another's key, or holds another's bytes, is whole and wrong. It would be a hit.
 
-use opkeep_artifact::Expectations;
+use opkeep_cann_meta::targets;
 use opkeep_descriptor::{EffectiveSpec, KEY_SCHEMA, Key, KeyParts, read_info};
 use opkeep_store::Entry;
 
@@ -24,7 +24,7 @@ use crate::{StoredError, imported};
 /// The first thing that is wrong.
 pub fn judge_stored(entry: &Entry, target: &str) -> Result<(), StoredError> {
     let files = Files::in_entry(entry).map_err(|member| StoredError::Incomplete { member })?;
-    let expect = Expectations::named(target).unwrap_or_else(|| files.expectations());
+    let expect = targets::named(target).unwrap_or_else(|| files.expectations());
     let report = files.judge(None, &expect);
     let Some(meta) = report.meta.as_ref().filter(|_| report.is_valid()) else {
         return Err(StoredError::Invalid { errors: report.errors().cloned().collect() });

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use opkeep_artifact::{Artifact, Expectations, is_safe_file_name};
+use opkeep_artifact::{Artifact, is_safe_file_name};
 use opkeep_backend::asks_for_debug;
+use opkeep_cann_meta::targets;
 use opkeep_descriptor::{Descriptor, VendorName, write_info_named};
 use opkeep_digest::Digest;
 use opkeep_kernel_meta::{Content, DirectoryRisk, KernelFiles, LeftKernel, ViewError, ViewReport, Withdrawn};
@@ -326,7 +327,7 @@ pub(crate) fn frameworks_name(descriptor: &Descriptor) -> String {
 /// Whether what a descriptor names is what is built for. A descriptor that names nothing is content with anything.
 fn is_same_chip(named: &str, built: &str) -> bool {
     let is_host = |target: &str| target == "cpu" || target.starts_with("cpu-");
-    let machines = |target: &str| Expectations::named(target).map(|expect| expect.machines);
+    let machines = |target: &str| targets::named(target)?.elf().map(|rules| rules.machines.clone());
     let is_same_host = || is_host(named) && is_host(built) && machines(named) == machines(built);
     named.is_empty() || named.eq_ignore_ascii_case(built) || is_same_host()
 }

@@ -3,7 +3,7 @@
 //! A file is written only where there is nothing, where what is there is ours, or where what is there goes to quarantine
 //! first. A file is ours if the manifest has its digest, or the caller's store the kernel; how it looks does not count.
 
-use opkeep_artifact::Expectations;
+use opkeep_cann_meta::targets;
 use opkeep_descriptor::read_info;
 use opkeep_digest::Digest;
 use opkeep_validator::{ElfFacts, Machine, examine_object};
@@ -385,7 +385,7 @@ fn differs(one: &ElfFacts, other: &ElfFacts) -> bool {
     };
     one.machine != other.machine
         || family(one).zip(family(other)).is_some_and(|(one, other)| one != other)
-        || one.machine.0 == Expectations::ASCEND && (one.flags == 0) != (other.flags == 0)
+        || one.machine.0 == targets::ASCEND && (one.flags == 0) != (other.flags == 0)
 }
 
 /// The machine that the first bytes of an ELF file name, be the rest of it missing.

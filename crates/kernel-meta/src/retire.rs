@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::time::SystemTime;
 
-use opkeep_artifact::KernelMeta;
+use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
 
 use crate::compare::{describes, is_extended};

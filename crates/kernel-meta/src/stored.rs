@@ -1,6 +1,6 @@
 //! What the caller's store knows of kernels: so that one of ours is known again whose manifest was lost.
 
-use opkeep_artifact::KernelMeta;
+use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
 
 use crate::Part;

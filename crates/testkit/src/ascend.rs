@@ -25,7 +25,7 @@ pub use pair::Pair;
 pub use shared::{Library, container, library};
 pub use zoo::{Split, fat_binary, fat_binary_of, split_mix, zoo};
 
-use opkeep_artifact::Magic;
+use opkeep_cann_meta::Magic;
 
 /// A family of chips whose compilers leave the same kind of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use opkeep_artifact::{Artifact, Expectations, KernelMeta};
+use opkeep_artifact::{Artifact, Expectations};
 use opkeep_backend::{Backend, BackendError, Buffer, CompileRequest, Kernel, Support};
+use opkeep_cann_meta::KernelMeta;
 use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
 use opkeep_digest::Fingerprint;
 use opkeep_fs::CancelToken;

@@ -4,8 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use opkeep_artifact::{Artifact, BlockDim, Expectations, KernelMeta, Magic};
+use opkeep_artifact::{Artifact, Expectations};
 use opkeep_backend::{Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported};
+use opkeep_cann_meta::{BlockDim, KernelMeta, Magic, targets};
 use opkeep_descriptor::{EffectiveSpec, Job, OPTION_NAMES};
 use opkeep_digest::{Digest, Fingerprint};
 
@@ -120,7 +121,7 @@ impl Backend for NullBackend {
     }
 
     fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
-        Expectations::host(&spec.target, elf::HOST_MACHINE)
+        targets::host(&spec.target, elf::HOST_MACHINE)
     }
 
     fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {

@@ -1,6 +1,6 @@
 //! What a `.json` claims of its kernels, as far as an object can confirm it.
 
-use opkeep_artifact::{CoreType, Deterministic, Flag, KernelEntry, KernelMeta, Magic, TaskRation, Word};
+use opkeep_cann_meta::{CoreType, Deterministic, Flag, KernelEntry, KernelMeta, Magic, TaskRation, Word};
 
 use crate::device::{KernelType, TaskRatio};
 
@@ -138,7 +138,7 @@ pub(crate) fn digits_in<'a>(name: &'a str, common: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use opkeep_artifact::Vocabulary;
+    use opkeep_cann_meta::Vocabulary;
 
     use super::*;
 

@@ -2,33 +2,7 @@
 
 use std::fmt;
 
-/// How much a finding weighs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// Good to know; genuine kernels have such.
-    Note,
-    /// No genuine kernel that was seen has such, but nothing says that none may.
-    Warning,
-    /// The kernel is not what its `.json` says, or its loader refuses it.
-    Error,
-}
-
-impl Severity {
-    /// The severity's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Note => "note",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
-    }
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
+pub use opkeep_artifact::Severity;
 
 /// A stable name for a kind of finding: `OPV005`. A code is never given to another kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -212,6 +186,20 @@ rules! {
         => "do not use the object; the loader may see yet another one";
     SECOND_PARSER = 81 Warning: "the second ELF parser cannot read the object, so there is no second opinion"
         => "no harm, if it is about names that are no text or very many sections, which it cannot read";
+    OPAQUE_START = 82 Error: "the object does not begin as those of the target do"
+        => "build the kernel again, or copy it again from where it came";
+    TOO_LONG = 83 Error: "the object is longer than those of the target may be"
+        => "build the kernel again; what came behind its end is no part of it";
+    FLAGS = 84 Error: "the target does not load objects with these `e_flags`"
+        => "use the kernel on the device it was built for, or build it for this one";
+    CHECK_REFUSES = 85 Error: "a check of the backend's own refuses the kernel"
+        => "build the kernel again; if it stays so, report it to the backend's authors";
+    CHECK_DOUBTS = 86 Warning: "a check of the backend's own doubts the kernel"
+        => "look at what it says";
+    CHECK_NOTE = 87 Note: "a check of the backend's own says something of the kernel"
+        => "no harm";
+    UNVERIFIED = 88 Note: "a check of the backend's own is not known here, so that not all was checked"
+        => "no harm; a program that has the backend checks the rest";
     FE_REFUSES = 90 Warning: "CANN's graph engine would refuse the `.json`"
         => "build the kernel with the CANN that is to use it";
     FE_LINT = 91 Note: "CANN's graph engine would ignore or misread a part of the `.json`"

@@ -1,11 +1,13 @@
 //! What a `.json` must say, whatever its object says.
 
 use object::elf;
-use opkeep_artifact::{Expectations, Json, KernelMeta, Loader, Word, is_plain_file_name};
+use opkeep_artifact::{ElfLayout, is_plain_file_name};
+use opkeep_cann_meta::{Json, KernelMeta, Word};
 use opkeep_digest::Digest;
 
 use crate::claims::{self, Cores};
 use crate::code::Code;
+use crate::expected::Expected;
 use crate::problem::Problem;
 use crate::report::Findings;
 use crate::shown::shown;
@@ -16,7 +18,7 @@ const NAME_MAX: usize = 255;
 /// Judges the `.json` alone, but for that the object may be a library that holds the kernel.
 pub(crate) fn judge(
     meta: &KernelMeta,
-    expect: Option<&Expectations>,
+    expect: Option<&Expected<'_>>,
     is_container: bool,
     findings: &mut Findings,
 ) {
@@ -43,10 +45,10 @@ pub(crate) fn check_sha256(
     meta: &KernelMeta,
     found: Digest,
     e_type: Option<u16>,
-    loader: Loader,
+    layout: ElfLayout,
     findings: &mut Findings,
 ) {
-    let of_two = loader == Loader::Host && claims::is_short_form(meta);
+    let of_two = layout == ElfLayout::SharedObject && claims::is_short_form(meta);
     let (field, text) = match &meta.obj_sha256 {
         Some(text) if of_two && e_type == Some(elf::ET_REL.0) => ("objSha256", Some(text)),
         _ => ("sha256", meta.sha256.as_ref()),
@@ -88,9 +90,9 @@ fn check_file_names(meta: &KernelMeta, findings: &mut Findings) {
     }
 }
 
-fn check_magic(meta: &KernelMeta, expect: &Expectations, is_container: bool, findings: &mut Findings) {
+fn check_magic(meta: &KernelMeta, expect: &Expected<'_>, is_container: bool, findings: &mut Findings) {
     match &meta.magic {
-        None if expect.loader == Loader::Host && claims::is_short_form(meta) => {
+        None if expect.layout() == ElfLayout::SharedObject && claims::is_short_form(meta) => {
             findings.add(Code::NO_MAGIC, || Problem::NoMagic);
         }
         None => findings.add(Code::MISSING, || Problem::Missing { field: "magic" }),
@@ -98,7 +100,7 @@ fn check_magic(meta: &KernelMeta, expect: &Expectations, is_container: bool, fin
         // It is the magic of the kernel in the library.
         Some(Word::Known(magic)) if is_container && magic.is_elf() => {}
         Some(Word::Known(found)) => findings.add(Code::MAGIC, || Problem::Magic {
-            target: expect.target.clone(),
+            target: expect.target.to_owned(),
             expected: expect.magics.clone(),
             found: *found,
         }),

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::chip::{Architecture, Family};
 use crate::device::DeviceMeta;
+use opkeep_cann_meta::{Architecture, Family};
 
 /// What an ELF object says of itself. Names are shown as text: bytes that are not UTF-8 are replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +84,16 @@ impl fmt::Display for Machine {
             Some(name) => write!(f, "{number:#x} {name}"),
             None => write!(f, "{number:#x}"),
         }
+    }
+}
+
+/// A value of `e_flags`, shown as hexadecimal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flags(pub u32);
+
+impl fmt::Display for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
     }
 }
 

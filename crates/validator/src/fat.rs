@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use opkeep_artifact::KernelMeta;
+use opkeep_cann_meta::KernelMeta;
 
 /// What a number of the table takes.
 const WORD: usize = 8;

@@ -3,80 +3,101 @@
 use object::LittleEndian as LE;
 use object::elf;
 use object::read::elf::SectionHeader as _;
-use opkeep_artifact::{Expectations, Loader};
+use opkeep_artifact::{ElfLayout, FlagRules};
 
-use crate::chip::Family;
 use crate::code::Code;
 use crate::elf::Elf;
-use crate::facts::{ElfFacts, ElfType, Linkage, Machine};
+use crate::expected::Expected;
+use crate::facts::{ElfFacts, ElfType, Flags, Linkage, Machine};
 use crate::problem::Problem;
 use crate::report::Findings;
 use crate::sections::Special;
 use crate::shown::shown;
+use opkeep_cann_meta::{Family, targets::ANY_ASCEND};
 
 /// Judges the object alone.
 pub(crate) fn judge(
     elf: &Elf<'_>,
     facts: &ElfFacts,
     special: &Special<'_>,
-    expect: &Expectations,
+    expect: &Expected<'_>,
     findings: &mut Findings,
 ) {
     // Of an object for another machine, nobody knows which type and layout are right.
     let is_own = check_machine(elf, facts, expect, findings);
+    if expect.layout() == ElfLayout::Unspecified {
+        return;
+    }
     if is_own {
-        check_type(elf, expect.loader, findings);
+        check_type(elf, expect.layout(), findings);
     }
     // The runtime goes by the number in the header, and knows no other place where it may stand.
-    let uncounted = elf.e_shnum == 0 && expect.loader == Loader::Ascend;
+    let uncounted = elf.e_shnum == 0 && expect.layout() == ElfLayout::Contiguous;
     if uncounted || (elf.sections.is_empty() && !elf.torn) {
         return findings.add(Code::NO_SECTIONS, || Problem::NoSections);
     }
-    check_functions(elf, expect.loader, findings);
+    check_functions(elf, expect.layout(), findings);
     if !is_own {
         return;
     }
-    if expect.loader == Loader::Ascend && facts.linkage == Linkage::Final {
+    if expect.layout() == ElfLayout::Contiguous && facts.linkage == Linkage::Final {
         check_sections(elf, facts, findings);
         check_kernels(elf, special, findings);
     }
     // Dynamic loaders go by program headers, and the Ascend runtime does not look at them.
-    if expect.loader != Loader::Ascend && facts.elf_type == Some(ElfType::Shared) {
+    if expect.layout() != ElfLayout::Contiguous && facts.elf_type == Some(ElfType::Shared) {
         elf.check_segments(findings);
     }
 }
 
-fn check_machine(elf: &Elf<'_>, facts: &ElfFacts, expect: &Expectations, findings: &mut Findings) -> bool {
-    if !expect.machines.contains(&elf.machine.0) {
+fn check_machine(elf: &Elf<'_>, facts: &ElfFacts, expect: &Expected<'_>, findings: &mut Findings) -> bool {
+    if !expect.elf.machines.contains(&elf.machine.0) {
         findings.add(Code::MACHINE, || Problem::Machine {
-            target: expect.target.clone(),
-            expected: expect.machines.iter().copied().map(Machine).collect(),
+            target: expect.target.to_owned(),
+            expected: expect.elf.machines.iter().copied().map(Machine).collect(),
             found: elf.machine,
         });
         return false;
     }
-    let (target, flags) = (&expect.target, facts.flags);
+    check_flags(elf, expect, findings);
+    let (target, flags) = (expect.target, facts.flags);
     match (facts.family, Family::of_target(target)) {
         (Some(found), Some(expected)) if found != expected => {
-            findings.add(Code::CHIP, || Problem::Chip { target: target.clone(), flags, found });
+            findings.add(Code::CHIP, || Problem::Chip { target: target.to_owned(), flags, found });
         }
         // Where only the machine is known, no chip is named.
-        (_, None) if expect.loader == Loader::Ascend && target != Expectations::ANY_ASCEND => {
-            findings.add(Code::UNKNOWN_CHIP, || Problem::UnknownChip { chip: target.clone(), flags });
+        (_, None) if expect.layout() == ElfLayout::Contiguous && target != ANY_ASCEND => {
+            findings.add(Code::UNKNOWN_CHIP, || Problem::UnknownChip { chip: target.to_owned(), flags });
         }
         _ => {}
     }
     true
 }
 
-fn check_type(elf: &Elf<'_>, loader: Loader, findings: &mut Findings) {
+/// Compares `e_flags` with those that the target loads, if it says which.
+fn check_flags(elf: &Elf<'_>, expect: &Expected<'_>, findings: &mut Findings) {
+    let Some(FlagRules { mask, values }) = &expect.elf.flags else { return };
+    if !values.contains(&(elf.flags & mask)) {
+        findings.add(Code::FLAGS, || Problem::Flags {
+            target: expect.target.to_owned(),
+            mask: *mask,
+            expected: values.iter().copied().map(Flags).collect(),
+            found: elf.flags,
+        });
+    }
+}
+
+fn check_type(elf: &Elf<'_>, layout: ElfLayout, findings: &mut Findings) {
     use ElfType::{Executable, Relocatable, Shared};
-    let (usual, loadable, expected) = match loader {
-        Loader::Host => (&[Relocatable, Shared][..], &[][..], "1 (relocatable) or 3 (shared object)"),
-        Loader::Ascend => {
+    let (usual, loadable, expected) = match layout {
+        ElfLayout::SharedObject => {
+            (&[Relocatable, Shared][..], &[][..], "1 (relocatable) or 3 (shared object)")
+        }
+        ElfLayout::Contiguous => {
             (&[Relocatable, Executable][..], &[Shared][..], "1 (relocatable) or 2 (executable)")
         }
-        Loader::Aicpu => (&[Shared][..], &[Relocatable][..], "3 (shared object)"),
+        ElfLayout::AicpuObject => (&[Shared][..], &[Relocatable][..], "3 (shared object)"),
+        _ => return,
     };
     match elf.elf_type() {
         Some(found) if usual.contains(&found) => {}
@@ -87,7 +108,7 @@ fn check_type(elf: &Elf<'_>, loader: Loader, findings: &mut Findings) {
     }
 }
 
-fn check_functions(elf: &Elf<'_>, loader: Loader, findings: &mut Findings) {
+fn check_functions(elf: &Elf<'_>, layout: ElfLayout, findings: &mut Findings) {
     let symbols = &elf.symbols;
     if let Some(name) = symbols.contested {
         findings.add(Code::CONTESTED, || Problem::Contested { kernel: shown(name) });
@@ -95,7 +116,7 @@ fn check_functions(elf: &Elf<'_>, loader: Loader, findings: &mut Findings) {
     if elf.torn {
         return;
     }
-    if symbols.functions == 0 && loader == Loader::Ascend {
+    if symbols.functions == 0 && layout == ElfLayout::Contiguous {
         findings.add(Code::NO_FUNCTION, || Problem::NoFunction { symbols: symbols.total });
     } else if symbols.kernels.is_empty() {
         findings.add(Code::NO_KERNEL, || Problem::NoKernel { functions: symbols.functions });

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
-use opkeep_artifact::{Expectations, KernelMeta, Loader};
+use opkeep_artifact::ElfLayout;
+use opkeep_cann_meta::KernelMeta;
 
 use crate::elf::{Elf, malformed};
+use crate::expected::Expected;
 use crate::facts::{ElfFacts, Linkage};
 use crate::fat::{self, Fat};
 use crate::layout;
@@ -38,13 +40,13 @@ impl<'a> Objects<'a> {
     pub(crate) fn read(
         bytes: &'a [u8],
         meta: Option<&KernelMeta>,
-        expect: &Expectations,
+        expect: &Expected<'_>,
         findings: &mut Findings,
     ) -> Self {
         let read = |bytes: &'a [u8], findings: &mut Findings| {
             let mut elf = Elf::read(bytes, findings)?;
             // Dynamic loaders find weak functions, and linkers take them, where no other has their name.
-            if expect.loader != Loader::Ascend || sections::linkage(&elf) == Linkage::Part {
+            if expect.layout() != ElfLayout::Contiguous || sections::linkage(&elf) == Linkage::Part {
                 elf.symbols.take_weak();
             }
             Some(elf)
@@ -89,14 +91,14 @@ impl<'a> Objects<'a> {
     }
 
     /// Whether this is a library for the host that holds a kernel for the device.
-    pub(crate) fn is_container(&self, meta: &KernelMeta, loader: Loader) -> bool {
-        loader == Loader::Host
+    pub(crate) fn is_container(&self, meta: &KernelMeta, layout: ElfLayout) -> bool {
+        layout == ElfLayout::SharedObject
             && meta.bin_file_suffix.as_deref() == Some(".so")
             && self.find(GETTER.as_bytes(), None).is_some()
     }
 
     /// What each says of itself, and what its loader would say.
-    pub(crate) fn judge(&self, expect: &Expectations, findings: &mut Findings) -> Vec<ElfFacts> {
+    pub(crate) fn judge(&self, expect: &Expected<'_>, findings: &mut Findings) -> Vec<ElfFacts> {
         let judge = |elf: &Elf<'_>| {
             let special = Special::find(elf, findings);
             let facts = sections::facts(elf, &special, findings);

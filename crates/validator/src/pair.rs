@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
-use opkeep_artifact::{Deterministic, Expectations, KernelMeta, Loader, Magic, Word};
+use opkeep_artifact::ElfLayout;
+use opkeep_cann_meta::{Architecture, Deterministic, KernelMeta, Magic, Word};
 
-use crate::chip::Architecture;
 use crate::claims::{self, Claim, Cores};
 use crate::code::Code;
 use crate::device::DeviceMeta;
+use crate::expected::Expected;
 use crate::facts::{ElfFacts, Linkage};
 use crate::objects::{GETTER, Objects, Place};
 use crate::problem::Problem;
@@ -32,7 +33,7 @@ struct Pair<'a> {
     meta: &'a KernelMeta,
     objects: &'a Objects<'a>,
     facts: &'a [ElfFacts],
-    loader: Loader,
+    layout: ElfLayout,
     named: Named,
     /// Names of all that is defined in parts, once somebody asks.
     defined: Option<HashSet<&'a [u8]>>,
@@ -48,15 +49,15 @@ pub(crate) fn judge(
     meta: &KernelMeta,
     objects: &Objects<'_>,
     facts: &[ElfFacts],
-    expect: &Expectations,
+    expect: &Expected<'_>,
     findings: &mut Findings,
 ) -> Named {
-    let loader = expect.loader;
-    let mut pair = Pair { meta, objects, facts, loader, named: none_named(facts), defined: None };
+    let layout = expect.layout();
+    let mut pair = Pair { meta, objects, facts, layout, named: none_named(facts), defined: None };
     if objects.list.is_empty() {
         return pair.named;
     }
-    if objects.is_container(meta, loader) {
+    if objects.is_container(meta, layout) {
         findings.add(Code::CONTAINER, || Problem::Container);
         pair.take(&Claim { name: GETTER, ..Claim::default() }, findings);
         return pair.named;
@@ -70,7 +71,7 @@ pub(crate) fn judge(
         }
         check_key_in_name(meta, claim, findings);
     }
-    if loader == Loader::Ascend {
+    if layout == ElfLayout::Contiguous {
         pair.tell_unlisted(claims.len(), findings);
         facts.iter().for_each(|facts| check_architecture(meta, facts, findings));
         unsaid::judge(meta, facts, findings);
@@ -89,7 +90,7 @@ impl<'a> Pair<'a> {
             symbol.clear();
             symbol.push_str(claim.name);
             symbol.push_str(side);
-            let passed_over = self.loader == Loader::Ascend && symbol.len() >= NAME_BYTES;
+            let passed_over = self.layout == ElfLayout::Contiguous && symbol.len() >= NAME_BYTES;
             if let Some(place) = self.objects.find(symbol.as_bytes(), claim.config_key)
                 && !passed_over
             {
@@ -116,7 +117,7 @@ impl<'a> Pair<'a> {
 
     /// Where nothing is listed, `kernelName` may stand for kernels with a tiling key behind it.
     fn take_by_key(&mut self, claim: &Claim<'_>, findings: &mut Findings) -> bool {
-        if self.loader != Loader::Ascend || self.meta.listed().is_some() || claim.name.is_empty() {
+        if self.layout != ElfLayout::Contiguous || self.meta.listed().is_some() || claim.name.is_empty() {
             return false;
         }
         let objects = self.objects;
@@ -154,10 +155,10 @@ impl<'a> Pair<'a> {
 
     /// Whether a part defines something of that name, which its linker may make visible.
     fn is_defined(&mut self, name: &str) -> bool {
-        let (objects, facts, loader) = (self.objects, self.facts, self.loader);
+        let (objects, facts, layout) = (self.objects, self.facts, self.layout);
         let defined = self.defined.get_or_insert_with(|| {
             let parts = objects.list.iter().zip(facts).filter(|(_, facts)| facts.linkage == Linkage::Part);
-            let parts = parts.filter(|_| loader == Loader::Ascend);
+            let parts = parts.filter(|_| layout == ElfLayout::Contiguous);
             parts.flat_map(|(elf, _)| elf.defined_names()).collect()
         });
         let sides = ["", MIX_SUFFIXES[0], MIX_SUFFIXES[1]];

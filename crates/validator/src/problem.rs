@@ -2,13 +2,13 @@
 
 mod code;
 
-use opkeep_artifact::{Deterministic, Lint, Magic, MetaError};
+use opkeep_artifact::{CheckId, Severity};
+use opkeep_cann_meta::{Architecture, Deterministic, Family, Lint, Magic, MetaError, unjudged};
 use opkeep_digest::Digest;
 use thiserror::Error;
 
-use crate::chip::{Architecture, Family, unjudged};
 use crate::device::{KernelType, TaskRatio};
-use crate::facts::{ElfType, Machine};
+use crate::facts::{ElfType, Flags, Machine};
 use crate::shown::{Bytes, Count, Names, list};
 
 /// What was found, with what was expected. Text from files is cut short, and holds nothing that a terminal obeys.
@@ -522,6 +522,57 @@ pub enum Problem {
     SecondParser {
         /// What it says.
         problem: String,
+    },
+    /// The object begins with other bytes.
+    #[error("the object for {target} should begin with {}, found {}", Bytes(expected), Bytes(found))]
+    OpaqueStart {
+        /// The target.
+        target: String,
+        /// How its objects begin.
+        expected: Vec<u8>,
+        /// How this one begins.
+        found: Vec<u8>,
+    },
+    /// The object is too long.
+    #[error("the object has {found} bytes, one for {target} at most {expected}")]
+    TooLong {
+        /// The target.
+        target: String,
+        /// How many bytes it may have.
+        expected: u64,
+        /// How many it has.
+        found: u64,
+    },
+    /// The target loads objects with other flags.
+    #[error(
+        "`e_flags` of the object are {found:#x}, expected bits {mask:#x} to be {} for {target}",
+        list(expected)
+    )]
+    Flags {
+        /// The target.
+        target: String,
+        /// The bits that count.
+        mask: u32,
+        /// What they may be.
+        expected: Vec<Flags>,
+        /// What they are.
+        found: u32,
+    },
+    /// A check of a backend's own found something.
+    #[error("{check}: {message}")]
+    Check {
+        /// The check.
+        check: CheckId,
+        /// How much it weighs.
+        severity: Severity,
+        /// What it says.
+        message: String,
+    },
+    /// A check of a backend's own is not known here.
+    #[error("not checked by {check}, which is not known here")]
+    Unverified {
+        /// The check.
+        check: CheckId,
     },
     /// CANN's graph engine would refuse the `.json`.
     #[error("{0}")]

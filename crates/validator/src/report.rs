@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use opkeep_artifact::KernelMeta;
+use opkeep_artifact::CheckId;
+use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
 
 use crate::claims::is_short_form;
@@ -29,6 +30,18 @@ pub struct Report {
     pub agreement: Option<Agreement>,
     /// What was found, the gravest first.
     pub findings: Vec<Finding>,
+    /// Whether all was checked that the target expects.
+    pub status: CheckStatus,
+}
+
+/// Whether a kernel was checked by all that its target expects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CheckStatus {
+    /// It was.
+    Complete,
+    /// A backend's own check is not known here.
+    Unavailable(CheckId),
 }
 
 impl Report {

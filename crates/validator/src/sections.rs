@@ -4,14 +4,14 @@ use object::LittleEndian as LE;
 use object::elf;
 use object::read::elf::SectionHeader as _;
 
-use crate::chip::{Architecture, Family};
 use crate::code::Code;
 use crate::device;
 use crate::elf::{Elf, malformed};
-use crate::facts::{ElfFacts, KernelFacts, Linkage};
+use crate::facts::{ElfFacts, ElfType, KernelFacts, Linkage};
 use crate::problem::Problem;
 use crate::report::Findings;
 use crate::shown::shown;
+use opkeep_cann_meta::{Architecture, Family};
 
 /// The section that describes an object as a whole; those of its kernels have the kernel's name behind a dot.
 const META: &[u8] = b".ascend.meta";
@@ -100,8 +100,8 @@ pub(crate) fn facts(elf: &Elf<'_>, special: &Special<'_>, findings: &mut Finding
         machine: elf.machine,
         elf_type: elf.elf_type(),
         flags: elf.flags,
-        architecture: Architecture::from_flags(elf.machine, elf.flags),
-        family: Family::of_header(elf.machine, elf.elf_type(), elf.flags),
+        architecture: Architecture::from_flags(elf.machine.0, elf.flags),
+        family: Family::of_header(elf.machine.0, elf.elf_type() == Some(ElfType::Relocatable), elf.flags),
         sections: elf.sections.len(),
         linkage: linkage(elf),
         compilers: special.comment.map(compilers).unwrap_or_default(),

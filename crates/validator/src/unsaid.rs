@@ -1,8 +1,7 @@
 //! Fields that the compilers for a chip always write, so that who reads the `.json` does not expect them to be missing.
 
-use opkeep_artifact::KernelMeta;
+use opkeep_cann_meta::{Family, KernelMeta};
 
-use crate::chip::Family;
 use crate::code::Code;
 use crate::facts::ElfFacts;
 use crate::problem::Problem;

@@ -30,7 +30,7 @@ fn main() {
 /// Both bodies with the same bytes: each target gets the other's inputs too.
 fn both(bytes: &[u8]) {
     opkeep_validator::fuzz(bytes);
-    opkeep_artifact::fuzz(bytes);
+    opkeep_cann_meta::fuzz(bytes);
 }
 
 fn made_kernels() -> Result<(), Failed> {

@@ -1,7 +1,8 @@
 //! Kernels for the stand-in: what they do is in their names.
 
-use opkeep_artifact::{Artifact, KernelMeta};
+use opkeep_artifact::Artifact;
 use opkeep_backend::{BackendError, Buffer, Kernel, Loader};
+use opkeep_cann_meta::KernelMeta;
 use opkeep_descriptor::Job;
 use opkeep_testkit::ascend;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use opkeep_artifact::{Parameter, Workspace};
 use opkeep_backend::{BackendError, Loader};
+use opkeep_cann_meta::{Parameter, Workspace};
 
 use crate::Test;
 use crate::artifact::{artifact, changed, job, launch, load, square};

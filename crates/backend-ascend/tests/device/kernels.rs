@@ -1,7 +1,7 @@
 //! Kernels that run.
 
-use opkeep_artifact::{BlockDim, KernelEntry, KernelMeta, Magic, Parameter, Placeholder, Word, Workspace};
 use opkeep_backend::{BackendError, Loader};
+use opkeep_cann_meta::{BlockDim, KernelEntry, KernelMeta, Magic, Parameter, Placeholder, Word, Workspace};
 use opkeep_descriptor::{Absent, Arg};
 
 use crate::Test;

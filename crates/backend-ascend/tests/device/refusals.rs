@@ -1,10 +1,11 @@
 //! What does not fit is refused before the device is touched.
 
-use opkeep_artifact::{
-    Artifact, BlockDim, GlobalWorkspace, KernelEntry, KernelMeta, Magic, Parameter, Placeholder, SubJson,
-    Word, Workspace,
-};
+use opkeep_artifact::Artifact;
 use opkeep_backend::{BackendError, Buffer, Kernel, Loader, Unsupported};
+use opkeep_cann_meta::{
+    BlockDim, GlobalWorkspace, KernelEntry, KernelMeta, Magic, Parameter, Placeholder, SubJson, Word,
+    Workspace,
+};
 use opkeep_descriptor::{Absent, Arg};
 
 use crate::Test;

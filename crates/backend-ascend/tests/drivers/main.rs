@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 
 use common::{Place, SOC, driven};
 use libtest_mimic::{Arguments, Failed, Trial};
-use opkeep_artifact::{Artifact, KernelMeta};
+use opkeep_artifact::Artifact;
 use opkeep_backend::{Backend, BackendError, CompileRequest};
 use opkeep_backend_ascend::{AscendBackend, AscendConfig, Driver};
+use opkeep_cann_meta::KernelMeta;
 use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
 use opkeep_fs::CancelToken;
 use opkeep_testkit::toolkit::{self, Fault, Layout, Part, Rule, Toolkit, Vendor};

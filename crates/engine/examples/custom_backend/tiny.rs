@@ -6,8 +6,9 @@ use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-use opkeep_artifact::{Artifact, BlockDim, Expectations, KernelMeta, Magic};
+use opkeep_artifact::{Artifact, Expectations};
 use opkeep_backend::{Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported};
+use opkeep_cann_meta::{BlockDim, KernelMeta, Magic, targets};
 use opkeep_descriptor::{Arg, EffectiveSpec, Job};
 use opkeep_digest::{Digest, Fingerprint};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -47,7 +48,7 @@ impl Backend for Tiny {
 
     fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
         let arm = cfg!(target_arch = "aarch64");
-        Expectations::host(&spec.target, if arm { Expectations::AARCH64 } else { Expectations::X86_64 })
+        targets::host(&spec.target, if arm { targets::AARCH64 } else { targets::X86_64 })
     }
 
     fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact> {

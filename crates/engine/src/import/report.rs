@@ -5,11 +5,11 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use opkeep_cann_meta::unjudged;
 use opkeep_descriptor::Key;
 use opkeep_fs::{FileId, Fs};
 use opkeep_kernel_meta::survey::{Item, Place, Places, Verdict};
 use opkeep_store::StoreError;
-use opkeep_validator::unjudged;
 use thiserror::Error;
 
 /// Why nothing could be imported at all.

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use opkeep::{BuildReport, Builder, Mode, Request};
-use opkeep_artifact::{Artifact, KernelMeta};
+use opkeep_artifact::Artifact;
 use opkeep_backend::{Backend, BackendError};
+use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
 use opkeep_store::Config;
 use opkeep_testkit::{NullBackend, descriptor};

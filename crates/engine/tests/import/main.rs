@@ -19,6 +19,7 @@ use opkeep_artifact::{Artifact, Expectations};
 use opkeep_backend::{
     Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported, asks_for_debug,
 };
+use opkeep_cann_meta::targets;
 use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, read_info};
 use opkeep_digest::Fingerprint;
 use opkeep_store::{Config, Store, TargetStore};
@@ -72,7 +73,7 @@ impl Backend for Compiler {
     }
 
     fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
-        Expectations::ascend(&spec.target)
+        targets::ascend(&spec.target)
     }
 
     fn resolve(&self, spec: &BuildSpec) -> Result<EffectiveSpec, BackendError> {

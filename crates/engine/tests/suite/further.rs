@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::{Bench, outcomes, request};
 use opkeep::{Builder, ViewConfig, judge_stored};
-use opkeep_artifact::{Artifact, Expectations, KernelMeta, Member};
+use opkeep_artifact::{Artifact, Expectations, Member};
 use opkeep_backend::{Backend, BackendError, CompileRequest, FileDigests, Support};
+use opkeep_cann_meta::KernelMeta;
 use opkeep_descriptor::{EffectiveSpec, Job};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_store::{Config, Lookup, Store};

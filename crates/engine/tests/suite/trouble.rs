@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::common::{Bench, build, failure, outcomes, request, with_mode};
 use opkeep::{JobError, Mode};
-use opkeep_artifact::KernelMeta;
+use opkeep_cann_meta::KernelMeta;
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{Config, Draft, Store};
 use opkeep_testkit::NullBackend;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::common::{Bench, failure, request};
 use opkeep::{BuildReport, Placed, Request, ViewConfig};
-use opkeep_artifact::KernelMeta;
+use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
 use opkeep_testkit::NullBackend;
 

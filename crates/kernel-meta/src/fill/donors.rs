@@ -1,9 +1,9 @@
 //! Whether those who have a kernel have the same one.
 
-use opkeep_artifact::{Expectations, KernelMeta, Loader};
+use opkeep_cann_meta::{KernelMeta, is_chip, targets, unjudged};
 use opkeep_descriptor::{Descriptor, Generation, read_info};
 use opkeep_digest::Digest;
-use opkeep_validator::{is_chip, unjudged, validate_read};
+use opkeep_validator::validate_read;
 use serde_json::{Map, Value};
 
 use crate::compare::describes;
@@ -142,8 +142,7 @@ fn runs(from: &Rank<'_>, stem: &str, descriptor: &Descriptor) -> Result<(), Stri
         return Err(format!("`{path}` changed since it was looked at: run it again"));
     }
     let target = &descriptor.spec.target;
-    let expect =
-        Expectations::named(target).filter(|expect| expect.loader != Loader::Ascend || is_chip(target));
+    let expect = targets::named(target).filter(|expect| !targets::is_ai_core(expect) || is_chip(target));
     // Where the chip is not known, nothing says that another rank's runs it.
     let Some(expect) = expect else { return Err(format!("`{path}`: {}", unjudged(target))) };
     let meta = KernelMeta::parse(&json).unwrap_or_default();

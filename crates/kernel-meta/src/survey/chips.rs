@@ -10,9 +10,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use opkeep_artifact::{Expectations, Magic, Word};
+use opkeep_cann_meta::{Family, Magic, Word, targets};
 use opkeep_descriptor::read_info;
-use opkeep_validator::{ElfFacts, Family, Machine, Report};
+use opkeep_validator::{ElfFacts, Machine, Report};
 
 use crate::survey::outcome;
 use crate::survey::place::{Kind, Place};
@@ -91,12 +91,12 @@ impl Built {
     pub fn runs_on(self, target: &str) -> Option<bool> {
         // As AKG names hosts.
         match target {
-            "x86_64" => return Some(self.machine.0 == Expectations::X86_64),
-            "aarch64" => return Some(self.machine.0 == Expectations::AARCH64),
+            "x86_64" => return Some(self.machine.0 == targets::X86_64),
+            "aarch64" => return Some(self.machine.0 == targets::AARCH64),
             _ => {}
         }
-        let expect = Expectations::named(target)?;
-        if !expect.machines.contains(&self.machine.0) {
+        let expect = targets::named(target)?;
+        if !expect.elf()?.machines.contains(&self.machine.0) {
             return Some(false);
         }
         Some(self.family? == Family::of_target(target)?)
@@ -108,7 +108,7 @@ impl Built {
     }
 
     fn is_ascend(self) -> bool {
-        self.machine.0 == Expectations::ASCEND
+        self.machine.0 == targets::ASCEND
     }
 
     fn group(self) -> Option<Group> {
@@ -349,7 +349,7 @@ fn refuse(dir: &Dir, kind: Kind, item: &mut Item, other: OtherChip) {
 mod tests {
     use super::*;
 
-    const ASCEND: Machine = Machine(Expectations::ASCEND);
+    const ASCEND: Machine = Machine(targets::ASCEND);
     const B: Built = Built { machine: ASCEND, family: Some(Family::Ascend910B), flags: 0x93_0000 };
 
     #[test]

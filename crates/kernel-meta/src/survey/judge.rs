@@ -2,7 +2,8 @@
 
 use std::mem;
 
-use opkeep_artifact::{KernelMeta, MetaError, is_plain_file_name};
+use opkeep_artifact::is_plain_file_name;
+use opkeep_cann_meta::{KernelMeta, MetaError};
 use opkeep_descriptor::{confirms_name, read_info};
 use opkeep_validator::{Code, Finding, Report, examine_object, parts, validate_read};
 

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use opkeep_artifact::Effect as Reads;
+use opkeep_cann_meta::Effect as Reads;
 use opkeep_validator::Code;
 
 use crate::survey::names::{Members, is_skipped};

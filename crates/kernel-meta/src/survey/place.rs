@@ -6,10 +6,9 @@ use std::fmt;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use opkeep_artifact::Expectations;
-
 use crate::survey::{AKG_PARTS, PREBUILT};
 use crate::tree::{Links, Walk, full_names};
+use opkeep_cann_meta::targets;
 use opkeep_fs::{Dir, DirEntry, FileKind};
 
 /// Folders nested deeper than this are not looked into.
@@ -326,7 +325,7 @@ fn recognise(path: &Path, full: &[OsString]) -> Option<Place> {
         ("kernel_cache", Some("kernel_cache")) => None,
         // A store of ours in there, or one that an older version made.
         ("opkeep" | "v1", Some("kernel_cache")) => None,
-        (soc, Some("kernel_cache")) if Expectations::named(soc).is_some() || has_ini(full) => {
+        (soc, Some("kernel_cache")) if targets::named(soc).is_some() || has_ini(full) => {
             Some(place(Kind::Cann, None, Some(soc)))
         }
         // Others have folders of that name, too.

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use opkeep_artifact::Lint;
+use opkeep_cann_meta::{Lint, unjudged};
 use opkeep_digest::Digest;
-use opkeep_validator::{Finding, unjudged};
+use opkeep_validator::Finding;
 
 use crate::survey::chips::{Chip, OtherChip};
 use crate::survey::names::Members;

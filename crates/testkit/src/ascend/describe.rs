@@ -1,6 +1,6 @@
 //! The `.json` of a kernel, as the compilers write it.
 
-use opkeep_artifact::Magic;
+use opkeep_cann_meta::Magic;
 use opkeep_digest::Digest;
 use serde::Serialize;
 use serde::ser::SerializeMap;

@@ -1,7 +1,7 @@
 //! Shared objects: AI CPU kernels, and kernels for a host.
 
 use object::elf;
-use opkeep_artifact::Magic;
+use opkeep_cann_meta::Magic;
 use opkeep_digest::Digest;
 use serde_json::json;
 

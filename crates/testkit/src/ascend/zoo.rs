@@ -1,6 +1,6 @@
 //! One pair of each kind.
 
-use opkeep_artifact::Magic;
+use opkeep_cann_meta::Magic;
 use serde_json::json;
 
 use super::{Argument, Chip, Cores, Era, Kernel, Library, Pair, describe::Fields, library};

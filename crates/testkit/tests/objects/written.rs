@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use goblin::elf::Elf;
-use opkeep_artifact::{KernelMeta, Magic};
+use opkeep_cann_meta::{KernelMeta, Magic};
 use opkeep_digest::Digest;
 use opkeep_testkit::ascend::{Argument, Chip, Cores, Kernel, Metadata, Pair, split_mix, zoo};
 use opkeep_testkit::patch;

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use std::slice;
 use std::sync::LazyLock;
 
-use opkeep_artifact::Expectations;
+use opkeep_cann_meta::targets;
 use opkeep_testkit::toolkit::{self, Installation, Toolkit};
 use opkeep_validator::{Report, validate};
 use serde_json::{Value, json};
@@ -113,7 +113,7 @@ impl Bench {
 
 /// What the validator has to say of a pair. Of a genuine kernel that is nothing.
 pub(crate) fn report(soc: &str, json: &[u8], object: &[u8]) -> Report {
-    validate(json, object, &Expectations::ascend(soc))
+    validate(json, object, &targets::ascend(soc))
 }
 
 pub(crate) fn run(command: &mut Command) -> Run {

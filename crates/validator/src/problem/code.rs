@@ -1,6 +1,7 @@
 //! Which code a problem has.
 
-use opkeep_artifact::MetaError;
+use opkeep_artifact::Severity;
+use opkeep_cann_meta::MetaError;
 
 use super::Problem;
 use crate::code::Code;
@@ -72,6 +73,13 @@ impl Problem {
             Self::Architecture { .. } => Code::ARCHITECTURE,
             Self::Disagree { .. } => Code::DISAGREE,
             Self::SecondParser { .. } => Code::SECOND_PARSER,
+            Self::OpaqueStart { .. } => Code::OPAQUE_START,
+            Self::TooLong { .. } => Code::TOO_LONG,
+            Self::Flags { .. } => Code::FLAGS,
+            Self::Check { severity: Severity::Error, .. } => Code::CHECK_REFUSES,
+            Self::Check { severity: Severity::Warning, .. } => Code::CHECK_DOUBTS,
+            Self::Check { .. } => Code::CHECK_NOTE,
+            Self::Unverified { .. } => Code::UNVERIFIED,
             Self::FeRefuses(_) => Code::FE_REFUSES,
             Self::FeLint(_) => Code::FE_LINT,
             Self::MindsporeLint(_) => Code::MINDSPORE_LINT,

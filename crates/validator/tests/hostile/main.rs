@@ -13,7 +13,8 @@ mod scale;
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use opkeep_artifact::{Expectations, Magic};
+use opkeep_artifact::{ElfLayout, Expectations};
+use opkeep_cann_meta::{Magic, targets};
 use opkeep_digest::Digest;
 use opkeep_testkit::Counting;
 use opkeep_testkit::ascend::Pair;
@@ -90,9 +91,6 @@ impl From<Pair> for Files {
 
 /// Anything that any of the files here is for.
 fn expect() -> Expectations {
-    Expectations {
-        machines: vec![Expectations::ASCEND, Expectations::AARCH64],
-        magics: Magic::ALL.to_vec(),
-        ..Expectations::ascend(Expectations::ANY_ASCEND)
-    }
+    let machines = [targets::ASCEND, targets::AARCH64];
+    targets::cann_kernel(targets::ANY_ASCEND, machines, ElfLayout::Contiguous, &Magic::ALL)
 }

@@ -1,6 +1,6 @@
 //! Kernels as Ascend's compilers make them, written byte by byte, so that each byte can be written wrong.
 
-use opkeep_artifact::Expectations;
+use opkeep_cann_meta::targets;
 use opkeep_digest::Digest;
 
 pub(crate) const PROGBITS: u32 = 1;
@@ -230,7 +230,7 @@ impl Kernel {
         let headers = object.len() as u64;
         object[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         object[16..18].copy_from_slice(&self.e_type.to_le_bytes());
-        object[18..20].copy_from_slice(&Expectations::ASCEND.to_le_bytes());
+        object[18..20].copy_from_slice(&targets::ASCEND.to_le_bytes());
         object[20] = 1;
         object[40..48].copy_from_slice(&headers.to_le_bytes());
         object[48..52].copy_from_slice(&self.flags.to_le_bytes());

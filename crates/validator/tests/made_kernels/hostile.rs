@@ -1,6 +1,6 @@
 //! Bytes that no compiler wrote, and some that one did.
 
-use opkeep_artifact::Expectations;
+use opkeep_cann_meta::targets;
 use opkeep_validator::{Code, Report, examine, examine_object, fuzz, validate};
 
 use crate::ascend::{Kernel, NOTE, Section, tlv};
@@ -113,7 +113,7 @@ fn no_flip_of_a_bit_of_a_device_kernel_panics() {
     for bit in 0..base.len() * 8 {
         let mut object = base.clone();
         object[bit / 8] ^= 1 << (bit % 8);
-        let report = validate(kernel.json_of(&object).as_bytes(), &object, &Expectations::ascend("Ascend"));
+        let report = validate(kernel.json_of(&object).as_bytes(), &object, &targets::ascend("Ascend"));
         refused += usize::from(!report.is_valid());
         told += usize::from(report.is_valid() && !report.findings.is_empty());
     }
@@ -216,7 +216,7 @@ fn text_from_files_is_harmless() {
     kernel.json["binFileName"] = "\u{1b}[31m\n/../x".into();
     kernel.json["kernelName"] = "add\u{0}".into();
     kernel.json.as_object_mut().unwrap().remove("kernelList");
-    let report = validate(kernel.json().as_bytes(), &kernel.object(), &Expectations::ascend("Ascend"));
+    let report = validate(kernel.json().as_bytes(), &kernel.object(), &targets::ascend("Ascend"));
     assert!(report.findings.len() >= 4, "{report:?}");
     for finding in &report.findings {
         assert!(!finding.to_string().contains(|letter: char| letter.is_control()), "{finding:?}");

@@ -1,7 +1,7 @@
 //! What the Ascend runtime asks of an object that it loads as it is.
 
-use opkeep_artifact::Expectations;
-use opkeep_validator::{Architecture, Code, ElfType, Linkage, Problem, Report, Severity, examine, validate};
+use opkeep_cann_meta::{Architecture, targets};
+use opkeep_validator::{Code, ElfType, Linkage, Problem, Report, Severity, examine, validate};
 
 use crate::ascend::{ALLOC, CODE, GLOBAL_FUNC, Kernel, NOBITS, PROGBITS, RELA, Section, Symbol};
 use crate::codes;
@@ -12,7 +12,7 @@ fn judge(kernel: &Kernel) -> Report {
 }
 
 fn judge_for(target: &str, kernel: &Kernel) -> Report {
-    validate(kernel.json().as_bytes(), &kernel.object(), &Expectations::ascend(target))
+    validate(kernel.json().as_bytes(), &kernel.object(), &targets::ascend(target))
 }
 
 /// The findings after `change` to a kernel that has none.
@@ -26,7 +26,7 @@ fn changed(mut kernel: Kernel, change: impl FnOnce(&mut Kernel)) -> Vec<Code> {
 #[test]
 fn each_kind_of_kernel_is_accepted_without_a_word() {
     for kernel in [Kernel::vector(1), Kernel::vector(3), Kernel::mixed(), Kernel::first_generation()] {
-        let expect = Expectations::ascend("Ascend");
+        let expect = targets::ascend("Ascend");
         let report = examine(kernel.json().as_bytes(), &kernel.object(), &expect);
         assert!(report.worst() < Some(Severity::Warning), "{:?}", report.findings);
         assert!(report.agreement.is_some());
@@ -86,7 +86,7 @@ fn loaded_sections_are_one_piece() {
     let at = object.len() - 64 * (kernel.sections.len() + 3) + 2 * 64 + 16;
     assert_eq!(object[at..at + 8], 0x1000_u64.to_le_bytes());
     object[at + 1] = 0x20;
-    let expect = Expectations::ascend("Ascend");
+    let expect = targets::ascend("Ascend");
     let report = validate(kernel.json_of(&object).as_bytes(), &object, &expect);
     let problem = Problem::Gap { section: ".data".into(), expected: 0x2040, found: 0x1040 };
     assert!(report.findings.iter().map(|finding| &finding.problem).eq([&problem]), "{:?}", report.findings);
@@ -183,7 +183,7 @@ fn sections_that_are_counted_elsewhere() {
     let headers = object.len() - 64 * count;
     object[60..62].copy_from_slice(&[0, 0]);
     object[headers + 32..headers + 40].copy_from_slice(&(count as u64).to_le_bytes());
-    let report = validate(kernel.json_of(&object).as_bytes(), &object, &Expectations::ascend("Ascend"));
+    let report = validate(kernel.json_of(&object).as_bytes(), &object, &targets::ascend("Ascend"));
     assert_eq!(codes(&report), [Code::NO_SECTIONS]);
     assert_eq!(report.object.unwrap().kernels.len(), 1);
 }
@@ -194,7 +194,7 @@ fn the_runtimes_own_refusals_are_errors() {
     let patched = |at: usize, bytes: &[u8]| {
         let mut object = kernel.object();
         object[at..at + bytes.len()].copy_from_slice(bytes);
-        let expect = Expectations::ascend("Ascend910B1");
+        let expect = targets::ascend("Ascend910B1");
         let report = validate(kernel.json_of(&object).as_bytes(), &object, &expect);
         assert!(!report.is_valid());
         codes(&report)[0]
@@ -237,7 +237,7 @@ fn what_follows_from_a_torn_table_is_not_told() {
     for (at, bytes) in [(62, &[1][..]), (symtab + 40, &[1])] {
         let mut object = object.clone();
         object[at..at + bytes.len()].copy_from_slice(bytes);
-        let expect = Expectations::ascend("Ascend");
+        let expect = targets::ascend("Ascend");
         let report = examine(kernel.json_of(&object).as_bytes(), &object, &expect);
         let errors_and_warnings = report.findings.iter().filter(|one| one.severity() > Severity::Note);
         assert!(errors_and_warnings.map(|one| one.code()).eq([Code::MALFORMED]), "{:?}", report.findings);

@@ -2,7 +2,8 @@
 
 use object::write::{Object, Symbol, SymbolSection};
 use object::{Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
-use opkeep_artifact::{Expectations, KernelMeta, Magic};
+use opkeep_artifact::Expectations;
+use opkeep_cann_meta::{KernelMeta, Magic, targets};
 use opkeep_digest::Digest;
 
 /// The kernel's name.
@@ -74,7 +75,7 @@ pub(crate) fn meta(object: &[u8]) -> KernelMeta {
 
 /// What the made kernel's target expects.
 pub(crate) fn expect() -> Expectations {
-    Expectations::host("cpu-x86_64", 62)
+    targets::host("cpu-x86_64", 62)
 }
 
 /// The eight bytes at `at`, as a number.

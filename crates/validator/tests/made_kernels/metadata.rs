@@ -1,6 +1,6 @@
 //! What the metadata says beside the `.json`.
 
-use opkeep_artifact::Expectations;
+use opkeep_cann_meta::targets;
 use opkeep_validator::{Code, Problem, TaskRatio, validate};
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::codes;
 
 fn judge(kernel: &Kernel) -> Vec<Code> {
     let target = if kernel.is_first_generation() { "Ascend910A" } else { "Ascend910B1" };
-    let expect = Expectations::ascend(target);
+    let expect = targets::ascend(target);
     codes(&validate(kernel.json().as_bytes(), &kernel.object(), &expect))
 }
 
@@ -105,7 +105,7 @@ fn what_the_entry_says_is_compared() {
 
     let mut kernel = Kernel::mixed();
     kernel.json["kernelList"][0]["taskRation"] = "1:1".into();
-    let report = validate(kernel.json().as_bytes(), &kernel.object(), &Expectations::ascend("Ascend"));
+    let report = validate(kernel.json().as_bytes(), &kernel.object(), &targets::ascend("Ascend"));
     let problem = Problem::TaskRatio {
         kernel: "add_3_mix_aic".into(),
         expected: TaskRatio { cube: 1, vector: 1 },

@@ -1,6 +1,6 @@
 //! Each rule, broken alone, is refused by its own name.
 
-use opkeep_artifact::{KernelEntry, KernelMeta, Magic};
+use opkeep_cann_meta::{KernelEntry, KernelMeta, Magic, targets};
 use opkeep_validator::{
     Code, ElfType, Finding, Linkage, Machine, Problem, Report, examine, examine_object, validate,
 };
@@ -177,15 +177,19 @@ fn the_short_form_is_for_hosts_only() {
     assert_eq!(judge(digest, other, expect()), [Code::SHA256, Code::NO_MAGIC]);
     assert_eq!(judge(other, digest, expect()), [Code::NO_MAGIC]);
     assert_eq!(judge(other, other, expect()), [Code::SHA256, Code::NO_MAGIC]);
-    let elsewhere =
-        opkeep_artifact::Expectations { machines: vec![62], ..opkeep_artifact::Expectations::aicpu("x") };
+    let elsewhere = targets::cann_kernel(
+        "x",
+        [62],
+        opkeep_artifact::ElfLayout::AicpuObject,
+        &[opkeep_cann_meta::Magic::ElfAicpu],
+    );
     assert_eq!(judge(digest, other, elsewhere)[0], Code::MISSING);
     // On a chip nobody reads the other digest.
     let device = crate::ascend::Kernel::first_generation();
     let json =
         format!(r#"{{"sha256": "{other}", "objSha256": "{}","#, opkeep_digest::Digest::of(&device.object()));
     let json = device.json.to_string().replacen('{', &json, 1);
-    let ascend = opkeep_artifact::Expectations::ascend("Ascend910A");
+    let ascend = targets::ascend("Ascend910A");
     assert_eq!(codes(&validate(json.as_bytes(), &device.object(), &ascend)), [Code::SHA256]);
     // Neither is it what a file called `.so` should be.
     let json = format!(
@@ -304,7 +308,7 @@ fn ai_cpus_take_shared_objects() {
         meta.magic = Some(magic.into());
         (meta.bin_file_name, meta.bin_file_suffix) = (None, Some(".so".into()));
         meta.kernel_name = Some("RunCpuKernel".into());
-        let expect = opkeep_artifact::Expectations::aicpu("AI CPU");
+        let expect = targets::aicpu("AI CPU");
         codes(&validate(meta.to_json().as_bytes(), &object, &expect))
     };
     assert_eq!(judge(3, 183, Magic::ElfAicpu), []);
@@ -415,7 +419,7 @@ fn names_that_overlap_without_end_are_refused() {
 #[test]
 fn lints_are_for_people() {
     let device = crate::ascend::Kernel::first_generation();
-    let expect = opkeep_artifact::Expectations::ascend("Ascend910A");
+    let expect = targets::ascend("Ascend910A");
     let judge = |json: serde_json::Value| {
         let kernel = crate::ascend::Kernel { json, ..device.clone() };
         let (json, object) = (kernel.json(), kernel.object());

@@ -1,6 +1,7 @@
 //! What a row of the tables is.
 
 use opkeep_artifact::Expectations;
+use opkeep_cann_meta::targets;
 use opkeep_testkit::ascend::{Chip, Kernel, Library, Pair, container, fat_binary, library, zoo};
 use opkeep_validator::Code;
 use serde_json::{Map, Value};
@@ -81,28 +82,28 @@ pub(crate) fn kinds() -> impl Iterator<Item = &'static str> {
 /// The good kernel of a kind, and what its target expects.
 pub(crate) fn base(kind: &str) -> (Pair, Expectations) {
     let pair = match kind {
-        "cpu" => library(Library::Host(Expectations::X86_64), "add", &["kernel0"]),
+        "cpu" => library(Library::Host(targets::X86_64), "add", &["kernel0"]),
         "AKG" => akg(),
         "container" => container("libascbackend_1"),
         "fat binary" => fat_binary("Tile_1"),
         _ => zoo().into_iter().find(|(name, _)| *name == kind).map(|(_, pair)| pair).unwrap(),
     };
     let expect = match kind {
-        "cpu" | "AKG" | "container" => Expectations::host("cpu-x86_64", Expectations::X86_64),
-        "AI CPU" => Expectations::aicpu("Ascend910B1"),
-        "910A static" | "910A dynamic" => Expectations::ascend(Chip::Ascend910.soc()),
-        "310B AscendC" => Expectations::ascend(Chip::Ascend310B.soc()),
-        "310P" => Expectations::ascend(Chip::Ascend310P.soc()),
-        "950 vector" => Expectations::ascend(Chip::Ascend950.soc()),
-        "910_93 vector" => Expectations::ascend(Chip::Ascend910_93.soc()),
-        _ => Expectations::ascend(Chip::Ascend910B.soc()),
+        "cpu" | "AKG" | "container" => targets::host("cpu-x86_64", targets::X86_64),
+        "AI CPU" => targets::aicpu("Ascend910B1"),
+        "910A static" | "910A dynamic" => targets::ascend(Chip::Ascend910.soc()),
+        "310B AscendC" => targets::ascend(Chip::Ascend310B.soc()),
+        "310P" => targets::ascend(Chip::Ascend310P.soc()),
+        "950 vector" => targets::ascend(Chip::Ascend950.soc()),
+        "910_93 vector" => targets::ascend(Chip::Ascend910_93.soc()),
+        _ => targets::ascend(Chip::Ascend910B.soc()),
     };
     (pair, expect)
 }
 
 /// A CPU kernel with as short a description as AKG writes.
 fn akg() -> Pair {
-    let pair = library(Library::Host(Expectations::X86_64), "Fused_Add", &["Fused_Add_kernel"]);
+    let pair = library(Library::Host(targets::X86_64), "Fused_Add", &["Fused_Add_kernel"]);
     pair.with_fields(|fields| {
         for name in ["binFileName", "binFileSuffix", "blockDim", "magic"] {
             fields.remove(name);

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use opkeep_artifact::{CoreType, Effect, KernelMeta, Magic, fe_lints, fuzz, mindspore_lints};
+use opkeep_cann_meta::{CoreType, Effect, KernelMeta, Magic, fe_lints, fuzz, mindspore_lints};
 use opkeep_testkit::corpus;
 use serde_json::Value;
 

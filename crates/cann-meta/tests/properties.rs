@@ -1,6 +1,6 @@
 //! Documents that nobody wrote.
 
-use opkeep_artifact::{
+use opkeep_cann_meta::{
     BlockDim, CoreType, Flag, Json, KernelEntry, KernelMeta, Magic, Parameter, TaskRation, Word, Workspace,
     fuzz,
 };

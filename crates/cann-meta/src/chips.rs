@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use crate::facts::{ElfType, Machine};
-
-/// The machine of AI cores.
-const ASCEND: Machine = Machine(opkeep_artifact::Expectations::ASCEND);
+use crate::targets::ASCEND;
 
 /// The cores that an Ascend object is compiled for, by bits 16 to 23 of its `e_flags`.
 ///
@@ -27,8 +24,9 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    pub(crate) const fn from_flags(machine: Machine, flags: u32) -> Option<Self> {
-        match (machine.0, flags >> 16) {
+    /// The cores that the `e_flags` of an object for `machine` name, where that is known.
+    pub const fn from_flags(machine: u16, flags: u32) -> Option<Self> {
+        match (machine, flags >> 16) {
             (0x1029, 0x8a) => Some(Self::M200),
             (0x1029, 0x93) => Some(Self::C220Vector),
             (0x1029, 0x94) => Some(Self::C220Cube),
@@ -195,12 +193,10 @@ impl Family {
 
     /// The family that an object is compiled for, by its header. Compilers for the first generation wrote relocatable
     /// objects without flags; what other flags stand for that were never seen is not known.
-    pub fn of_header(machine: Machine, elf_type: Option<ElfType>, flags: u32) -> Option<Self> {
+    pub fn of_header(machine: u16, is_relocatable: bool, flags: u32) -> Option<Self> {
         match Architecture::from_flags(machine, flags) {
             Some(architecture) => Some(architecture.family()),
-            None if machine == ASCEND && flags == 0 && elf_type == Some(ElfType::Relocatable) => {
-                Some(Self::Ascend910)
-            }
+            None if machine == ASCEND && flags == 0 && is_relocatable => Some(Self::Ascend910),
             None => None,
         }
     }
@@ -217,7 +213,7 @@ impl Family {
     }
 
     /// Whether cube and vector cores are separate, so that a kernel has to say on which it runs.
-    pub(crate) const fn is_split(self) -> bool {
+    pub const fn is_split(self) -> bool {
         matches!(self, Self::Ascend910B | Self::Ascend950)
     }
 }
@@ -239,7 +235,7 @@ mod tests {
         assert_eq!(name(0x94_0001), Some("dav-c220-cube"));
         assert_eq!(name(0x99_0000), Some("dav-c310"));
         assert_eq!([name(0), name(0x193_0000), name(0x9a_0000)], [None; 3]);
-        assert_eq!(Architecture::from_flags(Machine(62), 0x93_0000), None);
+        assert_eq!(Architecture::from_flags(62, 0x93_0000), None);
     }
 
     #[test]
@@ -308,21 +304,20 @@ mod tests {
 
     #[test]
     fn objects_have_families_by_header() {
-        use ElfType::{Executable, Relocatable};
-        let of = |elf_type, flags| Family::of_header(ASCEND, Some(elf_type), flags);
-        for (elf_type, flags, family) in [
-            (Relocatable, 0, Some(Family::Ascend910)),
-            (Executable, 0, None),
-            (Relocatable, 1, None),
-            (Relocatable, 0x93_0000, Some(Family::Ascend910B)),
-            (Executable, 0x94_0000, Some(Family::Ascend910B)),
-            (Executable, 0x95_0000, Some(Family::Ascend310B)),
-            (Executable, 0x8a_0000, Some(Family::Ascend310P)),
-            (Executable, 0x99_0000, Some(Family::Ascend950)),
-            (Executable, 0x9a_0000, None),
+        let of = |is_relocatable, flags| Family::of_header(ASCEND, is_relocatable, flags);
+        for (is_relocatable, flags, family) in [
+            (true, 0, Some(Family::Ascend910)),
+            (false, 0, None),
+            (true, 1, None),
+            (true, 0x93_0000, Some(Family::Ascend910B)),
+            (false, 0x94_0000, Some(Family::Ascend910B)),
+            (false, 0x95_0000, Some(Family::Ascend310B)),
+            (false, 0x8a_0000, Some(Family::Ascend310P)),
+            (false, 0x99_0000, Some(Family::Ascend950)),
+            (false, 0x9a_0000, None),
         ] {
-            assert_eq!(of(elf_type, flags), family, "{flags:#x}");
+            assert_eq!(of(is_relocatable, flags), family, "{flags:#x}");
         }
-        assert_eq!(Family::of_header(Machine(62), Some(Relocatable), 0), None);
+        assert_eq!(Family::of_header(62, true, 0), None);
     }
 }

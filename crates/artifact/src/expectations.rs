@@ -1,0 +1,280 @@
+//! What a kernel must look like, as data: stored with the kernel, it judges it later, where no backend is.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// The version of [`Expectations::encode`].
+const VERSION: u32 = 1;
+
+/// What a target expects of every kernel that is built for it. A backend states it, the validator checks it, the store keeps
+/// it with the kernel.
+///
+/// ```
+/// use opkeep_artifact::{ElfLayout, ElfRules, Expectations, Format, MetadataRules};
+///
+/// let cubin = Format::Elf(ElfRules::new([190], ElfLayout::Unspecified));
+/// let expected = Expectations::new("sm_90", cubin, MetadataRules::None);
+/// assert_eq!(Expectations::decode(&expected.encode())?, expected);
+/// # Ok::<(), opkeep_artifact::DecodeError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Expectations {
+    /// The target: `cpu-x86_64`, `Ascend910B1`, `sm_90`.
+    pub target: String,
+    /// What the object must be.
+    pub format: Format,
+    /// What the description beside it must be.
+    pub metadata: MetadataRules,
+}
+
+/// What an object must be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Format {
+    /// An ELF file.
+    Elf(ElfRules),
+    /// Any bytes: text such as PTX, SPIR-V, or what only its own loader knows.
+    Opaque(OpaqueRules),
+}
+
+/// What an ELF object must be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ElfRules {
+    /// The `e_machine` values that the target loads.
+    pub machines: Vec<u16>,
+    /// Which `e_flags` it loads; if unset, any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flags: Option<FlagRules>,
+    /// How it must be laid out.
+    pub layout: ElfLayout,
+}
+
+impl ElfRules {
+    /// Rules for these `e_machine` values, with any `e_flags`.
+    pub fn new(machines: impl Into<Vec<u16>>, layout: ElfLayout) -> Self {
+        Self { machines: machines.into(), flags: None, layout }
+    }
+
+    /// Rules that no object satisfies.
+    pub const fn none() -> Self {
+        Self { machines: Vec::new(), flags: None, layout: ElfLayout::Unspecified }
+    }
+
+    /// The same rules, for these `e_flags` only.
+    #[must_use]
+    pub fn with_flags(self, mask: u32, values: impl Into<Vec<u32>>) -> Self {
+        Self { flags: Some(FlagRules { mask, values: values.into() }), ..self }
+    }
+}
+
+/// Which `e_flags` a target loads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlagRules {
+    /// The bits that count.
+    pub mask: u32,
+    /// What they may be.
+    pub values: Vec<u32>,
+}
+
+/// How an object must be laid out, by the rules of what loads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ElfLayout {
+    /// A shared object, or what is linked to one, for the dynamic loader of a host.
+    SharedObject,
+    /// Sections that are copied to the device as one piece, neither relocated nor linked.
+    Contiguous,
+    /// A shared object for the dynamic loader of AI CPUs.
+    AicpuObject,
+    /// Any layout.
+    Unspecified,
+}
+
+/// What an object must be that is no ELF file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct OpaqueRules {
+    /// How it begins.
+    pub starts_with: Vec<u8>,
+    /// How many bytes it may have.
+    pub max_bytes: u64,
+    /// A check of the backend's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<CheckId>,
+}
+
+impl OpaqueRules {
+    /// Rules for objects of at most `max_bytes` that begin so.
+    pub fn new(starts_with: impl Into<Vec<u8>>, max_bytes: u64) -> Self {
+        Self { starts_with: starts_with.into(), max_bytes, check: None }
+    }
+
+    /// The same rules, and the check `id`.
+    #[must_use]
+    pub fn with_check(self, id: CheckId) -> Self {
+        Self { check: Some(id), ..self }
+    }
+}
+
+/// What the description of a kernel must be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum MetadataRules {
+    /// There is none.
+    None,
+    /// Any JSON.
+    Json,
+    /// What a check accepts.
+    Checked {
+        /// Which check.
+        check: CheckId,
+        /// What the check has to know of the target.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        parameters: BTreeMap<String, String>,
+    },
+}
+
+/// A check and its version.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckId {
+    /// Its name, such as `ptx-text`.
+    pub id: String,
+    /// Its version: another one may judge otherwise.
+    pub version: u32,
+}
+
+impl CheckId {
+    /// The check called `id`.
+    pub fn new(id: impl Into<String>, version: u32) -> Self {
+        Self { id: id.into(), version }
+    }
+}
+
+impl fmt::Display for CheckId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (version {})", self.id, self.version)
+    }
+}
+
+/// Why bytes are no [`Expectations`].
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// Another version wrote them.
+    #[error("expectations of version {found}, expected {VERSION}")]
+    Version {
+        /// Which.
+        found: u32,
+    },
+    /// They are damaged, or hold what this version does not know.
+    #[error("no expectations: {0}")]
+    Syntax(#[from] serde_json::Error),
+}
+
+/// The stored form: canonical, since fields stand in one order and maps are sorted.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Encoded<T, F, M> {
+    version: u32,
+    target: T,
+    format: F,
+    metadata: M,
+}
+
+impl Expectations {
+    /// What `target` expects.
+    pub fn new(target: impl Into<String>, format: Format, metadata: MetadataRules) -> Self {
+        Self { target: target.into(), format, metadata }
+    }
+
+    /// The rules for an ELF object; none, if it is another format.
+    pub fn elf(&self) -> Option<&ElfRules> {
+        match &self.format {
+            Format::Elf(rules) => Some(rules),
+            Format::Opaque(_) => None,
+        }
+    }
+
+    /// As bytes to store: JSON, the same for equal expectations.
+    pub fn encode(&self) -> Vec<u8> {
+        let Self { target, format, metadata } = self;
+        // Maps have keys of text, and numbers are whole: such values always have a JSON form.
+        serde_json::to_vec(&Encoded { version: VERSION, target, format, metadata }).unwrap_or_default()
+    }
+
+    /// What [`encode`](Self::encode) wrote.
+    ///
+    /// # Errors
+    /// [`DecodeError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        #[derive(Deserialize)]
+        struct Head {
+            version: u32,
+        }
+        let Head { version: found } = serde_json::from_slice(bytes)?;
+        if found != VERSION {
+            return Err(DecodeError::Version { found });
+        }
+        let Encoded { version: _, target, format, metadata } = serde_json::from_slice(bytes)?;
+        Ok(Self { target, format, metadata })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expected() -> Expectations {
+        let parameters = BTreeMap::from([("b".to_owned(), "2".to_owned()), ("a".to_owned(), "1".to_owned())]);
+        let rules = ElfRules::new([190, 224], ElfLayout::Contiguous).with_flags(0xff, [0x90, 0x9a]);
+        let check = CheckId::new("x", 3);
+        Expectations::new("sm_90", Format::Elf(rules), MetadataRules::Checked { check, parameters })
+    }
+
+    #[test]
+    fn the_stored_form_stays_what_it_is() {
+        let text = String::from_utf8(expected().encode()).unwrap();
+        assert_eq!(
+            text,
+            r#"{"version":1,"target":"sm_90","format":{"elf":{"machines":[190,224],"flags":{"mask":255,"values":[144,154]},"layout":"contiguous"}},"metadata":{"checked":{"check":{"id":"x","version":3},"parameters":{"a":"1","b":"2"}}}}"#
+        );
+        let ptx = OpaqueRules::new(*b".v", 9).with_check(CheckId::new("ptx", 1));
+        let ptx = Expectations::new("sm_90", Format::Opaque(ptx), MetadataRules::None);
+        assert_eq!(
+            String::from_utf8(ptx.encode()).unwrap(),
+            r#"{"version":1,"target":"sm_90","format":{"opaque":{"starts_with":[46,118],"max_bytes":9,"check":{"id":"ptx","version":1}}},"metadata":"none"}"#
+        );
+        for expected in [expected(), ptx] {
+            assert_eq!(Expectations::decode(&expected.encode()).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        let text = String::from_utf8(expected().encode()).unwrap();
+        let later = text.replace(r#""version":1,"target""#, r#""version":2,"new":0,"target""#);
+        assert!(matches!(Expectations::decode(later.as_bytes()), Err(DecodeError::Version { found: 2 })));
+        for (old, new) in [
+            (r#""machines""#, r#""linker":1,"machines""#),
+            ("contiguous", "spiral"),
+            (r#""metadata""#, r#""more":1,"metadata""#),
+            ("190", "65536"),
+        ] {
+            let other = text.replace(old, new);
+            assert!(matches!(Expectations::decode(other.as_bytes()), Err(DecodeError::Syntax(_))), "{other}");
+        }
+        assert!(Expectations::decode(b"").is_err());
+    }
+}

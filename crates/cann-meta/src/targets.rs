@@ -1,0 +1,161 @@
+//! What the targets that this workspace knows expect of their kernels: hosts, AI cores and AI CPUs.
+
+use std::collections::BTreeMap;
+
+use opkeep_artifact::{CheckId, ElfLayout, ElfRules, Expectations, Format, MetadataRules};
+
+use crate::Magic;
+
+/// The check of the `.json` that CANN's compilers write.
+pub const CHECK: &str = "cann-kernel-json";
+/// The version of [`CHECK`].
+pub const CHECK_VERSION: u32 = 1;
+/// The parameter of [`CHECK`] that lists the `magic` values that a target takes, separated by spaces.
+const MAGICS: &str = "magics";
+
+/// The `e_machine` of AI cores. In no public list of machines.
+pub const ASCEND: u16 = 0x1029;
+/// What the target is called of which no more is known than that it is an Ascend chip.
+pub const ANY_ASCEND: &str = "Ascend";
+/// The `e_machine` of x86-64.
+pub const X86_64: u16 = 62;
+/// The `e_machine` of AArch64, which AI CPUs are.
+pub const AARCH64: u16 = 183;
+
+/// How the names of chips begin.
+const CHIPS: [&str; 4] = ["Ascend", "AS31XM1X", "BS9SX2A", "MC61AM21A"];
+
+/// What kernels with a CANN `.json` must be: for one of `machines`, with one of `magics`.
+pub fn cann_kernel(
+    target: impl Into<String>,
+    machines: impl Into<Vec<u16>>,
+    layout: ElfLayout,
+    magics: &[Magic],
+) -> Expectations {
+    let names: Vec<&str> = magics.iter().map(|magic| magic.name()).collect();
+    let parameters = BTreeMap::from([(MAGICS.to_owned(), names.join(" "))]);
+    let metadata = MetadataRules::Checked { check: CheckId::new(CHECK, CHECK_VERSION), parameters };
+    Expectations::new(target, Format::Elf(ElfRules::new(machines, layout)), metadata)
+}
+
+/// The `magic` values that a target takes; none, if its kernels have no CANN `.json`.
+pub fn magics_of(expectations: &Expectations) -> Option<Vec<Magic>> {
+    let MetadataRules::Checked { check, parameters } = &expectations.metadata else { return None };
+    let names = parameters.get(MAGICS).filter(|_| check.id == CHECK)?;
+    Some(Magic::ALL.into_iter().filter(|magic| names.split(' ').any(|name| name == magic.name())).collect())
+}
+
+/// Whether the target is one of AI cores.
+pub fn is_ai_core(expectations: &Expectations) -> bool {
+    expectations.elf().is_some_and(|rules| rules.layout == ElfLayout::Contiguous)
+}
+
+/// The machine of a host, by what stands behind `cpu-`: the architecture may be followed by a level, such as `-v3`.
+fn machine_of(kind: &str) -> u16 {
+    if kind.starts_with("x86_64") {
+        X86_64
+    } else if kind.starts_with("aarch64") || cfg!(target_arch = "aarch64") {
+        AARCH64
+    } else {
+        X86_64
+    }
+}
+
+/// Whether `name` begins with `start`, in capitals or not.
+fn starts_with(name: &str, start: &str) -> bool {
+    name.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
+}
+
+/// Kernels that run on the host, whose `e_machine` is `machine`.
+pub fn host(target: impl Into<String>, machine: u16) -> Expectations {
+    cann_kernel(target, [machine], ElfLayout::SharedObject, &[Magic::Elf])
+}
+
+/// Kernels for the AI cores of an Ascend chip.
+pub fn ascend(target: impl Into<String>) -> Expectations {
+    let magics: Vec<Magic> =
+        Magic::ALL.into_iter().filter(|magic| magic.is_elf() && *magic != Magic::ElfAicpu).collect();
+    cann_kernel(target, [ASCEND], ElfLayout::Contiguous, &magics)
+}
+
+/// Kernels for the AI CPUs of an Ascend chip.
+pub fn aicpu(target: impl Into<String>) -> Expectations {
+    cann_kernel(target, [AARCH64], ElfLayout::AicpuObject, &[Magic::ElfAicpu])
+}
+
+/// What any kernel with a CANN `.json` may be expected to be, where its target is not known.
+pub fn any() -> Expectations {
+    cann_kernel("any target", [ASCEND, AARCH64, X86_64], ElfLayout::SharedObject, &Magic::ALL)
+}
+
+/// What the target called `target` expects: `cpu` and `cpu-native` are this host, `cpu-x86_64` and `cpu-aarch64` any such
+/// host, `aicpu` the AI CPUs, and names of chips such as `Ascend910B1`, in capitals or not, their AI cores. None for other
+/// names.
+pub fn named(target: &str) -> Option<Expectations> {
+    if target == "aicpu" {
+        return Some(aicpu(target));
+    }
+    let kind = target.strip_prefix("cpu-").or((target == "cpu").then_some(""));
+    if let Some(kind) = kind {
+        return Some(host(target, machine_of(kind)));
+    }
+    CHIPS.iter().any(|chip| starts_with(target, chip)).then(|| ascend(target))
+}
+
+/// What may be expected of a kernel of which only the machine is known, and perhaps the magic: hosts and AI CPUs may have
+/// the same machine. None, if no kernels are built for that machine.
+pub fn for_machine(machine: u16, magic: Option<Magic>) -> Option<Expectations> {
+    match (machine, magic) {
+        (ASCEND, _) => Some(ascend(ANY_ASCEND)),
+        (AARCH64, Some(Magic::ElfAicpu)) => Some(aicpu("AI CPU")),
+        (AARCH64, _) => Some(host("cpu-aarch64", machine)),
+        (X86_64, _) => Some(host("cpu-x86_64", machine)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ElfLayout::{AicpuObject, Contiguous, SharedObject};
+
+    use super::*;
+
+    fn layout_of(expected: &Expectations) -> Option<ElfLayout> {
+        expected.elf().map(|rules| rules.layout)
+    }
+
+    #[test]
+    fn each_machine_has_its_loader() {
+        let guessed = |machine, magic| for_machine(machine, magic);
+        assert_eq!(guessed(0x1029, None), Some(ascend("Ascend")));
+        assert_eq!(guessed(62, Some(Magic::ElfAicpu)).as_ref().and_then(layout_of), Some(SharedObject));
+        assert_eq!(guessed(183, Some(Magic::ElfAicpu)).as_ref().and_then(layout_of), Some(AicpuObject));
+        assert_eq!(guessed(183, Some(Magic::Elf)).as_ref().and_then(layout_of), Some(SharedObject));
+        assert_eq!(guessed(3, None), None);
+    }
+
+    #[test]
+    fn targets_have_names() {
+        let loader = |name| named(name).as_ref().and_then(layout_of);
+        assert_eq!(loader("cpu"), Some(SharedObject));
+        assert_eq!(loader("cpu-native"), Some(SharedObject));
+        assert_eq!(loader("aicpu"), Some(AicpuObject));
+        assert_eq!(loader("Ascend910B1"), Some(Contiguous));
+        for chip in ["ascend910b1", "ASCEND310P3", "AS31XM1X", "BS9SX2AA", "mc61am21ab"] {
+            assert_eq!(loader(chip), Some(Contiguous), "{chip}");
+        }
+        assert_eq!((loader("AS31"), loader("cpu_x86_64")), (None, None));
+        let machine = |name| named(name).unwrap().elf().unwrap().machines.clone();
+        assert_eq!((machine("cpu-x86_64"), machine("cpu-x86_64-v3")), (vec![62], vec![62]));
+        assert_eq!((machine("cpu-aarch64"), machine("aicpu")), (vec![183], vec![183]));
+        assert_eq!(machine("cpu"), machine("cpu-native"));
+        assert_eq!((loader("cpux"), loader("gpu"), loader("")), (None, None, None));
+    }
+
+    #[test]
+    fn ai_cores_take_neither_raw_binaries_nor_those_of_ai_cpus() {
+        use Magic::{Elf, ElfAicube, ElfAivec, FftsMixAic, FftsMixAiv};
+        let magics = magics_of(&ascend("Ascend910B1")).unwrap();
+        assert_eq!(magics, [Elf, ElfAivec, ElfAicube, FftsMixAic, FftsMixAiv]);
+    }
+}

@@ -1,0 +1,191 @@
+//! Judging kernels that have a CANN description, and objects without one.
+
+use opkeep_artifact::{ElfLayout, Expectations};
+use opkeep_cann_meta::{KernelMeta, targets};
+use opkeep_digest::Digest;
+
+use crate::claims::parts;
+use crate::code::Code;
+use crate::elf::Elf;
+use crate::expected::Expected;
+use crate::facts::ElfFacts;
+use crate::fat::Fat;
+use crate::objects::Objects;
+use crate::problem::Problem;
+use crate::report::{CheckStatus, Findings, Report};
+use crate::{claims, description, fat, layout, lints, pair, second};
+
+/// The version of the rules. The store records it with each entry, and validates again what older rules let in.
+///
+/// Raise it with every change that refuses what was accepted before.
+pub const RULES_VERSION: u32 = 3;
+
+/// Judges the kernel `object` and its CANN description `json`, both as they stand in their files. What is expected of a
+/// description that is none of CANN's, [`Validator`] judges.
+pub fn validate(json: &[u8], object: &[u8], expect: &Expectations) -> Report {
+    let mut findings = Findings::new();
+    let meta = read_json(json, &mut findings);
+    judge_kernel(meta, object, &expected(expect), findings)
+}
+
+/// Judges as [`validate`] does, of a description that was read already. Without expectations, by those
+/// [of the object itself](expectations_of).
+pub fn validate_read(meta: KernelMeta, object: &[u8], expect: Option<&Expectations>) -> Report {
+    match expect {
+        Some(expect) => judge_kernel(Some(meta), object, &expected(expect), Findings::new()),
+        None => {
+            let expect = expectations_for(Some(&meta), object);
+            judge_kernel(Some(meta), object, &expected(&expect), Findings::new())
+        }
+    }
+}
+
+/// The rules by which kernels with a CANN description are judged. Where another kind of kernel is expected, the object is
+/// judged by its rules, and no magic is right.
+fn expected(expect: &Expectations) -> Expected<'_> {
+    Expected::of(expect).unwrap_or_else(|| Expected::without_magics(expect))
+}
+
+fn judge_kernel(
+    meta: Option<KernelMeta>,
+    object: &[u8],
+    expect: &Expected<'_>,
+    mut findings: Findings,
+) -> Report {
+    // What is found on reading the object comes behind what is found in the `.json`.
+    let mut on_reading = Findings::new();
+    let objects = Objects::read(object, meta.as_ref(), expect, &mut on_reading);
+    // That there is nothing at all says more than that its digest is another.
+    if object.is_empty() {
+        findings.absorb(std::mem::replace(&mut on_reading, Findings::new()));
+    }
+    let sha256 = Digest::of(object);
+    if let Some(meta) = &meta {
+        let is_container = objects.is_container(meta, expect.layout());
+        description::judge(meta, Some(expect), is_container, &mut findings);
+        let e_type = objects.list.first().map(|elf| elf.e_type);
+        description::check_sha256(meta, sha256, e_type, expect.layout(), &mut findings);
+    }
+    findings.absorb(on_reading);
+    let facts = judge_objects(&objects, meta.as_ref(), expect, &mut findings);
+    Report { meta, sha256: Some(sha256), ..report(facts, findings) }
+}
+
+/// Judges as [`validate`] does, and asks a second ELF parser and the vendors' readers too.
+pub fn examine(json: &[u8], object: &[u8], expect: &Expectations) -> Report {
+    let mut report = validate(json, object, expect);
+    add_lints(&mut report, json, expected(expect).layout());
+    let objects = match &report.meta {
+        Some(meta) if fat::is_fat(meta, object) => {
+            Fat::read(object).map(|fat| fat.objects).unwrap_or_default()
+        }
+        _ => vec![object],
+    };
+    second::ask(&mut report, &objects);
+    report
+}
+
+/// Judges a `.json` whose object is not there. Without expectations its magic may be any.
+pub fn examine_json(json: &[u8], expect: Option<&Expectations>) -> Report {
+    let mut findings = Findings::new();
+    let meta = read_json(json, &mut findings);
+    let expect = expect.map(expected);
+    if let Some(meta) = &meta {
+        description::judge(meta, expect.as_ref(), false, &mut findings);
+    }
+    let mut report = Report { meta, ..report(Vec::new(), findings) };
+    let short = report.meta.as_ref().is_some_and(claims::is_short_form);
+    let guessed = if short { ElfLayout::SharedObject } else { ElfLayout::Contiguous };
+    add_lints(&mut report, json, expect.map_or(guessed, |expect| expect.layout()));
+    report
+}
+
+/// Judges an object of which nothing is known: by the rules of the machine it is for.
+pub fn examine_object(object: &[u8]) -> Report {
+    examine_object_for(object, &expectations_of(None, object))
+}
+
+/// Judges an object without its `.json`.
+pub fn examine_object_for(object: &[u8], expect: &Expectations) -> Report {
+    let (mut findings, expect) = (Findings::new(), expected(expect));
+    let objects = Objects::read(object, None, &expect, &mut findings);
+    let facts = judge_objects(&objects, None, &expect, &mut findings);
+    let mut report = Report { sha256: Some(Digest::of(object)), ..report(facts, findings) };
+    second::ask(&mut report, &[object]);
+    report
+}
+
+/// What may be expected of a kernel of unknown origin: it is for the machine that its object says, and where that may
+/// be two things, for the one that its `.json` says. Of a fat binary, the first object tells.
+pub fn expectations_of(json: Option<&[u8]>, object: &[u8]) -> Expectations {
+    let meta = json.and_then(|json| KernelMeta::parse(json).ok());
+    expectations_for(meta.as_ref(), object)
+}
+
+fn expectations_for(meta: Option<&KernelMeta>, object: &[u8]) -> Expectations {
+    let first = match meta {
+        Some(meta) if fat::is_fat(meta, object) => {
+            Fat::read(object).ok().and_then(|fat| fat.objects.first().copied()).unwrap_or(object)
+        }
+        _ => object,
+    };
+    let machine = Elf::read_header(first, &mut Findings::new()).map(|elf| elf.machine.0);
+    let magic = meta.and_then(claims::magic);
+    let known = machine.and_then(|machine| targets::for_machine(machine, magic));
+    known.unwrap_or_else(targets::any)
+}
+
+fn read_json(json: &[u8], findings: &mut Findings) -> Option<KernelMeta> {
+    match KernelMeta::parse(json) {
+        Ok(meta) => Some(meta),
+        Err(error) => {
+            let problem = Problem::from(error);
+            findings.add(problem.code(), || problem);
+            None
+        }
+    }
+}
+
+/// Judges what was read of a file, each object alone and all with the `.json`.
+pub(crate) fn judge_objects(
+    objects: &Objects<'_>,
+    meta: Option<&KernelMeta>,
+    expect: &Expected<'_>,
+    findings: &mut Findings,
+) -> Vec<ElfFacts> {
+    let facts = objects.judge(expect, findings);
+    let named = match meta {
+        Some(meta) => pair::judge(meta, objects, &facts, expect, findings),
+        None => pair::none_named(&facts),
+    };
+    for ((elf, facts), named) in objects.list.iter().zip(&facts).zip(&named) {
+        layout::check_ranges(elf, facts, named, findings);
+    }
+    facts
+}
+
+/// A report of what objects say and what was found, and nothing else yet.
+pub(crate) fn report(facts: Vec<ElfFacts>, findings: Findings) -> Report {
+    let mut facts = facts.into_iter();
+    Report {
+        meta: None,
+        sha256: None,
+        object: facts.next(),
+        others: facts.collect(),
+        agreement: None,
+        findings: findings.finish(),
+        status: CheckStatus::Complete,
+    }
+}
+
+/// What the vendors' own readers would make of the `.json`. If it is torn, that is all there is to say; and masters are
+/// read by nobody any more.
+fn add_lints(report: &mut Report, json: &[u8], layout: ElfLayout) {
+    let is_master = report.meta.as_ref().is_some_and(|meta| parts(meta).is_some());
+    if is_master || report.find(Code::JSON).is_some() {
+        return;
+    }
+    for problem in lints::of(json, layout) {
+        report.add(problem);
+    }
+}

@@ -1,0 +1,149 @@
+//! The validator as a value: the rules of this crate, and the checks that backends bring along.
+
+use std::sync::Arc;
+
+use opkeep_artifact::{
+    Artifact, ArtifactCheck, CheckId, CheckInput, ElfRules, Expectations, Format, MetadataRules, OpaqueRules,
+    Severity,
+};
+use opkeep_cann_meta::targets;
+use opkeep_digest::Digest;
+
+use crate::code::Code;
+use crate::expected::Expected;
+use crate::facts::ElfFacts;
+use crate::judge::{RULES_VERSION, judge_objects, report, validate};
+use crate::objects::Objects;
+use crate::problem::Problem;
+use crate::report::{CheckStatus, Findings, Report};
+
+/// A stamp leaves so many numbers to the versions of the rules below each version of a check.
+const RULES_PER_CHECK: u32 = 1000;
+
+/// Judges kernels by what their targets expect.
+///
+/// ```
+/// use opkeep_artifact::{Artifact, Expectations, Format, MetadataRules, OpaqueRules};
+/// use opkeep_validator::{Code, Validator};
+///
+/// let ptx = Format::Opaque(OpaqueRules::new(*b"//", 1 << 20));
+/// let expected = Expectations::new("sm_90", ptx, MetadataRules::None);
+/// let artifact = Artifact { json: Vec::new(), object: b".version 8.0".to_vec(), extra: Vec::new() };
+/// let report = Validator::builtin().validate(&artifact, &expected);
+/// assert_eq!(report.errors().next().unwrap().code(), Code::OPAQUE_START);
+/// ```
+#[derive(Clone, Default)]
+pub struct Validator {
+    checks: Vec<Arc<dyn ArtifactCheck>>,
+}
+
+impl Validator {
+    /// The rules of this crate, and no further checks.
+    pub fn builtin() -> Self {
+        Self::default()
+    }
+
+    /// The same, with a check of a backend's own.
+    #[must_use]
+    pub fn with(mut self, check: Arc<dyn ArtifactCheck>) -> Self {
+        self.checks.push(check);
+        self
+    }
+
+    /// Judges the kernel and its description. Where a check is asked for that is not known here, everything else is judged,
+    /// and [`Report::status`] names the check.
+    pub fn validate(&self, artifact: &Artifact, expectations: &Expectations) -> Report {
+        if Expected::of(expectations).is_some() {
+            return validate(&artifact.json, &artifact.object, expectations);
+        }
+        let mut findings = Findings::new();
+        let facts = match &expectations.format {
+            Format::Elf(rules) => judge_elf(&artifact.object, &expectations.target, rules, &mut findings),
+            Format::Opaque(rules) => {
+                judge_opaque(&artifact.object, &expectations.target, rules, &mut findings);
+                Vec::new()
+            }
+            _ => Vec::new(),
+        };
+        if expectations.metadata != MetadataRules::None
+            && let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(&artifact.json)
+        {
+            let found = error.to_string();
+            findings.add(Code::FIELD, || Problem::Field { field: "description", expected: "JSON", found });
+        }
+        let mut report = Report { sha256: Some(Digest::of(&artifact.object)), ..report(facts, findings) };
+        for check in required(expectations) {
+            match self.checks.iter().find(|known| known.id() == *check) {
+                Some(known) => run(known.as_ref(), artifact, expectations, &mut report),
+                None => {
+                    report.add(Problem::Unverified { check: check.clone() });
+                    report.status = CheckStatus::Unavailable(check.clone());
+                }
+            }
+        }
+        report
+    }
+
+    /// What to record with a kernel that was judged by these rules: a later version of them is greater. 0, if a check that
+    /// is asked for is not known here: then the kernel has to be judged again by a program that has it.
+    pub fn stamp(&self, expectations: &Expectations) -> u32 {
+        let mut stamp = RULES_VERSION;
+        for check in required(expectations) {
+            if !self.checks.iter().any(|known| known.id() == *check) {
+                return 0;
+            }
+            stamp = stamp.saturating_add(check.version.saturating_mul(RULES_PER_CHECK));
+        }
+        stamp
+    }
+}
+
+impl std::fmt::Debug for Validator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.checks.iter().map(|check| check.id())).finish()
+    }
+}
+
+/// The checks that are no rules of this crate.
+fn required(expectations: &Expectations) -> impl Iterator<Item = &CheckId> {
+    let of_object = match &expectations.format {
+        Format::Opaque(rules) => rules.check.as_ref(),
+        _ => None,
+    };
+    let of_metadata = match &expectations.metadata {
+        MetadataRules::Checked { check, .. } => Some(check).filter(|check| check.id != targets::CHECK),
+        _ => None,
+    };
+    of_object.into_iter().chain(of_metadata)
+}
+
+fn run(check: &dyn ArtifactCheck, artifact: &Artifact, expectations: &Expectations, report: &mut Report) {
+    let input = CheckInput::new(artifact, expectations);
+    check.check(&input, &mut |severity: Severity, message: String| {
+        report.add(Problem::Check { check: check.id(), severity, message });
+    });
+}
+
+fn judge_elf(object: &[u8], target: &str, elf: &ElfRules, findings: &mut Findings) -> Vec<ElfFacts> {
+    let expected = Expected { target, elf, magics: Vec::new() };
+    let objects = Objects::read(object, None, &expected, findings);
+    judge_objects(&objects, None, &expected, findings)
+}
+
+fn judge_opaque(object: &[u8], target: &str, rules: &OpaqueRules, findings: &mut Findings) {
+    let OpaqueRules { starts_with, max_bytes, .. } = rules;
+    if !object.starts_with(starts_with) {
+        findings.add(Code::OPAQUE_START, || Problem::OpaqueStart {
+            target: target.to_owned(),
+            expected: starts_with.clone(),
+            found: object[..object.len().min(starts_with.len())].to_vec(),
+        });
+    }
+    if object.len() as u64 > *max_bytes {
+        findings.add(Code::TOO_LONG, || Problem::TooLong {
+            target: target.to_owned(),
+            expected: *max_bytes,
+            found: object.len() as u64,
+        });
+    }
+}
