@@ -21,7 +21,7 @@ use crate::{claims, description, fat, layout, lints, pair, second};
 pub const RULES_VERSION: u32 = 3;
 
 /// Judges the kernel `object` and its CANN description `json`, both as they stand in their files. What is expected of a
-/// description that is none of CANN's, [`Validator`] judges.
+/// description that is none of CANN's, [`Validator`](crate::Validator) judges.
 pub fn validate(json: &[u8], object: &[u8], expect: &Expectations) -> Report {
     let mut findings = Findings::new();
     let meta = read_json(json, &mut findings);

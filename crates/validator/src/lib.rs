@@ -6,7 +6,8 @@
 //! for people who look at a kernel, not for the path of a build.
 //!
 //! It knows ELF, the `.json`, and how the Ascend runtime loads an object. It knows nothing of operators, files and
-//! caches: which machines, which magic names and which loader are right is told by [`Expectations`]. It does no I/O.
+//! caches: [`Expectations`](opkeep_artifact::Expectations) tells which machines, which magic names and which loader are
+//! right. It does no I/O.
 //!
 //! # Errors, warnings, notes
 //!

@@ -1,5 +1,4 @@
 //! Kernels of other vendors: any ELF machine, or any bytes, judged by expectations that are data.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
 
