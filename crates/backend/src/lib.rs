@@ -25,9 +25,10 @@ pub use slot::Slot;
 
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
-use opkeep_artifact::{Artifact, Expectations};
+use opkeep_artifact::{Artifact, ArtifactCheck, Expectations};
 use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_fs::CancelToken;
@@ -95,6 +96,11 @@ pub trait Backend: Send + Sync {
 
     /// What every kernel for `spec` must look like.
     fn expectations(&self, spec: &EffectiveSpec) -> Expectations;
+
+    /// The checks that [`expectations`](Self::expectations) name and the validator does not have. As provided, none.
+    fn checks(&self) -> Vec<Arc<dyn ArtifactCheck>> {
+        Vec::new()
+    }
 
     /// Compiles one job.
     ///

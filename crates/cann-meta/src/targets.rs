@@ -38,11 +38,17 @@ pub fn cann_kernel(
     Expectations::new(target, Format::Elf(ElfRules::new(machines, layout)), metadata)
 }
 
-/// The `magic` values that a target takes; none, if its kernels have no CANN `.json`.
+/// The `magic` values that a target takes; none, if its kernels have no CANN `.json` of a kind that is known here.
 pub fn magics_of(expectations: &Expectations) -> Option<Vec<Magic>> {
     let MetadataRules::Checked { check, parameters } = &expectations.metadata else { return None };
-    let names = parameters.get(MAGICS).filter(|_| check.id == CHECK)?;
+    let is_known = check.id == CHECK && check.version == CHECK_VERSION;
+    let names = parameters.get(MAGICS).filter(|_| is_known)?;
     Some(Magic::ALL.into_iter().filter(|magic| names.split(' ').any(|name| name == magic.name())).collect())
+}
+
+/// Whether kernels of the target are ELF objects with a CANN `.json` of a kind that is known here.
+pub fn is_cann_kernel(expectations: &Expectations) -> bool {
+    expectations.elf().is_some() && magics_of(expectations).is_some()
 }
 
 /// Whether the target is one of AI cores.

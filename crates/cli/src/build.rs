@@ -224,7 +224,7 @@ pub(crate) fn tell(report: &BuildReport, chose: bool, output: &Output) -> bool {
             }
             for name in &placed.in_parts {
                 output.warning(&format!(
-                    "the kernel `{}` is in parts (`jsonList`), which kernel_meta does not hold yet; it is in the store",
+                    "the kernel `{}` is in parts (`jsonList`) or has no `.json`; kernel_meta does not hold such: it is in the store",
                     name
                 ));
             }

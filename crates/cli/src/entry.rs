@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use opkeep::judge_stored;
-use opkeep_artifact::Expectations;
+use opkeep::{EntryVerdict, verify_entry};
+use opkeep_artifact::{Artifact, Expectations};
 use opkeep_cann_meta::targets;
 use opkeep_digest::Digest;
 use opkeep_store::{Entry, MAX_ENTRY_BYTES};
-use opkeep_validator::{Report, expectations_of};
+use opkeep_validator::{Report, Validator, expectations_of};
 use serde_json::Value;
 
 use crate::input::read_file;
@@ -22,7 +22,9 @@ pub(crate) struct Stored {
     pub(crate) target: String,
     /// What is wrong beside what the validator says of the kernel.
     pub(crate) problems: Vec<String>,
-    /// What the validator says of the kernel, if there is one.
+    /// What cannot be judged here, if anything: that is no error.
+    pub(crate) unverifiable: Option<String>,
+    /// What the validator says of the kernel, if there is one and it is known how to judge it.
     pub(crate) report: Option<Report>,
 }
 
@@ -43,7 +45,8 @@ impl Stored {
 pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Stored> {
     let file = read_file(path, MAX_ENTRY_BYTES)?;
     let target = expect.map_or("any target", |expect| &expect.target).to_owned();
-    let mut stored = Stored { bytes: file.len(), entry: None, target, problems: Vec::new(), report: None };
+    let (bytes, problems) = (file.len(), Vec::new());
+    let mut stored = Stored { bytes, entry: None, target, problems, unverifiable: None, report: None };
     let entry = match Entry::decode(file, key_in_name(path).as_ref()) {
         Ok(entry) => entry,
         Err(damage) => {
@@ -58,18 +61,29 @@ pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Resul
     let Some(entry) = &stored.entry else { return Ok(stored) };
     // Where it stands says what it is for; else what it says itself.
     let named = shelf(path).or_else(|| header["target"].as_str().map(str::to_owned));
-    let own = named.as_deref().and_then(targets::named);
-    if let (Some(json), Some(object)) = (entry.member("json"), entry.member("object")) {
-        let (report, target) = judge_bytes(json, object, expect.or(own.as_ref()));
-        // Whether it is one for a chip that is not known, nobody can say; the report does.
-        stored.target = if of_known_chip(&target).is_some() { target } else { guess(json, object) };
-        stored.report = Some(report);
+    let said = entry.lazy_member("expectations").ok().flatten().map(Expectations::decode);
+    let is_foreign = matches!(said, Some(Err(_)));
+    let own = named.as_deref().and_then(targets::named).or(said.and_then(Result::ok));
+    let expect = expect.or(own.as_ref());
+    match (entry.member("json"), entry.member("object"), expect) {
+        (Some(json), Some(object), Some(expect)) if !targets::is_cann_kernel(expect) => {
+            let artifact = Artifact { json: json.to_vec(), object: object.to_vec(), extra: Vec::new() };
+            stored.target.clone_from(&expect.target);
+            stored.report = Some(Validator::builtin().validate(&artifact, expect));
+        }
+        (Some(json), Some(object), expect) if expect.is_some() || !is_foreign => {
+            let (report, target) = judge_bytes(json, object, expect);
+            // Whether it is one for a chip that is not known, nobody can say; the report does.
+            stored.target = if of_known_chip(&target).is_some() { target } else { guess(json, object) };
+            stored.report = Some(report);
+        }
+        _ => {}
     }
     let whole = stored.is_valid();
-    if let Some(error) =
-        judge_stored(entry, named.as_deref().unwrap_or(&stored.target)).err().filter(|_| whole)
-    {
-        stored.problems.push(error.to_string());
+    match verify_entry(entry, named.as_deref().unwrap_or(&stored.target), &Validator::builtin()) {
+        EntryVerdict::Invalid(error) if whole => stored.problems.push(error.to_string()),
+        EntryVerdict::Unverifiable { why } => stored.unverifiable = Some(why),
+        _ => {}
     }
     Ok(stored)
 }

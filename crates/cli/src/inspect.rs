@@ -112,7 +112,7 @@ fn entry(path: &Path, stored: Stored) -> Found {
     let mut found = Found::new("store entry");
     found.field("entry bytes", stored.bytes);
     let header = stored.header();
-    let Stored { entry, target, problems, report, .. } = stored;
+    let Stored { entry, target, problems, unverifiable, report, .. } = stored;
     found.problems.extend(problems);
     let Some(entry) = entry else { return found };
     found.field("key", entry.key());
@@ -120,6 +120,9 @@ fn entry(path: &Path, stored: Stored) -> Found {
     for name in entry.names() {
         let digest = entry.member_digest(name).map(Digest::to_string).unwrap_or_default();
         found.field(format!("member {name}"), format!("sha256 {digest}"));
+    }
+    if let Some(why) = unverifiable {
+        found.field("not judged", why);
     }
     describe_header(&mut found, header);
     if let Ok(Some(text)) = entry.lazy_member("info")

@@ -99,6 +99,7 @@ fn repair_store(args: &RepairArgs, place: Option<Place>, output: &Output) -> any
             judged_as(&name, threads(args.jobs), &progress, &cancel, |verify| {
                 shelf.repair(&RepairOptions { verify, dry_run: args.dry_run })
             })
+            .0
         });
         match repaired {
             Ok(report) => {

@@ -170,6 +170,9 @@ impl Tally {
         for problem in &stored.problems {
             self.text.line(format_args!("  {:<8} {problem}", "error"));
         }
+        if let Some(why) = &stored.unverifiable {
+            self.text.line(format_args!("  {:<8} not all of it can be judged: {why}", "note"));
+        }
         if let Some(report) = &stored.report {
             self.findings(report);
         }
@@ -179,6 +182,7 @@ impl Tally {
             "target": stored.target,
             "valid": stored.is_valid(),
             "problems": stored.problems,
+            "unverifiable": stored.unverifiable,
             "findings": stored.report.as_ref().map(findings_json).unwrap_or_else(|| json!([])),
         }));
     }

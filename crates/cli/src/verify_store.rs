@@ -3,15 +3,18 @@
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, bail};
-use opkeep::judge_stored;
+use opkeep::{EntryVerdict, verify_entry};
 use opkeep_cann_meta::{targets, unjudged};
+use opkeep_digest::Digest;
 use opkeep_fs::{CancelToken, Fs};
 use opkeep_store::{
     Access, Beside, BesideKind, Config, Entry, Flaw, Flawed, Store, StoreError, TargetStore, VerifyOptions,
     VerifyReport, is_store, is_target_directory,
 };
+use opkeep_validator::Validator;
 use serde_json::{Value, json};
 
 use crate::args::StoreArgs;
@@ -113,22 +116,48 @@ pub(crate) fn threads(jobs: Option<NonZeroUsize>) -> NonZeroUsize {
     jobs.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
 }
 
-/// Has `work` done with entries judged as kernels of `target`, while `progress` is shown.
+/// An entry that is whole, and of which not everything can be judged.
+pub(crate) struct Unverifiable {
+    key: Digest,
+    why: String,
+}
+
+impl Unverifiable {
+    fn json(&self) -> Value {
+        json!({ "key": self.key.to_string(), "why": self.why })
+    }
+}
+
+/// Has `work` done with entries judged as kernels of `target`, while `progress` is shown. Gives the entries that could not
+/// be judged in full as well, in the order of their keys.
 pub(crate) fn judged_as<T>(
     target: &str,
     threads: NonZeroUsize,
     progress: &Progress,
     cancel: &CancelToken,
     work: impl FnOnce(VerifyOptions<'_>) -> T,
-) -> T {
-    let judge = |entry: &Entry| judge_stored(entry, target).map_err(|error| error.to_string());
+) -> (T, Vec<Unverifiable>) {
+    let (validator, unverifiable) = (Validator::builtin(), Mutex::new(Vec::new()));
+    let judge = |entry: &Entry| match verify_entry(entry, target, &validator) {
+        EntryVerdict::Valid => Ok(()),
+        EntryVerdict::Unverifiable { why } => {
+            let key = *entry.key();
+            unverifiable.lock().unwrap_or_else(PoisonError::into_inner).push(Unverifiable { key, why });
+            Ok(())
+        }
+        EntryVerdict::Invalid(error) => Err(error.to_string()),
+    };
     progress.about(target);
-    work(VerifyOptions {
+    let done = work(VerifyOptions {
         threads,
         judge: &judge,
         progress: &|now| progress.at(now.checked, now.total),
         cancelled: &|| cancel.is_cancelled(),
-    })
+    });
+    let mut unverifiable = unverifiable.into_inner().unwrap_or_else(PoisonError::into_inner);
+    unverifiable.sort_by_key(|entry| entry.key);
+    unverifiable.dedup_by_key(|entry| entry.key);
+    (done, unverifiable)
 }
 
 /// What came of checking stores.
@@ -179,8 +208,9 @@ impl Verified {
                     continue;
                 }
             };
-            let report = judged_as(&name, threads, &progress, cancel, |options| shelf.verify(&options));
-            let counts = Counts::of(&report);
+            let (report, unverifiable) =
+                judged_as(&name, threads, &progress, cancel, |options| shelf.verify(&options));
+            let counts = Counts::of(&report, unverifiable.len());
             self.valid += counts.valid;
             self.refused += counts.refused;
             self.faults += counts.faults;
@@ -190,12 +220,15 @@ impl Verified {
             let besides: Vec<&Beside> =
                 report.besides.iter().filter(|beside| self.seen.insert(beside.path.clone())).collect();
             details.extend(report.flaws.iter().map(flaw_line));
+            for Unverifiable { key, why } in &unverifiable {
+                details.line(format_args!("note       {key} of {name} cannot be judged in full: {why}"));
+            }
             details.append(&besides_text(&name, &besides));
             if targets::named(&name).is_some() && of_known_chip(&name).is_none() {
                 details.line(format_args!("note       kernels of {name}: {}", unjudged(&name)));
             }
             rows.push(counts.row(&name, &report));
-            targets.push(target_json(&name, &report, &besides));
+            targets.push(target_json(&name, &report, &unverifiable, &besides));
         }
         progress.done();
         if mendable {
@@ -224,8 +257,9 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(report: &VerifyReport) -> Self {
-        let valid = usize::try_from(report.whole.files).unwrap_or(usize::MAX);
+    fn of(report: &VerifyReport, unverifiable: usize) -> Self {
+        let whole = usize::try_from(report.whole.files).unwrap_or(usize::MAX);
+        let valid = whole.saturating_sub(unverifiable);
         let mut counts = Self { valid, ..Self::default() };
         for flawed in &report.flaws {
             *match (&flawed.flaw, flawed.key) {
@@ -285,12 +319,18 @@ fn besides_text(target: &str, besides: &[&Beside]) -> Text {
     text
 }
 
-fn target_json(target: &str, report: &VerifyReport, besides: &[&Beside]) -> Value {
+fn target_json(
+    target: &str,
+    report: &VerifyReport,
+    unverifiable: &[Unverifiable],
+    besides: &[&Beside],
+) -> Value {
     json!({
         "target": target,
         "kernels": report.checked.files,
         "bytes": report.checked.bytes,
-        "valid": report.whole.files,
+        "valid": report.whole.files.saturating_sub(unverifiable.len() as u64),
+        "unverifiable": unverifiable.iter().map(Unverifiable::json).collect::<Vec<_>>(),
         "flaws": report.flaws.iter().map(flaw_json).collect::<Vec<_>>(),
         "besides": besides.iter().map(|beside| beside_json(beside)).collect::<Vec<_>>(),
         "missing_folders": report.missing.len(),

@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 
 use opkeep_artifact::Artifact;
 use opkeep_backend::{BackendError, CompileRequest};
+use opkeep_cann_meta::KernelMeta;
 use opkeep_descriptor::Job;
 use opkeep_digest::Digest;
 use opkeep_store::{Draft, Mode, Replace, TargetStore};
-use opkeep_validator::{RULES_VERSION, Severity};
+use opkeep_validator::Severity;
 
 use crate::event::Event;
+use crate::expected::EXPECTATIONS;
 use crate::further::Files;
 use crate::make::{HEADER, INFO, JSON, Made, Maker, Missing, OBJECT};
 use crate::plan::{Keyed, Planned};
@@ -121,18 +123,20 @@ impl Maker<'_> {
     /// object, which validation takes anyway.
     pub(crate) fn validate(&self, keyed: &Keyed, artifact: &Artifact) -> Result<Digest, JobError> {
         let kernel = || keyed.name.to_string();
-        let expectations = self.builder.backend.expectations(&keyed.spec);
-        let report = Files::of(artifact).judge(Some(keyed.name.as_str()), &expectations);
-        let Some(meta) = report.meta.as_ref().filter(|_| report.is_valid()) else {
+        let expected = self.expected(&keyed.spec);
+        let (name, validator) = (Some(keyed.name.as_str()), &self.shop.judging.validator);
+        let report = Files::of(artifact).judge(name, &expected.expectations, validator);
+        if !report.is_valid() {
             let errors = report.errors().cloned().collect();
             return Err(JobError::Invalid { kernel: kernel(), errors, left: None });
-        };
+        }
         if let Some(doubt) = report.findings.iter().find(|finding| finding.severity() == Severity::Warning) {
             self.shop
                 .warnings
                 .tell(Cause::Doubt, &format!("the kernel `{}` is valid, but odd: {doubt}", kernel()));
         }
-        let names = meta.entry_names();
+        // What is described otherwise than CANN does goes by the name of its key alone.
+        let names: Vec<&str> = report.meta.iter().flat_map(KernelMeta::entry_names).collect();
         match names.iter().find(|name| !is_of(name, keyed.name.as_str())) {
             Some(other) => {
                 Err(JobError::AnotherKernel { kernel: kernel(), found: (*other).to_owned(), left: None })
@@ -158,17 +162,21 @@ impl Maker<'_> {
             return;
         }
         let info = header::canonical_info(planned.job, &keyed.spec);
-        let text = header::render(keyed, &planned.op_type(), made.compile_time, RULES_VERSION);
+        let expected = self.expected(&keyed.spec);
+        let text = header::render(keyed, &planned.op_type(), made.compile_time, expected.stamp);
         let names: Vec<String> =
             made.artifact.extra.iter().map(|member| format!("x/{}", member.name)).collect();
-        let mut draft = Draft::new(RULES_VERSION)
+        let mut draft = Draft::new(expected.stamp)
             .cost(made.compile_time.unwrap_or_default())
             .eager(JSON, &made.artifact.json)
             .eager(OBJECT, &made.artifact.object);
         for (name, member) in names.iter().zip(&made.artifact.extra) {
             draft = draft.eager(name, &member.bytes);
         }
-        draft = draft.lazy(INFO, info.as_bytes()).lazy(HEADER, text.as_bytes());
+        draft = draft
+            .lazy(INFO, info.as_bytes())
+            .lazy(HEADER, text.as_bytes())
+            .lazy(EXPECTATIONS, &expected.encoded);
         let replace = if self.builder.mode == Mode::Force || missing.damaged {
             Replace::Always
         } else {

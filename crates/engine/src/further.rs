@@ -1,10 +1,10 @@
 //! The further kernels of an artifact: the twin that computes the same each time, and the parts of a mixed kernel of old,
 //! whose `.json` only lists theirs. Nothing of them is let in that the first one would not be.
 
-use opkeep_artifact::{Artifact, Expectations};
-use opkeep_cann_meta::KernelMeta;
+use opkeep_artifact::{Artifact, Expectations, Member};
+use opkeep_cann_meta::{KernelMeta, targets};
 use opkeep_store::Entry;
-use opkeep_validator::{Problem, Report, examine_json, expectations_of, parts, validate};
+use opkeep_validator::{Problem, Report, Validator, examine_json, expectations_of, parts, validate};
 
 use crate::compile::is_of;
 use crate::make::{JSON, OBJECT};
@@ -35,7 +35,10 @@ impl<'a> Files<'a> {
 
     /// Judges all of them; the kernels should go by `name`. The report is the first kernel's, with what is wrong of the
     /// others.
-    pub(crate) fn judge(&self, name: Option<&str>, expect: &Expectations) -> Report {
+    pub(crate) fn judge(&self, name: Option<&str>, expect: &Expectations, validator: &Validator) -> Report {
+        if !targets::is_cann_kernel(expect) {
+            return validator.validate(&self.to_artifact(), expect);
+        }
         let meta = KernelMeta::parse(self.json).ok();
         let listed = meta.as_ref().and_then(parts);
         let mut report = match &listed {
@@ -68,6 +71,13 @@ impl<'a> Files<'a> {
             Some(other) => Err(format!("it holds `{other}`, which is another kernel")),
             None => Ok(()),
         }
+    }
+
+    fn to_artifact(&self) -> Artifact {
+        let member =
+            |(name, bytes): &(&str, &[u8])| Member { name: (*name).to_owned(), bytes: bytes.to_vec() };
+        let extra = self.extra.iter().map(member).collect();
+        Artifact { json: self.json.to_vec(), object: self.object.to_vec(), extra }
     }
 
     fn find(&self, name: &str) -> Option<&'a [u8]> {

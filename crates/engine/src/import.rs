@@ -31,8 +31,10 @@ use opkeep_kernel_meta::survey::{
 use opkeep_store::{
     Access, Config, Draft, LockOutcome, Lookup, Patience, Put, Replace, Store, StoreError, TargetStore,
 };
-use opkeep_validator::RULES_VERSION;
+use opkeep_validator::Validator;
 
+use crate::expected::{EXPECTATIONS, Expected};
+use crate::further::Files;
 use crate::header;
 use crate::imported::{self, IMPORTED, Imported};
 use crate::make::{HEADER, INFO, JSON, OBJECT};
@@ -79,6 +81,7 @@ struct Candidate {
     spec: EffectiveSpec,
     said: BTreeMap<String, String>,
     artifact: Artifact,
+    expected: Expected,
     compiled_at: SystemTime,
 }
 
@@ -272,7 +275,9 @@ impl Run<'_> {
         let mut spec = (self.importer.read)(&descriptor.spec)
             .ok_or_else(no_backend)?
             .map_err(|error| PassedOver::Options(error.to_string()))?;
+        let validator = Validator::builtin();
         let expect = targets::named(&spec.target).ok_or_else(no_backend)?;
+        let expected = Expected::new(expect, &validator);
         if spec.debug {
             return Err(PassedOver::Debug);
         }
@@ -283,7 +288,7 @@ impl Run<'_> {
             return Err(PassedOver::BegunAnew);
         }
         let artifact = Artifact { json, object, extra: Vec::new() };
-        let report = imported::judge(&artifact, &expect);
+        let report = Files::of(&artifact).judge(None, &expected.expectations, &validator);
         let Some(meta) = report.meta.as_ref().filter(|_| report.is_valid()) else {
             return Err(PassedOver::Invalid(report.errors().map(ToString::to_string).collect()));
         };
@@ -291,12 +296,12 @@ impl Run<'_> {
             return Err(PassedOver::OtherKernel(other));
         }
         let said = spec.take_statements();
-        Ok(Candidate { descriptor, generation, spec, said, artifact, compiled_at })
+        Ok(Candidate { descriptor, generation, spec, said, artifact, expected, compiled_at })
     }
 
     /// Puts a kernel into the store, unless one of the same job is there that is as new.
     fn keep(&self, place: &Place, item: &Item, candidate: &Candidate) -> Result<Outcome, PassedOver> {
-        let Candidate { descriptor, generation, spec, said, .. } = candidate;
+        let Candidate { descriptor, generation, spec, said, expected, .. } = candidate;
         let artifact = &candidate.artifact;
         let job = descriptor.job.digest();
         let key = import_key(&job, spec);
@@ -324,14 +329,15 @@ impl Run<'_> {
         };
         let origin = imported.render().to_string();
         let info = header::canonical_info(&descriptor.job, spec);
-        let text = imported::render(&key, &job, &op_type, spec, &imported);
+        let text = imported::render(&key, &job, &op_type, spec, &imported, expected.stamp);
         // Nobody knows what it cost to compile, nor whether it can be compiled again: none is said.
-        let draft = Draft::new(RULES_VERSION)
+        let draft = Draft::new(expected.stamp)
             .eager(JSON, &artifact.json)
             .eager(OBJECT, &artifact.object)
             .eager(IMPORTED, origin.as_bytes())
             .lazy(INFO, info.as_bytes())
-            .lazy(HEADER, text.as_bytes());
+            .lazy(HEADER, text.as_bytes())
+            .lazy(EXPECTATIONS, &expected.encoded);
         let put = |replace| {
             shelf.put_replacing(key.digest(), &draft, replace).map_err(|error| self.not_kept(&error))
         };

@@ -8,11 +8,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use opkeep_artifact::{Artifact, Expectations};
+use opkeep_artifact::Artifact;
 use opkeep_descriptor::{EffectiveSpec, IMPORT_SCHEMA, Key, import_key, read_info};
 use opkeep_digest::Digest;
 use opkeep_store::{Entry, Lookup, Miss, TargetStore};
-use opkeep_validator::{RULES_VERSION, Report};
 use serde_json::{Value, json};
 
 use crate::event::Event;
@@ -191,13 +190,15 @@ impl Maker<'_> {
         let imported = wanted.check(entry)?;
         let (artifact, digests) =
             artifact(entry).map_err(|member| format!("an imported kernel has no `{member}`"))?;
-        if entry.validation() < RULES_VERSION {
-            let report = judge(&artifact, &self.builder.backend.expectations(spec));
+        let expected = self.expected(spec);
+        if !expected.covers(entry) {
+            let validator = &self.shop.judging.validator;
+            let report = Files::of(&artifact).judge(None, &expected.expectations, validator);
             if let Some(error) = report.errors().next() {
                 return Err(format!("an imported kernel is not valid: {error}"));
             }
             if self.shop.shelves.keep_in(shelf) {
-                let _ = shelf.restamp(entry, RULES_VERSION);
+                let _ = expected.record(shelf, entry);
             }
         }
         Ok(Made {
@@ -221,11 +222,6 @@ pub(crate) fn artifact(entry: &Entry) -> Result<(Artifact, (Digest, Digest)), &'
     Ok((Artifact { json, object, extra: header::extra_members(entry) }, (object_digest, json_digest)))
 }
 
-/// What the validator says of a kernel that goes by whatever name.
-pub(crate) fn judge(artifact: &Artifact, expect: &Expectations) -> Report {
-    Files::of(artifact).judge(None, expect)
-}
-
 /// What the header of an imported kernel's entry says. By what it was compiled and from what is left unsaid.
 pub(crate) fn render(
     key: &Key,
@@ -233,6 +229,7 @@ pub(crate) fn render(
     op_type: &str,
     spec: &EffectiveSpec,
     imported: &Imported,
+    stamp: u32,
 ) -> String {
     let header = json!({
         "name": imported.name,
@@ -249,7 +246,7 @@ pub(crate) fn render(
             "op_sources": null,
         },
         "compile_us": null,
-        "validated_by_rules": RULES_VERSION,
+        "validated_by_rules": stamp,
         "made_by": concat!("opkeep ", env!("CARGO_PKG_VERSION")),
         "provenance": PROVENANCE,
         "imported": imported.render(),

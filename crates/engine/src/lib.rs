@@ -142,6 +142,7 @@ mod debug;
 mod digests;
 mod error;
 mod event;
+mod expected;
 mod explain;
 mod footprint;
 mod further;
@@ -189,7 +190,7 @@ pub use opkeep_kernel_meta::{
 pub use opkeep_store::Mode;
 pub use report::{BuildReport, KernelReport, Outcome, Placed};
 pub use session::{RunError, Session, Step};
-pub use stored::judge_stored;
+pub use stored::{EntryVerdict, verify_entry};
 pub use view_group::ViewGroup;
 
 /// The README's example, compiled and run.

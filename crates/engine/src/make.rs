@@ -5,11 +5,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use opkeep_artifact::Artifact;
 use opkeep_backend::BackendError;
+use opkeep_descriptor::EffectiveSpec;
 use opkeep_digest::Digest;
 use opkeep_store::{Entry, KeyLock, KeyWait, LockAttempt, Lookup, Miss, Mode, TargetStore};
-use opkeep_validator::RULES_VERSION;
 
 use crate::event::Event;
+use crate::expected::Expected;
 use crate::imported::{self, IMPORTED, Imported};
 use crate::plan::{Keyed, Planned, State};
 use crate::queue::Step;
@@ -381,7 +382,7 @@ impl<'a> Maker<'a> {
         Ok(new_enough.then(|| self.take_entry(keyed, &entry, Outcome::Shared).ok()).flatten())
     }
 
-    /// The kernel in an entry. Its bytes are checked; one that older rules let in is validated again.
+    /// The kernel in an entry. Its bytes are checked; one that other rules let in is validated again.
     fn take_entry(&self, keyed: &Keyed, entry: &Entry, outcome: Outcome) -> Result<Made, JobError> {
         let kernel = || keyed.name.to_string();
         if entry.member(IMPORTED).is_some() {
@@ -390,15 +391,21 @@ impl<'a> Maker<'a> {
         let taken = imported::artifact(entry);
         let (artifact, digests) =
             taken.map_err(|member| JobError::Incomplete { kernel: kernel(), member })?;
-        if entry.validation() < RULES_VERSION {
+        let expected = self.expected(&keyed.spec);
+        if !expected.covers(entry) {
             self.validate(keyed, &artifact)?;
             // Once is enough. If this cannot be written, it is done again next time.
             if let Some(shelf) = self.shelf(keyed).filter(|shelf| self.shop.shelves.keep_in(shelf)) {
-                let _ = shelf.restamp(entry, RULES_VERSION);
+                let _ = expected.record(shelf, entry);
             }
         }
         let artifact = Arc::new(artifact);
         Ok(Made { artifact, digests, outcome, reason: None, compile_time: None, imported: None })
+    }
+
+    /// What the backend expects of kernels for `spec`.
+    pub(crate) fn expected(&self, spec: &EffectiveSpec) -> Arc<Expected> {
+        self.shop.judging.expected(&*self.builder.backend, spec)
     }
 
     pub(crate) fn shelf(&self, keyed: &Keyed) -> Option<&TargetStore> {

@@ -103,7 +103,7 @@ pub struct Placed {
     pub contested: Vec<String>,
     /// Names that a framework asked for and that cannot be those of files.
     pub unusable: Vec<String>,
-    /// Names of kernels that are in parts (`jsonList`): the folder does not hold such.
+    /// Names of kernels that are in parts (`jsonList`) or have no `.json`: the folder does not hold such.
     pub in_parts: Vec<String>,
     /// Kernels that are not there, because of what stands under their names or beside them.
     pub left: Vec<LeftKernel>,

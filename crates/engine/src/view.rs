@@ -66,7 +66,7 @@ struct Progress {
     batch: Batch,
     /// Names that are there now.
     placed: Vec<(String, usize)>,
-    /// Names of kernels in parts.
+    /// Names of kernels in parts, or without a `.json`.
     in_parts: Vec<String>,
     /// Where, once something was written there.
     folder: PathBuf,
@@ -155,8 +155,9 @@ impl<'a> Placer<'a> {
         if self.names_of[kernel].is_empty() {
             return;
         }
-        // One in parts has no object of its own: a `.json` with an empty one beside it would pass for a kernel.
-        let is_whole = |artifact: &&Arc<Artifact>| !artifact.object.is_empty();
+        // One in parts has no object of its own: a `.json` with an empty one beside it would pass for a kernel. Frameworks
+        // find a kernel by its `.json`, which those of other devices do not have.
+        let is_whole = |artifact: &&Arc<Artifact>| !artifact.object.is_empty() && !artifact.json.is_empty();
         if report.artifact.as_ref().is_some_and(|artifact| !is_whole(&artifact)) {
             self.progress().in_parts.extend(self.names_of[kernel].iter().cloned());
         }

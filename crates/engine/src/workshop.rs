@@ -10,6 +10,7 @@ use opkeep_fs::NotPrivate;
 use opkeep_store::{Access, Config, Mode, Store, StoreError, TargetStore};
 
 use crate::costs::Costs;
+use crate::expected::Judging;
 use crate::group::Group;
 use crate::tokens::Tokens;
 use crate::warnings::{Cause, Warnings};
@@ -20,6 +21,7 @@ use crate::{BuildError, Builder, DigestMemo};
 pub(crate) struct Workshop {
     pub(crate) warnings: Warnings,
     pub(crate) shelves: Shelves,
+    pub(crate) judging: Judging,
     /// Without a work folder nothing can be compiled, but what is in the store can be taken.
     pub(crate) work: io::Result<WorkRoot>,
     pub(crate) memo: DigestMemo,
@@ -58,7 +60,8 @@ impl Workshop {
             }
             _ => Group::alone(began),
         };
-        Ok(Self { warnings, shelves, work, memo, costs, tokens, group })
+        let judging = Judging::new(&*builder.backend);
+        Ok(Self { warnings, shelves, judging, work, memo, costs, tokens, group })
     }
 
     /// Writes down what was learned. Best effort: without it the next build learns it again.

@@ -306,13 +306,28 @@ impl TargetStore {
         Ok(Put::Published)
     }
 
-    /// Marks `entry` as validated by the caller's rules `validation`, and changes nothing else of it. Where somebody
+    /// Marks `entry` as validated by the caller's rules `validation`, and changes nothing else of it: see
+    /// [`restamp_with`](Self::restamp_with).
+    ///
+    /// # Errors
+    /// As `restamp_with`.
+    pub fn restamp(&self, entry: &Entry, validation: u32) -> Result<(), StoreError> {
+        self.restamp_with(entry, validation, &[])
+    }
+
+    /// Marks `entry` as validated by the caller's rules `validation`, and gives it `renewed`, lazy members that replace those
+    /// of the same names or are added. Nothing else of it changes. Where somebody
     /// makes the entry, or another stands in its place by now, nothing is done. Only of what is put in that very moment
     /// without the lock the older one may stay: both are valid, and under one key they are the same.
     ///
     /// # Errors
     /// As [`put`](Self::put), or it cannot be read now; the entry is there still, as it was.
-    pub fn restamp(&self, entry: &Entry, validation: u32) -> Result<(), StoreError> {
+    pub fn restamp_with(
+        &self,
+        entry: &Entry,
+        validation: u32,
+        renewed: &[(&str, &[u8])],
+    ) -> Result<(), StoreError> {
         self.must_be_writable()?;
         let _held = match self.lock_if_free(entry.key())? {
             LockOutcome::Acquired(lock) => Some(lock),
@@ -332,7 +347,12 @@ impl TargetStore {
         let members: Vec<_> = entry.members().collect();
         let mut draft = Draft::new(validation).created(entry.created()).cost(entry.cost());
         for (name, bytes, eager) in members {
-            draft = if eager { draft.eager(name, bytes) } else { draft.lazy(name, bytes) };
+            if renewed.iter().all(|(new, _)| *new != name) {
+                draft = if eager { draft.eager(name, bytes) } else { draft.lazy(name, bytes) };
+            }
+        }
+        for (name, bytes) in renewed {
+            draft = draft.lazy(name, bytes);
         }
         self.put_replacing(entry.key(), &draft, Replace::Always).map(drop)
     }

@@ -6,7 +6,6 @@ use opkeep_artifact::{
     Artifact, ArtifactCheck, CheckId, CheckInput, ElfRules, Expectations, Format, MetadataRules, OpaqueRules,
     Severity,
 };
-use opkeep_cann_meta::targets;
 use opkeep_digest::Digest;
 
 use crate::code::Code;
@@ -104,14 +103,14 @@ impl std::fmt::Debug for Validator {
     }
 }
 
-/// The checks that are no rules of this crate.
+/// The checks that are no rules of this crate; and the CANN one in a version, or for a format, for which it has no rules.
 fn required(expectations: &Expectations) -> impl Iterator<Item = &CheckId> {
     let of_object = match &expectations.format {
         Format::Opaque(rules) => rules.check.as_ref(),
         _ => None,
     };
     let of_metadata = match &expectations.metadata {
-        MetadataRules::Checked { check, .. } => Some(check).filter(|check| check.id != targets::CHECK),
+        MetadataRules::Checked { check, .. } => Some(check).filter(|_| Expected::of(expectations).is_none()),
         _ => None,
     };
     of_object.into_iter().chain(of_metadata)

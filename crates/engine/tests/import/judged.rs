@@ -1,11 +1,12 @@
 //! No entry of one kind is taken for one of the other.
 
-use opkeep::{StoredError, judge_stored};
+use opkeep::{StoredError, verify_entry};
 use opkeep_digest::Digest;
 use opkeep_store::{Draft, Entry, Lookup, Replace, TargetStore};
 use opkeep_testkit::ascend::Chip;
 use opkeep_testkit::caches::Rank;
 use opkeep_validator::RULES_VERSION;
+use opkeep_validator::Validator;
 
 use crate::{Place, TARGET, square};
 
@@ -52,9 +53,13 @@ fn put(
 fn both_kinds_pass_under_their_own_keys() {
     let (place, imported, ours) = both();
     for key in [imported, ours] {
-        judge_stored(&entry(&place.shelf(), &key), TARGET).unwrap();
+        verify_entry(&entry(&place.shelf(), &key), TARGET, &Validator::builtin()).into_result().unwrap();
     }
-    assert!(judge_stored(&entry(&place.shelf(), &imported), "Ascend910B1").is_err());
+    assert!(
+        verify_entry(&entry(&place.shelf(), &imported), "Ascend910B1", &Validator::builtin())
+            .into_result()
+            .is_err()
+    );
 }
 
 #[test]
@@ -62,7 +67,7 @@ fn an_imported_kernel_under_a_key_of_ours_is_refused_and_compiled_anew() {
     let (place, imported, ours) = both();
     let shelf = place.shelf();
     put(&shelf, &ours, &entry(&shelf, &imported), RULES_VERSION, |_, bytes| Some(bytes));
-    let error = judge_stored(&entry(&shelf, &ours), TARGET).unwrap_err();
+    let error = verify_entry(&entry(&shelf, &ours), TARGET, &Validator::builtin()).into_result().unwrap_err();
     assert!(matches!(error, StoredError::AnotherHeader { what: "key", .. }), "{error}");
     // With the key written in, it is the wrong one still.
     let as_ours = |name: &str, bytes: Vec<u8>| {
@@ -71,12 +76,12 @@ fn an_imported_kernel_under_a_key_of_ours_is_refused_and_compiled_anew() {
         Some(if name == "header" { text.into_bytes() } else { bytes })
     };
     put(&shelf, &ours, &entry(&shelf, &imported), RULES_VERSION, as_ours);
-    let error = judge_stored(&entry(&shelf, &ours), TARGET).unwrap_err();
+    let error = verify_entry(&entry(&shelf, &ours), TARGET, &Validator::builtin()).into_result().unwrap_err();
     assert!(matches!(error, StoredError::AnotherJob { .. }), "{error}");
     // A build finds it under its key, and does not take it for its own.
     assert_eq!(place.outcome(&place.builder(), &square(1)), ("compiled", false));
     assert_eq!(place.outcome(&place.builder(), &square(1)), ("reused", false));
-    judge_stored(&entry(&shelf, &ours), TARGET).unwrap();
+    verify_entry(&entry(&shelf, &ours), TARGET, &Validator::builtin()).into_result().unwrap();
 }
 
 #[test]
@@ -84,7 +89,7 @@ fn a_kernel_of_ours_under_an_imported_key_is_refused() {
     let (place, imported, ours) = both();
     let shelf = place.shelf();
     put(&shelf, &imported, &entry(&shelf, &ours), RULES_VERSION, |_, bytes| Some(bytes));
-    assert!(judge_stored(&entry(&shelf, &imported), TARGET).is_err());
+    assert!(verify_entry(&entry(&shelf, &imported), TARGET, &Validator::builtin()).into_result().is_err());
     std::fs::remove_file(shelf.path(&ours)).unwrap();
     assert_eq!(place.outcome(&place.trusting(), &square(1)), ("compiled", false));
 }
@@ -103,7 +108,7 @@ fn what_it_says_must_be_what_its_key_is_made_of() {
             assert!(text.contains(from), "{text}");
             Some(text.replace(from, to).into_bytes())
         });
-        judge_stored(&entry(&shelf, &imported), TARGET)
+        verify_entry(&entry(&shelf, &imported), TARGET, &Validator::builtin()).into_result()
     };
     changed("header", "compile_us", "compile_us").unwrap();
     let job = changed("info", "\"Square\"", "\"Squares\"").unwrap_err();
@@ -116,7 +121,8 @@ fn what_it_says_must_be_what_its_key_is_made_of() {
     assert!(matches!(target.unwrap_err(), StoredError::AnotherHeader { what: "target", .. }));
     // Without the member that makes it one of its kind, it is a kernel with another's name.
     put(&shelf, &imported, &genuine, RULES_VERSION, |name, bytes| (name != "imported").then_some(bytes));
-    let kind = judge_stored(&entry(&shelf, &imported), TARGET).unwrap_err();
+    let kind =
+        verify_entry(&entry(&shelf, &imported), TARGET, &Validator::builtin()).into_result().unwrap_err();
     assert!(matches!(kind, StoredError::AnotherKernel { .. }), "{kind}");
     let (outcome, is_imported) = place.outcome(&place.trusting(), &square(1));
     assert_eq!((outcome, is_imported), ("reused", false));
@@ -137,7 +143,10 @@ fn one_for_another_chip_that_older_rules_let_in_is_refused() {
             _ => bytes,
         })
     });
-    let error = judge_stored(&entry(&shelf, &imported), TARGET).unwrap_err().to_string();
+    let error = verify_entry(&entry(&shelf, &imported), TARGET, &Validator::builtin())
+        .into_result()
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("OPV031"), "{error}");
     assert_eq!(place.outcome(&place.trusting(), &square(1)), ("compiled", false));
 }

@@ -5,16 +5,17 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use opkeep::{Cache, ImportReport, Mode, judge_stored};
+use opkeep::{Cache, ImportReport, Mode, verify_entry};
 use opkeep_descriptor::Generation;
 use opkeep_fs::CancelToken;
 use opkeep_store::{Entry, GcOptions, LockOutcome, Patience, RepairOptions, VerifyOptions};
 use opkeep_testkit::caches::{Kept, Rank};
+use opkeep_validator::Validator;
 
 use crate::{Place, TARGET, counts, only, request, square};
 
 fn judge(entry: &Entry) -> Result<(), String> {
-    judge_stored(entry, TARGET).map_err(|error| error.to_string())
+    verify_entry(entry, TARGET, &Validator::builtin()).into_result().map_err(|error| error.to_string())
 }
 
 #[test]

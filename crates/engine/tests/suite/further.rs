@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use crate::common::{Bench, outcomes, request};
-use opkeep::{Builder, ViewConfig, judge_stored};
+use opkeep::{Builder, ViewConfig, verify_entry};
 use opkeep_artifact::{Artifact, Expectations, Member};
 use opkeep_backend::{Backend, BackendError, CompileRequest, FileDigests, Support};
 use opkeep_cann_meta::KernelMeta;
@@ -11,6 +11,7 @@ use opkeep_descriptor::{EffectiveSpec, Job};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_store::{Config, Lookup, Store};
 use opkeep_testkit::NullBackend;
+use opkeep_validator::Validator;
 
 type Change = Box<dyn Fn(&mut Artifact) + Send>;
 
@@ -67,7 +68,7 @@ fn built(change: impl Fn(&mut Artifact) + Send + 'static) -> Result<bool, String
     }
     let target = Store::open(Config::new(bench.root())).unwrap().target("cpu").unwrap();
     let Lookup::Hit(entry) = target.peek(&target.keys(1)[0]) else { panic!("nothing was kept") };
-    judge_stored(&entry, "cpu").unwrap();
+    verify_entry(&entry, "cpu", &Validator::builtin()).into_result().unwrap();
     Ok(outcomes(&builder.build(&requests).unwrap()) == ["reused"])
 }
 

@@ -20,6 +20,8 @@ mod network;
 #[cfg(test)]
 mod one;
 #[cfg(test)]
+mod other_formats;
+#[cfg(test)]
 mod promises;
 #[cfg(test)]
 mod reuse;

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::{Bench, build, files, request};
-use opkeep::{StoredError, judge_stored, requests};
+use opkeep::{StoredError, requests, verify_entry};
 use opkeep_descriptor::{BuildSpec, read_info};
 use opkeep_onnx::{Options, read};
 use opkeep_store::{
     Access, Config, Draft, Entry, Lookup, RepairOptions, Replace, Store, TargetStore, VerifyOptions,
 };
 use opkeep_testkit::NullBackend;
+use opkeep_validator::Validator;
 
 const TARGET: &str = "cpu";
 
@@ -55,7 +56,7 @@ impl Two {
         let shelf = shelf(&self.bench);
         shelf.put_replacing(one.key(), &draft, Replace::Always).unwrap();
         let Lookup::Hit(entry) = shelf.peek(one.key()) else { unreachable!("its bytes are right") };
-        judge_stored(&entry, TARGET)
+        verify_entry(&entry, TARGET, &Validator::builtin()).into_result()
     }
 
     fn member(&self, of: usize, name: &str) -> Option<Vec<u8>> {
@@ -83,7 +84,9 @@ fn what_was_built_passes() {
         files(&bench.root()).into_iter().filter(|path| path.extension().is_some_and(|it| it == "kern"));
     let config = Config { access: Access::ReadOnly, ..Config::new(bench.root()) };
     let shelf = Store::open(config).unwrap().target(TARGET).unwrap();
-    let judge = |entry: &Entry| judge_stored(entry, TARGET).map_err(|error| error.to_string());
+    let judge = |entry: &Entry| {
+        verify_entry(entry, TARGET, &Validator::builtin()).into_result().map_err(|error| error.to_string())
+    };
     let report = shelf.verify(&VerifyOptions { judge: &judge, ..VerifyOptions::default() });
     assert!(report.is_whole(), "{:#?}", report.flaws);
     assert!(report.whole.files > 80 && report.whole.files == kernels.count() as u64, "{:?}", report.whole);
@@ -140,10 +143,10 @@ fn what_an_entry_says_of_itself_must_fit() {
 fn the_target_says_what_is_expected() {
     let two = Two::new();
     let [one, _] = &two.entries;
-    let error = judge_stored(one, "Ascend910B1").unwrap_err();
+    let error = verify_entry(one, "Ascend910B1", &Validator::builtin()).into_result().unwrap_err();
     assert!(matches!(error, StoredError::Invalid { .. }) && error.to_string().contains("OPV023"), "{error}");
     // Nothing is known of this one; what the object says counts, and then what the header says.
-    let error = judge_stored(one, "tpu").unwrap_err();
+    let error = verify_entry(one, "tpu", &Validator::builtin()).into_result().unwrap_err();
     assert!(matches!(error, StoredError::AnotherHeader { what: "target", .. }), "{error}");
 }
 
@@ -155,7 +158,9 @@ fn what_is_poisoned_is_repaired() {
     let backend = Arc::new(NullBackend::default());
     let square_and_relu = [request("Square", &[3]), request("Relu", &[3])];
     let shelf = shelf(&two.bench);
-    let judge = |entry: &Entry| judge_stored(entry, TARGET).map_err(|error| error.to_string());
+    let judge = |entry: &Entry| {
+        verify_entry(entry, TARGET, &Validator::builtin()).into_result().map_err(|error| error.to_string())
+    };
     let verify = VerifyOptions { judge: &judge, ..VerifyOptions::default() };
     assert_eq!(shelf.verify(&verify).flaws.len(), 1);
     let report = shelf.repair(&RepairOptions { verify, dry_run: false }).unwrap();

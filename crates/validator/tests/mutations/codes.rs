@@ -18,14 +18,30 @@ const OF_EXAMINE: [Code; 4] = [Code::SECOND_PARSER, Code::FE_REFUSES, Code::FE_L
 /// Of the target that is asked for, whatever the files are: see `made_kernels/layout.rs`.
 const OF_TARGETS: [Code; 1] = [Code::UNKNOWN_CHIP];
 
+/// Of kernels that are described otherwise than CANN does: see `other_formats.rs`.
+const OF_OTHER_FORMATS: [Code; 7] = [
+    Code::FLAGS,
+    Code::OPAQUE_START,
+    Code::TOO_LONG,
+    Code::CHECK_REFUSES,
+    Code::CHECK_DOUBTS,
+    Code::CHECK_NOTE,
+    Code::UNVERIFIED,
+];
+
 /// Two parsers that disagree on a file that both can read: none is known.
 const UNKNOWN: [Code; 1] = [Code::DISAGREE];
 
 #[test]
 fn every_code_is_found_somewhere() {
     let of_good_ones = kinds().filter_map(notes_of);
-    let elsewhere =
-        OF_FILES.into_iter().chain(OF_EXAMINE).chain(OF_TARGETS).chain(UNKNOWN).chain(of_good_ones);
+    let elsewhere = OF_FILES
+        .into_iter()
+        .chain(OF_EXAMINE)
+        .chain(OF_TARGETS)
+        .chain(OF_OTHER_FORMATS)
+        .chain(UNKNOWN)
+        .chain(of_good_ones);
     let found: BTreeSet<Code> =
         tables().flat_map(|mutation| mutation.codes).copied().chain(elsewhere).collect();
     let missing: Vec<Code> =

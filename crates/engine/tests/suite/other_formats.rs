@@ -1,0 +1,289 @@
+//! Kernels of other vendors: what is stored with them judges them, with or without their backend.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use opkeep::{Builder, EntryVerdict, Request, StoredError, ViewConfig, verify_entry};
+use opkeep_artifact::{
+    Artifact, ArtifactCheck, CheckId, CheckInput, ElfLayout, ElfRules, Expectations, Format, MetadataRules,
+    OpaqueRules, Severity,
+};
+use opkeep_backend::{Backend, BackendError, CompileRequest, FileDigests, Support};
+use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job};
+use opkeep_digest::Fingerprint;
+use opkeep_store::{Draft, Entry, Lookup, RepairOptions, Replace, Store, TargetStore, VerifyOptions};
+use opkeep_testkit::NullBackend;
+use opkeep_testkit::elf::host_object;
+use opkeep_validator::{Code, Validator};
+
+use crate::common::{Bench, build, outcomes, request};
+
+const TARGET: &str = "gfx90a";
+/// The name of this module's check.
+const PTX_TEXT: &str = "ptx-text";
+
+/// A backend for a device that no crate here knows.
+struct Device {
+    null: NullBackend,
+    object: Vec<u8>,
+    format: Mutex<Format>,
+    check: Option<Arc<PtxText>>,
+}
+
+/// Wants a directive in PTX.
+struct PtxText {
+    version: u32,
+    runs: AtomicUsize,
+}
+
+impl ArtifactCheck for PtxText {
+    fn id(&self) -> CheckId {
+        CheckId::new(PTX_TEXT, self.version)
+    }
+
+    fn check(&self, input: &CheckInput<'_>, found: &mut dyn FnMut(Severity, String)) {
+        self.runs.fetch_add(1, Ordering::SeqCst);
+        if !input.artifact.object.windows(7).any(|text| text == b".target") {
+            found(Severity::Error, "there is no `.target`".to_owned());
+        }
+    }
+}
+
+impl Backend for Device {
+    fn name(&self) -> &'static str {
+        "device"
+    }
+
+    fn toolchain(&self, files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
+        self.null.toolchain(files)
+    }
+
+    fn op_sources(
+        &self,
+        job: &Job,
+        spec: &EffectiveSpec,
+        files: &dyn FileDigests,
+    ) -> Result<Fingerprint, BackendError> {
+        self.null.op_sources(job, spec, files)
+    }
+
+    fn supports(&self, _job: &Job, _spec: &EffectiveSpec) -> Support {
+        Support::Maybe
+    }
+
+    fn expectations(&self, _spec: &EffectiveSpec) -> Expectations {
+        // Whatever a backend calls its targets: the store goes by the names of its directories.
+        Expectations::new("a device", self.format.lock().unwrap().clone(), MetadataRules::None)
+    }
+
+    fn checks(&self) -> Vec<Arc<dyn ArtifactCheck>> {
+        self.check.iter().map(|check| Arc::<PtxText>::clone(check) as Arc<dyn ArtifactCheck>).collect()
+    }
+
+    fn compile(&self, _request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
+        Ok(Artifact { json: Vec::new(), object: self.object.clone(), extra: Vec::new() })
+    }
+}
+
+fn elf(machine: u16) -> Arc<Device> {
+    let mut object = host_object(&["kernel"], "of a test");
+    object[18..20].copy_from_slice(&machine.to_le_bytes());
+    let format = Mutex::new(Format::Elf(ElfRules::new([machine], ElfLayout::Unspecified)));
+    Arc::new(Device { null: NullBackend::default(), object, format, check: None })
+}
+
+fn ptx_rules(version: u32) -> Format {
+    Format::Opaque(OpaqueRules::new(*b".version", 1 << 20).with_check(CheckId::new(PTX_TEXT, version)))
+}
+
+fn ptx(version: u32) -> Arc<Device> {
+    let check = Some(Arc::new(PtxText { version, runs: AtomicUsize::new(0) }));
+    let object = b".version 8.0\n.target sm_90\n".to_vec();
+    Arc::new(Device { null: NullBackend::default(), object, format: Mutex::new(ptx_rules(version)), check })
+}
+
+fn square() -> [Request; 1] {
+    [request("Square", &[3]).with_spec(BuildSpec::new(TARGET))]
+}
+
+fn builder(bench: &Bench, device: &Arc<Device>) -> Builder {
+    bench.builder_of(Arc::<Device>::clone(device))
+}
+
+fn target(bench: &Bench) -> TargetStore {
+    Store::open(opkeep_store::Config::new(bench.root())).unwrap().target(TARGET).unwrap()
+}
+
+fn entry(bench: &Bench) -> Entry {
+    let target = target(bench);
+    let Lookup::Hit(entry) = target.peek(&target.keys(9)[0]) else { panic!("nothing was kept") };
+    *entry
+}
+
+/// The entry in the store, with other members now.
+fn replace(bench: &Bench, changes: &[(&str, &[u8])]) -> Entry {
+    replace_in(&target(bench), &entry(bench), changes)
+}
+
+fn replace_in(target: &TargetStore, old: &Entry, changes: &[(&str, &[u8])]) -> Entry {
+    let mut draft = Draft::new(old.validation());
+    for name in old.names() {
+        let changed = changes.iter().find(|(changed, _)| *changed == name).map(|(_, bytes)| *bytes);
+        let bytes = changed.or(old.lazy_member(name).unwrap()).unwrap();
+        draft = if old.member(name).is_some() { draft.eager(name, bytes) } else { draft.lazy(name, bytes) };
+    }
+    target.put_replacing(old.key(), &draft, Replace::Always).unwrap();
+    let Lookup::Hit(entry) = target.peek(old.key()) else { panic!("nothing was kept") };
+    *entry
+}
+
+/// What a program that knows no backend says of the store, and that it repairs nothing in it.
+fn left_alone(bench: &Bench) {
+    let judge = |entry: &Entry| {
+        verify_entry(entry, TARGET, &Validator::builtin()).into_result().map_err(|error| error.to_string())
+    };
+    for dry_run in [true, false] {
+        let verify = VerifyOptions { judge: &judge, ..VerifyOptions::default() };
+        let report = target(bench).repair(&RepairOptions { verify, dry_run }).unwrap();
+        assert!(report.done.is_empty() && report.left.is_empty() && report.whole.files == 1, "{report:?}");
+    }
+}
+
+#[test]
+fn elf_of_any_machine_is_built_found_and_verified() {
+    for machine in [190, 224] {
+        let (bench, device) = (Bench::new(), elf(machine));
+        assert_eq!(build(&builder(&bench, &device), &square()), ["compiled"]);
+        assert_eq!(build(&builder(&bench, &device), &square()), ["reused"]);
+        let verdict = verify_entry(&entry(&bench), TARGET, &Validator::builtin());
+        assert!(matches!(verdict, EntryVerdict::Valid), "{verdict:?}");
+        left_alone(&bench);
+        let report = builder(&bench, &device).explain(&square()).unwrap();
+        assert_eq!(report.len(), 1);
+
+        // Another machine's object, whole and under the right key.
+        let changed = replace(&bench, &[("object", &elf(62).object)]);
+        let EntryVerdict::Invalid(StoredError::Invalid { errors }) =
+            verify_entry(&changed, TARGET, &Validator::builtin())
+        else {
+            panic!("it is the other machine's")
+        };
+        assert_eq!(errors[0].code(), Code::MACHINE);
+    }
+}
+
+#[test]
+fn what_only_a_backend_can_check_is_unverifiable_without_it() {
+    let (bench, device) = (Bench::new(), ptx(1));
+    assert_eq!(build(&builder(&bench, &device), &square()), ["compiled"]);
+    assert_eq!(build(&builder(&bench, &device), &square()), ["reused"]);
+    let check = device.check.clone().unwrap();
+    assert_eq!(check.runs.load(Ordering::SeqCst), 1, "a hit is not judged again");
+
+    let stored = entry(&bench);
+    let EntryVerdict::Unverifiable { why } = verify_entry(&stored, TARGET, &Validator::builtin()) else {
+        panic!("nobody here has that check")
+    };
+    assert!(why.contains(PTX_TEXT), "{why}");
+    left_alone(&bench);
+    let knows = Validator::builtin().with(check);
+    assert!(matches!(verify_entry(&stored, TARGET, &knows), EntryVerdict::Valid));
+    let moved = verify_entry(&stored, "gfx942", &knows).into_result().unwrap_err();
+    assert!(matches!(moved, StoredError::AnotherHeader { what: "target", .. }), "{moved}");
+
+    // What is certain is still refused: the start by anybody, the rest by a program that has the check.
+    let no_target = replace(&bench, &[("object", b".version 8.0\n")]);
+    assert!(matches!(
+        verify_entry(&no_target, TARGET, &Validator::builtin()),
+        EntryVerdict::Unverifiable { .. }
+    ));
+    assert!(verify_entry(&no_target, TARGET, &knows).into_result().is_err());
+    let other = replace(&bench, &[("object", b"// no PTX")]);
+    assert!(verify_entry(&other, TARGET, &Validator::builtin()).into_result().is_err());
+}
+
+#[test]
+fn expectations_of_a_later_version_are_unverifiable() {
+    let (bench, device) = (Bench::new(), elf(224));
+    build(&builder(&bench, &device), &square());
+    for later in [
+        &br#"{"version":2,"anything":1}"#[..],
+        br#"{"version":1,"target":"gfx90a","format":{"wasm":{}},"metadata":"none"}"#,
+    ] {
+        let changed = replace(&bench, &[("expectations", later)]);
+        let verdict = verify_entry(&changed, TARGET, &Validator::builtin());
+        assert!(matches!(verdict, EntryVerdict::Unverifiable { .. }), "{verdict:?}");
+        left_alone(&bench);
+        // The backend knows what it expects now, and judges again.
+        assert_eq!(build(&builder(&bench, &device), &square()), ["reused"]);
+    }
+}
+
+#[test]
+fn a_known_target_is_judged_by_its_own_rules_whatever_is_stored() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    build(&bench.builder(&backend), &[request("Square", &[3])]);
+    let cpu = Store::open(opkeep_store::Config::new(bench.root())).unwrap().target("cpu").unwrap();
+    let Lookup::Hit(good) = cpu.peek(&cpu.keys(9)[0]) else { panic!("nothing was kept") };
+    assert!(matches!(verify_entry(&good, "cpu", &Validator::builtin()), EntryVerdict::Valid));
+    let lax = Format::Opaque(OpaqueRules::new(*b"", u64::MAX));
+    let lax = Expectations::new("cpu", lax, MetadataRules::None).encode();
+    let bad = replace_in(&cpu, &good, &[("expectations", &lax), ("object", b"nothing")]);
+    assert!(verify_entry(&bad, "cpu", &Validator::builtin()).into_result().is_err());
+}
+
+/// A backend that expects something else judges again what is stored, and records it only if its rules are newer.
+#[test]
+fn other_expectations_judge_again_and_never_rewrite_newer_ones() {
+    let (bench, first, second) = (Bench::new(), ptx(1), ptx(2));
+    assert_eq!(build(&builder(&bench, &first), &square()), ["compiled"]);
+    let old = entry(&bench);
+    let runs = |device: &Device| device.check.as_ref().unwrap().runs.load(Ordering::SeqCst);
+    assert_eq!(build(&builder(&bench, &second), &square()), ["reused"]);
+    let new = entry(&bench);
+    assert_eq!((runs(&second), new.validation() > old.validation()), (1, true));
+    assert_ne!(new.member_digest("expectations"), old.member_digest("expectations"));
+    assert_eq!(build(&builder(&bench, &second), &square()), ["reused"]);
+    assert_eq!(runs(&second), 1, "once is enough");
+
+    assert_eq!(build(&builder(&bench, &first), &square()), ["reused"]);
+    assert_eq!(runs(&first), 2);
+    let left = entry(&bench);
+    assert_eq!(left.validation(), new.validation(), "an older version rewrote it");
+    assert_eq!(left.member_digest("expectations"), new.member_digest("expectations"));
+
+    // What is expected now the kernel is not: it is no hit.
+    *first.format.lock().unwrap() = Format::Opaque(OpaqueRules::new(*b"//", 1 << 20));
+    let report = builder(&bench, &first).build(&square()).unwrap();
+    assert_eq!(outcomes(&report), ["failed"]);
+}
+
+/// A backend that names a check and does not bring it: the kernel is used, and judged by whoever has the check.
+#[test]
+fn a_kernel_that_nobody_could_check_is_judged_once_somebody_can() {
+    let (bench, with) = (Bench::new(), ptx(1));
+    let object = with.object.clone();
+    let without = Arc::new(Device {
+        null: NullBackend::default(),
+        object,
+        format: Mutex::new(ptx_rules(1)),
+        check: None,
+    });
+    assert_eq!(build(&builder(&bench, &without), &square()), ["compiled"]);
+    assert_eq!(entry(&bench).validation(), 0);
+    assert_eq!(build(&builder(&bench, &without), &square()), ["reused"]);
+    assert_eq!(build(&builder(&bench, &with), &square()), ["reused"]);
+    assert_eq!(with.check.as_ref().unwrap().runs.load(Ordering::SeqCst), 1);
+    assert!(entry(&bench).validation() > 0);
+}
+
+/// MindSpore finds a kernel by its `.json`.
+#[test]
+fn a_kernel_without_a_description_is_not_put_where_frameworks_look() {
+    let (bench, device) = (Bench::new(), ptx(1));
+    let view = ViewConfig { base: bench.root().join("base"), rank: "0".to_owned() };
+    let placed = builder(&bench, &device).view(view).build(&square()).unwrap().view.unwrap().unwrap();
+    assert_eq!((placed.names.len(), placed.in_parts.len()), (0, 1));
+    let kernels = crate::common::files(&placed.folder);
+    assert!(!kernels.iter().any(|path| path.extension().is_some_and(|end| end == "o")), "{kernels:?}");
+}
