@@ -67,6 +67,11 @@ impl Watcher for Calls {
 }
 
 impl Calls {
+    /// How many there were since the last look.
+    pub(crate) fn take(&self) -> u64 {
+        std::mem::take(&mut *self.0.lock().unwrap()).values().sum()
+    }
+
     /// What is done on an average of `times` runs.
     pub(crate) fn of<T>(&self, times: u64, mut run: impl FnMut() -> T) -> String {
         self.0.lock().unwrap().clear();

@@ -3,8 +3,11 @@
 //!
 //! The walk is a whole `gc` that finds nothing to do, in a store where all entries are idle, so that each is listed. Its
 //! floor lists the same folders and looks at each file, and keeps nothing. Then `gc` deletes half of the entries; its
-//! floor walks and deletes as many files by their names, with no lock and no second look. Last, processes put entries
-//! where there is a limit; see [`overshoot`].
+//! floor walks and deletes as many files by their names, with no lock and no second look. The loop that deletes them is
+//! measured alone as well, and how many calls there are for each entry. Last, processes put entries where there is a
+//! limit; see [`overshoot`].
+//!
+//! `cargo bench --bench store_gc -- evictions` measures the second of these only.
 //!
 //! Budgets: the walk of 100 000 entries 3 times the bare one; the limit is exceeded by no more than what every process
 //! may keep to itself.
@@ -16,14 +19,15 @@ mod common;
 mod overshoot;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use common::{AMPLE, config, draft, fill, idle, key, open};
+use common::{AMPLE, Calls, config, draft, fill, idle, key, open};
 use criterion::{Criterion, Throughput, criterion_group};
 use opkeep_benches::{
     Budgets, Figure, Kernel, Turns, bare_walk, folder, is_measured, remove, thousands, time,
 };
-use opkeep_store::{GcOptions, GcReport, TargetStore};
+use opkeep_store::{Config, GcOptions, GcReport, TargetStore};
 
 const BUDGET: f64 = 3.0;
 
@@ -56,9 +60,14 @@ fn rows(c: &mut Criterion) {
 
 fn tables(_: &mut Criterion) {
     let mut budgets = Budgets::default();
-    walks(&mut budgets);
+    let alone = std::env::args().any(|argument| argument == "evictions");
+    if !alone {
+        walks(&mut budgets);
+    }
     evictions();
-    overshoot::table(&mut budgets);
+    if !alone {
+        overshoot::table(&mut budgets);
+    }
     budgets.settle();
 }
 
@@ -99,6 +108,7 @@ fn walks(budgets: &mut Budgets) {
 fn evictions() {
     let entries = if is_measured() { 10_000 } else { 20 };
     let (folder, kernel) = (folder().unwrap(), Kernel::new(Kernel::USUAL));
+    let calls = Arc::new(Calls::default());
     let store = open(idle(config(&folder.path().join("store"), AMPLE)));
     let bare = open(config(&folder.path().join("bare"), AMPLE));
     let put_all = |store: &TargetStore, to| {
@@ -110,33 +120,57 @@ fn evictions() {
     let bytes = bare.estimate().unwrap().bytes;
     let half = GcOptions { max_bytes: Some(bytes / 2), ..GcOptions::default() };
     let gone: Vec<PathBuf> = (0..entries / 2).map(|number| bare.path(&key(number))).collect();
+    let remove_all = || gone.iter().for_each(|path| remove(path).unwrap());
+    let mut plain = || {
+        put_all(&bare, entries / 2);
+        time(remove_all)
+    };
     let mut floor = || {
         put_all(&bare, entries / 2);
         time(|| {
             bare_walk(&bare.dir().join("entries")).unwrap();
-            gone.iter().for_each(|path| remove(path).unwrap());
+            remove_all();
         })
+    };
+    let evict_half = |store: &TargetStore| {
+        let report = store.gc(&half).unwrap();
+        assert!(report.removed.entries.files.abs_diff(entries / 2) <= 1 + entries / 1000, "{report:?}");
     };
     let mut evict = || {
         put_all(&store, entries);
-        let mut report = GcReport::default();
-        let took = time(|| report = store.gc(&half).unwrap());
-        assert!(report.removed.entries.files.abs_diff(entries / 2) <= 1 + entries / 1000, "{report:?}");
-        took
+        time(|| evict_half(&store))
     };
-    let turns = Turns::take(Duration::from_secs(5), [&mut floor, &mut evict]);
+    let turns = Turns::take(Duration::from_secs(8), [&mut floor, &mut evict, &mut plain]);
+    let ratios @ [low, ratio, high] = turns.ratio(1, 0);
     let figure = Figure::new("store_gc", "half of them evicted").entries(entries as usize);
-    figure.times(turns.median(1), turns.median(0)).ratio(turns.ratio(1, 0)).note();
-    let each = |way| turns.median(way) / u32::try_from(entries / 2).unwrap();
+    figure.times(turns.median(1), turns.median(0)).ratio(ratios).note();
+
+    put_all(&store, entries);
+    drop(store);
+    let config = idle(config(&folder.path().join("store"), AMPLE));
+    let watched = open(Config { watcher: Some(calls.clone()), ..config });
+    let count = |run: &dyn Fn()| {
+        calls.take();
+        run();
+        calls.take()
+    };
+    let idle = count(&|| drop(gc(&watched)));
+    let evicting = count(&|| evict_half(&watched));
+    let half = entries / 2;
+    let each = |way| turns.median(way) / u32::try_from(half).unwrap();
     println!(
-        "{} entries of {} bytes, half of which go; {} turns",
+        "{} entries of {} bytes, half of which go; {} turns; ratios are to the first row: quartiles and median",
         thousands(entries),
         bytes / entries,
         turns.count()
     );
-    println!("   bare: {:>8.1?}, {:.1?} for each that goes", turns.median(0), each(0));
-    println!("     gc: {:>8.1?}, {:.1?} for each that goes", turns.median(1), each(1));
-    println!("  ratio: {:>8.2}\n", turns.ratio(1, 0)[1]);
+    println!("walk and unlink: {:>8.1?}, {:.1?} for each that goes", turns.median(0), each(0));
+    println!("   unlink alone: {:>8.1?}, {:.1?} for each that goes", turns.median(2), each(2));
+    println!("             gc: {:>8.1?}, {:.1?} for each that goes", turns.median(1), each(1));
+    println!("          ratio: {low:.2} {ratio:.2} {high:.2}");
+    println!("   to the loop: {:.2}", turns.ratio(1, 2)[1]);
+    let calls = evicting.saturating_sub(idle) as f64 / half as f64;
+    println!("{calls:.1} accesses for each that goes, those of the walk not counted\n");
 }
 
 criterion_group!(benches, rows, tables);

@@ -32,7 +32,7 @@ impl TargetStore {
             return Ok(None);
         }
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let place = self.own_folder("quarantine")?.join(format!("{key}-{now}.kern"));
+        let place = self.own_folder("quarantine")?.path().join(format!("{key}-{now}.kern"));
         match fs.rename(path, &place) {
             Ok(()) => {}
             // Whoever puts without a lock, or clears the store, may have been faster.

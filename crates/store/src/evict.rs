@@ -1,17 +1,31 @@
-//! Which entries go when there is no room, and how one goes without harm to anybody.
+//! Which entries go when there is no room, and how they go.
 //!
 //! Of the entries that nobody used for half an hour, only the prefixes of the idlest are read, as many as are worth twice
 //! what must go. Of those the ones go first that are cheapest to make again for their size, the more so the longer they
 //! were idle.
+//!
+//! They go without harm to anybody; what those in one directory share is opened and checked once.
+//!
+//! An entry goes under its key's lock: whoever holds that makes the entry, or has just found it again. To make a lock's
+//! file for each entry, and to remove it, would take longer than all the rest. So there is one file, whose lock is held
+//! all the time, and which is [moved](KeyLock::moved_to) from key to key by a rename that replaces nothing. At any time it
+//! excludes others from one key, as a file of that key's own does; one who came meanwhile and waits at the open file
+//! waits until it is released, so that is done after each directory, and after [`MOVES`] entries.
+//!
+//! A put needs no lock, and a hit touches the file. So an entry is looked at under its lock, moved to `tmp`, where nobody
+//! finds it, looked at again, and brought back if it is not the file that was judged. The file is known by its inode,
+//! its length and when it was last used, all three, and need not be open for that: another file that gets the inode of
+//! one that was removed meanwhile has the time at which it was put, and what is judged was not used for long by then.
 
+use std::io::ErrorKind;
 use std::time::{Duration, SystemTime};
 
 use crate::files::{self, EVICT};
-use crate::lock::{self, LockOutcome};
+use crate::lock::{self, KeyLock, LockOutcome};
 use crate::prefix::Prefix;
 use crate::walk::{Amount, Idle};
 use crate::{StoreError, TargetStore};
-use opkeep_fs::{idle, unique_name};
+use opkeep_fs::{Dir, FileStat, idle, unique_name};
 
 /// What must go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,13 +66,9 @@ pub(crate) struct Eviction<'a> {
 impl Eviction<'_> {
     /// Deletes every entry that was not used for `age`, and leaves the others in `idles`, as they were.
     pub(crate) fn older_than(&mut self, age: Duration, idles: &mut Vec<Idle>) {
-        idles.retain(|entry| {
-            let is_old = idle(entry.used, self.now) >= age;
-            if is_old {
-                self.evict(entry);
-            }
-            !is_old
-        });
+        let is_old = |entry: &Idle| idle(entry.used, self.now) >= age;
+        let old: Vec<Idle> = idles.extract_if(.., |entry| is_old(entry)).collect();
+        self.evict(old.iter().collect());
     }
 
     /// Deletes entries until `goal` is reached, or none is left.
@@ -79,52 +89,66 @@ impl Eviction<'_> {
                 && let Some((entry, others)) = idles.split_first()
             {
                 worth.add(entry.bytes);
-                pool.push((self.cost(entry), entry));
+                pool.push(entry);
                 idles = others;
             }
-            for entry in self.cheapest_first(pool) {
-                if goal.is_reached_by(&gained(self.gone)) {
+            let mut order = self.cheapest_first(&pool).into_iter();
+            // As many as will do if each can be deleted; for those that cannot, the next in order.
+            while !goal.is_reached_by(&gained(self.gone)) {
+                let (wanted, mut worth) = (goal.left_after(&gained(self.gone)), Amount::default());
+                let mut these = Vec::new();
+                while !wanted.is_reached_by(&worth)
+                    && let Some(entry) = order.next()
+                {
+                    worth.add(entry.bytes);
+                    these.push(entry);
+                }
+                if these.is_empty() {
                     break;
                 }
-                self.evict(entry);
+                self.evict(these);
             }
         }
     }
 
     /// Orders entries by what is lost by deleting them: the time it takes to make a byte of one, the less the longer it was
     /// idle. One whose cost nobody knows may be one that nobody can make again: it counts as the dearest of them.
-    fn cheapest_first<'e>(&self, pool: Vec<(Option<f64>, &'e Idle)>) -> Vec<&'e Idle> {
-        let known = pool.iter().filter_map(|(cost, _)| *cost).filter(|cost| cost.is_finite());
+    fn cheapest_first<'e>(&self, pool: &[&'e Idle]) -> Vec<&'e Idle> {
+        let costs = self.costs(pool);
+        let known = costs.iter().filter_map(|cost| *cost).filter(|cost| cost.is_finite());
         let dearest = Some(known.fold(0.0, f64::max)).filter(|cost| *cost > 0.0).unwrap_or(1.0);
         let worth = |(cost, entry): (Option<f64>, &'e Idle)| {
             let idle = idle(entry.used, self.now).as_secs_f64().max(1.0);
             (cost.unwrap_or(dearest) / (entry.bytes.max(1) as f64) / idle, entry)
         };
-        let mut pool: Vec<(f64, &Idle)> = pool.into_iter().map(worth).collect();
+        let mut pool: Vec<(f64, &Idle)> = costs.into_iter().zip(pool.iter().copied()).map(worth).collect();
         pool.sort_by(|(one, _), (other, _)| one.total_cmp(other));
         pool.into_iter().map(|(_, entry)| entry).collect()
     }
 
-    /// How long it took to make an entry, in seconds, if that is known. One that is damaged is worth nothing.
-    fn cost(&self, entry: &Idle) -> Option<f64> {
-        let path = self.shelf.path(&entry.key);
-        let fs = self.shelf.store().fs();
-        let prefix = fs.open(&path).and_then(|file| Prefix::read(fs, &file, &path, entry.bytes, &entry.key));
-        match prefix {
-            Ok(Ok(prefix)) => Some(prefix.cost.as_secs_f64()).filter(|cost| *cost > 0.0),
-            Ok(Err(_)) => Some(0.0),
-            // It may be in order; others go first.
-            Err(_) => Some(f64::INFINITY),
+    /// What each of these took to make, in the same order.
+    fn costs(&self, pool: &[&Idle]) -> Vec<Option<f64>> {
+        let (mut batch, mut costs) = (Batch::new(self.shelf), vec![None; pool.len()]);
+        let mut by_shard: Vec<_> = pool.iter().zip(&mut costs).collect();
+        by_shard.sort_by_key(|(entry, _)| Batch::shard_of(entry));
+        for (entry, cost) in by_shard {
+            *cost = batch.cost(entry);
         }
+        costs
     }
 
-    fn evict(&mut self, entry: &Idle) {
-        match if self.dry { Ok(self.would_evict(entry)) } else { self.really_evict(entry) } {
-            Ok(true) => self.gone.add(entry.bytes),
-            Ok(false) => {}
-            Err(error) => {
-                self.failed += 1;
-                self.failure.get_or_insert(error);
+    /// Deletes these entries, those in one directory together.
+    fn evict(&mut self, mut entries: Vec<&Idle>) {
+        entries.sort_by_key(|entry| Batch::shard_of(entry));
+        let mut batch = Batch::new(self.shelf);
+        for entry in entries {
+            match if self.dry { Ok(self.would_evict(entry)) } else { batch.remove(entry) } {
+                Ok(true) => self.gone.add(entry.bytes),
+                Ok(false) => {}
+                Err(error) => {
+                    self.failed += 1;
+                    self.failure.get_or_insert(error);
+                }
             }
         }
     }
@@ -135,45 +159,151 @@ impl Eviction<'_> {
         let is_held = lock::is_held(store.fs(), &self.shelf.dir().join("locks").join(entry.key.to_string()));
         !is_held && store.fs().id_at(&path) == Some(entry.inode)
     }
+}
+
+/// How many entries go before the lock's file is removed, and those who wait at it can go on.
+const MOVES: usize = 64;
+
+/// Entries that are dealt with in a row, best those of one directory after the other.
+struct Batch<'a> {
+    shelf: &'a TargetStore,
+    /// The directory of the entry that was last dealt with.
+    shard: Option<(u8, Dir)>,
+    /// `tmp`, since the first entry of that directory was removed.
+    temps: Option<Dir>,
+    lock: LockInTurn<'a>,
+}
+
+impl<'a> Batch<'a> {
+    fn new(shelf: &'a TargetStore) -> Self {
+        Self { shelf, shard: None, temps: None, lock: LockInTurn { shelf, held: None } }
+    }
+
+    /// Which of the 256 directories an entry is in.
+    fn shard_of(entry: &Idle) -> u8 {
+        entry.key.as_bytes()[0]
+    }
+
+    /// How long it took to make an entry, in seconds, if that is known. One that is damaged is worth nothing.
+    fn cost(&mut self, entry: &Idle) -> Option<f64> {
+        let (fs, path) = (self.shelf.store().fs(), self.shelf.path(&entry.key));
+        let shard = self.enter(Self::shard_of(entry)).ok().flatten();
+        let opened = shard.and_then(|shard| shard.open_file(name(entry)).ok());
+        let prefix = opened.and_then(|file| Prefix::read(fs, &file, &path, entry.bytes, &entry.key).ok());
+        match prefix {
+            Some(Ok(prefix)) => Some(prefix.cost.as_secs_f64()).filter(|cost| *cost > 0.0),
+            Some(Err(_)) => Some(0.0),
+            // It may be in order; others go first.
+            None => Some(f64::INFINITY),
+        }
+    }
 
     /// Deletes an entry under its lock, if it is still the one that was judged and was not used since. False if not.
-    fn really_evict(&self, entry: &Idle) -> Result<bool, StoreError> {
-        let (store, path) = (self.shelf.store(), self.shelf.path(&entry.key));
-        let fs = store.fs();
-        let trouble = |source| StoreError::Io { action: "remove", path: path.clone(), source };
-        let _held = match self.shelf.lock_if_free(&entry.key)? {
-            LockOutcome::Acquired(lock) => Some(lock),
-            // Then nobody locks here, and the looks below are all there is.
-            LockOutcome::Unsupported => None,
+    fn remove(&mut self, entry: &Idle) -> Result<bool, StoreError> {
+        let shard = Self::shard_of(entry);
+        if self.shard.as_ref().is_none_or(|(entered, _)| *entered != shard) {
+            self.lock.release();
+        }
+        if !self.lock.take(entry)? {
+            return Ok(false);
+        }
+        if self.enter(shard)?.is_none() {
+            return Ok(false);
+        }
+        let temps = match self.temps.take() {
+            Some(temps) => temps,
+            None => self.shelf.own_folder("tmp")?,
+        };
+        let removed = match &self.shard {
+            Some((_, shard)) => self.remove_from(shard, &temps, entry),
+            None => Ok(false),
+        };
+        self.temps = Some(temps);
+        removed
+    }
+
+    fn remove_from(&self, shard: &Dir, temps: &Dir, entry: &Idle) -> Result<bool, StoreError> {
+        let (name, temp) = (name(entry), unique_name(EVICT));
+        let trouble = |source| StoreError::Io { action: "remove", path: shard.path().join(&name), source };
+        let is_as_judged = |found: &FileStat| {
+            (found.state.id, found.state.len, found.modified()) == (entry.inode, entry.bytes, entry.used)
+        };
+        match shard.look(&name) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            found => {
+                if !is_as_judged(&found.map_err(trouble)?) {
+                    return Ok(false);
+                }
+            }
+        }
+        match shard.rename(&name, temps, &temp) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            moved => moved.map_err(trouble)?,
+        }
+        if !temps.look(&temp).is_ok_and(|found| is_as_judged(&found)) {
+            let (from, to) = (temps.path().join(&temp), shard.path().join(&name));
+            let _ = files::put_back(self.shelf.store().fs(), &from, &to);
+            return Ok(false);
+        }
+        match temps.remove(&temp) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(trouble(error)),
+            _ => Ok(true),
+        }
+    }
+
+    /// The directory of entries whose number is `shard`, checked when it was opened. `None` if it is not there.
+    fn enter(&mut self, shard: u8) -> Result<Option<&Dir>, StoreError> {
+        if self.shard.as_ref().is_none_or(|(entered, _)| *entered != shard) {
+            (self.shard, self.temps) = (None, None);
+            let opened = self.shelf.store().folder(&self.shelf.shard_dir(shard), false)?;
+            self.shard = opened.map(|dir| (shard, dir));
+        }
+        Ok(self.shard.as_ref().map(|(_, dir)| dir))
+    }
+}
+
+/// What an entry's file is called.
+fn name(entry: &Idle) -> String {
+    format!("{}.kern", entry.key)
+}
+
+/// The lock of one key after the other.
+struct LockInTurn<'a> {
+    shelf: &'a TargetStore,
+    held: Option<Held>,
+}
+
+/// A lock that is held, if there are locks, the directory it is in, and how often it may still be moved.
+struct Held {
+    lock: KeyLock,
+    dir: Dir,
+    moves: usize,
+}
+
+impl LockInTurn<'_> {
+    /// Takes the lock on the key of `entry`, if nobody holds it, and releases the one before. Whether the entry may go.
+    fn take(&mut self, entry: &Idle) -> Result<bool, StoreError> {
+        if let Some(Held { lock, dir, moves }) = self.held.take()
+            && let Some(moves) = moves.checked_sub(1)
+            && let Some(lock) = lock.moved_to(&dir, &entry.key.to_string())
+        {
+            self.held = Some(Held { lock, dir, moves });
+            return Ok(true);
+        }
+        match self.shelf.lock_if_free(&entry.key)? {
+            LockOutcome::Acquired(lock) => {
+                let dir = self.shelf.own_folder("locks")?;
+                self.held = Some(Held { lock, dir, moves: MOVES });
+                Ok(true)
+            }
+            // Then nobody locks here, and the looks at the file are all there is.
+            LockOutcome::Unsupported => Ok(true),
             // Somebody makes it anew.
-            _ => return Ok(false),
-        };
-        let dir = path.parent().unwrap_or(&path);
-        let Some(folder) = store.folder(dir, false)? else { return Ok(false) };
-        let name = format!("{}.kern", entry.key);
-        // Kept open, so that no other file gets its inode number.
-        let file = match folder.open_file(&name) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-            other => other.map_err(trouble)?,
-        };
-        let is_as_judged = || -> Result<bool, StoreError> {
-            let now = fs.stat(&file, &path).map_err(trouble)?;
-            Ok((now.state.id, now.state.len, now.modified()) == (entry.inode, entry.bytes, entry.used))
-        };
-        if !is_as_judged()? {
-            return Ok(false);
+            _ => Ok(false),
         }
-        // A put needs no lock, and a hit touches the file: so it is moved first, and looked at again.
-        let place = self.shelf.own_folder("tmp")?.join(unique_name(EVICT));
-        match fs.rename_out(&folder, &name, &place) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-            other => other.map_err(trouble)?,
-        }
-        if fs.id_at(&place) != Some(entry.inode) || !is_as_judged().unwrap_or(false) {
-            let _ = files::put_back(fs, &place, &path);
-            return Ok(false);
-        }
-        fs.remove(&place).map_err(trouble)?;
-        Ok(true)
+    }
+
+    fn release(&mut self) {
+        self.held = None;
     }
 }

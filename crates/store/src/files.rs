@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
-use opkeep_fs::{Dir, FileStat, RootedFs, cannot_rename_new, unique_name};
+use opkeep_fs::{Dir, FileStat, RootedFs, TempFile, cannot_rename_new, unique_name};
 
 /// A whole file, read with one open, one fstat and one read.
 pub(crate) struct WholeFile {
@@ -43,15 +43,8 @@ pub(crate) const EVICT: &str = "evict-";
 
 /// Writes `bytes` to a new file in `temps`, syncs its data and renames it to `name` in the open directory `shard`, with mode
 /// `mode`. Leaves nothing on failure.
-pub(crate) fn publish(
-    fs: &RootedFs,
-    temps: &Path,
-    shard: &Dir,
-    name: &str,
-    bytes: &[u8],
-    mode: u32,
-) -> io::Result<()> {
-    let temp = fs.temp_file(temps, PUT)?;
+pub(crate) fn publish(temps: Dir, shard: &Dir, name: &str, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let temp = TempFile::create(temps, PUT, 0o600)?;
     temp.write(bytes)?;
     temp.set_mode(mode)?;
     temp.sync()?;

@@ -61,8 +61,9 @@
 //!   its key's lock and only if it still is the file that was judged.
 //! * Whose a folder is, and who can write to it, is asked when it is used: of the root, `v1`, a target's folder and those
 //!   in it when the target is opened; of one of the 256 folders of entries by the first look-up in it, and by each put,
-//!   quarantine, eviction and listing; of `tmp`, `locks` and `quarantine` by each write. Of an entry's file it is asked by
-//!   each look-up.
+//!   quarantine, eviction and listing; of `tmp`, `locks` and `quarantine` by each write. An eviction asks once for the entries
+//!   of one directory, and goes on in the directories that it asked about, whatever their paths name by then. Of an entry's
+//!   file it is asked by each look-up.
 //! * Nothing follows a symbolic link below the root, whatever became one, and whenever: no path with a link in any of its
 //!   parts is opened, written, renamed or deleted. The kernel sees to it with each call (`openat2`, Linux 5.6 and later),
 //!   so it costs a look-up nothing. Where the kernel or a container does not know that call, each path is walked part by

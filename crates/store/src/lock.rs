@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::files::FOR_LOCKS;
 use crate::{StoreError, files};
-use opkeep_fs::{FileLock, RootedFs, TryLock, is_out_of_files, max_open_files};
+use opkeep_fs::{Dir, FileId, FileLock, RootedFs, TryLock, is_out_of_files, max_open_files};
 
 /// What a failed maker leaves for those who waited, behind this word.
 const FAILED: &str = "failed: ";
@@ -55,6 +55,8 @@ pub enum LockOutcome {
 pub struct KeyLock {
     fs: RootedFs,
     lock: FileLock,
+    /// Which file it is.
+    id: FileId,
     path: PathBuf,
     waited: bool,
 }
@@ -71,6 +73,23 @@ impl KeyLock {
         let _ = self.fs.touch(self.lock.file(), &self.path);
     }
 
+    /// Makes this the lock of the key whose lock is called `name` in `locks`, the directory of both: its file is moved
+    /// there. `None`, and the lock is released, if there is a file by now, if the file of this one is not in its place
+    /// any more, or if the file system has no such renames.
+    ///
+    /// Whoever opens the file under its new name meets a lock that is held, and whoever opened it under the old one finds
+    /// when it is released that its path has moved on: the same as if one file had been removed and the other made.
+    pub(crate) fn moved_to(mut self, locks: &Dir, name: &str) -> Option<Self> {
+        let before = self.path.file_name()?;
+        let is_own = locks.look(before).is_ok_and(|found| found.state.id == self.id);
+        // It replaces no file: another holds that one, or died holding it.
+        if !is_own || locks.rename_new(before, locks, name).is_err() {
+            return None;
+        }
+        self.path.set_file_name(name);
+        Some(self)
+    }
+
     /// Releases the lock, leaving `reason` to those who are waiting now. Later comers try for themselves.
     pub fn release_failed(self, reason: &str) {
         let end = reason.floor_char_boundary(MAX_REASON - FAILED.len());
@@ -83,8 +102,7 @@ impl KeyLock {
 impl Drop for KeyLock {
     /// Only the holder unlinks, while it holds: so whoever gets this lock next can tell that the path has moved on.
     fn drop(&mut self) {
-        let own = self.fs.stat(self.lock.file(), &self.path).map(|stat| stat.state.id).ok();
-        if own.is_some() && self.fs.id_at(&self.path) == own {
+        if self.fs.id_at(&self.path) == Some(self.id) {
             let _ = self.fs.remove(&self.path);
         }
     }
@@ -191,8 +209,8 @@ impl KeyWait {
                     files::overwrite(&self.fs, lock.file(), &self.path, "")
                         .map_err(trouble("clear the lock"))?;
                 }
-                let Self { fs, began, .. } = self;
-                return Ok(LockAttempt::Acquired(KeyLock { fs, lock, path, waited: began.is_some() }));
+                let (Self { fs, began, .. }, id) = (self, locked.state.id);
+                return Ok(LockAttempt::Acquired(KeyLock { fs, lock, id, path, waited: began.is_some() }));
             }
             let left = self.fs.read_start(lock.file(), &self.path, MAX_REASON).unwrap_or_default();
             if self.began.is_some()
@@ -309,6 +327,6 @@ pub(crate) fn remove_if_free(fs: &RootedFs, path: &Path) -> std::io::Result<bool
         // What somebody wrote who died here must not reach those who begin to wait now.
         fs.set_length(lock.file(), path, 0)?;
     }
-    drop(KeyLock { fs: fs.clone(), lock, path: path.to_owned(), waited: false });
+    drop(KeyLock { fs: fs.clone(), lock, id: locked.state.id, path: path.to_owned(), waited: false });
     Ok(true)
 }

@@ -21,7 +21,7 @@ pub(crate) const FIXED: usize = 8 + 4 + 4 + 32 + 8 + 8 + 8 + 4 + 4 + 8;
 pub(crate) const MEMBER: usize = 1 + 1 + 8 + 32;
 const LONGEST: usize = FIXED + MAX_MEMBERS * (MEMBER + 255) + Digest::LEN;
 /// Enough for the prefix of most entries.
-const USUAL: usize = 4096;
+const USUAL: usize = 1024;
 
 /// The part of a prefix that every entry has, in file order.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,6 +17,7 @@ use crate::size::Known;
 use crate::stats::Count;
 use crate::tally::Tally;
 use crate::{Estimate, Statistics, Store, StoreError, files};
+use opkeep_fs::Dir;
 
 /// The entries of one target. Clones share what they learned about folders.
 #[derive(Clone, Debug)]
@@ -299,7 +300,7 @@ impl TargetStore {
         let before = is_there.then(|| shard.look(&name).ok()).flatten();
         // Whoever shares the store may note that the entry is in use; for that it must be open to the group.
         let mode = if self.store.trust().is_shared() { 0o664 } else { 0o644 };
-        files::publish(fs, &temps, &shard, &name, &file, mode).map_err(trouble)?;
+        files::publish(temps, &shard, &name, &file, mode).map_err(trouble)?;
         if self.tally.put(file.len() as u64, before.map(|seen| seen.state.len)) {
             self.age(self.tally.size.flush(fs));
         }
@@ -497,14 +498,16 @@ impl TargetStore {
     }
 
     fn lock_path(&self, key: &Digest) -> Result<PathBuf, StoreError> {
-        Ok(self.own_folder("locks")?.join(key.to_string()))
+        Ok(self.own_folder("locks")?.path().join(key.to_string()))
     }
 
-    /// The path of a folder that is about to be written to: a long build may outlive what it opened. One that was
-    /// deleted is made again, one that became a link is refused.
-    pub(crate) fn own_folder(&self, name: &str) -> Result<PathBuf, StoreError> {
+    /// A directory that is about to be written to, by its name in this one: a long build may outlive what it opened. One
+    /// that was deleted is made again, one that became a link is refused.
+    pub(crate) fn own_folder(&self, name: &str) -> Result<Dir, StoreError> {
         let path = self.dir.join(name);
-        self.store.folder(&path, true).map(|_| path)
+        let gone =
+            || StoreError::Io { action: "open", path: path.clone(), source: io::ErrorKind::NotFound.into() };
+        self.store.folder(&path, true)?.ok_or_else(gone)
     }
 
     pub(crate) fn must_be_writable(&self) -> Result<(), StoreError> {

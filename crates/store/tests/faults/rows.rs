@@ -212,6 +212,16 @@ fn idle(root: &Path) {
     age(&common::open(root).path(&key(SUBJECT)));
 }
 
+/// The subject and another entry in its directory, both unused for years: the lock is moved from one to the other.
+fn idle_two(root: &Path) {
+    idle(root);
+    let first = |name: &str| key(name).as_bytes()[0];
+    let near = (0..).map(|at| format!("near{at}")).find(|name| first(name) == first(SUBJECT)).unwrap();
+    let store = common::open(root);
+    store.put(&key(&near), &Made::new(&near, 1).draft()).unwrap();
+    age(&store.path(&key(&near)));
+}
+
 fn idle_shared(root: &Path) {
     to_be_shared(root);
     idle(root);
@@ -365,6 +375,7 @@ pub(crate) fn all() -> Vec<Row> {
         ),
         row("build a damaged entry again", damaged, On(build), &[Damaged, Absent, New], &[New]),
         row("evict an entry", idle, On(evict), &[Old, Absent], &[Absent]),
+        row("evict two entries of a directory", idle_two, On(evict_two), &[Old, Absent], &[Absent]),
         row("evict an entry, shared", idle_shared, On(evict), &[Old, Absent], &[Absent]),
         too_full("make room while a store is opened", idle),
         too_full("make room while a store is opened, shared", idle_shared),
@@ -498,8 +509,16 @@ fn build(store: &TargetStore) -> bool {
 }
 
 fn evict(store: &TargetStore) -> bool {
+    evicts(store, 1)
+}
+
+fn evict_two(store: &TargetStore) -> bool {
+    evicts(store, 2)
+}
+
+fn evicts(store: &TargetStore, entries: u64) -> bool {
     let options = GcOptions { older_than: Some(Duration::from_secs(24 * 3600)), ..GcOptions::default() };
-    store.gc(&options).is_ok_and(|report| !report.busy && report.removed.entries.files == 1)
+    store.gc(&options).is_ok_and(|report| !report.busy && report.removed.entries.files == entries)
 }
 
 fn evict_dry(store: &TargetStore) -> bool {

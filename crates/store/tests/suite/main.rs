@@ -20,6 +20,8 @@ mod limits;
 #[cfg(test)]
 mod many;
 #[cfg(test)]
+mod moved_lock;
+#[cfg(test)]
 mod one_read;
 #[cfg(test)]
 mod poison;
