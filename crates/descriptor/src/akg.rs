@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::{Map, Value};
 
 use crate::desc::{AttrWords, listed_args, operator_type, read_attrs, stated, unlinked};
-use crate::fields::{At, Fault, Fields, ints, list, string, wrong};
+use crate::fields::{At, Fault, Fields, each, ints, list, string, wrong};
 use crate::flags::OpFlags;
 use crate::ignored;
 use crate::info::{Descriptor, Generation};
 use crate::job::{Arg, ConstValue, Data, Extra, Input, Job, Op, SliceFields, Source, Tensor};
 use crate::link::{Linked, SHARED_NAMES, link, place, sources};
+use crate::node::{Node, place_of};
 use crate::spec::{BuildSpec, DtypeFields, Envelope, OpLabels, TensorLabel};
 use crate::write;
 
@@ -29,7 +30,7 @@ const PLACE: &str = "(tensor)";
 /// Where the composite's outputs stand in [`Job::extra`].
 const OUTPUTS: &str = "akg.output_desc";
 
-pub(crate) fn read(document: Value) -> Result<Descriptor, Fault> {
+pub(crate) fn read(document: Node<'_>) -> Result<Descriptor, Fault> {
     let mut top = Fields::of(document, At::Root)?;
     let data = top.req("input_desc", |value, at| list(value, at, read_data))?;
     let ops = top.req("op_desc", |value, at| list(value, at, read_op))?;
@@ -50,7 +51,7 @@ pub(crate) fn read(document: Value) -> Result<Descriptor, Fault> {
         left_out,
         ..Envelope::default()
     };
-    let mut extra: Extra = top.rest(PREFIX).collect();
+    let mut extra: Extra = top.rest(PREFIX);
     extra.insert(OUTPUTS.to_owned(), outputs.into());
     if !shared.is_empty() {
         extra.insert(SHARED_NAMES.to_owned(), shared.into());
@@ -63,27 +64,28 @@ fn read_spec(top: &mut Fields<'_>) -> Result<BuildSpec, Fault> {
     let mut options = BTreeMap::new();
     let mut target = top.req("process", string)?;
     if let Some(mut target_info) = top.raw("target_info") {
-        if let Value::Object(map) = &mut target_info
-            && let Some(Value::String(arch)) = map.get_mut("arch")
+        if let Node::Object(members) = &mut target_info
+            && let Some(place) = place_of(members, "arch")
+            && let (_, Node::Text(arch)) = &mut members[place]
         {
-            let process = std::mem::replace(&mut target, std::mem::take(arch));
+            let process = std::mem::replace(&mut target, std::mem::take(arch).into_owned());
             options.insert("process".to_owned(), process.into());
-            map.remove("arch");
+            members.remove(place);
         }
-        options.insert("target_info".to_owned(), target_info);
+        options.insert("target_info".to_owned(), target_info.into());
     }
-    options.extend(top.raw("platform").map(|platform| ("platform".to_owned(), platform)));
+    options.extend(top.raw("platform").map(|platform| ("platform".to_owned(), platform.into())));
     Ok(BuildSpec { target, options })
 }
 
-fn read_data(value: Value, at: At<'_>) -> Result<(Data, OpLabels), Fault> {
+fn read_data(value: Node<'_>, at: At<'_>) -> Result<(Data, OpLabels), Fault> {
     let mut labels = OpLabels::default();
     let tensors = list_of_tensors(value, at, &mut labels.outputs)?;
     let outputs = tensors.into_iter().map(Arg::One).collect();
     Ok((Data { outputs, extra: Extra::new() }, labels))
 }
 
-fn read_op(value: Value, at: At<'_>) -> Result<(Op, OpLabels), Fault> {
+fn read_op(value: Node<'_>, at: At<'_>) -> Result<(Op, OpLabels), Fault> {
     let mut fields = Fields::of(value, at)?;
     let mut labels =
         OpLabels { ignored: ignored::take(&mut fields, Generation::Akg, "op_desc[]"), ..OpLabels::default() };
@@ -101,18 +103,19 @@ fn read_op(value: Value, at: At<'_>) -> Result<(Op, OpLabels), Fault> {
         inputs: inputs.into_iter().map(unlinked).collect(),
         outputs: outputs.into_iter().map(Arg::One).collect(),
         attrs: read_attrs(&mut fields, &WORDS, &mut labels)?,
-        extra: fields.rest(PREFIX).collect(),
+        extra: fields.rest(PREFIX),
     };
     Ok((op, labels))
 }
 
-fn list_of_tensors(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Vec<Tensor>, Fault> {
-    let Value::Array(items) = value else { return Err(wrong(at, "a list of tensors", &value)) };
-    let items = items.into_iter().enumerate();
-    items.map(|(index, item)| read_tensor(item, At::Item(&at, index), labels)).collect()
+fn list_of_tensors(value: Node<'_>, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Vec<Tensor>, Fault> {
+    match value {
+        Node::List(items) => each(items, at, |item, at| read_tensor(item, at, labels)),
+        other => Err(wrong(at, "a list of tensors", other)),
+    }
 }
 
-fn read_tensor(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Tensor, Fault> {
+fn read_tensor(value: Node<'_>, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Tensor, Fault> {
     let mut fields = Fields::of(value, at)?;
     let name = fields.opt("tensor_name", string)?;
     labels.push(TensorLabel { name, dtype_fields: DtypeFields::DataType, no_param_type: true });
@@ -125,23 +128,27 @@ fn read_tensor(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Resul
         range: None,
         param_type: "required".into(),
         valid: None,
-        const_value: fields.raw("value").map(|value| ConstValue { value, dtype: None }),
+        const_value: fields.raw("value").map(|value| ConstValue { value: value.into(), dtype: None }),
         slice: SliceFields::default(),
-        extra: fields.rest(PREFIX).collect(),
+        extra: fields.rest(PREFIX),
     })
 }
 
 /// An output of the composite, its name made a place: names do not count, but which tensor it is does.
-fn anonymous(value: Value, at: At<'_>, names: &HashMap<&str, Source>) -> Result<Value, Fault> {
-    let Value::Object(mut map) = value else { return Err(wrong(at, "an object", &value)) };
-    if let Some(value) = map.get(PLACE) {
-        return Err(wrong(At::Field(&at, PLACE), "a field of another name", value));
+fn anonymous(value: Node<'_>, at: At<'_>, names: &HashMap<&str, Source>) -> Result<Value, Fault> {
+    let mut fields = Fields::of(value, at)?;
+    if let Some(value) = fields.peek(PLACE) {
+        return Err(wrong(At::Field(&at, PLACE), "a field of another name", value.clone()));
     }
-    let source = map.get("tensor_name").and_then(Value::as_str).and_then(|name| names.get(name));
-    if let Some(source) = source {
-        map.insert(PLACE.to_owned(), place(*source));
-        map.remove("tensor_name");
+    let source = match fields.peek("tensor_name") {
+        Some(Node::Text(name)) => names.get(name.as_ref()),
+        _ => None,
+    };
+    if source.is_some() {
+        fields.raw("tensor_name");
     }
+    let mut map = fields.object();
+    map.extend(source.map(|source| (PLACE.to_owned(), place(*source))));
     Ok(map.into())
 }
 

@@ -1,18 +1,17 @@
 //! Reading tensors and attributes: what all generations share.
 
-use serde_json::Value;
-
-use crate::fields::{At, Fault, Fields, boolean, int, ints, is_whole, list, string, whole, wrong};
+use crate::fields::{At, Fault, Fields, boolean, each, int, ints, is_whole, list, string, whole, wrong};
 use crate::job::{Absent, Arg, Attr, AttrValue, ConstValue, Float, Input, SliceFields, Source, Tensor};
+use crate::node::Node;
 use crate::spec::{DtypeFields, OpLabels, TensorLabel};
 
 /// The attribute that says of the framework, not of the function, whether the output is the input.
 pub(crate) const IS_REF: &str = "isRef";
 
 /// The type of an operator. What is called `Data` computes nothing, and stands in files since r1.5 only.
-pub(crate) fn operator_type(value: Value, at: At<'_>) -> Result<String, Fault> {
+pub(crate) fn operator_type(value: Node<'_>, at: At<'_>) -> Result<String, Fault> {
     match string(value, at)? {
-        data if data == DATA => Err(wrong(at, "the type of an operator", &data.into())),
+        data if data == DATA => Err(wrong(at, "the type of an operator", data)),
         op_type => Ok(op_type),
     }
 }
@@ -31,12 +30,12 @@ pub(crate) fn unlinked(arg: Arg<Tensor>) -> Arg<Input> {
 
 /// Inputs or outputs since r1.5: a list at a position is a variadic group.
 pub(crate) fn args(
-    value: Value,
+    value: Node<'_>,
     at: At<'_>,
     labels: &mut Vec<TensorLabel>,
 ) -> Result<Vec<Arg<Tensor>>, Fault> {
-    each(value, at, |item, at| match item {
-        Value::Array(items) => Ok(Arg::Many(group(items, at, |item, at| tensor(item, at, labels))?)),
+    list(value, at, |item, at| match item {
+        Node::List(items) => Ok(Arg::Many(group(items, at, |item, at| tensor(item, at, labels))?)),
         item => tensor(item, at, labels),
     })
 }
@@ -44,12 +43,15 @@ pub(crate) fn args(
 /// Inputs or outputs before r1.5, and of AKG: every position is a list. One of a single tensor is that tensor, unless
 /// the tensor says that it is of a group.
 pub(crate) fn listed_args(
-    value: Value,
+    value: Node<'_>,
     at: At<'_>,
-    mut one: impl FnMut(Value, At<'_>) -> Result<Arg<Tensor>, Fault>,
+    mut one: impl FnMut(Node<'_>, At<'_>) -> Result<Arg<Tensor>, Fault>,
 ) -> Result<Vec<Arg<Tensor>>, Fault> {
-    each(value, at, |item, at| {
-        let Value::Array(mut items) = item else { return Err(wrong(at, "a list of tensors", &item)) };
+    list(value, at, |item, at| {
+        let mut items = match item {
+            Node::List(items) => items,
+            other => return Err(wrong(at, "a list of tensors", other)),
+        };
         if items.len() == 1
             && let Some(item) = items.pop()
         {
@@ -65,30 +67,25 @@ pub(crate) fn listed_args(
 /// The `param_type` of tensors of a variadic group.
 const VARIADIC: &str = "dynamic";
 
-fn each<T>(
-    value: Value,
-    at: At<'_>,
-    mut read: impl FnMut(Value, At<'_>) -> Result<T, Fault>,
-) -> Result<Vec<T>, Fault> {
-    let Value::Array(items) = value else { return Err(wrong(at, "a list", &value)) };
-    items.into_iter().enumerate().map(|(index, item)| read(item, At::Item(&at, index))).collect()
-}
-
 /// A variadic group: none of its tensors is optional.
 fn group(
-    items: Vec<Value>,
+    items: Vec<Node<'_>>,
     at: At<'_>,
-    mut one: impl FnMut(Value, At<'_>) -> Result<Arg<Tensor>, Fault>,
+    mut one: impl FnMut(Node<'_>, At<'_>) -> Result<Arg<Tensor>, Fault>,
 ) -> Result<Vec<Tensor>, Fault> {
-    each(items.into(), at, |item, at| match one(item, at)? {
+    each(items, at, |item, at| match one(item, at)? {
         Arg::One(tensor) => Ok(tensor),
-        _ => Err(wrong(at, "a tensor that is there", &Value::from("an absent one"))),
+        _ => Err(wrong(at, "a tensor that is there", "an absent one")),
     })
 }
 
-pub(crate) fn tensor(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Arg<Tensor>, Fault> {
+pub(crate) fn tensor(
+    value: Node<'_>,
+    at: At<'_>,
+    labels: &mut Vec<TensorLabel>,
+) -> Result<Arg<Tensor>, Fault> {
     let mut fields = Fields::of(value, at)?;
-    if fields.peek("shape").and_then(Value::as_str) == Some("NULL") {
+    if fields.peek("shape").is_some_and(|shape| shape.is_text("NULL")) {
         return Ok(Arg::Absent(Absent {
             param_type: fields.opt("param_type", string)?,
             extra: fields.extra(),
@@ -96,7 +93,7 @@ pub(crate) fn tensor(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) ->
     }
     let name = fields.opt("name", string)?;
     let dtype_fields = match (fields.peek("dtype"), fields.peek("data_type")) {
-        (Some(dtype), Some(data_type)) if dtype == data_type => DtypeFields::Both,
+        (Some(Node::Text(dtype)), Some(Node::Text(data_type))) if dtype == data_type => DtypeFields::Both,
         (None, Some(_)) => DtypeFields::DataType,
         _ => DtypeFields::Dtype,
     };
@@ -112,7 +109,9 @@ pub(crate) fn tensor(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) ->
     labels.push(TensorLabel { name, dtype_fields, no_param_type: param_type.is_none() });
     let const_value = match fields.raw("const_value") {
         None => None,
-        Some(value) => Some(ConstValue { value, dtype: fields.opt("const_value_dtype", string)? }),
+        Some(value) => {
+            Some(ConstValue { value: value.into(), dtype: fields.opt("const_value_dtype", string)? })
+        }
     };
     Ok(Arg::One(Tensor {
         dtype,
@@ -141,14 +140,14 @@ pub(crate) fn tensor(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) ->
 /// A text that is empty if the field is absent. A field that is there and empty stays among the unknown ones.
 pub(crate) fn stated(fields: &mut Fields<'_>, name: &str) -> Result<String, Fault> {
     match fields.peek(name) {
-        Some(text) if text == "" => Ok(String::new()),
+        Some(text) if text.is_text("") => Ok(String::new()),
         _ => Ok(fields.opt(name, string)?.unwrap_or_default()),
     }
 }
 
-fn range(value: Value, at: At<'_>) -> Result<[i64; 2], Fault> {
+fn range(value: Node<'_>, at: At<'_>) -> Result<[i64; 2], Fault> {
     let pair = ints(value, at)?;
-    <[i64; 2]>::try_from(pair).map_err(|pair| wrong(at, "two whole numbers", &pair.into()))
+    <[i64; 2]>::try_from(pair).map_err(|pair| wrong(at, "two whole numbers", pair))
 }
 
 /// How files call the fields of attributes.
@@ -172,55 +171,49 @@ pub(crate) fn read_attrs(
     words: &AttrWords,
     labels: &mut OpLabels,
 ) -> Result<Option<Vec<Attr>>, Fault> {
-    labels.null_attrs = fields.peek(words.attrs).is_some_and(Value::is_null);
+    labels.null_attrs = fields.peek(words.attrs).is_some_and(Node::is_null);
     if labels.null_attrs {
         fields.raw(words.attrs);
     }
     fields.opt(words.attrs, |value, at| list(value, at, |item, at| read_attr(item, at, words)))
 }
 
-fn read_attr(value: Value, at: At<'_>, words: &AttrWords) -> Result<Attr, Fault> {
+fn read_attr(value: Node<'_>, at: At<'_>, words: &AttrWords) -> Result<Attr, Fault> {
     let mut fields = Fields::of(value, at)?;
     let name = fields.req("name", string)?;
     let dtype = stated(&mut fields, words.dtype)?;
     let value_at = At::Field(&at, "value");
     let value = match fields.peek("value") {
         // A null that is written stays among the unknown fields: it is not the same as nothing.
-        None | Some(Value::Null) => AttrValue::Null,
-        Some(_) => attr_value(fields.raw("value").unwrap_or_default(), dtype.contains("float"), value_at)?,
+        None | Some(Node::Null) => AttrValue::Null,
+        Some(_) => attr_value(fields.raw("value").unwrap_or(Node::Null), dtype.contains("float"), value_at)?,
     };
     let valid = fields.opt("valid", boolean)?;
-    Ok(Attr { name, dtype, value, valid, extra: fields.rest(words.prefix).collect() })
+    Ok(Attr { name, dtype, value, valid, extra: fields.rest(words.prefix) })
 }
 
 /// Reads a value by its JSON type; whole numbers of a float attribute are floats, and so are "inf" and "-inf".
-fn attr_value(value: Value, float: bool, at: At<'_>) -> Result<AttrValue, Fault> {
+fn attr_value(value: Node<'_>, float: bool, at: At<'_>) -> Result<AttrValue, Fault> {
     Ok(match value {
-        Value::Null => AttrValue::Null,
-        Value::Bool(value) => AttrValue::Bool(value),
-        Value::String(text) => match text.as_str() {
+        Node::Null => AttrValue::Null,
+        Node::Bool(value) => AttrValue::Bool(value),
+        Node::Text(text) => match text.as_ref() {
             "inf" if float => AttrValue::Float(Float::new(f64::INFINITY)),
             "-inf" if float => AttrValue::Float(Float::new(f64::NEG_INFINITY)),
-            _ => AttrValue::Str(text),
+            _ => AttrValue::Str(text.into_owned()),
         },
-        Value::Number(number) => match whole(&number) {
+        Node::Number(token) => match whole(&token) {
             Some(Ok(value)) if !float => AttrValue::Int(value),
             Some(Err(value)) if !float => AttrValue::UInt(value),
-            None if !float && is_whole(&number) => {
-                return Err(wrong(at, "a whole number of 64 bits", &Value::Number(number)));
+            None if !float && is_whole(&token) => {
+                return Err(wrong(at, "a whole number of 64 bits", Node::Number(token)));
             }
-            _ => match number.as_f64() {
-                Some(value) => AttrValue::Float(Float::read(value, &number.to_string())),
-                None => return Err(wrong(at, "a number that fits a float", &Value::Number(number))),
+            _ => match token.parse::<f64>() {
+                Ok(value) if value.is_finite() => AttrValue::Float(Float::read(value, &token)),
+                _ => return Err(wrong(at, "a number that fits a float", Node::Number(token))),
             },
         },
-        Value::Array(items) => AttrValue::List(
-            items
-                .into_iter()
-                .enumerate()
-                .map(|(index, item)| attr_value(item, float, At::Item(&at, index)))
-                .collect::<Result<_, _>>()?,
-        ),
-        object @ Value::Object(_) => return Err(wrong(at, "a value or a list of values", &object)),
+        Node::List(items) => AttrValue::List(each(items, at, |item, at| attr_value(item, float, at))?),
+        object @ Node::Object(_) => return Err(wrong(at, "a value or a list of values", object)),
     })
 }

@@ -1,11 +1,13 @@
 //! Taking a JSON object apart, field by field, with errors that name the place.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
 use crate::job::Extra;
+use crate::node::{Member, Node, map, place_of};
 
 /// Where in a document: `job_content.op_list[1].shape`. Built on the stack; becomes text only in an error.
 #[derive(Clone, Copy)]
@@ -77,41 +79,47 @@ pub(crate) enum Problem {
 /// An object being taken apart: what nobody takes is left over, and counts.
 pub(crate) struct Fields<'a> {
     at: At<'a>,
-    map: Map<String, Value>,
+    members: Vec<Member<'a>>,
 }
 
 impl<'a> Fields<'a> {
-    pub(crate) fn of(value: Value, at: At<'a>) -> Result<Self, Fault> {
+    pub(crate) fn of(value: Node<'a>, at: At<'a>) -> Result<Self, Fault> {
         match value {
-            Value::Object(map) => Ok(Self { at, map }),
-            other => Err(wrong(at, "an object", &other)),
+            Node::Object(members) => Ok(Self { at, members }),
+            other => Err(wrong(at, "an object", other)),
         }
     }
 
-    pub(crate) fn peek(&self, name: &str) -> Option<&Value> {
-        self.map.get(name)
+    pub(crate) fn peek(&self, name: &str) -> Option<&Node<'a>> {
+        self.find(name).map(|place| &self.members[place].1)
     }
 
     /// The field as it stands.
-    pub(crate) fn raw(&mut self, name: &str) -> Option<Value> {
-        self.map.remove(name)
+    pub(crate) fn raw(&mut self, name: &str) -> Option<Node<'a>> {
+        // The order is lost, and not needed: who asks for the rest sorts it.
+        self.find(name).map(|place| self.members.swap_remove(place).1)
+    }
+
+    /// Objects have some twenty members, and what is taken makes them fewer: no search is faster.
+    fn find(&self, name: &str) -> Option<usize> {
+        place_of(&self.members, name)
     }
 
     /// The field, read by `read`; `None` if absent.
     pub(crate) fn opt<T>(
         &mut self,
         name: &str,
-        read: impl FnOnce(Value, At<'_>) -> Result<T, Fault>,
+        read: impl FnOnce(Node<'_>, At<'_>) -> Result<T, Fault>,
     ) -> Result<Option<T>, Fault> {
-        let at = At::Field(&self.at, name);
-        self.map.remove(name).map(|value| read(value, at)).transpose()
+        let value = self.raw(name);
+        value.map(|value| read(value, At::Field(&self.at, name))).transpose()
     }
 
     /// The field, read by `read`; an error if absent.
     pub(crate) fn req<T>(
         &mut self,
         name: &str,
-        read: impl FnOnce(Value, At<'_>) -> Result<T, Fault>,
+        read: impl FnOnce(Node<'_>, At<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         self.opt(name, read)?.ok_or_else(|| missing(self.at, name))
     }
@@ -130,12 +138,27 @@ impl<'a> Fields<'a> {
     }
 
     /// What was not taken, its names behind `prefix`.
-    pub(crate) fn rest(self, prefix: &str) -> impl Iterator<Item = (String, Value)> + use<'_> {
-        self.map.into_iter().map(move |(name, value)| (format!("{prefix}{name}"), value))
+    pub(crate) fn rest(self, prefix: &str) -> Extra {
+        self.left(|name| [prefix, &name].concat())
     }
 
+    /// What was not taken.
     pub(crate) fn extra(self) -> Extra {
-        self.map.into_iter().collect()
+        self.left(Cow::into_owned)
+    }
+
+    /// Mostly there is nothing, or little: one by one is cheaper than to collect and sort it first.
+    fn left(self, named: impl Fn(Cow<'a, str>) -> String) -> Extra {
+        let mut extra = Extra::new();
+        for (name, value) in self.members {
+            extra.insert(named(name), value.into());
+        }
+        extra
+    }
+
+    /// What was not taken, as an object.
+    pub(crate) fn object(self) -> Map<String, Value> {
+        map(self.members)
     }
 }
 
@@ -149,8 +172,9 @@ pub(crate) fn missing(at: At<'_>, name: &str) -> Fault {
 }
 
 /// Another value than `expected` stands at `at`.
-pub(crate) fn wrong(at: At<'_>, expected: &'static str, found: &Value) -> Fault {
-    Fault { steps: at.steps(), place: place(at), problem: Problem::Wrong { expected, found: short(found) } }
+pub(crate) fn wrong(at: At<'_>, expected: &'static str, found: impl Into<Value>) -> Fault {
+    let found = short(&found.into());
+    Fault { steps: at.steps(), place: place(at), problem: Problem::Wrong { expected, found } }
 }
 
 fn place(at: At<'_>) -> String {
@@ -165,48 +189,71 @@ pub(crate) fn short(value: &Value) -> String {
     value.to_string().chars().take(80).collect()
 }
 
-pub(crate) fn string(value: Value, at: At<'_>) -> Result<String, Fault> {
+pub(crate) fn string(value: Node<'_>, at: At<'_>) -> Result<String, Fault> {
     match value {
-        Value::String(text) => Ok(text),
-        other => Err(wrong(at, "a string", &other)),
+        Node::Text(text) => Ok(text.into_owned()),
+        other => Err(wrong(at, "a string", other)),
     }
 }
 
-pub(crate) fn boolean(value: Value, at: At<'_>) -> Result<bool, Fault> {
-    value.as_bool().ok_or_else(|| wrong(at, "true or false", &value))
+pub(crate) fn boolean(value: Node<'_>, at: At<'_>) -> Result<bool, Fault> {
+    match value {
+        Node::Bool(value) => Ok(value),
+        other => Err(wrong(at, "true or false", other)),
+    }
 }
 
-pub(crate) fn int(value: Value, at: At<'_>) -> Result<i64, Fault> {
-    value.as_i64().ok_or_else(|| wrong(at, "a whole number of 64 bits", &value))
+pub(crate) fn int(value: Node<'_>, at: At<'_>) -> Result<i64, Fault> {
+    value.as_i64().ok_or_else(|| wrong(at, "a whole number of 64 bits", value))
 }
 
 pub(crate) fn list<T>(
-    value: Value,
+    value: Node<'_>,
     at: At<'_>,
-    read: impl Fn(Value, At<'_>) -> Result<T, Fault>,
+    read: impl FnMut(Node<'_>, At<'_>) -> Result<T, Fault>,
 ) -> Result<Vec<T>, Fault> {
     match value {
-        Value::Array(items) => {
-            items.into_iter().enumerate().map(|(index, item)| read(item, At::Item(&at, index))).collect()
-        }
-        other => Err(wrong(at, "a list", &other)),
+        Node::List(items) => each(items, at, read),
+        other => Err(wrong(at, "a list", other)),
     }
 }
 
-pub(crate) fn ints(value: Value, at: At<'_>) -> Result<Vec<i64>, Fault> {
+/// A list of up to as many items is allocated in advance.
+const SHORT: usize = 16;
+
+/// The items of the list at `at`, read by `read`.
+pub(crate) fn each<T>(
+    items: Vec<Node<'_>>,
+    at: At<'_>,
+    mut read: impl FnMut(Node<'_>, At<'_>) -> Result<T, Fault>,
+) -> Result<Vec<T>, Fault> {
+    let read = items.into_iter().enumerate().map(|(index, item)| read(item, At::Item(&at, index)));
+    // Collected, a long list of numbers takes the place of its items; a short one of tensors, which are large, gets room
+    // for four.
+    if read.len() > SHORT {
+        return read.collect();
+    }
+    let mut all = Vec::with_capacity(read.len());
+    for item in read {
+        all.push(item?);
+    }
+    Ok(all)
+}
+
+pub(crate) fn ints(value: Node<'_>, at: At<'_>) -> Result<Vec<i64>, Fault> {
     list(value, at, int)
 }
 
-pub(crate) fn strings(value: Value, at: At<'_>) -> Result<Vec<String>, Fault> {
+pub(crate) fn strings(value: Node<'_>, at: At<'_>) -> Result<Vec<String>, Fault> {
     list(value, at, string)
 }
 
-/// Whether a number is written as a whole one, however great.
-pub(crate) fn is_whole(number: &Number) -> bool {
-    !number.as_str().contains(['.', 'e', 'E'])
+/// Whether a number's token is that of a whole one, however great.
+pub(crate) fn is_whole(token: &str) -> bool {
+    !token.contains(['.', 'e', 'E'])
 }
 
 /// A whole number as wide as it needs: signed if it fits, unsigned above.
-pub(crate) fn whole(number: &Number) -> Option<Result<i64, u64>> {
-    number.as_i64().map(Ok).or_else(|| number.as_u64().map(Err))
+pub(crate) fn whole(token: &str) -> Option<Result<i64, u64>> {
+    token.parse().map(Ok).or_else(|_| token.parse().map(Err)).ok()
 }

@@ -1,5 +1,9 @@
 //! What the fuzzer calls.
 
+use serde_json::Value;
+
+use crate::guard::reserved_key;
+use crate::scan::scan;
 use crate::{Descriptor, Diff, Envelope, Generation, InfoError, KernelName, read_info, write_info};
 
 /// Reads `bytes` as a descriptor, and does with it all that can be done.
@@ -7,6 +11,10 @@ use crate::{Descriptor, Diff, Envelope, Generation, InfoError, KernelName, read_
 /// # Panics
 /// What was read does not come back, or there is another mistake.
 pub fn fuzz(bytes: &[u8]) {
+    if reserved_key(bytes).is_none() {
+        let scanned = scan(bytes).map(|scanned| Value::from(scanned.document));
+        assert_eq!(scanned, serde_json::from_slice(bytes).ok(), "the JSON library reads something else");
+    }
     let Ok(descriptor) = read_info(bytes) else { return };
     match read_info(write_info(&descriptor).as_bytes()) {
         // Written with spaces, it may be larger than before.

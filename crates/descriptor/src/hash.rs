@@ -252,10 +252,10 @@ pub(crate) enum JsonNumber<'a> {
 
 impl<'a> JsonNumber<'a> {
     pub(crate) fn of(number: &'a Number) -> Self {
-        match (whole(number), number.as_f64()) {
+        match (whole(number.as_str()), number.as_f64()) {
             (Some(Ok(int)), _) => Self::Int(int),
             (Some(Err(int)), _) => Self::UInt(int),
-            (None, Some(float)) if !is_whole(number) => Self::Float(float.to_bits()),
+            (None, Some(float)) if !is_whole(number.as_str()) => Self::Float(float.to_bits()),
             _ => Self::Text(number.as_str()),
         }
     }

@@ -62,5 +62,11 @@ pub const IGNORED_FIELDS: &[IgnoredField] = &[
 pub(crate) fn take(fields: &mut Fields<'_>, generation: Generation, object: &str) -> BTreeMap<String, Value> {
     let rows = IGNORED_FIELDS.iter();
     let rows = rows.filter(|row| row.object == object && row.generations.contains(&generation));
-    rows.filter_map(|row| Some((row.field.to_owned(), fields.raw(row.field)?))).collect()
+    let mut taken = BTreeMap::new();
+    for row in rows {
+        if let Some(value) = fields.raw(row.field) {
+            taken.insert(row.field.to_owned(), value.into());
+        }
+    }
+    taken
 }

@@ -11,6 +11,7 @@ use crate::flags::OpFlags;
 use crate::ignored;
 use crate::info::{Descriptor, Generation};
 use crate::job::{Absent, Arg, Data, Extra, Input, Job, Op, Source, Tensor};
+use crate::node::Node;
 use crate::read;
 use crate::spec::{BuildSpec, DtypeFields, Envelope, OpLabels, TensorLabel};
 use crate::tree::Tree;
@@ -22,7 +23,7 @@ const PREFIX: &str = "op_info.";
 /// The compiler that all these files name.
 const PLATFORM: &str = "TBE";
 
-pub(crate) fn read(document: Value, generation: Generation) -> Result<Descriptor, Fault> {
+pub(crate) fn read(document: Node<'_>, generation: Generation) -> Result<Descriptor, Fault> {
     let mut top = Fields::of(document, At::Root)?;
     let mut envelope = Envelope { generation: Some(generation), ..Envelope::default() };
     if generation == Generation::R1_0 {
@@ -38,19 +39,19 @@ pub(crate) fn read(document: Value, generation: Generation) -> Result<Descriptor
         envelope.fusion_op_name = fields.text("kernel_name", &mut envelope.left_out)?;
         // A target that only repeats the other is no second one.
         match fields.peek("socVersion") {
-            Some(soc) if *soc == spec.target.as_str() => _ = fields.raw("socVersion"),
+            Some(soc) if soc.is_text(&spec.target) => _ = fields.raw("socVersion"),
             Some(_) => {}
             None => _ = envelope.left_out.insert("socVersion"),
         }
         read_op(fields, generation)
     })?;
     match top.peek("platform") {
-        Some(platform) if platform == PLATFORM => _ = top.raw("platform"),
+        Some(platform) if platform.is_text(PLATFORM) => _ = top.raw("platform"),
         Some(_) => {}
         None => _ = envelope.left_out.insert("platform"),
     }
     envelope.ignored = ignored::take(&mut top, generation, "");
-    Ok(finish(op, labels, spec, envelope, top.rest(PREFIX).collect()))
+    Ok(finish(op, labels, spec, envelope, top.rest(PREFIX)))
 }
 
 fn read_op(mut fields: Fields<'_>, generation: Generation) -> Result<(Op, OpLabels), Fault> {
@@ -80,7 +81,7 @@ fn read_op(mut fields: Fields<'_>, generation: Generation) -> Result<(Op, OpLabe
         inputs: inputs.into_iter().map(unlinked).collect(),
         outputs,
         attrs,
-        extra: fields.rest(PREFIX).collect(),
+        extra: fields.rest(PREFIX),
     };
     Ok((op, labels))
 }
@@ -118,13 +119,13 @@ fn feed(inputs: &mut [Input], data: usize, outputs: &mut Vec<Arg<Tensor>>) {
     }
 }
 
-fn groups(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Vec<Arg<Tensor>>, Fault> {
+fn groups(value: Node<'_>, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Vec<Arg<Tensor>>, Fault> {
     listed_args(value, at, |item, at| argument(item, at, labels))
 }
 
 /// A tensor. Unlike later versions, these do not say `NULL` of one that is not given: it just has no shape.
-fn argument(value: Value, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Arg<Tensor>, Fault> {
-    if value.get("shape").is_none() && value.get("valid") == Some(&Value::Bool(false)) {
+fn argument(value: Node<'_>, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Result<Arg<Tensor>, Fault> {
+    if value.get("shape").is_none() && matches!(value.get("valid"), Some(Node::Bool(false))) {
         let mut fields = Fields::of(value, at)?;
         let param_type = fields.opt("param_type", string)?;
         return Ok(Arg::Absent(Absent { param_type, extra: fields.extra() }));

@@ -11,13 +11,14 @@ use crate::ignored;
 use crate::info::{Descriptor, Generation};
 use crate::job::{Data, Extra, Job, Op};
 use crate::link::{Linked, SHARED_NAMES, link};
+use crate::node::Node;
 use crate::spec::{BuildSpec, Envelope, OpLabels};
 use crate::twin;
 
-pub(crate) fn job_content(document: Value) -> Result<Descriptor, Fault> {
+pub(crate) fn job_content(document: Node<'_>) -> Result<Descriptor, Fault> {
     let mut top = Fields::of(document, At::Root)?;
     let at = At::Field(&At::Root, "job_content");
-    let mut content = Fields::of(top.raw("job_content").unwrap_or(Value::Null), at)?;
+    let mut content = Fields::of(top.raw("job_content").unwrap_or(Node::Null), at)?;
 
     let (spec, soc_info) = content.req("SocInfo", |value, at| soc_info(value, at, Generation::R2_1))?;
     let op_list = content.req("op_list", |value, at| list(value, at, read_item))?;
@@ -73,7 +74,9 @@ pub(crate) fn job_content(document: Value) -> Result<Descriptor, Fault> {
 fn unknown(top: Fields<'_>) -> Result<Extra, Fault> {
     let extra = top.extra();
     match extra.iter().find(|(name, _)| name.starts_with("job_content.") || *name == SHARED_NAMES) {
-        Some((name, value)) => Err(wrong(At::Field(&At::Root, name), "a field of another name", value)),
+        Some((name, value)) => {
+            Err(wrong(At::Field(&At::Root, name), "a field of another name", value.clone()))
+        }
         None => Ok(extra),
     }
 }
@@ -97,7 +100,7 @@ fn generation(spec: &BuildSpec, soc_info: &BTreeMap<String, Value>, ops: &[Op]) 
 /// MindSpore sends the levels 3 and 4 to the compiler as 0 (they only steer its own cache), so that is what is built;
 /// the level as written stays in the envelope.
 pub(crate) fn soc_info(
-    value: Value,
+    value: Node<'_>,
     at: At<'_>,
     generation: Generation,
 ) -> Result<(BuildSpec, BTreeMap<String, Value>), Fault> {
@@ -122,7 +125,7 @@ enum Item {
     Op(Box<Op>, OpLabels),
 }
 
-fn read_item(value: Value, at: At<'_>) -> Result<Item, Fault> {
+fn read_item(value: Node<'_>, at: At<'_>) -> Result<Item, Fault> {
     let mut fields = Fields::of(value, at)?;
     let mut left_out = BTreeSet::new();
     let labels = OpLabels {

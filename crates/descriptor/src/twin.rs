@@ -71,9 +71,10 @@ pub(crate) fn of_outputs(labels: &[TensorLabel]) -> OutputTwin {
 pub(crate) fn take_attrs(fields: &mut Fields<'_>, attrs: Option<&[Attr]>) -> Option<AttrTwin> {
     let value = fields.peek(ATTRS)?;
     let attrs = attrs.unwrap_or_default();
+    let value = Value::from(value.clone());
     let found = [AttrTwin::WithoutRef, AttrTwin::All]
         .into_iter()
-        .find(|twin| *value == Value::from(write_attrs(attrs, *twin)))?;
+        .find(|twin| value == Value::from(write_attrs(attrs, *twin)))?;
     fields.raw(ATTRS);
     Some(found)
 }
