@@ -58,6 +58,8 @@ mod targets;
 #[cfg(test)]
 mod trees;
 #[cfg(test)]
+mod unverifiable;
+#[cfg(test)]
 mod verify;
 #[cfg(test)]
 mod work_dir;

@@ -1,0 +1,62 @@
+//! A kernel of a device that no backend here knows: the command judges what it can, and says what it cannot.
+
+use std::path::Path;
+
+use opkeep_artifact::{CheckId, Expectations, Format, MetadataRules, OpaqueRules};
+use opkeep_digest::Digest;
+use opkeep_store::{Config, Draft, Store};
+
+use crate::common::Place;
+
+const PTX: &[u8] = b".version 8.0\n.target sm_90\n";
+
+/// A store with one kernel of PTX, and its file.
+fn stocked(check: Option<&str>, object: &[u8]) -> (Place, String) {
+    let place = Place::new();
+    let rules = OpaqueRules::new(*b".version", 1 << 20);
+    let rules = check.map_or(rules.clone(), |check| rules.with_check(CheckId::new(check, 1)));
+    let expected = Expectations::new("sm_90", Format::Opaque(rules), MetadataRules::None).encode();
+    let target = Store::open(Config::new(place.path("cache"))).unwrap().target("sm_90").unwrap();
+    let draft = Draft::new(0).eager("json", b"").eager("object", object).lazy("expectations", &expected);
+    target.put(&Digest::of(b"a key"), &draft).unwrap();
+    let file = place.entries().remove(0);
+    (place, file.to_string_lossy().into_owned())
+}
+
+#[test]
+fn a_check_that_is_not_there_is_said_and_nothing_is_set_aside() {
+    let (place, file) = stocked(Some("ptx-text"), PTX);
+    let verified = place.run(&["verify"]).ended_with(0);
+    assert!(
+        verified.stdout.contains("cannot be judged in full") && verified.stdout.contains("ptx-text"),
+        "{}",
+        verified.stdout
+    );
+    let json = place.run(&["verify", "--format", "json"]).ended_with(0).json();
+    let target = &json["stores"][0]["targets"][0];
+    assert_eq!(
+        (&target["valid"], target["unverifiable"].as_array().unwrap().len()),
+        (&0.into(), 1),
+        "{target}"
+    );
+    assert!(place.run(&["verify", &file]).ended_with(0).stdout.contains("ptx-text"));
+    assert!(place.run(&["inspect", &file]).ended_with(0).stdout.contains("ptx-text"));
+    for args in [&["repair", "--dry-run"][..], &["repair"], &["gc", "--dry-run"], &["gc"]] {
+        place.run(args).ended_with(0);
+        assert!(Path::new(&file).exists(), "{args:?}");
+    }
+}
+
+#[test]
+fn a_kernel_whose_expectations_say_all_is_valid_or_refused() {
+    let (place, file) = stocked(None, PTX);
+    let json = place.run(&["verify", "--format", "json"]).ended_with(0).json();
+    assert_eq!(json["stores"][0]["targets"][0]["valid"], 1, "{json}");
+    place.run(&["verify", &file]).ended_with(0);
+
+    let (place, file) = stocked(None, b"no PTX");
+    place.run(&["verify"]).ended_with(1);
+    place.run(&["verify", &file]).ended_with(1);
+    place.run(&["repair"]).ended_with(0);
+    assert!(!Path::new(&file).exists());
+}
