@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::Finding;
+use super::manifest::line_of;
 
 pub(super) const DOCUMENT: &str = "ARCHITECTURE.md";
 
@@ -149,15 +150,6 @@ fn testkit(package: &Package, dependency: &Dependency) -> Option<Finding> {
         return None;
     };
     Some(Finding::new(&package.manifest, line_of(&package.text, TESTKIT), what, way_out))
-}
-
-/// The line on which a manifest mentions the dependency `name`.
-fn line_of(manifest: &str, name: &str) -> usize {
-    let at = manifest.lines().position(|line| {
-        let rest = line.trim_start().trim_start_matches('"').strip_prefix(name);
-        rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || "-_".contains(next)))
-    });
-    at.map_or(1, |at| at + 1)
 }
 
 #[cfg(test)]

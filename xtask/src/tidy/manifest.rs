@@ -1,174 +1,84 @@
 //! Members say `workspace = true`, and nothing else, about everything that the root manifest decides.
 
-use std::collections::BTreeMap;
+use std::iter;
+
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
 
 use super::Finding;
 
 /// What `[package]` takes from the workspace.
 const INHERITED: [&str; 4] = ["version", "edition", "license", "rust-version"];
 
+const DEPENDENCIES: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
+
+/// What a dependency has if it comes from elsewhere than the root manifest.
+const SOURCES: [&str; 4] = ["version", "path", "git", "registry"];
+
+/// A key with what stands under it.
+type Entry<'a> = (&'a Spanned<DeString<'a>>, &'a Spanned<DeValue<'a>>);
+
 pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
-    let entries = entries(text);
-    let says_workspace = |keys: &[&str]| entries.iter().any(|it| it.is(keys) && it.value == "true");
+    let manifest = parse(text);
+    let package = manifest.get("package").and_then(|it| it.get_ref().as_table());
     let mut findings = Vec::new();
     for field in INHERITED {
-        if !says_workspace(&["package", field, "workspace"]) {
-            let own = entries.iter().find(|it| it.keys.len() == 2 && it.is(&["package", field]));
+        let own = package.and_then(|package| package.get_key_value(field));
+        if !own.is_some_and(inherits) {
             let what = format!("`{field}` does not come from the workspace");
-            let way_out = format!("write `{field}.workspace = true` in [package]");
-            findings.push(Finding::new(path, own.map_or(1, |it| it.line), what, way_out));
+            let help = format!("write `{field}.workspace = true` in [package]");
+            findings.push(Finding::new(path, own.map_or(1, |own| line(text, own)), what, help));
         }
     }
-    if !says_workspace(&["lints", "workspace"]) {
-        let own = entries.iter().find(|it| it.keys.first().is_some_and(|key| key == "lints"));
+    let own = manifest.get_key_value("lints");
+    if !own.is_some_and(inherits) {
         let what = "the lints do not come from the workspace";
-        let way_out = "write `workspace = true` in [lints]";
-        findings.push(Finding::new(path, own.map_or(1, |it| it.line), what, way_out));
+        let help = "write `workspace = true` in [lints]";
+        findings.push(Finding::new(path, own.map_or(1, |own| line(text, own)), what, help));
     }
-
-    let mut dependencies: BTreeMap<&[String], (usize, bool, Option<&str>)> = BTreeMap::new();
-    for entry in &entries {
-        let Some((name, rest)) = entry.dependency() else { continue };
-        let (_, inherits, own) = dependencies.entry(name).or_insert((entry.line, false, None));
-        match rest {
-            [key] if key == "workspace" => *inherits |= entry.value == "true",
-            [key, ..] if ["version", "path", "git", "registry"].contains(&key.as_str()) => *own = Some(key),
-            [] => *own = Some("version"),
-            _ => {}
-        }
-    }
-    for (name, (line, inherits, own)) in dependencies {
-        let name = name.last().map_or("", String::as_str);
-        let way_out = format!("name it in the root manifest and write `{name}.workspace = true`");
+    for entry in dependencies(&manifest) {
+        let (name, value) = (entry.0.get_ref(), entry.1.get_ref());
+        let own = match value.as_table() {
+            Some(table) => SOURCES.into_iter().find(|source| table.contains_key(*source)),
+            None => Some("version"),
+        };
+        let help = format!("name it in the root manifest and write `{name}.workspace = true`");
         if let Some(own) = own {
-            findings.push(Finding::new(path, line, format!("`{name}` has its own {own}"), way_out));
-        } else if !inherits {
-            findings.push(Finding::new(path, line, format!("`{name}` is not the workspace's"), way_out));
+            findings.push(Finding::new(path, line(text, entry), format!("`{name}` has its own {own}"), help));
+        } else if !inherits(entry) {
+            let what = format!("`{name}` is not the workspace's");
+            findings.push(Finding::new(path, line(text, entry), what, help));
         }
     }
     findings
 }
 
-/// One value of a manifest under its full path: `[package]` and `version.workspace = true`, or
-/// `version = { workspace = true }`, are both `package version workspace` with the value `true`.
-#[derive(Debug, PartialEq)]
-struct Entry {
-    line: usize,
-    keys: Vec<String>,
-    value: String,
+/// The line of a manifest on which the dependency `name` begins.
+pub(super) fn line_of(text: &str, name: &str) -> usize {
+    dependencies(&parse(text)).find(|(key, _)| key.get_ref() == name).map_or(1, |entry| line(text, entry))
 }
 
-impl Entry {
-    fn is(&self, keys: &[&str]) -> bool {
-        self.keys.iter().map(String::as_str).eq(keys.iter().copied())
-    }
-
-    /// The path up to the name of the dependency that this entry is about, and what follows.
-    fn dependency(&self) -> Option<(&[String], &[String])> {
-        let table = if self.keys.first().is_some_and(|key| key == "target") { 2 } else { 0 };
-        let kinds = ["dependencies", "dev-dependencies", "build-dependencies"];
-        let is_one = kinds.contains(&self.keys.get(table)?.as_str()) && self.keys.len() > table + 1;
-        is_one.then(|| self.keys.split_at(table + 2))
-    }
+/// What a manifest holds. Cargo itself has read the file before, so that there are no errors to report.
+fn parse(text: &str) -> DeTable<'_> {
+    DeTable::parse_recoverable(text).0.into_inner()
 }
 
-/// The values of a manifest. Reads as much of TOML as manifests use; cargo itself has read the file before.
-fn entries(text: &str) -> Vec<Entry> {
-    let mut entries = Vec::new();
-    let mut table = Vec::new();
-    let mut lines = (1..).zip(text.lines().map(without_comment));
-    while let Some((line, text)) = lines.next() {
-        if let Some(header) = text.strip_prefix('[') {
-            table = keys(header.trim_matches(['[', ']']));
-        } else if let Some(at) = outside(text, |c| c == '=') {
-            let mut value = text[at + 1..].trim().to_owned();
-            while depth(&value) > 0
-                && let Some((_, more)) = lines.next()
-            {
-                value.push(' ');
-                value.push_str(more);
-            }
-            flatten(line, [table.clone(), keys(&text[..at])].concat(), &value, &mut entries);
-        }
-    }
-    entries
+/// The dependencies of every kind and of all targets.
+fn dependencies<'a>(manifest: &'a DeTable<'a>) -> impl Iterator<Item = Entry<'a>> {
+    let targets = manifest.get("target").and_then(|it| it.get_ref().as_table());
+    let targets = targets.into_iter().flat_map(|it| it.values()).filter_map(|it| it.get_ref().as_table());
+    let kinds = |table: &'a DeTable<'a>| DEPENDENCIES.into_iter().filter_map(|kind| table.get(kind));
+    iter::once(manifest).chain(targets).flat_map(kinds).filter_map(|it| it.get_ref().as_table()).flatten()
 }
 
-/// Adds `value`, or if it is an inline table, what stands in it.
-fn flatten(line: usize, path: Vec<String>, value: &str, entries: &mut Vec<Entry>) {
-    let Some(inner) = value.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
-        entries.push(Entry { line, keys: path, value: value.to_owned() });
-        return;
-    };
-    let mut rest = inner.trim();
-    while !rest.is_empty() {
-        let (item, more) = match outside(rest, |c| c == ',') {
-            Some(at) => (&rest[..at], &rest[at + 1..]),
-            None => (rest, ""),
-        };
-        if let Some(at) = outside(item, |c| c == '=') {
-            flatten(line, [path.clone(), keys(&item[..at])].concat(), item[at + 1..].trim(), entries);
-        }
-        rest = more.trim();
-    }
+fn inherits((_, value): Entry<'_>) -> bool {
+    value.get_ref().get("workspace").and_then(|it| it.get_ref().as_bool()) == Some(true)
 }
 
-/// The parts of a dotted key, without quotes.
-fn keys(dotted: &str) -> Vec<String> {
-    let mut parts = Vec::new();
-    let mut rest = dotted;
-    loop {
-        let at = outside(rest, |c| c == '.');
-        parts.push(rest[..at.unwrap_or(rest.len())].trim().trim_matches(['"', '\'']).to_owned());
-        match at {
-            Some(at) => rest = &rest[at + 1..],
-            None => return parts,
-        }
-    }
-}
-
-fn without_comment(line: &str) -> &str {
-    line[..outside(line, |c| c == '#').unwrap_or(line.len())].trim()
-}
-
-/// Where the first wanted character stands outside quotes and brackets.
-fn outside(text: &str, wanted: impl Fn(char) -> bool) -> Option<usize> {
-    let mut found = None;
-    scan(text, |at, c, depth| {
-        if depth == 0 && found.is_none() && wanted(c) {
-            found = Some(at);
-        }
-    });
-    found
-}
-
-/// How many brackets are open at the end of `text`.
-fn depth(text: &str) -> i32 {
-    scan(text, |_, _, _| {})
-}
-
-fn scan(text: &str, mut visit: impl FnMut(usize, char, i32)) -> i32 {
-    let mut quote = None;
-    let mut depth = 0;
-    let mut escaped = false;
-    for (at, c) in text.char_indices() {
-        match (quote, c) {
-            (Some(_), _) if escaped => escaped = false,
-            (Some('"'), '\\') => escaped = true,
-            (Some(open), _) if open == c => quote = None,
-            (Some(_), _) => {}
-            (None, '"' | '\'') => quote = Some(c),
-            (None, _) => {
-                visit(at, c, depth);
-                match c {
-                    '[' | '{' => depth += 1,
-                    ']' | '}' => depth -= 1,
-                    _ => {}
-                }
-            }
-        }
-    }
-    depth
+/// The line on which an entry begins: that of its first value, which may stand below a header.
+fn line(text: &str, (key, value): Entry<'_>) -> usize {
+    let below = value.get_ref().as_table().and_then(|it| it.keys().map(|key| key.span().start).min());
+    text[..below.unwrap_or(key.span().start)].matches('\n').count() + 1
 }
 
 #[cfg(test)]
@@ -253,14 +163,5 @@ workspace = true
             let findings = found(&GOOD.replace(from, to));
             assert!(findings.len() == 1 && findings[0].starts_with(start), "{to}: {findings:?}");
         }
-    }
-
-    #[test]
-    fn dotted_and_quoted_keys_come_apart() {
-        assert_eq!(
-            keys("target.'cfg(a = \"b.c\")'.dependencies"),
-            ["target", "cfg(a = \"b.c\")", "dependencies"]
-        );
-        assert_eq!(without_comment(" a = \"x # \\\" y\" # z"), "a = \"x # \\\" y\"");
     }
 }

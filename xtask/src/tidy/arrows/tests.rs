@@ -15,8 +15,11 @@ fn package(name: &str, folder: &str, dependencies: &[(&str, &str)]) -> Value {
 fn found(document: &str, list: &[Value]) -> Vec<String> {
     let mut packages = packages(&json!({"workspace_root": "/w", "packages": list})).unwrap();
     for package in &mut packages {
-        package.text =
-            package.dependencies.iter().map(|it| format!("{}.workspace = true\n", it.name)).collect();
+        package.text = package
+            .dependencies
+            .iter()
+            .map(|it| format!("dependencies.{}.workspace = true\n", it.name))
+            .collect();
     }
     check(document, &packages).iter().map(Finding::to_string).collect()
 }
@@ -128,6 +131,6 @@ fn metadata_that_lacks_something_is_refused() {
 
 #[test]
 fn a_dependency_is_found_by_its_whole_name() {
-    assert_eq!(line_of("ab.workspace = true\na-b = 1\n  \"a\" = 1\n", "a"), 3);
+    assert_eq!(line_of("[dependencies]\nab.workspace = true\na-b = \"1\"\n  \"a\" = \"1\"\n", "a"), 4);
     assert_eq!(line_of("[package]\n", "a"), 1);
 }
