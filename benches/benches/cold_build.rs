@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use opkeep::{Builder, Outcome};
 use opkeep_benches::{Budgets, Figure, children_cpu, folder, is_measured, own_cpu};
-use opkeep_store::Config;
+use opkeep_store::StoreConfig;
 use opkeep_testkit::NullBackend;
 
 const BUDGET: f64 = 0.03;
@@ -53,9 +53,9 @@ fn sleeping(millis: u64, budgets: &mut Budgets) {
         let folder = folder().unwrap();
         let jobs = NonZeroUsize::new(16).unwrap();
         let builder = Builder::new(Arc::new(NullBackend::sleeping(move |_| time)))
-            .store(Config::new(folder.path().join("store")))
+            .store(StoreConfig::new(folder.path().join("store")))
             .jobs(jobs)
-            .work_base(folder.path());
+            .work_dir(folder.path());
         let (began, own) = (Instant::now(), own_cpu());
         let report = builder.build(&requests).unwrap();
         let own = own_cpu() - own;
@@ -76,8 +76,8 @@ fn row(name: &str, budgets: &mut Budgets) {
     let rounds = if is_measured() { 5 } else { 1 };
     let folder = folder().unwrap();
     for round in 0..=rounds {
-        let config = Config::new(folder.path().join(round.to_string()));
-        let builder = Builder::new(backend.clone()).store(config).work_base(folder.path());
+        let config = StoreConfig::new(folder.path().join(round.to_string()));
+        let builder = Builder::new(backend.clone()).store(config).work_dir(folder.path());
         let (began, own, children) = (Instant::now(), own_cpu(), children_cpu().unwrap());
         let report = builder.build(&requests).unwrap();
         let (own, children) = (own_cpu() - own, children_cpu().unwrap() - children);

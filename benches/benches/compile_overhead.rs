@@ -17,7 +17,7 @@ use std::time::Duration;
 use opkeep_backend::{Backend, CompileRequest, FileDigests};
 use opkeep_backend_cpu::CpuBackend;
 use opkeep_benches::{Budgets, Figure, Turns, folder, is_measured, read, time};
-use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
+use opkeep_descriptor::{BuildSpec, Job, KernelName, KeyParts, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_fs::CancelToken;
 
@@ -64,7 +64,7 @@ fn network(name: &str, budgets: &mut Budgets) {
             "one compile in both ways"
         );
     }
-    let all = |spec: &EffectiveSpec| jobs.iter().map(|job| compile(&backend, job, spec).0).sum();
+    let all = |spec: &ResolvedSpec| jobs.iter().map(|job| compile(&backend, job, spec).0).sum();
     let turns = Turns::take(Duration::from_secs(20), [&mut || all(&free), &mut || all(&confined)]);
     let (ratios @ [low, ratio, high], wall) = (turns.ratio(1, 0), turns.median(1));
     let verdict = budgets.judge(ratios, BUDGET);
@@ -97,11 +97,11 @@ fn probe() {
 }
 
 /// How long a compile takes, and its object.
-fn compile(backend: &CpuBackend, job: &Job, spec: &EffectiveSpec) -> (Duration, Vec<u8>) {
+fn compile(backend: &CpuBackend, job: &Job, spec: &ResolvedSpec) -> (Duration, Vec<u8>) {
     let dir = folder().unwrap();
     let (toolchain, sources) = (Fingerprint::new(), Fingerprint::new());
     let name =
-        KernelName::new(job, &KeyParts::new("cpu", job, &EffectiveSpec::default(), toolchain, sources).key());
+        KernelName::new(job, &KeyParts::new("cpu", job, &ResolvedSpec::default(), toolchain, sources).key());
     let (work_dir, cancel) = (dir.path(), &CancelToken::new());
     let request = CompileRequest { job, spec, name: &name, work_dir, deadline: None, cancel };
     let mut object = Vec::new();

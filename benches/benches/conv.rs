@@ -12,7 +12,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use opkeep_backend::{Backend, Buffer, CompileRequest, Kernel};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_benches::{folder, search_path, write};
-use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
+use opkeep_descriptor::{BuildSpec, Job, KernelName, KeyParts, ResolvedSpec};
 use opkeep_digest::Fingerprint;
 use opkeep_fs::CancelToken;
 use opkeep_ops::{Graph, bool_attr, int_attr, ints_attr, str_attr};
@@ -98,7 +98,7 @@ fn operators() -> [Operator; 7] {
 /// Compiles with `backend` and loads.
 fn kernel(backend: &CpuBackend, job: &Job) -> Box<dyn Kernel> {
     let spec = backend.resolve(&BuildSpec::new("cpu")).unwrap();
-    let parts = KeyParts::new("cpu", job, &EffectiveSpec::default(), Fingerprint::new(), Fingerprint::new());
+    let parts = KeyParts::new("cpu", job, &ResolvedSpec::default(), Fingerprint::new(), Fingerprint::new());
     let (name, work, cancel) = (KernelName::new(job, &parts.key()), folder().unwrap(), CancelToken::new());
     let request = CompileRequest {
         job,

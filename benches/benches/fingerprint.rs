@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use opkeep::DigestMemo;
+use opkeep::FileDigestCache;
 use opkeep_backend::FileDigests;
 use opkeep_backend_ascend::{OpsInfo, Search, Sources, Toolkit, toolchain};
 use opkeep_benches::{Budgets, Figure, Turns, folder, is_measured, time};
-use opkeep_descriptor::{EffectiveSpec, Job};
+use opkeep_descriptor::{Job, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_testkit::toolkit;
 
@@ -27,7 +27,7 @@ const BUDGET: Duration = Duration::from_millis(50);
 const WIDE: &str = "BatchMatMulV2";
 
 /// Notes which files are asked for.
-struct Asked<'a>(&'a DigestMemo, Mutex<Vec<PathBuf>>);
+struct Asked<'a>(&'a FileDigestCache, Mutex<Vec<PathBuf>>);
 
 impl FileDigests for Asked<'_> {
     fn digest(&self, path: &Path) -> std::io::Result<Digest> {
@@ -40,7 +40,7 @@ struct Setting {
     toolkit: Toolkit,
     sources: Sources,
     ops: OpsInfo,
-    spec: EffectiveSpec,
+    spec: ResolvedSpec,
 }
 
 impl Setting {
@@ -49,7 +49,7 @@ impl Setting {
             Search { explicit: None, environment: BTreeMap::new(), home: None, system: system.to_owned() };
         let toolkit = search.find().unwrap();
         let ops = OpsInfo::read(&toolkit, &toolkit.platforms.soc(SOC).unwrap()).unwrap();
-        let spec = EffectiveSpec { target: SOC.to_owned(), ..EffectiveSpec::default() };
+        let spec = ResolvedSpec { target: SOC.to_owned(), ..ResolvedSpec::default() };
         Self { sources: Sources::new(&toolkit), toolkit, ops, spec }
     }
 
@@ -78,7 +78,7 @@ fn main() {
         std::thread::sleep(Duration::from_millis(2100));
     }
     let file = place.path().join("digests");
-    let memo = DigestMemo::open(&file);
+    let memo = FileDigestCache::open(&file);
     let asked = Asked(&memo, Mutex::default());
     let setting = Setting::new(&system);
     let cold = time(|| (setting.toolchain(&asked), setting.sources(WIDE, &asked)));
@@ -88,7 +88,8 @@ fn main() {
     files.dedup();
     assert!(files.len() > MORE_OPS, "{} files", files.len());
 
-    let all = |setting: &Setting, memo: &DigestMemo| (setting.toolchain(memo), setting.sources(WIDE, memo));
+    let all =
+        |setting: &Setting, memo: &FileDigestCache| (setting.toolchain(memo), setting.sources(WIDE, memo));
     let turns = Turns::take(
         Duration::from_secs(2),
         [
@@ -99,7 +100,7 @@ fn main() {
             &mut || time(|| all(&setting, &memo)),
             &mut || {
                 let start = Instant::now();
-                let (memo, setting) = (DigestMemo::open(&file), Setting::new(&system));
+                let (memo, setting) = (FileDigestCache::open(&file), Setting::new(&system));
                 let found = all(&setting, &memo);
                 let took = start.elapsed();
                 assert_eq!(found, all(&setting, &memo));

@@ -27,7 +27,7 @@ use opkeep_artifact::Artifact;
 use opkeep_benches::{Budgets, Figure, folder, has_room, is_measured, most_resident, thousands};
 use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
-use opkeep_store::{Config, LimitTexts};
+use opkeep_store::{LimitSettings, StoreConfig};
 use opkeep_testkit::{Counting, NullBackend, most_bytes};
 
 #[global_allocator]
@@ -97,10 +97,11 @@ fn other_process(arguments: &[String]) {
     let [root, what, kernels] = arguments else { panic!("{arguments:?}") };
     let root = Path::new(root);
     let requests = networks::alike(kernels.parse().unwrap());
-    let limits = LimitTexts { max_op_cache_size: Some(common::AMPLE.to_string()), ..LimitTexts::default() };
+    let limits =
+        LimitSettings { max_op_cache_size: Some(common::AMPLE.to_string()), ..LimitSettings::default() };
     let builder = Builder::new(Arc::new(NullBackend::new(|_, artifact| Ok(padded(artifact)))))
-        .store(Config { limits, ..Config::new(root.join("store")) })
-        .work_base(root)
+        .store(StoreConfig { limits, ..StoreConfig::new(root.join("store")) })
+        .work_dir(root)
         .memory(BATCH as usize)
         .keep_artifacts(what == "kept");
     let builder = match what.as_str() {

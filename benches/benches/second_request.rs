@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use opkeep::{Builder, Request};
 use opkeep_benches::{Budgets, Figure, Turns, folder, is_measured, time};
-use opkeep_store::Config;
+use opkeep_store::StoreConfig;
 use opkeep_testkit::NullBackend;
 
 const BUDGET: Duration = Duration::from_micros(1);
@@ -44,8 +44,8 @@ fn main() {
 fn row(title: &str, requests: &[Request], budgets: &mut Budgets) {
     let folder = folder().unwrap();
     let builder = Builder::new(Arc::new(NullBackend::default()))
-        .store(Config::new(folder.path().join("store")))
-        .work_base(folder.path());
+        .store(StoreConfig::new(folder.path().join("store")))
+        .work_dir(folder.path());
     requests.iter().for_each(|request| drop(builder.get_or_build(request).unwrap()));
     let equal = requests.to_vec();
     let mut longest = Duration::ZERO;

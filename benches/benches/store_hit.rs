@@ -21,7 +21,7 @@ use opkeep_benches::{
     Budgets, Figure, Kernel, Turns, folder, has_room, is_measured, read, thousands, time, write,
 };
 use opkeep_digest::Digest;
-use opkeep_store::{Config, Lookup, TargetStore};
+use opkeep_store::{Lookup, StoreConfig, TargetStore};
 use tempfile::TempDir;
 
 const BUDGET: f64 = 1.25;
@@ -187,7 +187,7 @@ fn row(setting: &Setting, budgets: &mut Budgets) {
 fn calls(setting: &Setting) {
     let heard = Arc::new(Calls::default());
     let root = setting.folder.path().join("store");
-    let store = open(Config { watcher: Some(heard.clone()), ..config(&root, AMPLE) });
+    let store = open(StoreConfig { watcher: Some(heard.clone()), ..config(&root, AMPLE) });
     // Folders are looked at once each.
     setting.keys.iter().take(5000).for_each(|key| drop(store.get(key)));
     let mut next = shuffled(setting.keys.len().min(5000), 1);

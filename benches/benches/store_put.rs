@@ -22,7 +22,7 @@ use common::{AMPLE, Calls, config, draft, fill, key, open};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use opkeep_benches::{Budgets, Figure, Kernel, Turns, folder, is_measured, publish, remove, thousands, time};
 use opkeep_digest::Digest;
-use opkeep_store::{Config, TargetStore};
+use opkeep_store::{StoreConfig, TargetStore};
 use tempfile::TempDir;
 
 const BUDGET: f64 = 1.3;
@@ -158,7 +158,7 @@ fn place(folder: &TempDir) -> &'static str {
 fn calls(folder: &TempDir, kernel: &Kernel) {
     let heard = Arc::new(Calls::default());
     let root: &Path = &folder.path().join("counted");
-    let store = open(Config { watcher: Some(heard.clone()), ..config(root, AMPLE) });
+    let store = open(StoreConfig { watcher: Some(heard.clone()), ..config(root, AMPLE) });
     let fresh = Fresh::new();
     println!("         a put: {}", heard.of(640, || store.put(&fresh.next(), &draft(kernel)).unwrap()));
     let there = Fresh::new().next();

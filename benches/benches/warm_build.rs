@@ -23,11 +23,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use opkeep::{Builder, DigestMemo, Outcome, Request, ViewConfig};
+use opkeep::{Builder, FileDigestCache, Outcome, Request, ViewConfig};
 use opkeep_backend::Backend;
 use opkeep_benches::{Budgets, Figure, Turns, files_in, folder, is_measured, look, time};
 use opkeep_descriptor::{KernelName, Key, KeyParts};
-use opkeep_store::{Config, Lookup, Store, TargetStore};
+use opkeep_store::{Lookup, Store, StoreConfig, TargetStore};
 use opkeep_testkit::NullBackend;
 use tempfile::TempDir;
 
@@ -58,7 +58,7 @@ struct Setting {
     folder: TempDir,
     backend: Arc<dyn Backend>,
     requests: Vec<Request>,
-    config: Config,
+    config: StoreConfig,
     target: String,
     keys: Vec<Key>,
 }
@@ -66,8 +66,8 @@ struct Setting {
 impl Setting {
     fn new(backend: Arc<dyn Backend>, requests: Vec<Request>) -> Self {
         let folder = folder().unwrap();
-        let config = Config::new(folder.path().join("store"));
-        let builder = Builder::new(backend.clone()).store(config.clone()).work_base(folder.path());
+        let config = StoreConfig::new(folder.path().join("store"));
+        let builder = Builder::new(backend.clone()).store(config.clone()).work_dir(folder.path());
         let report = builder.build(&requests).unwrap();
         assert_eq!(report.count(Outcome::Failed), 0, "{:?}", report.kernels);
         let keys = report.kernels.iter().map(|kernel| kernel.key.unwrap()).collect();
@@ -76,7 +76,7 @@ impl Setting {
     }
 
     fn builder(&self) -> Builder {
-        Builder::new(self.backend.clone()).store(self.config.clone()).work_base(self.folder.path())
+        Builder::new(self.backend.clone()).store(self.config.clone()).work_dir(self.folder.path())
     }
 
     fn build(&self, builder: &Builder) {
@@ -101,7 +101,7 @@ impl Setting {
 
     /// What the keys of all jobs need.
     fn make_keys(&self) -> usize {
-        let (backend, files) = (&self.backend, DigestMemo::open(self.folder.path().join("digests")));
+        let (backend, files) = (&self.backend, FileDigestCache::open(self.folder.path().join("digests")));
         let toolchain = Arc::new(backend.toolchain(&files).unwrap());
         let mut known = BTreeSet::new();
         for request in &self.requests {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use opkeep_descriptor::{Descriptor, EffectiveSpec, Key, KeyParts};
+use opkeep_descriptor::{Descriptor, Key, KeyParts, ResolvedSpec};
 use opkeep_digest::Fingerprint;
 
 /// The vendor's own example: one operator, 6 KB.
@@ -11,7 +11,7 @@ pub(crate) const SQUARE: &[u8] =
 
 /// What keys are made of besides descriptors.
 pub(crate) struct Rest {
-    spec: EffectiveSpec,
+    spec: ResolvedSpec,
     toolchain: Arc<Fingerprint>,
 }
 
@@ -19,7 +19,7 @@ impl Rest {
     pub(crate) fn new() -> Self {
         let mut toolchain = Fingerprint::new();
         toolchain.text("version", "7.7.0.1.238");
-        let spec = EffectiveSpec { target: "Ascend910A".into(), ..EffectiveSpec::default() };
+        let spec = ResolvedSpec { target: "Ascend910A".into(), ..ResolvedSpec::default() };
         Self { spec, toolchain: Arc::new(toolchain) }
     }
 

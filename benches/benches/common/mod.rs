@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use opkeep_benches::{Kernel, write};
 use opkeep_digest::Digest;
 use opkeep_fs::{Clock, FsCall, FsOp, Permit, Watcher};
-use opkeep_store::{Config, Draft, LimitTexts, Store, TargetStore};
+use opkeep_store::{EntryBuilder, LimitSettings, Store, StoreConfig, TargetStore};
 
 /// The key of entry `number`.
 pub(crate) fn key(number: u64) -> Digest {
@@ -19,20 +19,23 @@ pub(crate) fn key(number: u64) -> Digest {
 }
 
 /// What is put of a kernel.
-pub(crate) fn draft(kernel: &Kernel) -> Draft<'_> {
-    Draft::new(1).eager("json", &kernel.json).eager("object", &kernel.object).lazy("info", &kernel.info)
+pub(crate) fn draft(kernel: &Kernel) -> EntryBuilder<'_> {
+    EntryBuilder::new(1)
+        .eager("json", &kernel.json)
+        .eager("object", &kernel.object)
+        .lazy("info", &kernel.info)
 }
 
 /// A configuration with a limit of so many MB.
-pub(crate) fn config(root: &Path, megabytes: u64) -> Config {
-    let limits = LimitTexts { max_op_cache_size: Some(megabytes.to_string()), ..LimitTexts::default() };
-    Config { limits, ..Config::new(root) }
+pub(crate) fn config(root: &Path, megabytes: u64) -> StoreConfig {
+    let limits = LimitSettings { max_op_cache_size: Some(megabytes.to_string()), ..LimitSettings::default() };
+    StoreConfig { limits, ..StoreConfig::new(root) }
 }
 
 /// More than any benchmark puts, so that there is a limit and nothing goes.
 pub(crate) const AMPLE: u64 = 1 << 20;
 
-pub(crate) fn open(config: Config) -> TargetStore {
+pub(crate) fn open(config: StoreConfig) -> TargetStore {
     Store::open(config).unwrap().target("bench").unwrap()
 }
 
@@ -51,8 +54,8 @@ impl Clock for Fast {
 }
 
 /// A store in which nothing was used for half an hour.
-pub(crate) fn idle(config: Config) -> Config {
-    Config { clock: Some(Arc::new(Fast(Duration::from_secs(31 * 60)))), ..config }
+pub(crate) fn idle(config: StoreConfig) -> StoreConfig {
+    StoreConfig { clock: Some(Arc::new(Fast(Duration::from_secs(31 * 60)))), ..config }
 }
 
 /// Counts calls to the disk.

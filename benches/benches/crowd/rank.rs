@@ -13,7 +13,7 @@ use opkeep_backend::Backend;
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_benches::{own_cpu, search_path};
 use opkeep_descriptor::Job;
-use opkeep_store::Config;
+use opkeep_store::StoreConfig;
 use opkeep_testkit::{CompileLog, NullBackend, descriptor};
 
 use crate::common::child;
@@ -173,8 +173,8 @@ pub(crate) fn run(arguments: &[String]) {
     let work = Work::parse(work).unwrap();
     let requests = work.requests();
     let builder = Builder::new(work.backend(Path::new(log)))
-        .store(Config::new(store))
-        .work_base(base)
+        .store(StoreConfig::new(store))
+        .work_dir(base)
         .jobs(number(jobs))
         .machine_jobs(number(machine_jobs))
         .observer(|event| {

@@ -27,7 +27,7 @@ use criterion::{Criterion, Throughput, criterion_group};
 use opkeep_benches::{
     Budgets, Figure, Kernel, Turns, bare_walk, folder, is_measured, remove, thousands, time,
 };
-use opkeep_store::{Config, GcOptions, GcReport, TargetStore};
+use opkeep_store::{GcOptions, GcReport, StoreConfig, TargetStore};
 
 const BUDGET: f64 = 3.0;
 
@@ -148,7 +148,7 @@ fn evictions() {
     put_all(&store, entries);
     drop(store);
     let config = idle(config(&folder.path().join("store"), AMPLE));
-    let watched = open(Config { watcher: Some(calls.clone()), ..config });
+    let watched = open(StoreConfig { watcher: Some(calls.clone()), ..config });
     let count = |run: &dyn Fn()| {
         calls.take();
         run();

@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_benches::{Budgets, Figure, Kernel, folder, is_measured, thousands};
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
-use opkeep_store::Config;
+use opkeep_store::StoreConfig;
 
 use crate::common::{child, config, draft, idle, key, open};
 
@@ -56,7 +56,7 @@ pub(crate) fn other_process(arguments: &[String]) {
     let kernel = Kernel::new(number(object_bytes) as usize);
     let log = Arc::new(Log::default());
     let config = idle(config(Path::new(root), number(megabytes)));
-    let store = open(Config { watcher: Some(log.clone()), ..config });
+    let store = open(StoreConfig { watcher: Some(log.clone()), ..config });
     for put in 0..number(puts) {
         store.put(&key(number(process) << 32 | put), &draft(&kernel)).unwrap();
         thread::sleep(Duration::from_micros(number(pause)));

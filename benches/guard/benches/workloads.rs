@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use opkeep::{Builder, Outcome, Request, ViewConfig};
 use opkeep_benches::{Kernel, folder};
-use opkeep_descriptor::{Descriptor, EffectiveSpec, KeyParts, read_info};
+use opkeep_descriptor::{Descriptor, KeyParts, ResolvedSpec, read_info};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_guard::measured;
-use opkeep_store::{Config, Draft, Lookup, Miss, Replace, Store, TargetStore};
+use opkeep_store::{EntryBuilder, Lookup, Miss, Overwrite, Store, StoreConfig, TargetStore};
 use opkeep_testkit::ascend::{Chip, Kernel as Ascend};
 use opkeep_testkit::{NullBackend, descriptor};
 use opkeep_validator::{expectations_of, validate};
@@ -80,8 +80,11 @@ fn keep_to_one_processor() {
 
 const KEY: Digest = Digest::from_bytes([7; 32]);
 
-fn draft(kernel: &Kernel) -> Draft<'_> {
-    Draft::new(1).eager("json", &kernel.json).eager("object", &kernel.object).lazy("info", &kernel.info)
+fn draft(kernel: &Kernel) -> EntryBuilder<'_> {
+    EntryBuilder::new(1)
+        .eager("json", &kernel.json)
+        .eager("object", &kernel.object)
+        .lazy("info", &kernel.info)
 }
 
 /// A kernel so small that hashing it does not hide what else is done.
@@ -92,7 +95,7 @@ fn small() -> Kernel {
 /// A store with a kernel in it, in a folder that is kept.
 fn stored(kernel: &Kernel) -> (TargetStore, TempDir) {
     let folder = folder().unwrap();
-    let store = Store::open(Config::new(folder.path().join("store"))).unwrap().target("bench").unwrap();
+    let store = Store::open(StoreConfig::new(folder.path().join("store"))).unwrap().target("bench").unwrap();
     store.put(&KEY, &draft(kernel)).unwrap();
     (store, folder)
 }
@@ -118,13 +121,13 @@ fn put(kernel: Kernel) -> Work {
     let (store, folder) = stored(&kernel);
     Box::new(move || {
         assert!(folder.path().is_absolute());
-        store.put_replacing(&KEY, &draft(&kernel), Replace::Always).unwrap();
+        store.put_replacing(&KEY, &draft(&kernel), Overwrite::Always).unwrap();
     })
 }
 
 /// The key of what the vendor's descriptor says.
 fn key_of(descriptor: &Descriptor, toolchain: &Arc<Fingerprint>) {
-    let spec = EffectiveSpec { target: "Ascend910A".into(), ..EffectiveSpec::default() };
+    let spec = ResolvedSpec { target: "Ascend910A".into(), ..ResolvedSpec::default() };
     let parts = KeyParts::new("bench", &descriptor.job, &spec, toolchain.clone(), Fingerprint::new());
     black_box(parts.key());
 }
@@ -158,9 +161,9 @@ fn warm_build(view: bool) -> Work {
     let requests: Vec<Request> =
         shapes.map(|length| Request::new(descriptor("node", "Square", &[&[length]]))).collect();
     let builder = Builder::new(Arc::new(NullBackend::default()))
-        .store(Config::new(folder.path().join("store")))
+        .store(StoreConfig::new(folder.path().join("store")))
         .jobs(NonZeroUsize::MIN)
-        .work_base(folder.path());
+        .work_dir(folder.path());
     let builder = match view {
         true => builder.view(ViewConfig { base: folder.path().to_owned(), rank: "0".to_owned() }),
         false => builder,

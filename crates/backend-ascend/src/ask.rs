@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use opkeep_backend::{BackendError, FileDigests};
-use opkeep_descriptor::{EffectiveSpec, Job, Op};
+use opkeep_descriptor::{Job, Op, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint, Hasher};
 use opkeep_fs::{CancelToken, Fs};
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ pub(crate) struct Asker<'a> {
     pub(crate) soc: &'a Soc,
     pub(crate) sources: &'a Sources,
     pub(crate) ops: &'a OpsInfo,
-    pub(crate) spec: &'a EffectiveSpec,
+    pub(crate) spec: &'a ResolvedSpec,
     pub(crate) answers: &'a Answers,
     pub(crate) cancel: &'a CancelToken,
     pub(crate) pool: &'a dyn Fn() -> Result<&'a Pool, BackendError>,

@@ -14,7 +14,7 @@ use opkeep_backend::{
 };
 use opkeep_cann_meta::targets;
 use opkeep_descriptor::options::check_value;
-use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, Op};
+use opkeep_descriptor::{BuildSpec, Job, Op, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_fs::{CancelToken, Fs};
 use opkeep_ops::Graph;
@@ -145,7 +145,7 @@ impl AscendBackend {
     ///
     /// # Errors
     /// An option that is out of range, or that means a folder: what was in it then, nobody knows.
-    pub fn read(spec: &BuildSpec) -> Result<EffectiveSpec, BackendError> {
+    pub fn read(spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
         let options = options::resolve(spec)?;
         if let Some((name, value)) = banks::OPTIONS.iter().find_map(|name| options.get_key_value(*name)) {
             return Err(BackendError::Option {
@@ -155,7 +155,7 @@ impl AscendBackend {
                     .to_owned(),
             });
         }
-        Ok(EffectiveSpec { target: spec.target.clone(), options, debug: asks_for_debug(spec) })
+        Ok(ResolvedSpec { target: spec.target.clone(), options, debug: asks_for_debug(spec) })
     }
 
     /// How compiles are kept from reading what no key covers, for people; and why not by a better means.
@@ -274,7 +274,7 @@ impl Backend for AscendBackend {
     fn op_sources(
         &self,
         job: &Job,
-        spec: &EffectiveSpec,
+        spec: &ResolvedSpec,
         files: &dyn FileDigests,
     ) -> Result<Fingerprint, BackendError> {
         let (mut found, externals) = self.sources.inputs(job, spec, &self.ops(), files)?;
@@ -284,7 +284,7 @@ impl Backend for AscendBackend {
         Ok(found)
     }
 
-    fn supports(&self, job: &Job, _spec: &EffectiveSpec) -> Support {
+    fn supports(&self, job: &Job, _spec: &ResolvedSpec) -> Support {
         let op = match self.single(job) {
             Ok(op) => op,
             Err(fused) => return Support::No(fused),
@@ -300,7 +300,7 @@ impl Backend for AscendBackend {
         }
     }
 
-    fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
+    fn expectations(&self, spec: &ResolvedSpec) -> Expectations {
         targets::ascend(&spec.target)
     }
 
@@ -324,7 +324,7 @@ impl Backend for AscendBackend {
         })
     }
 
-    fn resolve(&self, spec: &BuildSpec) -> Result<EffectiveSpec, BackendError> {
+    fn resolve(&self, spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
         let mut options = options::resolve(spec)?;
         for name in options.keys().filter(|name| !options::has_meaning(name)) {
             self.tell_of_strange(name);
@@ -341,7 +341,7 @@ impl Backend for AscendBackend {
             // The compiler runs elsewhere, and would not find what is named from here.
             *path = absolute(PathBuf::from(&*path)).to_string_lossy().into_owned();
         }
-        Ok(EffectiveSpec { target: self.soc.name.clone(), options, debug: asks_for_debug(spec) })
+        Ok(ResolvedSpec { target: self.soc.name.clone(), options, debug: asks_for_debug(spec) })
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -349,7 +349,7 @@ impl Backend for AscendBackend {
     }
 
     /// Module, function and attributes of each operator, and conversions to what it takes.
-    fn prepare(&self, graph: Graph, spec: &EffectiveSpec) -> Result<Graph, BackendError> {
+    fn prepare(&self, graph: Graph, spec: &ResolvedSpec) -> Result<Graph, BackendError> {
         let ops = self.ops();
         let asker = Asker {
             ready: &|job| self.ready(job, spec),

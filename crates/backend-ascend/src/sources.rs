@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use opkeep_backend::FileDigests;
-use opkeep_descriptor::{EffectiveSpec, Job, Op};
+use opkeep_descriptor::{Job, Op, ResolvedSpec};
 use opkeep_digest::Fingerprint;
 use opkeep_fs::Fs;
 use opkeep_ops::func_name;
@@ -158,7 +158,7 @@ impl Sources {
     pub fn fingerprint(
         &self,
         job: &Job,
-        spec: &EffectiveSpec,
+        spec: &ResolvedSpec,
         ops: &OpsInfo,
         files: &dyn FileDigests,
     ) -> Result<Fingerprint, AscendError> {
@@ -169,7 +169,7 @@ impl Sources {
     pub(crate) fn inputs(
         &self,
         job: &Job,
-        spec: &EffectiveSpec,
+        spec: &ResolvedSpec,
         ops: &OpsInfo,
         files: &dyn FileDigests,
     ) -> Result<(Fingerprint, Externals), AscendError> {

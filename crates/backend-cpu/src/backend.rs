@@ -15,7 +15,7 @@ use opkeep_backend::{
 };
 use opkeep_cann_meta::targets;
 use opkeep_descriptor::options::{DEBUG_WORDS, check_value};
-use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, OPTION_NAMES, Op};
+use opkeep_descriptor::{BuildSpec, Job, OPTION_NAMES, Op, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_fs::{CancelToken, Fs};
 
@@ -231,13 +231,13 @@ impl Backend for CpuBackend {
     fn op_sources(
         &self,
         job: &Job,
-        _spec: &EffectiveSpec,
+        _spec: &ResolvedSpec,
         files: &dyn FileDigests,
     ) -> Result<Fingerprint, BackendError> {
         self.sources(Source::of(&self.generate(job, STAND_IN)?), files)
     }
 
-    fn supports(&self, job: &Job, _spec: &EffectiveSpec) -> Support {
+    fn supports(&self, job: &Job, _spec: &ResolvedSpec) -> Support {
         match self.stand_in(job) {
             Ok(_) => Support::Yes,
             Err(reason) => Support::No(reason),
@@ -248,7 +248,7 @@ impl Backend for CpuBackend {
     fn admit(
         &self,
         job: &Job,
-        _spec: &EffectiveSpec,
+        _spec: &ResolvedSpec,
         files: &dyn FileDigests,
     ) -> Result<Fingerprint, BackendError> {
         // A change to C may be another one each time.
@@ -266,7 +266,7 @@ impl Backend for CpuBackend {
         self.sources(source, files)
     }
 
-    fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
+    fn expectations(&self, spec: &ResolvedSpec) -> Expectations {
         targets::host(&spec.target, host_machine())
     }
 
@@ -305,7 +305,7 @@ impl Backend for CpuBackend {
 
     /// Of the vendor's options only those for debugging mean anything here. The words `ccec_O0` and `ccec_g` are the C
     /// compiler's `-O0` and `-g`; the others are about the device, and change nothing.
-    fn resolve(&self, spec: &BuildSpec) -> Result<EffectiveSpec, BackendError> {
+    fn resolve(&self, spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
         let mut options = BTreeMap::new();
         if let Some(level) = spec.option("op_debug_level") {
             if !matches!(level.as_str(), "0" | "1" | "2" | "3" | "4") {
@@ -335,7 +335,7 @@ impl Backend for CpuBackend {
             Features::Native => "-native",
         };
         let target = format!("cpu-{}{level}", std::env::consts::ARCH);
-        Ok(EffectiveSpec { target, options, debug: asks_for_debug(spec) })
+        Ok(ResolvedSpec { target, options, debug: asks_for_debug(spec) })
     }
 
     fn option_names(&self) -> Vec<&'static str> {

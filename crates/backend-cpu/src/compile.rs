@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use opkeep_artifact::Artifact;
 use opkeep_backend::{BackendError, CompileRequest};
 use opkeep_cann_meta::{BlockDim, Flag, KernelMeta, Magic, Parameter};
-use opkeep_descriptor::{Arg, EffectiveSpec};
+use opkeep_descriptor::{Arg, ResolvedSpec};
 use opkeep_digest::Digest;
 use opkeep_process::{Domain, DomainError, Ended, Found, Inputs, Observer, Run, Sandbox};
 
@@ -303,7 +303,7 @@ pub(crate) fn environment<'a>(path: &'a OsStr, dir: &'a Path) -> [(&'a OsStr, &'
 }
 
 /// What the debug options make of the flags: level 2 is "not optimised, with symbols", as in the vendor's compiler.
-fn for_debugging(args: &mut Vec<String>, spec: &EffectiveSpec) {
+fn for_debugging(args: &mut Vec<String>, spec: &ResolvedSpec) {
     let option = |name: &str| spec.options.get(name).map(String::as_str).unwrap_or_default();
     let word = |word: &str| option("op_debug_config").split(',').any(|found| found == word);
     let level_2 = option("op_debug_level") == "2";

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use opkeep_artifact::{Artifact, ArtifactCheck, Expectations};
-use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName};
+use opkeep_descriptor::{BuildSpec, Job, KernelName, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_fs::CancelToken;
 use opkeep_ops::Graph;
@@ -70,12 +70,12 @@ pub trait Backend: Send + Sync {
     fn op_sources(
         &self,
         job: &Job,
-        spec: &EffectiveSpec,
+        spec: &ResolvedSpec,
         files: &dyn FileDigests,
     ) -> Result<Fingerprint, BackendError>;
 
     /// Whether `job` can be compiled for `spec`.
-    fn supports(&self, job: &Job, spec: &EffectiveSpec) -> Support;
+    fn supports(&self, job: &Job, spec: &ResolvedSpec) -> Support;
 
     /// [`op_sources`](Self::op_sources) of a job, unless [`supports`](Self::supports) says no: as provided, one is asked
     /// after the other. For backends that come by both in one go.
@@ -85,7 +85,7 @@ pub trait Backend: Send + Sync {
     fn admit(
         &self,
         job: &Job,
-        spec: &EffectiveSpec,
+        spec: &ResolvedSpec,
         files: &dyn FileDigests,
     ) -> Result<Fingerprint, BackendError> {
         match self.supports(job, spec) {
@@ -95,7 +95,7 @@ pub trait Backend: Send + Sync {
     }
 
     /// What every kernel for `spec` must look like.
-    fn expectations(&self, spec: &EffectiveSpec) -> Expectations;
+    fn expectations(&self, spec: &ResolvedSpec) -> Expectations;
 
     /// The checks that [`expectations`](Self::expectations) name and the validator does not have. As provided, none.
     fn checks(&self) -> Vec<Arc<dyn ArtifactCheck>> {
@@ -114,9 +114,9 @@ pub trait Backend: Send + Sync {
     ///
     /// # Errors
     /// [`BackendError::Option`], for a value out of its range.
-    fn resolve(&self, spec: &BuildSpec) -> Result<EffectiveSpec, BackendError> {
+    fn resolve(&self, spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
         let options = spec.options.keys().filter_map(|name| Some((name.clone(), spec.option(name)?)));
-        Ok(EffectiveSpec {
+        Ok(ResolvedSpec {
             target: spec.target.clone(),
             options: options.collect(),
             debug: asks_for_debug(spec),
@@ -142,7 +142,7 @@ pub trait Backend: Send + Sync {
     ///
     /// # Errors
     /// A network that the target cannot run.
-    fn prepare(&self, graph: Graph, _spec: &EffectiveSpec) -> Result<Graph, BackendError> {
+    fn prepare(&self, graph: Graph, _spec: &ResolvedSpec) -> Result<Graph, BackendError> {
         Ok(graph)
     }
 
@@ -186,7 +186,7 @@ pub struct CompileRequest<'a> {
     /// What is computed.
     pub job: &'a Job,
     /// For what it is built.
-    pub spec: &'a EffectiveSpec,
+    pub spec: &'a ResolvedSpec,
     /// The kernel's name: the stem of its files and the beginning of its symbol.
     pub name: &'a KernelName,
     /// An empty folder of its own, the only place to write.

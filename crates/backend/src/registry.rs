@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use opkeep_descriptor::{BuildSpec, EffectiveSpec};
+use opkeep_descriptor::{BuildSpec, ResolvedSpec};
 
 use crate::{Backend, BackendError};
 
-type Reader = dyn Fn(&BuildSpec) -> Result<EffectiveSpec, BackendError> + Send + Sync;
+type Reader = dyn Fn(&BuildSpec) -> Result<ResolvedSpec, BackendError> + Send + Sync;
 type Opener = dyn Fn(&str) -> Result<Arc<dyn Backend>, BackendError> + Send + Sync;
 
 /// Backends by target: a value that the caller fills, so there is no global state and no backend is privileged.
@@ -54,7 +54,7 @@ impl Entry {
     #[must_use]
     pub fn reading(
         mut self,
-        reads: impl Fn(&BuildSpec) -> Result<EffectiveSpec, BackendError> + Send + Sync + 'static,
+        reads: impl Fn(&BuildSpec) -> Result<ResolvedSpec, BackendError> + Send + Sync + 'static,
     ) -> Self {
         self.reads = Some(Box::new(reads));
         self
@@ -97,7 +97,7 @@ impl Registry {
 
     /// For what a kernel was built that another program compiled by `spec`. None if there is no backend for it that runs
     /// such kernels. No backend is opened.
-    pub fn read(&self, spec: &BuildSpec) -> Option<Result<EffectiveSpec, BackendError>> {
+    pub fn read(&self, spec: &BuildSpec) -> Option<Result<ResolvedSpec, BackendError>> {
         let entry = self.entries.iter().find(|entry| (entry.serves)(&spec.target))?;
         entry.reads.as_ref().map(|read| read(spec))
     }

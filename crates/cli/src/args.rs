@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
-use opkeep_store::Mode;
+use opkeep_store::CacheMode;
 
 /// What the environment decides.
 const ENVIRONMENT: &str = "\
@@ -396,9 +396,9 @@ pub(crate) struct Common {
     pub(crate) deadline: f64,
     /// What to do with the store: enable (take and keep), force (compile all, replace), disable (neither), read-only
     /// (take, keep nothing), require (take; a miss is an error)
-    #[arg(long = "op_compiler_cache_mode", visible_alias = "cache-mode", default_value_t = Mode::Enable)]
+    #[arg(long = "op_compiler_cache_mode", visible_alias = "cache-mode", default_value_t = CacheMode::Enable)]
     #[arg(value_name = "MODE", value_parser = mode)]
-    pub(crate) cache_mode: Mode,
+    pub(crate) cache_mode: CacheMode,
     /// The store's folder [default: $OPKEEP_CACHE_DIR, else $ASCEND_CACHE_PATH/opkeep, else the user's cache folder]
     #[arg(long = "op_compiler_cache_dir", visible_alias = "cache-dir", value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
@@ -449,7 +449,7 @@ impl Common {
     }
 }
 
-fn mode(text: &str) -> Result<Mode, opkeep_store::ParseModeError> {
+fn mode(text: &str) -> Result<CacheMode, opkeep_store::ParseModeError> {
     text.parse()
 }
 

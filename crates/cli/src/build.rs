@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use opkeep::{
-    BuildError, BuildReport, Builder, Imported, JobError, KernelReport, Mode, Outcome, Request, ViewGroup,
-    ViewPolicy,
+    BuildError, BuildReport, Builder, CacheMode, KernelError, KernelReport, Outcome, Provenance, Request,
+    ViewGroup, ViewPolicy,
 };
 use opkeep_backend::{Backend, BackendError, Registry};
 use opkeep_backend_ascend::{AscendBackend, AscendConfig, Driver};
 use opkeep_backend_cpu::CpuBackend;
 use opkeep_fs::CancelToken;
-use opkeep_store::Config;
+use opkeep_store::StoreConfig;
 use serde_json::{Value, json};
 
 use crate::args::{BuildArgs, Common};
@@ -50,7 +50,7 @@ fn ascend(common: &Common, cancel: &CancelToken) -> anyhow::Result<AscendConfig>
 /// A builder as the flags have it.
 pub(crate) fn builder(common: &Common, cancel: &CancelToken, output: &Output) -> anyhow::Result<Builder> {
     let builder = builder_of(backend(common, common.target(), cancel)?, common, cancel);
-    let keeps = matches!(common.cache_mode, Mode::Enable | Mode::Force);
+    let keeps = matches!(common.cache_mode, CacheMode::Enable | CacheMode::Force);
     if store(common).is_none() && keeps {
         output.warning("there is no place for a store: set OPKEEP_CACHE_DIR or HOME; nothing is kept");
     }
@@ -74,14 +74,18 @@ pub(crate) fn builder_of(backend: Arc<dyn Backend>, common: &Common, cancel: &Ca
 }
 
 /// The store as the flags have it, if there is a place for one.
-pub(crate) fn store(common: &Common) -> Option<Config> {
+pub(crate) fn store(common: &Common) -> Option<StoreConfig> {
     config(common.cache_dir.as_deref(), &common.trusted_owners)
 }
 
 /// The store in `dir`, else where the environment has it.
-pub(crate) fn config(dir: Option<&Path>, trusted_owners: &[u32]) -> Option<Config> {
+pub(crate) fn config(dir: Option<&Path>, trusted_owners: &[u32]) -> Option<StoreConfig> {
     let root = dir.map(Path::to_owned).or_else(env::cache_dir)?;
-    Some(Config { trusted_owners: trusted_owners.to_vec(), limits: env::limits(), ..Config::new(root) })
+    Some(StoreConfig {
+        trusted_owners: trusted_owners.to_vec(),
+        limits: env::limits(),
+        ..StoreConfig::new(root)
+    })
 }
 
 /// Says once for which other target descriptors were made.
@@ -187,7 +191,7 @@ fn not_built(report: &BuildReport) -> usize {
 
 fn was_left(kernel: &KernelReport) -> bool {
     let error = kernel.error.as_deref();
-    matches!(error, Some(JobError::Backend(BackendError::Cancelled) | JobError::Stopped { .. }))
+    matches!(error, Some(KernelError::Backend(BackendError::Cancelled) | KernelError::Skipped { .. }))
 }
 
 pub(crate) fn unreadable_json(unreadable: &Unreadable) -> Value {
@@ -208,7 +212,7 @@ pub(crate) fn tell(report: &BuildReport, chose: bool, output: &Output) -> bool {
             false
         }
         Some(Ok(placed)) => {
-            for name in &placed.contested {
+            for name in &placed.conflicting_names {
                 output.warning(&format!(
                     "operators of different kernels are all called `{}`: a framework would run one for the other, so \
                      this build puts none into kernel_meta; build them in ranks or directories of their own",
@@ -222,7 +226,7 @@ pub(crate) fn tell(report: &BuildReport, chose: bool, output: &Output) -> bool {
                     name
                 ));
             }
-            for name in &placed.in_parts {
+            for name in &placed.multi_part_names {
                 output.warning(&format!(
                     "the kernel `{}` is in parts (`jsonList`) or has no `.json`; kernel_meta does not hold such: it is in the store",
                     name
@@ -230,9 +234,9 @@ pub(crate) fn tell(report: &BuildReport, chose: bool, output: &Output) -> bool {
             }
             let is_right = left::tell(placed, chose, output);
             is_right
-                && placed.contested.is_empty()
+                && placed.conflicting_names.is_empty()
                 && placed.unusable.is_empty()
-                && placed.in_parts.is_empty()
+                && placed.multi_part_names.is_empty()
         }
     }
 }
@@ -264,7 +268,7 @@ pub(crate) fn report_text(report: &BuildReport) -> Text {
             (Some(reason), outcome) if outcome != Outcome::Failed => format!("({reason})"),
             _ => String::new(),
         };
-        let name = format!("{}{}{}", kernel.name, asked_by(kernel), found_as(report, at));
+        let name = format!("{}{}{}", kernel.name, requested_by(kernel), found_as(report, at));
         text.line(format!("{:9} {name}  {time:>7}  {why}", kernel.outcome).trim_end());
         if kernel.outcome == Outcome::Failed {
             text.append(&failure_text(kernel));
@@ -297,8 +301,8 @@ fn failure_text(kernel: &KernelReport) -> Text {
 }
 
 /// For which nodes a kernel is: ` for conv_1 and 2 more`.
-fn asked_by(kernel: &KernelReport) -> String {
-    let names = &kernel.asked_by;
+fn requested_by(kernel: &KernelReport) -> String {
+    let names = &kernel.requested_by;
     let Some(first) = names.iter().find(|name| **name != kernel.name && !name.is_empty()) else {
         return String::new();
     };
@@ -352,8 +356,8 @@ pub(crate) fn summary(report: &BuildReport) -> String {
 }
 
 /// Where an imported kernel came from.
-pub(crate) fn imported_json(imported: &Imported) -> Value {
-    let Imported { folder, name, framework, said, has_options, at, .. } = imported;
+pub(crate) fn imported_json(imported: &Provenance) -> Value {
+    let Provenance { folder, name, framework, said, has_options, at, .. } = imported;
     let at = at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
     json!({
         "folder": folder, "name": name, "framework": framework, "said": said, "has_options": has_options, "at": at,
@@ -371,7 +375,7 @@ fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
                 "name": kernel.name,
                 "key": kernel.key.map(|key| key.to_string()),
                 "op_type": kernel.op_type,
-                "nodes": kernel.asked_by,
+                "nodes": kernel.requested_by,
                 "outcome": kernel.outcome.name(),
                 "reason": kernel.reason,
                 "imported": kernel.imported.as_ref().map(imported_json),
@@ -398,9 +402,9 @@ fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
         None => {}
         Some(Ok(placed)) => {
             json["kernel_meta"] = placed.folder.to_string_lossy().into();
-            json["contested_names"] = placed.contested.clone().into();
+            json["contested_names"] = placed.conflicting_names.clone().into();
             json["unusable_names"] = placed.unusable.clone().into();
-            json["names_in_parts"] = placed.in_parts.clone().into();
+            json["names_in_parts"] = placed.multi_part_names.clone().into();
             json["left_alone"] = left::json(placed);
             json["kernel_meta_quarantine"] =
                 placed.quarantine.as_ref().map(|path| path.to_string_lossy().into_owned()).into();

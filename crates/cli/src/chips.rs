@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use opkeep::{BuildReport, Builder, Placed, Request, ViewError};
+use opkeep::{BuildReport, Builder, Request, ViewError, ViewPlacement};
 use opkeep_cann_meta::targets;
 use opkeep_fs::CancelToken;
 
@@ -93,17 +93,17 @@ pub(crate) fn joined(reports: Vec<BuildReport>) -> BuildReport {
     all
 }
 
-type View = Option<Result<Placed, ViewError>>;
+type View = Option<Result<ViewPlacement, ViewError>>;
 
 fn joined_views(all: View, one: View, first: usize) -> View {
     match (all, one) {
         (Some(Ok(mut all)), Some(Ok(mut one))) => {
             all.names.extend(one.names.into_iter().map(|(name, at)| (name, at + first)));
-            all.contested.append(&mut one.contested);
-            all.contested.sort_unstable();
-            all.contested.dedup();
+            all.conflicting_names.append(&mut one.conflicting_names);
+            all.conflicting_names.sort_unstable();
+            all.conflicting_names.dedup();
             all.unusable.append(&mut one.unusable);
-            all.in_parts.append(&mut one.in_parts);
+            all.multi_part_names.append(&mut one.multi_part_names);
             all.left.append(&mut one.left);
             all.quarantine = all.quarantine.or(one.quarantine);
             all.displaced.append(&mut one.displaced);

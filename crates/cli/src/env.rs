@@ -10,7 +10,7 @@ use opkeep::ViewConfig;
 use opkeep_artifact::is_safe_file_name;
 use opkeep_backend_ascend::{AscendConfig, Search, VARIABLES};
 use opkeep_backend_cpu::CpuConfig;
-use opkeep_store::LimitTexts;
+use opkeep_store::LimitSettings;
 
 /// A variable that is set and not empty.
 fn var(name: &str) -> Option<OsString> {
@@ -32,9 +32,9 @@ pub(crate) fn cache_dir() -> Option<PathBuf> {
 }
 
 /// What the environment says about the store's limits, as it stands there.
-pub(crate) fn limits() -> LimitTexts {
+pub(crate) fn limits() -> LimitSettings {
     let text = |name: &str| var(name).map(|value| value.to_string_lossy().into_owned());
-    LimitTexts {
+    LimitSettings {
         max_op_cache_size: text("ASCEND_MAX_OP_CACHE_SIZE"),
         remain_cache_size_ratio: text("ASCEND_REMAIN_CACHE_SIZE_RATIO"),
         max_entries: text("OPKEEP_MAX_CACHE_ENTRIES"),

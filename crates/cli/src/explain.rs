@@ -1,7 +1,7 @@
 //! `opkeep explain`: why each kernel would be a hit or a miss. It compiles nothing and writes nothing.
 
-use opkeep::{Explanation, Fate, Nearest};
-use opkeep_descriptor::{BuildSpec, Diff, EffectiveSpec};
+use opkeep::{CacheStatus, Explanation, NearestEntry};
+use opkeep_descriptor::{BuildSpec, Diff, ResolvedSpec};
 use opkeep_digest::PartChange;
 use opkeep_fs::CancelToken;
 use serde_json::{Value, json};
@@ -65,9 +65,9 @@ fn compare(args: &ExplainArgs, other: &std::path::Path, output: &Output) -> anyh
 }
 
 /// A spec as its descriptor has it: what of that counts, and what an option is if it is not said, is the backend's word.
-fn as_said(spec: &BuildSpec) -> EffectiveSpec {
+fn as_said(spec: &BuildSpec) -> ResolvedSpec {
     let options = spec.options.keys().filter_map(|name| Some((name.clone(), spec.option(name)?)));
-    EffectiveSpec { target: spec.target.clone(), options: options.collect(), debug: false }
+    ResolvedSpec { target: spec.target.clone(), options: options.collect(), debug: false }
 }
 
 fn changes(diff: &Diff) -> Value {
@@ -77,24 +77,25 @@ fn changes(diff: &Diff) -> Value {
 
 fn outcome(kernel: &Explanation) -> &'static str {
     match kernel.fate {
-        Fate::Hit => "hit",
-        Fate::Miss { .. } => "miss",
-        Fate::Bypassed => "bypassed",
-        Fate::Refused(_) => "refused",
+        CacheStatus::Hit => "hit",
+        CacheStatus::Miss { .. } => "miss",
+        CacheStatus::Bypassed => "bypassed",
+        CacheStatus::Refused(_) => "refused",
         _ => "unknown",
     }
 }
 
 fn text_of(kernel: &Explanation) -> Text {
-    let Explanation { name, op_type, asked_by, fate, .. } = kernel;
-    let others = if asked_by.len() > 1 { format!(", {} operators", asked_by.len()) } else { String::new() };
+    let Explanation { name, op_type, requested_by, fate, .. } = kernel;
+    let others =
+        if requested_by.len() > 1 { format!(", {} operators", requested_by.len()) } else { String::new() };
     let mut text = Text::of(format_args!("{:8} {name} ({op_type}{others})", outcome(kernel)));
     match fate {
-        Fate::Bypassed => {
+        CacheStatus::Bypassed => {
             text.line("  kernels with debug options are compiled each time and never kept");
         }
-        Fate::Refused(why) => text.line(format_args!("  {why}")),
-        Fate::Miss { why, nearest } => {
+        CacheStatus::Refused(why) => text.line(format_args!("  {why}")),
+        CacheStatus::Miss { why, nearest } => {
             text.line(format_args!("  {why}"));
             text.extend(nearest.iter().map(|nearest| nearest_text(nearest)));
         }
@@ -102,7 +103,7 @@ fn text_of(kernel: &Explanation) -> Text {
     }
     if let Some(imported) = &kernel.imported {
         let would = match fate {
-            Fate::Hit => "it is",
+            CacheStatus::Hit => "it is",
             _ => "an imported kernel matches: --trust-imported would reuse it;",
         };
         text.line(format_args!("  {would} {imported}"));
@@ -116,14 +117,14 @@ fn json_of(kernel: &Explanation) -> Value {
         "name": kernel.name,
         "key": kernel.key.map(|key| key.to_string()),
         "op_type": kernel.op_type,
-        "operators": kernel.asked_by,
+        "operators": kernel.requested_by,
         "outcome": outcome(kernel),
         "imported": kernel.imported.as_ref().map(build::imported_json),
         "imported_problem": kernel.imported_problem,
     });
     match &kernel.fate {
-        Fate::Refused(why) => json["reason"] = why.to_string().into(),
-        Fate::Miss { why, nearest } => {
+        CacheStatus::Refused(why) => json["reason"] = why.to_string().into(),
+        CacheStatus::Miss { why, nearest } => {
             json["reason"] = why.as_str().into();
             json["nearest"] = nearest.as_ref().map(|nearest| nearest_json(nearest)).into();
         }
@@ -137,7 +138,7 @@ fn told(changes: &[PartChange]) -> Vec<String> {
 }
 
 /// What moved, by part of the key.
-fn nearest_text(nearest: &Nearest) -> Text {
+fn nearest_text(nearest: &NearestEntry) -> Text {
     let lines = |diff: &Diff| diff.changes.iter().map(ToString::to_string).collect();
     let parts: [(&str, Vec<String>); 4] = [
         ("job", lines(&nearest.job)),
@@ -159,7 +160,7 @@ fn nearest_text(nearest: &Nearest) -> Text {
     text
 }
 
-fn nearest_json(nearest: &Nearest) -> Value {
+fn nearest_json(nearest: &NearestEntry) -> Value {
     json!({
         "name": nearest.name,
         "job": changes(&nearest.job),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use opkeep_fs::Fs;
 use opkeep_kernel_meta::kernel_cache::{
-    GcOptions, GcReport, IDLE_FOR, LimitTexts, Step, Usage, What, gc as make_room,
+    GcOptions, GcReport, IDLE_FOR, LimitSettings, Step, Usage, What, gc as make_room,
 };
 use opkeep_kernel_meta::survey::{Kind, Place, find, is_set_aside};
 use serde_json::{Value, json};
@@ -61,9 +61,9 @@ pub(crate) fn gc(args: &GcArgs, output: &Output) -> anyhow::Result<Verdict> {
     Ok(verdict)
 }
 
-fn environment() -> LimitTexts {
+fn environment() -> LimitSettings {
     let limits = env::limits();
-    LimitTexts {
+    LimitSettings {
         max_op_cache_size: limits.max_op_cache_size,
         remain_cache_size_ratio: limits.remain_cache_size_ratio,
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use opkeep::{Cache, ImportReport, ImportedKernel, Importer, NotImported, PassedOver};
+use opkeep::{Cache, ImportReport, ImportedKernel, Importer, SkipReason, SkippedKernel};
 use opkeep_backend_ascend::AscendConfig;
 use serde_json::{Value, json};
 
@@ -79,7 +79,7 @@ impl Sum {
             sum.copies += cache.copies;
             sum.left += cache.left;
             sum.problems += cache.closed.len();
-            for NotImported { why, .. } in &cache.not_imported {
+            for SkippedKernel { why, .. } in &cache.not_imported {
                 *sum.passed_over.entry(why.name()).or_default() += 1;
                 sum.problems += usize::from(why.is_problem());
             }
@@ -145,7 +145,7 @@ fn cache_text(cache: &Cache, verb: &str, dry_run: bool) -> Text {
         cache.already + cache.copies,
         cache.not_imported.len()
     ));
-    for NotImported { name, why } in cache.not_imported.iter().take(NAMED) {
+    for SkippedKernel { name, why } in cache.not_imported.iter().take(NAMED) {
         text.line(format_args!("  passed over {name}: {why}"));
     }
     if let Some(more) = cache.not_imported.len().checked_sub(NAMED + 1) {
@@ -182,7 +182,7 @@ fn json_of(report: &ImportReport, sum: &Sum, dry_run: bool) -> Value {
             "renewed": cache.renewed.iter().map(kernel_json).collect::<Vec<_>>(),
             "already": cache.already,
             "copies": cache.copies,
-            "not_imported": cache.not_imported.iter().map(|NotImported { name, why }| {
+            "not_imported": cache.not_imported.iter().map(|SkippedKernel { name, why }| {
                 let mut json = reason_json(why);
                 json["name"] = name.as_str().into();
                 json
@@ -203,6 +203,6 @@ fn kernel_json(kernel: &ImportedKernel) -> Value {
     })
 }
 
-fn reason_json(why: &PassedOver) -> Value {
+fn reason_json(why: &SkipReason) -> Value {
     json!({ "reason": why.name(), "message": why.to_string(), "problem": why.is_problem() })
 }

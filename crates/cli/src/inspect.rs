@@ -14,7 +14,7 @@ use crate::input::read_file;
 use crate::inspect_info;
 use crate::inspect_kernel;
 use crate::output::{Output, Verdict, chain};
-use crate::pairs::{Judged, Looked, judge, judge_alone};
+use crate::pairs::{CheckOutcome, CheckedKernel, judge, judge_alone};
 use crate::text::Text;
 use crate::verify::{findings_json, findings_text};
 
@@ -42,7 +42,7 @@ impl Found {
     }
 
     /// What the validator saw and says.
-    pub(crate) fn judged(mut self, judged: Judged) -> Self {
+    pub(crate) fn judged(mut self, judged: CheckedKernel) -> Self {
         inspect_kernel::describe(&mut self, &judged);
         self.report = Some(judged.report);
         self
@@ -86,8 +86,8 @@ fn look(path: &Path) -> anyhow::Result<Vec<(PathBuf, Found)>> {
             Ok(one(inspect_info::info(&read_file(path, MAX_INFO_BYTES)?, &stem)))
         }
         "json" => match judge(path, None)? {
-            Looked::Other(other) => bail!(other),
-            Looked::Kernels(all) => Ok(all.into_iter().map(description).collect()),
+            CheckOutcome::Other(other) => bail!(other),
+            CheckOutcome::Kernels(all) => Ok(all.into_iter().map(description).collect()),
         },
         "o" | "so" => {
             let judged = judge_alone(path, None)?;
@@ -101,7 +101,7 @@ fn look(path: &Path) -> anyhow::Result<Vec<(PathBuf, Found)>> {
     }
 }
 
-fn description(mut judged: Judged) -> (PathBuf, Found) {
+fn description(mut judged: CheckedKernel) -> (PathBuf, Found) {
     // To look at a description alone is no mistake.
     judged.report.findings.retain(|finding| finding.code() != Code::NO_OBJECT);
     (judged.file.clone(), Found::new("kernel description").judged(judged))
@@ -131,9 +131,12 @@ fn entry(path: &Path, stored: Stored) -> Found {
         inspect_info::describe(&mut found, &descriptor);
     }
     match report {
-        Some(report) => {
-            found.judged(Judged { file: path.to_owned(), object: Some(path.to_owned()), target, report })
-        }
+        Some(report) => found.judged(CheckedKernel {
+            file: path.to_owned(),
+            object: Some(path.to_owned()),
+            target,
+            report,
+        }),
         None => found,
     }
 }

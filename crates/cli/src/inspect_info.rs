@@ -1,7 +1,7 @@
 //! What `opkeep inspect` tells of a descriptor.
 
 use opkeep_descriptor::{
-    Arg, AttrValue, Descriptor, Generation, KernelName, NameError, Tensor, VendorName, read_info,
+    Arg, AttrValue, Descriptor, ForeignName, Generation, KernelName, NameError, Tensor, read_info,
 };
 
 use crate::inspect::Found;
@@ -101,9 +101,9 @@ fn names(found: &mut Found, descriptor: &Descriptor, stem: &str) {
 
 /// Who gave the name, as far as can be told.
 fn whose(descriptor: &Descriptor, name: &str) -> String {
-    match (descriptor.named_by(name), VendorName::parse(name)) {
+    match (descriptor.named_by(name), ForeignName::parse(name)) {
         (Some(generation), _) => format!("that of {generation}"),
-        (None, Some(VendorName::Cann { .. })) => {
+        (None, Some(ForeignName::Cann { .. })) => {
             "one of CANN, which hashes more than a descriptor says".to_owned()
         }
         (None, Some(form)) => format!("{form}, but it does not follow from the fields"),

@@ -5,14 +5,14 @@ use opkeep_validator::{DeviceMeta, ElfFacts, KernelFacts, Linkage, parts};
 use serde_json::Value;
 
 use crate::inspect::Found;
-use crate::pairs::Judged;
+use crate::pairs::CheckedKernel;
 use crate::text::counted;
 
 /// At most so many kernels of an object are described one by one.
 const DESCRIBED: usize = 20;
 
 /// All that is known of a kernel, field by field.
-pub(crate) fn describe(found: &mut Found, judged: &Judged) {
+pub(crate) fn describe(found: &mut Found, judged: &CheckedKernel) {
     let report = &judged.report;
     if let Some(meta) = &report.meta {
         describe_meta(found, meta);

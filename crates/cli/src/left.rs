@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use opkeep::{ForeignKernel, LeftKernel, LeftReason, Placed, STAYS_DISPLACED};
+use opkeep::{ForeignKernel, LeftKernel, LeftReason, STAYS_DISPLACED, ViewPlacement};
 use serde_json::{Value, json};
 
 use crate::output::Output;
@@ -12,7 +12,7 @@ use crate::text::counted;
 const LISTED: usize = 3;
 
 /// Says which kernels were left and why; and whether that is as it should be, given whether the user `chose` the target.
-pub(crate) fn tell(placed: &Placed, chose: bool, output: &Output) -> bool {
+pub(crate) fn tell(placed: &ViewPlacement, chose: bool, output: &Output) -> bool {
     if let Some(risk) = &placed.risk {
         output.warning(&risk.to_string());
     }
@@ -83,7 +83,7 @@ fn line(what: &str, first: &LeftKernel) -> String {
     format!("kernel_meta is left as it is for {what}: {}; {ways}", first.why)
 }
 
-pub(crate) fn json(placed: &Placed) -> Value {
+pub(crate) fn json(placed: &ViewPlacement) -> Value {
     let one = |LeftKernel { stem, why }: &LeftKernel| {
         let mut json = json!({ "name": stem, "reason": why.name(), "why": why.to_string() });
         if let LeftReason::Foreign(ForeignKernel { machine, flags, architecture, chip, .. }) = why {

@@ -6,7 +6,7 @@ use std::fmt;
 use std::io::{ErrorKind, Write};
 
 use anyhow::Context;
-use opkeep::JobError;
+use opkeep::KernelError;
 use opkeep_backend::BackendError;
 use serde_json::{Value, json};
 
@@ -154,11 +154,11 @@ pub(crate) fn has_lines(error: &(dyn Error + 'static)) -> bool {
             BackendError::Compile { .. } | BackendError::Deadline { .. } | BackendError::Output { .. }
         )
     };
-    match (error.downcast_ref::<BackendError>(), error.downcast_ref::<JobError>()) {
-        (Some(error), _) | (_, Some(JobError::Backend(error))) => of_backend(error),
+    match (error.downcast_ref::<BackendError>(), error.downcast_ref::<KernelError>()) {
+        (Some(error), _) | (_, Some(KernelError::Backend(error))) => of_backend(error),
         (_, Some(error)) => matches!(
             error,
-            JobError::Elsewhere { .. } | JobError::Invalid { .. } | JobError::AnotherKernel { .. }
+            KernelError::HolderFailed { .. } | KernelError::Invalid { .. } | KernelError::NameMismatch { .. }
         ),
         _ => error.is::<Logged>(),
     }

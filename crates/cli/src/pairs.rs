@@ -8,12 +8,12 @@ use opkeep_cann_meta::{KernelMeta, MetaError, is_chip, targets};
 use opkeep_descriptor::MAX_INFO_BYTES;
 use opkeep_kernel_meta::survey::{is_ours, named_otherwise};
 use opkeep_store::MAX_ENTRY_BYTES;
-use opkeep_validator::{Problem, Report, examine, examine_json, examine_object_for, expectations_of, parts};
+use opkeep_validator::{Problem, Report, examine, examine_object_for, expectations_of, parts, validate_json};
 
 use crate::input::{is_there, read_file};
 
 /// A kernel that was judged.
-pub(crate) struct Judged {
+pub(crate) struct CheckedKernel {
     /// The `.json`, or the object where there is none.
     pub(crate) file: PathBuf,
     /// The object, if there is a `.json` too.
@@ -24,9 +24,9 @@ pub(crate) struct Judged {
 }
 
 /// What a file is.
-pub(crate) enum Looked {
+pub(crate) enum CheckOutcome {
     /// It belongs to kernels: one as a rule.
-    Kernels(Vec<Judged>),
+    Kernels(Vec<CheckedKernel>),
     /// It is no kernel's; what it is instead.
     Other(String),
 }
@@ -37,45 +37,45 @@ pub(crate) fn is_kernel_file(path: &Path) -> bool {
 }
 
 /// Judges the kernels that the file at `path` belongs to. By what `expect` says, else by what the object says it is for.
-pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Looked> {
+pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckOutcome> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("json") => judge_json(path, expect),
-        Some("o" | "so") => judge_object(path, expect).map(|judged| Looked::Kernels(vec![judged])),
+        Some("o" | "so") => judge_object(path, expect).map(|judged| CheckOutcome::Kernels(vec![judged])),
         _ => {
             let other = format!("`{}` is neither the .json nor the .o or .so of a kernel", path.display());
-            Ok(Looked::Other(other))
+            Ok(CheckOutcome::Other(other))
         }
     }
 }
 
-fn judge_json(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Looked> {
+fn judge_json(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckOutcome> {
     let json = read_file(path, MAX_INFO_BYTES)?;
     let parsed = KernelMeta::parse(&json);
     let is_list = matches!(&parsed, Err(MetaError::Field { field, .. }) if field == "(document)");
     let meta = parsed.ok();
     if let Some(parts) = meta.as_ref().and_then(parts) {
-        return judge_master(path, &json, &parts, expect).map(Looked::Kernels);
+        return judge_master(path, &json, &parts, expect).map(CheckOutcome::Kernels);
     }
     if meta.as_ref().is_some_and(says_nothing) {
         let problem = "does not describe a kernel: it has neither names nor a digest";
-        return Ok(Looked::Other(format!("`{}` {problem}", path.display())));
+        return Ok(CheckOutcome::Other(format!("`{}` {problem}", path.display())));
     }
     let names = object_names(path, meta.as_ref());
     let objects: Vec<PathBuf> =
         names.iter().map(|name| path.with_file_name(name)).filter(|object| is_there(object)).collect();
     if objects.is_empty() && is_list {
-        return Ok(Looked::Other(format!(
+        return Ok(CheckOutcome::Other(format!(
             "`{}` does not describe a kernel: it is no JSON object",
             path.display()
         )));
     }
     if objects.is_empty() {
-        let mut report = examine_json(&json, expect);
+        let mut report = validate_json(&json, expect);
         report.add(Problem::NoObject { expected: names.join(" or ") });
-        return Ok(Looked::Kernels(vec![alone(path, expect, report)]));
+        return Ok(CheckOutcome::Kernels(vec![alone(path, expect, report)]));
     }
     let pairs = objects.iter().map(|object| judge_pair(path, &json, object, expect));
-    pairs.collect::<anyhow::Result<_>>().map(Looked::Kernels)
+    pairs.collect::<anyhow::Result<_>>().map(CheckOutcome::Kernels)
 }
 
 /// Whether this is another kind of `.json`: the folders of operator libraries hold several.
@@ -94,8 +94,8 @@ fn judge_master(
     json: &[u8],
     parts: &[&str],
     expect: Option<&Expectations>,
-) -> anyhow::Result<Vec<Judged>> {
-    let mut report = examine_json(json, expect);
+) -> anyhow::Result<Vec<CheckedKernel>> {
+    let mut report = validate_json(json, expect);
     let mut judged = Vec::new();
     for part in parts {
         match judge_part(path, part, expect) {
@@ -109,7 +109,11 @@ fn judge_master(
     Ok(judged)
 }
 
-fn judge_part(master: &Path, part: &str, expect: Option<&Expectations>) -> anyhow::Result<Vec<Judged>> {
+fn judge_part(
+    master: &Path,
+    part: &str,
+    expect: Option<&Expectations>,
+) -> anyhow::Result<Vec<CheckedKernel>> {
     anyhow::ensure!(is_safe_file_name(part), "its name is not that of a file beside the master");
     let path =
         master.with_file_name(if part.ends_with(".json") { part.to_owned() } else { format!("{part}.json") });
@@ -117,12 +121,12 @@ fn judge_part(master: &Path, part: &str, expect: Option<&Expectations>) -> anyho
     let is_master = KernelMeta::parse(&json).is_ok_and(|meta| parts(&meta).is_some());
     anyhow::ensure!(!is_master, "it is a master itself");
     match judge_json(&path, expect)? {
-        Looked::Kernels(kernels) => Ok(kernels),
-        Looked::Other(other) => bail!(other),
+        CheckOutcome::Kernels(kernels) => Ok(kernels),
+        CheckOutcome::Other(other) => bail!(other),
     }
 }
 
-fn judge_object(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Judged> {
+fn judge_object(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckedKernel> {
     if let Some(json) = json_beside(path) {
         return judge_pair(&json, &read_file(&json, MAX_INFO_BYTES)?, path, expect);
     }
@@ -132,7 +136,7 @@ fn judge_object(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Ju
 }
 
 /// Judges an object, whatever stands beside it.
-pub(crate) fn judge_alone(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Judged> {
+pub(crate) fn judge_alone(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckedKernel> {
     let object = read_file(path, MAX_ENTRY_BYTES)?;
     let expect = expect.cloned().unwrap_or_else(|| expectations_of(None, &object));
     Ok(alone(path, Some(&expect), examine_object_for(&object, &expect)))
@@ -143,7 +147,7 @@ fn judge_pair(
     json: &[u8],
     object_path: &Path,
     expect: Option<&Expectations>,
-) -> anyhow::Result<Judged> {
+) -> anyhow::Result<CheckedKernel> {
     let object = read_file(object_path, MAX_ENTRY_BYTES)?;
     let (mut report, mut target) = judge_bytes(json, &object, expect);
     if let (None, Some(chip)) = (expect, other_chip(path, &report)) {
@@ -155,7 +159,7 @@ fn judge_pair(
     }
     let name = object_path.file_name().context("a file has a name")?;
     report.compare_file_name(&name.to_string_lossy());
-    Ok(Judged { file: path.to_owned(), object: Some(object_path.to_owned()), target, report })
+    Ok(CheckedKernel { file: path.to_owned(), object: Some(object_path.to_owned()), target, report })
 }
 
 /// What the target called `name` expects, unless it is an Ascend chip that is not known.
@@ -184,9 +188,9 @@ pub(crate) fn judge_bytes(json: &[u8], object: &[u8], expect: Option<&Expectatio
     (examine(json, object, &guessed), guessed.target)
 }
 
-fn alone(path: &Path, expect: Option<&Expectations>, report: Report) -> Judged {
+fn alone(path: &Path, expect: Option<&Expectations>, report: Report) -> CheckedKernel {
     let target = expect.map_or_else(|| targets::any().target, |expect| expect.target.clone());
-    Judged { file: path.to_owned(), object: None, target, report }
+    CheckedKernel { file: path.to_owned(), object: None, target, report }
 }
 
 /// The names under which the object of a `.json` may stand beside it: MindSpore goes by the name of the `.json`, CANN by

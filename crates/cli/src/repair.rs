@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use opkeep_kernel_meta::quarantine::quarantines;
 use opkeep_kernel_meta::survey::find;
-use opkeep_store::{Access, Deed, Estimate, Left, RepairOptions, RepairReport, What, Why, is_store};
+use opkeep_store::{
+    Access, RepairAction, RepairActionKind, RepairOptions, RepairReport, SizeEstimate, UnrepairedItem,
+    UnrepairedReason, is_store,
+};
 use serde_json::{Value, json};
 
 use crate::args::RepairArgs;
@@ -137,7 +140,7 @@ fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> Text {
         counted(number(report.checked.files), "kernel"),
         report.whole.files
     ));
-    let made = report.done.iter().filter(|deed| matches!(deed.what, What::Made)).count();
+    let made = report.done.iter().filter(|deed| matches!(deed.what, RepairActionKind::Made)).count();
     let would = if dry_run { "would be " } else { "" };
     for deed in &report.done {
         deed_line(&mut text, deed, would);
@@ -162,47 +165,51 @@ fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> Text {
     text
 }
 
-fn deed_line(text: &mut Text, deed: &Deed, would: &str) {
+fn deed_line(text: &mut Text, deed: &RepairAction, would: &str) {
     let path = deed.path.to_string_lossy();
     match &deed.what {
-        What::SetAside { flaw, place, .. } => {
+        RepairActionKind::Quarantined { flaw, place, .. } => {
             let what = flaw_text(&deed.path, flaw);
             text.line(format_args!("  {would}set aside, {}: {what}", flaw.name()));
             if let Some(place) = place {
                 text.line(format_args!("    now {}", place.display()));
             }
         }
-        What::Swept(kind) => text.line(format_args!("  {would}deleted, {}: {path}", kind.name())),
-        What::BegunAnew => {
+        RepairActionKind::Pruned(kind) => {
+            text.line(format_args!("  {would}deleted, {}: {path}", kind.name()))
+        }
+        RepairActionKind::CountersReset => {
             text.line(format_args!("  {would}begun anew: {path}: its numbers did not check"));
         }
         // Told together: there are hundreds.
-        What::Made => {}
+        RepairActionKind::Made => {}
         _ => text.line(format_args!("  {would}mended: {path}")),
     }
 }
 
-fn why_text(left: &Left) -> String {
+fn why_text(left: &UnrepairedItem) -> String {
     match &left.why {
-        Why::NotOurs => String::new(),
-        Why::InTheMaking => " (a build is making it; run repair again when it is done)".to_owned(),
-        Why::Failed(error) => format!(" (it could not be changed: {error})"),
+        UnrepairedReason::NotOurs => String::new(),
+        UnrepairedReason::InProgress => {
+            " (a build is making it; run repair again when it is done)".to_owned()
+        }
+        UnrepairedReason::Failed(error) => format!(" (it could not be changed: {error})"),
         _ => String::new(),
     }
 }
 
-fn size_text(size: &Estimate) -> String {
+fn size_text(size: &SizeEstimate) -> String {
     let kernels = usize::try_from(size.entries).unwrap_or(usize::MAX);
     format!("{}, {}", counted(kernels, "kernel"), bytes(size.bytes))
 }
 
 fn report_json(target: &str, report: &RepairReport) -> Value {
-    let size = |size: &Estimate| json!({ "kernels": size.entries, "bytes": size.bytes });
-    let left = |left: &Left| {
+    let size = |size: &SizeEstimate| json!({ "kernels": size.entries, "bytes": size.bytes });
+    let left = |left: &UnrepairedItem| {
         let mut json = flaw_json(&left.flawed);
         json["why"] = match &left.why {
-            Why::InTheMaking => "in-the-making".into(),
-            Why::Failed(error) => error.to_string().into(),
+            UnrepairedReason::InProgress => "in-the-making".into(),
+            UnrepairedReason::Failed(error) => error.to_string().into(),
             _ => "not-ours".into(),
         };
         json
@@ -221,22 +228,22 @@ fn report_json(target: &str, report: &RepairReport) -> Value {
     })
 }
 
-fn deed_json(deed: &Deed) -> Value {
+fn deed_json(deed: &RepairAction) -> Value {
     let mut json = json!({ "file": deed.path.to_string_lossy() });
     let what = match &deed.what {
-        What::SetAside { key, flaw, place } => {
+        RepairActionKind::Quarantined { key, flaw, place } => {
             json["key"] = key.to_string().into();
             json["kind"] = flaw.name().into();
             json["problem"] = flaw.to_string().into();
             json["place"] = place.as_ref().map(|place| place.to_string_lossy().into_owned()).into();
             "set-aside"
         }
-        What::Swept(kind) => {
+        RepairActionKind::Pruned(kind) => {
             json["kind"] = kind.name().into();
             "deleted"
         }
-        What::Made => "made",
-        What::BegunAnew => "begun-anew",
+        RepairActionKind::Made => "made",
+        RepairActionKind::CountersReset => "begun-anew",
         _ => "mended",
     };
     json["what"] = what.into();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use opkeep_store::{Access, GcOptions, GcReport, Statistics, Store, TargetStore, Usage};
+use opkeep_store::{Access, GcOptions, GcReport, Statistics, Store, TargetStore, TargetUsage};
 use serde_json::{Value, json};
 
 use crate::args::{ClearArgs, GcArgs, StatsArgs, StoreArgs};
@@ -91,7 +91,7 @@ fn made_room(report: &GcReport, dry_run: bool) -> String {
     )
 }
 
-fn kernels(usage: &Usage) -> String {
+fn kernels(usage: &TargetUsage) -> String {
     counted(usize::try_from(usage.entries.files).unwrap_or(usize::MAX), "kernel")
 }
 
@@ -107,7 +107,7 @@ fn gc_json(name: &str, report: &GcReport) -> Value {
     })
 }
 
-fn usage_json(usage: &Usage) -> Value {
+fn usage_json(usage: &TargetUsage) -> Value {
     json!({ "kernels": usage.entries.files, "files": usage.total().files, "bytes": usage.total().bytes })
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn stats(args: &StatsArgs, output: &Output) -> anyhow::Result<Verdict
             statistics.all().map(|(name, number)| (name.replace('-', "_"), number.into())).collect();
         targets.push(json!({ "target": name, "store": usage_json(&there), "statistics": numbers }));
         if args.zero {
-            target.zero_statistics()?;
+            target.reset_statistics()?;
         }
     }
     let limits = store.limits();
@@ -140,7 +140,7 @@ pub(crate) fn stats(args: &StatsArgs, output: &Output) -> anyhow::Result<Verdict
     Ok(Verdict::Good)
 }
 
-fn stats_text(name: &str, statistics: &Statistics, there: &Usage) -> Text {
+fn stats_text(name: &str, statistics: &Statistics, there: &TargetUsage) -> Text {
     let Statistics { hits, compiles, waits, evictions, quarantines, .. } = statistics;
     let misses = statistics.misses();
     let rate = match hits + misses {

@@ -18,7 +18,7 @@ use crate::input::{self, Found};
 use crate::interrupt;
 use crate::others::{Skipped, others};
 use crate::output::{Output, Verdict, chain};
-use crate::pairs::{Judged, Looked, is_kernel_file, judge, of_known_chip};
+use crate::pairs::{CheckOutcome, CheckedKernel, is_kernel_file, judge, of_known_chip};
 use crate::text::{Text, counted, typed};
 use crate::verify_caches::{Checked, Sums, mendable, note_links, ranks_json};
 use crate::verify_store::{Place, Verified, threads};
@@ -112,15 +112,16 @@ pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdi
             continue;
         }
         match judge(path, expect.as_ref()) {
-            Ok(Looked::Kernels(kernels)) => {
-                let new =
-                    |judged: &Judged| seen.insert((real(&judged.file), judged.object.as_deref().map(real)));
+            Ok(CheckOutcome::Kernels(kernels)) => {
+                let new = |judged: &CheckedKernel| {
+                    seen.insert((real(&judged.file), judged.object.as_deref().map(real)))
+                };
                 for judged in kernels.into_iter().filter(new) {
                     objects.extend(judged.object.as_deref().map(real));
                     tally.add(&judged);
                 }
             }
-            Ok(Looked::Other(why)) => tally.others.add(|| why),
+            Ok(CheckOutcome::Other(why)) => tally.others.add(|| why),
             Err(error) => tally.fail(path, &error, output),
         }
     }
@@ -148,8 +149,8 @@ impl Tally {
         self.files.push(json!({ "file": path.to_string_lossy(), "error": chain(error) }));
     }
 
-    fn add(&mut self, judged: &Judged) {
-        let Judged { file, object, target, report } = judged;
+    fn add(&mut self, judged: &CheckedKernel) {
+        let CheckedKernel { file, object, target, report } = judged;
         let beside = object
             .as_ref()
             .map(|object| format!(" and {}", object.file_name().unwrap_or_default().to_string_lossy()));

@@ -11,8 +11,8 @@ use opkeep_cann_meta::{targets, unjudged};
 use opkeep_digest::Digest;
 use opkeep_fs::{CancelToken, Fs};
 use opkeep_store::{
-    Access, Beside, BesideKind, Config, Entry, Flaw, Flawed, Store, StoreError, TargetStore, VerifyOptions,
-    VerifyReport, is_store, is_target_directory,
+    Access, Entry, OtherFile, OtherFileKind, ProblemKind, Store, StoreConfig, StoreError, StoreProblem,
+    TargetStore, VerifyOptions, VerifyReport, is_store, is_target_directory,
 };
 use opkeep_validator::Validator;
 use serde_json::{Value, json};
@@ -93,15 +93,15 @@ impl Place {
 /// The store as `config` has it, for `access`; none if it is not there. Neither it nor its root is made. Says which
 /// directories in it are another program's.
 pub(crate) fn open_existing(
-    config: Config,
+    config: StoreConfig,
     access: Access,
     output: &Output,
 ) -> anyhow::Result<Option<Store>> {
-    let looked = Store::open(Config { access: Access::ReadOnly, ..config.clone() });
+    let looked = Store::open(StoreConfig { access: Access::ReadOnly, ..config.clone() });
     let store = match looked {
         Err(StoreError::NoStore { .. }) => return Ok(None),
         Ok(store) if !store.exists()? => return Ok(None),
-        Ok(_) if access != Access::ReadOnly => Store::open(Config { access, ..config })?,
+        Ok(_) if access != Access::ReadOnly => Store::open(StoreConfig { access, ..config })?,
         opened => opened?,
     };
     store.limit_notices().iter().for_each(|notice| output.warning(&notice.to_string()));
@@ -217,7 +217,7 @@ impl Verified {
             self.unusable += counts.unreadable;
             self.cancelled |= report.cancelled;
             mendable |= report.flaws.iter().any(|flawed| is_mended(&flawed.flaw));
-            let besides: Vec<&Beside> =
+            let besides: Vec<&OtherFile> =
                 report.besides.iter().filter(|beside| self.seen.insert(beside.path.clone())).collect();
             details.extend(report.flaws.iter().map(flaw_line));
             for Unverifiable { key, why } in &unverifiable {
@@ -243,8 +243,8 @@ impl Verified {
 }
 
 /// Whether repair does something about it. Anything else is for its owner, and says what.
-fn is_mended(flaw: &Flaw) -> bool {
-    flaw.calls_for_quarantine() || matches!(flaw, Flaw::Torn)
+fn is_mended(flaw: &ProblemKind) -> bool {
+    flaw.calls_for_quarantine() || matches!(flaw, ProblemKind::CorruptCounters)
 }
 
 /// Flaws, counted by what they are about.
@@ -263,7 +263,7 @@ impl Counts {
         let mut counts = Self { valid, ..Self::default() };
         for flawed in &report.flaws {
             *match (&flawed.flaw, flawed.key) {
-                (Flaw::Trouble(_) | Flaw::Changing, _) => &mut counts.unreadable,
+                (ProblemKind::Io(_) | ProblemKind::Changing, _) => &mut counts.unreadable,
                 (_, Some(_)) => &mut counts.refused,
                 (_, None) => &mut counts.faults,
             } += 1;
@@ -287,21 +287,21 @@ fn table(rows: Vec<Vec<String>>) -> Text {
 }
 
 /// What is wrong, and where.
-pub(crate) fn flaw_line(flawed: &Flawed) -> Text {
+pub(crate) fn flaw_line(flawed: &StoreProblem) -> Text {
     Text::of(format_args!("{:<10} {}", flawed.flaw.name(), flaw_text(&flawed.path, &flawed.flaw)))
 }
 
 /// What is wrong with what; an error may say what it is about.
-pub(crate) fn flaw_text(path: &Path, flaw: &Flaw) -> String {
+pub(crate) fn flaw_text(path: &Path, flaw: &ProblemKind) -> String {
     let (path, flaw) = (path.to_string_lossy(), flaw.to_string());
     if flaw.contains(&*path) { flaw } else { format!("{path}: {flaw}") }
 }
 
 /// What is there besides: how much of each kind, and where what is not ours is.
-fn besides_text(target: &str, besides: &[&Beside]) -> Text {
+fn besides_text(target: &str, besides: &[&OtherFile]) -> Text {
     /// So many are named.
     const NAMED: usize = 20;
-    let mut kinds: BTreeMap<BesideKind, usize> = BTreeMap::new();
+    let mut kinds: BTreeMap<OtherFileKind, usize> = BTreeMap::new();
     besides.iter().for_each(|beside| *kinds.entry(beside.kind).or_default() += 1);
     if kinds.is_empty() {
         return Text::default();
@@ -323,7 +323,7 @@ fn target_json(
     target: &str,
     report: &VerifyReport,
     unverifiable: &[Unverifiable],
-    besides: &[&Beside],
+    besides: &[&OtherFile],
 ) -> Value {
     json!({
         "target": target,
@@ -338,7 +338,7 @@ fn target_json(
     })
 }
 
-pub(crate) fn flaw_json(flawed: &Flawed) -> Value {
+pub(crate) fn flaw_json(flawed: &StoreProblem) -> Value {
     json!({
         "file": flawed.path.to_string_lossy(),
         "key": flawed.key.map(|key| key.to_string()),
@@ -347,6 +347,6 @@ pub(crate) fn flaw_json(flawed: &Flawed) -> Value {
     })
 }
 
-pub(crate) fn beside_json(beside: &Beside) -> Value {
+pub(crate) fn beside_json(beside: &OtherFile) -> Value {
     json!({ "file": beside.path.to_string_lossy(), "kind": beside.kind.name(), "bytes": beside.bytes })
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The name of a kernel, taken apart as far as its form says who gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum VendorName {
+pub enum ForeignName {
     /// `{words}_{number}_{device}`, from MindSpore: `square_12484080525657478220_2`, `te_fusion_add_relu_7_0`.
     MindSpore {
         /// The operator's type or function; of several, all functions behind `te_fusion_`.
@@ -32,7 +32,7 @@ pub enum VendorName {
     },
 }
 
-impl VendorName {
+impl ForeignName {
     /// Takes `name` apart; `None` if it has none of these forms.
     pub fn parse(name: &str) -> Option<Self> {
         cann(name).or_else(|| numbered(name))
@@ -62,7 +62,7 @@ impl VendorName {
     }
 }
 
-impl fmt::Display for VendorName {
+impl fmt::Display for ForeignName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MindSpore { device, .. } => write!(f, "a name of MindSpore, for device {device}"),
@@ -72,16 +72,16 @@ impl fmt::Display for VendorName {
     }
 }
 
-fn numbered(name: &str) -> Option<VendorName> {
+fn numbered(name: &str) -> Option<ForeignName> {
     let (rest, last) = name.rsplit_once('_')?;
     // A device's id is small; the hash of AKG's names is, but for one in four billion, not.
     let before = rest.rsplit_once('_').and_then(|(words, number)| Some((words, decimal(number)?)));
     let device = decimal(last).and_then(|device| u32::try_from(device).ok());
     let parsed = match (before, device) {
         (Some((words, number)), Some(device)) => {
-            VendorName::MindSpore { words: words.to_owned(), number, device }
+            ForeignName::MindSpore { words: words.to_owned(), number, device }
         }
-        _ => VendorName::Numbered { words: rest.to_owned(), number: decimal(last)? },
+        _ => ForeignName::Numbered { words: rest.to_owned(), number: decimal(last)? },
     };
     (!parsed.words().is_empty()).then_some(parsed)
 }
@@ -92,7 +92,7 @@ fn decimal(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| canonical)
 }
 
-fn cann(name: &str) -> Option<VendorName> {
+fn cann(name: &str) -> Option<ForeignName> {
     const HASH_DIGITS: usize = 64;
     let rest = name.strip_prefix("te_")?;
     let is_hash = |part: &str| {
@@ -106,6 +106,6 @@ fn cann(name: &str) -> Option<VendorName> {
         let known = last == "pre" || decimal(last).is_some();
         (words, hash, Some(last.to_owned()).filter(|_| known && is_hash(hash))?.into())
     };
-    let cann = VendorName::Cann { words: words.to_owned(), hash: hash.to_owned(), suffix };
+    let cann = ForeignName::Cann { words: words.to_owned(), hash: hash.to_owned(), suffix };
     (!words.is_empty()).then_some(cann)
 }

@@ -5,7 +5,7 @@
 //! has the hash which the name says, the name is confirmed. If not, nothing is said: the file may be of a generation that
 //! hashes otherwise, or spelled otherwise, and [`Descriptor::named_by`](crate::Descriptor::named_by) knows.
 
-use crate::borne::VendorName;
+use crate::borne::ForeignName;
 use crate::info::MAX_INFO_BYTES;
 use crate::murmur;
 
@@ -13,8 +13,10 @@ use crate::murmur;
 ///
 /// What no name hashes is not looked at: only [`read_info`](crate::read_info) sees damage to that. False says nothing.
 /// `buffer` is used again for each of many.
-pub fn confirms_name(info: &[u8], name: &str, buffer: &mut Vec<u8>) -> bool {
-    let Some(VendorName::MindSpore { words, number, device }) = VendorName::parse(name) else { return false };
+pub fn name_matches(info: &[u8], name: &str, buffer: &mut Vec<u8>) -> bool {
+    let Some(ForeignName::MindSpore { words, number, device }) = ForeignName::parse(name) else {
+        return false;
+    };
     if info.len() as u64 > MAX_INFO_BYTES {
         return false;
     }
@@ -309,24 +311,24 @@ mod tests {
         bytes
     }
 
-    fn confirms_name(info: &[u8], name: &str) -> bool {
-        super::confirms_name(info, name, &mut b"what was there before".to_vec())
+    fn name_matches(info: &[u8], name: &str) -> bool {
+        super::name_matches(info, name, &mut b"what was there before".to_vec())
     }
 
     #[test]
     fn what_is_confirmed_follows_from_the_descriptor() {
         let info = spelled();
-        assert!(confirms_name(&info, NAME));
+        assert!(name_matches(&info, NAME));
         assert!(read_info(&info).unwrap().named_by(NAME).is_some());
         // The device is not hashed; all else of the name is.
-        assert!(confirms_name(&info, "square_12484080525657478220_7"));
+        assert!(name_matches(&info, "square_12484080525657478220_7"));
         for other in [
             "square_12484080525657478221_2",
             "sqrt_12484080525657478220_2",
             "square_12484080525657478220",
             "",
         ] {
-            assert!(!confirms_name(&info, other), "{other}");
+            assert!(!name_matches(&info, other), "{other}");
         }
     }
 
@@ -334,17 +336,17 @@ mod tests {
     fn what_is_cut_off_or_changed_is_not_confirmed() {
         let info = spelled();
         for length in 0..info.trim_ascii_end().len() {
-            assert!(!confirms_name(&info[..length], NAME), "{length}");
+            assert!(!name_matches(&info[..length], NAME), "{length}");
         }
         let text = String::from_utf8(info).unwrap();
         for (old, new) in [("\"Square\"", "\"Sqrt\""), ("float32", "float16"), ("-1", "1"), ("NCHW", "NHWC")]
         {
-            assert!(!confirms_name(text.replace(old, new).as_bytes(), NAME), "{old}");
+            assert!(!name_matches(text.replace(old, new).as_bytes(), NAME), "{old}");
         }
         // What no name hashes may be anything.
         for (old, new) in [("Default/Square-op1", "x"), ("Opaque", "ElemWise"), ("Ascend910A", "Ascend910B1")]
         {
-            assert!(confirms_name(text.replace(old, new).as_bytes(), NAME), "{old}");
+            assert!(name_matches(text.replace(old, new).as_bytes(), NAME), "{old}");
         }
     }
 
@@ -359,12 +361,12 @@ mod tests {
         assert!(read_info(twice.as_bytes()).unwrap().named_by(NAME).is_some());
         let both = "te_fusion_square_square_12484080525657478220_2";
         assert!(read_info(twice.as_bytes()).unwrap().named_by(both).is_none());
-        assert!(!confirms_name(twice.as_bytes(), both));
+        assert!(!name_matches(twice.as_bytes(), both));
         let large = [&info[..], &vec![b' '; MAX_INFO_BYTES as usize]].concat();
         for damaged in [[&info[..], b"}\n"].concat(), [b"{\n", &info[..]].concat(), info[2..].to_vec(), large]
         {
             let length = damaged.len();
-            assert!(read_info(&damaged).is_err() && !confirms_name(&damaged, NAME), "{length}");
+            assert!(read_info(&damaged).is_err() && !name_matches(&damaged, NAME), "{length}");
         }
     }
 

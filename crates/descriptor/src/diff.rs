@@ -14,7 +14,7 @@ use crate::job::{
     Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Input, Job, Op, SliceFields, Tensor, ranges,
 };
 use crate::shown::{arg_shown, args_shown, cut, cut_pair, source_shown, tensor_shown};
-use crate::spec::EffectiveSpec;
+use crate::spec::ResolvedSpec;
 
 /// What stands for a value that is on one side only.
 const NOTHING: &str = "(none)";
@@ -66,9 +66,9 @@ impl Diff {
     }
 
     /// The same of specs, as a backend understood them.
-    pub fn of_specs(old: &EffectiveSpec, new: &EffectiveSpec) -> Self {
+    pub fn of_specs(old: &ResolvedSpec, new: &ResolvedSpec) -> Self {
         let mut differ = Differ::default();
-        let [old, new] = [old, new].map(|EffectiveSpec { target, options, debug }| (target, options, debug));
+        let [old, new] = [old, new].map(|ResolvedSpec { target, options, debug }| (target, options, debug));
         differ.leaf("target", old.0, new.0);
         differ.maps(old.1, new.1, |differ, name, old, new| {
             differ.within("options", |differ| differ.within(name, |differ| differ.sides(old, new)));

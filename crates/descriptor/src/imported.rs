@@ -8,7 +8,7 @@ use std::path::Path;
 
 use opkeep_digest::{Digest, Hasher};
 
-use crate::{EffectiveSpec, Job, Key};
+use crate::{Job, Key, ResolvedSpec};
 
 /// The version of the making of [`import_key`].
 pub const IMPORT_SCHEMA: u64 = 1;
@@ -17,13 +17,13 @@ pub const IMPORT_SCHEMA: u64 = 1;
 const STATEMENTS: [&str; 1] = ["te_version"];
 
 /// The key of an imported kernel of the job with the digest `job`, for `spec`. Of jobs with a source of their own
-/// ([`Job::own_source`]) no kernel is imported: the digest does not say which.
+/// ([`Job::custom_op_source`]) no kernel is imported: the digest does not say which.
 ///
-/// What a descriptor says of its toolchain ([`EffectiveSpec::take_statements`]) does not count: most say nothing. Who
+/// What a descriptor says of its toolchain ([`ResolvedSpec::split_unkeyed_options`]) does not count: most say nothing. Who
 /// takes the kernel compares it where both do.
-pub fn import_key(job: &Digest, spec: &EffectiveSpec) -> Key {
+pub fn import_key(job: &Digest, spec: &ResolvedSpec) -> Key {
     let mut spec = spec.clone();
-    spec.take_statements();
+    spec.split_unkeyed_options();
     let mut hasher = Hasher::new("opkeep import key");
     hasher.u64(IMPORT_SCHEMA);
     hasher.digest(job);
@@ -39,7 +39,7 @@ impl Job {
     ///
     /// No [`import_key`] stands for such a job. What was in that source nobody knows, and without it the job is that of
     /// another operator of the same name.
-    pub fn own_source(&self) -> Option<&str> {
+    pub fn custom_op_source(&self) -> Option<&str> {
         let named = self.ops.iter().filter_map(|op| op.module_path.as_deref());
         named
             .filter(|path| !path.is_empty())
@@ -47,9 +47,9 @@ impl Job {
     }
 }
 
-impl EffectiveSpec {
+impl ResolvedSpec {
     /// Takes out what is no option, but says which toolchain the framework had.
-    pub fn take_statements(&mut self) -> BTreeMap<String, String> {
+    pub fn split_unkeyed_options(&mut self) -> BTreeMap<String, String> {
         let taken = STATEMENTS.iter().filter_map(|name| self.options.remove_entry(*name));
         taken.collect()
     }
@@ -64,9 +64,9 @@ mod tests {
 
     const SQUARE: &[u8] = include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info");
 
-    fn spec(options: &[(&str, &str)]) -> EffectiveSpec {
+    fn spec(options: &[(&str, &str)]) -> ResolvedSpec {
         let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        EffectiveSpec { target: "Ascend910A".to_owned(), options: options.collect(), debug: false }
+        ResolvedSpec { target: "Ascend910A".to_owned(), options: options.collect(), debug: false }
     }
 
     /// It changes with the schema, the domain or the digest of a job, and with nothing else.
@@ -97,11 +97,11 @@ mod tests {
     #[test]
     fn a_source_is_its_own_unless_it_is_the_toolkits() {
         let mut job = read_info(SQUARE).unwrap().job;
-        assert_eq!(job.own_source(), None);
+        assert_eq!(job.custom_op_source(), None);
         let op = job.ops.len() - 1;
         let mut own = |path: Option<&str>| {
             job.ops[op].module_path = path.map(str::to_owned);
-            job.own_source().map(str::to_owned)
+            job.custom_op_source().map(str::to_owned)
         };
         for built_in in [
             None,
@@ -128,10 +128,10 @@ mod tests {
         let plain = import_key(&job, &spec(&[]));
         assert_ne!(plain, import_key(&Digest::of(b"another job"), &spec(&[])));
         assert_ne!(plain, import_key(&job, &spec(&[("impl_mode", "high_precision")])));
-        assert_ne!(plain, import_key(&job, &EffectiveSpec { target: "Ascend910B1".into(), ..spec(&[]) }));
+        assert_ne!(plain, import_key(&job, &ResolvedSpec { target: "Ascend910B1".into(), ..spec(&[]) }));
         let mut said = spec(&[("te_version", "1.84")]);
         assert_eq!(plain, import_key(&job, &said));
-        assert_eq!(said.take_statements(), BTreeMap::from([("te_version".into(), "1.84".into())]));
+        assert_eq!(said.split_unkeyed_options(), BTreeMap::from([("te_version".into(), "1.84".into())]));
         assert_eq!(said, spec(&[]));
     }
 }

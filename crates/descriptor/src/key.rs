@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use opkeep_digest::{Digest, Fingerprint, Hasher, ParseDigestError};
 
-use crate::{EffectiveSpec, Job};
+use crate::{Job, ResolvedSpec};
 
 /// The version of the key's own making. Golden keys in `fixtures/keys/` fail when a key changes without it.
 pub const KEY_SCHEMA: u64 = 1;
@@ -62,7 +62,7 @@ impl KeyParts {
     pub fn new(
         backend: &str,
         job: &Job,
-        spec: &EffectiveSpec,
+        spec: &ResolvedSpec,
         toolchain: impl Into<Arc<Fingerprint>>,
         op_sources: Fingerprint,
     ) -> Self {
@@ -73,7 +73,7 @@ impl KeyParts {
     pub fn of_digest(
         backend: &str,
         job: Digest,
-        spec: &EffectiveSpec,
+        spec: &ResolvedSpec,
         toolchain: impl Into<Arc<Fingerprint>>,
         op_sources: Fingerprint,
     ) -> Self {

@@ -3,7 +3,7 @@
 //! Frameworks describe an operator in an `.info` file. Reading one gives a [`Descriptor`] of three parts:
 //!
 //! * [`Job`]: what is computed. Operators, their wiring, tensors, attributes. It counts in the cache key.
-//! * [`BuildSpec`]: for what it is built. SoC and options; a backend resolves it to an [`EffectiveSpec`], which counts.
+//! * [`BuildSpec`]: for what it is built. SoC and options; a backend resolves it to an [`ResolvedSpec`], which counts.
 //! * [`Envelope`]: who asked. Node names, ids, device, folders, spelling. It never counts, so that every rank, card
 //!   and folder shares one kernel.
 //!
@@ -12,7 +12,7 @@
 //!
 //! [`read_info`] knows the `.info` files of every [`Generation`] of MindSpore and AKG; [`write_info`] gives back what was
 //! read, number tokens included. [`KernelName::mindspore`] makes the names by which these frameworks look for kernels,
-//! [`VendorName`] takes them apart, [`confirms_name`] sees in one pass over the bytes whether one follows from its file, and [`Diff`] says what is different between two jobs.
+//! [`ForeignName`] takes them apart, [`name_matches`] sees in one pass over the bytes whether one follows from its file, and [`Diff`] says what is different between two jobs.
 //!
 //! ```
 //! let text = include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info");
@@ -62,8 +62,8 @@ mod twin;
 mod vendor;
 mod write;
 
-pub use borne::VendorName;
-pub use confirm::confirms_name;
+pub use borne::ForeignName;
+pub use confirm::name_matches;
 pub use diff::{Change, Diff};
 pub use flags::OpFlags;
 #[doc(hidden)]
@@ -80,6 +80,6 @@ pub use key::{KEY_SCHEMA, Key, KeyParts};
 pub use name::KernelName;
 pub use options::OPTION_NAMES;
 pub use spec::{
-    AttrTwin, BuildSpec, DtypeFields, EffectiveSpec, Envelope, OpLabels, OutputTwin, TensorLabel,
+    BuildSpec, DtypeFields, Envelope, OpLabels, RepeatedAttrs, RepeatedOutputs, ResolvedSpec, TensorLabel,
 };
 pub use vendor::NameError;

@@ -49,7 +49,7 @@ impl BuildSpec {
 /// A [`BuildSpec`] as a backend understood it: only what changes code, every default filled in, so that an absent
 /// option and its explicit default are one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EffectiveSpec {
+pub struct ResolvedSpec {
     /// The exact target; also the name of its folder in a store.
     pub target: String,
     /// Effective options.
@@ -58,7 +58,7 @@ pub struct EffectiveSpec {
     pub debug: bool,
 }
 
-impl EffectiveSpec {
+impl ResolvedSpec {
     /// The digest that counts in the key.
     pub fn digest(&self) -> Digest {
         let Self { target, options, debug } = self;
@@ -133,9 +133,9 @@ pub struct OpLabels {
     /// Output tensors, variadic groups opened.
     pub outputs: Vec<TensorLabel>,
     /// How the file repeats the outputs as `output_data_desc`, if it does.
-    pub output_data_desc: Option<OutputTwin>,
+    pub output_data_desc: Option<RepeatedOutputs>,
     /// How the file repeats the attributes' values as `attr_desc`, if it does.
-    pub attr_desc: Option<AttrTwin>,
+    pub attr_desc: Option<RepeatedAttrs>,
     /// The file says `null` where the attributes would stand.
     pub null_attrs: bool,
     /// [`IGNORED_FIELDS`](crate::IGNORED_FIELDS) of the operator, as written.
@@ -146,7 +146,7 @@ pub struct OpLabels {
 
 /// How a file repeats an operator's outputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OutputTwin {
+pub struct RepeatedOutputs {
     /// Only single tensors that say their `ori_shape` are repeated.
     pub described_only: bool,
     /// How those that are repeated are spelled; they rarely have names.
@@ -155,7 +155,7 @@ pub struct OutputTwin {
 
 /// How a file repeats the values of an operator's attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttrTwin {
+pub enum RepeatedAttrs {
     /// Those that are given, without that of `isRef`, as before r2.1.
     WithoutRef,
     /// All that are given, as since r2.1.

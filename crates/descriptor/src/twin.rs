@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::desc::{self, args};
 use crate::fields::{At, Fields};
 use crate::job::{Absent, Arg, Attr, Tensor};
-use crate::spec::{AttrTwin, OutputTwin, TensorLabel};
+use crate::spec::{RepeatedAttrs, RepeatedOutputs, TensorLabel};
 use crate::tree::Tree;
 use crate::write;
 
@@ -18,7 +18,7 @@ pub(crate) const OUTPUTS: &str = "output_data_desc";
 pub(crate) const ATTRS: &str = "attr_desc";
 
 /// Takes the repeated outputs out of `fields`, if that is all they are.
-pub(crate) fn take_outputs(fields: &mut Fields<'_>, outputs: &[Arg<Tensor>]) -> Option<OutputTwin> {
+pub(crate) fn take_outputs(fields: &mut Fields<'_>, outputs: &[Arg<Tensor>]) -> Option<RepeatedOutputs> {
     let value = fields.peek(OUTPUTS)?.clone();
     let mut labels = Vec::new();
     let twin = args(value, At::Root, &mut labels).ok()?;
@@ -28,7 +28,7 @@ pub(crate) fn take_outputs(fields: &mut Fields<'_>, outputs: &[Arg<Tensor>]) -> 
     });
     let described_only = found?;
     fields.raw(OUTPUTS);
-    Some(OutputTwin { described_only, labels })
+    Some(RepeatedOutputs { described_only, labels })
 }
 
 /// The outputs as they are repeated: all, or those of which the framework's own shape is said.
@@ -52,7 +52,7 @@ fn nameless(absent: &Absent) -> Absent {
 }
 
 /// The repeated outputs, as the file had them.
-pub(crate) fn write_outputs(outputs: &[Arg<Tensor>], twin: &OutputTwin) -> Tree<'static> {
+pub(crate) fn write_outputs(outputs: &[Arg<Tensor>], twin: &RepeatedOutputs) -> Tree<'static> {
     let repeated = repeated(outputs, twin.described_only).map(|arg| match arg {
         Arg::Absent(absent) => Arg::Absent(nameless(absent)),
         other => other.clone(),
@@ -62,17 +62,17 @@ pub(crate) fn write_outputs(outputs: &[Arg<Tensor>], twin: &OutputTwin) -> Tree<
 }
 
 /// What frameworks repeat of outputs whose labels are `labels`.
-pub(crate) fn of_outputs(labels: &[TensorLabel]) -> OutputTwin {
+pub(crate) fn of_outputs(labels: &[TensorLabel]) -> RepeatedOutputs {
     let nameless = labels.iter().map(|label| TensorLabel { name: None, ..*label });
-    OutputTwin { described_only: false, labels: nameless.collect() }
+    RepeatedOutputs { described_only: false, labels: nameless.collect() }
 }
 
 /// Takes the repeated values of attributes out of `fields`, if that is all they are.
-pub(crate) fn take_attrs(fields: &mut Fields<'_>, attrs: Option<&[Attr]>) -> Option<AttrTwin> {
+pub(crate) fn take_attrs(fields: &mut Fields<'_>, attrs: Option<&[Attr]>) -> Option<RepeatedAttrs> {
     let value = fields.peek(ATTRS)?;
     let attrs = attrs.unwrap_or_default();
     let value = Value::from(value.clone());
-    let found = [AttrTwin::WithoutRef, AttrTwin::All]
+    let found = [RepeatedAttrs::WithoutRef, RepeatedAttrs::All]
         .into_iter()
         .find(|twin| value == Value::from(write_attrs(attrs, *twin)))?;
     fields.raw(ATTRS);
@@ -80,8 +80,8 @@ pub(crate) fn take_attrs(fields: &mut Fields<'_>, attrs: Option<&[Attr]>) -> Opt
 }
 
 /// The values of the attributes that are given, as the operator's function takes them.
-pub(crate) fn write_attrs(attrs: &[Attr], twin: AttrTwin) -> Tree<'_> {
+pub(crate) fn write_attrs(attrs: &[Attr], twin: RepeatedAttrs) -> Tree<'_> {
     let is_given =
-        |attr: &&Attr| attr.valid != Some(false) && (twin == AttrTwin::All || attr.name != desc::IS_REF);
+        |attr: &&Attr| attr.valid != Some(false) && (twin == RepeatedAttrs::All || attr.name != desc::IS_REF);
     attrs.iter().filter(is_given).map(|attr| write::attr_value(&attr.value)).collect()
 }

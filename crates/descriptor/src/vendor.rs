@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use crate::borne::VendorName;
+use crate::borne::ForeignName;
 use crate::dump::{TooGreat, dump};
 use crate::info::{Descriptor, Form, Generation};
 use crate::job::Op;
@@ -133,7 +133,7 @@ impl KernelName {
         };
         let name = spelled(&words, number, generation, device_id);
         // With a function of no name, or of a strange one, it would be no name that says its number.
-        match VendorName::parse(&name).and_then(|name| name.number()) {
+        match ForeignName::parse(&name).and_then(|name| name.number()) {
             Some(said) if said == number => Self::from_vendor(name),
             _ => Err(NameError::not_a_name(&name)),
         }
@@ -152,7 +152,7 @@ impl Descriptor {
     ///
     /// `None` if it is no such name, or the descriptor was changed since.
     pub fn named_by(&self, name: &str) -> Option<Generation> {
-        let parsed = VendorName::parse(name)?;
+        let parsed = ForeignName::parse(name)?;
         let (borne, device) = (parsed.number()?, parsed.device().unwrap_or(0));
         let gives = |generation: &Generation| {
             let words =
@@ -167,7 +167,7 @@ impl Descriptor {
     /// The device that asked: the one it says, else the one in the name that it bears, else 0.
     pub fn device_id(&self) -> u32 {
         let said = self.envelope.source_id.and_then(|id| u32::try_from(id).ok());
-        let borne = || VendorName::parse(&self.envelope.fusion_op_name)?.device();
+        let borne = || ForeignName::parse(&self.envelope.fusion_op_name)?.device();
         said.or_else(borne).unwrap_or(0)
     }
 
@@ -202,7 +202,7 @@ fn words(descriptor: &Descriptor, generation: Generation) -> Result<Option<Strin
         }
         // They say which pass made the composite, which its fields do not: they are those of the name that it bears.
         Form::Akg => {
-            VendorName::parse(&descriptor.envelope.fusion_op_name).map(|name| name.words().to_owned())
+            ForeignName::parse(&descriptor.envelope.fusion_op_name).map(|name| name.words().to_owned())
         }
     })
 }

@@ -12,7 +12,7 @@ use crate::flags::OpFlags;
 use crate::grisu;
 use crate::job::{Absent, Arg, Attr, AttrValue, Float, Input, Job, Op, Source, Tensor};
 use crate::link::{SHARED_NAMES, at_place};
-use crate::spec::{AttrTwin, BuildSpec, DtypeFields, Envelope, OpLabels, TensorLabel};
+use crate::spec::{BuildSpec, DtypeFields, Envelope, OpLabels, RepeatedAttrs, TensorLabel};
 use crate::tree::{Object, Tree};
 use crate::twin;
 
@@ -387,7 +387,7 @@ pub(crate) fn positional_labels(job: &Job) -> (Vec<OpLabels>, Vec<OpLabels>) {
             OpLabels {
                 outputs: outputs.collect(),
                 name: format!("op_{op}"),
-                attr_desc: item.attrs.is_some().then_some(AttrTwin::WithoutRef),
+                attr_desc: item.attrs.is_some().then_some(RepeatedAttrs::WithoutRef),
                 ..OpLabels::default()
             }
         })

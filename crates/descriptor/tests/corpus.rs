@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use opkeep_descriptor::{
-    Descriptor, Generation, InfoError, KernelName, VendorName, fuzz, read_info, write_info,
+    Descriptor, ForeignName, Generation, InfoError, KernelName, fuzz, read_info, write_info,
 };
 use opkeep_testkit::corpus;
 use serde_json::{Value, json};
@@ -121,7 +121,7 @@ fn check_vectors(file: &Path) -> Result<(), Failed> {
         if descriptor.named_by(name) != Some(generation) {
             return Err(format!("{kind}: {name} is named by {:?}", descriptor.named_by(name)).into());
         }
-        let number = VendorName::parse(name).and_then(|name| name.number());
+        let number = ForeignName::parse(name).and_then(|name| name.number());
         if number.map(|number| number.to_string()) != Some(text(vector, "expect")?) {
             return Err(format!("{name} is not {}", vector["expect"]).into());
         }

@@ -24,7 +24,7 @@ use opkeep_backend::Registry;
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_descriptor::{BuildSpec, read_info};
 use opkeep_ops::Graph;
-use opkeep_store::Config;
+use opkeep_store::StoreConfig;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let target = std::env::args().nth(1).unwrap_or_else(|| "cpu".to_owned());
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let folder = tempfile::tempdir()?;
     let builder = Builder::new(registry.open(&target)?)
-        .store(Config::new(folder.path().join("store")))
+        .store(StoreConfig::new(folder.path().join("store")))
         .view(ViewConfig { base: folder.path().to_owned(), rank: "0".to_owned() })
         .observer(|event| println!("  {event}"));
 
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let requests = descriptors(&spec)?;
     let report = builder.build(&requests)?;
     for kernel in &report.kernels {
-        println!("{} is {}, for {}", kernel.name, kernel.outcome, kernel.asked_by.join(", "));
+        println!("{} is {}, for {}", kernel.name, kernel.outcome, kernel.requested_by.join(", "));
     }
     if let Some(placed) = report.view {
         println!("{} kernels are where the framework looks for them", placed?.names.len());

@@ -7,9 +7,9 @@ use opkeep_descriptor::{Arg, Job, Tensor};
 /// A job that is hashed by what jobs differ in, as a rule: operators, element types, shapes, values, attributes. Hashing
 /// all of it would take longer than the rest of a look-up.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Alike<'a>(pub(crate) &'a Job);
+pub(crate) struct JobMapKey<'a>(pub(crate) &'a Job);
 
-impl Hash for Alike<'_> {
+impl Hash for JobMapKey<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_usize(self.0.ops.len());
         for op in &self.0.ops {
@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn equal_jobs_have_one_hash_and_others_another() {
         let hasher = RandomState::default();
-        let hash = |job: &Job| hasher.hash_one(Alike(job));
+        let hash = |job: &Job| hasher.hash_one(JobMapKey(job));
         let one = job("Square", &[&[3]]);
         assert_eq!(hash(&one), hash(&one.clone()));
         for other in [job("Square", &[&[4]]), job("Abs", &[&[3]]), job("Add", &[&[3], &[3]])] {
@@ -50,6 +50,6 @@ mod tests {
         let mut alike = one.clone();
         alike.ops[0].module_path = Some("elsewhere".to_owned());
         assert_eq!(hash(&one), hash(&alike));
-        assert!(Alike(&one) != Alike(&alike));
+        assert!(JobMapKey(&one) != JobMapKey(&alike));
     }
 }

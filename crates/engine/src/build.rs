@@ -3,15 +3,15 @@
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use crate::costs::Costs;
+use crate::costs::CompileTimes;
 use crate::event::Event;
-use crate::make::{Maker, Missing};
-use crate::nearest::{self, Hunt};
-use crate::plan::Plan;
-use crate::queue::{self, Crew, Step};
+use crate::make::{KernelPipeline, MissReason};
+use crate::nearest::{self, NearestSearch};
+use crate::plan::BuildPlan;
+use crate::queue::{self, Step, WorkerOptions};
 use crate::report::{BuildReport, KernelReport};
-use crate::view::Placer;
-use crate::workshop::Workshop;
+use crate::view::ViewWriter;
+use crate::workshop::Runtime;
 use crate::{BuildError, Builder, Outcome, Request};
 
 impl Builder {
@@ -21,14 +21,14 @@ impl Builder {
     /// Nothing could be built at all. A kernel that fails is in the report.
     pub fn build(&self, requests: &[Request]) -> Result<BuildReport, BuildError> {
         let began = Instant::now();
-        let shop = Workshop::open(self)?;
-        let plan = Plan::new(self, requests, &shop.memo)?;
+        let shop = Runtime::open(self)?;
+        let plan = BuildPlan::new(self, requests, &shop.memo)?;
         // What there is to say of the jobs' own options.
         shop.warnings.tell_all(&self.backend.warnings());
         self.tell(Event::Planned { operators: requests.len(), kernels: plan.kernels.len() });
-        let maker = Maker::new(self, &shop, self.stored_targets(&plan))?;
+        let maker = KernelPipeline::new(self, &shop, self.stored_targets(&plan))?;
         let placer = |setting| {
-            Placer::new(setting, (shop.shelves.store(), &self.infos), self.view_patience, requests, &plan)
+            ViewWriter::new(setting, (shop.shelves.store(), &self.infos), self.view_patience, requests, &plan)
         };
         let placer = self.view_setting().map(placer);
         let run = Run { builder: self, shop: &shop, plan: &plan, maker, placer };
@@ -58,13 +58,13 @@ const FILES_BESIDE: usize = 16;
 /// A build that is planned.
 struct Run<'a> {
     builder: &'a Builder,
-    shop: &'a Workshop,
-    plan: &'a Plan<'a>,
-    maker: Maker<'a>,
-    placer: Option<Placer<'a>>,
+    shop: &'a Runtime,
+    plan: &'a BuildPlan<'a>,
+    maker: KernelPipeline<'a>,
+    placer: Option<ViewWriter<'a>>,
 }
 
-type View = Option<Result<crate::Placed, opkeep_kernel_meta::ViewError>>;
+type View = Option<Result<crate::ViewPlacement, opkeep_kernel_meta::ViewError>>;
 
 impl Run<'_> {
     fn run(self) -> (Vec<KernelReport>, View) {
@@ -84,24 +84,24 @@ impl Run<'_> {
         }
         let kernels: Vec<KernelReport> = reports.into_iter().flatten().collect();
         self.maker.finish(&kernels);
-        (kernels, self.placer.map(Placer::finish))
+        (kernels, self.placer.map(ViewWriter::finish))
     }
 
     /// Looks up every kernel.
-    fn look_up(&self) -> Vec<Result<KernelReport, Missing>> {
+    fn look_up(&self) -> Vec<Result<KernelReport, MissReason>> {
         let kernels = &self.plan.kernels;
         let look_up = |at: usize| Ok(self.done(at, self.maker.look_up(&kernels[at])?));
-        opkeep_fs::map(kernels.len(), self.builder.readers(kernels.len()), || false, look_up).results
+        opkeep_fs::map(kernels.len(), self.builder.lookup_threads(kernels.len()), || false, look_up).results
     }
 
     /// Makes the kernels that are missing, and meanwhile looks for what is different from those that are there.
-    fn make(&self, missing: &[(usize, Missing)]) -> Vec<(usize, KernelReport)> {
+    fn make(&self, missing: &[(usize, MissReason)]) -> Vec<(usize, KernelReport)> {
         if missing.is_empty() {
             return Vec::new();
         }
-        let crew = Crew { threads: self.threads(), niceness: self.builder.niceness };
-        let (made, mut nearest) = nearest::hunt_beside(self.hunts(missing), HUNT, || {
-            queue::drain(self.order(missing), crew, |index, wait| {
+        let crew = WorkerOptions { threads: self.threads(), niceness: self.builder.niceness };
+        let (made, mut nearest) = nearest::search_while(self.hunts(missing), HUNT, || {
+            queue::run_to_completion(self.order(missing), crew, |index, wait| {
                 let (at, miss) = &missing[index];
                 match self.maker.make(&self.plan.kernels[*at], miss, wait) {
                     Step::Done(report) => Step::Done(self.done(*at, report)),
@@ -129,8 +129,8 @@ impl Run<'_> {
     }
 
     /// The missing kernels that are simply not in the store.
-    fn hunts(&self, missing: &[(usize, Missing)]) -> Vec<Hunt<'_>> {
-        let mut hunts: Vec<(&str, Hunt<'_>)> = Vec::new();
+    fn hunts(&self, missing: &[(usize, MissReason)]) -> Vec<NearestSearch<'_>> {
+        let mut hunts: Vec<(&str, NearestSearch<'_>)> = Vec::new();
         for (index, (at, _)) in missing.iter().enumerate().filter(|(_, (_, miss))| miss.absent) {
             let planned = &self.plan.kernels[*at];
             let Some(keyed) = planned.keyed() else { continue };
@@ -139,7 +139,7 @@ impl Run<'_> {
             match hunts.iter_mut().find(|(known, _)| *known == target) {
                 Some((_, hunt)) => hunt.add(index, planned, keyed),
                 None => {
-                    let mut hunt = Hunt::new(shelf);
+                    let mut hunt = NearestSearch::new(shelf);
                     hunt.add(index, planned, keyed);
                     hunts.push((target, hunt));
                 }
@@ -152,15 +152,15 @@ impl Run<'_> {
     ///
     /// Of several processes that begin at once each begins at another one of those that can run at once, which delays
     /// none of them.
-    fn order(&self, missing: &[(usize, Missing)]) -> Vec<usize> {
+    fn order(&self, missing: &[(usize, MissReason)]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..missing.len()).collect();
         if order.len() < 2 {
             return order;
         }
-        let kind = |(at, _): &(usize, Missing)| {
+        let kind = |(at, _): &(usize, MissReason)| {
             let planned = &self.plan.kernels[*at];
             let keyed = planned.keyed()?;
-            Costs::kind(self.builder.backend.name(), &keyed.spec.target, &planned.op_type())
+            CompileTimes::kind(self.builder.backend.name(), &keyed.spec.target, &planned.op_type())
         };
         let kinds: Vec<_> = missing.iter().map(kind).collect();
         let costs = self.shop.costs.expected(kinds.iter().map(Option::as_ref));
@@ -178,7 +178,7 @@ impl Run<'_> {
         if let Some(time) = report.compile_time {
             let keyed = self.plan.kernels[at].keyed();
             let kind = keyed.and_then(|keyed| {
-                Costs::kind(self.builder.backend.name(), &keyed.spec.target, &report.op_type)
+                CompileTimes::kind(self.builder.backend.name(), &keyed.spec.target, &report.op_type)
             });
             self.shop.costs.note(kind, time);
         }

@@ -9,17 +9,17 @@ use opkeep_backend::Backend;
 use opkeep_descriptor::{BuildSpec, Descriptor};
 use opkeep_fs::CancelToken;
 use opkeep_kernel_meta::{DEFAULT_PATIENCE, View, ViewError};
-use opkeep_store::{Config, Mode, resolved};
+use opkeep_store::{CacheMode, StoreConfig, resolved};
 
 use crate::BuildError;
-use crate::digests::Digests;
+use crate::digests::JobDigestCache;
 use crate::event::{Event, Observer};
-use crate::in_view::InView;
-use crate::infos::Infos;
-use crate::memory::Memory;
+use crate::in_view::PlacementCache;
+use crate::infos::InfoTextCache;
+use crate::memory::MemoryCache;
 use crate::one::Opened;
-use crate::plan::Plan;
-use crate::stuck::Stuck;
+use crate::plan::BuildPlan;
+use crate::stuck::ContendedLock;
 use crate::view_group::ViewGroup;
 
 /// So many kernels are worth a thread: with a view, whose descriptors are compared, they take a millisecond.
@@ -96,8 +96,8 @@ pub struct ViewPolicy {
 /// Builds operators with one backend and one store.
 pub struct Builder {
     pub(crate) backend: Arc<dyn Backend>,
-    pub(crate) store: Option<Config>,
-    pub(crate) mode: Mode,
+    pub(crate) store: Option<StoreConfig>,
+    pub(crate) mode: CacheMode,
     jobs: Option<NonZeroUsize>,
     machine_jobs: Option<NonZeroUsize>,
     pub(crate) niceness: u8,
@@ -110,18 +110,18 @@ pub struct Builder {
     pub(crate) view: Option<ViewPlace>,
     pub(crate) view_policy: ViewPolicy,
     view_group: Option<ViewGroup>,
-    pub(crate) work_base: PathBuf,
+    pub(crate) work_dir: PathBuf,
     /// Kernels that were asked for one at a time.
-    pub(crate) memory: Memory,
+    pub(crate) memory: MemoryCache,
     pub(crate) opened: Opened,
     /// Which operators' kernels are in the view by that.
-    pub(crate) in_view: InView,
+    pub(crate) in_view: PlacementCache,
     /// Who keeps it locked, and how long that is waited for.
-    pub(crate) stuck: Stuck,
+    pub(crate) stuck: ContendedLock,
     pub(crate) view_patience: Duration,
     /// What is put where a framework looks for it.
-    pub(crate) digests: Digests,
-    pub(crate) infos: Infos,
+    pub(crate) digests: JobDigestCache,
+    pub(crate) infos: InfoTextCache,
     concurrency: OnceLock<NonZeroUsize>,
     processors: OnceLock<NonZeroUsize>,
 }
@@ -132,7 +132,7 @@ impl Builder {
         Self {
             backend,
             store: None,
-            mode: Mode::Enable,
+            mode: CacheMode::Enable,
             jobs: None,
             machine_jobs: None,
             niceness: 0,
@@ -145,14 +145,14 @@ impl Builder {
             view: None,
             view_policy: ViewPolicy::default(),
             view_group: None,
-            work_base: temporary(),
-            memory: Memory::default(),
+            work_dir: temporary(),
+            memory: MemoryCache::default(),
             opened: Opened::default(),
-            in_view: InView::default(),
-            digests: Digests::default(),
-            stuck: Stuck::default(),
+            in_view: PlacementCache::default(),
+            digests: JobDigestCache::default(),
+            stuck: ContendedLock::default(),
             view_patience: DEFAULT_PATIENCE,
-            infos: Infos::default(),
+            infos: InfoTextCache::default(),
             concurrency: OnceLock::new(),
             processors: OnceLock::new(),
         }
@@ -160,7 +160,7 @@ impl Builder {
 
     /// Uses the store at `config.root`. Whether it is written is decided by the mode.
     #[must_use]
-    pub fn store(mut self, config: Config) -> Self {
+    pub fn store(mut self, config: StoreConfig) -> Self {
         self.store = Some(config);
         self.anew()
     }
@@ -169,13 +169,13 @@ impl Builder {
     /// used last stay.
     #[must_use]
     pub fn memory(mut self, bytes: usize) -> Self {
-        self.memory = Memory::new(bytes);
+        self.memory = MemoryCache::new(bytes);
         self
     }
 
-    /// Sets the cache mode; [`Mode::Enable`] otherwise.
+    /// Sets the cache mode; [`CacheMode::Enable`] otherwise.
     #[must_use]
-    pub fn mode(mut self, mode: Mode) -> Self {
+    pub fn mode(mut self, mode: CacheMode) -> Self {
         self.mode = mode;
         self.anew()
     }
@@ -188,7 +188,7 @@ impl Builder {
     }
 
     /// Sets how many compilers all builds of this user run at once on this machine, if they have one
-    /// [`work_base`](Self::work_base); otherwise as many as the backend says, or as [`jobs`](Self::jobs) if that is more.
+    /// [`work_dir`](Self::work_dir); otherwise as many as the backend says, or as [`jobs`](Self::jobs) if that is more.
     #[must_use]
     pub fn machine_jobs(mut self, jobs: NonZeroUsize) -> Self {
         self.machine_jobs = Some(jobs);
@@ -291,8 +291,8 @@ impl Builder {
 
     /// Sets where compilers work; the system's temporary folder otherwise.
     #[must_use]
-    pub fn work_base(mut self, base: impl Into<PathBuf>) -> Self {
-        self.work_base = base.into();
+    pub fn work_dir(mut self, base: impl Into<PathBuf>) -> Self {
+        self.work_dir = base.into();
         self.anew()
     }
 
@@ -305,7 +305,7 @@ impl Builder {
     /// Nothing that was opened or remembered under other settings is used.
     fn anew(mut self) -> Self {
         self.opened = Opened::default();
-        self.in_view = InView::default();
+        self.in_view = PlacementCache::default();
         self.memory.clear();
         self
     }
@@ -327,7 +327,7 @@ impl Builder {
 
     /// How many threads make the keys of so many kernels, or look them up. A few are done sooner than a thread is
     /// started, and on a busy machine a thread that has little to do is waited for in vain.
-    pub(crate) fn readers(&self, kernels: usize) -> NonZeroUsize {
+    pub(crate) fn lookup_threads(&self, kernels: usize) -> NonZeroUsize {
         match NonZeroUsize::new(kernels / EACH_READS) {
             Some(wanted) if wanted > NonZeroUsize::MIN => wanted.min(self.processors()),
             _ => NonZeroUsize::MIN,
@@ -340,7 +340,7 @@ impl Builder {
     }
 
     /// The targets whose part of the store is needed.
-    pub(crate) fn stored_targets(&self, plan: &Plan<'_>) -> Vec<String> {
+    pub(crate) fn stored_targets(&self, plan: &BuildPlan<'_>) -> Vec<String> {
         if self.trust_imported { plan.stored_targets() } else { plan.targets() }
     }
 

@@ -12,35 +12,35 @@ use opkeep_backend::{BackendError, CompileRequest};
 use opkeep_cann_meta::KernelMeta;
 use opkeep_descriptor::Job;
 use opkeep_digest::Digest;
-use opkeep_store::{Draft, Mode, Replace, TargetStore};
+use opkeep_store::{CacheMode, EntryBuilder, Overwrite, TargetStore};
 use opkeep_validator::Severity;
 
 use crate::event::Event;
 use crate::expected::EXPECTATIONS;
 use crate::further::Files;
-use crate::make::{HEADER, INFO, JSON, Made, Maker, Missing, OBJECT};
-use crate::plan::{Keyed, Planned};
-use crate::warnings::Cause;
-use crate::work::{WorkFolder, WorkRoot};
-use crate::{JobError, Outcome, header};
+use crate::make::{HEADER, INFO, JSON, KernelPipeline, MissReason, OBJECT, ReadyKernel};
+use crate::plan::{KeyedKernel, PlannedKernel};
+use crate::warnings::WarningKind;
+use crate::work::{WorkDir, WorkDirs};
+use crate::{KernelError, Outcome, header};
 
 /// For so long a compile is tried again while the process has as many files open as it may.
 const STARVED: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
-impl Maker<'_> {
+impl KernelPipeline<'_> {
     /// Compiles a kernel and checks it.
     pub(crate) fn compile(
         &self,
-        planned: &Planned<'_>,
-        keyed: &Keyed,
-        missing: &Missing,
+        planned: &PlannedKernel<'_>,
+        keyed: &KeyedKernel,
+        missing: &MissReason,
         outcome: Outcome,
-    ) -> Result<Made, JobError> {
+    ) -> Result<ReadyKernel, KernelError> {
         self.builder.tell(Event::Started { kernel: planned.name() });
         let began = Instant::now();
-        let no_folder = |source: &io::Error| JobError::WorkFolder {
-            path: self.builder.work_base.clone(),
+        let no_folder = |source: &io::Error| KernelError::WorkDir {
+            path: self.builder.work_dir.clone(),
             source: match source.raw_os_error() {
                 Some(code) => io::Error::from_raw_os_error(code),
                 None => io::Error::new(source.kind(), source.to_string()),
@@ -56,7 +56,7 @@ impl Maker<'_> {
             match attempt() {
                 // Those who compile or wait beside give back what they have open.
                 Err(error) if error.is_for_want_of_files() && began.elapsed() < STARVED => {
-                    self.go_on()?;
+                    self.ensure_running()?;
                     std::thread::sleep(PAUSE);
                 }
                 made => break made?,
@@ -66,7 +66,7 @@ impl Maker<'_> {
         let compile_time = Some(began.elapsed());
         let digests = (object_digest, Digest::of(&artifact.json));
         let artifact = Arc::new(artifact);
-        Ok(Made {
+        Ok(ReadyKernel {
             digests,
             artifact,
             outcome,
@@ -79,12 +79,12 @@ impl Maker<'_> {
     /// Compiles a kernel in `folder` and checks it; with the digest of its object.
     fn compile_in(
         &self,
-        work: &WorkRoot,
-        folder: &WorkFolder,
-        planned: &Planned<'_>,
-        keyed: &Keyed,
+        work: &WorkDirs,
+        folder: &WorkDir,
+        planned: &PlannedKernel<'_>,
+        keyed: &KeyedKernel,
         deadline: Option<Instant>,
-    ) -> Result<(Artifact, Digest), JobError> {
+    ) -> Result<(Artifact, Digest), KernelError> {
         let request = CompileRequest {
             job: planned.job,
             spec: &keyed.spec,
@@ -95,7 +95,7 @@ impl Maker<'_> {
         };
         // A backend that panics loses this kernel, not the build: nothing that it could have left half done is used.
         let compiled = catch_unwind(AssertUnwindSafe(|| self.builder.backend.compile(&request)));
-        let compiled = compiled.map_err(|panic| JobError::Panicked {
+        let compiled = compiled.map_err(|panic| KernelError::Panicked {
             kernel: keyed.name.to_string(),
             message: message(&*panic),
         })?;
@@ -111,7 +111,7 @@ impl Maker<'_> {
             error
         })?;
         let object_digest = self.validate(keyed, &artifact).map_err(|mut error| {
-            if let JobError::Invalid { left, .. } | JobError::AnotherKernel { left, .. } = &mut error {
+            if let KernelError::Invalid { left, .. } | KernelError::NameMismatch { left, .. } = &mut error {
                 *left = work.keep_failed(folder, keyed.name.as_str());
             }
             error
@@ -121,25 +121,25 @@ impl Maker<'_> {
 
     /// Whether the artifact is a kernel as its `.json` says, and the one that was asked for. Gives the digest of its
     /// object, which validation takes anyway.
-    pub(crate) fn validate(&self, keyed: &Keyed, artifact: &Artifact) -> Result<Digest, JobError> {
+    pub(crate) fn validate(&self, keyed: &KeyedKernel, artifact: &Artifact) -> Result<Digest, KernelError> {
         let kernel = || keyed.name.to_string();
         let expected = self.expected(&keyed.spec);
         let (name, validator) = (Some(keyed.name.as_str()), &self.shop.judging.validator);
         let report = Files::of(artifact).judge(name, &expected.expectations, validator);
         if !report.is_valid() {
             let errors = report.errors().cloned().collect();
-            return Err(JobError::Invalid { kernel: kernel(), errors, left: None });
+            return Err(KernelError::Invalid { kernel: kernel(), errors, left: None });
         }
         if let Some(doubt) = report.findings.iter().find(|finding| finding.severity() == Severity::Warning) {
             self.shop
                 .warnings
-                .tell(Cause::Doubt, &format!("the kernel `{}` is valid, but odd: {doubt}", kernel()));
+                .tell(WarningKind::Doubt, &format!("the kernel `{}` is valid, but odd: {doubt}", kernel()));
         }
         // What is described otherwise than CANN does goes by the name of its key alone.
         let names: Vec<&str> = report.meta.iter().flat_map(KernelMeta::entry_names).collect();
         match names.iter().find(|name| !is_of(name, keyed.name.as_str())) {
             Some(other) => {
-                Err(JobError::AnotherKernel { kernel: kernel(), found: (*other).to_owned(), left: None })
+                Err(KernelError::NameMismatch { kernel: kernel(), found: (*other).to_owned(), left: None })
             }
             None => Ok(report.sha256.unwrap_or_else(|| Digest::of(&artifact.object))),
         }
@@ -148,17 +148,19 @@ impl Maker<'_> {
     /// Puts a compiled kernel into the store. If that fails the kernel is still good: one warning, no more.
     pub(crate) fn publish(
         &self,
-        planned: &Planned<'_>,
-        keyed: &Keyed,
+        planned: &PlannedKernel<'_>,
+        keyed: &KeyedKernel,
         shelf: &TargetStore,
-        made: &Made,
-        missing: &Missing,
+        made: &ReadyKernel,
+        missing: &MissReason,
     ) {
         if !self.shop.shelves.keep_in(shelf) {
             return;
         }
         if let Some(moved) = self.moved(planned.job, keyed) {
-            self.shop.warnings.tell(Cause::Moved, &format!("kernels are not kept: {moved} while compiling"));
+            self.shop
+                .warnings
+                .tell(WarningKind::Moved, &format!("kernels are not kept: {moved} while compiling"));
             return;
         }
         let info = header::canonical_info(planned.job, &keyed.spec);
@@ -166,7 +168,7 @@ impl Maker<'_> {
         let text = header::render(keyed, &planned.op_type(), made.compile_time, expected.stamp);
         let names: Vec<String> =
             made.artifact.extra.iter().map(|member| format!("x/{}", member.name)).collect();
-        let mut draft = Draft::new(expected.stamp)
+        let mut draft = EntryBuilder::new(expected.stamp)
             .cost(made.compile_time.unwrap_or_default())
             .eager(JSON, &made.artifact.json)
             .eager(OBJECT, &made.artifact.object);
@@ -177,21 +179,23 @@ impl Maker<'_> {
             .lazy(INFO, info.as_bytes())
             .lazy(HEADER, text.as_bytes())
             .lazy(EXPECTATIONS, &expected.encoded);
-        let replace = if self.builder.mode == Mode::Force || missing.damaged {
-            Replace::Always
+        let replace = if self.builder.mode == CacheMode::Force || missing.damaged {
+            Overwrite::Always
         } else {
-            Replace::Never
+            Overwrite::Never
         };
         if let Err(error) = shelf.put_replacing(keyed.key.digest(), &draft, replace) {
             match error.stops_every_write() {
                 true => self.shop.shelves.cannot_keep(&error, &self.shop.warnings),
-                false => self.shop.warnings.tell(Cause::Keeping, &format!("a kernel is not kept: {error}")),
+                false => {
+                    self.shop.warnings.tell(WarningKind::Keeping, &format!("a kernel is not kept: {error}"))
+                }
             }
         }
     }
 
     /// What changed since the key was made, if anything did: then nobody knows what the kernel was made from.
-    fn moved(&self, job: &Job, keyed: &Keyed) -> Option<String> {
+    fn moved(&self, job: &Job, keyed: &KeyedKernel) -> Option<String> {
         let backend = &self.builder.backend;
         let now = backend
             .toolchain(&self.shop.memo)

@@ -18,13 +18,13 @@ pub(crate) type Kind = String;
 
 /// Compile times by kind of kernel.
 #[derive(Debug, Default)]
-pub(crate) struct Costs {
+pub(crate) struct CompileTimes {
     file: Option<PathBuf>,
     /// What was measured since, in microseconds.
     measured: Mutex<BTreeMap<Kind, u64>>,
 }
 
-impl Costs {
+impl CompileTimes {
     /// Costs that are kept in `file`.
     pub(crate) fn new(file: Option<PathBuf>) -> Self {
         Self { file, measured: Mutex::default() }
@@ -104,15 +104,15 @@ mod tests {
     use super::*;
 
     fn kind(op_type: &str) -> Option<Kind> {
-        Costs::kind("cpu", "cpu-x86_64", op_type)
+        CompileTimes::kind("cpu", "cpu-x86_64", op_type)
     }
 
     #[test]
     fn what_was_measured_is_expected_and_the_unknown_are_average() {
         let folder = tempfile::tempdir().unwrap();
-        let open = || Costs::new(Some(folder.path().join("costs")));
+        let open = || CompileTimes::new(Some(folder.path().join("costs")));
         let millis = Duration::from_millis;
-        let expected = |costs: &Costs, op_types: [&str; 3]| {
+        let expected = |costs: &CompileTimes, op_types: [&str; 3]| {
             let kinds = op_types.map(kind);
             costs.expected(kinds.iter().map(Option::as_ref))
         };
@@ -138,7 +138,7 @@ mod tests {
     fn what_was_measured_longest_ago_goes_first() {
         let folder = tempfile::tempdir().unwrap();
         let save = |kinds: &mut dyn Iterator<Item = String>| {
-            let costs = Costs::new(Some(folder.path().join("costs")));
+            let costs = CompileTimes::new(Some(folder.path().join("costs")));
             kinds.for_each(|name| costs.note(kind(&name), Duration::from_millis(1)));
             costs.save();
             costs.read()

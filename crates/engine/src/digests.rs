@@ -8,22 +8,22 @@ use foldhash::fast::RandomState;
 use opkeep_descriptor::{Job, JobCache};
 use opkeep_digest::Digest;
 
-use crate::alike::Alike;
+use crate::alike::JobMapKey;
 
 /// Digests by their jobs.
 #[derive(Default)]
-pub(crate) struct Digests {
+pub(crate) struct JobDigestCache {
     hasher: RandomState,
     known: RwLock<JobCache<Digest>>,
 }
 
-impl Digests {
+impl JobDigestCache {
     /// The largest number of jobs.
     pub(crate) const MAX_KNOWN: usize = JobCache::<Digest>::MAX;
 
     /// The digest of `job`.
     pub(crate) fn of(&self, job: &Job) -> Digest {
-        let hash = self.hasher.hash_one(Alike(job));
+        let hash = self.hasher.hash_one(JobMapKey(job));
         // Also after a panic elsewhere: each change to it is whole.
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner).get(hash, job);
         known.unwrap_or_else(|| {
@@ -42,13 +42,13 @@ mod tests {
 
     #[test]
     fn a_digest_is_that_of_its_own_job_only() {
-        let digests = Digests::default();
+        let digests = JobDigestCache::default();
         let one = job("Square", &[&[3]]);
         // One that has the same hash, and is another.
         let mut alike = one.clone();
         alike.ops[0].func_name.push('s');
-        let hash = digests.hasher.hash_one(Alike(&one));
-        assert_eq!(hash, digests.hasher.hash_one(Alike(&alike)));
+        let hash = digests.hasher.hash_one(JobMapKey(&one));
+        assert_eq!(hash, digests.hasher.hash_one(JobMapKey(&alike)));
         let is_kept = |job: &Job| digests.known.read().unwrap().get(hash, job).is_some();
         // The first time only says that it was asked for.
         for (job, kept) in [(&one, false), (&one, true), (&one, true), (&alike, true), (&one, true)] {

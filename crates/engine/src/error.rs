@@ -30,7 +30,7 @@ pub enum BuildError {
     #[error("the cache mode `{mode}` needs the store, which cannot be used: {source}")]
     Store {
         /// The mode.
-        mode: opkeep_store::Mode,
+        mode: opkeep_store::CacheMode,
         /// What is wrong with the store.
         source: StoreError,
     },
@@ -38,14 +38,14 @@ pub enum BuildError {
     #[error("the cache mode `{mode}` needs a store; give one with --op_compiler_cache_dir")]
     NoStore {
         /// The mode.
-        mode: opkeep_store::Mode,
+        mode: opkeep_store::CacheMode,
     },
 }
 
 /// Why one kernel could not be built.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum JobError {
+pub enum KernelError {
     /// The backend refused the job, or its compiler failed.
     #[error(transparent)]
     Backend(#[from] BackendError),
@@ -64,7 +64,7 @@ pub enum JobError {
     },
     /// The compiler made a valid kernel, but not the one it was asked for.
     #[error("the compiler was asked for the kernel `{kernel}` and made `{found}`; it was not kept{}", what_is(.left))]
-    AnotherKernel {
+    NameMismatch {
         /// The name asked for.
         kernel: String,
         /// The name in the `.json`.
@@ -84,7 +84,7 @@ pub enum JobError {
     #[error(
         "what is stored for the kernel `{kernel}` was imported, and stands under a key of what opkeep compiles"
     )]
-    NotOurs {
+    UnexpectedImport {
         /// The kernel's name.
         kernel: String,
     },
@@ -93,7 +93,7 @@ pub enum JobError {
         "kernel `{kernel}` cannot be reused: {why}; the cache mode `require` forbids compiling it, so build it where \
          compiling is allowed, with the mode `enable` and the same store"
     )]
-    Required {
+    NotCached {
         /// The kernel's name.
         kernel: String,
         /// Why it is not there.
@@ -101,7 +101,7 @@ pub enum JobError {
     },
     /// Another process compiled the same kernel while we waited, and failed.
     #[error("another process that compiled the same kernel failed: {reason}")]
-    Elsewhere {
+    HolderFailed {
         /// What it left.
         reason: String,
     },
@@ -115,7 +115,7 @@ pub enum JobError {
     },
     /// The build was to end with the first failure, and this kernel had not been begun.
     #[error("not built, since `{first}` failed")]
-    Stopped {
+    Skipped {
         /// The kernel, or the operator, that failed first.
         first: String,
     },
@@ -126,7 +126,7 @@ pub enum JobError {
     #[error(
         "cannot make a work folder in `{path}`: {source}; free some space, or set TMPDIR to another folder"
     )]
-    WorkFolder {
+    WorkDir {
         /// Where.
         path: PathBuf,
         /// Why not.
@@ -134,13 +134,13 @@ pub enum JobError {
     },
 }
 
-impl JobError {
+impl KernelError {
     /// Whether an equal compile elsewhere would fail the same way, so that those who wait for it need not try.
     ///
     /// A compiler that was killed, or had no room, says nothing of the next attempt.
     pub(crate) fn would_repeat(&self) -> bool {
         match self {
-            Self::Invalid { .. } | Self::AnotherKernel { .. } => true,
+            Self::Invalid { .. } | Self::NameMismatch { .. } => true,
             Self::Backend(BackendError::Compile { status, log_tail, .. }) => {
                 !status.contains("signal") && !is_starved(log_tail)
             }
@@ -151,20 +151,20 @@ impl JobError {
                 matches!(error, BackendError::Unsupported(_) | BackendError::Deadline { .. })
             }
             Self::Incomplete { .. }
-            | Self::NotOurs { .. }
-            | Self::Required { .. }
-            | Self::Elsewhere { .. }
+            | Self::UnexpectedImport { .. }
+            | Self::NotCached { .. }
+            | Self::HolderFailed { .. }
             | Self::Panicked { .. }
-            | Self::Stopped { .. }
+            | Self::Skipped { .. }
             | Self::Build(_)
-            | Self::WorkFolder { .. } => false,
+            | Self::WorkDir { .. } => false,
         }
     }
 
     /// Whether it failed since as many files were open as may be, in the process or on the machine.
     pub(crate) fn is_for_want_of_files(&self) -> bool {
         match self {
-            Self::WorkFolder { source, .. } | Self::Backend(BackendError::Io { source, .. }) => {
+            Self::WorkDir { source, .. } | Self::Backend(BackendError::Io { source, .. }) => {
                 opkeep_fs::is_out_of_files(source)
             }
             Self::Backend(BackendError::Output { problem, .. }) => problem.contains(TOO_MANY_FILES),
@@ -202,7 +202,7 @@ fn is_starved(text: &str) -> bool {
 /// Why a stored entry is not the kernel that its key stands for, although its bytes are what was written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum StoredError {
+pub enum EntryError {
     /// It lacks what a kernel has.
     #[error("it has no member `{member}`, so it is no kernel")]
     Incomplete {
@@ -217,7 +217,7 @@ pub enum StoredError {
     },
     /// It holds a valid kernel, of another key.
     #[error("it holds the kernel `{found}`, which is another key's: expected a name with `_{expected}`")]
-    AnotherKernel {
+    NameMismatch {
         /// The number in the names of kernels that have its key.
         expected: u64,
         /// The name of the kernel.
@@ -225,7 +225,7 @@ pub enum StoredError {
     },
     /// What it says of itself is another entry's.
     #[error("what it says of itself is another entry's: its {what} is `{found}`, expected `{expected}`")]
-    AnotherHeader {
+    HeaderMismatch {
         /// Which part of it.
         what: &'static str,
         /// What belongs there.
@@ -235,7 +235,7 @@ pub enum StoredError {
     },
     /// It says from what it was compiled, and that has another key.
     #[error("what it was compiled from has the key {found}, expected {expected}")]
-    AnotherJob {
+    KeyMismatch {
         /// The entry's key.
         expected: opkeep_descriptor::Key,
         /// The key of the job that is in it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use opkeep_artifact::Artifact;
 
-use crate::{JobError, Outcome};
+use crate::{KernelError, Outcome};
 
 /// Who is told what happens.
 pub(crate) type Observer = dyn Fn(Event<'_>) + Send + Sync;
@@ -59,7 +59,7 @@ pub enum Event<'a> {
         /// Its name; that of an operator that asked for it, if the backend refused the job before there was one.
         kernel: &'a str,
         /// Why.
-        error: &'a JobError,
+        error: &'a KernelError,
         /// How long it took since it was begun.
         elapsed: Duration,
     },

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use opkeep_artifact::Expectations;
 use opkeep_backend::Backend;
-use opkeep_descriptor::EffectiveSpec;
+use opkeep_descriptor::ResolvedSpec;
 use opkeep_digest::Digest;
 use opkeep_store::{Entry, StoreError, TargetStore};
 use opkeep_validator::Validator;
@@ -16,7 +16,7 @@ pub(crate) const EXPECTATIONS: &str = "expectations";
 /// The validator of one build, and the expectations that it has asked the backend for.
 pub(crate) struct Judging {
     pub(crate) validator: Validator,
-    known: Mutex<Vec<(EffectiveSpec, Arc<Expected>)>>,
+    known: Mutex<Vec<(ResolvedSpec, Arc<Expected>)>>,
 }
 
 /// What is expected of kernels, as it is stored with them.
@@ -35,7 +35,7 @@ impl Judging {
     }
 
     /// What `backend` expects of kernels for `spec`. A build has few specs, and each is asked for once.
-    pub(crate) fn expected(&self, backend: &dyn Backend, spec: &EffectiveSpec) -> Arc<Expected> {
+    pub(crate) fn expected(&self, backend: &dyn Backend, spec: &ResolvedSpec) -> Arc<Expected> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, expected)) = known.iter().find(|(of, _)| of == spec) {
             return Arc::clone(expected);

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use opkeep_descriptor::Key;
-use opkeep_store::{Access, Config, Lookup, Miss, Mode, Store, TargetStore};
+use opkeep_store::{Access, CacheMode, Lookup, Miss, Store, StoreConfig, TargetStore};
 
 use crate::builder::Builder;
-use crate::imported::{self, Imported, Wanted};
-use crate::nearest::{Hunt, Nearest};
-use crate::plan::{Keyed, Plan, Planned, State};
-use crate::{BuildError, DigestMemo, JobError, Request};
+use crate::imported::{self, ImportQuery, Provenance};
+use crate::nearest::{NearestEntry, NearestSearch};
+use crate::plan::{BuildPlan, KeyState, KeyedKernel, PlannedKernel};
+use crate::{BuildError, FileDigestCache, KernelError, Request};
 
 /// What would become of one kernel.
 #[derive(Debug)]
@@ -23,11 +23,11 @@ pub struct Explanation {
     /// The types of its operators, joined.
     pub op_type: String,
     /// Who asks for it.
-    pub asked_by: Vec<String>,
+    pub requested_by: Vec<String>,
     /// Hit or miss, and why.
-    pub fate: Fate,
+    pub fate: CacheStatus,
     /// The imported kernel that is the hit; or that would be one, if such were [trusted](Builder::trust_imported).
-    pub imported: Option<Imported>,
+    pub imported: Option<Provenance>,
     /// Why an imported kernel of the same job will not do.
     pub imported_problem: Option<String>,
 }
@@ -35,7 +35,7 @@ pub struct Explanation {
 /// Whether a kernel would be taken from the store.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Fate {
+pub enum CacheStatus {
     /// It is there.
     Hit,
     /// It would be compiled.
@@ -43,12 +43,12 @@ pub enum Fate {
         /// Why it is not taken.
         why: String,
         /// The stored kernel of the same operators that differs least, if it is simply not there.
-        nearest: Option<Box<Nearest>>,
+        nearest: Option<Box<NearestEntry>>,
     },
     /// It has debug options: it would be compiled, and not kept.
     Bypassed,
     /// The backend does not take it.
-    Refused(Arc<JobError>),
+    Refused(Arc<KernelError>),
 }
 
 impl Builder {
@@ -57,9 +57,9 @@ impl Builder {
     /// # Errors
     /// The backend has no toolchain, so nothing has a key.
     pub fn explain(&self, requests: &[Request]) -> Result<Vec<Explanation>, BuildError> {
-        let memo = DigestMemo::default();
-        let plan = Plan::new(self, requests, &memo)?;
-        let shelves = Shelves::of(self, &plan);
+        let memo = FileDigestCache::default();
+        let plan = BuildPlan::new(self, requests, &memo)?;
+        let shelves = StoreTargets::of(self, &plan);
         let mut explanations: Vec<Explanation> =
             plan.kernels.iter().map(|planned| shelves.explanation(planned)).collect();
         shelves.add_nearest(&plan, &mut explanations);
@@ -68,15 +68,15 @@ impl Builder {
 }
 
 /// The stored kernels of each target of a plan, or why there are none.
-struct Shelves<'a> {
+struct StoreTargets<'a> {
     builder: &'a Builder,
     targets: BTreeMap<String, Result<TargetStore, String>>,
 }
 
-impl<'a> Shelves<'a> {
-    fn of(builder: &'a Builder, plan: &Plan<'_>) -> Self {
+impl<'a> StoreTargets<'a> {
+    fn of(builder: &'a Builder, plan: &BuildPlan<'_>) -> Self {
         let store = match &builder.store {
-            Some(config) => Store::open(Config { access: Access::ReadOnly, ..config.clone() })
+            Some(config) => Store::open(StoreConfig { access: Access::ReadOnly, ..config.clone() })
                 .map_err(|error| error.to_string()),
             None => Err("there is no store".to_owned()),
         };
@@ -89,59 +89,59 @@ impl<'a> Shelves<'a> {
         Self { builder, targets }
     }
 
-    fn explanation(&self, planned: &Planned<'_>) -> Explanation {
+    fn explanation(&self, planned: &PlannedKernel<'_>) -> Explanation {
         let (name, op_type) = (planned.name().to_owned(), planned.op_type());
-        let asked_by = planned.asked_by.iter().map(|name| (*name).to_owned()).collect();
+        let requested_by = planned.requested_by.iter().map(|name| (*name).to_owned()).collect();
         let key = planned.keyed().map(|keyed| Key::from(*keyed.key.digest()));
         let fate = match &planned.state {
-            State::Keyed(keyed) => self.fate(keyed),
-            State::Refused(refused) => Fate::Refused(Arc::clone(&refused.error)),
+            KeyState::Keyed(keyed) => self.fate(keyed),
+            KeyState::Refused(refused) => CacheStatus::Refused(Arc::clone(&refused.error)),
         };
         let mut explanation =
-            Explanation { name, key, op_type, asked_by, fate, imported: None, imported_problem: None };
-        if let Fate::Miss { .. } | Fate::Refused(_) = explanation.fate {
+            Explanation { name, key, op_type, requested_by, fate, imported: None, imported_problem: None };
+        if let CacheStatus::Miss { .. } | CacheStatus::Refused(_) = explanation.fate {
             self.add_imported(planned, &mut explanation);
         }
         explanation
     }
 
     /// Looks whether there is an imported kernel for what would be compiled.
-    fn add_imported(&self, planned: &Planned<'_>, explanation: &mut Explanation) {
+    fn add_imported(&self, planned: &PlannedKernel<'_>, explanation: &mut Explanation) {
         let Some((job, spec)) = planned.wanted().filter(|(_, spec)| !spec.debug) else { return };
         let Some(Ok(shelf)) = self.targets.get(&spec.target) else { return };
-        if !self.builder.mode.takes() || self.is_made_again(planned, shelf) {
+        if !self.builder.mode.reads() || self.is_made_again(planned, shelf) {
             return;
         }
-        match imported::peek(shelf, &Wanted::new(job, spec)) {
+        match imported::peek(shelf, &ImportQuery::new(job, spec)) {
             None => {}
             Some(Err(problem)) => explanation.imported_problem = Some(problem),
             Some(Ok(imported)) => {
                 explanation.imported = Some(imported);
                 if self.builder.trust_imported {
-                    explanation.fate = Fate::Hit;
+                    explanation.fate = CacheStatus::Hit;
                 }
             }
         }
     }
 
     /// Whether there is a damaged kernel of ours, which a build compiles again.
-    fn is_made_again(&self, planned: &Planned<'_>, shelf: &TargetStore) -> bool {
+    fn is_made_again(&self, planned: &PlannedKernel<'_>, shelf: &TargetStore) -> bool {
         let is_damaged =
-            |keyed: &Keyed| matches!(shelf.peek(keyed.key.digest()), Lookup::Miss(Miss::Damaged(_)));
-        self.builder.mode != Mode::Require && planned.keyed().is_some_and(is_damaged)
+            |keyed: &KeyedKernel| matches!(shelf.peek(keyed.key.digest()), Lookup::Miss(Miss::Damaged(_)));
+        self.builder.mode != CacheMode::Require && planned.keyed().is_some_and(is_damaged)
     }
 
-    fn fate(&self, keyed: &Keyed) -> Fate {
-        let missed = |why: String| Fate::Miss { why, nearest: None };
+    fn fate(&self, keyed: &KeyedKernel) -> CacheStatus {
+        let missed = |why: String| CacheStatus::Miss { why, nearest: None };
         if keyed.spec.debug {
-            return Fate::Bypassed;
+            return CacheStatus::Bypassed;
         }
-        if !self.builder.mode.takes() {
+        if !self.builder.mode.reads() {
             return missed(format!("cache mode is {}", self.builder.mode));
         }
         match self.targets.get(&keyed.spec.target) {
             Some(Ok(shelf)) => match shelf.peek(keyed.key.digest()) {
-                Lookup::Hit(_) => Fate::Hit,
+                Lookup::Hit(_) => CacheStatus::Hit,
                 Lookup::Miss(miss) => missed(miss.to_string()),
             },
             Some(Err(why)) => missed(why.clone()),
@@ -150,13 +150,13 @@ impl<'a> Shelves<'a> {
     }
 
     /// Finds the nearest of those that are simply not there, in one pass over each shelf.
-    fn add_nearest(&self, plan: &Plan<'_>, explanations: &mut [Explanation]) {
+    fn add_nearest(&self, plan: &BuildPlan<'_>, explanations: &mut [Explanation]) {
         for (target, shelf) in &self.targets {
             let Ok(shelf) = shelf else { continue };
-            let mut hunt = Hunt::new(shelf);
+            let mut hunt = NearestSearch::new(shelf);
             for (at, planned) in plan.kernels.iter().enumerate() {
                 if let Some(keyed) = planned.keyed().filter(|keyed| keyed.spec.target == *target)
-                    && matches!(&explanations[at].fate, Fate::Miss { .. })
+                    && matches!(&explanations[at].fate, CacheStatus::Miss { .. })
                     && matches!(shelf.peek(keyed.key.digest()), Lookup::Miss(Miss::Absent))
                 {
                     hunt.add(at, planned, keyed);
@@ -167,7 +167,7 @@ impl<'a> Shelves<'a> {
             }
             hunt.run(|| true);
             for (at, found) in hunt.found() {
-                if let Fate::Miss { nearest, .. } = &mut explanations[at].fate {
+                if let CacheStatus::Miss { nearest, .. } = &mut explanations[at].fate {
                     *nearest = Some(Box::new(found));
                 }
             }

@@ -4,7 +4,7 @@
 use opkeep_artifact::{Artifact, Expectations, Member};
 use opkeep_cann_meta::{KernelMeta, targets};
 use opkeep_store::Entry;
-use opkeep_validator::{Problem, Report, Validator, examine_json, expectations_of, parts, validate};
+use opkeep_validator::{Problem, Report, Validator, expectations_of, parts, validate, validate_json};
 
 use crate::compile::is_of;
 use crate::make::{JSON, OBJECT};
@@ -42,7 +42,7 @@ impl<'a> Files<'a> {
         let meta = KernelMeta::parse(self.json).ok();
         let listed = meta.as_ref().and_then(parts);
         let mut report = match &listed {
-            Some(_) if self.object.is_empty() => examine_json(self.json, Some(expect)),
+            Some(_) if self.object.is_empty() => validate_json(self.json, Some(expect)),
             _ => validate(self.json, self.object, expect),
         };
         for part in listed.into_iter().flatten().filter(|part| self.find(part).is_none()) {

@@ -25,13 +25,13 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A place in a group, until dropped.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct ForceGroup {
     began: SystemTime,
     /// Held, so that others join.
     _member: Option<FileLock>,
 }
 
-impl Group {
+impl ForceGroup {
     /// A group of one that began at `began`.
     pub(crate) fn alone(began: SystemTime) -> Self {
         Self { began, _member: None }
@@ -131,7 +131,7 @@ mod tests {
     fn who_overlaps_shares_a_beginning() {
         let folder = tempfile::tempdir().unwrap();
         let at = |seconds: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seconds);
-        let join = |root: &str, seconds| Group::join(Some(folder.path()), Path::new(root), at(seconds));
+        let join = |root: &str, seconds| ForceGroup::join(Some(folder.path()), Path::new(root), at(seconds));
         let first = join("/a", 0);
         let second = join("/a", 5);
         assert_eq!((first.began(), second.began()), (at(0), at(0)));
@@ -150,14 +150,14 @@ mod tests {
         assert_eq!(again.began(), at(8 + 601));
         // A clock that was set back says nothing.
         assert_eq!(join("/a", 3).began(), at(3));
-        assert_eq!(Group::join(None, Path::new("/a"), at(4)).began(), at(4));
+        assert_eq!(ForceGroup::join(None, Path::new("/a"), at(4)).began(), at(4));
     }
 
     #[test]
     fn what_nobody_is_in_is_swept_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let now = SystemTime::now();
-        let join = |root: &str| Group::join(Some(folder.path()), Path::new(root), now);
+        let join = |root: &str| ForceGroup::join(Some(folder.path()), Path::new(root), now);
         let left = || Fs::new().list(folder.path()).unwrap().len();
         let (here, gone) = (join("/here"), join("/gone"));
         drop(gone);

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use opkeep_artifact::Member;
-use opkeep_descriptor::{BuildSpec, Descriptor, EffectiveSpec, Envelope, Job, KEY_SCHEMA, write_info};
+use opkeep_descriptor::{BuildSpec, Descriptor, Envelope, Job, KEY_SCHEMA, ResolvedSpec, write_info};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_store::Entry;
 use serde_json::{Value, json};
 
-use crate::plan::Keyed;
+use crate::plan::KeyedKernel;
 
 /// The job without who asked: what is stored as `.info`.
-pub(crate) fn canonical_info(job: &Job, spec: &EffectiveSpec) -> String {
+pub(crate) fn canonical_info(job: &Job, spec: &ResolvedSpec) -> String {
     let mut canonical = BuildSpec::new(spec.target.clone());
     canonical.options.extend(spec.options.iter().map(|(name, value)| (name.clone(), value.as_str().into())));
     let mut job = job.clone();
@@ -21,8 +21,13 @@ pub(crate) fn canonical_info(job: &Job, spec: &EffectiveSpec) -> String {
 }
 
 /// Names, part digests, the toolchain, and what the compile cost.
-pub(crate) fn render(keyed: &Keyed, op_type: &str, compile_time: Option<Duration>, rules: u32) -> String {
-    let Keyed { spec, parts, key, name } = keyed;
+pub(crate) fn render(
+    keyed: &KeyedKernel,
+    op_type: &str,
+    compile_time: Option<Duration>,
+    rules: u32,
+) -> String {
+    let KeyedKernel { spec, parts, key, name } = keyed;
     let header = json!({
         "name": name.as_str(),
         "key": key.to_string(),
@@ -123,7 +128,7 @@ mod tests {
         toolchain.add("cc1", Digest::of(b"another"), "");
         let mut op_sources = Fingerprint::new();
         op_sources.add("c", Digest::of(b"int x;"), "generated");
-        let spec = EffectiveSpec {
+        let spec = ResolvedSpec {
             target: "cpu-x86_64".into(),
             options: BTreeMap::from([("op_debug_level".into(), "0".into())]),
             debug: false,
@@ -131,7 +136,7 @@ mod tests {
         let job = Job { data: Vec::new(), ops: Vec::new(), l1_size: -1, extra: Default::default() };
         let parts = KeyParts::new("cpu", &job, &spec, Arc::new(toolchain.clone()), op_sources.clone());
         let key = parts.key();
-        let keyed = Keyed { name: KernelName::new(&job, &key), spec, parts, key };
+        let keyed = KeyedKernel { name: KernelName::new(&job, &key), spec, parts, key };
         let text = render(&keyed, "Square", None, 1);
         let header = Header::parse(text.as_bytes()).unwrap();
         assert_eq!((header.name.as_str(), header.op_type.as_str()), (keyed.name.as_str(), "Square"));

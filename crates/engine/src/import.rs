@@ -8,7 +8,7 @@
 
 mod report;
 
-pub use report::{Cache, ImportError, ImportReport, ImportedKernel, NotImported, PassedOver};
+pub use report::{Cache, ImportError, ImportReport, ImportedKernel, SkipReason, SkippedKernel};
 
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
@@ -21,7 +21,7 @@ use opkeep_artifact::Artifact;
 use opkeep_backend::BackendError;
 use opkeep_cann_meta::{KernelMeta, is_chip, targets};
 use opkeep_descriptor::{
-    BuildSpec, Descriptor, EffectiveSpec, Generation, KernelName, VendorName, import_key, read_info,
+    BuildSpec, Descriptor, ForeignName, Generation, KernelName, ResolvedSpec, import_key, read_info,
 };
 use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
@@ -29,14 +29,15 @@ use opkeep_kernel_meta::survey::{
     Item, Kind, NotTaken, Place, Shelf, SurveyOptions, Taken, Verdict, What, find_through_links, survey,
 };
 use opkeep_store::{
-    Access, Config, Draft, LockOutcome, Lookup, Patience, Put, Replace, Store, StoreError, TargetStore,
+    Access, EntryBuilder, LockOutcome, Lookup, Overwrite, Patience, PutOutcome, Store, StoreConfig,
+    StoreError, TargetStore,
 };
 use opkeep_validator::Validator;
 
 use crate::expected::{EXPECTATIONS, Expected};
 use crate::further::Files;
 use crate::header;
-use crate::imported::{self, IMPORTED, Imported};
+use crate::imported::{self, IMPORTED, Provenance};
 use crate::make::{HEADER, INFO, JSON, OBJECT};
 use crate::plan::op_types;
 
@@ -44,7 +45,7 @@ use crate::plan::op_types;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Says for what a kernel was built whose descriptor has these options; none if nothing here runs such kernels.
-type Reader = dyn Fn(&BuildSpec) -> Option<Result<EffectiveSpec, BackendError>> + Send + Sync;
+type Reader = dyn Fn(&BuildSpec) -> Option<Result<ResolvedSpec, BackendError>> + Send + Sync;
 /// Told which cache is looked at, how many of its kernels are done, and of how many.
 type Observer = dyn Fn(&Path, u64, u64) + Send + Sync;
 
@@ -54,7 +55,7 @@ type Observer = dyn Fn(&Path, u64, u64) + Send + Sync;
 /// takes it at all unless [`Builder::trust_imported`](crate::Builder::trust_imported) says so. May be done beside builds
 /// and other imports, and any number of times.
 pub struct Importer {
-    store: Config,
+    store: StoreConfig,
     read: Box<Reader>,
     threads: NonZeroUsize,
     dry_run: bool,
@@ -78,7 +79,7 @@ struct Run<'a> {
 struct Candidate {
     descriptor: Descriptor,
     generation: Generation,
-    spec: EffectiveSpec,
+    spec: ResolvedSpec,
     said: BTreeMap<String, String>,
     artifact: Artifact,
     expected: Expected,
@@ -91,7 +92,7 @@ enum Outcome {
     Renewed(ImportedKernel),
     There,
     Copy,
-    Not(NotImported),
+    Not(SkippedKernel),
     /// It was not looked at any more.
     Left,
 }
@@ -111,8 +112,8 @@ impl Importer {
     /// Imports into the store at `store.root`. `read` says what the options of a descriptor mean, as
     /// [`Registry::read`](opkeep_backend::Registry::read) does.
     pub fn new(
-        store: Config,
-        read: impl Fn(&BuildSpec) -> Option<Result<EffectiveSpec, BackendError>> + Send + Sync + 'static,
+        store: StoreConfig,
+        read: impl Fn(&BuildSpec) -> Option<Result<ResolvedSpec, BackendError>> + Send + Sync + 'static,
     ) -> Self {
         Self {
             store,
@@ -154,7 +155,7 @@ impl Importer {
     /// The store cannot be used. What else goes wrong is in the report.
     pub fn import(&self, folders: &[PathBuf]) -> Result<ImportReport, ImportError> {
         let access = if self.dry_run { Access::ReadOnly } else { Access::ReadWrite };
-        let store = match Store::open(Config { access, ..self.store.clone() }) {
+        let store = match Store::open(StoreConfig { access, ..self.store.clone() }) {
             Err(StoreError::NoStore { .. }) if self.dry_run => None,
             opened => Some(opened?),
         };
@@ -194,7 +195,7 @@ impl Run<'_> {
         let mut cache = Cache::new(place);
         match place.kind {
             Kind::Cann | Kind::Package | Kind::Work => {
-                cache.passed_over = Some(PassedOver::NoDescriptors(place.kind.to_string()))
+                cache.passed_over = Some(SkipReason::NoDescriptors(place.kind.to_string()))
             }
             _ => {
                 if let Err(error) = self.kernels(place, &mut cache) {
@@ -244,63 +245,63 @@ impl Run<'_> {
             return Outcome::Left;
         }
         let outcome = self.candidate(shelf, item).and_then(|candidate| self.keep(place, item, &candidate));
-        outcome.unwrap_or_else(|why| Outcome::Not(NotImported { name: item.name.clone(), why }))
+        outcome.unwrap_or_else(|why| Outcome::Not(SkippedKernel { name: item.name.clone(), why }))
     }
 
     /// Reads a kernel, if it is whole and its descriptor says what it computes.
-    fn candidate(&self, shelf: &Shelf, item: &Item) -> Result<Candidate, PassedOver> {
+    fn candidate(&self, shelf: &Shelf, item: &Item) -> Result<Candidate, SkipReason> {
         if !matches!(item.verdict, Verdict::Intact) {
-            return Err(PassedOver::of_item(item));
+            return Err(SkipReason::of_item(item));
         }
         if item.kernel.is_none() {
-            return Err(PassedOver::InParts);
+            return Err(SkipReason::InParts);
         }
         let Taken { json, object, info, is_begun_anew, compiled_at, is_ours } =
             shelf.take(item).map_err(|error| match error {
-                NotTaken::Missing { file } if file.ends_with(".info") => PassedOver::NoDescriptor,
-                NotTaken::Missing { file } if file.ends_with(".o") => PassedOver::NoObject,
-                NotTaken::Missing { .. } | NotTaken::Changing { .. } => PassedOver::InUse(error.to_string()),
-                error => PassedOver::Unreadable(error.to_string()),
+                NotTaken::Missing { file } if file.ends_with(".info") => SkipReason::NoDescriptor,
+                NotTaken::Missing { file } if file.ends_with(".o") => SkipReason::NoObject,
+                NotTaken::Missing { .. } | NotTaken::Changing { .. } => SkipReason::InUse(error.to_string()),
+                error => SkipReason::Unreadable(error.to_string()),
             })?;
         if is_ours {
-            return Err(PassedOver::Ours);
+            return Err(SkipReason::Ours);
         }
-        let descriptor = read_info(&info).map_err(|error| PassedOver::TornDescriptor(error.to_string()))?;
+        let descriptor = read_info(&info).map_err(|error| SkipReason::TornDescriptor(error.to_string()))?;
         let generation = named_by(&descriptor, &item.name).ok_or_else(|| other_name(&descriptor))?;
         let target = &descriptor.spec.target;
         if targets::named(target).is_some_and(|expect| targets::is_ai_core(&expect)) && !is_chip(target) {
-            return Err(PassedOver::UnknownChip(target.clone()));
+            return Err(SkipReason::UnknownChip(target.clone()));
         }
-        let no_backend = || PassedOver::NoBackend(target.clone());
+        let no_backend = || SkipReason::NoBackend(target.clone());
         let mut spec = (self.importer.read)(&descriptor.spec)
             .ok_or_else(no_backend)?
-            .map_err(|error| PassedOver::Options(error.to_string()))?;
+            .map_err(|error| SkipReason::Options(error.to_string()))?;
         let validator = Validator::builtin();
         let expect = targets::named(&spec.target).ok_or_else(no_backend)?;
         let expected = Expected::new(expect, &validator);
         if spec.debug {
-            return Err(PassedOver::Debug);
+            return Err(SkipReason::Debug);
         }
-        if let Some(source) = descriptor.job.own_source() {
-            return Err(PassedOver::OwnSource(source.to_owned()));
+        if let Some(source) = descriptor.job.custom_op_source() {
+            return Err(SkipReason::OwnSource(source.to_owned()));
         }
         if is_begun_anew {
-            return Err(PassedOver::BegunAnew);
+            return Err(SkipReason::BegunAnew);
         }
         let artifact = Artifact { json, object, extra: Vec::new() };
         let report = Files::of(&artifact).judge(None, &expected.expectations, &validator);
         let Some(meta) = report.meta.as_ref().filter(|_| report.is_valid()) else {
-            return Err(PassedOver::Invalid(report.errors().map(ToString::to_string).collect()));
+            return Err(SkipReason::Invalid(report.errors().map(ToString::to_string).collect()));
         };
         if let Some(other) = other_kernel(&descriptor, &item.name, meta) {
-            return Err(PassedOver::OtherKernel(other));
+            return Err(SkipReason::OtherKernel(other));
         }
-        let said = spec.take_statements();
+        let said = spec.split_unkeyed_options();
         Ok(Candidate { descriptor, generation, spec, said, artifact, expected, compiled_at })
     }
 
     /// Puts a kernel into the store, unless one of the same job is there that is as new.
-    fn keep(&self, place: &Place, item: &Item, candidate: &Candidate) -> Result<Outcome, PassedOver> {
+    fn keep(&self, place: &Place, item: &Item, candidate: &Candidate) -> Result<Outcome, SkipReason> {
         let Candidate { descriptor, generation, spec, said, expected, .. } = candidate;
         let artifact = &candidate.artifact;
         let job = descriptor.job.digest();
@@ -319,7 +320,7 @@ impl Run<'_> {
         };
         let folder = std::path::absolute(&place.path).unwrap_or_else(|_| place.path.clone());
         let folder = item.below.map_or_else(|| folder.clone(), |below| folder.join(below));
-        let imported = Imported {
+        let imported = Provenance {
             folder: folder.to_string_lossy().into_owned(),
             name: item.name.clone(),
             framework: generation.to_string(),
@@ -331,7 +332,7 @@ impl Run<'_> {
         let info = header::canonical_info(&descriptor.job, spec);
         let text = imported::render(&key, &job, &op_type, spec, &imported, expected.stamp);
         // Nobody knows what it cost to compile, nor whether it can be compiled again: none is said.
-        let draft = Draft::new(expected.stamp)
+        let draft = EntryBuilder::new(expected.stamp)
             .eager(JSON, &artifact.json)
             .eager(OBJECT, &artifact.object)
             .eager(IMPORTED, origin.as_bytes())
@@ -341,7 +342,7 @@ impl Run<'_> {
         let put = |replace| {
             shelf.put_replacing(key.digest(), &draft, replace).map_err(|error| self.not_kept(&error))
         };
-        if put(Replace::Never)? == Put::Published {
+        if put(Overwrite::Never)? == PutOutcome::Published {
             return Ok(Outcome::New(new));
         }
         match self.there(shelf, key.digest(), candidate) {
@@ -358,8 +359,8 @@ impl Run<'_> {
         shelf: &TargetStore,
         new: ImportedKernel,
         candidate: &Candidate,
-        put: impl Fn(Replace) -> Result<Put, PassedOver>,
-    ) -> Result<Outcome, PassedOver> {
+        put: impl Fn(Overwrite) -> Result<PutOutcome, SkipReason>,
+    ) -> Result<Outcome, SkipReason> {
         // Who marks the older one as validated writes it again, and has this lock meanwhile.
         let cancelled = || self.importer.cancel.is_cancelled();
         let deadline = Instant::now().checked_add(PATIENCE);
@@ -370,7 +371,7 @@ impl Run<'_> {
         }
         // Another import may have put it meanwhile, or one that is newer still.
         match self.there(shelf, new.key.digest(), candidate) {
-            Some(There::Older) | None => put(Replace::Always).map(|_| Outcome::Renewed(new)),
+            Some(There::Older) | None => put(Overwrite::Always).map(|_| Outcome::Renewed(new)),
             Some(There::Same) => Ok(Outcome::There),
             Some(There::Copy) => Ok(Outcome::Copy),
         }
@@ -405,7 +406,7 @@ impl Run<'_> {
             && entry.member(JSON) == Some(&artifact.json[..]);
         Some(match () {
             () if same => There::Same,
-            () if Imported::of(&entry).is_some_and(|imported| imported.is_older(*compiled_at)) => {
+            () if Provenance::of(&entry).is_some_and(|imported| imported.is_older(*compiled_at)) => {
                 There::Older
             }
             () => There::Copy,
@@ -413,7 +414,7 @@ impl Run<'_> {
     }
 
     /// The store's part for `target`; none in a dry run without a store.
-    fn shelf(&self, target: &str) -> Result<Option<Arc<TargetStore>>, PassedOver> {
+    fn shelf(&self, target: &str) -> Result<Option<Arc<TargetStore>>, SkipReason> {
         let Some(store) = &self.store else { return Ok(None) };
         let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shelf) = shelves.get(target) {
@@ -424,11 +425,11 @@ impl Run<'_> {
         Ok(Some(shelf))
     }
 
-    fn not_kept(&self, error: &StoreError) -> PassedOver {
+    fn not_kept(&self, error: &StoreError) -> SkipReason {
         if error.stops_every_write() {
             self.stopped.store(true, Ordering::Relaxed);
         }
-        PassedOver::NotKept(error.to_string())
+        SkipReason::NotKept(error.to_string())
     }
 
     /// Makes what was put survive a power cut, and writes down what was counted.
@@ -455,7 +456,7 @@ fn named_by(descriptor: &Descriptor, stem: &str) -> Option<Generation> {
     let borne = &descriptor.envelope.fusion_op_name;
     let is_borne = || {
         let unknown = descriptor.kernel_meta_stem().is_err()
-            || matches!(VendorName::parse(borne), Some(VendorName::Cann { .. }));
+            || matches!(ForeignName::parse(borne), Some(ForeignName::Cann { .. }));
         descriptor.envelope.generation.filter(|_| unknown && borne == stem)
     };
     descriptor.named_by(stem).or_else(is_borne)
@@ -483,6 +484,6 @@ fn hashes(name: &str) -> Vec<u64> {
     numbers.filter(|number| *number > u64::from(u32::MAX)).collect()
 }
 
-fn other_name(descriptor: &Descriptor) -> PassedOver {
-    PassedOver::OtherName(descriptor.kernel_meta_stem().ok().map(|name| name.to_string()))
+fn other_name(descriptor: &Descriptor) -> SkipReason {
+    SkipReason::OtherName(descriptor.kernel_meta_stem().ok().map(|name| name.to_string()))
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use opkeep_artifact::Artifact;
-use opkeep_descriptor::{EffectiveSpec, IMPORT_SCHEMA, Key, import_key, read_info};
+use opkeep_descriptor::{IMPORT_SCHEMA, Key, ResolvedSpec, import_key, read_info};
 use opkeep_digest::Digest;
 use opkeep_store::{Entry, Lookup, Miss, TargetStore};
 use serde_json::{Value, json};
@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use crate::event::Event;
 use crate::further::Files;
 use crate::header;
-use crate::make::{HEADER, INFO, JSON, Made, Maker, Missing, OBJECT};
-use crate::plan::Planned;
+use crate::make::{HEADER, INFO, JSON, KernelPipeline, MissReason, OBJECT, ReadyKernel};
+use crate::plan::PlannedKernel;
 use crate::report::KernelReport;
-use crate::warnings::Cause;
-use crate::{Outcome, StoredError};
+use crate::warnings::WarningKind;
+use crate::{EntryError, Outcome};
 
 /// The member that says where a kernel came from.
 pub(crate) const IMPORTED: &str = "imported";
@@ -31,7 +31,7 @@ pub(crate) const PROVENANCE: &str = "imported";
 /// Where an imported kernel came from, and what little is known of its making.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Imported {
+pub struct Provenance {
     /// The folder it was in.
     pub folder: String,
     /// What it was called there.
@@ -46,7 +46,7 @@ pub struct Imported {
     pub at: SystemTime,
 }
 
-impl Imported {
+impl Provenance {
     pub(crate) fn render(&self) -> Value {
         let Self { folder, name, framework, said, has_options, at } = self;
         let at = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -99,7 +99,7 @@ impl Imported {
     }
 }
 
-impl fmt::Display for Imported {
+impl fmt::Display for Provenance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { folder, name, framework, said, .. } = self;
         write!(f, "imported from `{folder}` ({name}, of {framework}")?;
@@ -109,19 +109,19 @@ impl fmt::Display for Imported {
 }
 
 /// What is looked for among imported kernels.
-pub(crate) struct Wanted {
+pub(crate) struct ImportQuery {
     pub(crate) key: Key,
     said: BTreeMap<String, String>,
 }
 
-impl Wanted {
-    pub(crate) fn new(job: &Digest, spec: &EffectiveSpec) -> Self {
-        Self { key: import_key(job, spec), said: spec.clone().take_statements() }
+impl ImportQuery {
+    pub(crate) fn new(job: &Digest, spec: &ResolvedSpec) -> Self {
+        Self { key: import_key(job, spec), said: spec.clone().split_unkeyed_options() }
     }
 
     /// Whether an entry under the key will do.
-    pub(crate) fn check(&self, entry: &Entry) -> Result<Imported, String> {
-        let imported = Imported::of(entry).ok_or("what is there is no imported kernel")?;
+    pub(crate) fn check(&self, entry: &Entry) -> Result<Provenance, String> {
+        let imported = Provenance::of(entry).ok_or("what is there is no imported kernel")?;
         match imported.contradicts(&self.said) {
             Some(other) => Err(other),
             None => Ok(imported),
@@ -130,7 +130,7 @@ impl Wanted {
 }
 
 /// An imported kernel that will do. None if there is none; an error if there is one that will not, and why.
-pub(crate) fn peek(shelf: &TargetStore, wanted: &Wanted) -> Option<Result<Imported, String>> {
+pub(crate) fn peek(shelf: &TargetStore, wanted: &ImportQuery) -> Option<Result<Provenance, String>> {
     match shelf.peek(wanted.key.digest()) {
         Lookup::Hit(entry) => Some(wanted.check(&entry)),
         Lookup::Miss(Miss::Absent) => None,
@@ -138,17 +138,17 @@ pub(crate) fn peek(shelf: &TargetStore, wanted: &Wanted) -> Option<Result<Import
     }
 }
 
-impl Maker<'_> {
+impl KernelPipeline<'_> {
     /// The imported kernel for what is missing, if that may be taken.
     pub(crate) fn look_up_imported(
         &self,
-        planned: &Planned<'_>,
-        mut missing: Missing,
-    ) -> Result<KernelReport, Missing> {
+        planned: &PlannedKernel<'_>,
+        mut missing: MissReason,
+    ) -> Result<KernelReport, MissReason> {
         let found = planned.wanted().filter(|(_, spec)| self.builder.trust_imported && !spec.debug);
-        let Some((job, spec)) = found.filter(|_| self.builder.mode.takes()) else { return Err(missing) };
+        let Some((job, spec)) = found.filter(|_| self.builder.mode.reads()) else { return Err(missing) };
         let Some(shelf) = self.shelf_of(&spec.target) else { return Err(missing) };
-        let wanted = Wanted::new(job, spec);
+        let wanted = ImportQuery::new(job, spec);
         let mut taken = None;
         let found = shelf.get_if(wanted.key.digest(), |entry| {
             taken.insert(self.take_imported(shelf, &wanted, spec, entry)).is_ok()
@@ -172,7 +172,7 @@ impl Maker<'_> {
                     what is damaged, and it can be imported again",
                     path.display()
                 );
-                self.shop.warnings.tell(Cause::Reading, &text);
+                self.shop.warnings.tell(WarningKind::Reading, &text);
                 format!("an imported kernel cannot be used: {miss}")
             }
         };
@@ -183,10 +183,10 @@ impl Maker<'_> {
     fn take_imported(
         &self,
         shelf: &TargetStore,
-        wanted: &Wanted,
-        spec: &EffectiveSpec,
+        wanted: &ImportQuery,
+        spec: &ResolvedSpec,
         entry: &Entry,
-    ) -> Result<Made, String> {
+    ) -> Result<ReadyKernel, String> {
         let imported = wanted.check(entry)?;
         let (artifact, digests) =
             artifact(entry).map_err(|member| format!("an imported kernel has no `{member}`"))?;
@@ -201,7 +201,7 @@ impl Maker<'_> {
                 let _ = expected.record(shelf, entry);
             }
         }
-        Ok(Made {
+        Ok(ReadyKernel {
             artifact: Arc::new(artifact),
             digests,
             outcome: Outcome::Reused,
@@ -227,8 +227,8 @@ pub(crate) fn render(
     key: &Key,
     job: &Digest,
     op_type: &str,
-    spec: &EffectiveSpec,
-    imported: &Imported,
+    spec: &ResolvedSpec,
+    imported: &Provenance,
     stamp: u32,
 ) -> String {
     let header = json!({
@@ -255,10 +255,10 @@ pub(crate) fn render(
 }
 
 /// Whether an entry that says it is imported stands under the key of what it says.
-pub(crate) fn judge_entry(entry: &Entry, target: &str) -> Result<(), StoredError> {
-    let missing = |member| StoredError::Incomplete { member };
+pub(crate) fn judge_entry(entry: &Entry, target: &str) -> Result<(), EntryError> {
+    let missing = |member| EntryError::Incomplete { member };
     let lazy = |name: &'static str| entry.lazy_member(name).ok().flatten().ok_or(missing(name));
-    Imported::of(entry).ok_or(missing(IMPORTED))?;
+    Provenance::of(entry).ok_or(missing(IMPORTED))?;
     let header: Value = serde_json::from_slice(lazy(HEADER)?).map_err(|_| missing(HEADER))?;
     let key = Key::from(*entry.key());
     let said = |name: &str| header[name].as_str().unwrap_or_default();
@@ -267,7 +267,7 @@ pub(crate) fn judge_entry(entry: &Entry, target: &str) -> Result<(), StoredError
     {
         if said(what) != expected {
             let (expected, found) = (expected.to_owned(), said(what).to_owned());
-            return Err(StoredError::AnotherHeader { what, expected, found });
+            return Err(EntryError::HeaderMismatch { what, expected, found });
         }
     }
     if header["import_schema"].as_u64() != Some(IMPORT_SCHEMA) {
@@ -278,9 +278,9 @@ pub(crate) fn judge_entry(entry: &Entry, target: &str) -> Result<(), StoredError
     let option = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
     let options = header["options"].as_object().and_then(|options| options.iter().map(option).collect());
     let options = options.ok_or(missing(HEADER))?;
-    let spec = EffectiveSpec { target: target.to_owned(), options, debug: false };
+    let spec = ResolvedSpec { target: target.to_owned(), options, debug: false };
     match import_key(&job, &spec) {
         found if found == key => Ok(()),
-        found => Err(StoredError::AnotherJob { expected: key, found }),
+        found => Err(EntryError::KeyMismatch { expected: key, found }),
     }
 }

@@ -13,7 +13,7 @@ const MAX_KNOWN: usize = 16 * 1024;
 /// The kernel that each operator was given last, and the one that was put under each framework's name last: another one
 /// may have been built for the same operator, or under the same name, since.
 #[derive(Default)]
-pub(crate) struct InView(Mutex<Known>);
+pub(crate) struct PlacementCache(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
@@ -34,7 +34,7 @@ struct Spot {
     mixed: bool,
 }
 
-impl InView {
+impl PlacementCache {
     /// Whether `request` finds the kernel of `key`.
     pub(crate) fn has(&self, request: &Request, key: Key) -> bool {
         let known = self.locked();
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let view = InView::default();
+        let view = PlacementCache::default();
         let mut request = request("");
         for at in 0..=2 * MAX_KNOWN {
             request.descriptor.envelope.full_name = at.to_string();
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn what_could_not_be_placed_is_not_there() {
-        let (view, request) = (InView::default(), request("net/a"));
+        let (view, request) = (PlacementCache::default(), request("net/a"));
         view.place(&request, Some(key("one")), || Ok::<_, ()>(())).unwrap();
         view.place(&request, Some(key("one")), || Err(())).unwrap_err();
         assert!(!view.has(&request, key("one")));
@@ -156,7 +156,7 @@ mod tests {
     /// Of two that are put there at once nobody knows which was last.
     #[test]
     fn what_is_put_there_at_once_is_put_there_again() {
-        let (view, request) = (InView::default(), request("net/a"));
+        let (view, request) = (PlacementCache::default(), request("net/a"));
         let within = |inner: &dyn Fn()| {
             let placed = view.place(&request, Some(key("one")), || {
                 assert!(!view.has(&request, key("one")));

@@ -16,7 +16,7 @@ const MAX_KNOWN: usize = 1024;
 
 /// Digests of `.info` files by their names; none yet for a name that was asked for once.
 #[derive(Default)]
-pub(crate) struct Infos(Mutex<HashMap<String, Option<(Descriptor, Info)>>>);
+pub(crate) struct InfoTextCache(Mutex<HashMap<String, Option<(Descriptor, Info)>>>);
 
 /// What a file should hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) struct Info {
     pub(crate) bytes: u64,
 }
 
-impl Infos {
+impl InfoTextCache {
     /// What the `.info` of `descriptor` should hold under the name `stem`.
     pub(crate) fn of(&self, stem: &str, descriptor: &Descriptor) -> Info {
         if let Some(Some((known, info))) = self.locked().get(stem)
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_what_would_be_written() {
-        let infos = Infos::default();
+        let infos = InfoTextCache::default();
         let written = |stem: &str, descriptor: &Descriptor| {
             let text = write_info_named(descriptor, stem);
             Info { digest: Digest::of(text.as_bytes()), bytes: text.len() as u64 }

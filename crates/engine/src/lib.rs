@@ -11,14 +11,14 @@
 //! * Equal jobs are one kernel, however many nodes, ranks or files ask for them.
 //! * Nothing enters the store that the validator refuses, or whose toolchain changed while it compiled.
 //! * A store that cannot be used costs one warning; the build goes on without it. Only the modes that insist on the
-//!   store ([`Mode::ReadOnly`], [`Mode::Require`]) fail.
+//!   store ([`CacheMode::ReadOnly`], [`CacheMode::Require`]) fail.
 //! * A job that fails does not stop the others, unless [`Builder::fail_fast`] says so; the report has one outcome for each
 //!   kernel. Failures are remembered in the process at most, never on disk. What a failed compiler worked on and said is
 //!   kept in the work folder, and the error says where.
 //! * A backend that panics, hangs or is cancelled loses its kernel, and frees those who wait for it.
 //!
 //! No global state and no printing; of the environment only the system's temporary folder is used, unless
-//! [`Builder::work_base`] names another. Everything is `Send + Sync`: two backends at once are two builders.
+//! [`Builder::work_dir`] names another. Everything is `Send + Sync`: two backends at once are two builders.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -26,14 +26,14 @@
 //! use opkeep::{Builder, Outcome, Request};
 //! use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 //! use opkeep_descriptor::{BuildSpec, read_info};
-//! use opkeep_store::Config;
+//! use opkeep_store::StoreConfig;
 //!
 //! let descriptor = read_info(include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info"))?;
 //! let request = Request::new(descriptor).with_spec(BuildSpec::new("cpu"));
 //!
 //! # let folder = tempfile::tempdir()?;
 //! let backend = CpuBackend::new(CpuConfig::new("/usr/local/bin:/usr/bin:/bin"));
-//! let builder = Builder::new(Arc::new(backend)).store(Config::new(folder.path().join("cache")));
+//! let builder = Builder::new(Arc::new(backend)).store(StoreConfig::new(folder.path().join("cache")));
 //! let report = builder.build(&[request.clone()])?;
 //! assert_eq!(report.kernels[0].outcome, Outcome::Compiled);
 //!
@@ -55,10 +55,10 @@
 //! # use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 //! # use opkeep_descriptor::BuildSpec;
 //! # use opkeep_ops::Graph;
-//! # use opkeep_store::Config;
+//! # use opkeep_store::StoreConfig;
 //! # let folder = tempfile::tempdir()?;
 //! # let backend = CpuBackend::new(CpuConfig::new("/usr/local/bin:/usr/bin:/bin"));
-//! # let builder = Builder::new(Arc::new(backend)).store(Config::new(folder.path().join("cache")));
+//! # let builder = Builder::new(Arc::new(backend)).store(StoreConfig::new(folder.path().join("cache")));
 //! # let mut graph = Graph::new("example");
 //! # let x = graph.input("x", "float32", [8]);
 //! # graph.node("act", "Relu", &[x], [])?;
@@ -175,20 +175,20 @@ mod workshop;
 
 pub use builder::{Builder, Request, ViewConfig, ViewPolicy};
 pub use debug::{DebugConfig, DebugConfigError};
-pub use error::{BuildError, JobError, StoredError};
+pub use error::{BuildError, EntryError, KernelError};
 pub use event::Event;
-pub use explain::{Explanation, Fate};
-pub use import::{Cache, ImportError, ImportReport, ImportedKernel, Importer, NotImported, PassedOver};
-pub use imported::Imported;
-pub use memo::DigestMemo;
-pub use memory::Built;
-pub use nearest::Nearest;
-pub use network::{NetworkBuild, requests};
+pub use explain::{CacheStatus, Explanation};
+pub use import::{Cache, ImportError, ImportReport, ImportedKernel, Importer, SkipReason, SkippedKernel};
+pub use imported::Provenance;
+pub use memo::FileDigestCache;
+pub use memory::BuiltKernel;
+pub use nearest::NearestEntry;
+pub use network::{BuiltNetwork, requests};
 pub use opkeep_kernel_meta::{
     DirectoryRisk, ForeignKernel, LeftKernel, LeftReason, STAYS_DISPLACED, ViewError,
 };
-pub use opkeep_store::Mode;
-pub use report::{BuildReport, KernelReport, Outcome, Placed};
+pub use opkeep_store::CacheMode;
+pub use report::{BuildReport, KernelReport, Outcome, ViewPlacement};
 pub use session::{RunError, Session, Step};
 pub use stored::{EntryVerdict, verify_entry};
 pub use view_group::ViewGroup;

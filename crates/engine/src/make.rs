@@ -5,20 +5,20 @@ use std::time::{Duration, Instant, SystemTime};
 
 use opkeep_artifact::Artifact;
 use opkeep_backend::BackendError;
-use opkeep_descriptor::EffectiveSpec;
+use opkeep_descriptor::ResolvedSpec;
 use opkeep_digest::Digest;
-use opkeep_store::{Entry, KeyLock, KeyWait, LockAttempt, Lookup, Miss, Mode, TargetStore};
+use opkeep_store::{CacheMode, Entry, KeyLock, LockWaiter, Lookup, Miss, TargetStore, TryLockOutcome};
 
 use crate::event::Event;
 use crate::expected::Expected;
-use crate::imported::{self, IMPORTED, Imported};
-use crate::plan::{Keyed, Planned, State};
+use crate::imported::{self, IMPORTED, Provenance};
+use crate::plan::{KeyState, KeyedKernel, PlannedKernel};
 use crate::queue::Step;
 use crate::report::KernelReport;
-use crate::tokens::Token;
-use crate::warnings::Cause;
-use crate::workshop::Workshop;
-use crate::{BuildError, Builder, JobError, Outcome, handover};
+use crate::tokens::JobToken;
+use crate::warnings::WarningKind;
+use crate::workshop::Runtime;
+use crate::{BuildError, Builder, KernelError, Outcome, handover};
 
 /// Names of an entry's members.
 pub(crate) const JSON: &str = "json";
@@ -32,9 +32,9 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Makes kernels.
-pub(crate) struct Maker<'a> {
+pub(crate) struct KernelPipeline<'a> {
     pub(crate) builder: &'a Builder,
-    pub(crate) shop: &'a Workshop,
+    pub(crate) shop: &'a Runtime,
     /// The store's part for each target, where there is one that can be used.
     shelves: Vec<(String, Arc<TargetStore>)>,
     /// The first kernel that failed, if that ends the build.
@@ -42,7 +42,7 @@ pub(crate) struct Maker<'a> {
 }
 
 /// Why a kernel was not found, and what is to be done about the entry.
-pub(crate) struct Missing {
+pub(crate) struct MissReason {
     pub(crate) reason: String,
     pub(crate) damaged: bool,
     /// There is a store, and the kernel is not in it.
@@ -50,7 +50,7 @@ pub(crate) struct Missing {
 }
 
 /// A kernel that is there.
-pub(crate) struct Made {
+pub(crate) struct ReadyKernel {
     pub(crate) artifact: Arc<Artifact>,
     /// Of the object and of the `.json`.
     pub(crate) digests: (Digest, Digest),
@@ -58,7 +58,7 @@ pub(crate) struct Made {
     pub(crate) reason: Option<String>,
     pub(crate) compile_time: Option<Duration>,
     /// Where it came from, if somebody else compiled it.
-    pub(crate) imported: Option<Imported>,
+    pub(crate) imported: Option<Provenance>,
 }
 
 /// Whose turn it is to make a kernel.
@@ -66,13 +66,13 @@ enum Turn {
     /// Ours; under its lock, where there is one.
     Ours(Option<KeyLock>),
     /// Another process makes it.
-    Theirs(KeyWait),
+    Theirs(LockWaiter),
 }
 
-impl<'a> Maker<'a> {
+impl<'a> KernelPipeline<'a> {
     pub(crate) fn new(
         builder: &'a Builder,
-        shop: &'a Workshop,
+        shop: &'a Runtime,
         targets: Vec<String>,
     ) -> Result<Self, BuildError> {
         let mut shelves = Vec::with_capacity(targets.len());
@@ -85,8 +85,8 @@ impl<'a> Maker<'a> {
     }
 
     /// The kernel, if it is in the store and may be taken from there; else an imported one, if such are trusted.
-    pub(crate) fn look_up(&self, planned: &Planned<'_>) -> Result<KernelReport, Missing> {
-        let missing = |reason: &str| Missing { reason: reason.to_owned(), damaged: false, absent: false };
+    pub(crate) fn look_up(&self, planned: &PlannedKernel<'_>) -> Result<KernelReport, MissReason> {
+        let missing = |reason: &str| MissReason { reason: reason.to_owned(), damaged: false, absent: false };
         let Some(keyed) = planned.keyed() else {
             return self.look_up_imported(planned, missing("refused by the backend"));
         };
@@ -94,38 +94,38 @@ impl<'a> Maker<'a> {
             return Err(missing("debug options are on"));
         }
         let mode = self.builder.mode;
-        if !mode.takes() {
+        if !mode.reads() {
             return Err(missing(&format!("cache mode is {mode}")));
         }
         let shelf = self.shelf(keyed).ok_or_else(|| missing("there is no store that can be used"))?;
         // What is not ours may be there as an imported one: then nothing was missed.
         let (mut uncounted, trusts) = (None, self.builder.trust_imported);
         let key = keyed.key.digest();
-        let missing = match if trusts { shelf.get_again(key) } else { shelf.get(key) } {
+        let missing = match if trusts { shelf.get_uncounted(key) } else { shelf.get(key) } {
             Lookup::Hit(entry) => match self.take_entry(keyed, &entry, Outcome::Reused) {
                 Ok(made) => {
                     self.builder.tell(Event::Hit { kernel: planned.name(), artifact: &made.artifact });
                     return Ok(KernelReport::new(planned, Ok(made)));
                 }
-                Err(error) => Missing {
+                Err(error) => MissReason {
                     reason: format!("the stored kernel is not valid: {error}"),
                     damaged: true,
                     absent: false,
                 },
             },
             Lookup::Miss(miss) => {
-                if let Miss::Untrusted(_) | Miss::Trouble(_) = &miss {
-                    self.shop.warnings.tell(Cause::Reading, &miss.to_string());
+                if let Miss::Untrusted(_) | Miss::Io(_) = &miss {
+                    self.shop.warnings.tell(WarningKind::Reading, &miss.to_string());
                 }
                 let miss = uncounted.insert(miss);
-                Missing {
+                MissReason {
                     reason: miss.to_string(),
                     damaged: matches!(miss, Miss::Damaged(_)),
                     absent: matches!(miss, Miss::Absent),
                 }
             }
         };
-        let found = match missing.damaged && mode != Mode::Require {
+        let found = match missing.damaged && mode != CacheMode::Require {
             // It is set aside and compiled again, or nobody would ever hear of it.
             true => Err(missing),
             false => self.look_up_imported(planned, missing),
@@ -139,12 +139,12 @@ impl<'a> Maker<'a> {
     /// Makes a kernel that is missing; if another process is at it, says how to ask again.
     pub(crate) fn make(
         &self,
-        planned: &Planned<'_>,
-        missing: &Missing,
-        wait: Option<KeyWait>,
-    ) -> Step<KernelReport, KeyWait> {
+        planned: &PlannedKernel<'_>,
+        missing: &MissReason,
+        wait: Option<LockWaiter>,
+    ) -> Step<KernelReport, LockWaiter> {
         let began = Instant::now();
-        let waited = wait.as_ref().map(KeyWait::waited).unwrap_or_default();
+        let waited = wait.as_ref().map(LockWaiter::waited).unwrap_or_default();
         let made = match self.try_make(planned, missing, wait) {
             Ok(Step::Busy(wait)) => return Step::Busy(wait),
             Ok(Step::Done(made)) => Ok(made),
@@ -153,11 +153,11 @@ impl<'a> Maker<'a> {
         let elapsed = began.elapsed() + waited;
         let kernel = planned.name();
         match &made {
-            Ok(Made { artifact, outcome, .. }) => {
+            Ok(ReadyKernel { artifact, outcome, .. }) => {
                 self.builder.tell(Event::Finished { kernel, outcome: *outcome, elapsed, artifact });
             }
             Err(error) => {
-                if self.builder.fail_fast && !matches!(**error, JobError::Stopped { .. }) {
+                if self.builder.fail_fast && !matches!(**error, KernelError::Skipped { .. }) {
                     let _ = self.failed.set(kernel.to_owned());
                 }
                 self.builder.tell(Event::Failed { kernel, error, elapsed });
@@ -168,18 +168,18 @@ impl<'a> Maker<'a> {
 
     fn try_make(
         &self,
-        planned: &Planned<'_>,
-        missing: &Missing,
-        wait: Option<KeyWait>,
-    ) -> Result<Step<Made, KeyWait>, Arc<JobError>> {
+        planned: &PlannedKernel<'_>,
+        missing: &MissReason,
+        wait: Option<LockWaiter>,
+    ) -> Result<Step<ReadyKernel, LockWaiter>, Arc<KernelError>> {
         let keyed = match &planned.state {
-            State::Refused(refused) => return Err(Arc::clone(&refused.error)),
-            State::Keyed(keyed) => keyed,
+            KeyState::Refused(refused) => return Err(Arc::clone(&refused.error)),
+            KeyState::Keyed(keyed) => keyed,
         };
-        self.go_on()?;
-        if self.builder.mode == Mode::Require {
+        self.ensure_running()?;
+        if self.builder.mode == CacheMode::Require {
             let (kernel, why) = (keyed.name.to_string(), missing.reason.clone());
-            return Err(JobError::Required { kernel, why }.into());
+            return Err(KernelError::NotCached { kernel, why }.into());
         }
         if keyed.spec.debug {
             return Ok(Step::Done(self.compile_alone(planned, keyed, missing, Outcome::Bypassed)?));
@@ -200,12 +200,12 @@ impl<'a> Maker<'a> {
     }
 
     /// Whether anybody still waits for kernels that are not begun.
-    pub(crate) fn go_on(&self) -> Result<(), JobError> {
+    pub(crate) fn ensure_running(&self) -> Result<(), KernelError> {
         if self.builder.cancel.is_cancelled() {
             return Err(BackendError::Cancelled.into());
         }
         match self.failed.get() {
-            Some(first) => Err(JobError::Stopped { first: first.clone() }),
+            Some(first) => Err(KernelError::Skipped { first: first.clone() }),
             None => Ok(()),
         }
     }
@@ -235,32 +235,32 @@ impl<'a> Maker<'a> {
     /// where whoever holds it seems to hang, it is made without.
     fn turn(
         &self,
-        planned: &Planned<'_>,
-        keyed: &Keyed,
+        planned: &PlannedKernel<'_>,
+        keyed: &KeyedKernel,
         shelf: &TargetStore,
-        wait: Option<KeyWait>,
-    ) -> Result<Turn, JobError> {
+        wait: Option<LockWaiter>,
+    ) -> Result<Turn, KernelError> {
         let is_first = wait.is_none();
         let mut attempt = match wait {
             Some(wait) => shelf.poll(wait),
             None => shelf.try_lock(keyed.key.digest()),
         };
         let without = |text: &str| {
-            self.shop.warnings.tell(Cause::Locks, text);
+            self.shop.warnings.tell(WarningKind::Locks, text);
             Ok(Turn::Ours(None))
         };
         loop {
             match attempt {
-                Ok(LockAttempt::Acquired(lock)) => return Ok(Turn::Ours(Some(lock))),
-                Ok(LockAttempt::HolderFailed(left)) => {
+                Ok(TryLockOutcome::Acquired(lock)) => return Ok(Turn::Ours(Some(lock))),
+                Ok(TryLockOutcome::HolderFailed(left)) => {
                     if let Some(reason) = handover::read(&left, self.builder.deadline) {
-                        return Err(JobError::Elsewhere { reason });
+                        return Err(KernelError::HolderFailed { reason });
                     }
                     // It had less time than we have: its failure is not ours.
                     attempt = shelf.try_lock(keyed.key.digest());
                 }
-                Ok(LockAttempt::Held(mut wait)) => {
-                    if self.patience().is_some_and(|patience| wait.is_silent(patience)) {
+                Ok(TryLockOutcome::Held(mut wait)) => {
+                    if self.patience().is_some_and(|patience| wait.is_stale(patience)) {
                         shelf.give_up(wait);
                         return without(
                             "another process holds a kernel's lock for too long; compiling without it",
@@ -271,7 +271,7 @@ impl<'a> Maker<'a> {
                     }
                     return Ok(Turn::Theirs(wait));
                 }
-                Ok(LockAttempt::Unsupported) => {
+                Ok(TryLockOutcome::Unsupported) => {
                     return without(
                         "the store's file system has no locks; processes may compile the same kernel",
                     );
@@ -288,19 +288,19 @@ impl<'a> Maker<'a> {
     /// Makes the kernel, unless another process just has.
     fn make_once(
         &self,
-        planned: &Planned<'_>,
-        keyed: &Keyed,
+        planned: &PlannedKernel<'_>,
+        keyed: &KeyedKernel,
         shelf: &TargetStore,
-        missing: &Missing,
+        missing: &MissReason,
         lock: Option<KeyLock>,
-    ) -> Result<Made, JobError> {
+    ) -> Result<ReadyKernel, KernelError> {
         if let Some(made) = self.look_again(keyed, shelf, lock.as_ref()) {
             return Ok(made);
         }
         let made = self
             .token(lock.as_ref())
             .and_then(|_token| self.compile(planned, keyed, missing, Outcome::Compiled));
-        if let Ok(Made { compile_time: Some(time), .. }) = &made {
+        if let Ok(ReadyKernel { compile_time: Some(time), .. }) = &made {
             shelf.count_compile(*time);
         }
         match &made {
@@ -308,7 +308,7 @@ impl<'a> Maker<'a> {
             Err(error) if error.would_repeat() => {
                 if let Some(lock) = lock {
                     let limit = self.builder.deadline.filter(|_| error.is_deadline());
-                    lock.release_failed(&handover::write(&error.to_string(), limit));
+                    lock.release_with_failure(&handover::write(&error.to_string(), limit));
                 }
             }
             Err(_) => {}
@@ -319,11 +319,11 @@ impl<'a> Maker<'a> {
     /// Makes a kernel that is not kept.
     fn compile_alone(
         &self,
-        planned: &Planned<'_>,
-        keyed: &Keyed,
-        missing: &Missing,
+        planned: &PlannedKernel<'_>,
+        keyed: &KeyedKernel,
+        missing: &MissReason,
         outcome: Outcome,
-    ) -> Result<Made, JobError> {
+    ) -> Result<ReadyKernel, KernelError> {
         let _token = self.token(None)?;
         self.compile(planned, keyed, missing, outcome)
     }
@@ -334,20 +334,25 @@ impl<'a> Maker<'a> {
     }
 
     /// Waits until this machine may run one more compiler.
-    fn token(&self, lock: Option<&KeyLock>) -> Result<Token, JobError> {
+    fn token(&self, lock: Option<&KeyLock>) -> Result<JobToken, KernelError> {
         let mut signed = Instant::now();
         let token = self.shop.tokens.take(self.patience(), || {
             if signed.elapsed() >= SIGN_OF_LIFE {
-                lock.inspect(|lock| lock.sign_of_life());
+                lock.inspect(|lock| lock.heartbeat());
                 signed = Instant::now();
             }
-            self.go_on().is_ok()
+            self.ensure_running().is_ok()
         });
-        token.ok_or_else(|| self.go_on().err().unwrap_or(BackendError::Cancelled.into()))
+        token.ok_or_else(|| self.ensure_running().err().unwrap_or(BackendError::Cancelled.into()))
     }
 
     /// Looks again, now that nobody else makes the kernel; and takes a damaged entry away.
-    fn look_again(&self, keyed: &Keyed, shelf: &TargetStore, lock: Option<&KeyLock>) -> Option<Made> {
+    fn look_again(
+        &self,
+        keyed: &KeyedKernel,
+        shelf: &TargetStore,
+        lock: Option<&KeyLock>,
+    ) -> Option<ReadyKernel> {
         let judged = match self.made_by_another(keyed, shelf) {
             Ok(made) => return made,
             Err(Miss::Damaged(judged)) => judged,
@@ -356,19 +361,19 @@ impl<'a> Maker<'a> {
         let path = shelf.path(keyed.key.digest());
         let text =
             format!("a damaged entry is set aside and built again: `{}`: {}", path.display(), judged.damage);
-        self.shop.warnings.tell(Cause::Damage, &text);
+        self.shop.warnings.tell(WarningKind::Corruption, &text);
         if let Some(lock) = lock
             && let Err(error) = shelf.quarantine(keyed.key.digest(), &judged, lock)
         {
-            self.shop.warnings.tell(Cause::Keeping, &error.to_string());
+            self.shop.warnings.tell(WarningKind::Keeping, &error.to_string());
         }
         None
     }
 
     /// What another process has made since this one looked; none if what is there will not do.
-    fn made_by_another(&self, keyed: &Keyed, shelf: &TargetStore) -> Result<Option<Made>, Miss> {
-        let found = match self.builder.mode.takes() {
-            true => shelf.get_again(keyed.key.digest()),
+    fn made_by_another(&self, keyed: &KeyedKernel, shelf: &TargetStore) -> Result<Option<ReadyKernel>, Miss> {
+        let found = match self.builder.mode.reads() {
+            true => shelf.get_uncounted(keyed.key.digest()),
             false => shelf.peek(keyed.key.digest()),
         };
         let entry = match found {
@@ -378,19 +383,24 @@ impl<'a> Maker<'a> {
         // With `force`, only what was made since this build began is new enough, or one that it overlaps.
         // One that claims to be from the future was made by another clock and says nothing.
         let since = self.shop.group.began()..=SystemTime::now();
-        let new_enough = self.builder.mode.takes() || since.contains(&entry.created());
+        let new_enough = self.builder.mode.reads() || since.contains(&entry.created());
         Ok(new_enough.then(|| self.take_entry(keyed, &entry, Outcome::Shared).ok()).flatten())
     }
 
     /// The kernel in an entry. Its bytes are checked; one that other rules let in is validated again.
-    fn take_entry(&self, keyed: &Keyed, entry: &Entry, outcome: Outcome) -> Result<Made, JobError> {
+    fn take_entry(
+        &self,
+        keyed: &KeyedKernel,
+        entry: &Entry,
+        outcome: Outcome,
+    ) -> Result<ReadyKernel, KernelError> {
         let kernel = || keyed.name.to_string();
         if entry.member(IMPORTED).is_some() {
-            return Err(JobError::NotOurs { kernel: kernel() });
+            return Err(KernelError::UnexpectedImport { kernel: kernel() });
         }
         let taken = imported::artifact(entry);
         let (artifact, digests) =
-            taken.map_err(|member| JobError::Incomplete { kernel: kernel(), member })?;
+            taken.map_err(|member| KernelError::Incomplete { kernel: kernel(), member })?;
         let expected = self.expected(&keyed.spec);
         if !expected.covers(entry) {
             self.validate(keyed, &artifact)?;
@@ -400,15 +410,15 @@ impl<'a> Maker<'a> {
             }
         }
         let artifact = Arc::new(artifact);
-        Ok(Made { artifact, digests, outcome, reason: None, compile_time: None, imported: None })
+        Ok(ReadyKernel { artifact, digests, outcome, reason: None, compile_time: None, imported: None })
     }
 
     /// What the backend expects of kernels for `spec`.
-    pub(crate) fn expected(&self, spec: &EffectiveSpec) -> Arc<Expected> {
+    pub(crate) fn expected(&self, spec: &ResolvedSpec) -> Arc<Expected> {
         self.shop.judging.expected(&*self.builder.backend, spec)
     }
 
-    pub(crate) fn shelf(&self, keyed: &Keyed) -> Option<&TargetStore> {
+    pub(crate) fn shelf(&self, keyed: &KeyedKernel) -> Option<&TargetStore> {
         self.shelf_of(&keyed.spec.target)
     }
 

@@ -27,16 +27,16 @@ const SETTLED: Duration = Duration::from_secs(2);
 
 /// Remembers digests of files, in memory and in a file of this user's.
 #[derive(Debug, Default)]
-pub struct DigestMemo {
+pub struct FileDigestCache {
     file: Option<PathBuf>,
     /// Where answers are remembered, a file each.
     answers: Option<PathBuf>,
     cancel: CancelToken,
-    state: Mutex<State>,
+    state: Mutex<KeyState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct KeyState {
     known: HashMap<PathBuf, Known>,
     changed: bool,
     /// How often anything was asked for.
@@ -52,7 +52,7 @@ struct Known {
     used: i64,
 }
 
-impl State {
+impl KeyState {
     /// The digest of a file that still is as it was.
     fn recall(&mut self, path: &Path, now: FileState) -> Option<Digest> {
         self.asked += 1;
@@ -68,13 +68,13 @@ impl State {
     }
 }
 
-impl DigestMemo {
+impl FileDigestCache {
     /// A memo that lives in `file`. One that cannot be read, is damaged, or is not this user's counts as empty.
     pub fn open(file: impl Into<PathBuf>) -> Self {
         let file = file.into();
         let text = Fs::new().read_own(&file, MAX_BYTES).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let known = text.as_deref().and_then(parse).unwrap_or_default();
-        let state = Mutex::new(State { known, ..State::default() });
+        let state = Mutex::new(KeyState { known, ..KeyState::default() });
         Self { file: Some(file), answers: None, cancel: CancelToken::new(), state }
     }
 
@@ -106,12 +106,12 @@ impl DigestMemo {
     }
 
     /// The state, also after a panic elsewhere: each change to it is whole.
-    fn locked(&self) -> std::sync::MutexGuard<'_, State> {
+    fn locked(&self) -> std::sync::MutexGuard<'_, KeyState> {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-impl FileDigests for DigestMemo {
+impl FileDigests for FileDigestCache {
     fn digest(&self, path: &Path) -> io::Result<Digest> {
         let now = FileState::of(&Fs::new().metadata(path)?);
         if let Some(digest) = self.locked().recall(path, now) {
@@ -219,22 +219,22 @@ mod tests {
         let file = folder.path().join("digests");
         // Digests do not say which is older.
         let name = |at: usize, kind: &str| PathBuf::from(format!("/{kind}/{at}"));
-        let note = |memo: &DigestMemo, path: &Path| {
+        let note = |memo: &FileDigestCache, path: &Path| {
             let mut state = memo.locked();
             if state.recall(path, STATE).is_none() {
                 state.note(path, STATE, Digest::of(path.as_os_str().as_encoded_bytes()));
             }
         };
-        let memo = DigestMemo::open(&file);
+        let memo = FileDigestCache::open(&file);
         (0..MAX_FILES).for_each(|at| note(&memo, &name(at, "old")));
         memo.save();
         // The first one is asked for again, and there is room for one less than there are.
-        let memo = DigestMemo::open(&file);
+        let memo = FileDigestCache::open(&file);
         assert_eq!(memo.locked().known.len(), MAX_FILES);
         note(&memo, &name(0, "old"));
         (0..10).for_each(|at| note(&memo, &name(at, "new")));
         memo.save();
-        let memo = DigestMemo::open(&file);
+        let memo = FileDigestCache::open(&file);
         let state = memo.locked();
         let has = |path: PathBuf| state.known.contains_key(&path);
         assert_eq!(state.known.len(), MAX_FILES);
@@ -246,11 +246,11 @@ mod tests {
     fn a_memo_that_is_written_can_be_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("digests");
-        let memo = DigestMemo::open(&file);
+        let memo = FileDigestCache::open(&file);
         for at in 0..3000 {
             memo.locked().note(Path::new(&format!("/{at}/{}", "x".repeat(4000))), STATE, Digest::of(b"it"));
         }
         memo.save();
-        assert!(DigestMemo::open(&file).locked().known.len() > 1500);
+        assert!(FileDigestCache::open(&file).locked().known.len() > 1500);
     }
 }

@@ -15,7 +15,7 @@ use opkeep_artifact::Artifact;
 use opkeep_descriptor::{Arg, BuildSpec, Job, Key, Tensor};
 use opkeep_digest::Digest;
 
-use crate::{JobError, Outcome, Request, footprint};
+use crate::{KernelError, Outcome, Request, footprint};
 
 /// For how long nobody looks whether the toolchain is still the same.
 const FRESH: Duration = Duration::from_secs(2);
@@ -27,7 +27,7 @@ const OVERHEAD: usize = 2048;
 /// A kernel that is there.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Built {
+pub struct BuiltKernel {
     /// Its name.
     pub name: String,
     /// Its key.
@@ -41,10 +41,10 @@ pub struct Built {
 }
 
 /// What asking for a kernel comes to.
-pub(crate) type Answer = Result<Arc<Built>, Arc<JobError>>;
+pub(crate) type KernelResult = Result<Arc<BuiltKernel>, Arc<KernelError>>;
 
 /// Kernels by what was asked for, up to a number of bytes; those that were used last stay.
-pub(crate) struct Memory {
+pub(crate) struct MemoryCache {
     limit: usize,
     hasher: RandomState,
     began: Instant,
@@ -75,13 +75,13 @@ struct Asked {
 
 enum Slot {
     There {
-        answer: Answer,
+        answer: KernelResult,
         /// Of the kernel, and of all that was asked for and led to it.
         bytes: usize,
         used: AtomicU64,
     },
     /// Somebody makes it.
-    Making(Arc<Flight>),
+    InFlight(Arc<Flight>),
 }
 
 /// A kernel that a thread is making, and where others wait for it.
@@ -94,34 +94,34 @@ struct Flight {
 
 #[derive(Clone)]
 enum Landed {
-    Answer(Answer),
+    Answer(KernelResult),
     /// Whoever made it gave up, or came to something that says nothing of the next attempt.
     Nothing,
 }
 
 /// What is to be done for a key.
-pub(crate) enum Entered<'a> {
-    Known(Answer),
+pub(crate) enum MemoryLookup<'a> {
+    Known(KernelResult),
     /// Nobody makes it: the caller does.
-    Make(Making<'a>),
+    Make(InFlight<'a>),
     /// Somebody made it while we waited, to no avail; or nobody waits any more.
     Again,
 }
 
 /// The duty to make a kernel. If it is dropped, with or without a panic, those who wait make it themselves.
-pub(crate) struct Making<'a> {
-    memory: &'a Memory,
+pub(crate) struct InFlight<'a> {
+    memory: &'a MemoryCache,
     key: Key,
     flight: Arc<Flight>,
 }
 
-impl Default for Memory {
+impl Default for MemoryCache {
     fn default() -> Self {
         Self::new(DEFAULT_LIMIT)
     }
 }
 
-impl Memory {
+impl MemoryCache {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -133,7 +133,7 @@ impl Memory {
     }
 
     /// The answer to a request that was made before and whose key was computed a moment ago.
-    pub(crate) fn recall(&self, request: &Request) -> Option<Answer> {
+    pub(crate) fn recall(&self, request: &Request) -> Option<KernelResult> {
         let hash = self.hash(request);
         let known = self.read();
         let asked = known.asked.get(&hash)?.iter().find(|asked| asked.is(request))?;
@@ -171,27 +171,27 @@ impl Memory {
     }
 
     /// The answer for `key`; or the duty to make it; or, if somebody else makes it, what that comes to.
-    pub(crate) fn enter(&self, key: Key, cancelled: &dyn Fn() -> bool) -> Entered<'_> {
+    pub(crate) fn enter(&self, key: Key, cancelled: &dyn Fn() -> bool) -> MemoryLookup<'_> {
         if let Some(answer) = self.answer(&self.read(), &key) {
-            return Entered::Known(answer);
+            return MemoryLookup::Known(answer);
         }
         let flight = {
             let mut known = self.write();
             if let Some(answer) = self.answer(&known, &key) {
-                return Entered::Known(answer);
+                return MemoryLookup::Known(answer);
             }
             match known.kernels.get(&key) {
-                Some(Slot::Making(flight)) => Arc::clone(flight),
+                Some(Slot::InFlight(flight)) => Arc::clone(flight),
                 _ => {
                     let flight = Arc::<Flight>::default();
-                    known.kernels.insert(key, Slot::Making(Arc::clone(&flight)));
-                    return Entered::Make(Making { memory: self, key, flight });
+                    known.kernels.insert(key, Slot::InFlight(Arc::clone(&flight)));
+                    return MemoryLookup::Make(InFlight { memory: self, key, flight });
                 }
             }
         };
         match flight.wait(cancelled) {
-            Some(Landed::Answer(answer)) => Entered::Known(answer),
-            Some(Landed::Nothing) | None => Entered::Again,
+            Some(Landed::Answer(answer)) => MemoryLookup::Known(answer),
+            Some(Landed::Nothing) | None => MemoryLookup::Again,
         }
     }
 
@@ -199,11 +199,11 @@ impl Memory {
     pub(crate) fn clear(&self) {
         let mut known = self.write();
         known.asked.clear();
-        known.kernels.retain(|_, slot| matches!(slot, Slot::Making(_)));
+        known.kernels.retain(|_, slot| matches!(slot, Slot::InFlight(_)));
         known.bytes = 0;
     }
 
-    fn answer(&self, known: &Known, key: &Key) -> Option<Answer> {
+    fn answer(&self, known: &Known, key: &Key) -> Option<KernelResult> {
         let Slot::There { answer, used, .. } = known.kernels.get(key)? else { return None };
         used.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         Some(answer.clone())
@@ -283,9 +283,9 @@ impl Known {
     }
 }
 
-impl Making<'_> {
+impl InFlight<'_> {
     /// It is made, or cannot be made: those who wait have the same answer, and those who ask later.
-    pub(crate) fn land(self, answer: Answer) {
+    pub(crate) fn land(self, answer: KernelResult) {
         let bytes = OVERHEAD + answer.as_ref().map(|built| bytes(&built.artifact)).unwrap_or_default();
         let used = self.memory.uses.fetch_add(1, Ordering::Relaxed).into();
         let mut known = self.memory.write();
@@ -297,10 +297,10 @@ impl Making<'_> {
     }
 }
 
-impl Drop for Making<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         let mut known = self.memory.write();
-        if matches!(known.kernels.get(&self.key), Some(Slot::Making(flight)) if Arc::ptr_eq(flight, &self.flight))
+        if matches!(known.kernels.get(&self.key), Some(Slot::InFlight(flight)) if Arc::ptr_eq(flight, &self.flight))
         {
             known.kernels.remove(&self.key);
         }

@@ -5,13 +5,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use opkeep_descriptor::{Diff, EffectiveSpec, Job, read_info};
+use opkeep_descriptor::{Diff, Job, ResolvedSpec, read_info};
 use opkeep_digest::PartChange;
 use opkeep_store::{Entry, Lookup, TargetStore};
 
 use crate::header::Header;
 use crate::make::{HEADER, INFO};
-use crate::plan::{Keyed, Planned};
+use crate::plan::{KeyedKernel, PlannedKernel};
 
 /// A difference is not told at greater length.
 const TOLD_BYTES: usize = 160;
@@ -19,7 +19,7 @@ const TOLD_BYTES: usize = 160;
 /// A stored kernel, and what is different in one that is missing.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Nearest {
+pub struct NearestEntry {
     /// Its name.
     pub name: String,
     /// What is different in the job.
@@ -32,7 +32,7 @@ pub struct Nearest {
     pub op_sources: Vec<PartChange>,
 }
 
-impl Nearest {
+impl NearestEntry {
     /// How many differences there are.
     pub fn distance(&self) -> usize {
         let Self { name: _, job, spec, toolchain, op_sources } = self;
@@ -48,7 +48,7 @@ impl Nearest {
     }
 }
 
-impl fmt::Display for Nearest {
+impl fmt::Display for NearestEntry {
     /// The first difference, and how many more there are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, job, spec, toolchain, op_sources } = self;
@@ -69,29 +69,29 @@ impl fmt::Display for Nearest {
 }
 
 /// Kernels that are missing on one shelf, and for each the nearest of those that were looked at.
-pub(crate) struct Hunt<'a> {
+pub(crate) struct NearestSearch<'a> {
     shelf: &'a TargetStore,
-    wanted: Vec<Wanted<'a>>,
+    wanted: Vec<ImportQuery<'a>>,
     by_op_type: HashMap<String, Vec<usize>>,
 }
 
-struct Wanted<'a> {
+struct ImportQuery<'a> {
     /// What the caller calls it.
     id: usize,
     job: &'a Job,
-    keyed: &'a Keyed,
-    nearest: Option<Nearest>,
+    keyed: &'a KeyedKernel,
+    nearest: Option<NearestEntry>,
 }
 
-impl<'a> Hunt<'a> {
+impl<'a> NearestSearch<'a> {
     pub(crate) fn new(shelf: &'a TargetStore) -> Self {
         Self { shelf, wanted: Vec::new(), by_op_type: HashMap::new() }
     }
 
     /// Looks for the nearest of `planned`, too.
-    pub(crate) fn add(&mut self, id: usize, planned: &'a Planned<'_>, keyed: &'a Keyed) {
+    pub(crate) fn add(&mut self, id: usize, planned: &'a PlannedKernel<'_>, keyed: &'a KeyedKernel) {
         self.by_op_type.entry(planned.op_type()).or_default().push(self.wanted.len());
-        self.wanted.push(Wanted { id, job: planned.job, keyed, nearest: None });
+        self.wanted.push(ImportQuery { id, job: planned.job, keyed, nearest: None });
     }
 
     /// Whether it looks for nothing.
@@ -99,13 +99,13 @@ impl<'a> Hunt<'a> {
         self.wanted.is_empty()
     }
 
-    /// Looks at every kernel on the shelf, until `go_on` says no. What cannot be read is left out.
-    pub(crate) fn run(&mut self, go_on: impl Fn() -> bool) {
+    /// Looks at every kernel on the shelf, until `ensure_running` says no. What cannot be read is left out.
+    pub(crate) fn run(&mut self, ensure_running: impl Fn() -> bool) {
         let shelf = self.shelf;
         for first in 0..=u8::MAX {
             // Each folder is listed when it comes to it: there may be very many.
-            for key in if go_on() { shelf.keys_from(first) } else { return } {
-                if !go_on() {
+            for key in if ensure_running() { shelf.keys_from(first) } else { return } {
+                if !ensure_running() {
                     return;
                 }
                 if let Lookup::Hit(entry) = shelf.peek(&key) {
@@ -134,17 +134,17 @@ impl<'a> Hunt<'a> {
     }
 
     /// What was found.
-    pub(crate) fn found(self) -> impl Iterator<Item = (usize, Nearest)> + use<'a> {
+    pub(crate) fn found(self) -> impl Iterator<Item = (usize, NearestEntry)> + use<'a> {
         self.wanted.into_iter().filter_map(|wanted| Some((wanted.id, wanted.nearest?)))
     }
 }
 
 /// What is different in a kernel that is missing from one that is stored.
-fn beside(header: &Header, stored: &Job, wanted: &Wanted<'_>) -> Nearest {
+fn beside(header: &Header, stored: &Job, wanted: &ImportQuery<'_>) -> NearestEntry {
     let Header { name, target, options, toolchain, op_sources, .. } = header;
-    let spec = EffectiveSpec { target: target.clone(), options: options.clone(), debug: false };
+    let spec = ResolvedSpec { target: target.clone(), options: options.clone(), debug: false };
     let keyed = wanted.keyed;
-    Nearest {
+    NearestEntry {
         name: name.clone(),
         job: Diff::of_jobs(stored, wanted.job),
         spec: Diff::of_specs(&spec, &keyed.spec),
@@ -154,20 +154,20 @@ fn beside(header: &Header, stored: &Job, wanted: &Wanted<'_>) -> Nearest {
 }
 
 /// Hunts while `work` is done, no longer than that takes, and no longer than `limit`.
-pub(crate) fn hunt_beside<T>(
-    mut hunts: Vec<Hunt<'_>>,
+pub(crate) fn search_while<T>(
+    mut hunts: Vec<NearestSearch<'_>>,
     limit: Duration,
     work: impl FnOnce() -> T,
-) -> (T, HashMap<usize, Nearest>) {
+) -> (T, HashMap<usize, NearestEntry>) {
     if hunts.is_empty() {
         return (work(), HashMap::new());
     }
     let (began, done) = (Instant::now(), AtomicBool::new(false));
-    let go_on = || !done.load(Ordering::Relaxed) && began.elapsed() < limit;
+    let ensure_running = || !done.load(Ordering::Relaxed) && began.elapsed() < limit;
     let hunts = &mut hunts;
     let (result, found) = std::thread::scope(|scope| {
         let hunt = move || {
-            hunts.iter_mut().for_each(|hunt| hunt.run(go_on));
+            hunts.iter_mut().for_each(|hunt| hunt.run(ensure_running));
             std::mem::take(hunts)
         };
         // Without a thread for it, nothing is said of the nearest.
@@ -176,5 +176,5 @@ pub(crate) fn hunt_beside<T>(
         done.store(true, Ordering::Relaxed);
         (result, hunter.ok().and_then(|hunter| hunter.join().ok()).unwrap_or_default())
     });
-    (result, found.into_iter().flat_map(Hunt::found).collect())
+    (result, found.into_iter().flat_map(NearestSearch::found).collect())
 }

@@ -9,7 +9,7 @@ use crate::{BuildError, BuildReport, Builder, Request};
 
 /// A network and what came of building it.
 #[derive(Debug)]
-pub struct NetworkBuild {
+pub struct BuiltNetwork {
     /// The network as the backend prepared it.
     pub graph: Graph,
     /// Its kernels; operator `i` of the report is node `i` of the graph.
@@ -40,10 +40,10 @@ impl Builder {
     ///
     /// # Errors
     /// Nothing could be built at all. A kernel that fails is in the report.
-    pub fn build_network(&self, graph: Graph, spec: &BuildSpec) -> Result<NetworkBuild, BuildError> {
+    pub fn build_network(&self, graph: Graph, spec: &BuildSpec) -> Result<BuiltNetwork, BuildError> {
         let graph = self.prepare(graph, spec)?;
         let report = self.build(&requests(&graph, spec))?;
-        Ok(NetworkBuild { graph, report })
+        Ok(BuiltNetwork { graph, report })
     }
 
     /// The backend in use.
@@ -52,7 +52,7 @@ impl Builder {
     }
 }
 
-impl NetworkBuild {
+impl BuiltNetwork {
     /// Loads the network, to be run.
     ///
     /// # Errors

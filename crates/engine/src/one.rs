@@ -6,23 +6,23 @@ use std::time::Duration;
 use opkeep_backend::BackendError;
 use opkeep_kernel_meta::{LeftKernel, ViewError};
 
-use crate::costs::Costs;
-use crate::make::{Made, Maker};
-use crate::memory::{Answer, Built, Entered};
-use crate::plan::{Plan, State};
+use crate::costs::CompileTimes;
+use crate::make::{KernelPipeline, ReadyKernel};
+use crate::memory::{BuiltKernel, KernelResult, MemoryLookup};
+use crate::plan::{BuildPlan, KeyState};
 use crate::queue::Step;
 use crate::report::KernelReport;
-use crate::view::Placer;
-use crate::warnings::Cause;
-use crate::workshop::Workshop;
-use crate::{Builder, JobError, Outcome, Request};
+use crate::view::ViewWriter;
+use crate::warnings::WarningKind;
+use crate::workshop::Runtime;
+use crate::{Builder, KernelError, Outcome, Request};
 
 /// How long to wait before another process is asked again.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// A workshop that stays open from the first kernel on.
 #[derive(Default)]
-pub(crate) struct Opened(Mutex<Option<Arc<Workshop>>>);
+pub(crate) struct Opened(Mutex<Option<Arc<Runtime>>>);
 
 impl Builder {
     /// The kernel of `request`: from memory, else from the store, else compiled, as [`build`](Self::build) does it. For
@@ -36,38 +36,38 @@ impl Builder {
     ///
     /// # Errors
     /// The kernel cannot be built.
-    pub fn get_or_build(&self, request: &Request) -> Result<Arc<Built>, Arc<JobError>> {
+    pub fn get_or_build(&self, request: &Request) -> Result<Arc<BuiltKernel>, Arc<KernelError>> {
         if let Some(answer) = self.memory.recall(request) {
             self.place_known(request, &answer)?;
             return answer;
         }
         let shop = self.workshop()?;
         let requests = std::slice::from_ref(request);
-        let plan = Plan::new(self, requests, &shop.memo).map_err(JobError::from)?;
+        let plan = BuildPlan::new(self, requests, &shop.memo).map_err(KernelError::from)?;
         shop.memo.save();
         let keyed = match &plan.kernels[0].state {
             // Somebody else may have compiled it.
-            State::Refused(_) if self.trust_imported => return self.make_one(&shop, requests, &plan).0,
-            State::Refused(refused) => return Err(Arc::clone(&refused.error)),
-            State::Keyed(keyed) => keyed,
+            KeyState::Refused(_) if self.trust_imported => return self.make_one(&shop, requests, &plan).0,
+            KeyState::Refused(refused) => return Err(Arc::clone(&refused.error)),
+            KeyState::Keyed(keyed) => keyed,
         };
         if keyed.spec.debug {
             return self.make_one(&shop, requests, &plan).0;
         }
         loop {
             let answer = match self.memory.enter(keyed.key, &|| self.cancel.is_cancelled()) {
-                Entered::Known(answer) => answer,
-                Entered::Make(making) => {
+                MemoryLookup::Known(answer) => answer,
+                MemoryLookup::Make(making) => {
                     let (answer, remembered) = self.make_one(&shop, requests, &plan);
                     if remembered {
                         making.land(answer.clone());
                     }
                     answer
                 }
-                Entered::Again if self.cancel.is_cancelled() => {
+                MemoryLookup::Again if self.cancel.is_cancelled() => {
                     return Err(Arc::new(BackendError::Cancelled.into()));
                 }
-                Entered::Again => continue,
+                MemoryLookup::Again => continue,
             };
             self.memory.note(request, keyed.key);
             self.place_known(request, &answer)?;
@@ -76,7 +76,7 @@ impl Builder {
     }
 
     /// Forgets what [`get_or_build`](Self::get_or_build) remembers: it opens the store anew and looks into it again, and
-    /// tries again what failed; with [`Mode::Force`](crate::Mode::Force) everything is compiled once more.
+    /// tries again what failed; with [`CacheMode::Force`](crate::CacheMode::Force) everything is compiled once more.
     pub fn forget(&self) {
         self.memory.clear();
         *self.opened.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -84,8 +84,13 @@ impl Builder {
     }
 
     /// Takes the kernel from the store, or makes it. Says whether the answer holds for those who ask later.
-    fn make_one(&self, shop: &Arc<Workshop>, requests: &[Request], plan: &Plan<'_>) -> (Answer, bool) {
-        let maker = match Maker::new(self, shop, self.stored_targets(plan)) {
+    fn make_one(
+        &self,
+        shop: &Arc<Runtime>,
+        requests: &[Request],
+        plan: &BuildPlan<'_>,
+    ) -> (KernelResult, bool) {
+        let maker = match KernelPipeline::new(self, shop, self.stored_targets(plan)) {
             Ok(maker) => maker,
             Err(error) => return (Err(Arc::new(error.into())), false),
         };
@@ -103,7 +108,7 @@ impl Builder {
         maker.settle(&report);
         let kind = plan.kernels[0]
             .keyed()
-            .and_then(|keyed| Costs::kind(self.backend.name(), &keyed.spec.target, &report.op_type));
+            .and_then(|keyed| CompileTimes::kind(self.backend.name(), &keyed.spec.target, &report.op_type));
         if let Some(time) = report.compile_time {
             shop.costs.note(kind, time);
             shop.costs.save();
@@ -113,15 +118,15 @@ impl Builder {
     }
 
     /// Puts a kernel that is remembered where the operator of `request` looks for it, if it is not there by our doing.
-    fn place_known(&self, request: &Request, answer: &Answer) -> Result<(), Arc<JobError>> {
+    fn place_known(&self, request: &Request, answer: &KernelResult) -> Result<(), Arc<KernelError>> {
         let (Some(_), Ok(built)) = (&self.view, answer) else { return Ok(()) };
         if self.in_view.has(request, built.key) {
             return Ok(());
         }
         let shop = self.workshop()?;
         let requests = std::slice::from_ref(request);
-        let plan = Plan::new(self, requests, &shop.memo).map_err(JobError::from)?;
-        let made = Made {
+        let plan = BuildPlan::new(self, requests, &shop.memo).map_err(KernelError::from)?;
+        let made = ReadyKernel {
             artifact: Arc::clone(&built.artifact),
             digests: built.digests,
             outcome: built.outcome,
@@ -133,21 +138,22 @@ impl Builder {
         Ok(())
     }
 
-    fn place(&self, shop: &Workshop, requests: &[Request], plan: &Plan<'_>, report: &KernelReport) {
+    fn place(&self, shop: &Runtime, requests: &[Request], plan: &BuildPlan<'_>, report: &KernelReport) {
         let Some(setting) = self.view_setting() else { return };
         // Who was waited for in vain is not waited for again, and that was told.
         let stuck = self.stuck.is_known();
         let patience = if stuck { Duration::ZERO } else { self.view_patience };
         let placed = self.in_view.place(&requests[0], report.key, || {
-            let placer = Placer::new(setting, (shop.shelves.store(), &self.infos), patience, requests, plan);
+            let placer =
+                ViewWriter::new(setting, (shop.shelves.store(), &self.infos), patience, requests, plan);
             placer.place(0, report);
             placer.finish().map(|there| {
                 let risk = there.risk.iter().map(ToString::to_string);
                 let left = there.left.iter().map(|LeftKernel { stem, why }| {
                     format!("the kernel `{stem}` was not put where the framework reads it: {why}")
                 });
-                risk.for_each(|text| shop.warnings.tell(Cause::Directory, &text));
-                left.for_each(|text| shop.warnings.tell(Cause::Left, &text));
+                risk.for_each(|text| shop.warnings.tell(WarningKind::Directory, &text));
+                left.for_each(|text| shop.warnings.tell(WarningKind::Left, &text));
             })
         });
         if stuck && matches!(placed, Err(ViewError::Locked { .. })) {
@@ -155,26 +161,26 @@ impl Builder {
         }
         self.stuck.note(&placed);
         if let Err(error) = placed {
-            shop.warnings.tell(Cause::View, &error.to_string());
+            shop.warnings.tell(WarningKind::View, &error.to_string());
         }
     }
 
-    fn workshop(&self) -> Result<Arc<Workshop>, Arc<JobError>> {
+    fn workshop(&self) -> Result<Arc<Runtime>, Arc<KernelError>> {
         let mut opened = self.opened.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shop) = &*opened {
             return Ok(Arc::clone(shop));
         }
-        let shop = Arc::new(Workshop::open(self).map_err(JobError::from)?);
+        let shop = Arc::new(Runtime::open(self).map_err(KernelError::from)?);
         Ok(Arc::clone(opened.insert(shop)))
     }
 }
 
-fn answer(report: KernelReport) -> (Answer, bool) {
+fn answer(report: KernelReport) -> (KernelResult, bool) {
     let KernelReport { name, key, outcome, error, artifact, digests, .. } = report;
     match (key.zip(artifact).zip(digests), error) {
         (Some(((key, artifact), digests)), _) => {
             let kept = outcome != Outcome::Bypassed;
-            (Ok(Arc::new(Built { name, key, artifact, outcome, digests })), kept)
+            (Ok(Arc::new(BuiltKernel { name, key, artifact, outcome, digests })), kept)
         }
         (None, Some(error)) => {
             let repeats = error.would_repeat();
@@ -216,7 +222,7 @@ mod tests {
         let told = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&told);
         let mut builder = Builder::new(Arc::new(NullBackend::default()))
-            .work_base(folder.path())
+            .work_dir(folder.path())
             .view(ViewConfig { base: folder.path().to_owned(), rank: "0".to_owned() })
             .observer(move |event| {
                 count.fetch_add(usize::from(matches!(event, Event::Warning { .. })), Ordering::Relaxed);

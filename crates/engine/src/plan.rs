@@ -5,47 +5,47 @@ use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
 use opkeep_backend::{BackendError, FileDigests, Support};
-use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, Key, KeyParts};
+use opkeep_descriptor::{BuildSpec, Job, KernelName, Key, KeyParts, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint};
 
-use crate::alike::Alike;
+use crate::alike::JobMapKey;
 use crate::builder::Builder;
-use crate::digests::Digests;
-use crate::{BuildError, JobError, Request};
+use crate::digests::JobDigestCache;
+use crate::{BuildError, KernelError, Request};
 
 /// What is to be built.
-pub(crate) struct Plan<'a> {
-    pub(crate) kernels: Vec<Planned<'a>>,
+pub(crate) struct BuildPlan<'a> {
+    pub(crate) kernels: Vec<PlannedKernel<'a>>,
     /// The kernel of each request.
     pub(crate) kernel_of: Vec<usize>,
 }
 
 /// A kernel to be built.
-pub(crate) struct Planned<'a> {
+pub(crate) struct PlannedKernel<'a> {
     pub(crate) job: &'a Job,
-    pub(crate) asked_by: Vec<&'a str>,
-    pub(crate) state: State,
+    pub(crate) requested_by: Vec<&'a str>,
+    pub(crate) state: KeyState,
 }
 
 /// Whether a kernel can be built.
-pub(crate) enum State {
+pub(crate) enum KeyState {
     /// It has a key.
-    Keyed(Box<Keyed>),
+    Keyed(Box<KeyedKernel>),
     /// The backend does not take it.
     Refused(Box<Refused>),
 }
 
 /// A job that the backend does not take.
 pub(crate) struct Refused {
-    pub(crate) error: Arc<JobError>,
+    pub(crate) error: Arc<KernelError>,
     job: Digest,
     /// For what it was to be built, if the options are right: somebody else may have compiled it.
-    spec: Option<EffectiveSpec>,
+    spec: Option<ResolvedSpec>,
 }
 
 /// What follows from a job once the backend takes it.
-pub(crate) struct Keyed {
-    pub(crate) spec: EffectiveSpec,
+pub(crate) struct KeyedKernel {
+    pub(crate) spec: ResolvedSpec,
     pub(crate) parts: KeyParts,
     pub(crate) key: Key,
     pub(crate) name: KernelName,
@@ -73,7 +73,7 @@ struct Planner<'a> {
     remembers: bool,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> BuildPlan<'a> {
     /// Plans `requests`.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl<'a> Plan<'a> {
     ) -> Result<Self, BuildError> {
         let distinct = Distinct::of(requests);
         // One by one, requests are remembered themselves; and more jobs than are remembered would only push each other out.
-        let remembers = (2..=Digests::MAX_KNOWN).contains(&distinct.requests.len());
+        let remembers = (2..=JobDigestCache::MAX_KNOWN).contains(&distinct.requests.len());
         let planner = Planner { builder, files, toolchain: OnceLock::new(), remembers };
         let states = planner.states(&distinct.requests)?;
         let mut plan = Self { kernels: Vec::new(), kernel_of: Vec::with_capacity(requests.len()) };
@@ -104,7 +104,7 @@ impl<'a> Plan<'a> {
         }
         for (request, distinct) in requests.iter().zip(distinct.of) {
             let at = places[distinct];
-            plan.kernels[at].asked_by.push(request.name());
+            plan.kernels[at].requested_by.push(request.name());
             plan.kernel_of.push(at);
         }
         Ok(plan)
@@ -114,31 +114,33 @@ impl<'a> Plan<'a> {
         &mut self,
         job: &'a Job,
         digest: Digest,
-        state: Result<Keyed, Unkeyed>,
+        state: Result<KeyedKernel, Unkeyed>,
         by_key: &mut HashMap<Key, usize>,
     ) -> usize {
         let at = self.kernels.len();
         let state = match state {
             Ok(keyed) => {
                 by_key.insert(keyed.key, at);
-                State::Keyed(Box::new(keyed))
+                KeyState::Keyed(Box::new(keyed))
             }
             Err((error, spec)) => {
-                State::Refused(Box::new(Refused { error: Arc::new(error.into()), job: digest, spec }))
+                KeyState::Refused(Box::new(Refused { error: Arc::new(error.into()), job: digest, spec }))
             }
         };
-        self.kernels.push(Planned { job, asked_by: Vec::new(), state });
+        self.kernels.push(PlannedKernel { job, requested_by: Vec::new(), state });
         at
     }
 
     /// The exact targets of the kernels, each once.
     pub(crate) fn targets(&self) -> Vec<String> {
-        each_once(self.kernels.iter().filter_map(Planned::keyed).map(|keyed| keyed.spec.target.as_str()))
+        each_once(
+            self.kernels.iter().filter_map(PlannedKernel::keyed).map(|keyed| keyed.spec.target.as_str()),
+        )
     }
 
     /// Those whose kernels may be in the store: also of what only somebody else can have compiled.
     pub(crate) fn stored_targets(&self) -> Vec<String> {
-        each_once(self.kernels.iter().filter_map(Planned::spec).map(|spec| spec.target.as_str()))
+        each_once(self.kernels.iter().filter_map(PlannedKernel::spec).map(|spec| spec.target.as_str()))
     }
 }
 
@@ -151,7 +153,7 @@ impl<'a> Distinct<'a> {
     /// Most nodes of a network are like another one: those are found without a digest.
     fn of(requests: &'a [Request]) -> Self {
         let mut distinct = Self { requests: Vec::new(), of: Vec::with_capacity(requests.len()) };
-        let mut known: HashMap<(Alike<'_>, usize), usize, RandomState> = HashMap::default();
+        let mut known: HashMap<(JobMapKey<'_>, usize), usize, RandomState> = HashMap::default();
         // Each once: a network's operators all have the same.
         let mut specs: Vec<&BuildSpec> = Vec::new();
         for request in requests {
@@ -159,7 +161,7 @@ impl<'a> Distinct<'a> {
                 specs.push(&request.spec);
                 specs.len() - 1
             });
-            let at = *known.entry((Alike(&request.descriptor.job), spec)).or_insert_with(|| {
+            let at = *known.entry((JobMapKey(&request.descriptor.job), spec)).or_insert_with(|| {
                 distinct.requests.push((request, spec));
                 distinct.requests.len() - 1
             });
@@ -170,10 +172,10 @@ impl<'a> Distinct<'a> {
 }
 
 /// Why the backend does not take a job, and for what it was to be built.
-type Unkeyed = (BackendError, Option<EffectiveSpec>);
+type Unkeyed = (BackendError, Option<ResolvedSpec>);
 
 /// What a job's digest is, and what follows from it once the backend takes it.
-type Found = (Digest, Result<Keyed, Unkeyed>);
+type Found = (Digest, Result<KeyedKernel, Unkeyed>);
 
 impl Planner<'_> {
     fn states(&self, requests: &[(&Request, usize)]) -> Result<Vec<Found>, BuildError> {
@@ -186,8 +188,8 @@ impl Planner<'_> {
             states.push(self.state(request)?);
         }
         let rest: Vec<&Request> = requests.collect();
-        let readers = self.builder.readers(rest.len());
-        for found in opkeep_fs::map(rest.len(), readers, || false, |at| self.state(rest[at])).results {
+        let lookup_threads = self.builder.lookup_threads(rest.len());
+        for found in opkeep_fs::map(rest.len(), lookup_threads, || false, |at| self.state(rest[at])).results {
             states.push(found?);
         }
         Ok(states)
@@ -204,7 +206,7 @@ impl Planner<'_> {
         job: &Job,
         spec: &BuildSpec,
         digest: Digest,
-    ) -> Result<Result<Keyed, Unkeyed>, BuildError> {
+    ) -> Result<Result<KeyedKernel, Unkeyed>, BuildError> {
         let Self { builder: Builder { backend, .. }, files, .. } = *self;
         let spec = match backend.resolve(spec) {
             Ok(spec) => spec,
@@ -228,7 +230,7 @@ impl Planner<'_> {
         };
         let parts = KeyParts::of_digest(backend.name(), digest, &spec, toolchain, op_sources);
         let key = parts.key();
-        Ok(Ok(Keyed { name: KernelName::new(job, &key), spec, parts, key }))
+        Ok(Ok(KeyedKernel { name: KernelName::new(job, &key), spec, parts, key }))
     }
 }
 
@@ -237,32 +239,32 @@ pub(crate) fn op_types(job: &Job) -> String {
     job.ops.iter().map(|op| op.op_type.as_str()).collect::<Vec<_>>().join("+")
 }
 
-impl Planned<'_> {
-    pub(crate) fn keyed(&self) -> Option<&Keyed> {
+impl PlannedKernel<'_> {
+    pub(crate) fn keyed(&self) -> Option<&KeyedKernel> {
         match &self.state {
-            State::Keyed(keyed) => Some(keyed),
-            State::Refused(_) => None,
+            KeyState::Keyed(keyed) => Some(keyed),
+            KeyState::Refused(_) => None,
         }
     }
 
     /// The digest of the job, and for what it is built: what an imported kernel is found by. None, if no imported kernel
     /// is one of the job.
-    pub(crate) fn wanted(&self) -> Option<(&Digest, &EffectiveSpec)> {
-        if self.job.own_source().is_some() {
+    pub(crate) fn wanted(&self) -> Option<(&Digest, &ResolvedSpec)> {
+        if self.job.custom_op_source().is_some() {
             return None;
         }
         let job = match &self.state {
-            State::Keyed(keyed) => &keyed.parts.job,
-            State::Refused(refused) => &refused.job,
+            KeyState::Keyed(keyed) => &keyed.parts.job,
+            KeyState::Refused(refused) => &refused.job,
         };
         self.spec().map(|spec| (job, spec))
     }
 
     /// For what it is to be built, if the options are right.
-    fn spec(&self) -> Option<&EffectiveSpec> {
+    fn spec(&self) -> Option<&ResolvedSpec> {
         match &self.state {
-            State::Keyed(keyed) => Some(&keyed.spec),
-            State::Refused(refused) => refused.spec.as_ref(),
+            KeyState::Keyed(keyed) => Some(&keyed.spec),
+            KeyState::Refused(refused) => refused.spec.as_ref(),
         }
     }
 
@@ -274,8 +276,8 @@ impl Planned<'_> {
     /// The kernel's name, or who asked for it.
     pub(crate) fn name(&self) -> &str {
         match &self.state {
-            State::Keyed(keyed) => keyed.name.as_str(),
-            State::Refused(_) => self.asked_by.first().copied().unwrap_or("(nameless)"),
+            KeyState::Keyed(keyed) => keyed.name.as_str(),
+            KeyState::Refused(_) => self.requested_by.first().copied().unwrap_or("(nameless)"),
         }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) enum Step<T, W> {
 
 /// Who works.
 #[derive(Clone, Copy)]
-pub(crate) struct Crew {
+pub(crate) struct WorkerOptions {
     /// How many threads.
     pub(crate) threads: NonZeroUsize,
     /// How much less of the processor they ask for than the caller, 0 to 19; what they start asks for as little.
@@ -32,9 +32,9 @@ pub(crate) struct Crew {
 
 /// Calls `work` with each of `items`, in that order, on up to so many threads, until all are done. Gives the results
 /// with their items, in no order.
-pub(crate) fn drain<T: Send, W: Send>(
+pub(crate) fn run_to_completion<T: Send, W: Send>(
     items: Vec<usize>,
-    crew: Crew,
+    crew: WorkerOptions,
     work: impl Fn(usize, Option<W>) -> Step<T, W> + Sync,
 ) -> Vec<(usize, T)> {
     let threads = crew.threads.get().min(items.len());
@@ -66,11 +66,11 @@ pub(crate) fn drain<T: Send, W: Send>(
 }
 
 struct Queue<W> {
-    state: Mutex<State<W>>,
+    state: Mutex<KeyState<W>>,
     changed: Condvar,
 }
 
-struct State<W> {
+struct KeyState<W> {
     fresh: VecDeque<usize>,
     busy: Vec<Busy<W>>,
     /// How many are being worked on: each may come back.
@@ -103,7 +103,8 @@ enum Next<W> {
 
 impl<W> Queue<W> {
     fn new(items: Vec<usize>) -> Self {
-        let state = State { fresh: items.into(), busy: Vec::new(), running: 0, asked: false, stopped: false };
+        let state =
+            KeyState { fresh: items.into(), busy: Vec::new(), running: 0, asked: false, stopped: false };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -147,12 +148,12 @@ impl<W> Queue<W> {
     }
 
     /// The state, also after a panic elsewhere: each change to it is whole.
-    fn locked(&self) -> MutexGuard<'_, State<W>> {
+    fn locked(&self) -> MutexGuard<'_, KeyState<W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<W> State<W> {
+impl<W> KeyState<W> {
     fn next(&mut self, now: Instant) -> Next<W> {
         if self.stopped {
             return Next::End;
@@ -199,26 +200,27 @@ mod tests {
 
     use super::*;
 
-    fn crew(threads: usize) -> Crew {
-        Crew { threads: NonZeroUsize::new(threads).unwrap(), niceness: 0 }
+    fn crew(threads: usize) -> WorkerOptions {
+        WorkerOptions { threads: NonZeroUsize::new(threads).unwrap(), niceness: 0 }
     }
 
     #[test]
     fn everything_is_done_once_whatever_the_threads() {
         for threads in [1, 2, 9] {
-            let mut done =
-                drain((0..50).collect(), crew(threads), |item, _: Option<()>| Step::Done(item * 2));
+            let mut done = run_to_completion((0..50).collect(), crew(threads), |item, _: Option<()>| {
+                Step::Done(item * 2)
+            });
             done.sort_unstable();
             assert_eq!(done, (0..50).map(|item| (item, item * 2)).collect::<Vec<_>>());
         }
-        assert!(drain(Vec::new(), crew(3), |_, _: Option<()>| Step::Done(())).is_empty());
+        assert!(run_to_completion(Vec::new(), crew(3), |_, _: Option<()>| Step::Done(())).is_empty());
     }
 
     #[test]
     fn one_thread_goes_in_order_and_comes_back_to_what_was_busy() {
         let order = Mutex::new(Vec::new());
         let tries = AtomicUsize::new(0);
-        let done = drain(vec![3, 1, 2], crew(1), |item, wait: Option<usize>| {
+        let done = run_to_completion(vec![3, 1, 2], crew(1), |item, wait: Option<usize>| {
             order.lock().unwrap().push(item);
             // Item 3 is somebody else's for a while; what it waits by comes back.
             if item == 3 && wait.unwrap_or(0) < 3 {
@@ -237,7 +239,7 @@ mod tests {
     fn after_a_panic_nothing_more_is_begun() {
         let begun = AtomicUsize::new(0);
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            drain((0..400).collect(), crew(2), |item, wait: Option<()>| {
+            run_to_completion((0..400).collect(), crew(2), |item, wait: Option<()>| {
                 begun.fetch_add(1, Ordering::Relaxed);
                 assert_ne!(item, 0, "on purpose");
                 // What is begun is brought to its end; and then the other thread has come to its own.
@@ -253,7 +255,7 @@ mod tests {
     #[test]
     fn a_panic_reaches_the_caller_and_nobody_hangs() {
         let caught = std::panic::catch_unwind(|| {
-            drain((0..20).collect(), crew(4), |item, _: Option<()>| {
+            run_to_completion((0..20).collect(), crew(4), |item, _: Option<()>| {
                 assert_ne!(item, 7, "on purpose");
                 Step::Done(())
             })

@@ -11,10 +11,10 @@ use opkeep_descriptor::Key;
 use opkeep_digest::Digest;
 use opkeep_kernel_meta::{DirectoryRisk, LeftKernel, ViewError};
 
-use crate::JobError;
-use crate::imported::Imported;
-use crate::make::Made;
-use crate::plan::Planned;
+use crate::KernelError;
+use crate::imported::Provenance;
+use crate::make::ReadyKernel;
+use crate::plan::PlannedKernel;
 
 /// What came of one kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,7 +69,7 @@ pub struct BuildReport {
     /// What should be known and stopped nothing.
     pub warnings: Vec<String>,
     /// Where kernels were put for a framework, if that was asked for; or why they could not.
-    pub view: Option<Result<Placed, ViewError>>,
+    pub view: Option<Result<ViewPlacement, ViewError>>,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -93,18 +93,18 @@ impl BuildReport {
 
 /// Kernels where a framework looks for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Placed {
+pub struct ViewPlacement {
     /// The folder.
     pub folder: PathBuf,
     /// Names there, each with its kernel: an index into [`BuildReport::kernels`].
     pub names: Vec<(String, usize)>,
     /// Names that were asked for by operators of different kernels. Neither kernel is there under that name, since a
     /// framework would run one for the other.
-    pub contested: Vec<String>,
+    pub conflicting_names: Vec<String>,
     /// Names that a framework asked for and that cannot be those of files.
     pub unusable: Vec<String>,
     /// Names of kernels that are in parts (`jsonList`) or have no `.json`: the folder does not hold such.
-    pub in_parts: Vec<String>,
+    pub multi_part_names: Vec<String>,
     /// Kernels that are not there, because of what stands under their names or beside them.
     pub left: Vec<LeftKernel>,
     /// Where the files are kept that were replaced, if some were that are not ours.
@@ -127,15 +127,15 @@ pub struct KernelReport {
     /// The types of its operators, joined by `+`.
     pub op_type: String,
     /// Names of the operators that asked for it.
-    pub asked_by: Vec<String>,
+    pub requested_by: Vec<String>,
     /// How it came out.
     pub outcome: Outcome,
     /// Why it was not reused, or why it failed; of an imported one, what it is.
     pub reason: Option<String>,
     /// The failure itself.
-    pub error: Option<Arc<JobError>>,
+    pub error: Option<Arc<KernelError>>,
     /// Where it came from, if it was imported.
-    pub imported: Option<Imported>,
+    pub imported: Option<Provenance>,
     /// How long its compile took, if this build compiled it.
     pub compile_time: Option<Duration>,
     /// The bytes of its `.o` and its `.json` together, unless it failed.
@@ -147,12 +147,12 @@ pub struct KernelReport {
 }
 
 impl KernelReport {
-    pub(crate) fn new(planned: &Planned<'_>, made: Result<Made, Arc<JobError>>) -> Self {
+    pub(crate) fn new(planned: &PlannedKernel<'_>, made: Result<ReadyKernel, Arc<KernelError>>) -> Self {
         let mut report = Self {
             name: planned.name().to_owned(),
             key: planned.keyed().map(|keyed| Key::from(*keyed.key.digest())),
             op_type: planned.op_type(),
-            asked_by: planned.asked_by.iter().map(|name| (*name).to_owned()).collect(),
+            requested_by: planned.requested_by.iter().map(|name| (*name).to_owned()).collect(),
             outcome: Outcome::Failed,
             reason: None,
             error: None,
@@ -163,7 +163,7 @@ impl KernelReport {
             digests: None,
         };
         match made {
-            Ok(Made { artifact, digests, outcome, reason, compile_time, imported }) => {
+            Ok(ReadyKernel { artifact, digests, outcome, reason, compile_time, imported }) => {
                 report.imported = imported;
                 report.digests = Some(digests);
                 report.outcome = outcome;

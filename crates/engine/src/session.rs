@@ -91,7 +91,7 @@ pub struct Session<'a> {
     /// The elements of constants, by tensor.
     constants: Vec<Option<Buffer>>,
     /// How often each tensor is read, by nodes or as an output; views count for what they show.
-    readers: Vec<usize>,
+    lookup_threads: Vec<usize>,
 }
 
 impl<'a> Session<'a> {
@@ -126,14 +126,14 @@ impl<'a> Session<'a> {
         }
         let mut session = Self {
             constants: graph.tensors().map(|_| None).collect(),
-            readers: vec![0; graph.len()],
+            lookup_threads: vec![0; graph.len()],
             graph,
             kernels,
             kernel_of,
         };
         let read = graph.nodes().iter().flat_map(|node| node.inputs.iter().flatten());
         for id in read.chain(graph.outputs().iter().map(|(_, id)| id)) {
-            session.readers[graph.source(*id).index()] += 1;
+            session.lookup_threads[graph.source(*id).index()] += 1;
         }
         session.read_constants()?;
         Ok(session)
@@ -143,7 +143,7 @@ impl<'a> Session<'a> {
     fn read_constants(&mut self) -> Result<(), RunError> {
         for id in self.graph.tensors() {
             if let Origin::Constant(constant) = self.graph.origin(id)
-                && self.readers[id.index()] > 0
+                && self.lookup_threads[id.index()] > 0
             {
                 self.constants[id.index()] = Some(elements(self.graph, id, constant)?);
             }
@@ -163,7 +163,7 @@ impl<'a> Session<'a> {
         cancel: &CancelToken,
         mut done: impl FnMut(Step),
     ) -> Result<Vec<Buffer>, RunError> {
-        let mut memory = Memory::new(self, self.inputs(inputs)?);
+        let mut memory = MemoryCache::new(self, self.inputs(inputs)?);
         for (at, node) in self.graph.nodes().iter().enumerate() {
             if cancel.is_cancelled() {
                 return Err(RunError::Cancelled);
@@ -209,19 +209,20 @@ impl<'a> Session<'a> {
 }
 
 /// The tensors of one run. Memory of tensors that nobody reads any more is used again.
-struct Memory<'s, 'a> {
+struct MemoryCache<'s, 'a> {
     session: &'s Session<'a>,
     /// The elements of tensors that are not constant, while somebody is still to read them.
     live: Vec<Option<Buffer>>,
     /// How many are still to read.
-    readers: Vec<usize>,
+    lookup_threads: Vec<usize>,
     free: Vec<Buffer>,
 }
 
-impl<'s, 'a> Memory<'s, 'a> {
+impl<'s, 'a> MemoryCache<'s, 'a> {
     fn new(session: &'s Session<'a>, inputs: Vec<(TensorId, Buffer)>) -> Self {
-        let live = session.readers.iter().map(|_| None).collect();
-        let mut memory = Self { session, live, readers: session.readers.clone(), free: Vec::new() };
+        let live = session.lookup_threads.iter().map(|_| None).collect();
+        let mut memory =
+            Self { session, live, lookup_threads: session.lookup_threads.clone(), free: Vec::new() };
         inputs.into_iter().for_each(|(id, buffer)| memory.live[id.index()] = Some(buffer));
         memory
     }
@@ -240,7 +241,7 @@ impl<'s, 'a> Memory<'s, 'a> {
     }
 
     fn keep(&mut self, id: TensorId, buffer: Buffer) {
-        match self.readers[id.index()] {
+        match self.lookup_threads[id.index()] {
             0 => self.free.push(buffer),
             _ => self.live[id.index()] = Some(buffer),
         }
@@ -255,8 +256,8 @@ impl<'s, 'a> Memory<'s, 'a> {
 
     fn was_read(&mut self, id: TensorId) {
         let at = self.session.graph.source(id).index();
-        self.readers[at] = self.readers[at].saturating_sub(1);
-        if self.readers[at] == 0 {
+        self.lookup_threads[at] = self.lookup_threads[at].saturating_sub(1);
+        if self.lookup_threads[at] == 0 {
             self.free.extend(self.live[at].take());
         }
     }
@@ -264,8 +265,8 @@ impl<'s, 'a> Memory<'s, 'a> {
     /// The elements of an output: handed over if this is their last use.
     fn output(&mut self, id: TensorId) -> Result<Buffer, RunError> {
         let at = self.session.graph.source(id).index();
-        self.readers[at] = self.readers[at].saturating_sub(1);
-        if self.readers[at] == 0
+        self.lookup_threads[at] = self.lookup_threads[at].saturating_sub(1);
+        if self.lookup_threads[at] == 0
             && let Some(buffer) = self.live[at].take()
         {
             return Ok(buffer);

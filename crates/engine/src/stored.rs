@@ -5,7 +5,7 @@
 
 use opkeep_artifact::Expectations;
 use opkeep_cann_meta::{KernelMeta, targets};
-use opkeep_descriptor::{EffectiveSpec, KEY_SCHEMA, Key, KeyParts, read_info};
+use opkeep_descriptor::{KEY_SCHEMA, Key, KeyParts, ResolvedSpec, read_info};
 use opkeep_store::Entry;
 use opkeep_validator::{CheckStatus, Validator};
 
@@ -15,7 +15,7 @@ use crate::further::Files;
 use crate::header::Header;
 use crate::imported::IMPORTED;
 use crate::make::{HEADER, INFO};
-use crate::{StoredError, imported};
+use crate::{EntryError, imported};
 
 /// What can be said of an entry in a store.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub enum EntryVerdict {
         why: String,
     },
     /// It must not be used.
-    Invalid(StoredError),
+    Invalid(EntryError),
 }
 
 impl EntryVerdict {
@@ -38,7 +38,7 @@ impl EntryVerdict {
     ///
     /// # Errors
     /// That of [`Invalid`](Self::Invalid).
-    pub fn into_result(self) -> Result<(), StoredError> {
+    pub fn into_result(self) -> Result<(), EntryError> {
         match self {
             Self::Valid | Self::Unverifiable { .. } => Ok(()),
             Self::Invalid(error) => Err(error),
@@ -62,8 +62,8 @@ pub fn verify_entry(entry: &Entry, target: &str, validator: &Validator) -> Entry
 }
 
 /// Says what could not be judged, if anything.
-fn judge(entry: &Entry, target: &str, validator: &Validator) -> Result<Option<String>, StoredError> {
-    let files = Files::in_entry(entry).map_err(|member| StoredError::Incomplete { member })?;
+fn judge(entry: &Entry, target: &str, validator: &Validator) -> Result<Option<String>, EntryError> {
+    let files = Files::in_entry(entry).map_err(|member| EntryError::Incomplete { member })?;
     let (stored, mut unknown) = match lazy(entry, EXPECTATIONS).map(Expectations::decode) {
         Some(Ok(stored)) => (Some(stored), None),
         Some(Err(error)) => (None, Some(error.to_string())),
@@ -81,7 +81,7 @@ fn judge(entry: &Entry, target: &str, validator: &Validator) -> Result<Option<St
     for expect in &judges {
         let report = files.judge(None, expect, validator);
         if !report.is_valid() {
-            return Err(StoredError::Invalid { errors: report.errors().cloned().collect() });
+            return Err(EntryError::Invalid { errors: report.errors().cloned().collect() });
         }
         if let CheckStatus::Unavailable(check) = report.status {
             unknown = Some(format!("its target asks for the check {check}, which is not there"));
@@ -98,7 +98,7 @@ fn judge(entry: &Entry, target: &str, validator: &Validator) -> Result<Option<St
     let names: Vec<&str> = meta.iter().flat_map(KernelMeta::entry_names).collect();
     let number = entry.key().prefix_u64();
     if let Some(other) = names.iter().find(|name| !has_number(name, number)) {
-        return Err(StoredError::AnotherKernel { expected: number, found: (*other).to_owned() });
+        return Err(EntryError::NameMismatch { expected: number, found: (*other).to_owned() });
     }
     if let Some(header) = lazy(entry, HEADER).and_then(Header::parse) {
         judge_header(entry, &header, target, &names)?;
@@ -106,12 +106,12 @@ fn judge(entry: &Entry, target: &str, validator: &Validator) -> Result<Option<St
     Ok(unknown)
 }
 
-fn another(what: &'static str, expected: &str, found: &str) -> StoredError {
-    StoredError::AnotherHeader { what, expected: expected.to_owned(), found: found.to_owned() }
+fn another(what: &'static str, expected: &str, found: &str) -> EntryError {
+    EntryError::HeaderMismatch { what, expected: expected.to_owned(), found: found.to_owned() }
 }
 
 /// Whether what an entry says of itself fits its key, the folder it is in, and its kernel.
-fn judge_header(entry: &Entry, header: &Header, target: &str, names: &[&str]) -> Result<(), StoredError> {
+fn judge_header(entry: &Entry, header: &Header, target: &str, names: &[&str]) -> Result<(), EntryError> {
     let key = entry.key();
     match header.key.as_deref() {
         Some(found) if found != key.to_string() => return Err(another("key", &key.to_string(), found)),
@@ -125,7 +125,7 @@ fn judge_header(entry: &Entry, header: &Header, target: &str, names: &[&str]) ->
     }
     match key_of(entry, header) {
         Some(found) if found.digest() != key => {
-            Err(StoredError::AnotherJob { expected: Key::from(*key), found })
+            Err(EntryError::KeyMismatch { expected: Key::from(*key), found })
         }
         _ => Ok(()),
     }
@@ -138,7 +138,7 @@ fn key_of(entry: &Entry, header: &Header) -> Option<Key> {
     }
     let job = read_info(lazy(entry, INFO)?).ok()?.job;
     let Header { target, options, backend, toolchain, op_sources, .. } = header;
-    let spec = EffectiveSpec { target: target.clone(), options: options.clone(), debug: false };
+    let spec = ResolvedSpec { target: target.clone(), options: options.clone(), debug: false };
     Some(KeyParts::new(backend, &job, &spec, toolchain.clone(), op_sources.clone()).key())
 }
 

@@ -10,9 +10,9 @@ use crate::tokens::{Heartbeat, heartbeat_at};
 /// Who kept a view locked for longer than one waits: a stopped process, as a rule. Who asks for kernels one by one does
 /// not wait for it again each time, but goes on without the view as long as that one has the lock.
 #[derive(Default)]
-pub(crate) struct Stuck(Mutex<Option<(PathBuf, Heartbeat)>>);
+pub(crate) struct ContendedLock(Mutex<Option<(PathBuf, Heartbeat)>>);
 
-impl Stuck {
+impl ContendedLock {
     /// Whether the one that was waited for still is the last who took the lock. It writes its time into the lock's.
     pub(crate) fn is_known(&self) -> bool {
         self.locked().as_ref().is_some_and(|(lock, beat)| heartbeat_at(lock) == Some(*beat))

@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// The machine's tokens, as one process counts them: those that allow more have the others' and some of their own.
 #[derive(Debug)]
-pub(crate) struct Tokens {
+pub(crate) struct JobTokens {
     /// None where there is no folder for them: then there is no limit.
     dir: Option<PathBuf>,
     count: NonZeroUsize,
@@ -38,12 +38,12 @@ pub(crate) struct Tokens {
 
 /// Leave to run one compiler, until dropped.
 #[derive(Debug)]
-pub(crate) struct Token {
+pub(crate) struct JobToken {
     /// The locked slot; none where there is no limit.
     _lock: Option<FileLock>,
 }
 
-impl Tokens {
+impl JobTokens {
     pub(crate) fn new(dir: Option<PathBuf>, count: NonZeroUsize) -> Self {
         Self { dir, count, asking: Mutex::new(()) }
     }
@@ -53,9 +53,13 @@ impl Tokens {
         self.count
     }
 
-    /// Takes a token, asking until there is one, as long as `go_on` says so. Nobody holds one for longer than
+    /// Takes a token, asking until there is one, as long as `ensure_running` says so. Nobody holds one for longer than
     /// `patience`.
-    pub(crate) fn take(&self, patience: Option<Duration>, mut go_on: impl FnMut() -> bool) -> Option<Token> {
+    pub(crate) fn take(
+        &self,
+        patience: Option<Duration>,
+        mut ensure_running: impl FnMut() -> bool,
+    ) -> Option<JobToken> {
         let slots = u32::try_from(self.count.get()).unwrap_or(u32::MAX);
         let longest = LONGEST_EACH.saturating_mul(slots).clamp(LONGEST.0, LONGEST.1);
         let mut pause = Duration::from_millis(1);
@@ -66,7 +70,7 @@ impl Tokens {
             if let Some(token) = asking.as_ref().and_then(|_| self.try_take()) {
                 return Some(token);
             }
-            if !go_on() {
+            if !ensure_running() {
                 return None;
             }
             if let Some(patience) = patience.filter(|_| asking.is_some())
@@ -89,20 +93,20 @@ impl Tokens {
         }
     }
 
-    fn try_take(&self) -> Option<Token> {
-        let Some(dir) = &self.dir else { return Some(Token { _lock: None }) };
+    fn try_take(&self) -> Option<JobToken> {
+        let Some(dir) = &self.dir else { return Some(JobToken { _lock: None }) };
         // Processes begin at different ones.
         let (count, first) = (self.count.get(), std::process::id() as usize);
         for at in (0..count).map(|step| (first + step) % count) {
             match self.try_slot(dir, &dir.join(at.to_string())) {
                 Ok(TryLock::Held(lock)) => {
                     heartbeat(lock.file());
-                    return Some(Token { _lock: Some(lock) });
+                    return Some(JobToken { _lock: Some(lock) });
                 }
                 Ok(TryLock::Busy(_)) => {}
                 // Those who compile give back theirs.
                 Err(error) if is_out_of_files(&error) => return None,
-                Ok(TryLock::Unsupported(_)) | Err(_) => return Some(Token { _lock: None }),
+                Ok(TryLock::Unsupported(_)) | Err(_) => return Some(JobToken { _lock: None }),
             }
         }
         None
@@ -160,7 +164,7 @@ mod tests {
     #[test]
     fn a_token_whose_holder_is_silent_is_replaced_and_the_limit_stays() {
         let folder = tempfile::tempdir().unwrap();
-        let tokens = Tokens::new(Some(folder.path().to_owned()), NonZeroUsize::MIN);
+        let tokens = JobTokens::new(Some(folder.path().to_owned()), NonZeroUsize::MIN);
         let is_free = || tokens.take(None, || false).is_some();
         let silent = tokens.take(None, || true).unwrap();
         assert!(!is_free());
@@ -180,7 +184,7 @@ mod tests {
         let dir = own.join("slots");
         private_dir(&own).unwrap();
         private_dir(&dir).unwrap();
-        let tokens = Tokens::new(Some(dir.clone()), NonZeroUsize::new(2).unwrap());
+        let tokens = JobTokens::new(Some(dir.clone()), NonZeroUsize::new(2).unwrap());
         let take = || tokens.take(None, || false);
         for lost in [&dir, &own] {
             Fs::new().remove_tree(lost).unwrap();
@@ -189,7 +193,7 @@ mod tests {
             assert_eq!(Fs::new().list(&dir).unwrap().len(), 2);
         }
         // Where it cannot be made there is no limit, as where there never was a folder.
-        let nowhere = Tokens::new(Some(folder.path().join("no/such/slots")), NonZeroUsize::MIN);
+        let nowhere = JobTokens::new(Some(folder.path().join("no/such/slots")), NonZeroUsize::MIN);
         let held = [nowhere.take(None, || false), nowhere.take(None, || false)];
         assert!(held.iter().all(Option::is_some));
     }
@@ -197,7 +201,7 @@ mod tests {
     #[test]
     fn who_panics_while_it_asks_leaves_asking_to_others() {
         let folder = tempfile::tempdir().unwrap();
-        let tokens = Tokens::new(Some(folder.path().to_owned()), NonZeroUsize::MIN);
+        let tokens = JobTokens::new(Some(folder.path().to_owned()), NonZeroUsize::MIN);
         let held = tokens.take(None, || true);
         let asking = || drop(tokens.take(None, || panic!("on purpose")));
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(asking)).is_err());
@@ -208,7 +212,7 @@ mod tests {
     #[test]
     fn a_token_that_goes_from_hand_to_hand_is_waited_for() {
         let folder = tempfile::tempdir().unwrap();
-        let tokens = Tokens::new(Some(folder.path().to_owned()), NonZeroUsize::MIN);
+        let tokens = JobTokens::new(Some(folder.path().to_owned()), NonZeroUsize::MIN);
         let slot = folder.path().join("0");
         let held = tokens.take(None, || true).unwrap();
         let (mut seen, began) = (Vec::new(), Instant::now());

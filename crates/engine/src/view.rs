@@ -11,29 +11,29 @@ use std::time::Duration;
 use opkeep_artifact::{Artifact, is_safe_file_name};
 use opkeep_backend::asks_for_debug;
 use opkeep_cann_meta::targets;
-use opkeep_descriptor::{Descriptor, VendorName, write_info_named};
+use opkeep_descriptor::{Descriptor, ForeignName, write_info_named};
 use opkeep_digest::Digest;
 use opkeep_kernel_meta::{Content, DirectoryRisk, KernelFiles, LeftKernel, ViewError, ViewReport, Withdrawn};
 use opkeep_store::Store;
 
 use crate::builder::{Request, ViewPolicy, ViewSetting};
-use crate::infos::{Info, Infos};
+use crate::infos::{Info, InfoTextCache};
 use crate::own_kernels::OwnKernels;
-use crate::plan::Plan;
-use crate::report::{KernelReport, Placed};
+use crate::plan::BuildPlan;
+use crate::report::{KernelReport, ViewPlacement};
 use crate::view_group::ViewGroup;
 
 /// As many bytes of kernels are written together.
 const BATCH: usize = 16 << 20;
 
 /// Puts the kernels of a build into the view.
-pub(crate) struct Placer<'a> {
+pub(crate) struct ViewWriter<'a> {
     setting: ViewSetting,
     /// The builds that put kernels there: this one alone, if unset.
     group: ViewGroup,
     /// Knows kernels of ours that the directory does not list.
     store: Option<&'a Store>,
-    infos: &'a Infos,
+    infos: &'a InfoTextCache,
     /// How long other writers are waited for.
     patience: Duration,
     /// Under which names frameworks look for kernels.
@@ -67,7 +67,7 @@ struct Progress {
     /// Names that are there now.
     placed: Vec<(String, usize)>,
     /// Names of kernels in parts, or without a `.json`.
-    in_parts: Vec<String>,
+    multi_part_names: Vec<String>,
     /// Where, once something was written there.
     folder: PathBuf,
     left: Vec<LeftKernel>,
@@ -96,13 +96,13 @@ struct Waiting {
     infos: Vec<Info>,
 }
 
-impl<'a> Placer<'a> {
+impl<'a> ViewWriter<'a> {
     pub(crate) fn new(
         setting: ViewSetting,
-        (store, infos): (Option<&'a Store>, &'a Infos),
+        (store, infos): (Option<&'a Store>, &'a InfoTextCache),
         patience: Duration,
         requests: &'a [Request],
-        plan: &Plan<'a>,
+        plan: &BuildPlan<'a>,
     ) -> Self {
         let mut placer = Self {
             group: setting.group.clone().unwrap_or_else(|| ViewGroup::of([])),
@@ -120,7 +120,7 @@ impl<'a> Placer<'a> {
             placer.add(request, *kernel, plan.kernels[*kernel].name());
         }
         for (stem, name) in &mut placer.names {
-            name.kernel = name.kernel.filter(|_| !placer.group.contested.contains(stem));
+            name.kernel = name.kernel.filter(|_| !placer.group.conflicting_names.contains(stem));
             if let Some(kernel) = name.kernel {
                 placer.names_of[kernel].push(stem.clone());
             }
@@ -159,7 +159,7 @@ impl<'a> Placer<'a> {
         // find a kernel by its `.json`, which those of other devices do not have.
         let is_whole = |artifact: &&Arc<Artifact>| !artifact.object.is_empty() && !artifact.json.is_empty();
         if report.artifact.as_ref().is_some_and(|artifact| !is_whole(&artifact)) {
-            self.progress().in_parts.extend(self.names_of[kernel].iter().cloned());
+            self.progress().multi_part_names.extend(self.names_of[kernel].iter().cloned());
         }
         let whole = report.artifact.as_ref().filter(is_whole);
         let built = whole.zip(report.digests).map(|(artifact, digests)| {
@@ -202,15 +202,15 @@ impl<'a> Placer<'a> {
     }
 
     /// Puts the rest there, and tells what is there now.
-    pub(crate) fn finish(self) -> Result<Placed, ViewError> {
+    pub(crate) fn finish(self) -> Result<ViewPlacement, ViewError> {
         let batch = std::mem::take(&mut self.progress().batch);
-        let contested: Vec<&String> =
+        let conflicting_names: Vec<&String> =
             self.names.iter().filter(|(_, name)| name.kernel.is_none()).map(|(stem, _)| stem).collect();
-        self.write(&batch, &contested);
-        let contested = contested.into_iter().cloned().collect();
+        self.write(&batch, &conflicting_names);
+        let conflicting_names = conflicting_names.into_iter().cloned().collect();
         let Progress {
             placed: mut names,
-            mut in_parts,
+            mut multi_part_names,
             folder,
             error,
             mut left,
@@ -223,18 +223,18 @@ impl<'a> Placer<'a> {
             return Err(error);
         }
         names.sort_unstable();
-        in_parts.sort_unstable();
+        multi_part_names.sort_unstable();
         left.sort_by(|one, other| one.stem.cmp(&other.stem));
         // Each batch looks at the whole directory.
         displaced.sort_unstable();
         displaced.dedup();
         names.retain(|(name, _)| left.binary_search_by(|left| left.stem.cmp(name)).is_err());
-        Ok(Placed {
+        Ok(ViewPlacement {
             folder,
             names,
-            contested,
+            conflicting_names,
             unusable: self.unusable,
-            in_parts,
+            multi_part_names,
             left,
             quarantine,
             displaced,
@@ -243,12 +243,12 @@ impl<'a> Placer<'a> {
     }
 
     /// Writes a batch. Nothing is tried after a failure: the folder is what is wrong, as a rule.
-    fn write(&self, batch: &Batch, contested: &[&String]) {
+    fn write(&self, batch: &Batch, conflicting_names: &[&String]) {
         if self.progress().error.is_some() {
             return;
         }
         let mut placed = Vec::new();
-        let written = self.try_write(batch, contested, &mut placed);
+        let written = self.try_write(batch, conflicting_names, &mut placed);
         let mut progress = self.progress();
         match written {
             Ok((folder, report)) => {
@@ -267,7 +267,7 @@ impl<'a> Placer<'a> {
     fn try_write(
         &self,
         batch: &Batch,
-        contested: &[&String],
+        conflicting_names: &[&String],
         placed: &mut Vec<(String, usize)>,
     ) -> Result<(PathBuf, ViewReport), ViewError> {
         let stems = |kernel: &usize| self.names_of[*kernel].iter();
@@ -297,8 +297,8 @@ impl<'a> Placer<'a> {
             let stems = self.names_of[*kernel].iter().filter(|stem| !self.names[*stem].debug);
             stems.map(|stem| Withdrawn { stem, unless: Some(name) })
         });
-        let contested = contested.iter().map(|stem| Withdrawn { stem, unless: None });
-        let withdrawn: Vec<Withdrawn<'_>> = failed.chain(contested).collect();
+        let conflicting_names = conflicting_names.iter().map(|stem| Withdrawn { stem, unless: None });
+        let withdrawn: Vec<Withdrawn<'_>> = failed.chain(conflicting_names).collect();
         let ViewPolicy { replace, guessed_target } = self.setting.policy;
         let view = self.setting.place.open()?.with_patience(self.patience).with_run(self.group.run.clone());
         let view = view.with_replace(replace).with_guessed_target(guessed_target);
@@ -320,7 +320,7 @@ impl<'a> Placer<'a> {
 pub(crate) fn frameworks_name(descriptor: &Descriptor) -> String {
     let borne = &descriptor.envelope.fusion_op_name;
     let is_borne = descriptor.envelope.generation.is_none()
-        || matches!(VendorName::parse(borne), Some(VendorName::Cann { .. }));
+        || matches!(ForeignName::parse(borne), Some(ForeignName::Cann { .. }));
     let computed = if is_borne { None } else { descriptor.kernel_meta_stem().ok() };
     computed.map_or_else(|| borne.clone(), |name| name.to_string())
 }

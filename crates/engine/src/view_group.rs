@@ -15,7 +15,7 @@ use crate::view::frameworks_name;
 #[derive(Clone, Debug)]
 pub struct ViewGroup {
     pub(crate) run: Run,
-    pub(crate) contested: Arc<BTreeSet<String>>,
+    pub(crate) conflicting_names: Arc<BTreeSet<String>>,
 }
 
 impl ViewGroup {
@@ -23,15 +23,15 @@ impl ViewGroup {
     pub fn of<'a>(builds: impl IntoIterator<Item = &'a [Request]>) -> Self {
         let builds: Vec<&[Request]> = builds.into_iter().collect();
         let mut first: BTreeMap<String, usize> = BTreeMap::new();
-        let mut contested = BTreeSet::new();
+        let mut conflicting_names = BTreeSet::new();
         // One alone sees for itself.
         for (at, requests) in builds.iter().enumerate().filter(|_| builds.len() > 1) {
             for name in requests.iter().map(|request| frameworks_name(&request.descriptor)) {
                 if *first.entry(name.clone()).or_insert(at) != at {
-                    contested.insert(name);
+                    conflicting_names.insert(name);
                 }
             }
         }
-        Self { run: Run::now(), contested: Arc::new(contested) }
+        Self { run: Run::now(), conflicting_names: Arc::new(conflicting_names) }
     }
 }

@@ -5,20 +5,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::event::{Event, Observer};
 
 /// Warnings, one a cause: a network of four hundred operators on a full disk has one problem, not four hundred.
-pub(crate) struct Warnings {
+pub(crate) struct WarningLog {
     told: Mutex<Vec<Warning>>,
     observer: Option<Arc<Observer>>,
 }
 
 struct Warning {
-    cause: Cause,
+    cause: WarningKind,
     first: String,
     more: usize,
 }
 
 /// What a warning is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
+pub(crate) enum WarningKind {
     /// The store cannot be used at all.
     Store,
     /// Entries cannot be written.
@@ -26,7 +26,7 @@ pub(crate) enum Cause {
     /// Entries that cannot be read, or are not trusted.
     Reading,
     /// Damaged entries.
-    Damage,
+    Corruption,
     /// Kernels with something that no genuine one was seen to have.
     Doubt,
     /// Limits that do not count.
@@ -47,25 +47,25 @@ pub(crate) enum Cause {
     Backend,
 }
 
-impl Warnings {
+impl WarningLog {
     pub(crate) fn new(observer: Option<Arc<Observer>>) -> Self {
         Self { told: Mutex::default(), observer }
     }
 
     /// Reports all of what a backend says.
     pub(crate) fn tell_all(&self, texts: &[String]) {
-        self.tell_each(Cause::Backend, texts);
+        self.tell_each(WarningKind::Backend, texts);
     }
 
     /// Reports each of `texts`: they have one cause, and each is to be mended by itself.
-    pub(crate) fn tell_each(&self, cause: Cause, texts: &[String]) {
+    pub(crate) fn tell_each(&self, cause: WarningKind, texts: &[String]) {
         for text in texts {
             self.push(self.told.lock().unwrap_or_else(PoisonError::into_inner), cause, text);
         }
     }
 
     /// Tells `text`, unless something of this cause was told before; then it is counted.
-    pub(crate) fn tell(&self, cause: Cause, text: &str) {
+    pub(crate) fn tell(&self, cause: WarningKind, text: &str) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = told.iter_mut().find(|known| known.cause == cause) {
             known.more += usize::from(known.first != text);
@@ -75,7 +75,7 @@ impl Warnings {
     }
 
     /// Adds a warning. `told` is locked since it was looked into: two threads may have the same to report.
-    fn push(&self, mut told: MutexGuard<'_, Vec<Warning>>, cause: Cause, text: &str) {
+    fn push(&self, mut told: MutexGuard<'_, Vec<Warning>>, cause: WarningKind, text: &str) {
         told.push(Warning { cause, first: text.to_owned(), more: 0 });
         drop(told);
         if let Some(observer) = &self.observer {

@@ -32,7 +32,7 @@ const KEPT_BYTES: u64 = 4 << 20;
 
 /// Where compilers work.
 #[derive(Debug)]
-pub(crate) struct WorkRoot {
+pub(crate) struct WorkDirs {
     dir: PathBuf,
     // Held for its removal, where no folder of this user's could be had.
     temporary: Option<tempfile::TempDir>,
@@ -40,7 +40,7 @@ pub(crate) struct WorkRoot {
     refused: Option<NotPrivate>,
 }
 
-impl WorkRoot {
+impl WorkDirs {
     /// The folder of this user in `base`; where that is not to be had, one for this process alone.
     pub(crate) fn open(base: &Path) -> io::Result<Self> {
         let refused = match private_user_dir(base) {
@@ -95,7 +95,7 @@ impl WorkRoot {
     }
 
     /// A new, empty folder.
-    pub(crate) fn folder(&self) -> io::Result<WorkFolder> {
+    pub(crate) fn folder(&self) -> io::Result<WorkDir> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let mut made_anew = false;
         loop {
@@ -106,7 +106,7 @@ impl WorkRoot {
                     let dir = self.dir.join(name);
                     let _ = Fs::new().remove_tree(&dir);
                     Fs::new().create_dir(&dir, 0o700)?;
-                    return Ok(WorkFolder { dir, lock, file });
+                    return Ok(WorkDir { dir, lock, file });
                 }
                 // A process of the same number, long gone, left it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -121,7 +121,7 @@ impl WorkRoot {
     }
 
     /// Keeps what a failed compile left, and says where; a folder that goes with this process keeps nothing.
-    pub(crate) fn keep_failed(&self, folder: &WorkFolder, kernel: &str) -> Option<PathBuf> {
+    pub(crate) fn keep_failed(&self, folder: &WorkDir, kernel: &str) -> Option<PathBuf> {
         if self.temporary.is_some() || Fs::new().list(&folder.dir).unwrap_or_default().is_empty() {
             return None;
         }
@@ -170,20 +170,20 @@ impl WorkRoot {
 
 /// One compile's folder, removed when dropped.
 #[derive(Debug)]
-pub(crate) struct WorkFolder {
+pub(crate) struct WorkDir {
     dir: PathBuf,
     lock: PathBuf,
     /// Locked.
     file: File,
 }
 
-impl WorkFolder {
+impl WorkDir {
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 }
 
-impl Drop for WorkFolder {
+impl Drop for WorkDir {
     fn drop(&mut self) {
         let _ = Fs::new().remove_tree(&self.dir);
         let _ = Fs::new().remove(&self.lock);

@@ -7,58 +7,58 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use opkeep_fs::NotPrivate;
-use opkeep_store::{Access, Config, Mode, Store, StoreError, TargetStore};
+use opkeep_store::{Access, CacheMode, Store, StoreConfig, StoreError, TargetStore};
 
-use crate::costs::Costs;
+use crate::costs::CompileTimes;
 use crate::expected::Judging;
-use crate::group::Group;
-use crate::tokens::Tokens;
-use crate::warnings::{Cause, Warnings};
-use crate::work::WorkRoot;
-use crate::{BuildError, Builder, DigestMemo};
+use crate::group::ForceGroup;
+use crate::tokens::JobTokens;
+use crate::warnings::{WarningKind, WarningLog};
+use crate::work::WorkDirs;
+use crate::{BuildError, Builder, FileDigestCache};
 
 /// Opened for each build; for kernels that are asked for one at a time, once.
-pub(crate) struct Workshop {
-    pub(crate) warnings: Warnings,
-    pub(crate) shelves: Shelves,
+pub(crate) struct Runtime {
+    pub(crate) warnings: WarningLog,
+    pub(crate) shelves: StoreTargets,
     pub(crate) judging: Judging,
     /// Without a work folder nothing can be compiled, but what is in the store can be taken.
-    pub(crate) work: io::Result<WorkRoot>,
-    pub(crate) memo: DigestMemo,
-    pub(crate) costs: Costs,
-    pub(crate) tokens: Tokens,
-    /// With [`Mode::Force`], what was made since this began is new enough.
-    pub(crate) group: Group,
+    pub(crate) work: io::Result<WorkDirs>,
+    pub(crate) memo: FileDigestCache,
+    pub(crate) costs: CompileTimes,
+    pub(crate) tokens: JobTokens,
+    /// With [`CacheMode::Force`], what was made since this began is new enough.
+    pub(crate) group: ForceGroup,
 }
 
-impl Workshop {
+impl Runtime {
     pub(crate) fn open(builder: &Builder) -> Result<Self, BuildError> {
         builder.check_places()?;
         let began = SystemTime::now();
-        let warnings = Warnings::new(builder.observer.clone());
+        let warnings = WarningLog::new(builder.observer.clone());
         warnings.tell_all(&builder.backend.warnings());
-        let shelves = Shelves::open(builder, &warnings)?;
-        let work = WorkRoot::open(&builder.work_base);
-        let memo = work.as_ref().map(|work| DigestMemo::open(work.memo())).unwrap_or_default();
-        let answers = work.as_ref().ok().and_then(WorkRoot::answers);
+        let shelves = StoreTargets::open(builder, &warnings)?;
+        let work = WorkDirs::open(&builder.work_dir);
+        let memo = work.as_ref().map(|work| FileDigestCache::open(work.memo())).unwrap_or_default();
+        let answers = work.as_ref().ok().and_then(WorkDirs::answers);
         let memo = memo.cancelled_by(builder.cancel.clone()).with_answers(answers);
-        let costs = Costs::new(work.as_ref().ok().map(WorkRoot::costs));
-        if let Some(warning) = work.as_ref().ok().and_then(WorkRoot::warning) {
-            warnings.tell(Cause::Work, &warning);
+        let costs = CompileTimes::new(work.as_ref().ok().map(WorkDirs::costs));
+        if let Some(warning) = work.as_ref().ok().and_then(WorkDirs::warning) {
+            warnings.tell(WarningKind::Work, &warning);
         }
-        let common = |find: fn(&WorkRoot) -> Result<PathBuf, NotPrivate>, lost: &str| {
+        let common = |find: fn(&WorkDirs) -> Result<PathBuf, NotPrivate>, lost: &str| {
             let found = find(work.as_ref().ok()?);
-            found.map_err(|why| warnings.tell(Cause::Work, &format!("{why}: without it {lost}"))).ok()
+            found.map_err(|why| warnings.tell(WarningKind::Work, &format!("{why}: without it {lost}"))).ok()
         };
-        let slots = common(WorkRoot::slots, "this build does not count the compilers of other builds");
-        let tokens = Tokens::new(slots, builder.compilers());
+        let slots = common(WorkDirs::slots, "this build does not count the compilers of other builds");
+        let tokens = JobTokens::new(slots, builder.compilers());
         let group = match &builder.store {
-            Some(config) if builder.mode == Mode::Force => {
+            Some(config) if builder.mode == CacheMode::Force => {
                 let groups =
-                    common(WorkRoot::groups, "other builds with the mode force compile the same again");
-                Group::join(groups.as_deref(), &config.root, began)
+                    common(WorkDirs::groups, "other builds with the mode force compile the same again");
+                ForceGroup::join(groups.as_deref(), &config.root, began)
             }
-            _ => Group::alone(began),
+            _ => ForceGroup::alone(began),
         };
         let judging = Judging::new(&*builder.backend);
         Ok(Self { warnings, shelves, judging, work, memo, costs, tokens, group })
@@ -72,19 +72,19 @@ impl Workshop {
 }
 
 /// The store's part for each target, opened when it is first asked for.
-pub(crate) struct Shelves {
-    mode: Mode,
+pub(crate) struct StoreTargets {
+    mode: CacheMode,
     store: Option<Store>,
     opened: Mutex<Vec<(String, Option<Arc<TargetStore>>)>>,
     /// The store could not be written. It is read on, and nothing more is tried: one cause, one warning.
     cannot_keep: AtomicBool,
 }
 
-impl Shelves {
-    fn open(builder: &Builder, warnings: &Warnings) -> Result<Self, BuildError> {
+impl StoreTargets {
+    fn open(builder: &Builder, warnings: &WarningLog) -> Result<Self, BuildError> {
         let store = open_store(builder, warnings)?;
         let notices = store.iter().flat_map(Store::limit_notices).map(ToString::to_string);
-        warnings.tell_each(Cause::Limits, &notices.collect::<Vec<_>>());
+        warnings.tell_each(WarningKind::Limits, &notices.collect::<Vec<_>>());
         let cannot_keep = AtomicBool::new(false);
         Ok(Self { mode: builder.mode, store, opened: Mutex::default(), cannot_keep })
     }
@@ -93,7 +93,7 @@ impl Shelves {
     pub(crate) fn of(
         &self,
         target: &str,
-        warnings: &Warnings,
+        warnings: &WarningLog,
     ) -> Result<Option<Arc<TargetStore>>, BuildError> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, shelf)) = opened.iter().find(|(known, _)| known == target) {
@@ -109,20 +109,22 @@ impl Shelves {
         self.store.as_ref()
     }
 
-    fn open_shelf(&self, target: &str, warnings: &Warnings) -> Result<Option<TargetStore>, BuildError> {
+    fn open_shelf(&self, target: &str, warnings: &WarningLog) -> Result<Option<TargetStore>, BuildError> {
         let Some(store) = &self.store else { return Ok(None) };
         let error = match store.target(target) {
             Ok(shelf) => return Ok(Some(shelf)),
-            Err(source) if self.mode.insists() => {
+            Err(source) if self.mode.requires_store() => {
                 return Err(BuildError::Store { mode: self.mode, source });
             }
             Err(error) => error,
         };
         // What cannot be written may still be read.
-        let readable = store.reader().target(target).ok().filter(|_| self.mode.takes());
+        let readable = store.reader().target(target).ok().filter(|_| self.mode.reads());
         match &readable {
-            Some(_) => warnings.tell(Cause::Keeping, &format!("kernels are built and not kept: {error}")),
-            None => warnings.tell(Cause::Store, &format!("building without the store: {error}")),
+            Some(_) => {
+                warnings.tell(WarningKind::Keeping, &format!("kernels are built and not kept: {error}"))
+            }
+            None => warnings.tell(WarningKind::Store, &format!("building without the store: {error}")),
         }
         Ok(readable)
     }
@@ -133,27 +135,27 @@ impl Shelves {
     }
 
     /// Goes on without writing to the store, and says why, once.
-    pub(crate) fn cannot_keep(&self, error: &StoreError, warnings: &Warnings) {
+    pub(crate) fn cannot_keep(&self, error: &StoreError, warnings: &WarningLog) {
         if !self.cannot_keep.swap(true, Ordering::Relaxed) {
-            warnings.tell(Cause::Keeping, &format!("kernels are built and not kept: {error}"));
+            warnings.tell(WarningKind::Keeping, &format!("kernels are built and not kept: {error}"));
         }
     }
 }
 
 /// The store, as the mode wants it. One that cannot be used is a warning, unless the mode insists on it.
-fn open_store(builder: &Builder, warnings: &Warnings) -> Result<Option<Store>, BuildError> {
+fn open_store(builder: &Builder, warnings: &WarningLog) -> Result<Option<Store>, BuildError> {
     let mode = builder.mode;
-    if mode == Mode::Disable {
+    if mode == CacheMode::Disable {
         return Ok(None);
     }
     let Some(config) = &builder.store else {
-        return if mode.insists() { Err(BuildError::NoStore { mode }) } else { Ok(None) };
+        return if mode.requires_store() { Err(BuildError::NoStore { mode }) } else { Ok(None) };
     };
-    let open = |access| Store::open(Config { access, ..config.clone() });
-    if !mode.keeps() {
+    let open = |access| Store::open(StoreConfig { access, ..config.clone() });
+    if !mode.writes() {
         let opened = open(Access::ReadOnly).map(Some);
         return match opened {
-            Err(source) if mode.insists() => Err(BuildError::Store { mode, source }),
+            Err(source) if mode.requires_store() => Err(BuildError::Store { mode, source }),
             other => Ok(other.unwrap_or_default()),
         };
     }
@@ -163,12 +165,12 @@ fn open_store(builder: &Builder, warnings: &Warnings) -> Result<Option<Store>, B
     };
     // What cannot be written may still be read: a hit is never lost for that.
     match open(Access::ReadOnly) {
-        Ok(store) if mode.takes() => {
-            warnings.tell(Cause::Keeping, &format!("kernels are built and not kept: {error}"));
+        Ok(store) if mode.reads() => {
+            warnings.tell(WarningKind::Keeping, &format!("kernels are built and not kept: {error}"));
             Ok(Some(store))
         }
         _ => {
-            warnings.tell(Cause::Store, &format!("building without the store: {error}"));
+            warnings.tell(WarningKind::Store, &format!("building without the store: {error}"));
             Ok(None)
         }
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{Bench, build, failure, request};
-use opkeep::{Mode, Outcome};
+use opkeep::{CacheMode, Outcome};
 use opkeep_backend::BackendError;
 use opkeep_fs::CancelToken;
 use opkeep_testkit::NullBackend;
@@ -61,7 +61,7 @@ fn force_of_many_at_once_compiles_once() {
     let requests = [request("Square", &[3])];
     build(&bench.builder(&backend), &requests);
     let mut found: Vec<&str> = std::thread::scope(|scope| {
-        let run = || build(&bench.builder(&backend).mode(Mode::Force), &requests)[0];
+        let run = || build(&bench.builder(&backend).mode(CacheMode::Force), &requests)[0];
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
@@ -168,7 +168,7 @@ fn forcing_builds_that_overlap_compile_once() {
     build(&bench.builder(&backend), &requests);
     let force = || {
         let one = std::num::NonZeroUsize::MIN;
-        build(&bench.builder(&backend).mode(Mode::Force).jobs(one).machine_jobs(one), &requests)
+        build(&bench.builder(&backend).mode(CacheMode::Force).jobs(one).machine_jobs(one), &requests)
     };
     let late = std::thread::scope(|scope| {
         scope.spawn(force);

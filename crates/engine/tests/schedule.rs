@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{Bench, build, failure, outcomes, request};
-use opkeep::{Builder, Event, JobError, Mode, Outcome, Request, ViewConfig};
+use opkeep::{Builder, CacheMode, Event, KernelError, Outcome, Request, ViewConfig};
 use opkeep_testkit::NullBackend;
 
 fn threads(count: usize) -> NonZeroUsize {
@@ -153,7 +153,10 @@ fn the_first_failure_ends_the_build_if_that_is_wanted() {
     assert_eq!(backend.compiles(), 2);
     for stopped in &report.kernels[2..] {
         let error = stopped.error.as_deref().unwrap();
-        assert!(matches!(error, JobError::Stopped { first } if *first == report.kernels[1].name), "{error}");
+        assert!(
+            matches!(error, KernelError::Skipped { first } if *first == report.kernels[1].name),
+            "{error}"
+        );
     }
     // What was finished is kept; without the wish everything else is built.
     assert_eq!(build(&builder(), &requests), ["reused", "failed", "compiled", "compiled"]);
@@ -296,6 +299,6 @@ fn a_miss_is_explained_by_what_is_nearest() {
     backend.upgrade("2");
     let told = reason(bench.builder(&backend), &request("Square", &[3]));
     assert!(told.contains("toolchain part `version` changed: 1 -> 2"), "{told}");
-    let told = reason(bench.builder(&backend).mode(Mode::Force), &request("Square", &[3]));
+    let told = reason(bench.builder(&backend).mode(CacheMode::Force), &request("Square", &[3]));
     assert_eq!(told, "cache mode is force");
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use common::{Cache, place, run};
 use libtest_mimic::{Arguments, Trial};
-use opkeep_kernel_meta::kernel_cache::{GcOptions, LimitTexts, Step, What, gc};
+use opkeep_kernel_meta::kernel_cache::{GcOptions, LimitSettings, Step, What, gc};
 use rustix::fs::{FlockOperation, fcntl_lock};
 
 const CHILD: &str = "--child";
@@ -103,7 +103,7 @@ fn die_at(folder: &Path, number: u32) {
 
 /// Makes room as a user who owns nothing there; prints what came of it.
 fn foreign_gc(folder: &Path) {
-    let environment = LimitTexts::default();
+    let environment = LimitSettings::default();
     let options = GcOptions {
         dry_run: false,
         max_bytes: Some(0),

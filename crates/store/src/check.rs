@@ -5,12 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::damage::Damage;
+use crate::damage::Corruption;
 use opkeep_fs::{FileState, idle};
 
 use crate::survey::Candidate;
 use crate::target::Found;
-use crate::verify::Flaw;
+use crate::verify::ProblemKind;
 use crate::{Entry, Miss, StoreError, TargetStore};
 
 /// How often a file is looked at that changes each time.
@@ -28,9 +28,9 @@ pub(crate) enum Checked {
     Whole {
         bytes: u64,
     },
-    Flawed {
+    StoreProblem {
         bytes: u64,
-        flaw: Flaw,
+        flaw: ProblemKind,
         /// Kept open, so that no other file gets its inode number. None if it could not be read.
         file: Option<File>,
     },
@@ -70,8 +70,8 @@ impl TargetStore {
             (before, last) = (stamp, Some(checked));
         }
         match (last, before) {
-            (Some(Checked::Flawed { bytes, .. }), Some(_)) => {
-                Some(Checked::Flawed { bytes, flaw: Flaw::Changing, file: None })
+            (Some(Checked::StoreProblem { bytes, .. }), Some(_)) => {
+                Some(Checked::StoreProblem { bytes, flaw: ProblemKind::Changing, file: None })
             }
             (last, _) => last,
         }
@@ -81,15 +81,15 @@ impl TargetStore {
         let (flaw, file) = match self.read_at(path.to_owned(), &candidate.key) {
             Ok(Found { entry, file, .. }) => match (flaw_of(&entry, judge), candidate.is_misplaced()) {
                 (Some(flaw), _) => (flaw, file),
-                (None, true) => (Flaw::Misplaced, file),
+                (None, true) => (ProblemKind::Misplaced, file),
                 (None, false) => return Look::Is(Checked::Whole { bytes: entry.file_bytes() as u64 }),
             },
             Err(Miss::Absent) => return Look::Gone,
-            Err(Miss::Damaged(judged)) => (Flaw::Damaged(judged.damage), judged.file),
-            Err(Miss::Untrusted(error)) => return Look::Is(unreadable(Flaw::Untrusted(error))),
-            Err(Miss::Trouble(error)) => {
+            Err(Miss::Damaged(judged)) => (ProblemKind::Damaged(judged.damage), judged.file),
+            Err(Miss::Untrusted(error)) => return Look::Is(unreadable(ProblemKind::Untrusted(error))),
+            Err(Miss::Io(error)) => {
                 let ended = is_cut_short(&error);
-                let checked = unreadable(Flaw::Trouble(error));
+                let checked = unreadable(ProblemKind::Io(error));
                 return if ended { Look::Doubtful(checked, None) } else { Look::Is(checked) };
             }
         };
@@ -97,15 +97,15 @@ impl TargetStore {
             Ok(stat) => stat.state,
             Err(source) => {
                 let error = StoreError::Io { action: "look at", path: path.to_owned(), source };
-                return Look::Is(unreadable(Flaw::Trouble(error)));
+                return Look::Is(unreadable(ProblemKind::Io(error)));
             }
         };
         let bytes = stamp.len;
         match flaw {
-            Flaw::Damaged(damage) if candidate.is_misplaced() && is_no_entry(&damage) => {
+            ProblemKind::Damaged(damage) if candidate.is_misplaced() && is_no_entry(&damage) => {
                 Look::Is(Checked::Foreign { bytes })
             }
-            flaw => Look::Doubtful(Checked::Flawed { bytes, flaw, file: Some(file) }, Some(stamp)),
+            flaw => Look::Doubtful(Checked::StoreProblem { bytes, flaw, file: Some(file) }, Some(stamp)),
         }
     }
 }
@@ -125,18 +125,18 @@ impl Candidate {
 }
 
 /// What is wrong with an entry whose eager members and checksum are right.
-fn flaw_of(entry: &Entry, judge: &Judge<'_>) -> Option<Flaw> {
+fn flaw_of(entry: &Entry, judge: &Judge<'_>) -> Option<ProblemKind> {
     let damage = entry.names().find_map(|name| entry.lazy_member(name).err());
-    damage.map(Flaw::Damaged).or_else(|| judge(entry).err().map(Flaw::Refused))
+    damage.map(ProblemKind::Damaged).or_else(|| judge(entry).err().map(ProblemKind::Refused))
 }
 
-fn unreadable(flaw: Flaw) -> Checked {
-    Checked::Flawed { bytes: 0, flaw, file: None }
+fn unreadable(flaw: ProblemKind) -> Checked {
+    Checked::StoreProblem { bytes: 0, flaw, file: None }
 }
 
 /// Whether a file does not even begin like an entry.
-fn is_no_entry(damage: &Damage) -> bool {
-    matches!(damage, Damage::Magic { .. } | Damage::Truncated { what: "magic", .. })
+fn is_no_entry(damage: &Corruption) -> bool {
+    matches!(damage, Corruption::Magic { .. } | Corruption::Truncated { what: "magic", .. })
 }
 
 /// Whether a file ended sooner than it had said.

@@ -6,7 +6,7 @@ use thiserror::Error;
 /// What is wrong with the bytes of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum Damage {
+pub enum Corruption {
     /// Not an entry at all.
     #[error("not a store entry: it begins with {}", found.escape_ascii())]
     Magic {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use opkeep_digest::Digest;
 
 use crate::checksum::checksum;
-use crate::damage::Damage;
+use crate::damage::Corruption;
 use crate::prefix::{FIXED, MAX_MEMBERS, MEMBER, Prefix, Reader};
 
 /// The largest entry that is written or read: 1 GiB.
@@ -16,14 +16,14 @@ const EAGER: u8 = 1;
 
 /// An entry to be stored.
 #[derive(Clone, Debug)]
-pub struct Draft<'a> {
+pub struct EntryBuilder<'a> {
     validation: u32,
     created: SystemTime,
     cost: Duration,
     members: Vec<(&'a str, &'a [u8], bool)>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> EntryBuilder<'a> {
     /// An entry without members, with the caller's validation stamp.
     pub fn new(validation: u32) -> Self {
         Self { validation, created: SystemTime::now(), cost: Duration::ZERO, members: Vec::new() }
@@ -133,7 +133,7 @@ impl Entry {
         &self.prefix.key
     }
 
-    /// The caller's stamp from [`Draft::new`].
+    /// The caller's stamp from [`EntryBuilder::new`].
     pub fn validation(&self) -> u32 {
         self.prefix.validation
     }
@@ -143,7 +143,7 @@ impl Entry {
         self.prefix.created
     }
 
-    /// How long it took to make, from [`Draft::cost`]; zero if that is not known.
+    /// How long it took to make, from [`EntryBuilder::cost`]; zero if that is not known.
     pub fn cost(&self) -> Duration {
         self.prefix.cost
     }
@@ -166,8 +166,8 @@ impl Entry {
     /// Any member, its digest checked now if it is not eager.
     ///
     /// # Errors
-    /// [`Damage::MemberDigest`].
-    pub fn lazy_member(&self, name: &str) -> Result<Option<&[u8]>, Damage> {
+    /// [`Corruption::MemberDigest`].
+    pub fn lazy_member(&self, name: &str) -> Result<Option<&[u8]>, Corruption> {
         self.find(name).map(|member| self.checked(member)).transpose()
     }
 
@@ -194,11 +194,11 @@ impl Entry {
         self.members.iter().find(|member| &self.file[member.name.clone()] == name.as_bytes())
     }
 
-    fn checked(&self, member: &Member) -> Result<&[u8], Damage> {
+    fn checked(&self, member: &Member) -> Result<&[u8], Corruption> {
         let bytes = &self.file[member.body.clone()];
         match Digest::of(bytes) {
             found if found == member.digest => Ok(bytes),
-            found => Err(Damage::MemberDigest {
+            found => Err(Corruption::MemberDigest {
                 name: String::from_utf8_lossy(&self.file[member.name.clone()]).into_owned(),
                 expected: member.digest,
                 found,
@@ -209,8 +209,8 @@ impl Entry {
     /// Decodes and checks a whole file. `key` is the key asked for, or `None` to take whichever it has.
     ///
     /// # Errors
-    /// [`Damage`], the first check that fails.
-    pub fn decode(file: Vec<u8>, key: Option<&Digest>) -> Result<Self, Damage> {
+    /// [`Corruption`], the first check that fails.
+    pub fn decode(file: Vec<u8>, key: Option<&Digest>) -> Result<Self, Corruption> {
         let mut reader = Reader::new(&file);
         let prefix = Prefix::decode(&mut reader, file.len() as u64, key)?;
         let members = members(&mut reader, &prefix)?;
@@ -225,17 +225,17 @@ impl Entry {
             .rfind(|member| member.eager)
             .map_or(entry.prefix.prefix_bytes, |last| last.body.end);
         if checksum(&entry.file[rest..]) != entry.prefix.rest_sum {
-            return Err(Damage::Checksum { from: rest as u64 });
+            return Err(Corruption::Checksum { from: rest as u64 });
         }
         Ok(entry)
     }
 }
 
 /// The member table: eager ones first, filling the file from the end of the prefix to its own end.
-fn members(reader: &mut Reader<'_>, prefix: &Prefix) -> Result<Vec<Member>, Damage> {
+fn members(reader: &mut Reader<'_>, prefix: &Prefix) -> Result<Vec<Member>, Corruption> {
     let count = prefix.members;
     if count > MAX_MEMBERS {
-        return Err(Damage::Table { problem: "too many members" });
+        return Err(Corruption::Table { problem: "too many members" });
     }
     let mut members: Vec<Member> = Vec::with_capacity(count);
     let mut body = prefix.prefix_bytes;
@@ -245,16 +245,16 @@ fn members(reader: &mut Reader<'_>, prefix: &Prefix) -> Result<Vec<Member>, Dama
         let digest = Digest::from_bytes(reader.take("digest of a member")?);
         let name = reader.range(usize::from(name_len), "name of a member")?;
         let end = body.checked_add(len).filter(|end| *end <= reader.bytes.len());
-        let end = end.ok_or(Damage::Table { problem: "a member ends behind the file" })?;
+        let end = end.ok_or(Corruption::Table { problem: "a member ends behind the file" })?;
         let eager = flags & EAGER != 0;
         if eager && members.last().is_some_and(|last| !last.eager) {
-            return Err(Damage::Table { problem: "an eager member stands behind another" });
+            return Err(Corruption::Table { problem: "an eager member stands behind another" });
         }
         members.push(Member { name, body: body..end, digest, eager });
         body = end;
     }
     if body != reader.bytes.len() || reader.at != prefix.prefix_bytes - Digest::LEN {
-        return Err(Damage::Table { problem: "bytes that belong to no member" });
+        return Err(Corruption::Table { problem: "bytes that belong to no member" });
     }
     Ok(members)
 }
@@ -267,7 +267,7 @@ mod tests {
 
     fn sample() -> (Digest, Vec<u8>) {
         let key = Digest::of(b"key");
-        let draft = Draft::new(7).cost(COST).lazy("info", b"{\"job\": 1}").eager("json", b"{}");
+        let draft = EntryBuilder::new(7).cost(COST).lazy("info", b"{\"job\": 1}").eager("json", b"{}");
         let draft = draft.eager("object", &[3; 100]);
         (key, draft.lazy("header", b"for people").encode(&key).unwrap())
     }
@@ -309,7 +309,7 @@ mod tests {
     fn an_entry_is_bound_to_its_key() {
         let (key, file) = sample();
         let other = Digest::of(b"other");
-        let expected = Damage::WrongKey { expected: other, found: key };
+        let expected = Corruption::WrongKey { expected: other, found: key };
         assert_eq!(Entry::decode(file, Some(&other)).unwrap_err(), expected);
     }
 
@@ -327,10 +327,10 @@ mod tests {
         };
         assert!(forge(72 - 8, &[0; 0]).is_ok());
         let count = FIXED - 12;
-        assert!(matches!(forge(count, &u32::MAX.to_le_bytes()), Err(Damage::Table { .. })));
-        assert!(matches!(forge(count, &3u32.to_le_bytes()), Err(Damage::Table { .. })));
+        assert!(matches!(forge(count, &u32::MAX.to_le_bytes()), Err(Corruption::Table { .. })));
+        assert!(matches!(forge(count, &3u32.to_le_bytes()), Err(Corruption::Table { .. })));
         let first_len = FIXED + 2;
-        assert!(matches!(forge(first_len, &u64::MAX.to_le_bytes()), Err(Damage::Table { .. })));
+        assert!(matches!(forge(first_len, &u64::MAX.to_le_bytes()), Err(Corruption::Table { .. })));
         assert!(forge(first_len, &3u64.to_le_bytes()).is_err());
         assert!(forge(FIXED + 1, &[255]).is_err());
     }
@@ -339,9 +339,9 @@ mod tests {
     fn bounds_hold_when_writing() {
         let key = Digest::of(b"");
         let long = "n".repeat(256);
-        assert!(Draft::new(0).eager(&long, b"").encode(&key).is_none());
-        assert!(Draft::new(0).eager("", b"").encode(&key).is_none());
-        let many = (0..65).fold(Draft::new(0), |draft, _| draft.eager("n", b""));
+        assert!(EntryBuilder::new(0).eager(&long, b"").encode(&key).is_none());
+        assert!(EntryBuilder::new(0).eager("", b"").encode(&key).is_none());
+        let many = (0..65).fold(EntryBuilder::new(0), |draft, _| draft.eager("n", b""));
         assert!(many.encode(&key).is_none());
     }
 }

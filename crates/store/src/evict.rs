@@ -23,23 +23,23 @@ use std::time::{Duration, SystemTime};
 use crate::files::{self, EVICT};
 use crate::lock::{self, KeyLock, LockOutcome};
 use crate::prefix::Prefix;
-use crate::walk::{Amount, Idle};
+use crate::walk::{EvictionCandidate, FileTotals};
 use crate::{StoreError, TargetStore};
 use opkeep_fs::{Dir, FileStat, idle, unique_name};
 
 /// What must go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Goal {
+pub(crate) struct EvictionGoal {
     pub(crate) bytes: u64,
     pub(crate) entries: u64,
 }
 
-impl Goal {
-    pub(crate) fn is_reached_by(&self, gone: &Amount) -> bool {
+impl EvictionGoal {
+    pub(crate) fn is_reached_by(&self, gone: &FileTotals) -> bool {
         gone.bytes >= self.bytes && gone.files >= self.entries
     }
 
-    fn left_after(&self, gone: &Amount) -> Self {
+    fn left_after(&self, gone: &FileTotals) -> Self {
         Self {
             bytes: self.bytes.saturating_sub(gone.bytes),
             entries: self.entries.saturating_sub(gone.files),
@@ -57,7 +57,7 @@ pub(crate) struct Eviction<'a> {
     pub(crate) now: SystemTime,
     pub(crate) dry: bool,
     /// What went.
-    pub(crate) gone: Amount,
+    pub(crate) gone: FileTotals,
     /// What should have gone and could not be deleted, and why the first of it could not.
     pub(crate) failed: u64,
     pub(crate) failure: Option<StoreError>,
@@ -65,16 +65,16 @@ pub(crate) struct Eviction<'a> {
 
 impl Eviction<'_> {
     /// Deletes every entry that was not used for `age`, and leaves the others in `idles`, as they were.
-    pub(crate) fn older_than(&mut self, age: Duration, idles: &mut Vec<Idle>) {
-        let is_old = |entry: &Idle| idle(entry.used, self.now) >= age;
-        let old: Vec<Idle> = idles.extract_if(.., |entry| is_old(entry)).collect();
+    pub(crate) fn older_than(&mut self, age: Duration, idles: &mut Vec<EvictionCandidate>) {
+        let is_old = |entry: &EvictionCandidate| idle(entry.used, self.now) >= age;
+        let old: Vec<EvictionCandidate> = idles.extract_if(.., |entry| is_old(entry)).collect();
         self.evict(old.iter().collect());
     }
 
     /// Deletes entries until `goal` is reached, or none is left.
-    pub(crate) fn reach(&mut self, goal: Goal, mut idles: Vec<Idle>) {
+    pub(crate) fn reach(&mut self, goal: EvictionGoal, mut idles: Vec<EvictionCandidate>) {
         let before = self.gone;
-        let gained = |gone: Amount| {
+        let gained = |gone: FileTotals| {
             let mut gained = gone;
             gained -= before;
             gained
@@ -83,7 +83,7 @@ impl Eviction<'_> {
         idles.sort_unstable_by_key(|entry| (entry.used, entry.key));
         let mut idles = idles.as_slice();
         while !goal.is_reached_by(&gained(self.gone)) && !idles.is_empty() {
-            let (wanted, mut worth) = (goal.left_after(&gained(self.gone)).twice(), Amount::default());
+            let (wanted, mut worth) = (goal.left_after(&gained(self.gone)).twice(), FileTotals::default());
             let mut pool = Vec::new();
             while !wanted.is_reached_by(&worth)
                 && let Some((entry, others)) = idles.split_first()
@@ -95,7 +95,7 @@ impl Eviction<'_> {
             let mut order = self.cheapest_first(&pool).into_iter();
             // As many as will do if each can be deleted; for those that cannot, the next in order.
             while !goal.is_reached_by(&gained(self.gone)) {
-                let (wanted, mut worth) = (goal.left_after(&gained(self.gone)), Amount::default());
+                let (wanted, mut worth) = (goal.left_after(&gained(self.gone)), FileTotals::default());
                 let mut these = Vec::new();
                 while !wanted.is_reached_by(&worth)
                     && let Some(entry) = order.next()
@@ -113,21 +113,22 @@ impl Eviction<'_> {
 
     /// Orders entries by what is lost by deleting them: the time it takes to make a byte of one, the less the longer it was
     /// idle. One whose cost nobody knows may be one that nobody can make again: it counts as the dearest of them.
-    fn cheapest_first<'e>(&self, pool: &[&'e Idle]) -> Vec<&'e Idle> {
+    fn cheapest_first<'e>(&self, pool: &[&'e EvictionCandidate]) -> Vec<&'e EvictionCandidate> {
         let costs = self.costs(pool);
         let known = costs.iter().filter_map(|cost| *cost).filter(|cost| cost.is_finite());
         let dearest = Some(known.fold(0.0, f64::max)).filter(|cost| *cost > 0.0).unwrap_or(1.0);
-        let worth = |(cost, entry): (Option<f64>, &'e Idle)| {
+        let worth = |(cost, entry): (Option<f64>, &'e EvictionCandidate)| {
             let idle = idle(entry.used, self.now).as_secs_f64().max(1.0);
             (cost.unwrap_or(dearest) / (entry.bytes.max(1) as f64) / idle, entry)
         };
-        let mut pool: Vec<(f64, &Idle)> = costs.into_iter().zip(pool.iter().copied()).map(worth).collect();
+        let mut pool: Vec<(f64, &EvictionCandidate)> =
+            costs.into_iter().zip(pool.iter().copied()).map(worth).collect();
         pool.sort_by(|(one, _), (other, _)| one.total_cmp(other));
         pool.into_iter().map(|(_, entry)| entry).collect()
     }
 
     /// What each of these took to make, in the same order.
-    fn costs(&self, pool: &[&Idle]) -> Vec<Option<f64>> {
+    fn costs(&self, pool: &[&EvictionCandidate]) -> Vec<Option<f64>> {
         let (mut batch, mut costs) = (Batch::new(self.shelf), vec![None; pool.len()]);
         let mut by_shard: Vec<_> = pool.iter().zip(&mut costs).collect();
         by_shard.sort_by_key(|(entry, _)| Batch::shard_of(entry));
@@ -138,7 +139,7 @@ impl Eviction<'_> {
     }
 
     /// Deletes these entries, those in one directory together.
-    fn evict(&mut self, mut entries: Vec<&Idle>) {
+    fn evict(&mut self, mut entries: Vec<&EvictionCandidate>) {
         entries.sort_by_key(|entry| Batch::shard_of(entry));
         let mut batch = Batch::new(self.shelf);
         for entry in entries {
@@ -154,7 +155,7 @@ impl Eviction<'_> {
     }
 
     /// Whether an entry would be deleted: it is not being made anew, and it is the one that was judged.
-    fn would_evict(&self, entry: &Idle) -> bool {
+    fn would_evict(&self, entry: &EvictionCandidate) -> bool {
         let (store, path) = (self.shelf.store(), self.shelf.path(&entry.key));
         let is_held = lock::is_held(store.fs(), &self.shelf.dir().join("locks").join(entry.key.to_string()));
         !is_held && store.fs().id_at(&path) == Some(entry.inode)
@@ -180,12 +181,12 @@ impl<'a> Batch<'a> {
     }
 
     /// Which of the 256 directories an entry is in.
-    fn shard_of(entry: &Idle) -> u8 {
+    fn shard_of(entry: &EvictionCandidate) -> u8 {
         entry.key.as_bytes()[0]
     }
 
     /// How long it took to make an entry, in seconds, if that is known. One that is damaged is worth nothing.
-    fn cost(&mut self, entry: &Idle) -> Option<f64> {
+    fn cost(&mut self, entry: &EvictionCandidate) -> Option<f64> {
         let (fs, path) = (self.shelf.store().fs(), self.shelf.path(&entry.key));
         let shard = self.enter(Self::shard_of(entry)).ok().flatten();
         let opened = shard.and_then(|shard| shard.open_file(name(entry)).ok());
@@ -199,7 +200,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Deletes an entry under its lock, if it is still the one that was judged and was not used since. False if not.
-    fn remove(&mut self, entry: &Idle) -> Result<bool, StoreError> {
+    fn remove(&mut self, entry: &EvictionCandidate) -> Result<bool, StoreError> {
         let shard = Self::shard_of(entry);
         if self.shard.as_ref().is_none_or(|(entered, _)| *entered != shard) {
             self.lock.release();
@@ -222,7 +223,7 @@ impl<'a> Batch<'a> {
         removed
     }
 
-    fn remove_from(&self, shard: &Dir, temps: &Dir, entry: &Idle) -> Result<bool, StoreError> {
+    fn remove_from(&self, shard: &Dir, temps: &Dir, entry: &EvictionCandidate) -> Result<bool, StoreError> {
         let (name, temp) = (name(entry), unique_name(EVICT));
         let trouble = |source| StoreError::Io { action: "remove", path: shard.path().join(&name), source };
         let is_as_judged = |found: &FileStat| {
@@ -263,7 +264,7 @@ impl<'a> Batch<'a> {
 }
 
 /// What an entry's file is called.
-fn name(entry: &Idle) -> String {
+fn name(entry: &EvictionCandidate) -> String {
     format!("{}.kern", entry.key)
 }
 
@@ -282,7 +283,7 @@ struct Held {
 
 impl LockInTurn<'_> {
     /// Takes the lock on the key of `entry`, if nobody holds it, and releases the one before. Whether the entry may go.
-    fn take(&mut self, entry: &Idle) -> Result<bool, StoreError> {
+    fn take(&mut self, entry: &EvictionCandidate) -> Result<bool, StoreError> {
         if let Some(Held { lock, dir, moves }) = self.held.take()
             && let Some(moves) = moves.checked_sub(1)
             && let Some(lock) = lock.moved_to(&dir, &entry.key.to_string())

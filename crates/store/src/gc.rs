@@ -3,12 +3,12 @@
 use std::fs::File;
 use std::time::{Duration, SystemTime};
 
-use crate::evict::{Eviction, Goal};
+use crate::evict::{Eviction, EvictionGoal};
 use crate::files::FOR_LOCKS;
-use crate::size::{Estimate, Known};
+use crate::size::{Known, SizeEstimate};
 use crate::stats::Count;
-use crate::sweep::Sweep;
-use crate::walk::{Amount, Kind, Usage, Walk};
+use crate::sweep::Pruner;
+use crate::walk::{FileTotals, Inventory, Kind, TargetUsage};
 use crate::{Limits, StoreError, TargetStore, files, lock};
 use opkeep_fs::idle;
 use opkeep_fs::{FileLock, TryLock};
@@ -57,11 +57,11 @@ pub struct GcReport {
     /// Another process is at it; nothing was looked at.
     pub busy: bool,
     /// What there was.
-    pub before: Usage,
+    pub before: TargetUsage,
     /// What was removed.
-    pub removed: Usage,
+    pub removed: TargetUsage,
     /// What is left.
-    pub after: Usage,
+    pub after: TargetUsage,
     /// There is still more than there should be: the rest was used within half an hour, or could not be deleted.
     pub still_over: bool,
     /// Entries that should have gone and could not be deleted.
@@ -73,8 +73,8 @@ pub struct GcReport {
 /// How much may be there, and how much is to be left if there is more.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    max: Option<Goal>,
-    keep: Goal,
+    max: Option<EvictionGoal>,
+    keep: EvictionGoal,
 }
 
 impl Bounds {
@@ -84,26 +84,26 @@ impl Bounds {
         let entries = entries.unwrap_or(u64::MAX);
         match (options.max_bytes, limits.max_bytes) {
             (Some(bytes), _) => {
-                let max = Goal { bytes, entries };
-                Self { max: Some(max), keep: Goal { bytes, entries: keep_entries } }
+                let max = EvictionGoal { bytes, entries };
+                Self { max: Some(max), keep: EvictionGoal { bytes, entries: keep_entries } }
             }
             (None, Some(bytes)) => {
-                let max = Goal { bytes, entries };
+                let max = EvictionGoal { bytes, entries };
                 Self {
                     max: Some(max),
-                    keep: Goal { bytes: limits.remaining_of(bytes), entries: keep_entries },
+                    keep: EvictionGoal { bytes: limits.remaining_of(bytes), entries: keep_entries },
                 }
             }
-            (None, None) => Self { max: None, keep: Goal { bytes: u64::MAX, entries } },
+            (None, None) => Self { max: None, keep: EvictionGoal { bytes: u64::MAX, entries } },
         }
     }
 
     /// What must go, if there is too much.
-    fn excess(&self, usage: &Usage) -> Option<Goal> {
+    fn excess(&self, usage: &TargetUsage) -> Option<EvictionGoal> {
         let (bytes, entries) = (usage.total().bytes, usage.entries.files);
         let max = self.max.filter(|max| bytes > max.bytes || entries > max.entries)?;
         let over = |found: u64, max: u64, keep: u64| if found > max { found - keep.min(found) } else { 0 };
-        Some(Goal {
+        Some(EvictionGoal {
             bytes: over(bytes, max.bytes, self.keep.bytes),
             entries: over(entries, max.entries, self.keep.entries),
         })
@@ -178,9 +178,9 @@ impl TargetStore {
     fn sweep(&self) -> Result<(), StoreError> {
         let Some((_held, now)) = self.lock_gc()? else { return Ok(()) };
         let (store, dry) = (self.store(), false);
-        let walked = Walk { store, dir: self.dir(), now, idle_for: IDLE_FOR, dry }.walk_others()?;
-        let mut removed = Usage::default();
-        Sweep { store, now, dry }.strays(walked.others, &mut removed);
+        let walked = Inventory { store, dir: self.dir(), now, idle_for: IDLE_FOR, dry }.walk_others()?;
+        let mut removed = TargetUsage::default();
+        Pruner { store, now, dry }.strays(walked.others, &mut removed);
         self.tally().size.swept(store.fs(), removed.quarantine.bytes, now);
         Ok(())
     }
@@ -193,13 +193,13 @@ impl TargetStore {
     ) -> Result<(GcReport, Option<SystemTime>), StoreError> {
         let (store, dry) = (self.store(), options.dry_run);
         let idle_for = options.older_than.map_or(IDLE_FOR, |age| age.min(IDLE_FOR));
-        let walked = Walk { store, dir: self.dir(), now, idle_for, dry }.walk()?;
-        let (before, mut removed) = (walked.usage, Usage::default());
-        let sweep = Sweep { store, now, dry };
+        let walked = Inventory { store, dir: self.dir(), now, idle_for, dry }.walk()?;
+        let (before, mut removed) = (walked.usage, TargetUsage::default());
+        let sweep = Pruner { store, now, dry };
         let left = sweep.strays(walked.others, &mut removed);
 
         let mut eviction =
-            Eviction { shelf: self, now, dry, gone: Amount::default(), failed: 0, failure: None };
+            Eviction { shelf: self, now, dry, gone: FileTotals::default(), failed: 0, failure: None };
         let mut idles = walked.idle;
         if let Some(age) = options.older_than {
             // What is left was idle for half an hour, or everything that was listed is gone.
@@ -213,7 +213,7 @@ impl TargetStore {
             // Counted again, from what is there now: the limit may be kept already, but room is still to be made.
             let gained = before.without(&removed).total().bytes;
             let bytes = gained.saturating_sub(bounds.keep.bytes).min(excess.bytes);
-            eviction.reach(Goal { bytes, entries: excess.entries }, idles);
+            eviction.reach(EvictionGoal { bytes, entries: excess.entries }, idles);
             removed.entries = eviction.gone;
         }
         let after = before.without(&removed);
@@ -232,7 +232,7 @@ impl TargetStore {
         now: SystemTime,
     ) -> Known {
         let tally = self.tally();
-        let counted = Estimate { bytes: report.after.total().bytes, entries: report.after.entries.files };
+        let counted = SizeEstimate { bytes: report.after.total().bytes, entries: report.after.entries.files };
         let over = tally.limits.are_exceeded_by(counted.bytes, counted.entries);
         let in_use_for = oldest_in_use.map_or(IDLE_FOR, |used| idle(used, now));
         let rest = IDLE_FOR.saturating_sub(in_use_for).clamp(REST.0, REST.1);

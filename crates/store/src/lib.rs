@@ -49,7 +49,7 @@
 //! * Readers take no locks. Locks ([`KeyLock`]) save work and guard removals; no hit's correctness rests on one.
 //! * Damage (bytes that were fully read and do not check) is a miss with a reason, and can be quarantined. Trouble
 //!   (EIO, ESTALE, EMFILE, EACCES, a short read) is a miss that leaves the entry alone.
-//! * Only folders and files of trusted owners are used: a cached kernel is code that will run. See [`Config`].
+//! * Only folders and files of trusted owners are used: a cached kernel is code that will run. See [`StoreConfig`].
 //! * A folder that exceeds its limit loses entries that nobody used for half an hour, cheap ones first ([`TargetStore::gc`]).
 //!   It happens when a store is opened and while entries are put, by one process at a time; nobody waits for it, and a
 //!   look-up never does it. See [`Limits`].
@@ -73,12 +73,12 @@
 //!
 //! ```
 //! use opkeep_digest::Digest;
-//! use opkeep_store::{Config, Draft, Lookup, Store};
+//! use opkeep_store::{StoreConfig, EntryBuilder, Lookup, Store};
 //!
 //! # let folder = tempfile::tempdir()?;
-//! let store = Store::open(Config::new(folder.path()))?.target("cpu-x86_64")?;
+//! let store = Store::open(StoreConfig::new(folder.path()))?.target("cpu-x86_64")?;
 //! let key = Digest::of(b"everything that can change the kernel's bytes");
-//! let draft = Draft::new(1).eager("object", b"\x7fELF...").lazy("header", b"for people");
+//! let draft = EntryBuilder::new(1).eager("object", b"\x7fELF...").lazy("header", b"for people");
 //! store.put(&key, &draft)?;
 //!
 //! let Lookup::Hit(entry) = store.get(&key) else { panic!("just put") };
@@ -117,19 +117,23 @@ mod unnamed;
 mod verify;
 mod walk;
 
-pub use damage::Damage;
-pub use entry::{Draft, Entry, MAX_ENTRY_BYTES};
+pub use damage::Corruption;
+pub use entry::{Entry, EntryBuilder, MAX_ENTRY_BYTES};
 pub use error::StoreError;
 pub use foreign::resolved;
 pub use gc::{GcOptions, GcReport};
-pub use limits::{LimitNotice, LimitTexts, Limits};
-pub use lock::{KeyLock, KeyWait, LockAttempt, LockOutcome, Patience};
+pub use limits::{LimitSettings, LimitWarning, Limits};
+pub use lock::{KeyLock, LockOutcome, LockWaiter, Patience, TryLockOutcome};
 pub use marker::{is_store, is_target_directory};
-pub use mode::{Mode, ParseModeError};
-pub use repair::{Deed, Left, RepairOptions, RepairReport, What, Why};
-pub use size::Estimate;
+pub use mode::{CacheMode, ParseModeError};
+pub use repair::{
+    RepairAction, RepairActionKind, RepairOptions, RepairReport, UnrepairedItem, UnrepairedReason,
+};
+pub use size::SizeEstimate;
 pub use stats::Statistics;
-pub use store::{Access, Config, Store};
-pub use target::{Judged, Lookup, Miss, Put, Replace, TargetStore};
-pub use verify::{Beside, BesideKind, Flaw, Flawed, Progress, VerifyOptions, VerifyReport};
-pub use walk::{Amount, Usage};
+pub use store::{Access, Store, StoreConfig};
+pub use target::{DamagedEntry, Lookup, Miss, Overwrite, PutOutcome, TargetStore};
+pub use verify::{
+    OtherFile, OtherFileKind, ProblemKind, Progress, StoreProblem, VerifyOptions, VerifyReport,
+};
+pub use walk::{FileTotals, TargetUsage};

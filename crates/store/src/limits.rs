@@ -29,7 +29,7 @@ pub struct Limits {
 /// What the environment says of limits, as it stands there: a library does not read the environment. `op_cache.ini`
 /// wins over it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LimitTexts {
+pub struct LimitSettings {
     /// `ASCEND_MAX_OP_CACHE_SIZE`, in MB.
     pub max_op_cache_size: Option<String>,
     /// `ASCEND_REMAIN_CACHE_SIZE_RATIO`, in percent.
@@ -41,7 +41,7 @@ pub struct LimitTexts {
 /// Something about limits that does not count. The store is used all the same.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum LimitNotice {
+pub enum LimitWarning {
     /// A value that the parameter does not take.
     #[error(
         "`{value}` is not valid for `{name}`{place}: expected {range}; it does not count (default: {default})"
@@ -147,11 +147,11 @@ fn number<T: FromStr>(text: &str) -> Option<T> {
 
 impl<T> Parameter<T> {
     /// The value of `text`, if there is one and it is valid. One that is not is reported.
-    fn read(&self, text: Option<&str>, file: Option<&str>, notices: &mut Vec<LimitNotice>) -> Option<T> {
+    fn read(&self, text: Option<&str>, file: Option<&str>, notices: &mut Vec<LimitWarning>) -> Option<T> {
         let text = text?;
         let value = (self.parse)(text);
         if value.is_none() {
-            notices.push(LimitNotice::Value {
+            notices.push(LimitWarning::Value {
                 value: text.chars().take(SHOWN).collect(),
                 name: if file.is_some() { self.in_file } else { self.in_environment },
                 place: file.map(|file| format!(" in `{file}`")).unwrap_or_default(),
@@ -169,32 +169,32 @@ impl Limits {
         fs: &RootedFs,
         root: &Path,
         make: bool,
-        environment: &LimitTexts,
-    ) -> (Self, Vec<LimitNotice>) {
+        environment: &LimitSettings,
+    ) -> (Self, Vec<LimitWarning>) {
         let path = Ini::path(root).display().to_string();
         match Ini::load(fs, root, make) {
             Ok(ini) => Self::resolve(&ini, &path, environment),
             Err(error) => {
                 let (limits, mut notices) = Self::resolve(&Ini::default(), &path, environment);
-                notices.insert(0, LimitNotice::Unread { path, problem: error.to_string() });
+                notices.insert(0, LimitWarning::Unread { path, problem: error.to_string() });
                 (limits, notices)
             }
         }
     }
 
     /// File, then environment, then default. Size and ratio of the file count only together.
-    fn resolve(ini: &Ini, path: &str, environment: &LimitTexts) -> (Self, Vec<LimitNotice>) {
+    fn resolve(ini: &Ini, path: &str, environment: &LimitSettings) -> (Self, Vec<LimitWarning>) {
         let mut notices: Vec<_> = ini
             .strange
             .iter()
-            .map(|(line, text)| LimitNotice::Line {
+            .map(|(line, text)| LimitWarning::Line {
                 path: path.to_owned(),
                 line: *line,
                 text: text.chars().take(SHOWN).collect(),
             })
             .collect();
         let cut = |text: &String| text.chars().take(SHOWN).collect();
-        notices.extend(ini.sections.iter().map(|(line, section)| LimitNotice::Section {
+        notices.extend(ini.sections.iter().map(|(line, section)| LimitWarning::Section {
             path: path.to_owned(),
             line: *line,
             section: cut(section),
@@ -203,7 +203,7 @@ impl Limits {
         let file = Some(path);
         let in_file =
             (SIZE.read(ini.size.as_deref(), file, told), RATIO.read(ini.ratio.as_deref(), file, told));
-        let alone = |set, missing| LimitNotice::Alone { path: path.to_owned(), set, missing };
+        let alone = |set, missing| LimitWarning::Alone { path: path.to_owned(), set, missing };
         match (&ini.size, &ini.ratio) {
             (Some(_), None) => told.push(alone(SIZE.in_file, RATIO.in_file)),
             (None, Some(_)) => told.push(alone(RATIO.in_file, SIZE.in_file)),
@@ -243,9 +243,13 @@ mod tests {
 
     const MB: u64 = 1 << 20;
 
-    fn environment(size: &str, ratio: &str) -> LimitTexts {
+    fn environment(size: &str, ratio: &str) -> LimitSettings {
         let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        LimitTexts { max_op_cache_size: text(size), remain_cache_size_ratio: text(ratio), max_entries: None }
+        LimitSettings {
+            max_op_cache_size: text(size),
+            remain_cache_size_ratio: text(ratio),
+            max_entries: None,
+        }
     }
 
     fn resolve(ini: &str, (size, ratio): (&str, &str)) -> (Option<u64>, u8, Vec<String>) {
@@ -323,7 +327,7 @@ mod tests {
     fn everything_that_does_not_count_is_reported_each() {
         let ini = "[cache]\nmax_op_cache_size=9\n[op_compiler_cache]\nmax_op_cache_size=0\nremain_cache_size_ratio=101\n\
                    max_op_cache_entries=-1\nmax_op_cache_size 5\n";
-        let texts = LimitTexts { max_entries: Some("0".into()), ..environment("many", "0") };
+        let texts = LimitSettings { max_entries: Some("0".into()), ..environment("many", "0") };
         let (limits, notices) = Limits::resolve(&Ini::parse(ini), "f", &texts);
         assert_eq!((limits.max_bytes, limits.remain_percent, limits.max_entries), (Some(500 * MB), 50, None));
         let notices: Vec<String> = notices.iter().map(ToString::to_string).collect();
@@ -348,7 +352,7 @@ mod tests {
     #[test]
     fn entries_are_limited_by_themselves() {
         let find = |ini: &str, text: Option<&str>| {
-            let texts = LimitTexts { max_entries: text.map(str::to_owned), ..LimitTexts::default() };
+            let texts = LimitSettings { max_entries: text.map(str::to_owned), ..LimitSettings::default() };
             let (limits, notices) = Limits::resolve(&Ini::parse(ini), "f", &texts);
             (limits.max_entries, notices.len())
         };

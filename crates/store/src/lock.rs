@@ -67,8 +67,8 @@ impl KeyLock {
         self.waited
     }
 
-    /// Tells those who wait that the holder lives, although it does not compile yet. See [`KeyWait::is_silent`].
-    pub fn sign_of_life(&self) {
+    /// Tells those who wait that the holder lives, although it does not compile yet. See [`LockWaiter::is_stale`].
+    pub fn heartbeat(&self) {
         // Those who miss it compile without the lock: more work, no harm.
         let _ = self.fs.touch(self.lock.file(), &self.path);
     }
@@ -91,7 +91,7 @@ impl KeyLock {
     }
 
     /// Releases the lock, leaving `reason` to those who are waiting now. Later comers try for themselves.
-    pub fn release_failed(self, reason: &str) {
+    pub fn release_with_failure(self, reason: &str) {
         let end = reason.floor_char_boundary(MAX_REASON - FAILED.len());
         // If this cannot be written, the waiters try for themselves: more work, no harm.
         let _ =
@@ -110,11 +110,11 @@ impl Drop for KeyLock {
 
 /// What asking once for a lock came to. None of these is an error.
 #[derive(Debug)]
-pub enum LockAttempt {
+pub enum TryLockOutcome {
     /// The lock is held now. Look again before making the entry: another may have made it meanwhile.
     Acquired(KeyLock),
     /// Another holds it. [`TargetStore::poll`](crate::TargetStore::poll) asks again.
-    Held(KeyWait),
+    Held(LockWaiter),
     /// Whoever held it while we waited failed for a reason that would meet us too.
     HolderFailed(String),
     /// This file system has no locks; go on without, safety rests on rename alone.
@@ -127,7 +127,7 @@ pub enum LockAttempt {
 /// Where that would take more than a fourth of the files that a process may have, it does not, and opens the file each time
 /// it asks: then it does not learn why a holder failed.
 #[derive(Debug)]
-pub struct KeyWait {
+pub struct LockWaiter {
     fs: RootedFs,
     file: Option<File>,
     /// The leave to keep the file open.
@@ -142,14 +142,14 @@ pub struct KeyWait {
     sign: (Option<SystemTime>, Instant),
 }
 
-impl KeyWait {
+impl LockWaiter {
     /// How long we have waited.
     pub fn waited(&self) -> Duration {
         self.began.map(|began| began.elapsed()).unwrap_or_default()
     }
 
     /// Whether the holder gave no sign of life for so long: it is stopped, or hangs.
-    pub fn is_silent(&mut self, patience: Duration) -> bool {
+    pub fn is_stale(&mut self, patience: Duration) -> bool {
         let (sign, seen) = self.sign;
         if seen.elapsed() < patience {
             return false;
@@ -163,7 +163,7 @@ impl KeyWait {
     }
 
     /// Asks again.
-    pub(crate) fn poll(mut self) -> Result<LockAttempt, StoreError> {
+    pub(crate) fn poll(mut self) -> Result<TryLockOutcome, StoreError> {
         let path = self.path.clone();
         let trouble = |action| {
             let path = path.clone();
@@ -178,7 +178,7 @@ impl KeyWait {
                 // Others give theirs back.
                 Err(error) if is_out_of_files(&error) && !self.is_starved() => {
                     self.begin();
-                    return Ok(LockAttempt::Held(self));
+                    return Ok(TryLockOutcome::Held(self));
                 }
                 // It is there, and closed to us: of all locks this one only.
                 Err(error)
@@ -192,12 +192,12 @@ impl KeyWait {
             self.starved = None;
             let lock = match self.fs.try_lock(file, &self.path).map_err(trouble("lock"))? {
                 TryLock::Held(lock) => lock,
-                TryLock::Unsupported(_) => return Ok(LockAttempt::Unsupported),
+                TryLock::Unsupported(_) => return Ok(TryLockOutcome::Unsupported),
                 TryLock::Busy(file) => {
                     self.place = self.place.take().or_else(Place::take);
                     self.file = self.place.is_some().then_some(file);
                     self.begin();
-                    return Ok(LockAttempt::Held(self));
+                    return Ok(TryLockOutcome::Held(self));
                 }
             };
             // The holder unlinks before it releases, so what we locked may no longer be what the path names; others lock
@@ -210,13 +210,13 @@ impl KeyWait {
                         .map_err(trouble("clear the lock"))?;
                 }
                 let (Self { fs, began, .. }, id) = (self, locked.state.id);
-                return Ok(LockAttempt::Acquired(KeyLock { fs, lock, id, path, waited: began.is_some() }));
+                return Ok(TryLockOutcome::Acquired(KeyLock { fs, lock, id, path, waited: began.is_some() }));
             }
             let left = self.fs.read_start(lock.file(), &self.path, MAX_REASON).unwrap_or_default();
             if self.began.is_some()
                 && let Some(reason) = left.strip_prefix(FAILED.as_bytes())
             {
-                return Ok(LockAttempt::HolderFailed(String::from_utf8_lossy(reason).into_owned()));
+                return Ok(TryLockOutcome::HolderFailed(String::from_utf8_lossy(reason).into_owned()));
             }
         }
     }
@@ -264,9 +264,9 @@ impl Drop for Place {
 }
 
 /// Asks once for the lock at `path`.
-pub(crate) fn attempt(fs: &RootedFs, path: &Path, shared: bool) -> Result<LockAttempt, StoreError> {
+pub(crate) fn attempt(fs: &RootedFs, path: &Path, shared: bool) -> Result<TryLockOutcome, StoreError> {
     let (fs, path, sign) = (fs.clone(), path.to_owned(), (None, Instant::now()));
-    KeyWait { fs, file: None, place: None, starved: None, path, shared, began: None, sign }.poll()
+    LockWaiter { fs, file: None, place: None, starved: None, path, shared, began: None, sign }.poll()
 }
 
 /// Takes the lock at `path`, polling every 1 to 20 ms while another holds it.
@@ -281,10 +281,10 @@ pub(crate) fn acquire(
     let mut waited = false;
     loop {
         let wait = match attempt {
-            LockAttempt::Acquired(lock) => return Ok(LockOutcome::Acquired(lock)),
-            LockAttempt::HolderFailed(reason) => return Ok(LockOutcome::HolderFailed(reason)),
-            LockAttempt::Unsupported => return Ok(LockOutcome::Unsupported),
-            LockAttempt::Held(wait) => wait,
+            TryLockOutcome::Acquired(lock) => return Ok(LockOutcome::Acquired(lock)),
+            TryLockOutcome::HolderFailed(reason) => return Ok(LockOutcome::HolderFailed(reason)),
+            TryLockOutcome::Unsupported => return Ok(LockOutcome::Unsupported),
+            TryLockOutcome::Held(wait) => wait,
         };
         if let Some(tell) = patience.on_wait.filter(|_| !waited) {
             tell();

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use crate::files::{self, NEW};
 use crate::prefix::MAGIC;
-use crate::size::Size;
+use crate::size::SizeFile;
 use crate::stats::Counters;
 use crate::store::{TAG, TAG_NAME, VERSION};
 use crate::{StoreError, walk};
@@ -129,7 +129,7 @@ fn is_version(fs: &RootedFs, dir: &Dir, names: &Names) -> bool {
 
 /// Whether a target's directory without a marker is a store's: its numbers check, or it has an entry.
 fn is_target(fs: &RootedFs, path: &Path) -> bool {
-    Size::new(path, false).estimate(fs).is_some() || Counters::new(path, false).is_there(fs) || {
+    SizeFile::new(path, false).estimate(fs).is_some() || Counters::new(path, false).is_there(fs) || {
         let entries = path.join("entries");
         let listed = fs.open_dir(&entries).and_then(|dir| dir.list()).unwrap_or_default();
         listed.utf8().filter(|name| walk::is_shard(name)).any(|name| has_entry(fs, &entries.join(name)))

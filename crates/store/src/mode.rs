@@ -7,7 +7,7 @@ use thiserror::Error;
 
 /// How a build uses the store. The first three are CANN's `op_compiler_cache_mode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Mode {
+pub enum CacheMode {
     /// Take what is there, compile and keep what is not.
     #[default]
     Enable,
@@ -21,7 +21,7 @@ pub enum Mode {
     Require,
 }
 
-impl Mode {
+impl CacheMode {
     /// Every mode.
     pub const ALL: [Self; 5] = [Self::Enable, Self::Force, Self::Disable, Self::ReadOnly, Self::Require];
 
@@ -37,22 +37,22 @@ impl Mode {
     }
 
     /// Whether entries are taken from the store.
-    pub const fn takes(self) -> bool {
+    pub const fn reads(self) -> bool {
         matches!(self, Self::Enable | Self::ReadOnly | Self::Require)
     }
 
     /// Whether entries are put into the store.
-    pub const fn keeps(self) -> bool {
+    pub const fn writes(self) -> bool {
         matches!(self, Self::Enable | Self::Force)
     }
 
     /// Whether the build cannot do without the store.
-    pub const fn insists(self) -> bool {
+    pub const fn requires_store(self) -> bool {
         matches!(self, Self::ReadOnly | Self::Require)
     }
 }
 
-impl fmt::Display for Mode {
+impl fmt::Display for CacheMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -63,7 +63,7 @@ impl fmt::Display for Mode {
 #[error("`{0}` is not a cache mode: expected enable, force, disable, read-only or require")]
 pub struct ParseModeError(String);
 
-impl FromStr for Mode {
+impl FromStr for CacheMode {
     type Err = ParseModeError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -77,9 +77,9 @@ mod tests {
 
     #[test]
     fn names_come_back() {
-        for mode in Mode::ALL {
-            assert_eq!(mode.name().parse::<Mode>(), Ok(mode));
+        for mode in CacheMode::ALL {
+            assert_eq!(mode.name().parse::<CacheMode>(), Ok(mode));
         }
-        assert!("Enable".parse::<Mode>().unwrap_err().to_string().contains("read-only"));
+        assert!("Enable".parse::<CacheMode>().unwrap_err().to_string().contains("read-only"));
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
 
-use crate::damage::Damage;
+use crate::damage::Corruption;
 use opkeep_fs::RootedFs;
 
 pub(crate) const MAGIC: &[u8; 8] = b"OPKKERN\0";
@@ -58,16 +58,16 @@ impl Prefix {
     /// the key asked for, or `None` to take whichever it has. The reader then stands at the table.
     ///
     /// # Errors
-    /// [`Damage`], the first check that fails.
+    /// [`Corruption`], the first check that fails.
     pub(crate) fn decode(
         reader: &mut Reader<'_>,
         file_bytes: u64,
         key: Option<&Digest>,
-    ) -> Result<Self, Damage> {
+    ) -> Result<Self, Corruption> {
         let prefix_bytes = announced(reader)?;
         let start = reader.bytes;
         if prefix_bytes < FIXED + Digest::LEN || prefix_bytes > start.len() {
-            return Err(Damage::Truncated {
+            return Err(Corruption::Truncated {
                 what: "prefix",
                 expected: prefix_bytes as u64,
                 found: start.len() as u64,
@@ -76,17 +76,17 @@ impl Prefix {
         let (head, stored) = start[..prefix_bytes].split_at(prefix_bytes - Digest::LEN);
         let found = Digest::of(head);
         if found.as_bytes() != stored {
-            return Err(Damage::PrefixDigest { found });
+            return Err(Corruption::PrefixDigest { found });
         }
 
         // From here on the prefix is what some writer wrote; it may still be another entry's.
         let own = Digest::from_bytes(reader.take("key")?);
         if let Some(key) = key.filter(|key| **key != own) {
-            return Err(Damage::WrongKey { expected: *key, found: own });
+            return Err(Corruption::WrongKey { expected: *key, found: own });
         }
         let length = reader.u64("length of the file")?;
         if length != file_bytes {
-            return Err(Damage::Truncated { what: "file", expected: length, found: file_bytes });
+            return Err(Corruption::Truncated { what: "file", expected: length, found: file_bytes });
         }
         Ok(Self {
             prefix_bytes,
@@ -107,7 +107,7 @@ impl Prefix {
         path: &Path,
         file_bytes: u64,
         key: &Digest,
-    ) -> io::Result<Result<Self, Damage>> {
+    ) -> io::Result<Result<Self, Corruption>> {
         let at_most = |bytes: usize| usize::try_from(file_bytes).unwrap_or(usize::MAX).min(bytes);
         let mut start = fs.read_start(file, path, at_most(USUAL))?;
         let longer = |prefix: &usize| (USUAL + 1..=LONGEST).contains(prefix);
@@ -119,14 +119,14 @@ impl Prefix {
 }
 
 /// How long the prefix says it is.
-fn announced(reader: &mut Reader<'_>) -> Result<usize, Damage> {
+fn announced(reader: &mut Reader<'_>) -> Result<usize, Corruption> {
     let magic = reader.take::<8>("magic")?;
     if &magic != MAGIC {
-        return Err(Damage::Magic { found: magic });
+        return Err(Corruption::Magic { found: magic });
     }
     let format = reader.u32("format")?;
     if format != FORMAT {
-        return Err(Damage::Format { expected: FORMAT, found: format });
+        return Err(Corruption::Format { expected: FORMAT, found: format });
     }
     reader.u32("length of the prefix").map(|bytes| bytes as usize)
 }
@@ -142,26 +142,26 @@ impl<'a> Reader<'a> {
         Self { bytes, at: 0 }
     }
 
-    pub(crate) fn range(&mut self, len: usize, what: &'static str) -> Result<Range<usize>, Damage> {
+    pub(crate) fn range(&mut self, len: usize, what: &'static str) -> Result<Range<usize>, Corruption> {
         let end = self.at.saturating_add(len);
         if end > self.bytes.len() {
-            return Err(Damage::Truncated { what, expected: end as u64, found: self.bytes.len() as u64 });
+            return Err(Corruption::Truncated { what, expected: end as u64, found: self.bytes.len() as u64 });
         }
         Ok(std::mem::replace(&mut self.at, end)..end)
     }
 
-    pub(crate) fn take<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Damage> {
+    pub(crate) fn take<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Corruption> {
         let range = self.range(N, what)?;
         let mut bytes = [0; N];
         bytes.copy_from_slice(&self.bytes[range]);
         Ok(bytes)
     }
 
-    pub(crate) fn u32(&mut self, what: &'static str) -> Result<u32, Damage> {
+    pub(crate) fn u32(&mut self, what: &'static str) -> Result<u32, Corruption> {
         self.take(what).map(u32::from_le_bytes)
     }
 
-    pub(crate) fn u64(&mut self, what: &'static str) -> Result<u64, Damage> {
+    pub(crate) fn u64(&mut self, what: &'static str) -> Result<u64, Corruption> {
         self.take(what).map(u64::from_le_bytes)
     }
 }
@@ -172,12 +172,12 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::Draft;
+    use crate::EntryBuilder;
 
     const COST: Duration = Duration::from_micros(7_000_001);
 
     /// The prefix of a file with these bytes, read alone.
-    fn read(bytes: &[u8], key: &Digest) -> Result<Prefix, Damage> {
+    fn read(bytes: &[u8], key: &Digest) -> Result<Prefix, Corruption> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("entry");
         fs::write(&path, bytes).unwrap();
@@ -191,7 +191,7 @@ mod tests {
         let long = "n".repeat(255);
         for members in [0, 1, 9, 64] {
             let draft =
-                (0..members).fold(Draft::new(3).cost(COST), |draft, _| draft.eager(&long, &[7; 3000]));
+                (0..members).fold(EntryBuilder::new(3).cost(COST), |draft, _| draft.eager(&long, &[7; 3000]));
             let file = draft.encode(&key).unwrap();
             let prefix = read(&file, &key).unwrap();
             assert_eq!((prefix.cost, prefix.members, prefix.key), (COST, members, key));
@@ -209,8 +209,8 @@ mod tests {
         }
         assert!(read(b"", &key).is_err());
         // A length that no prefix has is not read.
-        let mut forged = Draft::new(3).encode(&key).unwrap();
+        let mut forged = EntryBuilder::new(3).encode(&key).unwrap();
         forged[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert!(matches!(read(&forged, &key), Err(Damage::Truncated { what: "prefix", .. })));
+        assert!(matches!(read(&forged, &key), Err(Corruption::Truncated { what: "prefix", .. })));
     }
 }

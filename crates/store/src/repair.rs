@@ -7,10 +7,10 @@ use opkeep_digest::Digest;
 
 use crate::check::Checked;
 use crate::lock::LockOutcome;
-use crate::size::Estimate;
-use crate::survey::{Candidate, Survey};
-use crate::verify::{Beside, BesideKind, Flaw, Flawed, VerifyOptions};
-use crate::walk::Amount;
+use crate::size::SizeEstimate;
+use crate::survey::{Candidate, DirectoryScan};
+use crate::verify::{OtherFile, OtherFileKind, ProblemKind, StoreProblem, VerifyOptions};
+use crate::walk::FileTotals;
 use crate::{StoreError, TargetStore};
 
 /// What [`TargetStore::repair`] does.
@@ -27,17 +27,17 @@ pub struct RepairOptions<'a> {
 #[non_exhaustive]
 pub struct RepairReport {
     /// Entries that were read in full, or as far as they could be.
-    pub checked: Amount,
+    pub checked: FileTotals,
     /// Those of them that are in order.
-    pub whole: Amount,
+    pub whole: FileTotals,
     /// What was done, by path.
-    pub done: Vec<Deed>,
+    pub done: Vec<RepairAction>,
     /// What is still not in order, by path.
-    pub left: Vec<Left>,
+    pub left: Vec<UnrepairedItem>,
     /// What is there besides, by path; of that, only what the dead left was touched.
-    pub besides: Vec<Beside>,
+    pub besides: Vec<OtherFile>,
     /// What the size was taken for, if it was known, and what was counted. None if that could not be done.
-    pub counted: Option<(Option<Estimate>, Estimate)>,
+    pub counted: Option<(Option<SizeEstimate>, SizeEstimate)>,
     /// Another process makes room: so it sweeps and counts, and this one did not.
     pub busy: bool,
     /// It was given up before everything was checked.
@@ -53,51 +53,51 @@ impl RepairReport {
 
 /// Something that was done.
 #[derive(Debug)]
-pub struct Deed {
+pub struct RepairAction {
     /// To what.
     pub path: PathBuf,
     /// What.
-    pub what: What,
+    pub what: RepairActionKind,
 }
 
 /// What was done to a file or folder.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum What {
+pub enum RepairActionKind {
     /// An entry that is not whole was taken away. The next build makes it anew.
-    SetAside {
+    Quarantined {
         /// The key that it was called by.
         key: Digest,
         /// What was wrong.
-        flaw: Flaw,
+        flaw: ProblemKind,
         /// Where it is now, with the reason beside it. None in a dry run.
         place: Option<PathBuf>,
     },
     /// Something that the dead left was deleted.
-    Swept(BesideKind),
+    Pruned(OtherFileKind),
     /// A folder that was missing was made.
     Made,
     /// A file of numbers that did not check was begun anew.
-    BegunAnew,
+    CountersReset,
 }
 
 /// Something that is still not in order.
 #[derive(Debug)]
-pub struct Left {
+pub struct UnrepairedItem {
     /// What.
-    pub flawed: Flawed,
+    pub flawed: StoreProblem,
     /// Why it is still there.
-    pub why: Why,
+    pub why: UnrepairedReason,
 }
 
 /// Why something was left as it is.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Why {
+pub enum UnrepairedReason {
     /// It is not for a program to decide, or could not be seen.
     NotOurs,
     /// Somebody holds its lock, or put another in its place each time: it is being made.
-    InTheMaking,
+    InProgress,
     /// It could not be changed.
     Failed(StoreError),
 }
@@ -108,9 +108,9 @@ const ATTEMPTS: usize = 3;
 /// What became of one candidate.
 enum Mended {
     Whole(u64),
-    Foreign(Box<Beside>),
-    Done(u64, Box<Deed>),
-    Left(u64, Box<Left>),
+    Foreign(Box<OtherFile>),
+    Done(u64, Box<RepairAction>),
+    Left(u64, Box<UnrepairedItem>),
 }
 
 /// A file that must go.
@@ -118,7 +118,7 @@ struct Suspect<'a> {
     key: Digest,
     path: &'a Path,
     bytes: u64,
-    flaw: Flaw,
+    flaw: ProblemKind,
     file: File,
 }
 
@@ -129,27 +129,27 @@ impl<'a> Suspect<'a> {
         match checked {
             Checked::Whole { bytes } => Err(Mended::Whole(bytes)),
             Checked::Foreign { bytes } => {
-                let kind = BesideKind::ForeignFile;
-                Err(Mended::Foreign(Box::new(Beside { path: owned, bytes, kind })))
+                let kind = OtherFileKind::ForeignFile;
+                Err(Mended::Foreign(Box::new(OtherFile { path: owned, bytes, kind })))
             }
-            Checked::Flawed { bytes, flaw, file: Some(file) } if flaw.calls_for_quarantine() => {
+            Checked::StoreProblem { bytes, flaw, file: Some(file) } if flaw.calls_for_quarantine() => {
                 Ok(Self { key, path, bytes, flaw, file })
             }
-            Checked::Flawed { bytes, flaw, .. } => {
-                let flawed = Flawed { path: owned, key: Some(key), flaw };
-                Err(Mended::Left(bytes, Box::new(Left { flawed, why: Why::NotOurs })))
+            Checked::StoreProblem { bytes, flaw, .. } => {
+                let flawed = StoreProblem { path: owned, key: Some(key), flaw };
+                Err(Mended::Left(bytes, Box::new(UnrepairedItem { flawed, why: UnrepairedReason::NotOurs })))
             }
         }
     }
 
     fn done(self, place: Option<PathBuf>) -> Mended {
-        let what = What::SetAside { key: self.key, flaw: self.flaw, place };
-        Mended::Done(self.bytes, Box::new(Deed { path: self.path.to_owned(), what }))
+        let what = RepairActionKind::Quarantined { key: self.key, flaw: self.flaw, place };
+        Mended::Done(self.bytes, Box::new(RepairAction { path: self.path.to_owned(), what }))
     }
 
-    fn left(self, why: Why) -> Mended {
-        let flawed = Flawed { path: self.path.to_owned(), key: Some(self.key), flaw: self.flaw };
-        Mended::Left(self.bytes, Box::new(Left { flawed, why }))
+    fn left(self, why: UnrepairedReason) -> Mended {
+        let flawed = StoreProblem { path: self.path.to_owned(), key: Some(self.key), flaw: self.flaw };
+        Mended::Left(self.bytes, Box::new(UnrepairedItem { flawed, why }))
     }
 }
 
@@ -170,7 +170,7 @@ impl TargetStore {
             self.must_be_writable()?;
             self.make_target(&mut report)?;
         }
-        let survey = Survey::of(self);
+        let survey = DirectoryScan::of(self);
         report.besides = survey.besides;
         let (mended, cancelled) = self.check_each(&survey.candidates, &options.verify, |candidate| {
             self.mend(candidate, &candidate.path(self), options)
@@ -178,10 +178,10 @@ impl TargetStore {
         report.cancelled = cancelled;
         mended.into_iter().for_each(|mended| report.add(mended));
         let (torn, flaws): (Vec<_>, Vec<_>) =
-            survey.flaws.into_iter().partition(|flawed| matches!(flawed.flaw, Flaw::Torn));
-        report.leave(flaws, || Why::NotOurs);
+            survey.flaws.into_iter().partition(|flawed| matches!(flawed.flaw, ProblemKind::CorruptCounters));
+        report.leave(flaws, || UnrepairedReason::NotOurs);
         if cancelled {
-            report.leave(torn, || Why::NotOurs);
+            report.leave(torn, || UnrepairedReason::NotOurs);
         } else if options.dry_run {
             report.would_tidy(torn, survey.missing);
         } else {
@@ -206,8 +206,8 @@ impl TargetStore {
             Ok(LockOutcome::Acquired(lock)) => Some(lock),
             // Then nobody locks here, and the looks at the file are all there is.
             Ok(LockOutcome::Unsupported) => None,
-            Ok(_) => return Some(suspect.left(Why::InTheMaking)),
-            Err(error) => return Some(suspect.left(Why::Failed(error))),
+            Ok(_) => return Some(suspect.left(UnrepairedReason::InProgress)),
+            Err(error) => return Some(suspect.left(UnrepairedReason::Failed(error))),
         };
         for _ in 0..ATTEMPTS {
             // Whoever held the lock a moment ago may have made it anew, and a put needs no lock.
@@ -218,10 +218,10 @@ impl TargetStore {
             match self.set_aside(&suspect.key, path, &suspect.file, &suspect.flaw.to_string()) {
                 Ok(Some(place)) => return Some(suspect.done(Some(place))),
                 Ok(None) => {}
-                Err(error) => return Some(suspect.left(Why::Failed(error))),
+                Err(error) => return Some(suspect.left(UnrepairedReason::Failed(error))),
             }
         }
-        Some(suspect.left(Why::InTheMaking))
+        Some(suspect.left(UnrepairedReason::InProgress))
     }
 }
 
@@ -244,12 +244,12 @@ impl RepairReport {
         }
     }
 
-    pub(crate) fn leave(&mut self, flaws: Vec<Flawed>, why: impl Fn() -> Why) {
+    pub(crate) fn leave(&mut self, flaws: Vec<StoreProblem>, why: impl Fn() -> UnrepairedReason) {
         flaws.into_iter().for_each(|flawed| self.leave_one(flawed, why()));
     }
 
-    pub(crate) fn leave_one(&mut self, flawed: Flawed, why: Why) {
-        self.left.push(Left { flawed, why });
+    pub(crate) fn leave_one(&mut self, flawed: StoreProblem, why: UnrepairedReason) {
+        self.left.push(UnrepairedItem { flawed, why });
     }
 
     fn sort(&mut self) {

@@ -30,7 +30,7 @@ const SIZE: NumberFile<4> = NumberFile {
 
 /// About how much a target's folder holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Estimate {
+pub struct SizeEstimate {
     /// Bytes of all files.
     pub bytes: u64,
     /// How many entries.
@@ -77,7 +77,7 @@ pub(crate) enum Known {
 
 /// The total on the disk, and what this process has to add to it.
 #[derive(Debug)]
-pub(crate) struct Size {
+pub(crate) struct SizeFile {
     path: PathBuf,
     shared: bool,
     bytes: AtomicI64,
@@ -86,7 +86,7 @@ pub(crate) struct Size {
     unknown: AtomicBool,
 }
 
-impl Size {
+impl SizeFile {
     /// The file's name in the target's folder.
     pub(crate) const NAME: &str = "size";
 
@@ -157,7 +157,7 @@ impl Size {
         &self,
         fs: &RootedFs,
         before: Known,
-        counted: Estimate,
+        counted: SizeEstimate,
         not_before: Option<SystemTime>,
         now: SystemTime,
     ) -> Known {
@@ -204,9 +204,9 @@ impl Size {
     }
 
     /// The total and what this process has to add, if the total is known.
-    pub(crate) fn estimate(&self, fs: &RootedFs) -> Option<Estimate> {
+    pub(crate) fn estimate(&self, fs: &RootedFs) -> Option<SizeEstimate> {
         let [bytes, entries, ..] = SIZE.look(fs, &self.path)?;
-        Some(Estimate {
+        Some(SizeEstimate {
             bytes: bytes.saturating_add_signed(self.bytes.load(Ordering::Relaxed)),
             entries: entries.saturating_add_signed(self.entries.load(Ordering::Relaxed)),
         })
@@ -229,12 +229,12 @@ mod tests {
     fn what_is_put_is_added_at_last() {
         let folder = tempfile::tempdir().unwrap();
         let fs = RootedFs::default();
-        let size = Size::new(folder.path(), false);
+        let size = SizeFile::new(folder.path(), false);
         assert_eq!(size.open(&fs, false).unwrap().0, Known::Unknown);
         assert!(size.put(10, None), "nobody has counted yet");
         assert_eq!(size.flush(&fs), Known::Unknown);
 
-        let other = Size::new(folder.path(), false);
+        let other = SizeFile::new(folder.path(), false);
         assert!(matches!(other.open(&fs, true).unwrap().0, Known::Totals(totals) if totals.bytes == 0));
         assert!(matches!(size.open(&fs, true).unwrap().0, Known::Totals(_)));
         for _ in 0..63 {
@@ -243,7 +243,7 @@ mod tests {
         assert!(size.put(10, Some(4)), "the 64th");
         assert!(!other.put(BYTES as u64 - 1, None));
         assert!(other.put(1, Some(0)), "16 MiB");
-        assert_eq!(size.estimate(&fs), Some(Estimate { bytes: 636, entries: 63 }));
+        assert_eq!(size.estimate(&fs), Some(SizeEstimate { bytes: 636, entries: 63 }));
         size.flush(&fs);
         assert!(!size.is_pending() && other.is_pending());
         let Known::Totals(totals) = other.flush(&fs) else { panic!("it is known") };
@@ -256,15 +256,15 @@ mod tests {
     fn a_count_puts_it_right_and_loses_nothing_that_came_meanwhile() {
         let folder = tempfile::tempdir().unwrap();
         let fs = RootedFs::default();
-        let (size, other) = (Size::new(folder.path(), false), Size::new(folder.path(), false));
+        let (size, other) = (SizeFile::new(folder.path(), false), SizeFile::new(folder.path(), false));
         size.open(&fs, true).unwrap();
         size.put(1000, None);
         let before = size.flush(&fs);
         other.put(7, None);
         other.flush(&fs);
         let later = SystemTime::UNIX_EPOCH + Duration::from_secs(5000);
-        size.correct(&fs, before, Estimate { bytes: 400, entries: 3 }, Some(later), later);
-        assert_eq!(size.estimate(&fs), Some(Estimate { bytes: 407, entries: 4 }));
+        size.correct(&fs, before, SizeEstimate { bytes: 400, entries: 3 }, Some(later), later);
+        assert_eq!(size.estimate(&fs), Some(SizeEstimate { bytes: 407, entries: 4 }));
 
         let Known::Totals(totals) = size.flush(&fs) else { panic!("it is known") };
         assert!(!totals.allow_aging(later - Duration::from_secs(1)));
@@ -278,7 +278,7 @@ mod tests {
     fn nothing_is_lost_while_another_holds_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let fs = RootedFs::default();
-        let size = Size::new(folder.path(), false);
+        let size = SizeFile::new(folder.path(), false);
         size.open(&fs, true).unwrap();
         let held = std::fs::File::open(folder.path().join(crate::number_file::LOCK)).unwrap();
         held.lock().unwrap();

@@ -21,9 +21,9 @@ macro_rules! counters {
 
         const NAMES: &[&str] = &[$($name,)+];
 
-        /// What a target's store has done since it was made, or since [`TargetStore::zero_statistics`].
+        /// What a target's store has done since it was made, or since [`TargetStore::reset_statistics`].
         ///
-        /// [`TargetStore::zero_statistics`]: crate::TargetStore::zero_statistics
+        /// [`TargetStore::reset_statistics`]: crate::TargetStore::zero_statistics
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Statistics {
@@ -55,7 +55,7 @@ counters! {
     /// Look-ups that found an entry which somebody who is not trusted could have written.
     Untrusted misses_untrusted "untrusted",
     /// Look-ups that found an entry which could not be read.
-    Trouble misses_trouble "trouble",
+    Io misses_trouble "trouble",
     /// Kernels that were compiled, as their maker says.
     Compiles compiles "compiles",
     /// Microseconds that took.

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use crate::error::is_link;
 use crate::marker::{self, Level, Owner};
-use crate::trust::Trust;
-use crate::{LimitNotice, LimitTexts, Limits, StoreError, TargetStore, files, foreign, ini};
+use crate::trust::OwnerPolicy;
+use crate::{LimitSettings, LimitWarning, Limits, StoreError, TargetStore, files, foreign, ini};
 use opkeep_fs::{Clock, Dir, RootedFs, Watcher};
 
 /// Where a store is, and whom it trusts.
 #[derive(Clone)]
-pub struct Config {
+pub struct StoreConfig {
     /// The root folder. Made, with mode 0700, if it is not there.
     pub root: PathBuf,
     /// Whether entries may be written.
@@ -20,7 +20,7 @@ pub struct Config {
     /// Users, besides this one, whose entries may be used.
     pub trusted_owners: Vec<u32>,
     /// What the environment says of limits.
-    pub limits: LimitTexts,
+    pub limits: LimitSettings,
     /// Hears of every access to the disk. For tests.
     pub watcher: Option<Arc<dyn Watcher>>,
     /// Says what time it is, in place of the file system's clock. For tests.
@@ -61,14 +61,14 @@ pub(crate) const VERSION: &str = "v1";
 /// What is in a root that has nothing else in it.
 const OWN: [&str; 4] = [TAG_NAME, ".gitignore", ini::NAME, VERSION];
 
-impl Config {
+impl StoreConfig {
     /// A store at `root`, to be read and written by this user.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
             access: Access::ReadWrite,
             trusted_owners: Vec::new(),
-            limits: LimitTexts::default(),
+            limits: LimitSettings::default(),
             watcher: None,
             clock: None,
         }
@@ -78,11 +78,11 @@ impl Config {
 /// A store.
 #[derive(Clone, Debug)]
 pub struct Store {
-    config: Config,
-    trust: Trust,
+    config: StoreConfig,
+    trust: OwnerPolicy,
     fs: RootedFs,
     limits: Arc<Limits>,
-    notices: Arc<[LimitNotice]>,
+    notices: Arc<[LimitWarning]>,
 }
 
 impl Store {
@@ -92,7 +92,7 @@ impl Store {
     /// # Errors
     /// A root that is no folder, is not trusted, or cannot be made; a store in CANN's own cache that is to be written; a
     /// directory `v1` that is not a store's.
-    pub fn open(mut config: Config) -> Result<Self, StoreError> {
+    pub fn open(mut config: StoreConfig) -> Result<Self, StoreError> {
         let (writable, makes) = (config.access.writes(), config.access.makes());
         let mut fs = RootedFs::new(config.watcher.clone(), config.clock.clone()).quiet(!writable);
         config.root = foreign::place(&fs, &config.root, writable)?;
@@ -116,7 +116,7 @@ impl Store {
             }
             other => other.map_err(|source| folder_trouble("open", root, source))?,
         };
-        let trust = Trust::below(root, &stat, &config.trusted_owners)?;
+        let trust = OwnerPolicy::below(root, &stat, &config.trusted_owners)?;
         // A folder with other things in it is somebody's: marks there would speak of those too.
         let marks = makes && files::holds_only(&dir, &OWN);
         // Before anything is made beside what is another program's.
@@ -126,7 +126,7 @@ impl Store {
             return Err(StoreError::NoStore { path: real });
         }
         let (limits, notices) = Limits::find(&fs, &real, makes, &config.limits);
-        let config = Config { root: real, ..config };
+        let config = StoreConfig { root: real, ..config };
         let store = Self { trust, fs, limits: Arc::new(limits), notices: notices.into(), config };
         if marks {
             store.mark()?;
@@ -198,7 +198,7 @@ impl Store {
 
     /// The same store, to be read only.
     pub fn reader(&self) -> Self {
-        let config = Config { access: Access::ReadOnly, ..self.config.clone() };
+        let config = StoreConfig { access: Access::ReadOnly, ..self.config.clone() };
         Self { config, fs: self.fs.clone().quiet(true), ..self.clone() }
     }
 
@@ -208,7 +208,7 @@ impl Store {
     }
 
     /// What was said about limits and does not count. Worth a warning each.
-    pub fn limit_notices(&self) -> &[LimitNotice] {
+    pub fn limit_notices(&self) -> &[LimitWarning] {
         &self.notices
     }
 
@@ -217,7 +217,7 @@ impl Store {
         &self.config.root
     }
 
-    pub(crate) fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &StoreConfig {
         &self.config
     }
 
@@ -229,7 +229,7 @@ impl Store {
         &self.limits
     }
 
-    pub(crate) fn trust(&self) -> &Trust {
+    pub(crate) fn trust(&self) -> &OwnerPolicy {
         &self.trust
     }
 
@@ -270,7 +270,7 @@ impl Store {
     }
 }
 
-impl std::fmt::Debug for Config {
+impl std::fmt::Debug for StoreConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { root, access, trusted_owners, limits, watcher: _, clock: _ } = self;
         f.debug_struct("Config")
@@ -283,7 +283,7 @@ impl std::fmt::Debug for Config {
 }
 
 /// Opens a folder, made if need be and if `make`, and checks whose it is. `None` if it is not there.
-fn folder(fs: &RootedFs, trust: &Trust, path: &Path, make: bool) -> Result<Option<Dir>, StoreError> {
+fn folder(fs: &RootedFs, trust: &OwnerPolicy, path: &Path, make: bool) -> Result<Option<Dir>, StoreError> {
     let mut opened = fs.open_dir(path);
     if make && opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         let made = files::create_folder(fs, path, trust.is_shared());
@@ -303,7 +303,7 @@ fn folder(fs: &RootedFs, trust: &Trust, path: &Path, make: bool) -> Result<Optio
 /// It is another program's.
 fn owner(
     fs: &RootedFs,
-    trust: &Trust,
+    trust: &OwnerPolicy,
     path: &Path,
     level: Level,
 ) -> Result<Option<(Dir, Owner)>, StoreError> {

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use opkeep_digest::Digest;
 
 use crate::files::{LOCK, NEW, PUT};
-use crate::size::Size;
+use crate::size::SizeFile;
 use crate::stats::Counters;
-use crate::sweep::Sweep;
-use crate::verify::{Beside, BesideKind, Flaw, Flawed};
-use crate::walk::{Kind, OWN, Other, Usage, is_shard, other};
+use crate::sweep::Pruner;
+use crate::verify::{OtherFile, OtherFileKind, ProblemKind, StoreProblem};
+use crate::walk::{Kind, OWN, Other, TargetUsage, is_shard, other};
 use crate::{StoreError, TargetStore};
 use opkeep_fs::{FileKind, FileStat};
 
@@ -26,12 +26,12 @@ pub(crate) struct Candidate {
 
 /// What there is.
 #[derive(Debug, Default)]
-pub(crate) struct Survey {
+pub(crate) struct DirectoryScan {
     pub(crate) candidates: Vec<Candidate>,
     /// What the store made that is no entry; all of it is in `besides`, too.
     pub(crate) others: Vec<Other>,
-    pub(crate) besides: Vec<Beside>,
-    pub(crate) flaws: Vec<Flawed>,
+    pub(crate) besides: Vec<OtherFile>,
+    pub(crate) flaws: Vec<StoreProblem>,
     /// Folders that are not there.
     pub(crate) missing: Vec<PathBuf>,
 }
@@ -41,7 +41,7 @@ const FOLDERS: [&str; 4] = ["entries", "locks", "tmp", "quarantine"];
 const FOLDER: &str = "a folder";
 const FILE: &str = "a file";
 
-impl Survey {
+impl DirectoryScan {
     /// Looks at everything, once.
     pub(crate) fn of(shelf: &TargetStore) -> Self {
         let mut survey = Self::default();
@@ -91,14 +91,14 @@ impl Survey {
         let (tally, fs) = (shelf.tally(), shelf.store().fs());
         let torn = match name {
             _ if !seen.is_file() => Ok(false),
-            Size::NAME => tally.size.is_torn(fs),
+            SizeFile::NAME => tally.size.is_torn(fs),
             Counters::NAME => tally.counters.is_torn(fs),
             _ => Ok(false),
         };
         let path = shelf.dir().join(name);
         match torn {
             Ok(false) => {}
-            Ok(true) => self.flaws.push(Flawed { path, key: None, flaw: Flaw::Torn }),
+            Ok(true) => self.flaws.push(StoreProblem { path, key: None, flaw: ProblemKind::CorruptCounters }),
             Err(error) => self.trouble("read", path, error),
         }
     }
@@ -157,20 +157,20 @@ impl Survey {
     /// What the store made, by its name; anything else is foreign.
     fn own(&mut self, shelf: &TargetStore, dir: &Path, name: &str, seen: &FileStat, prefixes: &[&str]) {
         let (store, now) = (shelf.store(), shelf.tally().clock.now());
-        let other = other(dir, name, seen, prefixes, &mut Usage::default());
-        let left = other.as_ref().is_some_and(|other| Sweep { store, now, dry: true }.is_nobodys(other));
+        let other = other(dir, name, seen, prefixes, &mut TargetUsage::default());
+        let left = other.as_ref().is_some_and(|other| Pruner { store, now, dry: true }.is_nobodys(other));
         let kind = match other.as_ref().map(|other| other.kind) {
-            Some(Kind::Temporary(_)) if left => BesideKind::LeftTemporary,
-            Some(Kind::Temporary(_)) => BesideKind::Temporary,
-            Some(Kind::Lock) if left => BesideKind::LeftLock,
-            Some(Kind::Lock) => BesideKind::Lock,
-            Some(Kind::Quarantined) => BesideKind::Quarantined,
-            None if seen.is_file() => BesideKind::ForeignFile,
-            None if seen.is_dir() => BesideKind::ForeignFolder,
-            None if seen.kind == FileKind::Link => BesideKind::Link,
-            None => BesideKind::Special,
+            Some(Kind::Temporary(_)) if left => OtherFileKind::StaleTemporary,
+            Some(Kind::Temporary(_)) => OtherFileKind::Temporary,
+            Some(Kind::Lock) if left => OtherFileKind::StaleLock,
+            Some(Kind::Lock) => OtherFileKind::Lock,
+            Some(Kind::Quarantined) => OtherFileKind::Quarantined,
+            None if seen.is_file() => OtherFileKind::ForeignFile,
+            None if seen.is_dir() => OtherFileKind::ForeignFolder,
+            None if seen.kind == FileKind::Link => OtherFileKind::Link,
+            None => OtherFileKind::Special,
         };
-        self.besides.push(Beside { path: dir.join(name), bytes: seen.state.len, kind });
+        self.besides.push(OtherFile { path: dir.join(name), bytes: seen.state.len, kind });
         self.others.extend(other);
     }
 
@@ -189,7 +189,7 @@ impl Survey {
             () if seen.is_file() => FILE,
             () => "a special file",
         };
-        self.flaws.push(Flawed { path, key, flaw: Flaw::InTheWay { needed, found } });
+        self.flaws.push(StoreProblem { path, key, flaw: ProblemKind::WrongFileType { needed, found } });
     }
 
     /// Looks at everything in a folder, and follows nothing. False if that could not be done.
@@ -210,7 +210,11 @@ impl Survey {
                 return false;
             }
             Err(error) => {
-                self.flaws.push(Flawed { path: dir.to_owned(), key: None, flaw: Flaw::of(error) });
+                self.flaws.push(StoreProblem {
+                    path: dir.to_owned(),
+                    key: None,
+                    flaw: ProblemKind::of(error),
+                });
                 return false;
             }
         };
@@ -234,6 +238,6 @@ impl Survey {
 
     fn trouble(&mut self, action: &'static str, path: PathBuf, source: std::io::Error) {
         let error = StoreError::Io { action, path: path.clone(), source };
-        self.flaws.push(Flawed { path, key: None, flaw: Flaw::Trouble(error) });
+        self.flaws.push(StoreProblem { path, key: None, flaw: ProblemKind::Io(error) });
     }
 }

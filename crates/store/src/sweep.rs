@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::process::{Pid, test_kill_process};
 
-use crate::walk::{Kind, Other, Usage};
+use crate::walk::{Kind, Other, TargetUsage};
 use crate::{Store, StoreError, lock, unnamed};
 use opkeep_fs::FileStat;
 use opkeep_fs::idle;
@@ -20,15 +20,15 @@ const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 const KEPT_WITHOUT_ROOM: Duration = Duration::from_secs(1800);
 
 /// Removes files that are no entries.
-pub(crate) struct Sweep<'a> {
+pub(crate) struct Pruner<'a> {
     pub(crate) store: &'a Store,
     pub(crate) now: SystemTime,
     pub(crate) dry: bool,
 }
 
-impl Sweep<'_> {
+impl Pruner<'_> {
     /// Removes whatever is nobody's, and counts it in `removed`. Returns what is left.
-    pub(crate) fn strays(&self, others: Vec<Other>, removed: &mut Usage) -> Vec<Other> {
+    pub(crate) fn strays(&self, others: Vec<Other>, removed: &mut TargetUsage) -> Vec<Other> {
         let mut left = Vec::new();
         for other in others {
             if !self.is_nobodys(&other) || !self.remove(&other, removed) {
@@ -52,7 +52,7 @@ impl Sweep<'_> {
 
     /// Removes damage that was set aside, oldest first, until `bytes` bytes are gained. An entry and its reason go
     /// together.
-    pub(crate) fn quarantine(&self, others: Vec<Other>, bytes: u64, removed: &mut Usage) {
+    pub(crate) fn quarantine(&self, others: Vec<Other>, bytes: u64, removed: &mut TargetUsage) {
         let mut pairs: BTreeMap<String, Vec<Other>> = BTreeMap::new();
         for other in others.into_iter().filter(|other| other.kind == Kind::Quarantined) {
             let stem = other.name.split('.').next().unwrap_or_default().to_owned();
@@ -78,7 +78,7 @@ impl Sweep<'_> {
     }
 
     /// Removes it, and counts it in `removed`. False if it is not what was seen any more, or could not be removed.
-    pub(crate) fn remove(&self, other: &Other, removed: &mut Usage) -> bool {
+    pub(crate) fn remove(&self, other: &Other, removed: &mut TargetUsage) -> bool {
         let path = || other.dir.join(&other.name);
         let is_held = || other.kind == Kind::Lock && lock::is_held(self.store.fs(), &path());
         let removed_it = if self.dry { !is_held() } else { self.really_remove(other).unwrap_or(false) };

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::size::{Known, Size};
+use crate::size::{Known, SizeFile};
 use crate::stats::{Count, Counters};
 use crate::{Entry, Limits, Miss, Store};
 use opkeep_fs::RootedFs;
@@ -16,16 +16,16 @@ use opkeep_fs::{FileClock, idle};
 const NOTED_EVERY: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct UsageTracker {
     fs: RootedFs,
     writable: bool,
     pub(crate) limits: Arc<Limits>,
     pub(crate) clock: FileClock,
-    pub(crate) size: Size,
+    pub(crate) size: SizeFile,
     pub(crate) counters: Counters,
 }
 
-impl Tally {
+impl UsageTracker {
     /// For the target in `dir`, and what is known of its size. `fresh` if it was just made.
     pub(crate) fn open(store: &Store, dir: &Path, fresh: bool) -> (Self, Known) {
         let shared = store.trust().is_shared();
@@ -34,7 +34,7 @@ impl Tally {
             writable: store.config().access.writes(),
             limits: Arc::clone(store.shared_limits()),
             clock: FileClock::new(store.config().clock.clone()),
-            size: Size::new(dir, shared),
+            size: SizeFile::new(dir, shared),
             counters: Counters::new(dir, shared),
         };
         if !tally.writable {
@@ -66,7 +66,7 @@ impl Tally {
             Miss::Absent => Count::Absent,
             Miss::Damaged(_) => Count::Damaged,
             Miss::Untrusted(_) => Count::Untrusted,
-            Miss::Trouble(_) => Count::Trouble,
+            Miss::Io(_) => Count::Io,
         };
         self.counters.add(reason, 1);
     }
@@ -107,7 +107,7 @@ impl Tally {
     }
 }
 
-impl Drop for Tally {
+impl Drop for UsageTracker {
     fn drop(&mut self) {
         let _ = self.flush();
     }

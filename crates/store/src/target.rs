@@ -9,14 +9,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use opkeep_digest::Digest;
 
-use crate::damage::Damage;
-use crate::entry::{Draft, Entry, MAX_ENTRY_BYTES};
-use crate::lock::{self, KeyLock, KeyWait, LockAttempt, LockOutcome, Patience};
+use crate::damage::Corruption;
+use crate::entry::{Entry, EntryBuilder, MAX_ENTRY_BYTES};
+use crate::lock::{self, KeyLock, LockOutcome, LockWaiter, Patience, TryLockOutcome};
 use crate::marker::Level;
 use crate::size::Known;
 use crate::stats::Count;
-use crate::tally::Tally;
-use crate::{Estimate, Statistics, Store, StoreError, files};
+use crate::tally::UsageTracker;
+use crate::{SizeEstimate, Statistics, Store, StoreError, files};
 use opkeep_fs::Dir;
 
 /// The entries of one target. Clones share what they learned about folders.
@@ -27,7 +27,7 @@ pub struct TargetStore {
     exists: bool,
     /// What is known of each of the 256 entry folders.
     shards: Arc<[AtomicU8; 256]>,
-    tally: Arc<Tally>,
+    tally: Arc<UsageTracker>,
 }
 
 /// Nothing known yet; zero, as the array begins.
@@ -49,11 +49,11 @@ pub enum Miss {
     /// It is not there.
     Absent,
     /// It is there, and its bytes are wrong. [`TargetStore::quarantine`] takes it away.
-    Damaged(Judged),
+    Damaged(DamagedEntry),
     /// It is there, and somebody who is not trusted could have written it. It is left alone.
     Untrusted(StoreError),
     /// It could not be read. It is left alone: the next attempt may succeed.
-    Trouble(StoreError),
+    Io(StoreError),
 }
 
 impl std::fmt::Display for Miss {
@@ -61,16 +61,16 @@ impl std::fmt::Display for Miss {
         match self {
             Self::Absent => f.write_str("not in the store"),
             Self::Damaged(judged) => write!(f, "damaged: {}", judged.damage),
-            Self::Untrusted(error) | Self::Trouble(error) => error.fmt(f),
+            Self::Untrusted(error) | Self::Io(error) => error.fmt(f),
         }
     }
 }
 
 /// A damaged entry: which file it was, and what is wrong.
 #[derive(Debug)]
-pub struct Judged {
+pub struct DamagedEntry {
     /// What is wrong.
-    pub damage: Damage,
+    pub damage: Corruption,
     /// Kept open, so that no other file gets its inode number.
     pub(crate) file: File,
 }
@@ -85,16 +85,16 @@ pub(crate) struct Found {
 
 /// What [`TargetStore::put`] came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Put {
+pub enum PutOutcome {
     /// The entry is in the store now.
     Published,
     /// A valid entry for this key was there already, and stays.
-    AlreadyThere,
+    Existing,
 }
 
 /// Whether a put replaces a valid entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replace {
+pub enum Overwrite {
     /// It stays.
     Never,
     /// It is replaced, atomically.
@@ -121,7 +121,7 @@ impl TargetStore {
             }
         }
         let shards = Arc::new([const { AtomicU8::new(UNKNOWN) }; 256]);
-        let (tally, known) = Tally::open(store, &dir, fresh);
+        let (tally, known) = UsageTracker::open(store, &dir, fresh);
         let opened = Self { store: store.clone(), dir, exists, shards, tally: Arc::new(tally) };
         if matches!(known, Known::Totals(_)) {
             // Who does not know the size need not count files to open a store. The first put does.
@@ -156,13 +156,13 @@ impl TargetStore {
     }
 
     /// Looks up `key` again, under its lock. That it is still missing is not counted once more.
-    pub fn get_again(&self, key: &Digest) -> Lookup {
+    pub fn get_uncounted(&self, key: &Digest) -> Lookup {
         // A network file system may have in mind that it is not there, until its folder is opened anew.
         let _ = self.store.folder(&self.shard_dir(key.as_bytes()[0]), false);
         self.find(key, false)
     }
 
-    /// Counts a look-up that found nothing where it was looked [again](Self::get_again).
+    /// Counts a look-up that found nothing where it was looked [again](Self::get_uncounted).
     pub fn count_miss(&self, miss: &Miss) {
         self.tally.missed(miss);
     }
@@ -221,18 +221,18 @@ impl TargetStore {
         let trusted = self.shard_is_trusted(key).and_then(|()| self.store.trust().check(&path, &file.stat));
         match trusted {
             Ok(()) => {}
-            Err(error @ StoreError::Io { .. }) => return Err(Miss::Trouble(error)),
+            Err(error @ StoreError::Io { .. }) => return Err(Miss::Io(error)),
             Err(error) => return Err(Miss::Untrusted(error)),
         }
         let bytes = file.stat.state.len;
         let decoded = match bytes > MAX_ENTRY_BYTES {
-            true => Err(Damage::TooLarge { bytes, limit: MAX_ENTRY_BYTES }),
+            true => Err(Corruption::TooLarge { bytes, limit: MAX_ENTRY_BYTES }),
             false => Entry::decode(file.bytes, Some(key)),
         };
         let last_used = file.stat.modified();
         match decoded {
             Ok(entry) => Ok(Found { entry: Box::new(entry), file: file.file, path, last_used }),
-            Err(damage) => Err(Miss::Damaged(Judged { damage, file: file.file })),
+            Err(damage) => Err(Miss::Damaged(DamagedEntry { damage, file: file.file })),
         }
     }
 
@@ -243,7 +243,7 @@ impl TargetStore {
         {
             return Miss::Untrusted(link);
         }
-        Miss::Trouble(error)
+        Miss::Io(error)
     }
 
     /// The keys of up to `limit` entries, in order. Whether they are valid is seen by [`get`](Self::get).
@@ -267,8 +267,8 @@ impl TargetStore {
     ///
     /// # Errors
     /// The entry could not be written; nothing of it is left, and what was there is still there.
-    pub fn put(&self, key: &Digest, draft: &Draft<'_>) -> Result<Put, StoreError> {
-        self.put_replacing(key, draft, Replace::Never)
+    pub fn put(&self, key: &Digest, draft: &EntryBuilder<'_>) -> Result<PutOutcome, StoreError> {
+        self.put_replacing(key, draft, Overwrite::Never)
     }
 
     /// Puts an entry; `replace` says what happens to a valid one that is there.
@@ -278,14 +278,14 @@ impl TargetStore {
     pub fn put_replacing(
         &self,
         key: &Digest,
-        draft: &Draft<'_>,
-        replace: Replace,
-    ) -> Result<Put, StoreError> {
+        draft: &EntryBuilder<'_>,
+        replace: Overwrite,
+    ) -> Result<PutOutcome, StoreError> {
         self.must_be_writable()?;
         let mut is_there = true;
-        if replace == Replace::Never {
+        if replace == Overwrite::Never {
             match self.read(key) {
-                Ok(_) => return Ok(Put::AlreadyThere),
+                Ok(_) => return Ok(PutOutcome::Existing),
                 Err(miss) => is_there = !matches!(miss, Miss::Absent),
             }
         }
@@ -304,7 +304,7 @@ impl TargetStore {
         if self.tally.put(file.len() as u64, before.map(|seen| seen.state.len)) {
             self.age(self.tally.size.flush(fs));
         }
-        Ok(Put::Published)
+        Ok(PutOutcome::Published)
     }
 
     /// Marks `entry` as validated by the caller's rules `validation`, and changes nothing else of it: see
@@ -338,7 +338,7 @@ impl TargetStore {
         match self.read(entry.key()) {
             Ok(found) if found.entry.is_same(entry) => {}
             // It may stand there still.
-            Err(Miss::Trouble(error) | Miss::Untrusted(error)) => return Err(error),
+            Err(Miss::Io(error) | Miss::Untrusted(error)) => return Err(error),
             _ => return Ok(()),
         }
         // A stamp must not make digests for bytes that do not have theirs.
@@ -346,7 +346,7 @@ impl TargetStore {
             return Ok(());
         }
         let members: Vec<_> = entry.members().collect();
-        let mut draft = Draft::new(validation).created(entry.created()).cost(entry.cost());
+        let mut draft = EntryBuilder::new(validation).created(entry.created()).cost(entry.cost());
         for (name, bytes, eager) in members {
             if renewed.iter().all(|(new, _)| *new != name) {
                 draft = if eager { draft.eager(name, bytes) } else { draft.lazy(name, bytes) };
@@ -355,7 +355,7 @@ impl TargetStore {
         for (name, bytes) in renewed {
             draft = draft.lazy(name, bytes);
         }
-        self.put_replacing(entry.key(), &draft, Replace::Always).map(drop)
+        self.put_replacing(entry.key(), &draft, Overwrite::Always).map(drop)
     }
 
     /// Takes a damaged entry away, into `quarantine/`, with the reason beside it. False if it is not there any more:
@@ -363,7 +363,12 @@ impl TargetStore {
     ///
     /// # Errors
     /// It could not be moved; it is still there, and still not a hit.
-    pub fn quarantine(&self, key: &Digest, judged: &Judged, lock: &KeyLock) -> Result<bool, StoreError> {
+    pub fn quarantine(
+        &self,
+        key: &Digest,
+        judged: &DamagedEntry,
+        lock: &KeyLock,
+    ) -> Result<bool, StoreError> {
         let _held = lock;
         let reason = judged.damage.to_string();
         self.set_aside(key, &self.path(key), &judged.file, &reason).map(|place| place.is_some())
@@ -397,9 +402,9 @@ impl TargetStore {
     ///
     /// # Errors
     /// The lock file cannot be made.
-    pub fn try_lock(&self, key: &Digest) -> Result<LockAttempt, StoreError> {
+    pub fn try_lock(&self, key: &Digest) -> Result<TryLockOutcome, StoreError> {
         if !self.is_writable() {
-            return Ok(LockAttempt::Unsupported);
+            return Ok(TryLockOutcome::Unsupported);
         }
         lock::attempt(self.store.fs(), &self.lock_path(key)?, self.store.trust().is_shared())
     }
@@ -408,19 +413,19 @@ impl TargetStore {
     ///
     /// # Errors
     /// The lock file cannot be made.
-    pub fn poll(&self, wait: KeyWait) -> Result<LockAttempt, StoreError> {
+    pub fn poll(&self, wait: LockWaiter) -> Result<TryLockOutcome, StoreError> {
         let waited = wait.waited();
         // Whoever waits may outlive the folder.
         self.own_folder("locks")?;
         let attempt = wait.poll()?;
-        if !matches!(attempt, LockAttempt::Held(_)) {
+        if !matches!(attempt, TryLockOutcome::Held(_)) {
             self.count_wait(waited);
         }
         Ok(attempt)
     }
 
     /// Waits no more for a lock that another holds.
-    pub fn give_up(&self, wait: KeyWait) {
+    pub fn give_up(&self, wait: LockWaiter) {
         self.count_wait(wait.waited());
     }
 
@@ -451,7 +456,7 @@ impl TargetStore {
     ///
     /// # Errors
     /// The numbers could not be written.
-    pub fn zero_statistics(&self) -> Result<(), StoreError> {
+    pub fn reset_statistics(&self) -> Result<(), StoreError> {
         self.must_be_writable()?;
         let trouble = |source| StoreError::Io { action: "write", path: self.dir.join("stats"), source };
         match self.tally.counters.zero(self.store.fs(), self.tally.clock.now()).map_err(trouble)? {
@@ -461,7 +466,7 @@ impl TargetStore {
     }
 
     /// About how much there is, if that is known. [`gc`](Self::gc) knows it exactly, even in a dry run.
-    pub fn estimate(&self) -> Option<Estimate> {
+    pub fn estimate(&self) -> Option<SizeEstimate> {
         self.tally.size.estimate(self.store.fs())
     }
 
@@ -493,7 +498,7 @@ impl TargetStore {
         &self.store
     }
 
-    pub(crate) fn tally(&self) -> &Tally {
+    pub(crate) fn tally(&self) -> &UsageTracker {
         &self.tally
     }
 

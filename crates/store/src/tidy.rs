@@ -5,24 +5,24 @@ use std::time::{Duration, SystemTime};
 
 use crate::gc::GC_LOCK;
 use crate::marker::Level;
-use crate::repair::{Deed, RepairReport, What, Why};
-use crate::size::{Estimate, Known};
-use crate::sweep::Sweep;
-use crate::verify::{Beside, BesideKind, Flaw, Flawed};
-use crate::walk::{Kind, Other, Usage, Walk};
+use crate::repair::{RepairAction, RepairActionKind, RepairReport, UnrepairedReason};
+use crate::size::{Known, SizeEstimate};
+use crate::sweep::Pruner;
+use crate::verify::{OtherFile, OtherFileKind, ProblemKind, StoreProblem};
+use crate::walk::{Inventory, Kind, Other, TargetUsage};
 use crate::{StoreError, TargetStore, files};
 
 impl TargetStore {
     /// Unless somebody else makes room: sweeps, begins torn numbers anew, and counts.
-    pub(crate) fn tidy(&self, report: &mut RepairReport, torn: Vec<Flawed>, others: &[Other]) {
+    pub(crate) fn tidy(&self, report: &mut RepairReport, torn: Vec<StoreProblem>, others: &[Other]) {
         let (_held, now) = match self.lock_gc() {
             Ok(Some(held)) => held,
             Ok(None) => {
                 report.busy = true;
-                return report.leave(torn, || Why::InTheMaking);
+                return report.leave(torn, || UnrepairedReason::InProgress);
             }
             Err(error) => {
-                report.leave(torn, || Why::NotOurs);
+                report.leave(torn, || UnrepairedReason::NotOurs);
                 return report.failed(self.dir().join(GC_LOCK), error);
             }
         };
@@ -40,8 +40,10 @@ impl TargetStore {
                 false => self.begin_anew(&flawed),
             };
             match mended {
-                Ok(()) => report.done.push(Deed { path: flawed.path, what: What::BegunAnew }),
-                Err(error) => report.leave_one(flawed, Why::Failed(error)),
+                Ok(()) => report
+                    .done
+                    .push(RepairAction { path: flawed.path, what: RepairActionKind::CountersReset }),
+                Err(error) => report.leave_one(flawed, UnrepairedReason::Failed(error)),
             }
         }
         if let Err(error) = recounted {
@@ -55,7 +57,7 @@ impl TargetStore {
         for (path, level) in [(store.version_dir(), Level::Version), (self.dir().to_owned(), Level::Target)] {
             if matches!(store.folder(&path, false), Ok(None)) {
                 store.owned(&path, level, true)?;
-                report.done.push(Deed { path, what: What::Made });
+                report.done.push(RepairAction { path, what: RepairActionKind::Made });
             }
         }
         Ok(())
@@ -65,7 +67,7 @@ impl TargetStore {
         let (fs, shared) = (self.store().fs(), self.store().trust().is_shared());
         for path in missing {
             match files::create_folder(fs, &path, shared) {
-                Ok(()) => report.done.push(Deed { path, what: What::Made }),
+                Ok(()) => report.done.push(RepairAction { path, what: RepairActionKind::Made }),
                 Err(source) => {
                     let error = StoreError::Io { action: "create", path: path.clone(), source };
                     report.failed(path, error);
@@ -76,22 +78,22 @@ impl TargetStore {
 
     /// Damage that was set aside is for people: `gc` knows when it has been there for long enough.
     fn sweep_others(&self, report: &mut RepairReport, others: &[Other], now: SystemTime) {
-        let sweep = Sweep { store: self.store(), now, dry: false };
+        let sweep = Pruner { store: self.store(), now, dry: false };
         for other in others.iter().filter(|other| other.kind != Kind::Quarantined && sweep.is_nobodys(other))
         {
-            if sweep.remove(other, &mut Usage::default()) {
+            if sweep.remove(other, &mut TargetUsage::default()) {
                 report.swept(other.dir.join(&other.name));
             }
         }
     }
 
     /// Counts what there is, and puts the estimate right. The caller makes room, so nobody else does.
-    fn recount(&self, now: SystemTime) -> Result<Estimate, StoreError> {
+    fn recount(&self, now: SystemTime) -> Result<SizeEstimate, StoreError> {
         let (store, size) = (self.store(), &self.tally().size);
         let before = size.flush(store.fs());
-        let walk = Walk { store, dir: self.dir(), now, idle_for: Duration::MAX, dry: true };
+        let walk = Inventory { store, dir: self.dir(), now, idle_for: Duration::MAX, dry: true };
         let usage = walk.walk()?.usage;
-        let counted = Estimate { bytes: usage.total().bytes, entries: usage.entries.files };
+        let counted = SizeEstimate { bytes: usage.total().bytes, entries: usage.entries.files };
         match size.correct(store.fs(), before, counted, None, now) {
             Known::Totals(_) => Ok(counted),
             Known::Unknown | Known::Busy => {
@@ -101,7 +103,7 @@ impl TargetStore {
         }
     }
 
-    fn begin_anew(&self, flawed: &Flawed) -> Result<(), StoreError> {
+    fn begin_anew(&self, flawed: &StoreProblem) -> Result<(), StoreError> {
         let (fs, tally) = (self.store().fs(), self.tally());
         let begun = tally.counters.mend(fs, tally.clock.now());
         begun.map_err(|source| StoreError::Io { action: "write", path: flawed.path.clone(), source })
@@ -109,21 +111,32 @@ impl TargetStore {
 }
 
 impl RepairReport {
-    pub(crate) fn would_tidy(&mut self, torn: Vec<Flawed>, missing: Vec<PathBuf>) {
-        self.done.extend(missing.into_iter().map(|path| Deed { path, what: What::Made }));
-        self.done.extend(torn.into_iter().map(|flawed| Deed { path: flawed.path, what: What::BegunAnew }));
-        let left = |beside: &&Beside| matches!(beside.kind, BesideKind::LeftTemporary | BesideKind::LeftLock);
-        let swept = |beside: &Beside| Deed { path: beside.path.clone(), what: What::Swept(beside.kind) };
+    pub(crate) fn would_tidy(&mut self, torn: Vec<StoreProblem>, missing: Vec<PathBuf>) {
+        self.done.extend(missing.into_iter().map(|path| RepairAction { path, what: RepairActionKind::Made }));
+        self.done.extend(
+            torn.into_iter()
+                .map(|flawed| RepairAction { path: flawed.path, what: RepairActionKind::CountersReset }),
+        );
+        let left = |beside: &&OtherFile| {
+            matches!(beside.kind, OtherFileKind::StaleTemporary | OtherFileKind::StaleLock)
+        };
+        let swept = |beside: &OtherFile| RepairAction {
+            path: beside.path.clone(),
+            what: RepairActionKind::Pruned(beside.kind),
+        };
         self.done.extend(self.besides.iter().filter(left).map(swept));
     }
 
     fn swept(&mut self, path: PathBuf) {
         let at = self.besides.iter().position(|beside| beside.path == path);
-        let kind = at.map_or(BesideKind::LeftTemporary, |at| self.besides.remove(at).kind);
-        self.done.push(Deed { path, what: What::Swept(kind) });
+        let kind = at.map_or(OtherFileKind::StaleTemporary, |at| self.besides.remove(at).kind);
+        self.done.push(RepairAction { path, what: RepairActionKind::Pruned(kind) });
     }
 
     fn failed(&mut self, path: PathBuf, error: StoreError) {
-        self.leave_one(Flawed { path, key: None, flaw: Flaw::Trouble(error) }, Why::NotOurs);
+        self.leave_one(
+            StoreProblem { path, key: None, flaw: ProblemKind::Io(error) },
+            UnrepairedReason::NotOurs,
+        );
     }
 }

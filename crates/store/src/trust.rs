@@ -16,12 +16,12 @@ const OTHERS_WRITE: u32 = 0o002;
 
 /// The people who may have written what we read.
 #[derive(Clone, Debug)]
-pub(crate) struct Trust {
+pub(crate) struct OwnerPolicy {
     owners: Vec<u32>,
     group: Option<u32>,
 }
 
-impl Trust {
+impl OwnerPolicy {
     /// The trust that holds below `root`: this user, `others`, and the group of a shared root. Only the root can ask
     /// for sharing, and only a trusted owner can have asked.
     pub(crate) fn below(path: &Path, root: &FileStat, others: &[u32]) -> Result<Self, StoreError> {

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use opkeep_digest::Digest;
 
 use crate::check::Checked;
-use crate::damage::Damage;
-use crate::survey::{Candidate, Survey};
-use crate::walk::Amount;
+use crate::damage::Corruption;
+use crate::survey::{Candidate, DirectoryScan};
+use crate::walk::FileTotals;
 use crate::{Entry, StoreError, TargetStore};
 
 /// How [`TargetStore::verify`] and [`TargetStore::repair`] go about it.
@@ -53,13 +53,13 @@ impl fmt::Debug for VerifyOptions<'_> {
 #[non_exhaustive]
 pub struct VerifyReport {
     /// Entries that were read in full, or as far as they could be.
-    pub checked: Amount,
+    pub checked: FileTotals,
     /// Those of them that are in order.
-    pub whole: Amount,
+    pub whole: FileTotals,
     /// What is not in order, by path.
-    pub flaws: Vec<Flawed>,
+    pub flaws: Vec<StoreProblem>,
     /// What is there besides, by path. None of it is a flaw.
-    pub besides: Vec<Beside>,
+    pub besides: Vec<OtherFile>,
     /// Folders that are not there. Whoever needs one makes it.
     pub missing: Vec<PathBuf>,
     /// It was given up before everything was checked.
@@ -75,21 +75,21 @@ impl VerifyReport {
 
 /// Something that is not in order.
 #[derive(Debug)]
-pub struct Flawed {
+pub struct StoreProblem {
     /// Where.
     pub path: PathBuf,
     /// The key, if it is called as an entry.
     pub key: Option<Digest>,
     /// What is wrong.
-    pub flaw: Flaw,
+    pub flaw: ProblemKind,
 }
 
 /// What is wrong with a file or folder.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Flaw {
+pub enum ProblemKind {
     /// An entry whose bytes are not what was written.
-    Damaged(Damage),
+    Damaged(Corruption),
     /// An entry whose bytes are right, and whose content is not, as [`VerifyOptions::judge`] has it.
     Refused(String),
     /// A whole entry in a folder where nobody looks for it.
@@ -99,19 +99,19 @@ pub enum Flaw {
     /// Somebody who is not trusted could have written it.
     Untrusted(StoreError),
     /// It could not be read. The next attempt may succeed.
-    Trouble(StoreError),
+    Io(StoreError),
     /// Something else stands where the store needs a file or a folder.
-    InTheWay {
+    WrongFileType {
         /// What is needed there.
         needed: &'static str,
         /// What there is.
         found: &'static str,
     },
     /// Numbers that the store keeps, and that do not check.
-    Torn,
+    CorruptCounters,
 }
 
-impl Flaw {
+impl ProblemKind {
     /// A word for it, for programs.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -120,9 +120,9 @@ impl Flaw {
             Self::Misplaced => "misplaced",
             Self::Changing => "changing",
             Self::Untrusted(_) => "untrusted",
-            Self::Trouble(_) => "trouble",
-            Self::InTheWay { .. } => "in-the-way",
-            Self::Torn => "torn",
+            Self::Io(_) => "trouble",
+            Self::WrongFileType { .. } => "in-the-way",
+            Self::CorruptCounters => "torn",
         }
     }
 
@@ -135,24 +135,26 @@ impl Flaw {
     pub(crate) fn of(error: StoreError) -> Self {
         match error {
             StoreError::Untrusted { .. } => Self::Untrusted(error),
-            StoreError::NotAFolder { .. } => Self::InTheWay { needed: "a folder", found: "something else" },
-            _ => Self::Trouble(error),
+            StoreError::NotAFolder { .. } => {
+                Self::WrongFileType { needed: "a folder", found: "something else" }
+            }
+            _ => Self::Io(error),
         }
     }
 }
 
-impl fmt::Display for Flaw {
+impl fmt::Display for ProblemKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Damaged(damage) => damage.fmt(f),
             Self::Refused(reason) => f.write_str(reason),
             Self::Misplaced => f.write_str("the entry is in a folder where nobody looks for it"),
             Self::Changing => f.write_str("it changes while it is read; ask again when nobody writes to it"),
-            Self::Untrusted(error) | Self::Trouble(error) => error.fmt(f),
-            Self::InTheWay { needed, found } => {
+            Self::Untrusted(error) | Self::Io(error) => error.fmt(f),
+            Self::WrongFileType { needed, found } => {
                 write!(f, "{found} is where {needed} of the store belongs; move it away")
             }
-            Self::Torn => {
+            Self::CorruptCounters => {
                 f.write_str("its numbers do not check; they are begun anew when the next are written")
             }
         }
@@ -161,27 +163,27 @@ impl fmt::Display for Flaw {
 
 /// Something that is no entry, and in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Beside {
+pub struct OtherFile {
     /// Where.
     pub path: PathBuf,
     /// Its bytes.
     pub bytes: u64,
     /// What it is.
-    pub kind: BesideKind,
+    pub kind: OtherFileKind,
 }
 
 /// What something is that is no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum BesideKind {
+pub enum OtherFileKind {
     /// Being written.
     Temporary,
     /// Left by somebody who died writing it.
-    LeftTemporary,
+    StaleTemporary,
     /// A lock.
     Lock,
     /// A lock that nobody seems to hold: it is old.
-    LeftLock,
+    StaleLock,
     /// A damaged entry that was set aside, or the reason.
     Quarantined,
     /// A file that is not ours.
@@ -194,14 +196,14 @@ pub enum BesideKind {
     Special,
 }
 
-impl BesideKind {
+impl OtherFileKind {
     /// What it is, in a few words.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Temporary => "being written",
-            Self::LeftTemporary => "left by the dead",
+            Self::StaleTemporary => "left by the dead",
             Self::Lock => "lock",
-            Self::LeftLock => "old lock",
+            Self::StaleLock => "old lock",
             Self::Quarantined => "set aside",
             Self::ForeignFile => "foreign file",
             Self::ForeignFolder => "foreign folder",
@@ -224,7 +226,7 @@ impl TargetStore {
     ///
     /// A store that is not there is whole. That something could not be read is a flaw, and no end: the rest is checked.
     pub fn verify(&self, options: &VerifyOptions<'_>) -> VerifyReport {
-        let survey = Survey::of(self);
+        let survey = DirectoryScan::of(self);
         let mut report = VerifyReport {
             flaws: survey.flaws,
             besides: survey.besides,
@@ -236,8 +238,8 @@ impl TargetStore {
             Some(match self.check(candidate, options.judge)? {
                 Checked::Whole { bytes } => Ok(bytes),
                 // Nor is the file, which is open: there may be very many of these, too.
-                Checked::Flawed { bytes, flaw, file: _ } => {
-                    Err(Box::new((candidate, Checked::Flawed { bytes, flaw, file: None })))
+                Checked::StoreProblem { bytes, flaw, file: _ } => {
+                    Err(Box::new((candidate, Checked::StoreProblem { bytes, flaw, file: None })))
                 }
                 other => Err(Box::new((candidate, other))),
             })
@@ -280,12 +282,12 @@ impl VerifyReport {
     fn add(&mut self, path: PathBuf, key: Digest, checked: Checked) {
         match checked {
             Checked::Foreign { bytes } => {
-                self.besides.push(Beside { path, bytes, kind: BesideKind::ForeignFile });
+                self.besides.push(OtherFile { path, bytes, kind: OtherFileKind::ForeignFile });
             }
             Checked::Whole { bytes } => self.add_whole(bytes),
-            Checked::Flawed { bytes, flaw, file: _ } => {
+            Checked::StoreProblem { bytes, flaw, file: _ } => {
                 self.checked.add(bytes);
-                self.flaws.push(Flawed { path, key: Some(key), flaw });
+                self.flaws.push(StoreProblem { path, key: Some(key), flaw });
             }
         }
     }

@@ -11,7 +11,7 @@ use opkeep_digest::Digest;
 
 use crate::files::{self, EVICT, LOCK, NEW, PUT};
 use crate::gc::GC_LOCK;
-use crate::size::Size;
+use crate::size::SizeFile;
 use crate::stats::Counters;
 use crate::{Store, StoreError, marker, number_file};
 use opkeep_fs::idle;
@@ -19,27 +19,27 @@ use opkeep_fs::{FileId, FileStat};
 
 /// So many files, of so many bytes together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Amount {
+pub struct FileTotals {
     /// How many.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
-impl Amount {
+impl FileTotals {
     pub(crate) fn add(&mut self, bytes: u64) {
         *self += Self { files: 1, bytes };
     }
 }
 
-impl AddAssign for Amount {
+impl AddAssign for FileTotals {
     fn add_assign(&mut self, other: Self) {
         self.files = self.files.saturating_add(other.files);
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }
 
-impl SubAssign for Amount {
+impl SubAssign for FileTotals {
     fn sub_assign(&mut self, other: Self) {
         self.files = self.files.saturating_sub(other.files);
         self.bytes = self.bytes.saturating_sub(other.bytes);
@@ -49,24 +49,24 @@ impl SubAssign for Amount {
 /// What a target's folder holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Usage {
+pub struct TargetUsage {
     /// Entries.
-    pub entries: Amount,
+    pub entries: FileTotals,
     /// Files that are being written, or were left by somebody who died writing them.
-    pub temporary: Amount,
+    pub temporary: FileTotals,
     /// Locks.
-    pub locks: Amount,
+    pub locks: FileTotals,
     /// Damaged entries that were set aside, and the reasons.
-    pub quarantine: Amount,
+    pub quarantine: FileTotals,
     /// Statistics and the like.
-    pub records: Amount,
+    pub records: FileTotals,
     /// What the store did not make. It counts against no limit and is left alone.
-    pub foreign: Amount,
+    pub foreign: FileTotals,
 }
 
-impl Usage {
+impl TargetUsage {
     /// Everything that counts against the limit.
-    pub fn total(&self) -> Amount {
+    pub fn total(&self) -> FileTotals {
         let mut total = self.entries;
         [self.temporary, self.locks, self.quarantine, self.records]
             .into_iter()
@@ -85,7 +85,7 @@ impl Usage {
 
 /// An entry that nobody used for a while.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Idle {
+pub(crate) struct EvictionCandidate {
     pub(crate) key: Digest,
     pub(crate) inode: FileId,
     pub(crate) bytes: u64,
@@ -112,23 +112,23 @@ pub(crate) struct Other {
 
 /// What a walk found.
 #[derive(Debug, Default)]
-pub(crate) struct Walked {
-    pub(crate) usage: Usage,
+pub(crate) struct InventoryReport {
+    pub(crate) usage: TargetUsage,
     /// Entries that were idle for long enough.
-    pub(crate) idle: Vec<Idle>,
+    pub(crate) idle: Vec<EvictionCandidate>,
     /// When the longest unused of the others was last used.
     pub(crate) oldest_in_use: Option<SystemTime>,
     pub(crate) others: Vec<Other>,
 }
 
 /// Files that every target's folder has.
-pub(crate) const OWN: [&str; 5] = [Size::NAME, Counters::NAME, number_file::LOCK, GC_LOCK, marker::NAME];
+pub(crate) const OWN: [&str; 5] = [SizeFile::NAME, Counters::NAME, number_file::LOCK, GC_LOCK, marker::NAME];
 
 /// How far ahead of the clock an entry's last use may be before it is taken for a mistake.
 const AHEAD: Duration = Duration::from_secs(600);
 
 /// A walk through the folder of a target. Entries that were not used for `idle_for` are listed.
-pub(crate) struct Walk<'a> {
+pub(crate) struct Inventory<'a> {
     pub(crate) store: &'a Store,
     pub(crate) dir: &'a Path,
     pub(crate) now: SystemTime,
@@ -137,12 +137,12 @@ pub(crate) struct Walk<'a> {
     pub(crate) dry: bool,
 }
 
-impl Walk<'_> {
+impl Inventory<'_> {
     /// Looks at everything.
     ///
     /// # Errors
     /// A folder that cannot be listed: a wrong count would do harm.
-    pub(crate) fn walk(&self) -> Result<Walked, StoreError> {
+    pub(crate) fn walk(&self) -> Result<InventoryReport, StoreError> {
         let mut walked = self.walk_others()?;
         for shard in 0..=u8::MAX {
             self.shard(shard, &self.dir.join(format!("entries/{shard:02x}")), &mut walked)?;
@@ -154,12 +154,12 @@ impl Walk<'_> {
     ///
     /// # Errors
     /// As [`walk`](Self::walk).
-    pub(crate) fn walk_others(&self) -> Result<Walked, StoreError> {
-        let mut walked = Walked::default();
+    pub(crate) fn walk_others(&self) -> Result<InventoryReport, StoreError> {
+        let mut walked = InventoryReport::default();
         // Where folders are made there may be some that never got their name. Nothing else here is the target's.
         for dir in [self.store.root(), &self.store.version_dir()] {
             let _ = self.each(dir, |name, seen| {
-                let mut usage = Usage::default();
+                let mut usage = TargetUsage::default();
                 walked.others.extend(other(dir, name, &seen, &[NEW], &mut usage));
                 walked.usage.temporary += usage.temporary;
             });
@@ -181,14 +181,14 @@ impl Walk<'_> {
         Ok(walked)
     }
 
-    fn others(&self, name: &str, prefixes: &[&str], walked: &mut Walked) -> Result<(), StoreError> {
+    fn others(&self, name: &str, prefixes: &[&str], walked: &mut InventoryReport) -> Result<(), StoreError> {
         let dir = self.dir.join(name);
         self.each(&dir, |name, seen| {
             walked.others.extend(other(&dir, name, &seen, prefixes, &mut walked.usage));
         })
     }
 
-    fn shard(&self, shard: u8, dir: &Path, walked: &mut Walked) -> Result<(), StoreError> {
+    fn shard(&self, shard: u8, dir: &Path, walked: &mut InventoryReport) -> Result<(), StoreError> {
         let mut ahead = Vec::new();
         self.each(dir, |name, seen| {
             let key = name.strip_suffix(".kern").and_then(|key| key.parse::<Digest>().ok());
@@ -198,7 +198,12 @@ impl Walk<'_> {
             walked.usage.entries.add(seen.state.len);
             let used = seen.modified();
             if idle(used, self.now) >= self.idle_for {
-                return walked.idle.push(Idle { key, inode: seen.state.id, bytes: seen.state.len, used });
+                return walked.idle.push(EvictionCandidate {
+                    key,
+                    inode: seen.state.id,
+                    bytes: seen.state.len,
+                    used,
+                });
             }
             if idle(self.now, used) > AHEAD {
                 ahead.push(name.to_owned());
@@ -245,7 +250,7 @@ pub(crate) fn other(
     name: &str,
     seen: &FileStat,
     prefixes: &[&str],
-    usage: &mut Usage,
+    usage: &mut TargetUsage,
 ) -> Option<Other> {
     let below = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let kind = match files::maker(name, prefixes) {

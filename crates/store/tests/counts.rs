@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 use common::{Made, fresh, key, open, trial};
 use libtest_mimic::Arguments;
-use opkeep_store::{Lookup, Put, Replace, TargetStore};
+use opkeep_store::{Lookup, Overwrite, PutOutcome, TargetStore};
 use opkeep_testkit::{Counting, allocations};
 
 #[global_allocator]
@@ -70,8 +70,8 @@ fn other_process(what: &str, root: &Path, times: usize) {
         match what {
             "hit" => assert!(is_hit(&store)),
             "miss" => assert!(matches!(store.get(&key("absent")), Lookup::Miss(_))),
-            "put" => assert_eq!(store.put(one, &made.draft()).unwrap(), Put::Published),
-            "put again" => assert_eq!(store.put(&key("relu"), &made.draft()).unwrap(), Put::AlreadyThere),
+            "put" => assert_eq!(store.put(one, &made.draft()).unwrap(), PutOutcome::Published),
+            "put again" => assert_eq!(store.put(&key("relu"), &made.draft()).unwrap(), PutOutcome::Existing),
             other => panic!("{other}"),
         }
     }
@@ -140,6 +140,6 @@ fn pieces_of_memory() {
     let hit = each(&mut || assert!(is_hit(&store)));
     let miss = each(&mut || drop(store.get(&key("absent"))));
     let draft = made.draft();
-    let put = each(&mut || _ = store.put_replacing(&key("relu"), &draft, Replace::Always).unwrap());
+    let put = each(&mut || _ = store.put_replacing(&key("relu"), &draft, Overwrite::Always).unwrap());
     assert_eq!([hit, miss, put], [8, 5, 18]);
 }

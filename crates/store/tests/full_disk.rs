@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use common::{Made, hit, is_root, key, miss, names, open, trial, within};
 use libtest_mimic::Arguments;
-use opkeep_store::{LockOutcome, Miss, Patience, Put, Replace, StoreError};
+use opkeep_store::{LockOutcome, Miss, Overwrite, Patience, PutOutcome, StoreError};
 use tempfile::TempDir;
 
 fn main() {
@@ -76,7 +76,7 @@ fn a_put_without_space() {
     let (old, new) = (Made::sized("relu", 0, 8_000), Made::sized("relu", 1, 60_000));
     store.put(&key("relu"), &old.draft()).unwrap();
     for name in ["relu", "other"] {
-        let error = store.put_replacing(&key(name), &new.draft(), Replace::Always).unwrap_err();
+        let error = store.put_replacing(&key(name), &new.draft(), Overwrite::Always).unwrap_err();
         assert!(
             matches!(&error, StoreError::Io { action: "write", source, .. }
                 if source.kind() == std::io::ErrorKind::StorageFull),
@@ -91,14 +91,17 @@ fn a_put_without_space() {
     disk.fill();
     let again = open(disk.path());
     old.assert_is(&hit(&again, &key("relu")));
-    assert!(again.put_replacing(&key("relu"), &Made::new("relu", 2).draft(), Replace::Always).is_err());
+    assert!(again.put_replacing(&key("relu"), &Made::new("relu", 2).draft(), Overwrite::Always).is_err());
     old.assert_is(&hit(&again, &key("relu")));
     assert!(names(&store.dir().join("tmp")).is_empty());
 
     // With space again, no manual step is needed.
     disk.free();
     let small = Made::sized("relu", 3, 6_000);
-    assert_eq!(again.put_replacing(&key("relu"), &small.draft(), Replace::Always).unwrap(), Put::Published);
+    assert_eq!(
+        again.put_replacing(&key("relu"), &small.draft(), Overwrite::Always).unwrap(),
+        PutOutcome::Published
+    );
     small.assert_is(&hit(&store, &key("relu")));
 }
 
@@ -114,7 +117,7 @@ fn a_damaged_entry() {
     if let LockOutcome::Acquired(lock) = within(&store, &key, Duration::from_secs(5)) {
         assert!(store.quarantine(&key, &judged, &lock).unwrap());
         assert!(matches!(miss(&store, &key), Miss::Absent));
-        lock.release_failed("there is no space for this reason");
+        lock.release_with_failure("there is no space for this reason");
     }
     disk.free();
     store.put(&key, &made.draft()).unwrap();
@@ -130,8 +133,8 @@ fn a_disk_that_is_read_only() {
     disk.remount("ro");
     let store = open(disk.path());
     made.assert_is(&hit(&store, &key));
-    assert_eq!(store.put(&key, &made.draft()).unwrap(), Put::AlreadyThere);
-    let error = store.put_replacing(&key, &made.draft(), Replace::Always).unwrap_err();
+    assert_eq!(store.put(&key, &made.draft()).unwrap(), PutOutcome::Existing);
+    let error = store.put_replacing(&key, &made.draft(), Overwrite::Always).unwrap_err();
     assert!(
         matches!(&error, StoreError::Io { source, .. }
             if source.kind() == std::io::ErrorKind::ReadOnlyFilesystem),
@@ -141,5 +144,5 @@ fn a_disk_that_is_read_only() {
     assert!(matches!(locked, Err(StoreError::Io { .. })), "{locked:?}");
     made.assert_is(&hit(&store, &key));
     disk.remount("rw");
-    store.put_replacing(&key, &made.draft(), Replace::Always).unwrap();
+    store.put_replacing(&key, &made.draft(), Overwrite::Always).unwrap();
 }

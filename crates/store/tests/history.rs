@@ -19,8 +19,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use common::{Children, Made, child, key, names, open, trial, until, within};
 use libtest_mimic::Arguments;
-use model::{Deed, History, Saw};
-use opkeep_store::{Entry, GcOptions, LockOutcome, Lookup, Miss, Put, Replace, TargetStore};
+use model::{History, RepairAction, Saw};
+use opkeep_store::{Entry, GcOptions, LockOutcome, Lookup, Miss, Overwrite, PutOutcome, TargetStore};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
@@ -43,11 +43,11 @@ fn name(which: usize) -> String {
 }
 
 /// What a process does: for each of its threads, deeds and on which key.
-type Program = Vec<Vec<(Deed, usize)>>;
+type Program = Vec<Vec<(RepairAction, usize)>>;
 
 /// As an argument: `make0 get1,clear0`.
 fn written(program: &Program) -> String {
-    let thread = |deeds: &Vec<(Deed, usize)>| {
+    let thread = |deeds: &Vec<(RepairAction, usize)>| {
         deeds.iter().map(|(deed, which)| format!("{}{which}", deed.name())).collect::<Vec<_>>().join(" ")
     };
     program.iter().map(thread).collect::<Vec<_>>().join(",")
@@ -56,7 +56,7 @@ fn written(program: &Program) -> String {
 fn read(text: &str) -> Program {
     let deed = |word: &str| {
         let (name, which) = word.split_at(word.len() - 1);
-        (Deed::named(name), which.parse().unwrap())
+        (RepairAction::named(name), which.parse().unwrap())
     };
     text.split(',').map(|thread| thread.split_whitespace().map(deed).collect()).collect()
 }
@@ -99,29 +99,29 @@ impl Actor {
     }
 
     /// Writes down that something begins, does it, and writes down what came of it.
-    fn does(&mut self, deed: Deed, which: usize, act: impl FnOnce(&mut Self) -> Saw) -> Saw {
+    fn does(&mut self, deed: RepairAction, which: usize, act: impl FnOnce(&mut Self) -> Saw) -> Saw {
         self.note(&format!("begins {} {which}", deed.name()));
         let saw = act(self);
         self.note(&format!("ends {saw}"));
         saw
     }
 
-    fn act(&mut self, deed: Deed, which: usize) {
+    fn act(&mut self, deed: RepairAction, which: usize) {
         match deed {
-            Deed::Get => drop(self.get(Deed::Get, which)),
-            Deed::Put => drop(self.put(Deed::Put, which, Replace::Never)),
-            Deed::Make => self.make(which),
-            Deed::Force => self.force(which),
-            Deed::Damage => drop(self.does(deed, which, |own| own.damage(which))),
-            Deed::SetAside => self.set_aside(which),
-            Deed::Restamp => self.restamp(which),
-            Deed::Evict => drop(self.does(deed, which, |own| own.evict(which))),
-            Deed::Clear => drop(self.does(deed, which, |own| own.gc(Duration::ZERO))),
-            Deed::GetHeld | Deed::Compile => panic!("part of another"),
+            RepairAction::Get => drop(self.get(RepairAction::Get, which)),
+            RepairAction::PutOutcome => drop(self.put(RepairAction::PutOutcome, which, Overwrite::Never)),
+            RepairAction::Make => self.make(which),
+            RepairAction::Force => self.force(which),
+            RepairAction::Corruption => drop(self.does(deed, which, |own| own.damage(which))),
+            RepairAction::Quarantined => self.set_aside(which),
+            RepairAction::Restamp => self.restamp(which),
+            RepairAction::Evict => drop(self.does(deed, which, |own| own.evict(which))),
+            RepairAction::Clear => drop(self.does(deed, which, |own| own.gc(Duration::ZERO))),
+            RepairAction::GetHeld | RepairAction::Compile => panic!("part of another"),
         }
     }
 
-    fn get(&mut self, deed: Deed, which: usize) -> (Saw, Option<Lookup>) {
+    fn get(&mut self, deed: RepairAction, which: usize) -> (Saw, Option<Lookup>) {
         let mut found = None;
         let saw = self.does(deed, which, |own| {
             let lookup = own.store.get(&key(&name(which)));
@@ -129,7 +129,7 @@ impl Actor {
                 Lookup::Hit(entry) => Saw::Hit(writer(which, entry)),
                 Lookup::Miss(Miss::Absent) => Saw::Absent,
                 // Or it was cut between the look at its length and the read.
-                Lookup::Miss(Miss::Damaged(_) | Miss::Trouble(_)) => Saw::Damaged,
+                Lookup::Miss(Miss::Damaged(_) | Miss::Io(_)) => Saw::Damaged,
                 Lookup::Miss(Miss::Untrusted(error)) => panic!("{error}"),
             };
             found = Some(lookup);
@@ -138,15 +138,15 @@ impl Actor {
         (saw, found)
     }
 
-    fn put(&mut self, deed: Deed, which: usize, replace: Replace) -> Saw {
+    fn put(&mut self, deed: RepairAction, which: usize, replace: Overwrite) -> Saw {
         self.puts += 1;
         let number = self.me * 100 + self.puts;
         self.note(&format!("writes {number}"));
         self.does(deed, which, |own| {
             let made = Made::sized(&name(which), number, 600 + number);
             match own.store.put_replacing(&key(&name(which)), &made.draft(), replace).unwrap() {
-                Put::Published => Saw::Published(number),
-                Put::AlreadyThere => Saw::AlreadyThere,
+                PutOutcome::Published => Saw::Published(number),
+                PutOutcome::Existing => Saw::Existing,
             }
         })
     }
@@ -162,43 +162,43 @@ impl Actor {
 
     /// As a build does it.
     fn make(&mut self, which: usize) {
-        if matches!(self.get(Deed::Get, which).0, Saw::Hit(_)) {
+        if matches!(self.get(RepairAction::Get, which).0, Saw::Hit(_)) {
             return;
         }
         self.locked(which, |own, lock| {
-            let (saw, found) = own.get(Deed::Get, which);
+            let (saw, found) = own.get(RepairAction::Get, which);
             if let Some(Lookup::Miss(Miss::Damaged(judged))) = found {
-                own.does(Deed::SetAside, which, |own| {
-                    Saw::SetAside(own.store.quarantine(&key(&name(which)), &judged, lock).unwrap())
+                own.does(RepairAction::Quarantined, which, |own| {
+                    Saw::Quarantined(own.store.quarantine(&key(&name(which)), &judged, lock).unwrap())
                 });
             }
             if !matches!(saw, Saw::Hit(_)) {
-                own.put(Deed::Compile, which, Replace::Never);
-                own.get(Deed::GetHeld, which);
+                own.put(RepairAction::Compile, which, Overwrite::Never);
+                own.get(RepairAction::GetHeld, which);
             }
         });
     }
 
     fn force(&mut self, which: usize) {
         self.locked(which, |own, _| {
-            own.put(Deed::Force, which, Replace::Always);
-            own.get(Deed::GetHeld, which);
+            own.put(RepairAction::Force, which, Overwrite::Always);
+            own.get(RepairAction::GetHeld, which);
         });
     }
 
     fn set_aside(&mut self, which: usize) {
-        if let (_, Some(Lookup::Miss(Miss::Damaged(judged)))) = self.get(Deed::Get, which) {
+        if let (_, Some(Lookup::Miss(Miss::Damaged(judged)))) = self.get(RepairAction::Get, which) {
             self.locked(which, |own, lock| {
-                own.does(Deed::SetAside, which, |own| {
-                    Saw::SetAside(own.store.quarantine(&key(&name(which)), &judged, lock).unwrap())
+                own.does(RepairAction::Quarantined, which, |own| {
+                    Saw::Quarantined(own.store.quarantine(&key(&name(which)), &judged, lock).unwrap())
                 });
             });
         }
     }
 
     fn restamp(&mut self, which: usize) {
-        if let (Saw::Hit(number), Some(Lookup::Hit(entry))) = self.get(Deed::Get, which) {
-            self.does(Deed::Restamp, which, |own| {
+        if let (Saw::Hit(number), Some(Lookup::Hit(entry))) = self.get(RepairAction::Get, which) {
+            self.does(RepairAction::Restamp, which, |own| {
                 match own.store.restamp(&entry, entry.validation() + 1) {
                     Ok(()) => Saw::Published(number),
                     // Cut between the look at its length and the read.
@@ -243,15 +243,15 @@ fn writer(which: usize, entry: &Entry) -> usize {
 
 fn programs() -> impl Strategy<Value = Vec<Program>> {
     let deed = prop_oneof![
-        3 => Just(Deed::Get),
-        2 => Just(Deed::Put),
-        5 => Just(Deed::Make),
-        3 => Just(Deed::Force),
-        2 => Just(Deed::Damage),
-        1 => Just(Deed::SetAside),
-        2 => Just(Deed::Restamp),
-        2 => Just(Deed::Evict),
-        1 => Just(Deed::Clear),
+        3 => Just(RepairAction::Get),
+        2 => Just(RepairAction::PutOutcome),
+        5 => Just(RepairAction::Make),
+        3 => Just(RepairAction::Force),
+        2 => Just(RepairAction::Corruption),
+        1 => Just(RepairAction::Quarantined),
+        2 => Just(RepairAction::Restamp),
+        2 => Just(RepairAction::Evict),
+        1 => Just(RepairAction::Clear),
     ];
     vec(vec(vec((deed, 0..KEYS), 3..14), THREADS), 2..5)
 }
@@ -307,7 +307,7 @@ fn in_order(store: &TargetStore, killed: bool) {
         if let Lookup::Miss(Miss::Damaged(judged)) = store.get(&key) {
             assert!(store.quarantine(&key, &judged, &lock).unwrap());
         }
-        store.put_replacing(&key, &made.draft(), Replace::Always).unwrap();
+        store.put_replacing(&key, &made.draft(), Overwrite::Always).unwrap();
         made.assert_is(&common::hit(store, &key));
     }
     assert!(killed || names(&store.dir().join("tmp")).is_empty());

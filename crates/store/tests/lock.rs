@@ -190,7 +190,7 @@ fn those_who_waited_share_a_failure() {
     let reasons = ["`Relu` has no int4 kernel".to_owned(), String::new(), "long é ".repeat(20_000)];
     for reason in &reasons {
         let held = lock(&store, &key("relu"));
-        for outcome in waiters(&store, 6, || held.release_failed(reason)) {
+        for outcome in waiters(&store, 6, || held.release_with_failure(reason)) {
             let LockOutcome::HolderFailed(found) = outcome else { panic!("{outcome:?}") };
             assert!(reason.starts_with(&found), "{found}");
             assert!(found.len() == reason.len() || found.len() > 60_000, "{}", found.len());
@@ -201,7 +201,7 @@ fn those_who_waited_share_a_failure() {
 
 fn a_later_comer_tries_for_itself() {
     let (_folder, store) = fresh();
-    lock(&store, &key("relu")).release_failed("deterministic");
+    lock(&store, &key("relu")).release_with_failure("deterministic");
     let LockOutcome::Acquired(held) = within(&store, &key("relu"), Duration::ZERO) else { panic!() };
     assert!(!held.waited());
     // Nor does success look like failure to those who wait.
@@ -328,7 +328,7 @@ fn keys_do_not_wait() {
     let _one = lock(&store, &key("one"));
     assert!(matches!(within(&store, &key("two"), Duration::ZERO), LockOutcome::Acquired(_)));
     // Another target's lock on the same key is another lock.
-    let other = store.dir().parent().and_then(Path::parent).map(opkeep_store::Config::new).unwrap();
+    let other = store.dir().parent().and_then(Path::parent).map(opkeep_store::StoreConfig::new).unwrap();
     let other = opkeep_store::Store::open(other).unwrap().target("Ascend910B1").unwrap();
     assert!(matches!(within(&other, &key("one"), Duration::ZERO), LockOutcome::Acquired(_)));
 }

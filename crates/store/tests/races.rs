@@ -25,8 +25,8 @@ use libtest_mimic::Arguments;
 use opkeep_digest::Digest;
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{
-    Config, Entry, GcOptions, Judged, LockAttempt, LockOutcome, Lookup, Miss, Patience, Put, Replace, Store,
-    TargetStore,
+    DamagedEntry, Entry, GcOptions, LockOutcome, Lookup, Miss, Overwrite, Patience, PutOutcome, Store,
+    StoreConfig, TargetStore, TryLockOutcome,
 };
 use opkeep_testkit::fault::{Fault, FaultyDisk};
 use rustix::io::Errno;
@@ -64,16 +64,16 @@ fn main() {
 fn a_holder_that_gives_signs() {
     let (_folder, store) = fresh();
     let held = lock(&store, &key("relu"));
-    let LockAttempt::Held(mut wait) = store.try_lock(&key("relu")).unwrap() else { panic!("it is held") };
+    let TryLockOutcome::Held(mut wait) = store.try_lock(&key("relu")).unwrap() else { panic!("it is held") };
     let patience = Duration::from_millis(100);
     for _ in 0..3 {
-        assert!(!wait.is_silent(patience));
+        assert!(!wait.is_stale(patience));
         sleep(Duration::from_millis(150));
-        held.sign_of_life();
-        assert!(!wait.is_silent(patience), "it has just given a sign");
+        held.heartbeat();
+        assert!(!wait.is_stale(patience), "it has just given a sign");
     }
     sleep(Duration::from_millis(150));
-    assert!(wait.is_silent(patience));
+    assert!(wait.is_stale(patience));
     let waits = store.statistics().waits;
     store.give_up(wait);
     assert_eq!(store.statistics().waits, waits + 1);
@@ -83,17 +83,17 @@ fn a_holder_that_gives_signs() {
 fn who_waits_outlives_the_folder() {
     let (_folder, store) = fresh();
     let held = lock(&store, &key("relu"));
-    let LockAttempt::Held(wait) = store.try_lock(&key("relu")).unwrap() else { panic!("it is held") };
+    let TryLockOutcome::Held(wait) = store.try_lock(&key("relu")).unwrap() else { panic!("it is held") };
     fs::remove_dir_all(store.dir().join("locks")).unwrap();
     drop(held);
-    assert!(matches!(store.poll(wait).unwrap(), LockAttempt::Acquired(_)));
+    assert!(matches!(store.poll(wait).unwrap(), TryLockOutcome::Acquired(_)));
 }
 
 /// A store without anything, and another handle on it, on which things happen.
 fn watched() -> (TempDir, TargetStore, TargetStore, Arc<FaultyDisk>) {
     let (folder, store) = fresh();
     let disk = FaultyDisk::new(folder.path());
-    let config = Config { watcher: Some(disk.clone()), ..Config::new(folder.path()) };
+    let config = StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(folder.path()) };
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
     (folder, store, raced, disk)
 }
@@ -256,7 +256,7 @@ fn a_crowd_is_told() {
             .collect();
         until("the crowd", || waiting.load(Ordering::Relaxed) == CROWD);
         let began = Instant::now();
-        held.release_failed("no int4 kernel");
+        held.release_with_failure("no int4 kernel");
         let told = crowd.into_iter().map(|one| one.join().unwrap()).filter(|told| *told).count();
         (told, began.elapsed())
     });
@@ -290,13 +290,13 @@ fn a_file_system_without_locks() {
             other.put(&key("relu"), &Made::new("relu", 1).draft()).unwrap();
         });
         match raced.put(&key("relu"), &two.draft()).unwrap() {
-            Put::Published => two.assert_is(&hit(&store, &key("relu"))),
-            Put::AlreadyThere => one.assert_is(&hit(&store, &key("relu"))),
+            PutOutcome::Published => two.assert_is(&hit(&store, &key("relu"))),
+            PutOutcome::Existing => one.assert_is(&hit(&store, &key("relu"))),
         }
     });
 }
 
-fn damage(store: &TargetStore, key: &Digest) -> Judged {
+fn damage(store: &TargetStore, key: &Digest) -> DamagedEntry {
     fs::write(store.path(key), "damaged").unwrap();
     let Miss::Damaged(judged) = miss(store, key) else { panic!("it is damaged") };
     judged
@@ -355,13 +355,13 @@ fn two_puts_meanwhile() {
     let watcher = WithPermit(move |call: &FsCall<'_>| {
         let put = |writer| other.put(&key, &Made::new("relu", writer).draft()).unwrap();
         match call.op {
-            FsOp::Rename if call.path == path => assert_eq!(put(1), Put::Published),
-            FsOp::Link | FsOp::Rename if call.to == Some(&path) => assert_eq!(put(2), Put::Published),
+            FsOp::Rename if call.path == path => assert_eq!(put(1), PutOutcome::Published),
+            FsOp::Link | FsOp::Rename if call.to == Some(&path) => assert_eq!(put(2), PutOutcome::Published),
             _ => {}
         }
         Permit::Go
     });
-    let config = Config { watcher: Some(Arc::new(watcher)), ..Config::new(folder.path()) };
+    let config = StoreConfig { watcher: Some(Arc::new(watcher)), ..StoreConfig::new(folder.path()) };
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
     let (judged, held) = (damage(&store, &key), lock(&store, &key));
     assert!(!raced.quarantine(&key, &judged, &held).unwrap());
@@ -383,7 +383,7 @@ fn a_kill_before_an_entry_is_restored() {
         let is_over = moved.load(Ordering::Relaxed);
         if is_over { Permit::Fail(Errno::IO.into()) } else { Permit::Go }
     });
-    let config = Config { watcher: Some(Arc::new(watcher)), ..Config::new(folder.path()) };
+    let config = StoreConfig { watcher: Some(Arc::new(watcher)), ..StoreConfig::new(folder.path()) };
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
     let (judged, held) = (damage(&store, &key), lock(&store, &key));
     assert!(!raced.quarantine(&key, &judged, &held).unwrap());
@@ -407,7 +407,7 @@ fn what_was_replaced_before() {
 
 /// An entry that nobody used for long, and what evicts it.
 fn idle(store: &TargetStore) {
-    store.put_replacing(&key("relu"), &Made::new("relu", 0).draft(), Replace::Always).unwrap();
+    store.put_replacing(&key("relu"), &Made::new("relu", 0).draft(), Overwrite::Always).unwrap();
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30);
     fs::File::open(store.path(&key("relu"))).unwrap().set_modified(long_ago).unwrap();
 }
@@ -439,7 +439,7 @@ fn an_entry_put_while_it_is_evicted() {
         let other = store.clone();
         disk.interrupt(at, move || {
             let made = Made::new("relu", at);
-            other.put_replacing(&key("relu"), &made.draft(), Replace::Always).unwrap();
+            other.put_replacing(&key("relu"), &made.draft(), Overwrite::Always).unwrap();
         });
         let gone = evict(&raced);
         if disk.has_sprung() {
@@ -494,7 +494,7 @@ fn two_make_the_same_folder() {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
         let store = open(folder.path());
         let disk = FaultyDisk::new(folder.path());
-        let config = Config { watcher: Some(disk.clone()), ..Config::new(folder.path()) };
+        let config = StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(folder.path()) };
         let raced = Store::open(config).unwrap().target(TARGET).unwrap();
         let first = |name: &str| key(name).as_bytes()[0];
         let near = (0..).map(|at| format!("near{at}")).find(|name| first(name) == first("relu")).unwrap();
@@ -517,23 +517,23 @@ fn two_make_the_same_folder() {
 /// Whatever an operation is at, and whoever comes between: a hit is an entry that somebody put, and one that was put
 /// last is not lost.
 fn whoever_comes_between() {
-    type Deed = fn(&TargetStore);
-    let put: Deed = |store| {
+    type RepairAction = fn(&TargetStore);
+    let put: RepairAction = |store| {
         store.put(&key("relu"), &Made::new("relu", 1).draft()).unwrap();
     };
-    let replace: Deed = |store| {
-        store.put_replacing(&key("relu"), &Made::new("relu", 2).draft(), Replace::Always).unwrap();
+    let replace: RepairAction = |store| {
+        store.put_replacing(&key("relu"), &Made::new("relu", 2).draft(), Overwrite::Always).unwrap();
     };
-    let remove: Deed = |store| drop(fs::remove_file(store.path(&key("relu"))));
-    let harm: Deed = |store| {
+    let remove: RepairAction = |store| drop(fs::remove_file(store.path(&key("relu"))));
+    let harm: RepairAction = |store| {
         if let Ok(file) = fs::OpenOptions::new().write(true).open(store.path(&key("relu"))) {
             file.set_len(200).unwrap();
         }
     };
-    let get: Deed = |store| {
+    let get: RepairAction = |store| {
         whole(store);
     };
-    let set_aside: Deed = |store| {
+    let set_aside: RepairAction = |store| {
         if let Lookup::Miss(Miss::Damaged(judged)) = store.get(&key("relu"))
             && let LockOutcome::Acquired(held) = within(store, &key("relu"), Duration::ZERO)
         {

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant, SystemTime};
 use common::{Children, Made, child, hit, key, lock, names, open, trial, within};
 use libtest_mimic::Arguments;
 use opkeep_digest::Digest;
-use opkeep_store::{Entry, GcOptions, LockOutcome, Lookup, Miss, Put, Replace, TargetStore};
+use opkeep_store::{Entry, GcOptions, LockOutcome, Lookup, Miss, Overwrite, PutOutcome, TargetStore};
 
 const PROCESSES: u64 = 8;
 const KEYS: u64 = 12;
@@ -88,7 +88,7 @@ enum Count {
     Puts,
     Replaced,
     Restamped,
-    SetAside,
+    Quarantined,
     Evicted,
     Lost,
     Doubles,
@@ -100,7 +100,7 @@ impl Count {
         Self::Puts,
         Self::Replaced,
         Self::Restamped,
-        Self::SetAside,
+        Self::Quarantined,
         Self::Evicted,
         Self::Lost,
         Self::Doubles,
@@ -176,7 +176,7 @@ impl Worker {
 
     fn replace(&mut self, name: &str) {
         let writer = self.dice.roll(1 << 20) as usize;
-        self.store.put_replacing(&key(name), &made(name, writer).draft(), Replace::Always).unwrap();
+        self.store.put_replacing(&key(name), &made(name, writer).draft(), Overwrite::Always).unwrap();
         self.counts.add(Count::Replaced);
     }
 
@@ -229,7 +229,7 @@ impl Worker {
                 if let Miss::Damaged(judged) = &miss
                     && self.store.quarantine(&key, judged, &lock).unwrap()
                 {
-                    self.counts.add(Count::SetAside);
+                    self.counts.add(Count::Quarantined);
                 }
                 let writer = self.dice.roll(1 << 20) as usize;
                 self.store.put(&key, &made(name, writer).draft()).unwrap();
@@ -256,12 +256,12 @@ impl Worker {
         thread::sleep(Duration::from_millis(self.dice.roll(8)));
         let writer = self.dice.roll(1 << 20) as usize;
         match self.store.put(&key, &made(&name, writer).draft()).unwrap() {
-            Put::Published => {
+            PutOutcome::Published => {
                 let mut compiled = OpenOptions::new().append(true).open(self.root.join("compiled")).unwrap();
                 compiled.write_all(format!("{name}\n").as_bytes()).unwrap();
                 self.counts.add(Count::Puts);
             }
-            Put::AlreadyThere => self.counts.add(Count::Doubles),
+            PutOutcome::Existing => self.counts.add(Count::Doubles),
         }
     }
 
@@ -274,7 +274,7 @@ impl Worker {
             }
             Lookup::Miss(Miss::Absent | Miss::Damaged(_)) => false,
             // It was cut between the look at its length and the read.
-            Lookup::Miss(Miss::Trouble(error)) => {
+            Lookup::Miss(Miss::Io(error)) => {
                 assert!(error.to_string().contains("ended early") && name.starts_with("harmed"), "{error}");
                 true
             }
@@ -364,7 +364,7 @@ fn the_next_run_works(root: &Path) {
             Lookup::Miss(Miss::Damaged(judged)) => assert!(store.quarantine(&key, &judged, &lock).unwrap()),
             Lookup::Miss(other) => panic!("{other:?}"),
         }
-        store.put_replacing(&key, &made(&name, 5).draft(), Replace::Always).unwrap();
+        store.put_replacing(&key, &made(&name, 5).draft(), Overwrite::Always).unwrap();
         made(&name, 5).assert_is(&hit(&store, &key));
     }
 }

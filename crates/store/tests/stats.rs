@@ -17,7 +17,9 @@ use common::room::{DAY, Room, counted, draft, filling};
 use common::{Children, child, hit, key, lock, miss, open, snapshot, trial, within};
 use libtest_mimic::Arguments;
 use opkeep_fs::FsOp;
-use opkeep_store::{Access, Config, GcOptions, LockOutcome, Lookup, Miss, Statistics, Store, TargetStore};
+use opkeep_store::{
+    Access, GcOptions, LockOutcome, Lookup, Miss, Statistics, Store, StoreConfig, TargetStore,
+};
 
 const COST: Duration = Duration::from_millis(1500);
 
@@ -62,12 +64,14 @@ fn other_process(arguments: &[String]) {
             std::process::abort();
         }
         "fill" => {
-            let limits = opkeep_store::LimitTexts {
+            let limits = opkeep_store::LimitSettings {
                 max_op_cache_size: Some("1".to_owned()),
-                ..opkeep_store::LimitTexts::default()
+                ..opkeep_store::LimitSettings::default()
             };
-            let store =
-                Store::open(Config { limits, ..Config::new(root) }).unwrap().target(common::TARGET).unwrap();
+            let store = Store::open(StoreConfig { limits, ..StoreConfig::new(root) })
+                .unwrap()
+                .target(common::TARGET)
+                .unwrap();
             for at in 0..200 {
                 let name = format!("{name}-{at}");
                 put(&store, &name, 8 << 10);
@@ -99,8 +103,8 @@ fn everything_is_counted() {
     hit(&store, &key("b"));
     assert!(matches!(store.peek(&key("a")), Lookup::Hit(_)));
     assert!(matches!(store.get(&key("c")), Lookup::Miss(Miss::Absent)));
-    assert!(matches!(store.get_again(&key("c")), Lookup::Miss(Miss::Absent)));
-    assert!(matches!(store.get_again(&key("a")), Lookup::Hit(_)));
+    assert!(matches!(store.get_uncounted(&key("c")), Lookup::Miss(Miss::Absent)));
+    assert!(matches!(store.get_uncounted(&key("a")), Lookup::Hit(_)));
     store.count_compile(COST);
     store.count_compile(COST);
     let held = lock(&store, &key("c"));
@@ -110,7 +114,7 @@ fn everything_is_counted() {
     let Miss::Damaged(judged) = miss(&store, &key("d")) else { panic!("it is damaged") };
     assert!(store.quarantine(&key("d"), &judged, &lock(&store, &key("d"))).unwrap());
     fs::create_dir(store.path(&key("e"))).unwrap();
-    assert!(matches!(miss(&store, &key("e")), Miss::Trouble(_)));
+    assert!(matches!(miss(&store, &key("e")), Miss::Io(_)));
     std::os::unix::fs::symlink(store.dir().join("tmp"), store.dir().join("link")).unwrap();
     fs::write(store.path(&key("f")), "writable").unwrap();
     let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o666);
@@ -219,7 +223,7 @@ fn who_only_reads_writes_nothing() {
     let room = Room::new("1", "50");
     put(&room.open(), "a", 3000);
     let before = snapshot(room.root());
-    let store = Store::open(Config { access: Access::ReadOnly, ..room.config() })
+    let store = Store::open(StoreConfig { access: Access::ReadOnly, ..room.config() })
         .unwrap()
         .target(common::TARGET)
         .unwrap();
@@ -228,7 +232,7 @@ fn who_only_reads_writes_nothing() {
     assert_eq!((store.statistics().hits, store.statistics().puts), (1, 1), "it knows what others did");
     assert_eq!(store.estimate().unwrap().entries, 1);
     store.flush().unwrap();
-    assert!(store.zero_statistics().is_err());
+    assert!(store.reset_statistics().is_err());
     drop(store);
     assert_eq!(snapshot(room.root()), before);
 }
@@ -240,7 +244,7 @@ fn counting_begins_anew() {
     store.flush().unwrap();
     hit(&store, &key("a"));
     room.time.pass(DAY);
-    store.zero_statistics().unwrap();
+    store.reset_statistics().unwrap();
     let now = room.time.ago(Duration::ZERO).duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     let nothing = store.statistics();
     assert_eq!(nothing.since, now);
@@ -297,7 +301,8 @@ fn the_dead_take_little_along() {
 /// Four processes put 6 MB where one is allowed. It stays within what each may not have said yet.
 fn several_processes_make_room() {
     let room = Room::new("1", "50");
-    let store = Store::open(Config { clock: None, ..room.config() }).unwrap().target(common::TARGET).unwrap();
+    let store =
+        Store::open(StoreConfig { clock: None, ..room.config() }).unwrap().target(common::TARGET).unwrap();
     let mut others = Children(["a", "b", "c", "d"].map(|name| spawn("fill", room.root(), name)).into());
     let mut most = 0;
     while others.0.iter_mut().any(|other| other.try_wait().unwrap().is_none()) {

@@ -16,7 +16,7 @@ use common::{
     until, within,
 };
 use libtest_mimic::Arguments;
-use opkeep_store::{Access, Config, LockOutcome, Miss, Put, Replace, Store, StoreError};
+use opkeep_store::{Access, LockOutcome, Miss, Overwrite, PutOutcome, Store, StoreConfig, StoreError};
 use tempfile::TempDir;
 
 const OTHER: u32 = 54_321;
@@ -87,7 +87,7 @@ fn a_root_of_another_user() {
     let (_folder, root) = root(0o755);
     chown(&root, Some(OTHER), None).unwrap();
     for access in [Access::ReadWrite, Access::ReadOnly] {
-        let error = Store::open(Config { access, ..Config::new(&root) }).unwrap_err();
+        let error = Store::open(StoreConfig { access, ..StoreConfig::new(&root) }).unwrap_err();
         assert!(error.to_string().contains("code that will run"), "{error}");
         let (path, problem, way_out) = untrusted(error);
         assert_eq!(path, root);
@@ -97,10 +97,10 @@ fn a_root_of_another_user() {
     assert!(names(&root).is_empty(), "nothing is written into a folder that is not trusted");
     // That it asks for sharing makes its owner no more trusted.
     chmod(&root, 0o2775);
-    untrusted(Store::open(Config::new(&root)).unwrap_err());
+    untrusted(Store::open(StoreConfig::new(&root)).unwrap_err());
 
     chmod(&root, 0o755);
-    let config = Config { trusted_owners: vec![1, OTHER], ..Config::new(&root) };
+    let config = StoreConfig { trusted_owners: vec![1, OTHER], ..StoreConfig::new(&root) };
     let store = Store::open(config).unwrap().target(TARGET).unwrap();
     store.put(&key("relu"), &Made::new("relu", 0).draft()).unwrap();
     chown(store.path(&key("relu")), Some(OTHER), None).unwrap();
@@ -113,7 +113,7 @@ fn a_folder_of_another_user() {
         let (folder, _) = fresh();
         let path = folder.path().join(below);
         chown(&path, Some(OTHER), None).unwrap();
-        let opened = Store::open(Config::new(folder.path())).and_then(|store| store.target(TARGET));
+        let opened = Store::open(StoreConfig::new(folder.path())).and_then(|store| store.target(TARGET));
         assert_eq!(untrusted(opened.unwrap_err()).0, path);
     }
     let (_folder, store) = fresh();
@@ -122,7 +122,7 @@ fn a_folder_of_another_user() {
     store.put(&key, &Made::new("relu", 0).draft()).unwrap();
     chown(&shard, Some(OTHER), None).unwrap();
     assert!(matches!(miss(&store, &key), Miss::Untrusted(_)));
-    let error = store.put_replacing(&key, &Made::new("relu", 1).draft(), Replace::Always).unwrap_err();
+    let error = store.put_replacing(&key, &Made::new("relu", 1).draft(), Overwrite::Always).unwrap_err();
     assert_eq!(untrusted(error).0, shard);
 }
 
@@ -139,7 +139,7 @@ fn an_entry_of_another_user() {
     assert!(problem.contains("54321") && way_out.contains("--trusted-owner 54321"), "{problem}; {way_out}");
     assert_eq!(snapshot(&path), before);
     // A build makes its own instead.
-    assert_eq!(store.put(&key, &made.draft()).unwrap(), Put::Published);
+    assert_eq!(store.put(&key, &made.draft()).unwrap(), PutOutcome::Published);
     made.assert_is(&hit(&store, &key));
 }
 
@@ -148,7 +148,7 @@ fn a_root_that_others_can_write_to() {
         [(0o777, "chmod o-w"), (0o1777, "chmod o-w"), (0o2777, "chmod o-w"), (0o770, "chmod g+s")]
     {
         let (_folder, root) = root(bits);
-        let (path, problem, way_out) = untrusted(Store::open(Config::new(&root)).unwrap_err());
+        let (path, problem, way_out) = untrusted(Store::open(StoreConfig::new(&root)).unwrap_err());
         assert_eq!(path, root);
         assert!(problem.contains(&format!("{bits:04o}")), "{problem}");
         assert!(way_out.contains(hint) && way_out.contains(root.to_str().unwrap()), "{way_out}");
@@ -164,7 +164,7 @@ fn a_folder_that_others_can_write_to() {
         store.put(&key, &made.draft()).unwrap();
         chmod(&folder.path().join("v1"), bits);
         assert_eq!(
-            untrusted(Store::open(Config::new(folder.path())).unwrap_err()).0,
+            untrusted(Store::open(StoreConfig::new(folder.path())).unwrap_err()).0,
             folder.path().join("v1")
         );
         chmod(&folder.path().join("v1"), 0o755);
@@ -231,7 +231,8 @@ fn can_be_another() -> bool {
 fn other_user(arguments: &[String]) {
     if let [how, path] = arguments {
         assert_eq!(how, "read");
-        let config = Config { trusted_owners: vec![0], access: Access::ReadOnly, ..Config::new(path) };
+        let config =
+            StoreConfig { trusted_owners: vec![0], access: Access::ReadOnly, ..StoreConfig::new(path) };
         let store = Store::open(config).unwrap().target(TARGET).unwrap();
         assert_eq!((store.statistics().puts, store.statistics().hits), (1, 2));
         assert_eq!(store.estimate().unwrap().entries, 1);
@@ -244,7 +245,7 @@ fn other_user(arguments: &[String]) {
     if let [how, path, held] = arguments {
         assert_eq!(how, "share");
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-        let store = Store::open(Config { trusted_owners: vec![0], ..Config::new(path) }).unwrap();
+        let store = Store::open(StoreConfig { trusted_owners: vec![0], ..StoreConfig::new(path) }).unwrap();
         let store = store.target(TARGET).unwrap();
         Made::new("ours", 0).assert_is(&hit(&store, &key("ours")));
         store.put(&key("theirs"), &Made::new("theirs", 1).draft()).unwrap();
@@ -302,7 +303,7 @@ fn an_unreadable_entry() {
     chmod(&path, 0);
     let before = inode(&path);
     let found = miss(&store, &key);
-    assert!(matches!(&found, Miss::Trouble(StoreError::Io { .. })), "{found:?}");
+    assert!(matches!(&found, Miss::Io(StoreError::Io { .. })), "{found:?}");
     assert_eq!(inode(&path), before);
     chmod(&path, 0o644);
     made.assert_is(&hit(&store, &key));
@@ -323,7 +324,7 @@ fn a_linked_entry_folder() {
             let found = miss(&store, &key);
             assert!(matches!(found, Miss::Untrusted(_)), "{found:?}");
         }
-        let error = store.put_replacing(&key, &Made::new("relu", 1).draft(), Replace::Always).unwrap_err();
+        let error = store.put_replacing(&key, &Made::new("relu", 1).draft(), Overwrite::Always).unwrap_err();
         assert!(matches!(&error, StoreError::NotAFolder { path } if *path == shard), "{error:?}");
         assert!(names(&store.dir().join("tmp")).is_empty());
         assert_eq!(snapshot(&elsewhere), before);
@@ -344,7 +345,7 @@ fn a_linked_folder_of_the_store() {
         fs::rename(&path, &elsewhere).unwrap();
         symlink(&elsewhere, &path).unwrap();
         let before = snapshot(&elsewhere);
-        let opened = Store::open(Config::new(folder.path())).and_then(|store| store.target(TARGET));
+        let opened = Store::open(StoreConfig::new(folder.path())).and_then(|store| store.target(TARGET));
         let error = opened.unwrap_err();
         assert!(matches!(&error, StoreError::NotAFolder { path: found } if *found == path), "{error:?}");
         assert_eq!(snapshot(&elsewhere), before);
@@ -362,10 +363,10 @@ fn a_linked_entry() {
     symlink(&elsewhere, &path).unwrap();
     let before = snapshot(&elsewhere);
     let found = miss(&store, &key);
-    assert!(matches!(found, Miss::Trouble(_)), "{found:?}");
+    assert!(matches!(found, Miss::Io(_)), "{found:?}");
     assert!(fs::symlink_metadata(&path).unwrap().is_symlink(), "it is left alone");
     // A put replaces the link itself.
-    assert_eq!(store.put(&key, &Made::new("relu", 1).draft()).unwrap(), Put::Published);
+    assert_eq!(store.put(&key, &Made::new("relu", 1).draft()).unwrap(), PutOutcome::Published);
     assert!(fs::symlink_metadata(&path).unwrap().is_file());
     assert_eq!(snapshot(&elsewhere), before);
 
@@ -381,7 +382,7 @@ fn a_linked_entry() {
 
     // A link to nowhere.
     fs::remove_file(&elsewhere).unwrap();
-    assert!(matches!(miss(&store, &key), Miss::Trouble(_)));
+    assert!(matches!(miss(&store, &key), Miss::Io(_)));
     store.put(&key, &made.draft()).unwrap();
     assert!(!elsewhere.exists());
     made.assert_is(&hit(&store, &key));
@@ -396,7 +397,7 @@ fn a_root_may_be_a_link() {
     made.assert_is(&hit(&open(&real), &key("relu")));
     // Whom the link leads to counts, not who made it.
     chmod(&real, 0o777);
-    assert_eq!(untrusted(Store::open(Config::new(&link)).unwrap_err()).0, link);
+    assert_eq!(untrusted(Store::open(StoreConfig::new(&link)).unwrap_err()).0, link);
 }
 
 fn a_root_that_is_no_folder() {
@@ -406,11 +407,11 @@ fn a_root_that_is_no_folder() {
     let nowhere = folder.path().join("nowhere");
     symlink(folder.path().join("missing"), &nowhere).unwrap();
     for path in [&file, &file.join("below"), &nowhere] {
-        let error = Store::open(Config::new(path)).unwrap_err();
+        let error = Store::open(StoreConfig::new(path)).unwrap_err();
         assert!(matches!(&error, StoreError::NotAFolder { path: found } if found == path), "{error:?}");
         assert!(error.to_string().contains("--op_compiler_cache_dir"), "{error}");
     }
-    let error = Store::open(Config { access: Access::ReadOnly, ..Config::new(&file) }).unwrap_err();
+    let error = Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(&file) }).unwrap_err();
     assert!(matches!(error, StoreError::NotAFolder { .. }), "{error:?}");
     assert_eq!(fs::read(&file).unwrap(), b"precious");
     assert_eq!(names(folder.path()), ["file", "nowhere"]);
@@ -433,7 +434,7 @@ fn a_root_is_private_and_marked() {
 
 fn names_of_targets_are_plain() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(Config::new(folder.path())).unwrap();
+    let store = Store::open(StoreConfig::new(folder.path())).unwrap();
     let long = "x".repeat(101);
     for bad in ["", ".", "..", ".x", "a/b", "/etc", "a b", "a\0", "a\n", "é", "../x", "a\\b", "*", &long] {
         let error = store.target(bad).unwrap_err();

@@ -11,7 +11,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use opkeep_artifact::{Artifact, Expectations};
 use opkeep_backend::{Backend, BackendError, Buffer, CompileRequest, Kernel, Support};
 use opkeep_cann_meta::KernelMeta;
-use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
+use opkeep_descriptor::{BuildSpec, Job, KernelName, KeyParts, ResolvedSpec};
 use opkeep_digest::Fingerprint;
 use opkeep_fs::CancelToken;
 use opkeep_validator::{Finding, validate};
@@ -290,7 +290,7 @@ fn misfits(case: &Case, kernel: &dyn Kernel, inputs: &[&[u8]]) -> Result<(), Fai
 
 fn compile(
     backend: &dyn Backend,
-    spec: &EffectiveSpec,
+    spec: &ResolvedSpec,
     job: &Job,
 ) -> Result<(KernelName, Artifact), BackendError> {
     compile_with(backend, spec, job, &CancelToken::new())
@@ -298,7 +298,7 @@ fn compile(
 
 fn compile_with(
     backend: &dyn Backend,
-    spec: &EffectiveSpec,
+    spec: &ResolvedSpec,
     job: &Job,
     cancel: &CancelToken,
 ) -> Result<(KernelName, Artifact), BackendError> {

@@ -4,14 +4,14 @@
 //! write, the end of the process, or somebody else who comes first. Trying every fault at every number is then a loop:
 //!
 //! ```
-//! use opkeep_store::{Config, Store};
+//! use opkeep_store::{StoreConfig, Store};
 //! use opkeep_testkit::Folder;
 //! use opkeep_testkit::fault::{Fault, FaultyDisk};
 //!
 //! let folder = tempfile::tempdir()?;
 //! let before = Folder::of(folder.path())?;
 //! let disk = FaultyDisk::new(folder.path());
-//! let open = || Store::open(Config { watcher: Some(disk.clone()), ..Config::new(folder.path()) });
+//! let open = || Store::open(StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(folder.path()) });
 //! open()?;
 //! for (at, op) in (1..).zip(disk.calls()) {
 //!     for fault in Fault::all_for(op) {
@@ -19,7 +19,7 @@
 //!         disk.arm(at, fault);
 //!         let _may_fail = open();
 //!         assert!(disk.has_sprung());
-//!         Store::open(Config::new(folder.path()))?;
+//!         Store::open(StoreConfig::new(folder.path()))?;
 //!     }
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -133,7 +133,7 @@ impl Drop for Done {
 #[cfg(test)]
 mod tests {
     use opkeep_digest::Digest;
-    use opkeep_store::{Config, Store};
+    use opkeep_store::{Store, StoreConfig};
 
     use super::*;
 
@@ -143,7 +143,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let body = |_| -> Body<'_> {
                 Box::new(|watcher| {
-                    let config = Config { watcher: Some(watcher), ..Config::new(folder.path()) };
+                    let config = StoreConfig { watcher: Some(watcher), ..StoreConfig::new(folder.path()) };
                     let target = Store::open(config).unwrap().reader().target("cpu").unwrap();
                     let _ = target.get(&Digest::of(b"x"));
                 })

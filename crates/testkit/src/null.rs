@@ -7,7 +7,7 @@ use std::time::Duration;
 use opkeep_artifact::{Artifact, Expectations};
 use opkeep_backend::{Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported};
 use opkeep_cann_meta::{BlockDim, KernelMeta, Magic, targets};
-use opkeep_descriptor::{EffectiveSpec, Job, OPTION_NAMES};
+use opkeep_descriptor::{Job, OPTION_NAMES, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint};
 
 use crate::{CompileLog, elf};
@@ -99,7 +99,7 @@ impl Backend for NullBackend {
     fn op_sources(
         &self,
         job: &Job,
-        _spec: &EffectiveSpec,
+        _spec: &ResolvedSpec,
         _files: &dyn FileDigests,
     ) -> Result<Fingerprint, BackendError> {
         let mut fingerprint = Fingerprint::new();
@@ -109,7 +109,7 @@ impl Backend for NullBackend {
         Ok(fingerprint)
     }
 
-    fn supports(&self, job: &Job, _spec: &EffectiveSpec) -> Support {
+    fn supports(&self, job: &Job, _spec: &ResolvedSpec) -> Support {
         match job.ops.iter().find(|op| opkeep_ops::find(&op.op_type).is_none()) {
             Some(op) => Support::No(Unsupported::Op { backend: "null", op_type: op.op_type.clone() }),
             None => Support::Yes,
@@ -120,7 +120,7 @@ impl Backend for NullBackend {
         OPTION_NAMES.to_vec()
     }
 
-    fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
+    fn expectations(&self, spec: &ResolvedSpec) -> Expectations {
         targets::host(&spec.target, elf::HOST_MACHINE)
     }
 

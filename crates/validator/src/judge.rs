@@ -30,7 +30,7 @@ pub fn validate(json: &[u8], object: &[u8], expect: &Expectations) -> Report {
 
 /// Judges as [`validate`] does, of a description that was read already. Without expectations, by those
 /// [of the object itself](expectations_of).
-pub fn validate_read(meta: KernelMeta, object: &[u8], expect: Option<&Expectations>) -> Report {
+pub fn validate_parsed(meta: KernelMeta, object: &[u8], expect: Option<&Expectations>) -> Report {
     match expect {
         Some(expect) => judge_kernel(Some(meta), object, &expected(expect), Findings::new()),
         None => {
@@ -86,7 +86,7 @@ pub fn examine(json: &[u8], object: &[u8], expect: &Expectations) -> Report {
 }
 
 /// Judges a `.json` whose object is not there. Without expectations its magic may be any.
-pub fn examine_json(json: &[u8], expect: Option<&Expectations>) -> Report {
+pub fn validate_json(json: &[u8], expect: Option<&Expectations>) -> Report {
     let mut findings = Findings::new();
     let meta = read_json(json, &mut findings);
     let expect = expect.map(expected);

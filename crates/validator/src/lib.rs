@@ -95,8 +95,8 @@ pub use device::{Argument, DeviceMeta, FunctionEntry, KernelType, MAX_OTHERS, Ta
 pub use facts::{ElfFacts, ElfType, Flags, KernelFacts, Linkage, Machine};
 pub use fuzz::fuzz;
 pub use judge::{
-    RULES_VERSION, examine, examine_json, examine_object, examine_object_for, expectations_of, validate,
-    validate_read,
+    RULES_VERSION, examine, examine_object, examine_object_for, expectations_of, validate, validate_json,
+    validate_parsed,
 };
 pub use problem::Problem;
 pub use report::{CheckStatus, Finding, Report};

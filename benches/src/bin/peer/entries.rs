@@ -1,7 +1,7 @@
 //! The entries that every contender stores: the same by their number, whoever makes them.
 
 use opkeep_digest::Digest;
-use opkeep_store::Draft;
+use opkeep_store::EntryBuilder;
 
 const OBJECT: usize = 8192;
 const JSON: usize = 1024;
@@ -73,8 +73,8 @@ fn padded(start: String, filling: u8, length: usize) -> Vec<u8> {
 
 impl Made {
     /// As a build puts a kernel.
-    pub(crate) fn draft(&self) -> Draft<'_> {
-        Draft::new(1).eager("json", &self.json).eager("object", &self.object).lazy("info", &self.info)
+    pub(crate) fn draft(&self) -> EntryBuilder<'_> {
+        EntryBuilder::new(1).eager("json", &self.json).eager("object", &self.object).lazy("info", &self.info)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use opkeep_digest::Digest;
 use opkeep_fs::Clock;
-use opkeep_store::{Config, GcOptions, GcReport, LimitTexts, Lookup, Miss, Store, TargetStore};
+use opkeep_store::{GcOptions, GcReport, LimitSettings, Lookup, Miss, Store, StoreConfig, TargetStore};
 use serde_json::{Value, json};
 
 use crate::entries::{Maker, Numbers, WHOLE, is_of, key};
@@ -56,8 +56,9 @@ impl Options {
     }
 
     fn open_at(&self, clock: Option<Arc<dyn Clock>>) -> Result<TargetStore, String> {
-        let limits = LimitTexts { max_op_cache_size: Some((1 << 20).to_string()), ..LimitTexts::default() };
-        let store = Store::open(Config { limits, clock, ..Config::new(&self.root) });
+        let limits =
+            LimitSettings { max_op_cache_size: Some((1 << 20).to_string()), ..LimitSettings::default() };
+        let store = Store::open(StoreConfig { limits, clock, ..StoreConfig::new(&self.root) });
         store.and_then(|store| store.target("peer")).map_err(|error| error.to_string())
     }
 }
@@ -78,7 +79,7 @@ pub(crate) enum Got {
     /// Returned, or to be returned, with wrong bytes.
     Torn,
     Absent,
-    Trouble,
+    Io,
 }
 
 /// Looks up an entry and reads its bodies.
@@ -87,7 +88,7 @@ pub(crate) fn look_up(store: &TargetStore, number: u64, key: &Digest, with_info:
         Lookup::Hit(entry) => entry,
         Lookup::Miss(Miss::Absent) => return Got::Absent,
         Lookup::Miss(Miss::Damaged(_)) => return Got::Torn,
-        Lookup::Miss(_) => return Got::Trouble,
+        Lookup::Miss(_) => return Got::Io,
     };
     let (Some(json), Some(object)) = (entry.member("json"), entry.member("object")) else {
         return Got::Torn;

@@ -78,6 +78,6 @@ fn step(
         Got::Whole(_) => counts.hits += 1,
         Got::Torn => counts.torn += 1,
         Got::Absent if is_hot => counts.misses += 1,
-        Got::Absent | Got::Trouble => counts.errors += 1,
+        Got::Absent | Got::Io => counts.errors += 1,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
 use opkeep_backend::{BackendError, FileDigests};
-use opkeep_descriptor::{EffectiveSpec, Job};
+use opkeep_descriptor::{Job, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_fs::Fs;
 use opkeep_process::{Declared, Inputs};
@@ -38,7 +38,7 @@ pub(super) struct KnownSetup {
 
 impl AscendBackend {
     /// What a compile of `job` may read, and a worker's start.
-    pub(super) fn ready(&self, job: &Job, spec: &EffectiveSpec) -> Result<Ready, BackendError> {
+    pub(super) fn ready(&self, job: &Job, spec: &ResolvedSpec) -> Result<Ready, BackendError> {
         let files = Once::default();
         let known = self.externals().get(&job.digest()).cloned();
         let externals = match known {
@@ -159,7 +159,7 @@ impl AscendBackend {
 }
 
 /// What one compile may read besides.
-fn extra(externals: Externals, names: BTreeSet<String>, spec: &EffectiveSpec, record: &Record) -> Extra {
+fn extra(externals: Externals, names: BTreeSet<String>, spec: &ResolvedSpec, record: &Record) -> Extra {
     let Externals { names: _, is_open: _, mut files, directories } = externals;
     let mut listed: BTreeSet<PathBuf> = directories.clone();
     for directory in files.iter().filter_map(|file| file.parent()).map(PathBuf::from).collect::<BTreeSet<_>>()

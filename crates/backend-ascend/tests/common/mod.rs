@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 use opkeep_backend_ascend::{
     AscendConfig, AscendError, Driver, OpsInfo, Search, Sources, Toolkit, toolchain,
 };
-use opkeep_descriptor::{EffectiveSpec, Job};
+use opkeep_descriptor::{Job, ResolvedSpec};
 use opkeep_digest::Fingerprint;
 use opkeep_testkit::PlainDigests;
 use opkeep_testkit::toolkit::{self, Installation};
@@ -98,18 +98,14 @@ pub(crate) fn search_below(folder: &Path) -> Search {
     }
 }
 
-pub(crate) fn sources(
-    toolkit: &Toolkit,
-    job: &Job,
-    spec: &EffectiveSpec,
-) -> Result<Fingerprint, AscendError> {
+pub(crate) fn sources(toolkit: &Toolkit, job: &Job, spec: &ResolvedSpec) -> Result<Fingerprint, AscendError> {
     let soc = toolkit.platforms.soc(&spec.target)?;
     let ops = OpsInfo::read(toolkit, &soc)?;
     Sources::new(toolkit).fingerprint(job, spec, &ops, &PlainDigests::default())
 }
 
-pub(crate) fn spec() -> EffectiveSpec {
-    EffectiveSpec { target: SOC.to_owned(), ..EffectiveSpec::default() }
+pub(crate) fn spec() -> ResolvedSpec {
+    ResolvedSpec { target: SOC.to_owned(), ..ResolvedSpec::default() }
 }
 
 /// A job whose only operator is of this type; what it takes is nothing that sources depend on.

@@ -20,7 +20,7 @@ use opkeep_artifact::Artifact;
 use opkeep_backend::{Backend, BackendError, CompileRequest};
 use opkeep_backend_ascend::{AscendBackend, AscendConfig, Driver};
 use opkeep_cann_meta::KernelMeta;
-use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, KernelName, KeyParts};
+use opkeep_descriptor::{BuildSpec, Job, KernelName, KeyParts, ResolvedSpec};
 use opkeep_fs::CancelToken;
 use opkeep_testkit::toolkit::{self, Fault, Layout, Part, Rule, Toolkit, Vendor};
 use opkeep_testkit::{PlainDigests, job};
@@ -81,7 +81,7 @@ fn main() {
 struct Bench {
     place: Place,
     backend: AscendBackend,
-    spec: EffectiveSpec,
+    spec: ResolvedSpec,
 }
 
 /// What came of a compile, and the folder that it was in.
@@ -135,7 +135,7 @@ impl Bench {
     }
 }
 
-fn name_of(backend: &AscendBackend, job: &Job, spec: &EffectiveSpec) -> KernelName {
+fn name_of(backend: &AscendBackend, job: &Job, spec: &ResolvedSpec) -> KernelName {
     let files = PlainDigests::default();
     let parts = KeyParts {
         backend: backend.name().to_owned(),
@@ -182,7 +182,7 @@ fn same() {
         let options = options.as_object().unwrap().iter();
         spec.options = options.map(|(name, value)| (name.clone(), value.clone())).collect();
         for job in jobs.iter().filter(|job| {
-            !matches!(process.supports(job, &EffectiveSpec::default()), opkeep_backend::Support::No(_))
+            !matches!(process.supports(job, &ResolvedSpec::default()), opkeep_backend::Support::No(_))
         }) {
             let made = [&process, &workers].map(|backend| {
                 let spec = backend.resolve(&spec).unwrap();

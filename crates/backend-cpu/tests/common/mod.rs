@@ -20,8 +20,8 @@ use opkeep_artifact::Artifact;
 use opkeep_backend::{Backend, BackendError, Buffer, CompileRequest, FileDigests, Kernel};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_descriptor::{
-    Arg, Attr, AttrValue, BuildSpec, Data, EffectiveSpec, Extra, Float, Input, Job, KernelName, KeyParts, Op,
-    OpFlags, Source, Tensor,
+    Arg, Attr, AttrValue, BuildSpec, Data, Extra, Float, Input, Job, KernelName, KeyParts, Op, OpFlags,
+    ResolvedSpec, Source, Tensor,
 };
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_fs::CancelToken;
@@ -91,7 +91,7 @@ pub(crate) fn strict() -> &'static [CpuBackend] {
 }
 
 /// The spec of a build without options.
-pub(crate) fn spec(backend: &CpuBackend) -> EffectiveSpec {
+pub(crate) fn spec(backend: &CpuBackend) -> ResolvedSpec {
     backend.resolve(&BuildSpec::new("cpu")).unwrap()
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn on_floats() -> impl Iterator<Item = &'static OpSpec> {
 /// The name of a job's kernel.
 pub(crate) fn name(job: &Job) -> KernelName {
     let (toolchain, sources) = (Fingerprint::new(), Fingerprint::new());
-    KernelName::new(job, &KeyParts::new("cpu", job, &EffectiveSpec::default(), toolchain, sources).key())
+    KernelName::new(job, &KeyParts::new("cpu", job, &ResolvedSpec::default(), toolchain, sources).key())
 }
 
 /// Compiles in `work_dir`.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::{Place, Ran, SQUARE, files, square_of};
 use opkeep_digest::Digest;
-use opkeep_store::{Access, Config, Draft, Entry, Lookup, Replace, Store};
+use opkeep_store::{Access, Entry, EntryBuilder, Lookup, Overwrite, Store, StoreConfig};
 use serde_json::Value;
 
 /// Four kernels.
@@ -38,14 +38,14 @@ fn flip(path: &Path) {
 
 /// Puts all of an entry under another's key: every digest in it is right.
 fn poison(place: &Place, from: &Path, to: &Path) {
-    let store = Store::open(Config::new(place.path("cache"))).unwrap().target(&target()).unwrap();
+    let store = Store::open(StoreConfig::new(place.path("cache"))).unwrap().target(&target()).unwrap();
     let Lookup::Hit(entry) = store.peek(&key(from)) else { unreachable!("it was just built") };
     let members: Vec<_> =
         entry.names().map(|name| (name, entry.lazy_member(name).unwrap().unwrap())).collect();
-    let draft = members.iter().fold(Draft::new(entry.validation()), |draft, (name, bytes)| {
+    let draft = members.iter().fold(EntryBuilder::new(entry.validation()), |draft, (name, bytes)| {
         if entry.member(name).is_some() { draft.eager(name, bytes) } else { draft.lazy(name, bytes) }
     });
-    store.put_replacing(&key(to), &draft, Replace::Always).unwrap();
+    store.put_replacing(&key(to), &draft, Overwrite::Always).unwrap();
 }
 
 /// Whose files they are, when they were written, and what is in them.
@@ -105,7 +105,9 @@ fn what_is_damaged_or_poisoned_is_named_set_aside_and_built_again() {
     flip(&entries[0]);
     poison(&place, &entries[3], &entries[1]);
     // Nothing else finds it: to the store it is a hit.
-    let store = Store::open(Config { access: Access::ReadOnly, ..Config::new(place.path("cache")) }).unwrap();
+    let store =
+        Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(place.path("cache")) })
+            .unwrap();
     assert!(matches!(store.target(&target()).unwrap().peek(&key(&entries[1])), Lookup::Hit(_)));
 
     let expected: BTreeMap<String, String> = [(&entries[0], "damaged"), (&entries[1], "refused")]

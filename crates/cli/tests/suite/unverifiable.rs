@@ -4,7 +4,7 @@ use std::path::Path;
 
 use opkeep_artifact::{CheckId, Expectations, Format, MetadataRules, OpaqueRules};
 use opkeep_digest::Digest;
-use opkeep_store::{Config, Draft, Store};
+use opkeep_store::{EntryBuilder, Store, StoreConfig};
 
 use crate::common::Place;
 
@@ -16,8 +16,9 @@ fn stocked(check: Option<&str>, object: &[u8]) -> (Place, String) {
     let rules = OpaqueRules::new(*b".version", 1 << 20);
     let rules = check.map_or(rules.clone(), |check| rules.with_check(CheckId::new(check, 1)));
     let expected = Expectations::new("sm_90", Format::Opaque(rules), MetadataRules::None).encode();
-    let target = Store::open(Config::new(place.path("cache"))).unwrap().target("sm_90").unwrap();
-    let draft = Draft::new(0).eager("json", b"").eager("object", object).lazy("expectations", &expected);
+    let target = Store::open(StoreConfig::new(place.path("cache"))).unwrap().target("sm_90").unwrap();
+    let draft =
+        EntryBuilder::new(0).eager("json", b"").eager("object", object).lazy("expectations", &expected);
     target.put(&Digest::of(b"a key"), &draft).unwrap();
     let file = place.entries().remove(0);
     (place, file.to_string_lossy().into_owned())

@@ -1,7 +1,7 @@
 //! What is said of two jobs that differ.
 
 use opkeep_descriptor::{
-    Absent, Arg, Attr, AttrValue, ConstValue, Diff, EffectiveSpec, Extra, Float, Input, Job, Source, Tensor,
+    Absent, Arg, Attr, AttrValue, ConstValue, Diff, Extra, Float, Input, Job, ResolvedSpec, Source, Tensor,
 };
 use serde_json::json;
 
@@ -253,7 +253,7 @@ fn the_fields_of_a_job_are_listed() {
 
 #[test]
 fn specs_are_compared_too() {
-    let spec = |target: &str, options: &[(&str, &str)], debug| EffectiveSpec {
+    let spec = |target: &str, options: &[(&str, &str)], debug| ResolvedSpec {
         target: target.into(),
         options: options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         debug,

@@ -1,8 +1,8 @@
 //! Keys that never change unless `KEY_SCHEMA` does.
 
 use opkeep_descriptor::{
-    Absent, Arg, Attr, AttrValue, ConstValue, Data, EffectiveSpec, Extra, Float, Input, Job, KEY_SCHEMA,
-    KernelName, KeyParts, Op, OpFlags, Source, Tensor,
+    Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Float, Input, Job, KEY_SCHEMA, KernelName,
+    KeyParts, Op, OpFlags, ResolvedSpec, Source, Tensor,
 };
 use opkeep_digest::Fingerprint;
 use serde_json::json;
@@ -119,7 +119,7 @@ fn rich() -> Job {
 
 fn line(case: &str, job: &Job) -> String {
     let options = [("coreNum", "32"), ("op_impl_mode", "high_precision")];
-    let spec = EffectiveSpec {
+    let spec = ResolvedSpec {
         target: "Ascend910A".into(),
         options: options.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         debug: false,

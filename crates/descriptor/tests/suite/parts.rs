@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use opkeep_descriptor::{EffectiveSpec, Job, KEY_SCHEMA, Key, KeyParts};
+use opkeep_descriptor::{Job, KEY_SCHEMA, Key, KeyParts, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint, Hasher};
 
 use crate::tree::{EXAMPLE, RICH, read};
 
-fn spec(options: &[(&str, &str)]) -> EffectiveSpec {
+fn spec(options: &[(&str, &str)]) -> ResolvedSpec {
     let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    EffectiveSpec { target: "Ascend910A".into(), options: options.collect(), debug: false }
+    ResolvedSpec { target: "Ascend910A".into(), options: options.collect(), debug: false }
 }
 
 fn fingerprint(parts: &[(&str, &str)]) -> Fingerprint {
@@ -24,8 +24,8 @@ fn every_item_of_a_spec_counts_and_order_does_not() {
     assert_eq!(base.digest(), spec(&[("b", "2"), ("a", "1")]).digest());
     let others = [
         base.clone(),
-        EffectiveSpec { target: "Ascend910B2".into(), ..base.clone() },
-        EffectiveSpec { debug: true, ..base.clone() },
+        ResolvedSpec { target: "Ascend910B2".into(), ..base.clone() },
+        ResolvedSpec { debug: true, ..base.clone() },
         spec(&[("a", "1")]),
         spec(&[("a", "2"), ("b", "1")]),
         spec(&[("a", "1"), ("b", "")]),
@@ -33,7 +33,7 @@ fn every_item_of_a_spec_counts_and_order_does_not() {
         spec(&[("ab", "12")]),
         spec(&[]),
     ];
-    let digests: BTreeSet<Digest> = others.iter().map(EffectiveSpec::digest).collect();
+    let digests: BTreeSet<Digest> = others.iter().map(ResolvedSpec::digest).collect();
     assert_eq!(digests.len(), others.len());
 }
 
@@ -42,7 +42,7 @@ fn every_part_counts() {
     let (square, rich) = (read(EXAMPLE).job, read(RICH).job);
     let (toolchain, sources) = (fingerprint(&[("opp", "1")]), fingerprint(&[("impl/square.py", "x")]));
     let key =
-        |backend: &str, job: &Job, spec: &EffectiveSpec, toolchain: &Fingerprint, sources: &Fingerprint| {
+        |backend: &str, job: &Job, spec: &ResolvedSpec, toolchain: &Fingerprint, sources: &Fingerprint| {
             KeyParts::new(backend, job, spec, toolchain.clone(), sources.clone()).key()
         };
     let plain = spec(&[]);

@@ -1,7 +1,7 @@
 //! What holds for any input.
 
 use opkeep_descriptor::{
-    Descriptor, Diff, Envelope, Generation, KernelName, OpLabels, TensorLabel, VendorName, fuzz, read_info,
+    Descriptor, Diff, Envelope, ForeignName, Generation, KernelName, OpLabels, TensorLabel, fuzz, read_info,
     write_info,
 };
 use proptest::prelude::*;
@@ -292,7 +292,7 @@ proptest! {
                 if let Ok(name) = KernelName::mindspore(&descriptor, generation, 0) {
                     let named_by = descriptor.named_by(name.as_str());
                     let same = named_by.map(|other| KernelName::mindspore(&descriptor, other, 0));
-                    let number = |name: &KernelName| VendorName::parse(name.as_str()).map(|name| name.number());
+                    let number = |name: &KernelName| ForeignName::parse(name.as_str()).map(|name| name.number());
                     prop_assert_eq!(same.and_then(Result::ok).as_ref().map(number), Some(number(&name)));
                 }
             }

@@ -1,8 +1,8 @@
 //! Reading and writing.
 
 use opkeep_descriptor::{
-    Absent, Arg, Attr, AttrTwin, AttrValue, ConstValue, Descriptor, DtypeFields, Envelope, Float, Generation,
-    OpFlags, Source, read_info, write_info, write_info_named,
+    Absent, Arg, Attr, AttrValue, ConstValue, Descriptor, DtypeFields, Envelope, Float, Generation, OpFlags,
+    RepeatedAttrs, Source, read_info, write_info, write_info_named,
 };
 use serde_json::{Value, json};
 
@@ -190,8 +190,8 @@ fn the_rich_job_says_what_it_says() {
     assert_eq!(*value("not_given"), AttrValue::Null);
     assert!(matches!(attrs, [.., Attr { valid: Some(false), .. }, _]));
     assert_eq!(job.ops[2].attrs, Some(Vec::new()));
-    assert_eq!(envelope.ops[1].attr_desc, Some(AttrTwin::WithoutRef));
-    assert_eq!(envelope.ops[2].attr_desc, Some(AttrTwin::WithoutRef));
+    assert_eq!(envelope.ops[1].attr_desc, Some(RepeatedAttrs::WithoutRef));
+    assert_eq!(envelope.ops[2].attr_desc, Some(RepeatedAttrs::WithoutRef));
     assert!(envelope.ops[1].output_data_desc.is_some() && envelope.ops[2].output_data_desc.is_none());
 
     assert_eq!(spec.target, "Ascend910B2");

@@ -1,8 +1,8 @@
 //! Names that MindSpore, AKG and CANN give.
 
 use opkeep_descriptor::{
-    Arg, BuildSpec, Data, Descriptor, Envelope, Extra, Generation, Input, Job, KernelName, NameError, Op,
-    OpFlags, Source, Tensor, VendorName,
+    Arg, BuildSpec, Data, Descriptor, Envelope, Extra, ForeignName, Generation, Input, Job, KernelName,
+    NameError, Op, OpFlags, Source, Tensor,
 };
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ fn names_are_those_that_the_vendor_gives() {
         let mut descriptor = read(text);
         let all = Generation::ALL.into_iter();
         let generation = all.clone().find(|known| format!("{known:?}") == generation).unwrap();
-        let number = VendorName::parse(&format!("x{expected}")).unwrap().number().unwrap();
+        let number = ForeignName::parse(&format!("x{expected}")).unwrap().number().unwrap();
         let says_its_words = !expected.starts_with('_');
         let borne = if says_its_words { expected.to_owned() } else { format!("Any{expected}") };
         assert_eq!(descriptor.named_by(&borne), Some(generation), "{line}");
@@ -55,7 +55,7 @@ fn names_are_those_that_the_vendor_gives() {
             assert_eq!(name(&descriptor, generation, 5), Err(NameError::NoType { number }));
             descriptor.job.ops[0].op_type = "ConcatDemo".into();
         }
-        let device = VendorName::parse(expected).and_then(|name| name.device()).unwrap_or(5);
+        let device = ForeignName::parse(expected).and_then(|name| name.device()).unwrap_or(5);
         let made = name(&descriptor, generation, device).unwrap();
         assert!(made.ends_with(expected), "{line}: {made}");
         assert!(made == expected || made == format!("ConcatDemo{expected}"), "{line}: {made}");
@@ -348,9 +348,9 @@ fn a_changed_descriptor_gets_the_name_of_its_own_generation() {
 #[test]
 fn names_are_taken_apart() {
     let mindspore =
-        |words: &str, number, device| VendorName::MindSpore { words: words.into(), number, device };
-    let numbered = |words: &str, number| VendorName::Numbered { words: words.into(), number };
-    let parse = VendorName::parse;
+        |words: &str, number, device| ForeignName::MindSpore { words: words.into(), number, device };
+    let numbered = |words: &str, number| ForeignName::Numbered { words: words.into(), number };
+    let parse = ForeignName::parse;
     assert_eq!(
         parse("square_12484080525657478220_2"),
         Some(mindspore("square", 12_484_080_525_657_478_220, 2))
@@ -382,7 +382,7 @@ fn names_are_taken_apart() {
 
     let hash = "0123456789abcdef".repeat(4);
     let cann = |words: &str, suffix: Option<&str>| {
-        Some(VendorName::Cann { words: words.into(), hash: hash.clone(), suffix: suffix.map(str::to_owned) })
+        Some(ForeignName::Cann { words: words.into(), hash: hash.clone(), suffix: suffix.map(str::to_owned) })
     };
     assert_eq!(parse(&format!("te_mul_{hash}")), cann("mul", None));
     assert_eq!(parse(&format!("te_Mul_{hash}")), cann("Mul", None));

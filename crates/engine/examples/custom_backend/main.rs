@@ -20,7 +20,7 @@ use opkeep_backend::Registry;
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_descriptor::BuildSpec;
 use opkeep_ops::Graph;
-use opkeep_store::Config;
+use opkeep_store::StoreConfig;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut registry = Registry::new();
@@ -53,7 +53,7 @@ fn build(registry: &Registry, target: &str, store: &Path) -> Result<String, Box<
     let negative = graph.node("negative", "Neg", &[square], [])?;
     graph.node("exponential", "Exp", &[negative], [])?;
 
-    let builder = Builder::new(registry.open(target)?).store(Config::new(store));
+    let builder = Builder::new(registry.open(target)?).store(StoreConfig::new(store));
     let report = builder.build(&opkeep::requests(&graph, &BuildSpec::new(target)))?;
     let line = |kernel: &opkeep::KernelReport| {
         let why = kernel.reason.as_deref().unwrap_or("in the store");

@@ -9,7 +9,7 @@ use std::{fs, io, thread};
 use opkeep_artifact::{Artifact, Expectations};
 use opkeep_backend::{Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported};
 use opkeep_cann_meta::{BlockDim, KernelMeta, Magic, targets};
-use opkeep_descriptor::{Arg, EffectiveSpec, Job};
+use opkeep_descriptor::{Arg, Job, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint};
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -36,17 +36,17 @@ impl Backend for Tiny {
         Ok(fingerprint)
     }
 
-    fn op_sources(&self, job: &Job, _: &EffectiveSpec, _: &dyn FileDigests) -> Result<Fingerprint> {
+    fn op_sources(&self, job: &Job, _: &ResolvedSpec, _: &dyn FileDigests) -> Result<Fingerprint> {
         let mut fingerprint = Fingerprint::new();
         fingerprint.text("C", source(job, "kernel")?);
         Ok(fingerprint)
     }
 
-    fn supports(&self, job: &Job, _: &EffectiveSpec) -> Support {
+    fn supports(&self, job: &Job, _: &ResolvedSpec) -> Support {
         source(job, "kernel").map_or_else(Support::No, |_| Support::Yes)
     }
 
-    fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
+    fn expectations(&self, spec: &ResolvedSpec) -> Expectations {
         let arm = cfg!(target_arch = "aarch64");
         targets::host(&spec.target, if arm { targets::AARCH64 } else { targets::X86_64 })
     }

@@ -45,7 +45,7 @@ pub struct Cache {
     /// The rank, if it is one's.
     pub rank: Option<String>,
     /// Why none of its kernels was looked at, if that is so.
-    pub passed_over: Option<PassedOver>,
+    pub passed_over: Option<SkipReason>,
     /// What is in the store now and was not; what would be, in a dry run.
     pub imported: Vec<ImportedKernel>,
     /// What stands in the store in place of an older one of the same job: it was compiled after that was imported.
@@ -56,7 +56,7 @@ pub struct Cache {
     /// one stays: ranks have kernels of one job that differ in their names.
     pub copies: usize,
     /// What was not imported, and why.
-    pub not_imported: Vec<NotImported>,
+    pub not_imported: Vec<SkippedKernel>,
     /// How many were not looked at, since it was interrupted or nothing more could be written.
     pub left: usize,
     /// Folders in it that could not be looked into, and why.
@@ -81,17 +81,17 @@ pub struct ImportedKernel {
 
 /// A kernel that was not imported.
 #[derive(Clone, Debug)]
-pub struct NotImported {
+pub struct SkippedKernel {
     /// What it is called where it is.
     pub name: String,
     /// Why.
-    pub why: PassedOver,
+    pub why: SkipReason,
 }
 
 /// Why kernels are not imported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum PassedOver {
+pub enum SkipReason {
     /// It is damaged, or what is left of one: what is wrong.
     Damaged(String),
     /// It is for another chip than its descriptor, or its directory, names: which.
@@ -134,7 +134,7 @@ pub enum PassedOver {
     NotKept(String),
 }
 
-impl PassedOver {
+impl SkipReason {
     pub(super) fn of_item(item: &Item) -> Self {
         match &item.verdict {
             Verdict::OtherChip(other) => Self::OtherChip(other.to_string()),
@@ -208,7 +208,7 @@ impl PassedOver {
     }
 }
 
-impl fmt::Display for PassedOver {
+impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Damaged(what) => write!(f, "not whole: {what}"),

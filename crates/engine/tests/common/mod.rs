@@ -6,12 +6,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use opkeep::{BuildReport, Builder, Mode, Request};
+use opkeep::{BuildReport, Builder, CacheMode, Request};
 use opkeep_artifact::Artifact;
 use opkeep_backend::{Backend, BackendError};
 use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
-use opkeep_store::Config;
+use opkeep_store::StoreConfig;
 use opkeep_testkit::{NullBackend, descriptor};
 use tempfile::TempDir;
 
@@ -36,7 +36,7 @@ impl Bench {
     }
 
     pub(crate) fn builder_of(&self, backend: Arc<dyn Backend>) -> Builder {
-        Builder::new(backend).store(Config::new(self.root())).work_base(self.folder.path())
+        Builder::new(backend).store(StoreConfig::new(self.root())).work_dir(self.folder.path())
     }
 
     /// Every entry of the store.
@@ -75,7 +75,7 @@ pub(crate) fn build(builder: &Builder, requests: &[Request]) -> Vec<&'static str
     outcomes(&builder.build(requests).expect("a build that can be built"))
 }
 
-pub(crate) fn with_mode(bench: &Bench, backend: &Arc<NullBackend>, mode: Mode) -> Builder {
+pub(crate) fn with_mode(bench: &Bench, backend: &Arc<NullBackend>, mode: CacheMode) -> Builder {
     bench.builder(backend).mode(mode)
 }
 

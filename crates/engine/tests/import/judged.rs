@@ -1,8 +1,8 @@
 //! No entry of one kind is taken for one of the other.
 
-use opkeep::{StoredError, verify_entry};
+use opkeep::{EntryError, verify_entry};
 use opkeep_digest::Digest;
-use opkeep_store::{Draft, Entry, Lookup, Replace, TargetStore};
+use opkeep_store::{Entry, EntryBuilder, Lookup, Overwrite, TargetStore};
 use opkeep_testkit::ascend::Chip;
 use opkeep_testkit::caches::Rank;
 use opkeep_validator::RULES_VERSION;
@@ -38,7 +38,7 @@ fn put(
     let member = |name: &str| change(name, from.lazy_member(name).unwrap().unwrap().to_vec());
     let members: Vec<(String, Option<Vec<u8>>)> =
         from.names().map(|name| (name.to_owned(), member(name))).collect();
-    let mut draft = Draft::new(validation);
+    let mut draft = EntryBuilder::new(validation);
     for (name, bytes) in &members {
         let Some(bytes) = bytes else { continue };
         draft = match from.member(name) {
@@ -46,7 +46,7 @@ fn put(
             None => draft.lazy(name, bytes),
         };
     }
-    shelf.put_replacing(key, &draft, Replace::Always).unwrap();
+    shelf.put_replacing(key, &draft, Overwrite::Always).unwrap();
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn an_imported_kernel_under_a_key_of_ours_is_refused_and_compiled_anew() {
     let shelf = place.shelf();
     put(&shelf, &ours, &entry(&shelf, &imported), RULES_VERSION, |_, bytes| Some(bytes));
     let error = verify_entry(&entry(&shelf, &ours), TARGET, &Validator::builtin()).into_result().unwrap_err();
-    assert!(matches!(error, StoredError::AnotherHeader { what: "key", .. }), "{error}");
+    assert!(matches!(error, EntryError::HeaderMismatch { what: "key", .. }), "{error}");
     // With the key written in, it is the wrong one still.
     let as_ours = |name: &str, bytes: Vec<u8>| {
         let text = String::from_utf8(bytes.clone()).unwrap_or_default();
@@ -77,7 +77,7 @@ fn an_imported_kernel_under_a_key_of_ours_is_refused_and_compiled_anew() {
     };
     put(&shelf, &ours, &entry(&shelf, &imported), RULES_VERSION, as_ours);
     let error = verify_entry(&entry(&shelf, &ours), TARGET, &Validator::builtin()).into_result().unwrap_err();
-    assert!(matches!(error, StoredError::AnotherJob { .. }), "{error}");
+    assert!(matches!(error, EntryError::KeyMismatch { .. }), "{error}");
     // A build finds it under its key, and does not take it for its own.
     assert_eq!(place.outcome(&place.builder(), &square(1)), ("compiled", false));
     assert_eq!(place.outcome(&place.builder(), &square(1)), ("reused", false));
@@ -112,18 +112,18 @@ fn what_it_says_must_be_what_its_key_is_made_of() {
     };
     changed("header", "compile_us", "compile_us").unwrap();
     let job = changed("info", "\"Square\"", "\"Squares\"").unwrap_err();
-    assert!(matches!(job, StoredError::AnotherJob { .. }), "{job}");
+    assert!(matches!(job, EntryError::KeyMismatch { .. }), "{job}");
     let options = changed("header", r#""options":{}"#, r#""options":{"op_impl_mode":"high_precision"}"#);
-    assert!(matches!(options.unwrap_err(), StoredError::AnotherJob { .. }));
+    assert!(matches!(options.unwrap_err(), EntryError::KeyMismatch { .. }));
     let provenance = changed("header", r#""provenance":"imported""#, r#""provenance":"compiled""#);
-    assert!(matches!(provenance.unwrap_err(), StoredError::AnotherHeader { what: "provenance", .. }));
+    assert!(matches!(provenance.unwrap_err(), EntryError::HeaderMismatch { what: "provenance", .. }));
     let target = changed("header", r#""target":"Ascend910A""#, r#""target":"Ascend910B1""#);
-    assert!(matches!(target.unwrap_err(), StoredError::AnotherHeader { what: "target", .. }));
+    assert!(matches!(target.unwrap_err(), EntryError::HeaderMismatch { what: "target", .. }));
     // Without the member that makes it one of its kind, it is a kernel with another's name.
     put(&shelf, &imported, &genuine, RULES_VERSION, |name, bytes| (name != "imported").then_some(bytes));
     let kind =
         verify_entry(&entry(&shelf, &imported), TARGET, &Validator::builtin()).into_result().unwrap_err();
-    assert!(matches!(kind, StoredError::AnotherKernel { .. }), "{kind}");
+    assert!(matches!(kind, EntryError::NameMismatch { .. }), "{kind}");
     let (outcome, is_imported) = place.outcome(&place.trusting(), &square(1));
     assert_eq!((outcome, is_imported), ("reused", false));
 }

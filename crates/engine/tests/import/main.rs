@@ -20,9 +20,9 @@ use opkeep_backend::{
     Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported, asks_for_debug,
 };
 use opkeep_cann_meta::targets;
-use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job, read_info};
+use opkeep_descriptor::{BuildSpec, Job, ResolvedSpec, read_info};
 use opkeep_digest::Fingerprint;
-use opkeep_store::{Config, Store, TargetStore};
+use opkeep_store::{Store, StoreConfig, TargetStore};
 use opkeep_testkit::ascend::{Chip, Kernel};
 use opkeep_testkit::caches::{Kept, Rank};
 
@@ -37,14 +37,14 @@ struct Compiler {
 }
 
 /// What the options of a job for a chip come to.
-fn effective(spec: &BuildSpec) -> Result<EffectiveSpec, BackendError> {
+fn effective(spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
     let option = |name: &str| Some((name.to_owned(), spec.option(name)?));
     let options = ["op_impl_mode", "te_version"].iter().filter_map(|name| option(name)).collect();
     if let Some(value) = spec.option("autoTilingMode").filter(|value| value != "NO_TUNE") {
         let (name, expected) = ("autoTilingMode".to_owned(), "NO_TUNE".to_owned());
         return Err(BackendError::Option { name, value, expected });
     }
-    Ok(EffectiveSpec { target: spec.target.clone(), options, debug: asks_for_debug(spec) })
+    Ok(ResolvedSpec { target: spec.target.clone(), options, debug: asks_for_debug(spec) })
 }
 
 impl Backend for Compiler {
@@ -59,24 +59,24 @@ impl Backend for Compiler {
     fn op_sources(
         &self,
         _job: &Job,
-        _spec: &EffectiveSpec,
+        _spec: &ResolvedSpec,
         _files: &dyn FileDigests,
     ) -> Result<Fingerprint, BackendError> {
         Ok(Fingerprint::new())
     }
 
-    fn supports(&self, job: &Job, _spec: &EffectiveSpec) -> Support {
+    fn supports(&self, job: &Job, _spec: &ResolvedSpec) -> Support {
         match self.refuses.load(Ordering::Relaxed) {
             true => Support::No(Unsupported::Fused { backend: "chips", ops: job.ops.len() }),
             false => Support::Yes,
         }
     }
 
-    fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
+    fn expectations(&self, spec: &ResolvedSpec) -> Expectations {
         targets::ascend(&spec.target)
     }
 
-    fn resolve(&self, spec: &BuildSpec) -> Result<EffectiveSpec, BackendError> {
+    fn resolve(&self, spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
         effective(spec)
     }
 
@@ -122,7 +122,7 @@ impl Place {
 
     fn importer(&self) -> Importer {
         let read = |spec: &BuildSpec| spec.target.starts_with("Ascend").then(|| effective(spec));
-        Importer::new(Config::new(self.bench.root()), read).threads(NonZeroUsize::new(2).unwrap())
+        Importer::new(StoreConfig::new(self.bench.root()), read).threads(NonZeroUsize::new(2).unwrap())
     }
 
     fn import(&self) -> ImportReport {
@@ -152,7 +152,7 @@ impl Place {
     }
 
     fn shelf(&self) -> TargetStore {
-        Store::open(Config::new(self.bench.root())).unwrap().target(TARGET).unwrap()
+        Store::open(StoreConfig::new(self.bench.root())).unwrap().target(TARGET).unwrap()
     }
 }
 

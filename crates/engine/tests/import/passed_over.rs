@@ -1,6 +1,6 @@
 //! What is not imported.
 
-use opkeep::{Fate, ViewConfig};
+use opkeep::{CacheStatus, ViewConfig};
 use opkeep_descriptor::{Generation, KernelName, read_info};
 use opkeep_testkit::ascend::{Chip, Kernel};
 use opkeep_testkit::caches::{Kept, Rank, age, cann_kernel};
@@ -259,7 +259,7 @@ fn an_operator_from_a_source_of_its_own() {
         place.import();
         assert_eq!(place.outcome(&place.trusting(), &request(&from(custom))), ("compiled", false));
         let explained = place.builder().explain(&[request(&from(custom))]).unwrap().remove(0);
-        assert!(matches!(explained.fate, Fate::Hit) && explained.imported.is_none(), "{explained:?}");
+        assert!(matches!(explained.fate, CacheStatus::Hit) && explained.imported.is_none(), "{explained:?}");
         assert_eq!(place.outcome(&place.trusting(), &request(&from(custom))), ("reused", false));
     }
     // Where the toolkit is does not count.

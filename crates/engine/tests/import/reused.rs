@@ -1,6 +1,6 @@
 //! Who reuses an imported kernel.
 
-use opkeep::{Fate, Mode, ViewConfig};
+use opkeep::{CacheMode, CacheStatus, ViewConfig};
 use opkeep_descriptor::{Attr, AttrValue, Generation};
 use opkeep_testkit::caches::Rank;
 use std::sync::atomic::Ordering;
@@ -103,14 +103,14 @@ fn modes_hold_for_imported_kernels() {
     let place = Place::with_squares(1);
     place.import();
     let entries = place.bench.entries().len();
-    for mode in [Mode::Require, Mode::ReadOnly, Mode::Enable] {
+    for mode in [CacheMode::Require, CacheMode::ReadOnly, CacheMode::Enable] {
         assert_eq!(place.outcome(&place.trusting().mode(mode), &square(1)), REUSED, "{mode}");
     }
-    assert_eq!(place.outcome(&place.builder().mode(Mode::Require), &square(1)), ("failed", false));
-    assert_eq!(place.outcome(&place.builder().mode(Mode::ReadOnly), &square(1)), ("compiled", false));
-    assert_eq!(place.outcome(&place.trusting().mode(Mode::Disable), &square(1)), ("compiled", false));
+    assert_eq!(place.outcome(&place.builder().mode(CacheMode::Require), &square(1)), ("failed", false));
+    assert_eq!(place.outcome(&place.builder().mode(CacheMode::ReadOnly), &square(1)), ("compiled", false));
+    assert_eq!(place.outcome(&place.trusting().mode(CacheMode::Disable), &square(1)), ("compiled", false));
     assert_eq!(place.bench.entries().len(), entries);
-    assert_eq!(place.outcome(&place.trusting().mode(Mode::Force), &square(1)), ("compiled", false));
+    assert_eq!(place.outcome(&place.trusting().mode(CacheMode::Force), &square(1)), ("compiled", false));
 }
 
 /// The kernels of others are all there is of jobs that the backend cannot compile, such as fused ones.
@@ -122,14 +122,14 @@ fn a_job_that_nobody_here_can_compile_is_reused() {
     place.import();
     assert_eq!(place.outcome(&place.trusting(), &square(1)), REUSED);
     assert_eq!(place.outcome(&place.builder(), &square(1)), ("failed", false));
-    assert_eq!(place.outcome(&place.trusting().mode(Mode::Force), &square(1)), ("failed", false));
+    assert_eq!(place.outcome(&place.trusting().mode(CacheMode::Force), &square(1)), ("failed", false));
     let one = place.trusting().get_or_build(&square(1)).unwrap();
     assert_eq!(one.artifact.object, Rank::new(0).square(1).object);
     assert!(place.builder().get_or_build(&square(1)).is_err());
     let explained =
         |trust: bool| place.builder().trust_imported(trust).explain(&[square(1)]).unwrap().remove(0);
-    assert!(matches!(explained(true).fate, Fate::Hit) && explained(true).imported.is_some());
-    assert!(matches!(explained(false).fate, Fate::Refused(_)) && explained(false).imported.is_some());
+    assert!(matches!(explained(true).fate, CacheStatus::Hit) && explained(true).imported.is_some());
+    assert!(matches!(explained(false).fate, CacheStatus::Refused(_)) && explained(false).imported.is_some());
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn explain_says_that_one_matches() {
     assert!(explained(true).imported.is_none());
     place.import();
     let plain = explained(false);
-    assert!(matches!(plain.fate, Fate::Miss { .. }), "{plain:?}");
+    assert!(matches!(plain.fate, CacheStatus::Miss { .. }), "{plain:?}");
     assert!(
         plain
             .imported
@@ -180,16 +180,19 @@ fn explain_says_that_one_matches() {
             .contains("by which toolchain and from which sources is not known")
     );
     let trusting = explained(true);
-    assert!(matches!(trusting.fate, Fate::Hit) && trusting.imported.is_some(), "{trusting:?}");
+    assert!(matches!(trusting.fate, CacheStatus::Hit) && trusting.imported.is_some(), "{trusting:?}");
     // Not where it would not be reused all the same.
-    let forced = place.trusting().mode(Mode::Force).explain(&[square(1)]).unwrap().remove(0);
-    assert!(matches!(forced.fate, Fate::Miss { .. }) && forced.imported.is_none());
+    let forced = place.trusting().mode(CacheMode::Force).explain(&[square(1)]).unwrap().remove(0);
+    assert!(matches!(forced.fate, CacheStatus::Miss { .. }) && forced.imported.is_none());
     // It is not the nearest of those that we compiled.
     let other = place.builder().explain(&[square(2)]).unwrap().remove(0);
-    assert!(matches!(other.fate, Fate::Miss { nearest: None, .. }) && other.imported.is_none(), "{other:?}");
+    assert!(
+        matches!(other.fate, CacheStatus::Miss { nearest: None, .. }) && other.imported.is_none(),
+        "{other:?}"
+    );
     // Ours comes first.
     place.build(&place.builder(), &[square(1)]);
-    assert!(matches!(explained(true).fate, Fate::Hit) && explained(true).imported.is_none());
+    assert!(matches!(explained(true).fate, CacheStatus::Hit) && explained(true).imported.is_none());
 }
 
 /// A look-up that ends with an imported kernel is one hit; one that ends with none is one miss.
@@ -245,9 +248,12 @@ fn a_damaged_kernel_of_ours_is_not_hidden_by_an_imported_one() {
         std::fs::write(&path, &bytes).unwrap();
     };
     damage();
-    assert_eq!(place.outcome(&place.trusting().mode(Mode::Require), &square(1)), REUSED);
+    assert_eq!(place.outcome(&place.trusting().mode(CacheMode::Require), &square(1)), REUSED);
     let fate = |mode| place.trusting().mode(mode).explain(&[square(1)]).unwrap().remove(0).fate;
-    assert!(matches!((fate(Mode::Require), fate(Mode::Enable)), (Fate::Hit, Fate::Miss { .. })));
+    assert!(matches!(
+        (fate(CacheMode::Require), fate(CacheMode::Enable)),
+        (CacheStatus::Hit, CacheStatus::Miss { .. })
+    ));
     let report = place.build(&place.trusting(), &[square(1)]);
     assert_eq!(report.kernels[0].outcome.name(), "compiled");
     assert!(report.warnings.iter().any(|warning| warning.contains("damaged")), "{:?}", report.warnings);

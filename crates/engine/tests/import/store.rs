@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use opkeep::{Cache, ImportReport, Mode, verify_entry};
+use opkeep::{Cache, CacheMode, ImportReport, verify_entry};
 use opkeep_descriptor::Generation;
 use opkeep_fs::CancelToken;
 use opkeep_store::{Entry, GcOptions, LockOutcome, Patience, RepairOptions, VerifyOptions};
@@ -119,7 +119,7 @@ fn a_damaged_one_is_compiled_repaired_and_imported_again() {
     assert!(repaired.is_ok());
     assert!(!path.exists());
     assert_eq!(counts(&place.import()), (1, 0, 0, vec![]));
-    assert_eq!(place.outcome(&place.trusting().mode(Mode::Force), &square(1)), ("compiled", false));
+    assert_eq!(place.outcome(&place.trusting().mode(CacheMode::Force), &square(1)), ("compiled", false));
 }
 
 #[test]

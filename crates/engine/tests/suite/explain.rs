@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::common::{Bench, build, request, with_mode};
-use opkeep::{Builder, Explanation, Fate, Mode, Nearest, Request};
+use opkeep::{Builder, CacheMode, CacheStatus, Explanation, NearestEntry, Request};
 use opkeep_descriptor::BuildSpec;
 use opkeep_testkit::NullBackend;
 
@@ -14,9 +14,9 @@ fn explained(builder: &Builder, request: Request) -> Explanation {
 }
 
 /// The nearest kernel of one that is absent.
-fn nearest(builder: &Builder, request: Request) -> Option<Nearest> {
+fn nearest(builder: &Builder, request: Request) -> Option<NearestEntry> {
     match explained(builder, request).fate {
-        Fate::Miss { why, nearest } => {
+        CacheStatus::Miss { why, nearest } => {
             assert_eq!(why, "not in the store");
             nearest.map(|nearest| *nearest)
         }
@@ -33,8 +33,8 @@ fn what_is_there_is_a_hit_and_equal_jobs_are_one_kernel() {
     let report = bench.builder(&backend).build(&requests).unwrap();
     let kernels = bench.builder(&backend).explain(&requests).unwrap();
     assert_eq!(kernels.len(), 1);
-    assert!(matches!(kernels[0].fate, Fate::Hit));
-    assert_eq!(kernels[0].asked_by, ["net/Square[3]", "another/node"]);
+    assert!(matches!(kernels[0].fate, CacheStatus::Hit));
+    assert_eq!(kernels[0].requested_by, ["net/Square[3]", "another/node"]);
     // It names what a build makes.
     assert_eq!((&kernels[0].name, kernels[0].key), (&report.kernels[0].name, report.kernels[0].key));
     assert_eq!(backend.compiles(), 1);
@@ -72,19 +72,19 @@ fn what_is_not_looked_up_says_why() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let square = || request("Square", &[3]);
     let why = |builder: &Builder| match explained(builder, square()).fate {
-        Fate::Miss { why, nearest: None } => why,
+        CacheStatus::Miss { why, nearest: None } => why,
         other => panic!("{other:?}"),
     };
     assert_eq!(why(&Builder::new(Arc::<NullBackend>::clone(&backend))), "there is no store");
     assert!(why(&bench.builder(&backend)).contains(bench.root().to_str().unwrap()));
     assert!(!bench.root().exists(), "explaining makes no store");
     build(&bench.builder(&backend), &[square()]);
-    assert_eq!(why(&with_mode(&bench, &backend, Mode::Force)), "cache mode is force");
+    assert_eq!(why(&with_mode(&bench, &backend, CacheMode::Force)), "cache mode is force");
 
     let mut debug = BuildSpec::new("null");
     debug.options.insert("op_debug_level".to_owned(), "1".into());
     let debug = explained(&bench.builder(&backend), square().with_spec(debug));
-    assert!(matches!(debug.fate, Fate::Bypassed), "{debug:?}");
+    assert!(matches!(debug.fate, CacheStatus::Bypassed), "{debug:?}");
 }
 
 /// However many kernels there are, and wherever the nearest is among them.

@@ -7,9 +7,9 @@ use opkeep::{Builder, ViewConfig, verify_entry};
 use opkeep_artifact::{Artifact, Expectations, Member};
 use opkeep_backend::{Backend, BackendError, CompileRequest, FileDigests, Support};
 use opkeep_cann_meta::KernelMeta;
-use opkeep_descriptor::{EffectiveSpec, Job};
+use opkeep_descriptor::{Job, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint};
-use opkeep_store::{Config, Lookup, Store};
+use opkeep_store::{Lookup, Store, StoreConfig};
 use opkeep_testkit::NullBackend;
 use opkeep_validator::Validator;
 
@@ -33,17 +33,17 @@ impl Backend for Changed {
     fn op_sources(
         &self,
         job: &Job,
-        spec: &EffectiveSpec,
+        spec: &ResolvedSpec,
         files: &dyn FileDigests,
     ) -> Result<Fingerprint, BackendError> {
         self.null.op_sources(job, spec, files)
     }
 
-    fn supports(&self, job: &Job, spec: &EffectiveSpec) -> Support {
+    fn supports(&self, job: &Job, spec: &ResolvedSpec) -> Support {
         self.null.supports(job, spec)
     }
 
-    fn expectations(&self, spec: &EffectiveSpec) -> Expectations {
+    fn expectations(&self, spec: &ResolvedSpec) -> Expectations {
         self.null.expectations(spec)
     }
 
@@ -59,14 +59,14 @@ fn built(change: impl Fn(&mut Artifact) + Send + 'static) -> Result<bool, String
     let bench = Bench::new();
     let changed = Changed { null: NullBackend::default(), change: Mutex::new(Box::new(change)) };
     let backend: Arc<dyn Backend> = Arc::new(changed);
-    let builder = Builder::new(backend).store(Config::new(bench.root()));
+    let builder = Builder::new(backend).store(StoreConfig::new(bench.root()));
     let requests = [request("Square", &[3])];
     let report = builder.build(&requests).unwrap();
     if let Some(error) = &report.kernels[0].error {
         assert!(bench.entries().is_empty(), "it is in the store");
         return Err(error.to_string());
     }
-    let target = Store::open(Config::new(bench.root())).unwrap().target("cpu").unwrap();
+    let target = Store::open(StoreConfig::new(bench.root())).unwrap().target("cpu").unwrap();
     let Lookup::Hit(entry) = target.peek(&target.keys(1)[0]) else { panic!("nothing was kept") };
     verify_entry(&entry, "cpu", &Validator::builtin()).into_result().unwrap();
     Ok(outcomes(&builder.build(&requests).unwrap()) == ["reused"])
@@ -78,12 +78,12 @@ fn kernels_in_parts_are_told_and_not_put_where_frameworks_look() {
     let bench = Bench::new();
     let changed = Changed { null: NullBackend::default(), change: Mutex::new(Box::new(split)) };
     let view = ViewConfig { base: bench.root().join("base"), rank: "0".to_owned() };
-    let builder = Builder::new(Arc::new(changed)).store(Config::new(bench.root())).view(view);
+    let builder = Builder::new(Arc::new(changed)).store(StoreConfig::new(bench.root())).view(view);
     let report = builder.build(&[request("Square", &[3])]).unwrap();
     let placed = report.view.unwrap().unwrap();
-    assert_eq!((placed.names.len(), placed.in_parts.len()), (0, 1));
-    assert!(!placed.folder.join(format!("{}.json", placed.in_parts[0])).exists());
-    assert!(!placed.folder.join(format!("{}.o", placed.in_parts[0])).exists());
+    assert_eq!((placed.names.len(), placed.multi_part_names.len()), (0, 1));
+    assert!(!placed.folder.join(format!("{}.json", placed.multi_part_names[0])).exists());
+    assert!(!placed.folder.join(format!("{}.o", placed.multi_part_names[0])).exists());
 }
 
 /// Adds the same kernel under another file name.

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use opkeep::DigestMemo;
+use opkeep::FileDigestCache;
 use opkeep_backend::FileDigests;
 use opkeep_digest::Digest;
 
@@ -16,7 +16,7 @@ fn a_fresh_file_is_not_remembered() {
     let folder = tempfile::tempdir().unwrap();
     let (file, memo_file) = (folder.path().join("cc1"), folder.path().join("digests"));
     std::fs::write(&file, "one").unwrap();
-    let memo = DigestMemo::open(&memo_file);
+    let memo = FileDigestCache::open(&memo_file);
     assert_eq!(memo.digest(&file).unwrap(), Digest::of(b"one"));
     memo.save();
     assert!(!memo_file.exists());
@@ -31,7 +31,7 @@ fn a_settled_file_is_remembered_until_it_changes() {
     let (file, memo_file) = (folder.path().join("cc1"), folder.path().join("digests"));
     std::fs::write(&file, "one").unwrap();
     std::thread::sleep(Duration::from_millis(2300));
-    let memo = DigestMemo::open(&memo_file);
+    let memo = FileDigestCache::open(&memo_file);
     assert_eq!(memo.digest(&file).unwrap(), Digest::of(b"one"));
     memo.save();
     let saved = std::fs::read_to_string(&memo_file).unwrap();
@@ -41,10 +41,10 @@ fn a_settled_file_is_remembered_until_it_changes() {
     let planted = saved.replace(&Digest::of(b"one").to_string(), &Digest::of(b"planted").to_string());
     let body = &planted[..planted.trim_end().rfind('\n').unwrap() + 1];
     std::fs::write(&memo_file, format!("{body}{}\n", Digest::of(body.as_bytes()))).unwrap();
-    assert_eq!(DigestMemo::open(&memo_file).digest(&file).unwrap(), Digest::of(b"planted"));
+    assert_eq!(FileDigestCache::open(&memo_file).digest(&file).unwrap(), Digest::of(b"planted"));
     // Not sealed: no memo.
     std::fs::write(&memo_file, &planted).unwrap();
-    assert_eq!(DigestMemo::open(&memo_file).digest(&file).unwrap(), Digest::of(b"one"));
+    assert_eq!(FileDigestCache::open(&memo_file).digest(&file).unwrap(), Digest::of(b"one"));
 
     // Same size, same modification time: the change time gives it away.
     let modified = std::fs::metadata(&file).unwrap().modified().unwrap();
@@ -56,7 +56,7 @@ fn a_settled_file_is_remembered_until_it_changes() {
         .unwrap()
         .set_times(FileTimes::new().set_modified(modified))
         .unwrap();
-    assert_eq!(DigestMemo::open(&memo_file).digest(&file).unwrap(), Digest::of(b"two"));
+    assert_eq!(FileDigestCache::open(&memo_file).digest(&file).unwrap(), Digest::of(b"two"));
 }
 
 /// Two versions side by side, and a link that is switched over: the same path, size and dates, and another file.
@@ -79,7 +79,7 @@ fn another_file_of_the_same_size_and_dates_is_another() {
     }
     std::thread::sleep(Duration::from_millis(2300));
     symlink(&one, &link).unwrap();
-    let memo = DigestMemo::open(folder.path().join("digests"));
+    let memo = FileDigestCache::open(folder.path().join("digests"));
     assert_eq!(memo.digest(&link).unwrap(), Digest::of(b"one"));
     std::fs::remove_file(&link).unwrap();
     symlink(&two, &link).unwrap();
@@ -99,7 +99,7 @@ fn a_file_from_the_future_is_not_remembered() {
         .unwrap()
         .set_times(FileTimes::new().set_modified(future))
         .unwrap();
-    let memo = DigestMemo::open(&memo_file);
+    let memo = FileDigestCache::open(&memo_file);
     memo.digest(&file).unwrap();
     memo.save();
     assert!(!memo_file.exists());
@@ -111,6 +111,6 @@ fn a_missing_file_is_an_error_and_a_torn_memo_is_none() {
     let memo_file = folder.path().join("digests");
     for text in ["", "rubbish", "opkeep digests 1\n", "\u{0}\n\n"] {
         std::fs::write(&memo_file, text).unwrap();
-        assert!(DigestMemo::open(&memo_file).digest(&folder.path().join("absent")).is_err());
+        assert!(FileDigestCache::open(&memo_file).digest(&folder.path().join("absent")).is_err());
     }
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use opkeep::{Builder, NetworkBuild, Outcome, RunError, Session};
+use opkeep::{Builder, BuiltNetwork, Outcome, RunError, Session};
 use opkeep_backend::{Backend, Buffer};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_descriptor::BuildSpec;
@@ -16,14 +16,14 @@ fn backend() -> Arc<CpuBackend> {
     Arc::new(CpuBackend::new(CpuConfig::new("/usr/local/bin:/usr/bin:/bin")))
 }
 
-fn built(builder: &Builder, graph: Graph) -> NetworkBuild {
+fn built(builder: &Builder, graph: Graph) -> BuiltNetwork {
     let built = builder.build_network(graph, &BuildSpec::new("cpu")).unwrap();
     assert_eq!(built.report.count(Outcome::Failed), 0, "{:?}", built.report.kernels);
     built
 }
 
 /// The outputs of one run, and the nodes in the order in which they ran.
-fn run(built: &NetworkBuild, inputs: &[&[f32]], threads: usize) -> (Vec<Vec<f32>>, Vec<usize>) {
+fn run(built: &BuiltNetwork, inputs: &[&[f32]], threads: usize) -> (Vec<Vec<f32>>, Vec<usize>) {
     let backend = backend();
     let session = built.load(backend.loader().unwrap()).unwrap();
     let inputs: Vec<Buffer> = inputs.iter().map(|values| Buffer::of_f32(values)).collect();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use crate::common::{Bench, failure, files, request};
-use opkeep::{Builder, JobError, Mode, Outcome, Request, ViewConfig};
+use opkeep::{Builder, CacheMode, KernelError, Outcome, Request, ViewConfig};
 use opkeep_backend::BackendError;
 use opkeep_descriptor::{Arg, Attr, AttrValue, Key, Tensor};
 use opkeep_fs::CancelToken;
@@ -16,7 +16,7 @@ use opkeep_testkit::NullBackend;
 
 /// Without a store: whatever is not compiled again was remembered.
 fn alone(bench: &Bench, backend: &Arc<NullBackend>) -> Builder {
-    Builder::new(Arc::<NullBackend>::clone(backend)).work_base(bench.folder.path())
+    Builder::new(Arc::<NullBackend>::clone(backend)).work_dir(bench.folder.path())
 }
 
 fn slow(millis: u64) -> Arc<NullBackend> {
@@ -128,7 +128,7 @@ fn statistics_and_entries_are_there_when_the_builder_is_gone() {
             builder.get_or_build(&request).unwrap();
         }
     }
-    let store = opkeep_store::Store::open(opkeep_store::Config::new(bench.root())).unwrap();
+    let store = opkeep_store::Store::open(opkeep_store::StoreConfig::new(bench.root())).unwrap();
     let targets = store.targets().unwrap();
     let statistics = store.target(&targets[0]).unwrap().statistics();
     // Memory is not the store: what it answers is no hit of the store's.
@@ -183,7 +183,7 @@ fn who_panics_or_is_killed_frees_those_who_wait() {
         let answers = at_once(4, || builder.get_or_build(&request));
         let failed: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().err()).collect();
         assert_eq!((failed.len(), backend.compiles()), (1, 2));
-        assert_eq!(matches!(**failed[0], JobError::Panicked { .. }), panics, "{}", failed[0]);
+        assert_eq!(matches!(**failed[0], KernelError::Panicked { .. }), panics, "{}", failed[0]);
         assert_eq!(failed[0].to_string().contains("on purpose"), panics, "{}", failed[0]);
     }
 }
@@ -211,7 +211,7 @@ fn cancel_ends_every_wait() {
     });
     for answer in answers {
         let error = answer.unwrap_err();
-        assert!(matches!(*error, JobError::Backend(BackendError::Cancelled)), "{error}");
+        assert!(matches!(*error, KernelError::Backend(BackendError::Cancelled)), "{error}");
     }
     assert_eq!(backend.compiles(), 1);
 }
@@ -284,7 +284,7 @@ fn modes_and_views_hold_as_for_a_build() {
     let bench = Bench::new();
     let backend = Arc::<NullBackend>::default();
     let request = request("Square", &[3]);
-    let error = bench.builder(&backend).mode(Mode::Require).get_or_build(&request).unwrap_err();
+    let error = bench.builder(&backend).mode(CacheMode::Require).get_or_build(&request).unwrap_err();
     assert!(error.to_string().contains("needs the store"), "{error}");
 
     let view = ViewConfig { base: bench.folder.path().to_owned(), rank: "3".to_owned() };
@@ -297,15 +297,15 @@ fn modes_and_views_hold_as_for_a_build() {
     );
 
     // With force, what this builder made is new enough; what was there before is not.
-    let forcing = bench.builder(&backend).mode(Mode::Force);
+    let forcing = bench.builder(&backend).mode(CacheMode::Force);
     for _ in 0..2 {
         assert_eq!(forcing.get_or_build(&request).unwrap().outcome, Outcome::Compiled);
     }
     assert_eq!(backend.compiles(), 2);
-    let requiring = bench.builder(&backend).mode(Mode::Require);
+    let requiring = bench.builder(&backend).mode(CacheMode::Require);
     assert_eq!(requiring.get_or_build(&request).unwrap().outcome, Outcome::Reused);
     let error = requiring.get_or_build(&crate::common::request("Square", &[4])).unwrap_err();
-    assert!(matches!(*error, JobError::Required { .. }), "{error}");
+    assert!(matches!(*error, KernelError::NotCached { .. }), "{error}");
 }
 
 /// Settings that are changed later count.
@@ -316,7 +316,7 @@ fn a_builder_that_is_changed_begins_anew() {
     let request = request("Square", &[3]);
     let builder = alone(&bench, &backend);
     builder.get_or_build(&request).unwrap();
-    let builder = builder.store(opkeep_store::Config::new(bench.root()));
+    let builder = builder.store(opkeep_store::StoreConfig::new(bench.root()));
     builder.get_or_build(&request).unwrap();
     assert_eq!((backend.compiles(), bench.entries().len()), (2, 1));
 }

@@ -3,15 +3,17 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use opkeep::{Builder, EntryVerdict, Request, StoredError, ViewConfig, verify_entry};
+use opkeep::{Builder, EntryError, EntryVerdict, Request, ViewConfig, verify_entry};
 use opkeep_artifact::{
     Artifact, ArtifactCheck, CheckId, CheckInput, ElfLayout, ElfRules, Expectations, Format, MetadataRules,
     OpaqueRules, Severity,
 };
 use opkeep_backend::{Backend, BackendError, CompileRequest, FileDigests, Support};
-use opkeep_descriptor::{BuildSpec, EffectiveSpec, Job};
+use opkeep_descriptor::{BuildSpec, Job, ResolvedSpec};
 use opkeep_digest::Fingerprint;
-use opkeep_store::{Draft, Entry, Lookup, RepairOptions, Replace, Store, TargetStore, VerifyOptions};
+use opkeep_store::{
+    Entry, EntryBuilder, Lookup, Overwrite, RepairOptions, Store, TargetStore, VerifyOptions,
+};
 use opkeep_testkit::NullBackend;
 use opkeep_testkit::elf::host_object;
 use opkeep_validator::{Code, Validator};
@@ -61,17 +63,17 @@ impl Backend for Device {
     fn op_sources(
         &self,
         job: &Job,
-        spec: &EffectiveSpec,
+        spec: &ResolvedSpec,
         files: &dyn FileDigests,
     ) -> Result<Fingerprint, BackendError> {
         self.null.op_sources(job, spec, files)
     }
 
-    fn supports(&self, _job: &Job, _spec: &EffectiveSpec) -> Support {
+    fn supports(&self, _job: &Job, _spec: &ResolvedSpec) -> Support {
         Support::Maybe
     }
 
-    fn expectations(&self, _spec: &EffectiveSpec) -> Expectations {
+    fn expectations(&self, _spec: &ResolvedSpec) -> Expectations {
         // Whatever a backend calls its targets: the store goes by the names of its directories.
         Expectations::new("a device", self.format.lock().unwrap().clone(), MetadataRules::None)
     }
@@ -111,7 +113,7 @@ fn builder(bench: &Bench, device: &Arc<Device>) -> Builder {
 }
 
 fn target(bench: &Bench) -> TargetStore {
-    Store::open(opkeep_store::Config::new(bench.root())).unwrap().target(TARGET).unwrap()
+    Store::open(opkeep_store::StoreConfig::new(bench.root())).unwrap().target(TARGET).unwrap()
 }
 
 fn entry(bench: &Bench) -> Entry {
@@ -126,13 +128,13 @@ fn replace(bench: &Bench, changes: &[(&str, &[u8])]) -> Entry {
 }
 
 fn replace_in(target: &TargetStore, old: &Entry, changes: &[(&str, &[u8])]) -> Entry {
-    let mut draft = Draft::new(old.validation());
+    let mut draft = EntryBuilder::new(old.validation());
     for name in old.names() {
         let changed = changes.iter().find(|(changed, _)| *changed == name).map(|(_, bytes)| *bytes);
         let bytes = changed.or(old.lazy_member(name).unwrap()).unwrap();
         draft = if old.member(name).is_some() { draft.eager(name, bytes) } else { draft.lazy(name, bytes) };
     }
-    target.put_replacing(old.key(), &draft, Replace::Always).unwrap();
+    target.put_replacing(old.key(), &draft, Overwrite::Always).unwrap();
     let Lookup::Hit(entry) = target.peek(old.key()) else { panic!("nothing was kept") };
     *entry
 }
@@ -163,7 +165,7 @@ fn elf_of_any_machine_is_built_found_and_verified() {
 
         // Another machine's object, whole and under the right key.
         let changed = replace(&bench, &[("object", &elf(62).object)]);
-        let EntryVerdict::Invalid(StoredError::Invalid { errors }) =
+        let EntryVerdict::Invalid(EntryError::Invalid { errors }) =
             verify_entry(&changed, TARGET, &Validator::builtin())
         else {
             panic!("it is the other machine's")
@@ -189,7 +191,7 @@ fn what_only_a_backend_can_check_is_unverifiable_without_it() {
     let knows = Validator::builtin().with(check);
     assert!(matches!(verify_entry(&stored, TARGET, &knows), EntryVerdict::Valid));
     let moved = verify_entry(&stored, "gfx942", &knows).into_result().unwrap_err();
-    assert!(matches!(moved, StoredError::AnotherHeader { what: "target", .. }), "{moved}");
+    assert!(matches!(moved, EntryError::HeaderMismatch { what: "target", .. }), "{moved}");
 
     // What is certain is still refused: the start by anybody, the rest by a program that has the check.
     let no_target = replace(&bench, &[("object", b".version 8.0\n")]);
@@ -223,7 +225,7 @@ fn expectations_of_a_later_version_are_unverifiable() {
 fn a_known_target_is_judged_by_its_own_rules_whatever_is_stored() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     build(&bench.builder(&backend), &[request("Square", &[3])]);
-    let cpu = Store::open(opkeep_store::Config::new(bench.root())).unwrap().target("cpu").unwrap();
+    let cpu = Store::open(opkeep_store::StoreConfig::new(bench.root())).unwrap().target("cpu").unwrap();
     let Lookup::Hit(good) = cpu.peek(&cpu.keys(9)[0]) else { panic!("nothing was kept") };
     assert!(matches!(verify_entry(&good, "cpu", &Validator::builtin()), EntryVerdict::Valid));
     let lax = Format::Opaque(OpaqueRules::new(*b"", u64::MAX));
@@ -283,7 +285,7 @@ fn a_kernel_without_a_description_is_not_put_where_frameworks_look() {
     let (bench, device) = (Bench::new(), ptx(1));
     let view = ViewConfig { base: bench.root().join("base"), rank: "0".to_owned() };
     let placed = builder(&bench, &device).view(view).build(&square()).unwrap().view.unwrap().unwrap();
-    assert_eq!((placed.names.len(), placed.in_parts.len()), (0, 1));
+    assert_eq!((placed.names.len(), placed.multi_part_names.len()), (0, 1));
     let kernels = crate::common::files(&placed.folder);
     assert!(!kernels.iter().any(|path| path.extension().is_some_and(|end| end == "o")), "{kernels:?}");
 }

@@ -11,7 +11,9 @@ use opkeep::{Builder, Request};
 use opkeep_descriptor::BuildSpec;
 use opkeep_digest::Digest;
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
-use opkeep_store::{Config, Draft, Entry, LockOutcome, Lookup, Patience, Replace, Store, TargetStore};
+use opkeep_store::{
+    Entry, EntryBuilder, LockOutcome, Lookup, Overwrite, Patience, Store, StoreConfig, TargetStore,
+};
 use opkeep_testkit::NullBackend;
 
 /// Sees every access to the store's disk, and refuses some.
@@ -44,12 +46,12 @@ impl Watcher for Watch {
 
 /// A builder on a store that is watched.
 fn watched(bench: &Bench, backend: &Arc<NullBackend>, watch: &Arc<Watch>) -> Builder {
-    let config = Config { watcher: Some(Arc::<Watch>::clone(watch)), ..Config::new(bench.root()) };
-    Builder::new(Arc::<NullBackend>::clone(backend)).store(config).work_base(bench.folder.path())
+    let config = StoreConfig { watcher: Some(Arc::<Watch>::clone(watch)), ..StoreConfig::new(bench.root()) };
+    Builder::new(Arc::<NullBackend>::clone(backend)).store(config).work_dir(bench.folder.path())
 }
 
 fn shelf(bench: &Bench) -> TargetStore {
-    Store::open(Config::new(bench.root())).unwrap().target("cpu").unwrap()
+    Store::open(StoreConfig::new(bench.root())).unwrap().target("cpu").unwrap()
 }
 
 /// The only entry of a store, and its key.
@@ -71,8 +73,8 @@ fn a_hit_is_not_validated_again() {
     assert_eq!(entry.validation(), opkeep_validator::RULES_VERSION);
     let stamped = |stamp: u32| {
         let json = entry.member("json").unwrap();
-        let draft = Draft::new(stamp).eager("json", json).eager("object", b"no ELF at all");
-        shelf.put_replacing(&key, &draft, Replace::Always).unwrap();
+        let draft = EntryBuilder::new(stamp).eager("json", json).eager("object", b"no ELF at all");
+        shelf.put_replacing(&key, &draft, Overwrite::Always).unwrap();
         build(&bench.builder(&backend), &requests)
     };
     assert_eq!(stamped(opkeep_validator::RULES_VERSION), ["reused"]);

@@ -5,10 +5,10 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use crate::common::{Bench, build, outcomes, request, with_mode};
-use opkeep::{BuildError, JobError, Mode, Outcome};
+use opkeep::{BuildError, CacheMode, KernelError, Outcome};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_descriptor::BuildSpec;
-use opkeep_store::Config;
+use opkeep_store::StoreConfig;
 use opkeep_testkit::NullBackend;
 
 #[test]
@@ -31,7 +31,7 @@ fn equal_jobs_are_one_kernel() {
     let report = bench.builder(&backend).build(&requests).unwrap();
     assert_eq!((report.operators, report.kernels.len(), backend.compiles()), (3, 2, 2));
     assert_eq!(report.kernel_of, [0, 1, 0]);
-    assert_eq!(report.kernels[0].asked_by, ["net/Square[3]", "another/node"]);
+    assert_eq!(report.kernels[0].requested_by, ["net/Square[3]", "another/node"]);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn force_replaces_each_entry() {
     build(&bench.builder(&backend), &requests);
     let inode = || std::fs::metadata(&bench.entries()[0]).unwrap().ino();
     let before = inode();
-    assert_eq!(build(&with_mode(&bench, &backend, Mode::Force), &requests), ["compiled"]);
+    assert_eq!(build(&with_mode(&bench, &backend, CacheMode::Force), &requests), ["compiled"]);
     assert_ne!(inode(), before);
     assert_eq!((backend.compiles(), bench.entries().len()), (2, 1));
     assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
@@ -80,20 +80,20 @@ fn force_is_not_put_off_by_an_entry_from_the_future() {
     let first = bench.builder(&backend).build(&requests).unwrap();
     let key = *first.kernels[0].key.unwrap().digest();
     let artifact = first.kernels[0].artifact.clone().unwrap();
-    let shelf = opkeep_store::Store::open(Config::new(bench.root())).unwrap().target("cpu").unwrap();
+    let shelf = opkeep_store::Store::open(StoreConfig::new(bench.root())).unwrap().target("cpu").unwrap();
     let future = std::time::SystemTime::now() + std::time::Duration::from_secs(86_400);
-    let draft = opkeep_store::Draft::new(opkeep_validator::RULES_VERSION).created(future);
+    let draft = opkeep_store::EntryBuilder::new(opkeep_validator::RULES_VERSION).created(future);
     let draft = draft.eager("json", &artifact.json).eager("object", &artifact.object);
-    shelf.put_replacing(&key, &draft, opkeep_store::Replace::Always).unwrap();
+    shelf.put_replacing(&key, &draft, opkeep_store::Overwrite::Always).unwrap();
     assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
-    assert_eq!(build(&with_mode(&bench, &backend, Mode::Force), &requests), ["compiled"]);
+    assert_eq!(build(&with_mode(&bench, &backend, CacheMode::Force), &requests), ["compiled"]);
 }
 
 #[test]
 fn disable_neither_takes_nor_keeps() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let requests = [request("Square", &[3])];
-    let disabled = with_mode(&bench, &backend, Mode::Disable);
+    let disabled = with_mode(&bench, &backend, CacheMode::Disable);
     assert_eq!(build(&disabled, &requests), ["compiled"]);
     assert!(!bench.root().exists());
     build(&bench.builder(&backend), &requests);
@@ -107,7 +107,7 @@ fn read_only_takes_and_keeps_nothing() {
     let (known, unknown) = (request("Square", &[3]), request("Relu", &[3]));
     build(&bench.builder(&backend), std::slice::from_ref(&known));
     let before = crate::common::files(&bench.root());
-    let read_only = with_mode(&bench, &backend, Mode::ReadOnly);
+    let read_only = with_mode(&bench, &backend, CacheMode::ReadOnly);
     assert_eq!(build(&read_only, &[known, unknown]), ["reused", "compiled"]);
     assert_eq!(crate::common::files(&bench.root()), before);
 }
@@ -117,9 +117,9 @@ fn require_never_compiles() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let (known, unknown) = (request("Square", &[3]), request("Relu", &[3]));
     build(&bench.builder(&backend), std::slice::from_ref(&known));
-    let report = with_mode(&bench, &backend, Mode::Require).build(&[known, unknown]).unwrap();
+    let report = with_mode(&bench, &backend, CacheMode::Require).build(&[known, unknown]).unwrap();
     assert_eq!(outcomes(&report), ["reused", "failed"]);
-    assert!(matches!(report.kernels[1].error.as_deref(), Some(JobError::Required { .. })));
+    assert!(matches!(report.kernels[1].error.as_deref(), Some(KernelError::NotCached { .. })));
     // The reason is told once.
     let reason = report.kernels[1].reason.as_deref().unwrap();
     assert_eq!(reason.matches("not in the store").count(), 1, "{reason}");
@@ -131,13 +131,13 @@ fn modes_that_insist_fail_without_a_store_and_others_do_not() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     std::fs::write(bench.root(), "a file stands where the store should be").unwrap();
     let requests = [request("Square", &[3])];
-    for mode in [Mode::ReadOnly, Mode::Require] {
+    for mode in [CacheMode::ReadOnly, CacheMode::Require] {
         let error = with_mode(&bench, &backend, mode).build(&requests).unwrap_err();
         assert!(matches!(error, BuildError::Store { .. }), "{error}");
         let error = opkeep::Builder::new(Arc::new(NullBackend::default())).mode(mode).build(&requests);
         assert!(matches!(error, Err(BuildError::NoStore { .. })));
     }
-    for mode in [Mode::Enable, Mode::Force] {
+    for mode in [CacheMode::Enable, CacheMode::Force] {
         let report = with_mode(&bench, &backend, mode).build(&requests).unwrap();
         assert_eq!(
             (outcomes(&report), report.warnings.len()),
@@ -168,6 +168,6 @@ fn one_store_serves_two_targets_apart() {
     let to = |target: &str| request("Square", &[3]).with_spec(BuildSpec::new(target));
     assert_eq!(build(&bench.builder(&backend), &[to("A1"), to("A2")]), ["compiled", "compiled"]);
     assert_eq!(build(&bench.builder(&backend), &[to("A1"), to("A2")]), ["reused", "reused"]);
-    let store = opkeep_store::Store::open(Config::new(bench.root())).unwrap();
+    let store = opkeep_store::Store::open(StoreConfig::new(bench.root())).unwrap();
     assert!(store.root().join("v1/A1/entries").is_dir() && store.root().join("v1/A2/entries").is_dir());
 }

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::{Bench, build, files, request};
-use opkeep::{StoredError, requests, verify_entry};
+use opkeep::{EntryError, requests, verify_entry};
 use opkeep_descriptor::{BuildSpec, read_info};
 use opkeep_onnx::{Options, read};
 use opkeep_store::{
-    Access, Config, Draft, Entry, Lookup, RepairOptions, Replace, Store, TargetStore, VerifyOptions,
+    Access, Entry, EntryBuilder, Lookup, Overwrite, RepairOptions, Store, StoreConfig, TargetStore,
+    VerifyOptions,
 };
 use opkeep_testkit::NullBackend;
 use opkeep_validator::Validator;
@@ -17,7 +18,7 @@ use opkeep_validator::Validator;
 const TARGET: &str = "cpu";
 
 fn shelf(bench: &Bench) -> TargetStore {
-    Store::open(Config::new(bench.root())).unwrap().target(TARGET).unwrap()
+    Store::open(StoreConfig::new(bench.root())).unwrap().target(TARGET).unwrap()
 }
 
 /// A store with the kernels of two operators, of which each has the other's members.
@@ -40,12 +41,12 @@ impl Two {
     }
 
     /// What is said of an entry under the first one's key with the members that `choose` takes from one or the other.
-    fn judged(&self, choose: impl Fn(&str) -> Option<Vec<u8>>) -> Result<(), StoredError> {
+    fn judged(&self, choose: impl Fn(&str) -> Option<Vec<u8>>) -> Result<(), EntryError> {
         let [one, _] = &self.entries;
         let names: Vec<String> = one.names().map(str::to_owned).collect();
         let members: Vec<(String, Option<Vec<u8>>)> =
             names.into_iter().map(|name| (name.clone(), choose(&name))).collect();
-        let mut draft = Draft::new(one.validation());
+        let mut draft = EntryBuilder::new(one.validation());
         for (name, bytes) in &members {
             let Some(bytes) = bytes else { continue };
             draft = match one.member(name) {
@@ -54,7 +55,7 @@ impl Two {
             };
         }
         let shelf = shelf(&self.bench);
-        shelf.put_replacing(one.key(), &draft, Replace::Always).unwrap();
+        shelf.put_replacing(one.key(), &draft, Overwrite::Always).unwrap();
         let Lookup::Hit(entry) = shelf.peek(one.key()) else { unreachable!("its bytes are right") };
         verify_entry(&entry, TARGET, &Validator::builtin()).into_result()
     }
@@ -82,7 +83,7 @@ fn what_was_built_passes() {
     build(&bench.builder(&backend), &all);
     let kernels =
         files(&bench.root()).into_iter().filter(|path| path.extension().is_some_and(|it| it == "kern"));
-    let config = Config { access: Access::ReadOnly, ..Config::new(bench.root()) };
+    let config = StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(bench.root()) };
     let shelf = Store::open(config).unwrap().target(TARGET).unwrap();
     let judge = |entry: &Entry| {
         verify_entry(entry, TARGET, &Validator::builtin()).into_result().map_err(|error| error.to_string())
@@ -98,18 +99,18 @@ fn a_whole_entry_of_another_kernel_is_named() {
     assert!(two.judged(|name| two.member(0, name)).is_ok());
     // All of another's.
     let error = two.judged(|name| two.member(1, name)).unwrap_err();
-    assert!(matches!(error, StoredError::AnotherKernel { .. }), "{error}");
+    assert!(matches!(error, EntryError::NameMismatch { .. }), "{error}");
     assert!(error.to_string().contains(&format!("_{}", two.entries[0].key().prefix_u64())), "{error}");
     // The kernel is right, and what is said of it another's; or what it was compiled from.
     let error = two.judged(|name| two.member(usize::from(name == "header"), name)).unwrap_err();
-    assert!(matches!(error, StoredError::AnotherHeader { what: "key", .. }), "{error}");
+    assert!(matches!(error, EntryError::HeaderMismatch { what: "key", .. }), "{error}");
     let error = two.judged(|name| two.member(usize::from(name == "info"), name)).unwrap_err();
-    assert!(matches!(error, StoredError::AnotherJob { .. }), "{error}");
+    assert!(matches!(error, EntryError::KeyMismatch { .. }), "{error}");
     // Half of it is another's.
     let error = two.judged(|name| two.member(usize::from(name == "object"), name)).unwrap_err();
-    assert!(matches!(error, StoredError::Invalid { .. }) && error.to_string().contains("OPV005"), "{error}");
+    assert!(matches!(error, EntryError::Invalid { .. }) && error.to_string().contains("OPV005"), "{error}");
     let error = two.judged(|name| two.member(0, name).filter(|_| name != "object")).unwrap_err();
-    assert!(matches!(error, StoredError::Incomplete { member: "object" }), "{error}");
+    assert!(matches!(error, EntryError::Incomplete { member: "object" }), "{error}");
 }
 
 /// A header with other words in it.
@@ -126,10 +127,10 @@ fn what_an_entry_says_of_itself_must_fit() {
         two.judged(|name| if name == "header" { header.clone() } else { two.member(0, name) })
     };
     let error = with_header(header(&two, r#""target":"cpu""#, r#""target":"Ascend910B1""#)).unwrap_err();
-    assert!(matches!(error, StoredError::AnotherHeader { what: "target", .. }), "{error}");
+    assert!(matches!(error, EntryError::HeaderMismatch { what: "target", .. }), "{error}");
     // Compiled by a backend of another name, it would have another key.
     let error = with_header(header(&two, r#""backend":"null""#, r#""backend":"cpu""#)).unwrap_err();
-    assert!(matches!(error, StoredError::AnotherJob { .. }), "{error}");
+    assert!(matches!(error, EntryError::KeyMismatch { .. }), "{error}");
     // By rules that are no more, nobody can tell; nor if it says nothing.
     let other = header(&two, r#""backend":"null""#, r#""backend":"cpu""#).unwrap();
     let older = String::from_utf8(other).unwrap().replace(r#""key_schema":1"#, r#""key_schema":0"#);
@@ -144,10 +145,10 @@ fn the_target_says_what_is_expected() {
     let two = Two::new();
     let [one, _] = &two.entries;
     let error = verify_entry(one, "Ascend910B1", &Validator::builtin()).into_result().unwrap_err();
-    assert!(matches!(error, StoredError::Invalid { .. }) && error.to_string().contains("OPV023"), "{error}");
+    assert!(matches!(error, EntryError::Invalid { .. }) && error.to_string().contains("OPV023"), "{error}");
     // Nothing is known of this one; what the object says counts, and then what the header says.
     let error = verify_entry(one, "tpu", &Validator::builtin()).into_result().unwrap_err();
-    assert!(matches!(error, StoredError::AnotherHeader { what: "target", .. }), "{error}");
+    assert!(matches!(error, EntryError::HeaderMismatch { what: "target", .. }), "{error}");
 }
 
 /// Found, set aside, and compiled anew by the next build.

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::common::{Bench, build, failure, outcomes, request, with_mode};
-use opkeep::{JobError, Mode};
+use opkeep::{CacheMode, KernelError};
 use opkeep_cann_meta::KernelMeta;
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
-use opkeep_store::{Config, Draft, Store};
+use opkeep_store::{EntryBuilder, Store, StoreConfig};
 use opkeep_testkit::NullBackend;
 
 /// Whichever byte of an entry changes: it is never served, and built again each time.
@@ -61,10 +61,10 @@ fn entries_of_older_rules_are_validated_again() {
     let first = bench.builder(&backend).build(&requests).unwrap();
     let key = *first.kernels[0].key.unwrap().digest();
     let artifact = first.kernels[0].artifact.clone().unwrap();
-    let shelf = Store::open(Config::new(bench.root())).unwrap().target("cpu").unwrap();
+    let shelf = Store::open(StoreConfig::new(bench.root())).unwrap().target("cpu").unwrap();
     let put = |object: &[u8]| {
         std::fs::remove_file(shelf.path(&key)).unwrap();
-        shelf.put(&key, &Draft::new(0).eager("json", &artifact.json).eager("object", object)).unwrap();
+        shelf.put(&key, &EntryBuilder::new(0).eager("json", &artifact.json).eager("object", object)).unwrap();
     };
     put(&artifact.object);
     assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
@@ -84,10 +84,10 @@ fn entries_without_a_kernel_are_built_again() {
     let requests = [request("Square", &[3])];
     let first = bench.builder(&backend).build(&requests).unwrap();
     let key = *first.kernels[0].key.unwrap().digest();
-    let shelf = Store::open(Config::new(bench.root())).unwrap().target("cpu").unwrap();
+    let shelf = Store::open(StoreConfig::new(bench.root())).unwrap().target("cpu").unwrap();
     std::fs::remove_file(shelf.path(&key)).unwrap();
     let json = &first.kernels[0].artifact.as_ref().unwrap().json;
-    shelf.put(&key, &Draft::new(opkeep_validator::RULES_VERSION).eager("json", json)).unwrap();
+    shelf.put(&key, &EntryBuilder::new(opkeep_validator::RULES_VERSION).eager("json", json)).unwrap();
     assert_eq!(build(&bench.builder(&backend), &requests), ["compiled"]);
     assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
 }
@@ -114,7 +114,7 @@ fn nothing_invalid_enters_the_store() {
         }));
         let report = bench.builder(&backend).build(&[request("Square", &[3])]).unwrap();
         assert_eq!(outcomes(&report), ["failed"]);
-        assert!(matches!(report.kernels[0].error.as_deref(), Some(JobError::Invalid { .. })));
+        assert!(matches!(report.kernels[0].error.as_deref(), Some(KernelError::Invalid { .. })));
         assert!(report.kernels[0].artifact.is_none());
         assert!(bench.entries().is_empty());
     }
@@ -209,7 +209,10 @@ fn another_kernel_is_not_kept_under_this_key() {
         bench.builder(&other).build(&[request("Neg", &[7])]).unwrap().kernels[0].artifact.clone().unwrap();
     let backend = Arc::new(NullBackend::new(move |_, _| Ok((*taken).clone())));
     let report = bench.builder(&backend).build(&[request("Square", &[3])]).unwrap();
-    assert!(matches!(report.kernels[0].error.as_deref(), Some(JobError::AnotherKernel { .. })), "{report:?}");
+    assert!(
+        matches!(report.kernels[0].error.as_deref(), Some(KernelError::NameMismatch { .. })),
+        "{report:?}"
+    );
     assert_eq!(bench.entries().len(), 1);
 }
 
@@ -219,7 +222,7 @@ fn require_does_not_compile_for_debugging_either() {
     let mut debugged = request("Square", &[3]);
     debugged.spec.options.insert("op_debug_level".into(), "1".into());
     build(&bench.builder(&backend), &[request("Square", &[3])]);
-    assert_eq!(build(&with_mode(&bench, &backend, Mode::Require), &[debugged]), ["failed"]);
+    assert_eq!(build(&with_mode(&bench, &backend, CacheMode::Require), &[debugged]), ["failed"]);
     assert_eq!(backend.compiles(), 1);
 }
 
@@ -248,7 +251,7 @@ fn a_lock_that_is_closed_to_us_concerns_one_kernel() {
     std::fs::write(&closed, "").unwrap();
     bench.entries().iter().for_each(|entry| std::fs::remove_file(entry).unwrap());
     let watcher = Some(Arc::new(Closed(closed.clone())) as Arc<dyn Watcher>);
-    let config = Config { watcher, ..Config::new(bench.root()) };
+    let config = StoreConfig { watcher, ..StoreConfig::new(bench.root()) };
     let report = bench.builder(&backend).store(config).build(&requests).unwrap();
     assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
     let said = format!("the lock `{}` is another user's", closed.display());
@@ -287,8 +290,8 @@ fn a_warm_build_needs_no_work_folder() {
     let (known, unknown) = (request("Square", &[3]), request("Relu", &[3]));
     build(&bench.builder(&backend), std::slice::from_ref(&known));
     let nowhere = bench.folder.path().join("not/there");
-    let report = bench.builder(&backend).work_base(&nowhere).build(&[known, unknown]).unwrap();
+    let report = bench.builder(&backend).work_dir(&nowhere).build(&[known, unknown]).unwrap();
     assert_eq!(outcomes(&report), ["reused", "failed"]);
-    assert!(matches!(report.kernels[1].error.as_deref(), Some(JobError::WorkFolder { .. })));
+    assert!(matches!(report.kernels[1].error.as_deref(), Some(KernelError::WorkDir { .. })));
     assert!(!nowhere.exists());
 }

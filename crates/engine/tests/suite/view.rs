@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::common::{Bench, failure, request};
-use opkeep::{BuildReport, Placed, Request, ViewConfig};
+use opkeep::{BuildReport, Request, ViewConfig, ViewPlacement};
 use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
 use opkeep_testkit::NullBackend;
@@ -16,7 +16,7 @@ fn build(
     backend: &Arc<NullBackend>,
     rank: &str,
     requests: &[Request],
-) -> (BuildReport, Placed) {
+) -> (BuildReport, ViewPlacement) {
     let view = ViewConfig { base: bench.folder.path().join("view"), rank: rank.to_owned() };
     let mut report = bench.builder(backend).view(view).build(requests).unwrap();
     let placed = report.view.take().unwrap().unwrap();
@@ -24,7 +24,7 @@ fn build(
 }
 
 /// Names of the files a framework sees.
-fn names(placed: &Placed) -> Vec<String> {
+fn names(placed: &ViewPlacement) -> Vec<String> {
     let names = crate::common::files(&placed.folder).into_iter();
     let names = names.map(|path| path.file_name().unwrap().to_string_lossy().into_owned());
     names.filter(|name| !name.starts_with('.')).collect()
@@ -37,7 +37,7 @@ fn named(op_type: &str, length: i64, stem: &str) -> Request {
     request
 }
 
-fn kernel_name(placed: &Placed, stem: &str) -> String {
+fn kernel_name(placed: &ViewPlacement, stem: &str) -> String {
     let path: PathBuf = placed.folder.join(format!("{stem}.json"));
     KernelMeta::parse(&std::fs::read(path).unwrap()).unwrap().kernel_name.unwrap()
 }
@@ -82,7 +82,7 @@ fn a_name_for_two_kernels_is_nobodys() {
     for requests in [[one.clone(), two.clone()], [two, one]] {
         let (_, placed) = build(&bench, &backend, "0", &requests);
         assert_eq!((names(&placed), placed.names.len()), (Vec::new(), 0));
-        assert_eq!(placed.contested, ["same"]);
+        assert_eq!(placed.conflicting_names, ["same"]);
     }
 }
 
@@ -116,8 +116,8 @@ fn a_failure_or_a_cancel_keeps_the_kernel_that_belongs_there() {
     let cancel = opkeep_fs::CancelToken::new();
     cancel.cancel();
     for builder in [
-        bench.builder(&broken).mode(opkeep::Mode::Force),
-        bench.builder(&good).mode(opkeep::Mode::Disable).cancel(cancel),
+        bench.builder(&broken).mode(opkeep::CacheMode::Force),
+        bench.builder(&good).mode(opkeep::CacheMode::Disable).cancel(cancel),
     ] {
         let report = builder.view(view.clone()).build(&requests).unwrap();
         assert_eq!(report.count(opkeep::Outcome::Failed), 2);

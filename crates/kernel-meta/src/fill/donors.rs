@@ -3,7 +3,7 @@
 use opkeep_cann_meta::{KernelMeta, is_chip, targets, unjudged};
 use opkeep_descriptor::{Descriptor, Generation, read_info};
 use opkeep_digest::Digest;
-use opkeep_validator::validate_read;
+use opkeep_validator::validate_parsed;
 use serde_json::{Map, Value};
 
 use crate::compare::describes;
@@ -146,7 +146,7 @@ fn runs(from: &Rank<'_>, stem: &str, descriptor: &Descriptor) -> Result<(), Stri
     // Where the chip is not known, nothing says that another rank's runs it.
     let Some(expect) = expect else { return Err(format!("`{path}`: {}", unjudged(target))) };
     let meta = KernelMeta::parse(&json).unwrap_or_default();
-    match validate_read(meta, &object, Some(&expect)).errors().next() {
+    match validate_parsed(meta, &object, Some(&expect)).errors().next() {
         None => Ok(()),
         Some(error) => Err(format!(
             "`{path}` is no kernel for {target}, which its descriptor names: {}",

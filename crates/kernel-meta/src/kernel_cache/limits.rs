@@ -29,7 +29,7 @@ pub struct Limits {
 
 /// What the environment says of limits, as it stands there: a library does not read the environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LimitTexts {
+pub struct LimitSettings {
     /// `ASCEND_MAX_OP_CACHE_SIZE`, in MB.
     pub max_op_cache_size: Option<String>,
     /// `ASCEND_REMAIN_CACHE_SIZE_RATIO`, in percent.
@@ -39,7 +39,7 @@ pub struct LimitTexts {
 /// Something about limits that does not count, or counts otherwise than its author may think.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum LimitNotice {
+pub enum LimitWarning {
     /// A value that the parameter does not take.
     #[error(
         "`{value}` is not valid for `{name}`{place}: expected {range}; it does not count (default: {default})"
@@ -155,7 +155,7 @@ const RATIO_IN_ENVIRONMENT: Parameter = Parameter {
 
 impl Parameter {
     /// The value of `text`, if there is one and it is valid. One that is not, or not only a number, is reported.
-    fn read(&self, text: Option<&str>, file: Option<&str>, notices: &mut Vec<LimitNotice>) -> Option<i64> {
+    fn read(&self, text: Option<&str>, file: Option<&str>, notices: &mut Vec<LimitWarning>) -> Option<i64> {
         let text = text?;
         let Self { name, range, default, takes } = *self;
         let value = || text.chars().take(SHOWN).collect();
@@ -164,11 +164,11 @@ impl Parameter {
             Some((number, "")) => Some(number),
             Some((number, rest)) if rest.trim_start().starts_with('#') => Some(number),
             Some((taken, _)) => {
-                notices.push(LimitNotice::Trailing { value: value(), name, place: place(), taken });
+                notices.push(LimitWarning::Trailing { value: value(), name, place: place(), taken });
                 Some(taken)
             }
             None => {
-                notices.push(LimitNotice::Value { value: value(), name, place: place(), range, default });
+                notices.push(LimitWarning::Value { value: value(), name, place: place(), range, default });
                 None
             }
         }
@@ -266,10 +266,10 @@ impl Ini {
     }
 
     /// What is to be said of the file besides its values.
-    fn notices(&self, path: &str) -> Vec<LimitNotice> {
+    fn notices(&self, path: &str) -> Vec<LimitWarning> {
         let section =
-            |section: &String| LimitNotice::Section { path: path.to_owned(), section: section.clone() };
-        let line = |(line, text): &(usize, String)| LimitNotice::Line {
+            |section: &String| LimitWarning::Section { path: path.to_owned(), section: section.clone() };
+        let line = |(line, text): &(usize, String)| LimitWarning::Line {
             path: path.to_owned(),
             line: *line,
             text: text.clone(),
@@ -283,19 +283,19 @@ impl Ini {
 pub(crate) fn find(
     ini: Result<Option<String>, String>,
     path: &str,
-    environment: &LimitTexts,
-) -> (Limits, Vec<LimitNotice>) {
+    environment: &LimitSettings,
+) -> (Limits, Vec<LimitWarning>) {
     match ini {
         Ok(text) => resolve(&Ini::parse(text.as_deref().unwrap_or_default()), path, environment),
         Err(problem) => {
             let limits = Limits { max_bytes: None, remain_percent: DEFAULT_PERCENT };
-            (limits, vec![LimitNotice::Unread { path: path.to_owned(), problem }])
+            (limits, vec![LimitWarning::Unread { path: path.to_owned(), problem }])
         }
     }
 }
 
 /// File, then environment, then default. Size and ratio of the file count only together.
-fn resolve(ini: &Ini, path: &str, environment: &LimitTexts) -> (Limits, Vec<LimitNotice>) {
+fn resolve(ini: &Ini, path: &str, environment: &LimitSettings) -> (Limits, Vec<LimitWarning>) {
     let mut notices = ini.notices(path);
     let told = &mut notices;
     let file = Some(path);
@@ -303,7 +303,7 @@ fn resolve(ini: &Ini, path: &str, environment: &LimitTexts) -> (Limits, Vec<Limi
         SIZE_IN_FILE.read(ini.size.as_deref(), file, told),
         RATIO_IN_FILE.read(ini.ratio.as_deref(), file, told),
     );
-    let alone = |set, missing| LimitNotice::Alone { path: path.to_owned(), set, missing };
+    let alone = |set, missing| LimitWarning::Alone { path: path.to_owned(), set, missing };
     match (&ini.size, &ini.ratio) {
         (Some(_), None) => told.push(alone(SIZE_IN_FILE.name, RATIO_IN_FILE.name)),
         (None, Some(_)) => told.push(alone(RATIO_IN_FILE.name, SIZE_IN_FILE.name)),
@@ -311,7 +311,7 @@ fn resolve(ini: &Ini, path: &str, environment: &LimitTexts) -> (Limits, Vec<Limi
     }
     let (size, percent) = match in_file {
         (Some(size), Some(percent)) => {
-            told.extend(ini.passed_over.map(|reason| LimitNotice::Ours { path: path.to_owned(), reason }));
+            told.extend(ini.passed_over.map(|reason| LimitWarning::Ours { path: path.to_owned(), reason }));
             (Some(size), Some(percent))
         }
         _ => (
@@ -344,7 +344,8 @@ mod tests {
 
     fn found(ini: &str, (size, ratio): (&str, &str)) -> (Option<u64>, u8, Vec<String>) {
         let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        let environment = LimitTexts { max_op_cache_size: text(size), remain_cache_size_ratio: text(ratio) };
+        let environment =
+            LimitSettings { max_op_cache_size: text(size), remain_cache_size_ratio: text(ratio) };
         let (limits, notices) = find(Ok(text(ini)), "/k/op_cache.ini", &environment);
         (limits.max_bytes, limits.remain_percent, notices.iter().map(ToString::to_string).collect())
     }
@@ -470,7 +471,7 @@ mod tests {
 
     #[test]
     fn limits_that_cannot_be_read_limit_nothing() {
-        let seven = LimitTexts { max_op_cache_size: Some("7".into()), ..LimitTexts::default() };
+        let seven = LimitSettings { max_op_cache_size: Some("7".into()), ..LimitSettings::default() };
         let (limits, notices) = find(Err("denied".into()), "/k/op_cache.ini", &seven);
         assert_eq!((limits.max_bytes, notices.len()), (None, 1));
         assert!(notices[0].to_string().contains("`/k/op_cache.ini` cannot be read: denied"));

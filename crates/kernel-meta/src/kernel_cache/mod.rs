@@ -25,7 +25,7 @@ mod sort;
 mod things;
 mod usage;
 
-pub use limits::{LimitNotice, LimitTexts, Limits};
+pub use limits::{LimitSettings, LimitWarning, Limits};
 pub use usage::{Amount, Usage, What};
 
 use std::io::{self, ErrorKind};
@@ -55,7 +55,7 @@ pub struct GcOptions<'a> {
     /// Deletes every kernel that was not used for so long, even if there is room. Less than [`IDLE_FOR`] counts as that.
     pub older_than: Option<Duration>,
     /// What the environment says of limits.
-    pub environment: &'a LimitTexts,
+    pub environment: &'a LimitSettings,
     /// Told what is done.
     pub watch: &'a dyn Fn(Step<'_>),
     /// Asked now and then whether to give up.
@@ -96,7 +96,7 @@ pub struct GcReport {
     /// The limits that hold. They were not asked for if [`GcOptions::max_bytes`] was given.
     pub limits: Option<Limits>,
     /// What is to be said of them.
-    pub notices: Vec<LimitNotice>,
+    pub notices: Vec<LimitWarning>,
     /// What there was.
     pub before: Usage,
     /// What was removed.

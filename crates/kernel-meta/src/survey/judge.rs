@@ -4,8 +4,8 @@ use std::mem;
 
 use opkeep_artifact::is_plain_file_name;
 use opkeep_cann_meta::{KernelMeta, MetaError};
-use opkeep_descriptor::{confirms_name, read_info};
-use opkeep_validator::{Code, Finding, Report, examine_object, parts, validate_read};
+use opkeep_descriptor::{name_matches, read_info};
+use opkeep_validator::{Code, Finding, Report, examine_object, parts, validate_parsed};
 
 use crate::survey::chips::Chip;
 use crate::survey::names::{Members, is_skipped};
@@ -244,7 +244,7 @@ impl Bench<'_> {
     fn pair(&self, stem: &str, members: Members, meta: KernelMeta, desk: &mut Desk, bytes: u64) -> Seen {
         let Desk { json, object, other, text, lints } = desk;
         // For which chip it should be is compared afterwards: a kernel for another one is not damaged.
-        let report = validate_read(meta, object, None);
+        let report = validate_parsed(meta, object, None);
         let mut chip = Chip::of(&report);
         let flaws: Vec<Flaw> = report.errors().cloned().map(Flaw::Invalid).collect();
         let mut notes: Vec<Note> = remarks(&report).map(Note::Finding).collect();
@@ -459,7 +459,7 @@ fn remarks(report: &Report) -> impl Iterator<Item = Finding> {
 
 /// Whether a kernel's name follows from its descriptor.
 fn descriptor_note(stem: &str, info: &[u8], buffer: &mut Vec<u8>) -> Option<Note> {
-    if confirms_name(info, stem, buffer) {
+    if name_matches(info, stem, buffer) {
         return None;
     }
     match read_info(info) {

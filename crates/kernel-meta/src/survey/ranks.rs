@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use opkeep_descriptor::{Descriptor, Generation, VendorName, read_info};
+use opkeep_descriptor::{Descriptor, ForeignName, Generation, read_info};
 
 use crate::survey::judge::MAX_TEXT;
 use crate::survey::names::Members;
@@ -135,8 +135,8 @@ fn descriptor(dir: &Dir, item: &Item) -> Option<Descriptor> {
 
 /// A kernel's name without the device at its end.
 fn without_device(name: &str) -> String {
-    match VendorName::parse(name) {
-        Some(VendorName::MindSpore { words, number, .. }) => format!("{words}_{number}"),
+    match ForeignName::parse(name) {
+        Some(ForeignName::MindSpore { words, number, .. }) => format!("{words}_{number}"),
         _ => name.to_owned(),
     }
 }

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use opkeep_kernel_meta::kernel_cache::{GcOptions, GcReport, LimitTexts, gc};
+use opkeep_kernel_meta::kernel_cache::{GcOptions, GcReport, LimitSettings, gc};
 use opkeep_kernel_meta::survey::{Kind, Place};
 
 /// A cache of its own.
@@ -81,7 +81,7 @@ pub(crate) fn place(folder: &Path) -> Place {
 }
 
 pub(crate) fn run<'a>(place: &Place, change: impl FnOnce(&mut GcOptions<'a>)) -> GcReport {
-    static UNSET: LimitTexts = LimitTexts { max_op_cache_size: None, remain_cache_size_ratio: None };
+    static UNSET: LimitSettings = LimitSettings { max_op_cache_size: None, remain_cache_size_ratio: None };
     let mut options = GcOptions {
         dry_run: false,
         max_bytes: None,

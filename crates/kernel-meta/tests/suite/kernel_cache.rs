@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::time::Duration;
 
 use crate::laid_caches::{Cache, json, run, set_age};
-use opkeep_kernel_meta::kernel_cache::{GcReport, LimitTexts, Step, What};
+use opkeep_kernel_meta::kernel_cache::{GcReport, LimitSettings, Step, What};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -60,7 +60,7 @@ fn what_cann_never_deletes_does_not_cost_the_kernels() {
     }
     let megabyte = 1 << 20;
     assert_eq!(vendors_victims(&cache, megabyte).len(), 5, "CANN would delete every kernel");
-    let environment = LimitTexts { max_op_cache_size: Some("1".into()), ..LimitTexts::default() };
+    let environment = LimitSettings { max_op_cache_size: Some("1".into()), ..LimitSettings::default() };
     let report = run(&cache.place(), |options| options.environment = &environment);
     assert_eq!(counts(&report), [0, 0, 80, 40, 40], "{report:?}");
     for number in 0..5 {
@@ -202,7 +202,7 @@ fn limits_are_canns() {
         )
     };
     let environment =
-        LimitTexts { max_op_cache_size: Some("2".into()), remain_cache_size_ratio: Some("75".into()) };
+        LimitSettings { max_op_cache_size: Some("2".into()), remain_cache_size_ratio: Some("75".into()) };
     // Descriptions as long as the rest of 64 KiB, so that 16 kernels are a megabyte to the byte.
     let stock = |cache: &Cache, count: u64| {
         for number in 0..count {

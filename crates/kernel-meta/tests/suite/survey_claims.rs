@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use opkeep_descriptor::Generation;
-use opkeep_kernel_meta::kernel_cache::{GcOptions, LimitTexts, gc};
+use opkeep_kernel_meta::kernel_cache::{GcOptions, LimitSettings, gc};
 use opkeep_kernel_meta::survey::{Effect, Survey, SurveyOptions, Verdict, What, compare, find, survey};
 use opkeep_testkit::ascend::{Chip, Kernel, Library, Pair, library};
 use opkeep_testkit::caches::Rank;
@@ -232,7 +232,7 @@ fn gc_leaves_what_a_description_behind_a_link_may_name() {
         dry_run: false,
         max_bytes: None,
         older_than: None,
-        environment: &LimitTexts { max_op_cache_size: None, remain_cache_size_ratio: None },
+        environment: &LimitSettings { max_op_cache_size: None, remain_cache_size_ratio: None },
         watch: &|_| {},
         cancelled: &|| false,
     };

@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 use opkeep_digest::Digest;
-use opkeep_store::{Config, Draft, Entry, KeyLock, LockOutcome, Lookup, Miss, Patience, Store, TargetStore};
+use opkeep_store::{
+    Entry, EntryBuilder, KeyLock, LockOutcome, Lookup, Miss, Patience, Store, StoreConfig, TargetStore,
+};
 use tempfile::TempDir;
 
 /// The target that most tests use.
@@ -31,7 +33,7 @@ pub(crate) fn fresh() -> (TempDir, TargetStore) {
 
 /// The store at `root`, opened for writing.
 pub(crate) fn open(root: &Path) -> TargetStore {
-    Store::open(Config::new(root)).unwrap().target(TARGET).unwrap()
+    Store::open(StoreConfig::new(root)).unwrap().target(TARGET).unwrap()
 }
 
 /// The key of `name`.
@@ -62,8 +64,8 @@ impl Made {
     }
 
     /// As a draft of eight members, eager and lazy ones mixed, one of them empty.
-    pub(crate) fn draft(&self) -> Draft<'_> {
-        Draft::new(7)
+    pub(crate) fn draft(&self) -> EntryBuilder<'_> {
+        EntryBuilder::new(7)
             .lazy("info", &self.info)
             .eager("json", &self.json)
             .eager("object", &self.object)

@@ -7,7 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
 use opkeep_fs::{Clock, FsCall, FsOp, Permit, Watcher};
-use opkeep_store::{Config, Draft, Estimate, GcOptions, GcReport, LimitTexts, Store, TargetStore};
+use opkeep_store::{
+    EntryBuilder, GcOptions, GcReport, LimitSettings, SizeEstimate, Store, StoreConfig, TargetStore,
+};
 
 use super::{TARGET, key};
 
@@ -75,13 +77,13 @@ pub(crate) struct Room {
     folder: tempfile::TempDir,
     pub(crate) time: Arc<Time>,
     pub(crate) seen: Arc<Seen>,
-    pub(crate) limits: LimitTexts,
+    pub(crate) limits: LimitSettings,
 }
 
 impl Room {
     /// For so many MB and percent.
     pub(crate) fn new(size: &str, ratio: &str) -> Self {
-        let limits = LimitTexts {
+        let limits = LimitSettings {
             max_op_cache_size: Some(size.to_owned()),
             remain_cache_size_ratio: Some(ratio.to_owned()),
             max_entries: None,
@@ -94,12 +96,12 @@ impl Room {
         self.folder.path()
     }
 
-    pub(crate) fn config(&self) -> Config {
-        Config {
+    pub(crate) fn config(&self) -> StoreConfig {
+        StoreConfig {
             limits: self.limits.clone(),
             clock: Some(self.time.clone()),
             watcher: Some(self.seen.clone()),
-            ..Config::new(self.root())
+            ..StoreConfig::new(self.root())
         }
     }
 
@@ -139,8 +141,8 @@ pub(crate) fn filling(bytes: u64) -> Vec<u8> {
         .to_vec()
 }
 
-pub(crate) fn draft(object: &[u8], cost: Duration) -> Draft<'_> {
-    Draft::new(1).cost(cost).eager("object", object)
+pub(crate) fn draft(object: &[u8], cost: Duration) -> EntryBuilder<'_> {
+    EntryBuilder::new(1).cost(cost).eager("object", object)
 }
 
 /// When an entry was last used.
@@ -149,9 +151,9 @@ pub(crate) fn used(store: &TargetStore, name: &str) -> SystemTime {
 }
 
 /// What is there, as a walk counts it.
-pub(crate) fn counted(store: &TargetStore) -> Estimate {
+pub(crate) fn counted(store: &TargetStore) -> SizeEstimate {
     let report = store.gc(&GcOptions { dry_run: true, ..GcOptions::default() }).unwrap();
-    Estimate { bytes: report.before.total().bytes, entries: report.before.entries.files }
+    SizeEstimate { bytes: report.before.total().bytes, entries: report.before.entries.files }
 }
 
 /// What most entries cost.

@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_fs::Clock;
 use opkeep_store::{
-    Access, Config, Flaw, GcOptions, RepairOptions, RepairReport, Store, TargetStore, VerifyOptions, What,
+    Access, GcOptions, ProblemKind, RepairActionKind, RepairOptions, RepairReport, Store, StoreConfig,
+    TargetStore, VerifyOptions,
 };
 
 use crate::common::{self, Made, TARGET, key, names};
@@ -55,43 +56,43 @@ impl Clock for Later {
     }
 }
 
-fn open(config: Config) -> Option<TargetStore> {
-    let config = Config { clock: Some(Arc::new(Later)), ..config };
+fn open(config: StoreConfig) -> Option<TargetStore> {
+    let config = StoreConfig { clock: Some(Arc::new(Later)), ..config };
     Store::open(config).and_then(|store| store.target(TARGET)).ok()
 }
 
-fn reader(config: Config) -> Option<TargetStore> {
-    open(Config { access: Access::ReadOnly, ..config })
+fn reader(config: StoreConfig) -> Option<TargetStore> {
+    open(StoreConfig { access: Access::ReadOnly, ..config })
 }
 
 /// Whatever a disk answers, what is in order is not called damaged.
-fn verify(config: Config) -> bool {
+fn verify(config: StoreConfig) -> bool {
     let Some(store) = reader(config) else { return false };
     let report = store.verify(&VerifyOptions::default());
     for flawed in &report.flaws {
-        assert!(matches!(flawed.flaw, Flaw::Trouble(_)), "{flawed:?}");
+        assert!(matches!(flawed.flaw, ProblemKind::Io(_)), "{flawed:?}");
     }
     assert!(!report.is_whole() || report.whole.files == 3, "{report:?}");
     report.is_whole()
 }
 
 /// And what is damaged is never passed over in silence.
-fn verify_damaged(config: Config) -> bool {
+fn verify_damaged(config: StoreConfig) -> bool {
     let Some(store) = reader(config) else { return false };
     let report = store.verify(&VerifyOptions::default());
     assert!(!report.is_whole(), "{report:?}");
     for flawed in &report.flaws {
-        let damaged = matches!(flawed.flaw, Flaw::Damaged(_)) && flawed.key == Some(key(SUBJECT));
-        assert!(damaged || matches!(flawed.flaw, Flaw::Trouble(_)), "{flawed:?}");
+        let damaged = matches!(flawed.flaw, ProblemKind::Damaged(_)) && flawed.key == Some(key(SUBJECT));
+        assert!(damaged || matches!(flawed.flaw, ProblemKind::Io(_)), "{flawed:?}");
     }
-    matches!(report.flaws[..], [ref one] if matches!(one.flaw, Flaw::Damaged(_)))
+    matches!(report.flaws[..], [ref one] if matches!(one.flaw, ProblemKind::Damaged(_)))
 }
 
 fn set_aside(report: &RepairReport) -> usize {
-    report.done.iter().filter(|deed| matches!(deed.what, What::SetAside { .. })).count()
+    report.done.iter().filter(|deed| matches!(deed.what, RepairActionKind::Quarantined { .. })).count()
 }
 
-fn repair_damaged(config: Config) -> bool {
+fn repair_damaged(config: StoreConfig) -> bool {
     let Some(store) = open(config) else { return false };
     let report = store.repair(&RepairOptions::default()).unwrap();
     assert!(report.whole.files <= 2, "{report:?}");
@@ -110,14 +111,14 @@ fn torn(root: &Path) {
     }
 }
 
-fn repair_torn(config: Config) -> bool {
+fn repair_torn(config: StoreConfig) -> bool {
     let Some(store) = open(config) else { return false };
     let report = store.repair(&RepairOptions::default()).unwrap();
     assert_eq!(set_aside(&report), 0, "{report:?}");
     report.is_whole() && report.counted.is_some()
 }
 
-fn repair_dry(config: Config) -> bool {
+fn repair_dry(config: StoreConfig) -> bool {
     let Some(store) = reader(config) else { return false };
     let report = store.repair(&RepairOptions { dry_run: true, ..RepairOptions::default() }).unwrap();
     report.is_whole() && set_aside(&report) == 1
@@ -144,7 +145,7 @@ fn unnamed(root: &Path) {
     rows::age(&unnamed);
 }
 
-fn collect(config: Config) -> bool {
+fn collect(config: StoreConfig) -> bool {
     let Some(store) = open(config) else { return false };
     store.gc(&GcOptions::default()).is_ok_and(|report| report.removed.temporary.files == 1)
 }

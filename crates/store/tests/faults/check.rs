@@ -7,7 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
 use opkeep_fs::{Clock, FsOp};
-use opkeep_store::{Config, GcOptions, LockOutcome, Lookup, Miss, Put, Replace, Store, TargetStore};
+use opkeep_store::{
+    GcOptions, LockOutcome, Lookup, Miss, Overwrite, PutOutcome, Store, StoreConfig, TargetStore,
+};
 
 use opkeep_testkit::Folder;
 
@@ -104,7 +106,7 @@ impl Check<'_> {
 
     /// Whatever the dead left, somebody takes away some day; and no entry.
     fn the_rest_is_collected(&self) {
-        let config = Config { clock: Some(Arc::new(NextWeek)), ..Config::new(self.root) };
+        let config = StoreConfig { clock: Some(Arc::new(NextWeek)), ..StoreConfig::new(self.root) };
         let store = Store::open(config).unwrap().target(TARGET).unwrap();
         store.gc(&GcOptions::default()).unwrap();
         made_next().assert_is(&hit(&store, &key(rows::SUBJECT)));
@@ -189,7 +191,7 @@ fn serves_the_next(store: &TargetStore) {
         assert!(store.quarantine(&key, &judged, &lock).unwrap());
         assert_eq!(State::of(store, &key), State::Absent);
     }
-    assert_eq!(store.put_replacing(&key, &made.draft(), Replace::Always).unwrap(), Put::Published);
+    assert_eq!(store.put_replacing(&key, &made.draft(), Overwrite::Always).unwrap(), PutOutcome::Published);
     made.assert_is(&hit(store, &key));
     drop(lock);
     let locks = names(&store.dir().join("locks"));

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use check::{Check, End};
 use libtest_mimic::{Arguments, Trial};
 use opkeep_fs::FsOp;
-use opkeep_store::{Config, Store, TargetStore};
+use opkeep_store::{Store, StoreConfig, TargetStore};
 use opkeep_testkit::Folder;
 use opkeep_testkit::fault::{Fault, FaultyDisk};
 use opkeep_testkit::toolchain_mutations::is_turn;
@@ -162,7 +162,7 @@ impl<'a> Table<'a> {
             self.before.restore(self.folder.path()).unwrap();
         }
         self.is_before = false;
-        let config = Config { watcher: Some(self.disk.clone()), ..self.row.config(self.folder.path()) };
+        let config = StoreConfig { watcher: Some(self.disk.clone()), ..self.row.config(self.folder.path()) };
         self.disk.disarm();
         let arm = |disk: &FaultyDisk| match fault {
             Some((at, fault)) => disk.arm(at, fault),

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 use opkeep_digest::Digest;
 use opkeep_fs::Clock;
 use opkeep_store::{
-    Access, Config, GcOptions, KeyLock, LimitTexts, LockOutcome, Lookup, Miss, Patience, Replace, Store,
-    TargetStore,
+    Access, GcOptions, KeyLock, LimitSettings, LockOutcome, Lookup, Miss, Overwrite, Patience, Store,
+    StoreConfig, TargetStore,
 };
 
 use crate::common::{self, Made, TARGET, key, names};
@@ -43,16 +43,19 @@ pub(crate) struct Row {
 
 impl Row {
     /// The store as the operation opens it.
-    pub(crate) fn config(&self, root: &Path) -> Config {
+    pub(crate) fn config(&self, root: &Path) -> StoreConfig {
         let max_entries = self.max_entries.map(str::to_owned);
-        Config { limits: LimitTexts { max_entries, ..LimitTexts::default() }, ..Config::new(root) }
+        StoreConfig {
+            limits: LimitSettings { max_entries, ..LimitSettings::default() },
+            ..StoreConfig::new(root)
+        }
     }
 }
 
 /// Says whether it is done. What it says otherwise it checks itself.
 #[derive(Clone, Copy)]
 pub(crate) enum Act {
-    Open(fn(Config) -> bool),
+    Open(fn(StoreConfig) -> bool),
     On(fn(&TargetStore) -> bool),
 }
 
@@ -112,7 +115,7 @@ fn old() -> Made {
 }
 
 /// Made at the same time each time, so that equal files are equal.
-fn put_new(store: &TargetStore, replace: Replace) -> bool {
+fn put_new(store: &TargetStore, replace: Overwrite) -> bool {
     let (new, created) = (Made::new(SUBJECT, 2), SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30));
     store.put_replacing(&key(SUBJECT), &new.draft().created(created), replace).is_ok()
 }
@@ -124,7 +127,7 @@ pub(crate) fn to_be_shared(root: &Path) {
 }
 
 fn without_target(root: &Path) {
-    Store::open(Config::new(root)).unwrap();
+    Store::open(StoreConfig::new(root)).unwrap();
 }
 
 fn absent(root: &Path) {
@@ -283,7 +286,7 @@ impl Clock for ThreeDaysAgo {
 /// The same, and nobody looked for that since.
 fn littered_for_days(root: &Path) {
     valid(root);
-    let config = Config { clock: Some(Arc::new(ThreeDaysAgo)), ..Config::new(root) };
+    let config = StoreConfig { clock: Some(Arc::new(ThreeDaysAgo)), ..StoreConfig::new(root) };
     Store::open(config).unwrap().target(TARGET).unwrap().gc(&GcOptions::default()).unwrap();
     litter(root);
 }
@@ -410,11 +413,11 @@ pub(crate) fn all() -> Vec<Row> {
 }
 
 fn put(store: &TargetStore) -> bool {
-    put_new(store, Replace::Never)
+    put_new(store, Overwrite::Never)
 }
 
 fn replace(store: &TargetStore) -> bool {
-    put_new(store, Replace::Always)
+    put_new(store, Overwrite::Always)
 }
 
 fn put_and_sync(store: &TargetStore) -> bool {
@@ -443,7 +446,7 @@ fn get(store: &TargetStore) -> bool {
             old().assert_is(&entry);
             true
         }
-        Lookup::Miss(Miss::Trouble(_)) => false,
+        Lookup::Miss(Miss::Io(_)) => false,
         Lookup::Miss(other) => panic!("{other:?}"),
     }
 }
@@ -451,7 +454,7 @@ fn get(store: &TargetStore) -> bool {
 fn get_missing(store: &TargetStore) -> bool {
     match store.get(&key(SUBJECT)) {
         Lookup::Miss(Miss::Absent) => true,
-        Lookup::Miss(Miss::Trouble(_)) => false,
+        Lookup::Miss(Miss::Io(_)) => false,
         other => panic!("{other:?}"),
     }
 }
@@ -459,7 +462,7 @@ fn get_missing(store: &TargetStore) -> bool {
 fn get_damaged(store: &TargetStore) -> bool {
     match store.get(&key(SUBJECT)) {
         Lookup::Miss(Miss::Damaged(_)) => true,
-        Lookup::Miss(Miss::Trouble(_)) => false,
+        Lookup::Miss(Miss::Io(_)) => false,
         other => panic!("{other:?}"),
     }
 }
@@ -486,7 +489,7 @@ fn lock(store: &TargetStore) -> bool {
 }
 
 fn lock_and_fail(store: &TargetStore) -> bool {
-    try_lock(store).map(|lock| lock.release_failed("`Relu` has no int4 kernel")).is_some()
+    try_lock(store).map(|lock| lock.release_with_failure("`Relu` has no int4 kernel")).is_some()
 }
 
 fn quarantine(store: &TargetStore) -> bool {
@@ -539,21 +542,21 @@ fn count(store: &TargetStore) -> bool {
 
 fn count_anew(store: &TargetStore) -> bool {
     count(store);
-    store.zero_statistics().is_ok()
+    store.reset_statistics().is_ok()
 }
 
-fn open(config: Config) -> bool {
+fn open(config: StoreConfig) -> bool {
     Store::open(config).and_then(|store| store.target(TARGET)).is_ok()
 }
 
 /// Whether there is room then: to open a store is no promise that somebody makes some.
-fn open_too_full(config: Config) -> bool {
+fn open_too_full(config: StoreConfig) -> bool {
     let Ok(store) = Store::open(config).and_then(|store| store.target(TARGET)) else { return false };
     !store.path(&key(SUBJECT)).exists()
 }
 
 /// Every target, as the command does it.
-fn clear(config: Config) -> bool {
+fn clear(config: StoreConfig) -> bool {
     let options = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
     let Ok(store) = Store::open(config) else { return false };
     let Ok(targets) = store.targets() else { return false };
@@ -564,11 +567,11 @@ fn clear(config: Config) -> bool {
         })
 }
 
-fn open_root(config: Config) -> bool {
+fn open_root(config: StoreConfig) -> bool {
     Store::open(config).is_ok()
 }
 
-fn open_to_read(config: Config) -> bool {
-    let opened = Store::open(Config { access: Access::ReadOnly, ..config });
+fn open_to_read(config: StoreConfig) -> bool {
+    let opened = Store::open(StoreConfig { access: Access::ReadOnly, ..config });
     opened.and_then(|store| store.target(TARGET)).is_ok()
 }

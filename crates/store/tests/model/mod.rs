@@ -10,16 +10,16 @@ use std::fmt;
 
 /// What a thread does to one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum RepairAction {
     Get,
     /// Without a lock, unless something is there.
-    Put,
+    PutOutcome,
     /// Look, lock, look again, set aside what is damaged, compile.
     Make,
     /// Lock, and put whatever is there.
     Force,
-    Damage,
-    SetAside,
+    Corruption,
+    Quarantined,
     Restamp,
     /// Age one, and collect what is old.
     Evict,
@@ -31,14 +31,14 @@ pub(crate) enum Deed {
     Compile,
 }
 
-impl Deed {
+impl RepairAction {
     const ALL: [(Self, &str); 11] = [
         (Self::Get, "get"),
-        (Self::Put, "put"),
+        (Self::PutOutcome, "put"),
         (Self::Make, "make"),
         (Self::Force, "force"),
-        (Self::Damage, "damage"),
-        (Self::SetAside, "set-aside"),
+        (Self::Corruption, "damage"),
+        (Self::Quarantined, "set-aside"),
         (Self::Restamp, "restamp"),
         (Self::Evict, "evict"),
         (Self::Clear, "clear"),
@@ -62,8 +62,8 @@ pub(crate) enum Saw {
     Absent,
     Damaged,
     Published(usize),
-    AlreadyThere,
-    SetAside(bool),
+    Existing,
+    Quarantined(bool),
     Done,
 }
 
@@ -74,8 +74,8 @@ impl fmt::Display for Saw {
             Self::Absent => f.write_str("absent"),
             Self::Damaged => f.write_str("damaged"),
             Self::Published(number) => write!(f, "published {number}"),
-            Self::AlreadyThere => f.write_str("there"),
-            Self::SetAside(moved) => write!(f, "moved {}", usize::from(*moved)),
+            Self::Existing => f.write_str("there"),
+            Self::Quarantined(moved) => write!(f, "moved {}", usize::from(*moved)),
             Self::Done => f.write_str("done"),
         }
     }
@@ -89,8 +89,8 @@ impl Saw {
             "absent" => Self::Absent,
             "damaged" => Self::Damaged,
             "published" => Self::Published(number()),
-            "there" => Self::AlreadyThere,
-            "moved" => Self::SetAside(number() == 1),
+            "there" => Self::Existing,
+            "moved" => Self::Quarantined(number() == 1),
             "done" => Self::Done,
             other => panic!("{other}"),
         }
@@ -101,7 +101,7 @@ impl Saw {
 #[derive(Clone, Copy, Debug)]
 struct Event {
     who: usize,
-    deed: Deed,
+    deed: RepairAction,
     which: usize,
     /// What it writes, if it writes.
     writes: usize,
@@ -123,7 +123,7 @@ impl Event {
 
     /// Whether an entry of the key was there at some moment of it.
     fn had_entry(&self) -> bool {
-        matches!(self.saw, Some(Saw::Published(_) | Saw::AlreadyThere)) && self.deed != Deed::Restamp
+        matches!(self.saw, Some(Saw::Published(_) | Saw::Existing)) && self.deed != RepairAction::Restamp
     }
 }
 
@@ -154,7 +154,7 @@ impl History {
             last.insert(who, line);
             match words[1..] {
                 ["begins", deed, which] => {
-                    let (deed, which) = (Deed::named(deed), which.parse().unwrap());
+                    let (deed, which) = (RepairAction::named(deed), which.parse().unwrap());
                     let writes = writes.get(&who).copied().unwrap_or(usize::MAX);
                     doing.insert(who, events.len());
                     events.push(Event { who, deed, which, writes, saw: None, from: line, to: usize::MAX });
@@ -188,9 +188,15 @@ impl History {
         self.locks_exclude()?;
         for event in &self.events {
             match (event.deed, event.saw) {
-                (Deed::Get | Deed::GetHeld, Some(Saw::Hit(number))) => self.is_not_stale(event, number)?,
-                (Deed::Get | Deed::GetHeld, Some(Saw::Absent | Saw::Damaged)) => self.is_not_lost(event)?,
-                (Deed::Put | Deed::Compile, Some(Saw::Published(_))) => self.is_not_put_twice(event)?,
+                (RepairAction::Get | RepairAction::GetHeld, Some(Saw::Hit(number))) => {
+                    self.is_not_stale(event, number)?
+                }
+                (RepairAction::Get | RepairAction::GetHeld, Some(Saw::Absent | Saw::Damaged)) => {
+                    self.is_not_lost(event)?
+                }
+                (RepairAction::PutOutcome | RepairAction::Compile, Some(Saw::Published(_))) => {
+                    self.is_not_put_twice(event)?
+                }
                 _ => {}
             }
         }
@@ -217,14 +223,14 @@ impl History {
     fn is_not_stale(&self, look: &Event, number: usize) -> Result<(), String> {
         let on_key = || self.events.iter().filter(|event| event.which == look.which);
         let mut puts = on_key().filter(|event| match event.deed {
-            Deed::Put | Deed::Force | Deed::Compile => event.writes == number,
+            RepairAction::PutOutcome | RepairAction::Force | RepairAction::Compile => event.writes == number,
             // It writes what it has read.
-            Deed::Restamp => event.saw.is_none_or(|saw| saw == Saw::Published(number)),
+            RepairAction::Restamp => event.saw.is_none_or(|saw| saw == Saw::Published(number)),
             _ => false,
         });
         let replaced = |put: &Event| {
             let is_put = |other: &&Event| matches!(other.saw, Some(Saw::Published(_)));
-            let mut others = on_key().filter(is_put).filter(|other| other.deed != Deed::Restamp);
+            let mut others = on_key().filter(is_put).filter(|other| other.deed != RepairAction::Restamp);
             others.any(|other| put.is_before(other.from) && other.is_before(look.from))
         };
         match puts.any(|put| put.from < look.to && !replaced(put)) {
@@ -237,11 +243,11 @@ impl History {
     fn is_not_lost(&self, look: &Event) -> Result<(), String> {
         let on_key = |event: &&Event| event.which == look.which && event.had_entry();
         for put in self.events.iter().filter(on_key).filter(|put| put.is_before(look.from)) {
-            let held = look.deed == Deed::GetHeld && put.who == look.who;
+            let held = look.deed == RepairAction::GetHeld && put.who == look.who;
             let mut takers = self.events.iter().filter(|other| other.may_follow(put, look.to));
             // While somebody holds the lock, only a failing disk takes anything away.
             let taken = takers.any(|other| match held && self.same_hold(put, look) {
-                true => other.deed == Deed::Damage && other.which == look.which,
+                true => other.deed == RepairAction::Corruption && other.which == look.which,
                 false => self.takes(other, look.which),
             });
             if !taken {
@@ -258,11 +264,11 @@ impl History {
     /// Whether a deed may take the entry of a key away, or make it unreadable.
     fn takes(&self, event: &Event, which: usize) -> bool {
         match event.deed {
-            Deed::Clear => true,
-            Deed::Damage | Deed::SetAside => event.which == which,
+            RepairAction::Clear => true,
+            RepairAction::Corruption | RepairAction::Quarantined => event.which == which,
             // It collects what anybody has aged.
-            Deed::Evict => {
-                let aged = |other: &Event| other.deed == Deed::Evict && other.which == which;
+            RepairAction::Evict => {
+                let aged = |other: &Event| other.deed == RepairAction::Evict && other.which == which;
                 self.events.iter().any(|other| aged(other) && other.from < event.to)
             }
             _ => false,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::common::room::{ALL, CHEAP, DAY, HOUR, MB, MINUTE, Room, Watch, draft, filling, gc, ten, used};
 use crate::common::{TARGET, hit, key, lock, names, snapshot};
 use opkeep_fs::{FsOp, Permit};
-use opkeep_store::{Access, Config, GcOptions, Store, StoreError};
+use opkeep_store::{Access, GcOptions, Store, StoreConfig, StoreError};
 
 #[test]
 fn nothing_goes_while_there_is_room() {
@@ -218,8 +218,10 @@ fn a_dry_run_says_what_would_be_done_and_writes_nothing() {
     let dry = GcOptions { dry_run: true, ..GcOptions::default() };
     let would = store.gc(&dry).unwrap();
     assert_eq!((would.removed.entries.files, would.removed.temporary.files), (6, 1));
-    let reader =
-        Store::open(Config { access: Access::ReadOnly, ..room.config() }).unwrap().target(TARGET).unwrap();
+    let reader = Store::open(StoreConfig { access: Access::ReadOnly, ..room.config() })
+        .unwrap()
+        .target(TARGET)
+        .unwrap();
     assert_eq!(reader.gc(&dry).unwrap().removed, would.removed);
     assert!(matches!(reader.gc(&GcOptions::default()), Err(StoreError::ReadOnly { .. })));
     assert_eq!(snapshot(room.root()), before);
@@ -281,10 +283,12 @@ fn what_changed_since_it_was_judged_stays() {
                 Permit::Go
             })
         };
-        let config = Config { watcher: Some(Arc::new(hook)), ..room.config() };
+        let config = StoreConfig { watcher: Some(Arc::new(hook)), ..room.config() };
         // Not by opening it: that makes room already.
-        let watched =
-            Store::open(Config { limits: Default::default(), ..config }).unwrap().target(TARGET).unwrap();
+        let watched = Store::open(StoreConfig { limits: Default::default(), ..config })
+            .unwrap()
+            .target(TARGET)
+            .unwrap();
         let report = watched.gc(&GcOptions { max_bytes: Some(0), ..GcOptions::default() }).unwrap();
         assert_eq!((report.removed.entries.files, report.failed), (10, 0), "{what}");
         assert_eq!(path.exists(), what != "gone", "{what}");
@@ -336,7 +340,7 @@ fn a_child_that_has_the_lock_open_does_not_hold_it() {
             Permit::Go
         })
     };
-    let store = Store::open(Config { watcher: Some(Arc::new(hook)), ..room.config() })
+    let store = Store::open(StoreConfig { watcher: Some(Arc::new(hook)), ..room.config() })
         .unwrap()
         .target(TARGET)
         .unwrap();

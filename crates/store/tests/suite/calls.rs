@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex};
 use crate::common::room::{Seen, Watch};
 use crate::common::{Made, TARGET, fresh, hit, inode, key, miss, names, open};
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
-use opkeep_store::{Config, Entry, Lookup, Miss, Put, Replace, Store, TargetStore};
+use opkeep_store::{Entry, Lookup, Miss, Overwrite, PutOutcome, Store, StoreConfig, TargetStore};
 use opkeep_testkit::fault::FaultyDisk;
 use rustix::io::Errno;
 
 /// The store at `root`, in the hands of a watcher.
 fn watched(root: &Path, watcher: Arc<dyn Watcher>) -> TargetStore {
-    let config = Config { watcher: Some(watcher), ..Config::new(root) };
+    let config = StoreConfig { watcher: Some(watcher), ..StoreConfig::new(root) };
     Store::open(config).unwrap().target(TARGET).unwrap()
 }
 
@@ -78,8 +78,8 @@ fn a_rename_that_was_done_and_denied_is_done() {
             _ => Permit::Go,
         };
         let raced = watched(folder.path(), Arc::new(Watch(deny)));
-        let put = raced.put_replacing(&key("relu"), &made.draft(), Replace::Always);
-        assert_eq!(put.unwrap(), Put::Published, "{error}");
+        let put = raced.put_replacing(&key("relu"), &made.draft(), Overwrite::Always);
+        assert_eq!(put.unwrap(), PutOutcome::Published, "{error}");
         made.assert_is(&hit(&store, &key("relu")));
         assert!(names(&store.dir().join("tmp")).is_empty());
     }
@@ -96,7 +96,7 @@ fn a_rename_that_was_denied_and_not_done_is_an_error() {
         _ => Permit::Go,
     };
     let raced = watched(folder.path(), Arc::new(Watch(deny)));
-    assert!(raced.put_replacing(&key("relu"), &Made::new("relu", 1).draft(), Replace::Always).is_err());
+    assert!(raced.put_replacing(&key("relu"), &Made::new("relu", 1).draft(), Overwrite::Always).is_err());
     old.assert_is(&hit(&store, &key("relu")));
     assert!(names(&store.dir().join("tmp")).is_empty());
 }
@@ -112,7 +112,7 @@ fn who_looks_again_opens_the_folder_anew() {
     seen.take();
     assert!(matches!(store.get(&key("relu")), Lookup::Miss(Miss::Absent)));
     assert_eq!(seen.take(), [(FsOp::Open, path.clone())], "a look-up has no time for that");
-    assert!(matches!(store.get_again(&key("relu")), Lookup::Miss(Miss::Absent)));
+    assert!(matches!(store.get_uncounted(&key("relu")), Lookup::Miss(Miss::Absent)));
     let calls = seen.take();
     let at = |wanted| calls.iter().position(|call| *call == wanted);
     assert!(at((FsOp::OpenDir, shard)).unwrap() < at((FsOp::Open, path)).unwrap(), "{calls:?}");
@@ -135,7 +135,7 @@ fn an_entry_that_is_cut_while_it_is_read_is_trouble() {
         fs::OpenOptions::new().write(true).open(cut).unwrap().set_len(5000).unwrap();
     });
     let found = miss(&raced, &key("relu"));
-    assert!(disk.has_sprung() && matches!(found, Miss::Trouble(_)), "{found:?}");
+    assert!(disk.has_sprung() && matches!(found, Miss::Io(_)), "{found:?}");
     assert_eq!(inode(&path), before);
     // From now on it is damage.
     assert!(matches!(miss(&raced, &key("relu")), Miss::Damaged(_)));

@@ -9,9 +9,12 @@ use std::sync::Barrier;
 
 use crate::common::{Made, fresh, hit, inode, key, lock, miss, names};
 use opkeep_digest::Digest;
-use opkeep_store::{Config, Damage, Judged, Lookup, Miss, Put, Replace, Store, StoreError, TargetStore};
+use opkeep_store::{
+    Corruption, DamagedEntry, Lookup, Miss, Overwrite, PutOutcome, Store, StoreConfig, StoreError,
+    TargetStore,
+};
 
-fn damaged(store: &TargetStore, key: &Digest) -> Judged {
+fn damaged(store: &TargetStore, key: &Digest) -> DamagedEntry {
     match miss(store, key) {
         Miss::Damaged(judged) => judged,
         other => panic!("expected damage, found {other:?}"),
@@ -23,7 +26,7 @@ fn rebuild(store: &TargetStore, key: &Digest, made: &Made) {
     let judged = damaged(store, key);
     assert!(store.quarantine(key, &judged, &lock(store, key)).unwrap());
     assert!(matches!(miss(store, key), Miss::Absent));
-    assert_eq!(store.put(key, &made.draft()).unwrap(), Put::Published);
+    assert_eq!(store.put(key, &made.draft()).unwrap(), PutOutcome::Published);
     made.assert_is(&hit(store, key));
 }
 
@@ -68,7 +71,7 @@ fn any_other_length_is_a_miss() {
     }
     for more in [&b"\0"[..], b"x", &[0; 512], &bytes] {
         fs::write(&path, [&bytes, more].concat()).unwrap();
-        assert!(matches!(damaged(&store, &key).damage, Damage::Truncated { .. }), "{} more", more.len());
+        assert!(matches!(damaged(&store, &key).damage, Corruption::Truncated { .. }), "{} more", more.len());
     }
     // Holes where data should be: what a power cut can leave of a file that was never synced.
     for from in [0, 8, 80, bytes.len() / 2, bytes.len() - 1] {
@@ -87,7 +90,7 @@ fn a_huge_file_is_damage() {
     let (key, made) = (key("relu"), Made::new("relu", 0));
     store.put(&key, &made.draft()).unwrap();
     fs::OpenOptions::new().write(true).open(store.path(&key)).unwrap().set_len(1 << 40).unwrap();
-    assert!(matches!(damaged(&store, &key).damage, Damage::TooLarge { bytes, .. } if bytes == 1 << 40));
+    assert!(matches!(damaged(&store, &key).damage, Corruption::TooLarge { bytes, .. } if bytes == 1 << 40));
     rebuild(&store, &key, &made);
 }
 
@@ -97,25 +100,25 @@ fn an_entry_under_another_name_is_a_miss() {
     let (one, two) = (key("one"), key("two"));
     store.put(&one, &Made::new("one", 0).draft()).unwrap();
     fs::copy(store.path(&one), store.path(&two)).unwrap();
-    assert_eq!(damaged(&store, &two).damage, Damage::WrongKey { expected: two, found: one });
+    assert_eq!(damaged(&store, &two).damage, Corruption::WrongKey { expected: two, found: one });
     rebuild(&store, &two, &Made::new("two", 0));
 
     // Two whole entries change places.
     let (bytes_one, bytes_two) = (fs::read(store.path(&one)).unwrap(), fs::read(store.path(&two)).unwrap());
     fs::write(store.path(&one), bytes_two).unwrap();
     fs::write(store.path(&two), bytes_one).unwrap();
-    assert!(matches!(damaged(&store, &one).damage, Damage::WrongKey { .. }));
-    assert!(matches!(damaged(&store, &two).damage, Damage::WrongKey { .. }));
+    assert!(matches!(damaged(&store, &one).damage, Corruption::WrongKey { .. }));
+    assert!(matches!(damaged(&store, &two).damage, Corruption::WrongKey { .. }));
     rebuild(&store, &one, &Made::new("one", 0));
     rebuild(&store, &two, &Made::new("two", 0));
 
     // Another target's entry is of another key, since the target is in the key; and is not seen under its own either.
-    let other = Store::open(Config::new(folder.path())).unwrap().target("Ascend910B1").unwrap();
+    let other = Store::open(StoreConfig::new(folder.path())).unwrap().target("Ascend910B1").unwrap();
     let three = key("three");
     other.put(&three, &Made::new("three", 0).draft()).unwrap();
     assert!(matches!(miss(&store, &three), Miss::Absent));
     fs::copy(other.path(&three), store.path(&one)).unwrap();
-    assert_eq!(damaged(&store, &one).damage, Damage::WrongKey { expected: one, found: three });
+    assert_eq!(damaged(&store, &one).damage, Corruption::WrongKey { expected: one, found: three });
 }
 
 #[test]
@@ -150,7 +153,7 @@ fn a_healthy_entry_is_never_set_aside() {
         fs::write(store.path(&key), "damaged").unwrap();
         let judged = damaged(&store, &key);
         store.put(&key, &Made::new("relu", 0).draft()).unwrap();
-        store.put_replacing(&key, &made.draft(), Replace::Always).unwrap();
+        store.put_replacing(&key, &made.draft(), Overwrite::Always).unwrap();
         assert!(!store.quarantine(&key, &judged, &lock(&store, &key)).unwrap());
         made.assert_is(&hit(&store, &key));
     }
@@ -194,7 +197,7 @@ fn an_entry_put_meanwhile_is_not_set_aside() {
 
 fn trouble(store: &TargetStore, key: &Digest) -> String {
     match miss(store, key) {
-        Miss::Trouble(StoreError::Io { path, source, .. }) => {
+        Miss::Io(StoreError::Io { path, source, .. }) => {
             assert_eq!(path, store.path(key));
             source.to_string()
         }

@@ -17,7 +17,8 @@ use crate::common::{Made, TARGET, key, names};
 use opkeep_digest::Digest;
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{
-    Config, Entry, GcOptions, KeyLock, LockOutcome, Lookup, Miss, Patience, Put, Replace, Store, TargetStore,
+    Entry, GcOptions, KeyLock, LockOutcome, Lookup, Miss, Overwrite, Patience, PutOutcome, Store,
+    StoreConfig, TargetStore,
 };
 use opkeep_testkit::{Body, interleave};
 use proptest::collection::vec;
@@ -33,14 +34,14 @@ fn name(which: usize) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Get,
-    Put,
-    Replace,
+    PutOutcome,
+    Overwrite,
     /// In place, as a failing disk does it.
-    Damage,
+    Corruption,
     Lock,
     Unlock,
     /// Look, and set aside what is damaged, if the lock can be had.
-    SetAside,
+    Quarantined,
     /// Look, and mark what is there as validated.
     Restamp,
     /// Age what is there, and delete what is old.
@@ -77,10 +78,10 @@ fn writer(entry: &Entry) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Saw {
     Found(State),
-    Trouble,
+    Io,
     Published,
-    AlreadyThere,
-    SetAside(bool),
+    Existing,
+    Quarantined(bool),
 }
 
 /// What was seen of a key between `from` and `to`, which count states.
@@ -144,13 +145,13 @@ impl Model {
         let doing = doing.unwrap_or_else(|| panic!("{told}: it has nothing to do with key {which}"));
         use State::{Absent, Damaged, Valid};
         let allowed = match (doing.step, before, after) {
-            (Step::Put | Step::Replace, _, Valid(put)) => put == doing.puts,
-            (Step::Damage, _, Damaged) => true,
+            (Step::PutOutcome | Step::Overwrite, _, Valid(put)) => put == doing.puts,
+            (Step::Corruption, _, Damaged) => true,
             // Never over an entry that another made under the lock: that would be compiled twice.
             (Step::Make, _, Valid(put)) if put == doing.puts => doing.raced || !matches!(before, Valid(_)),
-            (Step::SetAside | Step::Make, Damaged, Absent) => true,
-            (Step::SetAside | Step::Make, Valid(healthy), Absent) => doing.owes.replace(healthy).is_none(),
-            (Step::SetAside | Step::Make, Absent, Valid(healthy)) => doing.owes.take() == Some(healthy),
+            (Step::Quarantined | Step::Make, Damaged, Absent) => true,
+            (Step::Quarantined | Step::Make, Valid(healthy), Absent) => doing.owes.replace(healthy).is_none(),
+            (Step::Quarantined | Step::Make, Absent, Valid(healthy)) => doing.owes.take() == Some(healthy),
             // An older one only in place of damage, or of what somebody put without a lock in that moment.
             (Step::Restamp, _, Valid(_)) => {
                 (doing.raced || before == Damaged) && doing.in_hand == Some(after)
@@ -168,7 +169,7 @@ impl Model {
             _ => false,
         };
         assert!(allowed, "{told}");
-        let lockless = matches!(doing.step, Step::Put | Step::Replace);
+        let lockless = matches!(doing.step, Step::PutOutcome | Step::Overwrite);
         let is_theirs = |doing: &&mut Doing| doing.which == which || doing.step == Step::Collect;
         for doing in self.doing.iter_mut().flatten().filter(|doing| lockless && is_theirs(doing)) {
             doing.raced = true;
@@ -184,11 +185,11 @@ impl Model {
         let possible = match seen.saw {
             Saw::Found(state) => there.any(|there| there == state),
             // It was cut between the look at its length and the read.
-            Saw::Trouble => there.any(|there| there == State::Damaged),
+            Saw::Io => there.any(|there| there == State::Damaged),
             Saw::Published => there.any(|there| there == State::Valid(seen.me)),
-            Saw::AlreadyThere => there.any(|there| matches!(there, State::Valid(_))),
-            Saw::SetAside(true) => there.any(|there| there == State::Absent),
-            Saw::SetAside(false) => true,
+            Saw::Existing => there.any(|there| matches!(there, State::Valid(_))),
+            Saw::Quarantined(true) => there.any(|there| there == State::Absent),
+            Saw::Quarantined(false) => true,
         };
         let there: Vec<_> = self.states[seen.from..=to].iter().map(|states| states[seen.which]).collect();
         assert!(possible, "{:?} of key {}, which was {there:?}", seen.saw, seen.which);
@@ -227,9 +228,9 @@ impl Player<'_> {
             Some(Doing { step, which, puts, owes: None, in_hand: None, raced: false });
         match step {
             Step::Get => drop(self.get(which)),
-            Step::Put => self.put(which, puts, Replace::Never),
-            Step::Replace => self.put(which, puts, Replace::Always),
-            Step::Damage => {
+            Step::PutOutcome => self.put(which, puts, Overwrite::Never),
+            Step::Overwrite => self.put(which, puts, Overwrite::Always),
+            Step::Corruption => {
                 if let Ok(file) = fs::OpenOptions::new().write(true).open(self.store.path(&key(&name(which))))
                 {
                     file.set_len(200).unwrap();
@@ -237,7 +238,7 @@ impl Player<'_> {
             }
             Step::Lock => drop(self.lock(which)),
             Step::Unlock => self.unlock(which),
-            Step::SetAside => {
+            Step::Quarantined => {
                 if let Lookup::Miss(Miss::Damaged(judged)) = self.get(which)
                     && self.lock(which)
                 {
@@ -278,25 +279,25 @@ impl Player<'_> {
                 Lookup::Hit(entry) => Saw::Found(State::Valid(writer(entry))),
                 Lookup::Miss(Miss::Absent) => Saw::Found(State::Absent),
                 Lookup::Miss(Miss::Damaged(_)) => Saw::Found(State::Damaged),
-                Lookup::Miss(_) => Saw::Trouble,
+                Lookup::Miss(_) => Saw::Io,
             },
         )
     }
 
-    fn put(&self, which: usize, puts: usize, replace: Replace) {
+    fn put(&self, which: usize, puts: usize, replace: Overwrite) {
         let made = Made::new(&name(which), puts);
         let put = || self.store.put_replacing(&key(&name(which)), &made.draft(), replace).unwrap();
         self.see(which, puts, put, |put| match put {
-            Put::Published => Saw::Published,
-            Put::AlreadyThere => Saw::AlreadyThere,
+            PutOutcome::Published => Saw::Published,
+            PutOutcome::Existing => Saw::Existing,
         });
     }
 
-    fn set_aside(&self, which: usize, judged: &opkeep_store::Judged) {
+    fn set_aside(&self, which: usize, judged: &opkeep_store::DamagedEntry) {
         let held = self.held.borrow();
         let quarantine =
             || self.store.quarantine(&key(&name(which)), judged, held[which].as_ref().unwrap()).unwrap();
-        self.see(which, 0, quarantine, |moved| Saw::SetAside(*moved));
+        self.see(which, 0, quarantine, |moved| Saw::Quarantined(*moved));
     }
 
     /// Whether the lock is held now; it is kept.
@@ -343,7 +344,7 @@ impl Player<'_> {
             Lookup::Miss(Miss::Damaged(judged)) => self.set_aside(which, &judged),
             Lookup::Miss(_) => {}
         }
-        self.put(which, puts, Replace::Never);
+        self.put(which, puts, Overwrite::Never);
         self.unlock(which);
     }
 }
@@ -352,12 +353,12 @@ impl Player<'_> {
 fn steps(collections: u32) -> impl Strategy<Value = Vec<(Step, usize)>> {
     let step = prop_oneof![
         2 => Just(Step::Get),
-        2 => Just(Step::Put),
-        2 => Just(Step::Replace),
-        3 => Just(Step::Damage),
+        2 => Just(Step::PutOutcome),
+        2 => Just(Step::Overwrite),
+        3 => Just(Step::Corruption),
         1 => Just(Step::Lock),
         1 => Just(Step::Unlock),
-        3 => Just(Step::SetAside),
+        3 => Just(Step::Quarantined),
         2 => Just(Step::Restamp),
         collections => Just(Step::Collect),
         4 => Just(Step::Make),
@@ -390,7 +391,7 @@ fn play(programs: &[Vec<(Step, usize)>], order: &[u8]) {
     });
     let bodies = programs.iter().enumerate().map(|(me, program)| -> Body<'_> {
         let gate = Arc::new(Late::default());
-        let config = Config { watcher: Some(gate.clone()), ..Config::new(folder.path()) };
+        let config = StoreConfig { watcher: Some(gate.clone()), ..StoreConfig::new(folder.path()) };
         let store = Store::open(config).unwrap().target(TARGET).unwrap();
         let model = &model;
         Box::new(move |watcher| {
@@ -452,20 +453,20 @@ fn in_many_orders(programs: &[Vec<(Step, usize)>]) {
 /// The worst of them: healthy entries come while a damaged one is set aside.
 #[test]
 fn a_quarantine_among_puts() {
-    use Step::{Damage, Get, Make, Replace, SetAside};
-    let sets_aside = vec![(Replace, 0), (Damage, 0), (SetAside, 0)];
-    in_many_orders(&[sets_aside, vec![(Replace, 0), (Replace, 0)], vec![(Make, 0), (Get, 0)]]);
+    use Step::{Corruption, Get, Make, Overwrite, Quarantined};
+    let sets_aside = vec![(Overwrite, 0), (Corruption, 0), (Quarantined, 0)];
+    in_many_orders(&[sets_aside, vec![(Overwrite, 0), (Overwrite, 0)], vec![(Make, 0), (Get, 0)]]);
 }
 
 /// Healthy entries come while an old one is collected, and others use it.
 #[test]
 fn a_collection_among_puts_and_hits() {
-    use Step::{Collect, Get, Make, Replace, Restamp};
+    use Step::{Collect, Get, Make, Overwrite, Restamp};
     for seed in 0..20u32 {
         let number = |at: u32| Digest::of(&[seed.to_le_bytes(), at.to_le_bytes()].concat()).as_bytes()[0];
         let order: Vec<u8> = (0..900).map(number).collect();
-        let collects = vec![(Replace, 0), (Collect, 0), (Collect, 0)];
-        play(&[collects, vec![(Get, 0), (Restamp, 0), (Replace, 0)], vec![(Make, 0), (Get, 0)]], &order);
+        let collects = vec![(Overwrite, 0), (Collect, 0), (Collect, 0)];
+        play(&[collects, vec![(Get, 0), (Restamp, 0), (Overwrite, 0)], vec![(Make, 0), (Get, 0)]], &order);
     }
 }
 

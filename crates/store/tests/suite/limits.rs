@@ -8,16 +8,19 @@ use std::path::Path;
 
 use crate::common::room::MB;
 use crate::common::{open, snapshot};
-use opkeep_store::{Access, Config, LimitNotice, LimitTexts, Store};
+use opkeep_store::{Access, LimitSettings, LimitWarning, Store, StoreConfig};
 
 const BOTH: &str = "[op_compiler_cache]\nmax_op_cache_size=7\nremain_cache_size_ratio=9\n";
 
 /// The bytes, the percentage, and the notices of a store with these texts in the environment.
-fn limits(root: &Path, size: &str, ratio: &str) -> (Option<u64>, u8, Vec<LimitNotice>) {
+fn limits(root: &Path, size: &str, ratio: &str) -> (Option<u64>, u8, Vec<LimitWarning>) {
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let limits =
-        LimitTexts { max_op_cache_size: text(size), remain_cache_size_ratio: text(ratio), max_entries: None };
-    let store = Store::open(Config { limits, ..Config::new(root) }).unwrap();
+    let limits = LimitSettings {
+        max_op_cache_size: text(size),
+        remain_cache_size_ratio: text(ratio),
+        max_entries: None,
+    };
+    let store = Store::open(StoreConfig { limits, ..StoreConfig::new(root) }).unwrap();
     (store.limits().max_bytes, store.limits().remain_percent, store.limit_notices().to_vec())
 }
 
@@ -72,7 +75,7 @@ fn what_people_wrote_stays_and_counts() {
     let (bytes, percent, notices) = limits(root, "3", "");
     assert_eq!((bytes, percent), (Some(3 * MB), 50));
     assert!(
-        matches!(&notices[..], [LimitNotice::Value { value, name: "remain_cache_size_ratio", range, default: "50", .. }]
+        matches!(&notices[..], [LimitWarning::Value { value, name: "remain_cache_size_ratio", range, default: "50", .. }]
         if value == "0" && range.contains("[1, 100]")),
         "{notices:?}"
     );
@@ -84,7 +87,7 @@ fn who_only_reads_writes_no_file_and_knows_the_limits() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     let before = snapshot(root);
-    let read = || Store::open(Config { access: Access::ReadOnly, ..Config::new(root) }).unwrap();
+    let read = || Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(root) }).unwrap();
     assert_eq!(read().limits().max_bytes, Some(500 * MB));
     assert_eq!(snapshot(root), before);
     fs::write(root.join("op_cache.ini"), BOTH).unwrap();
@@ -101,7 +104,7 @@ fn a_file_that_cannot_be_read_is_named_and_does_not_count() {
     let unread = || {
         let (bytes, percent, notices) = limits(root, "3", "4");
         assert_eq!((bytes, percent), (Some(3 * MB), 4));
-        assert!(matches!(&notices[..], [LimitNotice::Unread { .. }]), "{notices:?}");
+        assert!(matches!(&notices[..], [LimitWarning::Unread { .. }]), "{notices:?}");
         assert!(notices[0].to_string().contains(ini.to_str().unwrap()), "{}", notices[0]);
     };
     unread();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::common::room::{Room, counted, draft, filling};
 use crate::common::{hit, key};
 use opkeep_fs::FsOp;
-use opkeep_store::{GcOptions, Replace, TargetStore};
+use opkeep_store::{GcOptions, Overwrite, TargetStore};
 
 const MANY: u64 = 100_000;
 
@@ -27,7 +27,7 @@ fn calls(room: &Room) -> Vec<Vec<FsOp>> {
     room.seen.take();
     let store = room.open();
     calls.push(room.seen.ops());
-    for replace in [Replace::Never, Replace::Always] {
+    for replace in [Overwrite::Never, Overwrite::Always] {
         store.put_replacing(&key("one"), &draft(&filling(500), Duration::ZERO), replace).unwrap();
         calls.push(room.seen.ops());
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::common::{Made, TARGET, fresh, key, names, within};
 use opkeep_fs::FsOp;
-use opkeep_store::{Config, GcOptions, LockOutcome, Replace, Store};
+use opkeep_store::{GcOptions, LockOutcome, Overwrite, Store, StoreConfig};
 use opkeep_testkit::fault::FaultyDisk;
 
 /// Two entries of one directory are evicted under one lock, which is moved from key to key. Whoever gets the lock on either
@@ -17,7 +17,7 @@ use opkeep_testkit::fault::FaultyDisk;
 fn a_lock_that_is_moved_excludes_others() {
     let (folder, store) = fresh();
     let disk = FaultyDisk::new(folder.path());
-    let config = Config { watcher: Some(disk.clone()), ..Config::new(folder.path()) };
+    let config = StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(folder.path()) };
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
     let first = |name: &str| key(name).as_bytes()[0];
     let near = (0..).map(|at| format!("near{at}")).find(|name| first(name) == first("relu")).unwrap();
@@ -28,7 +28,7 @@ fn a_lock_that_is_moved_excludes_others() {
         for at in 1.. {
             disk.disarm();
             for name in &names_of_both {
-                store.put_replacing(&key(name), &Made::new(name, 0).draft(), Replace::Always).unwrap();
+                store.put_replacing(&key(name), &Made::new(name, 0).draft(), Overwrite::Always).unwrap();
                 fs::File::open(store.path(&key(name))).unwrap().set_modified(long_ago).unwrap();
             }
             let (other, taken) = (store.clone(), Arc::new(Mutex::new(None)));

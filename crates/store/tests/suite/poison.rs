@@ -18,8 +18,8 @@ use crate::common::{Made, TARGET, fresh, hit, key, lock, miss, names, open, snap
 use opkeep_digest::Digest;
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{
-    Config, Damage, GcOptions, LockOutcome, Lookup, MAX_ENTRY_BYTES, Miss, Patience, Replace, Store,
-    StoreError, TargetStore,
+    Corruption, GcOptions, LockOutcome, Lookup, MAX_ENTRY_BYTES, Miss, Overwrite, Patience, Store,
+    StoreConfig, StoreError, TargetStore,
 };
 use opkeep_testkit::Folder;
 use rustix::io::Errno;
@@ -68,7 +68,7 @@ impl Forged {
     }
 
     /// What is said of it when it stands under the key of `name`.
-    fn damage(&self, store: &TargetStore, name: &str) -> Damage {
+    fn damage(&self, store: &TargetStore, name: &str) -> Corruption {
         fs::write(store.path(&key(name)), &self.bytes).unwrap();
         match miss(store, &key(name)) {
             Miss::Damaged(judged) => judged.damage,
@@ -102,7 +102,7 @@ fn the_forger_knows_the_format() {
 fn a_valid_entry_under_another_key() {
     let (_folder, store) = two();
     let damage = Forged::of(&store, "tanh").damage(&store, "relu");
-    assert_eq!(damage, Damage::WrongKey { expected: key("relu"), found: key("tanh") });
+    assert_eq!(damage, Corruption::WrongKey { expected: key("relu"), found: key("tanh") });
 }
 
 /// The digest of the prefix covers the key, so either the one or the other is wrong.
@@ -111,13 +111,13 @@ fn another_entry_with_this_key_written_in() {
     let (_folder, store) = two();
     let mut forged = Forged::of(&store, "tanh");
     forged.set_key(&key("relu"));
-    assert!(matches!(forged.damage(&store, "relu"), Damage::PrefixDigest { .. }));
+    assert!(matches!(forged.damage(&store, "relu"), Corruption::PrefixDigest { .. }));
     // Signed by somebody who does not know which key it is to have.
     let mut forged = Forged::of(&store, "tanh");
     forged.set_key(&key("a guess"));
     forged.sign();
     let damage = forged.damage(&store, "relu");
-    assert_eq!(damage, Damage::WrongKey { expected: key("relu"), found: key("a guess") });
+    assert_eq!(damage, Corruption::WrongKey { expected: key("relu"), found: key("a guess") });
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn another_kernels_bytes_behind_this_ones_table() {
     let (mut forged, other) = (Forged::of(&store, "relu"), Forged::of(&store, "tanh"));
     forged.set_body(other.body());
     let damage = forged.damage(&store, "relu");
-    assert!(matches!(&damage, Damage::MemberDigest { name, .. } if name == "json"), "{damage:?}");
+    assert!(matches!(&damage, Corruption::MemberDigest { name, .. } if name == "json"), "{damage:?}");
 }
 
 /// The table says what the bytes are, and the prefix what the table was.
@@ -141,11 +141,11 @@ fn another_kernels_bytes_with_the_table_fixed_up() {
         forged.set_digest(&bytes(&real), &bytes(&other));
     }
     let damage = forged.damage(&store, "relu");
-    assert!(matches!(damage, Damage::PrefixDigest { .. }), "{damage:?}");
+    assert!(matches!(damage, Corruption::PrefixDigest { .. }), "{damage:?}");
     // Signed, but for the bytes that no hit returns: their checksum stands in the prefix, too.
     forged.sign();
     let damage = forged.damage(&store, "relu");
-    assert!(matches!(damage, Damage::Checksum { .. }), "{damage:?}");
+    assert!(matches!(damage, Corruption::Checksum { .. }), "{damage:?}");
 }
 
 /// Also when they are right in themselves: lengths that lead elsewhere.
@@ -160,13 +160,13 @@ fn bytes_in_front_between_and_behind() {
     }
     let mut forged = real.clone();
     forged.set_body(&[real.body(), other.body()].concat());
-    assert!(matches!(forged.damage(&store, "relu"), Damage::Truncated { .. }));
+    assert!(matches!(forged.damage(&store, "relu"), Corruption::Truncated { .. }));
     for prefix in [0, 16, 47, u32::MAX, i32::MAX as u32, real.bytes.len() as u32] {
         let mut forged = real.clone();
         forged.bytes[12..16].copy_from_slice(&prefix.to_le_bytes());
         let damage = forged.damage(&store, "relu");
         assert!(
-            matches!(damage, Damage::Truncated { .. } | Damage::PrefixDigest { .. }),
+            matches!(damage, Corruption::Truncated { .. } | Corruption::PrefixDigest { .. }),
             "{prefix}: {damage:?}"
         );
     }
@@ -189,7 +189,7 @@ impl Watcher for MostRead {
 
 fn watched(folder: &Path) -> (Arc<MostRead>, TargetStore) {
     let most = Arc::new(MostRead::default());
-    let config = Config { watcher: Some(most.clone()), ..Config::new(folder) };
+    let config = StoreConfig { watcher: Some(most.clone()), ..StoreConfig::new(folder) };
     (most, Store::open(config).unwrap().target(TARGET).unwrap())
 }
 
@@ -276,7 +276,7 @@ fn a_folder_that_becomes_a_link_is_not_followed() {
             other => assert!(!uses.contains(&below), "{below}: {other:?}"),
         };
         judge(store.quarantine(&gone, &judged, &held).map(drop), &["quarantine", "entries/shard"]);
-        for replace in [Replace::Never, Replace::Always] {
+        for replace in [Overwrite::Never, Overwrite::Always] {
             let put = store.put_replacing(&gone, &Made::new("gone", 2).draft(), replace);
             judge(put.map(drop), &["tmp", "entries/shard"]);
         }
@@ -288,7 +288,7 @@ fn a_folder_that_becomes_a_link_is_not_followed() {
         assert_eq!(snapshot(&elsewhere), before, "{below}");
 
         // Opened now, the whole target is refused; but for the 256, each of which is looked at when it is used.
-        let opened = Store::open(Config::new(folder.path())).and_then(|store| store.target(TARGET));
+        let opened = Store::open(StoreConfig::new(folder.path())).and_then(|store| store.target(TARGET));
         assert_eq!(opened.is_err(), below != "entries/shard");
         assert_eq!(snapshot(&elsewhere), before, "{below}");
         drop(held);
@@ -315,7 +315,7 @@ fn a_link_further_up_is_not_followed() {
         for key in [there, key("never asked for")] {
             let found = miss(&store, &key);
             assert!(matches!(found, Miss::Untrusted(StoreError::NotAFolder { .. })), "{below}: {found:?}");
-            for replace in [Replace::Never, Replace::Always] {
+            for replace in [Overwrite::Never, Overwrite::Always] {
                 let error = store.put_replacing(&key, &Made::new("x", 2).draft(), replace).unwrap_err();
                 assert!(matches!(error, StoreError::NotAFolder { .. }), "{below}: {error:?}");
             }
@@ -347,7 +347,8 @@ fn without_the_kernels_help_no_write_follows_a_link() {
             FsOp::OpenDir if asked.fetch_add(1, Ordering::Relaxed) == 0 => Permit::Fail(refusal.into()),
             _ => Permit::Go,
         };
-        let config = Config { watcher: Some(Arc::new(Watch(refuse))), ..Config::new(folder.path()) };
+        let config =
+            StoreConfig { watcher: Some(Arc::new(Watch(refuse))), ..StoreConfig::new(folder.path()) };
         let store = Store::open(config).unwrap().target(TARGET).unwrap();
         let (key, made) = (key("relu"), Made::new("relu", 1));
         store.put(&key, &made.draft()).unwrap();
@@ -359,7 +360,7 @@ fn without_the_kernels_help_no_write_follows_a_link() {
             fs::rename(place, &elsewhere).unwrap();
             symlink(&elsewhere, place).unwrap();
             let before = snapshot(&elsewhere);
-            let error = store.put_replacing(&key, &made.draft(), Replace::Always).unwrap_err();
+            let error = store.put_replacing(&key, &made.draft(), Overwrite::Always).unwrap_err();
             assert!(matches!(error, StoreError::NotAFolder { .. }), "{error:?}");
             let everything = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
             let removed = store.gc(&everything).map_or(0, |report| report.removed.entries.files);
@@ -391,14 +392,14 @@ fn a_link_that_comes_in_that_very_moment_is_not_followed() {
             }
             Permit::Go
         };
-        let config = Config { watcher: Some(Arc::new(Watch(swap))), ..Config::new(&root) };
+        let config = StoreConfig { watcher: Some(Arc::new(Watch(swap))), ..StoreConfig::new(&root) };
         let store = Store::open(config).unwrap().target(TARGET).unwrap();
         let (key, made) = (key("relu"), Made::new("relu", 1));
         store.put(&key, &made.draft()).unwrap();
         armed.store(1, Ordering::SeqCst);
         let everything = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
         let _ = store.gc(&everything);
-        let _ = store.put_replacing(&key, &Made::new("relu", 2).draft(), Replace::Always);
+        let _ = store.put_replacing(&key, &Made::new("relu", 2).draft(), Overwrite::Always);
         assert_eq!(armed.load(Ordering::SeqCst), 2, "{op:?} never came");
         let left: Vec<_> = fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert_eq!(left.len(), 1, "{op:?}: {left:?}");
@@ -439,7 +440,7 @@ fn a_future_version_is_left_alone() {
     }
     let before: Vec<_> = ["v2", "v10", "v0", "V1"].iter().map(|name| snapshot(&root.join(name))).collect();
     let store = open(root);
-    store.put_replacing(&key("relu"), &Made::new("relu", 2).draft(), Replace::Always).unwrap();
+    store.put_replacing(&key("relu"), &Made::new("relu", 2).draft(), Overwrite::Always).unwrap();
     fs::write(store.path(&key("tanh")), "damaged").unwrap();
     let Miss::Damaged(judged) = miss(&store, &key("tanh")) else { panic!("it is damaged") };
     store.quarantine(&key("tanh"), &judged, &lock(&store, &key("tanh"))).unwrap();

@@ -12,25 +12,26 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Made, TARGET, fresh, hit, inode, key, miss, names, open, snapshot};
 use opkeep_store::{
-    Access, Config, Draft, LockOutcome, Lookup, Miss, Patience, Put, Replace, Store, StoreError, TargetStore,
+    Access, EntryBuilder, LockOutcome, Lookup, Miss, Overwrite, Patience, PutOutcome, Store, StoreConfig,
+    StoreError, TargetStore,
 };
 
 fn read_only(root: &Path) -> Result<TargetStore, StoreError> {
-    Store::open(Config { access: Access::ReadOnly, ..Config::new(root) })?.target(TARGET)
+    Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(root) })?.target(TARGET)
 }
 
 #[test]
 fn a_valid_entry_stays() {
     let (_folder, store) = fresh();
     let (key, first) = (key("relu"), Made::new("relu", 1));
-    assert_eq!(store.put(&key, &first.draft()).unwrap(), Put::Published);
+    assert_eq!(store.put(&key, &first.draft()).unwrap(), PutOutcome::Published);
     let before = snapshot(&store.path(&key));
-    assert_eq!(store.put(&key, &Made::new("relu", 2).draft()).unwrap(), Put::AlreadyThere);
+    assert_eq!(store.put(&key, &Made::new("relu", 2).draft()).unwrap(), PutOutcome::Existing);
     assert_eq!(snapshot(&store.path(&key)), before);
     first.assert_is(&hit(&store, &key));
 
     let second = Made::new("relu", 2);
-    assert_eq!(store.put_replacing(&key, &second.draft(), Replace::Always).unwrap(), Put::Published);
+    assert_eq!(store.put_replacing(&key, &second.draft(), Overwrite::Always).unwrap(), PutOutcome::Published);
     second.assert_is(&hit(&store, &key));
     assert!(names(&store.dir().join("tmp")).is_empty());
     assert!(names(&store.dir().join("locks")).is_empty());
@@ -73,7 +74,7 @@ fn a_stamp_never_brings_an_older_entry_back() {
     let (key, old, new) = (key("relu"), Made::new("relu", 1), Made::new("relu", 2));
     store.put(&key, &old.draft()).unwrap();
     let read = hit(&store, &key);
-    store.put_replacing(&key, &new.draft(), Replace::Always).unwrap();
+    store.put_replacing(&key, &new.draft(), Overwrite::Always).unwrap();
     store.restamp(&read, 9).unwrap();
     new.assert_is(&hit(&store, &key));
 
@@ -97,7 +98,7 @@ fn a_damaged_entry_is_replaced() {
     store.put(&key, &made.draft()).unwrap();
     fs::write(store.path(&key), "damaged").unwrap();
     let before = inode(&store.path(&key));
-    assert_eq!(store.put(&key, &made.draft()).unwrap(), Put::Published);
+    assert_eq!(store.put(&key, &made.draft()).unwrap(), PutOutcome::Published);
     assert_ne!(inode(&store.path(&key)), before);
     made.assert_is(&hit(&store, &key));
 }
@@ -128,7 +129,7 @@ fn a_reader_sees_the_old_entry_or_the_new_one() {
         });
         let began = Instant::now();
         for i in 0.. {
-            store.put_replacing(&key, &versions[i % 5].draft(), Replace::Always).unwrap();
+            store.put_replacing(&key, &versions[i % 5].draft(), Overwrite::Always).unwrap();
             let is_enough = i >= 400 || began.elapsed() > Duration::from_secs(3);
             // Each reader has seen two versions, or failed.
             let is_over = satisfied.load(Ordering::Relaxed) == 2 || readers.iter().any(|it| it.is_finished());
@@ -151,8 +152,8 @@ fn a_put_that_fails_leaves_nothing() {
     fs::rename(&shard, &aside).unwrap();
     fs::write(&shard, "in the way").unwrap();
     for store in [store.clone(), open(folder.path())] {
-        assert!(matches!(miss(&store, &key), Miss::Trouble(_)));
-        let error = store.put_replacing(&key, &made.draft(), Replace::Always).unwrap_err();
+        assert!(matches!(miss(&store, &key), Miss::Io(_)));
+        let error = store.put_replacing(&key, &made.draft(), Overwrite::Always).unwrap_err();
         assert!(matches!(&error, StoreError::NotAFolder { path } if *path == shard), "{error:?}");
         assert!(names(&store.dir().join("tmp")).is_empty());
         assert_eq!(fs::read(&shard).unwrap(), b"in the way");
@@ -172,7 +173,7 @@ fn a_put_that_fails_leaves_nothing() {
 fn an_entry_beyond_the_bounds_is_refused() {
     let (_folder, store) = fresh();
     let key = key("relu");
-    let many = (0..65).fold(Draft::new(0), |draft, _| draft.eager("n", b"1"));
+    let many = (0..65).fold(EntryBuilder::new(0), |draft, _| draft.eager("n", b"1"));
     let error = store.put(&key, &many).unwrap_err();
     assert!(matches!(error, StoreError::TooLarge { members: 65, bytes: 130 }), "{error:?}");
     assert!(matches!(miss(&store, &key), Miss::Absent));
@@ -193,7 +194,7 @@ fn a_store_for_reading_writes_nothing() {
     Made::new("there", 0).assert_is(&hit(&store, &there));
     assert!(matches!(miss(&store, &damaged), Miss::Damaged(_)));
     assert!(matches!(miss(&store, &absent), Miss::Absent));
-    for replace in [Replace::Never, Replace::Always] {
+    for replace in [Overwrite::Never, Overwrite::Always] {
         let error = store.put_replacing(&there, &Made::new("there", 1).draft(), replace).unwrap_err();
         assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
     }
@@ -202,7 +203,8 @@ fn a_store_for_reading_writes_nothing() {
     assert!(matches!(store.lock(&absent, patience), Ok(LockOutcome::Unsupported)));
     store.sync(&[there, absent]);
     // A target that nobody has made yet.
-    let other = Store::open(Config { access: Access::ReadOnly, ..Config::new(folder.path()) }).unwrap();
+    let other =
+        Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(folder.path()) }).unwrap();
     assert!(matches!(other.target("Ascend310").unwrap().get(&there), Lookup::Miss(Miss::Absent)));
     assert_eq!(snapshot(folder.path()), before);
 }

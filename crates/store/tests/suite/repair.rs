@@ -18,8 +18,9 @@ use crate::common::{Made, TARGET, fresh, hit, inode, key, lock, miss, names, ope
 use opkeep_digest::Digest;
 use opkeep_fs::{FsOp, Permit};
 use opkeep_store::{
-    Access, BesideKind, Config, Deed, Entry, Flaw, Lookup, Miss, Put, RepairOptions, RepairReport, Replace,
-    Store, StoreError, TargetStore, VerifyOptions, What, Why,
+    Access, Entry, Lookup, Miss, OtherFileKind, Overwrite, ProblemKind, PutOutcome, RepairAction,
+    RepairActionKind, RepairOptions, RepairReport, Store, StoreConfig, StoreError, TargetStore,
+    UnrepairedReason, VerifyOptions,
 };
 
 const THREADS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
@@ -35,16 +36,16 @@ fn put(store: &TargetStore, name: &str) -> PathBuf {
 
 /// What was set aside: keys and places.
 fn aside(report: &RepairReport) -> Vec<(Digest, Option<PathBuf>)> {
-    let one = |deed: &Deed| match &deed.what {
-        What::SetAside { key, place, .. } => Some((*key, place.clone())),
+    let one = |deed: &RepairAction| match &deed.what {
+        RepairActionKind::Quarantined { key, place, .. } => Some((*key, place.clone())),
         _ => None,
     };
     report.done.iter().filter_map(one).collect()
 }
 
 /// Paths to which something was done that is no entry.
-fn tidied(report: &RepairReport) -> Vec<(&Path, &What)> {
-    let others = report.done.iter().filter(|deed| !matches!(deed.what, What::SetAside { .. }));
+fn tidied(report: &RepairReport) -> Vec<(&Path, &RepairActionKind)> {
+    let others = report.done.iter().filter(|deed| !matches!(deed.what, RepairActionKind::Quarantined { .. }));
     others.map(|deed| (deed.path.as_path(), &deed.what)).collect()
 }
 
@@ -71,7 +72,7 @@ fn every_kind_of_damage_is_set_aside_and_nothing_else() {
         let reason = fs::read_to_string(place.with_extension("reason")).unwrap();
         assert!(reason.contains(said), "{name}: {reason}");
         assert!(matches!(miss(&store, &key(name)), Miss::Absent), "{name}");
-        assert_eq!(store.put(&key(name), &Made::new(name, 1).draft()).unwrap(), Put::Published);
+        assert_eq!(store.put(&key(name), &Made::new(name, 1).draft()).unwrap(), PutOutcome::Published);
         Made::new(name, 1).assert_is(&hit(&store, &key(name)));
     }
     (0..20)
@@ -100,7 +101,7 @@ fn a_dry_run_says_what_would_be_done_and_writes_nothing() {
         fs::File::open(path).unwrap().set_modified(std::time::SystemTime::now() - DAY).unwrap();
     }
     let before = snapshot(folder.path());
-    let config = Config { access: Access::ReadOnly, ..Config::new(folder.path()) };
+    let config = StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(folder.path()) };
     let reader = Store::open(config).unwrap().target(TARGET).unwrap();
     let report = reader.repair(&RepairOptions { dry_run: true, ..RepairOptions::default() }).unwrap();
     assert_eq!(snapshot(folder.path()), before);
@@ -180,7 +181,7 @@ fn what_is_misplaced_is_set_aside_and_what_is_not_ours_stays() {
     let mut expected = vec![foreign[1].as_path(), &foreign[3], &linked];
     expected.sort();
     assert_eq!(left, expected);
-    assert!(report.left.iter().all(|left| matches!(left.why, Why::NotOurs)));
+    assert!(report.left.iter().all(|left| matches!(left.why, UnrepairedReason::NotOurs)));
     let besides: Vec<_> = report.besides.iter().filter(|beside| beside.kind.is_foreign()).collect();
     assert_eq!(
         besides.iter().map(|beside| beside.path.as_path()).collect::<BTreeSet<_>>(),
@@ -200,7 +201,7 @@ fn no_folder_is_made_where_a_link_leads() {
     let report = repair(&store);
     assert!(names(&outside).is_empty() && report.done.is_empty(), "{report:?}");
     assert!(
-        matches!(report.left[..], [ref left, ..] if matches!(left.flawed.flaw, Flaw::InTheWay { .. })),
+        matches!(report.left[..], [ref left, ..] if matches!(left.flawed.flaw, ProblemKind::WrongFileType { .. })),
         "{report:?}"
     );
 }
@@ -217,10 +218,10 @@ fn what_cannot_be_read_or_trusted_is_left_alone_and_told() {
         FsOp::Read if call.path == bad => Permit::Fail(rustix::io::Errno::IO.into()),
         _ => Permit::Go,
     });
-    let config = Config { watcher: Some(Arc::new(watch)), ..Config::new(folder.path()) };
+    let config = StoreConfig { watcher: Some(Arc::new(watch)), ..StoreConfig::new(folder.path()) };
     let report = repair(&Store::open(config).unwrap().target(TARGET).unwrap());
     assert!(report.done.is_empty() && report.left.len() == 2 && !report.is_whole(), "{report:?}");
-    assert!(report.left.iter().all(|left| matches!(left.why, Why::NotOurs)));
+    assert!(report.left.iter().all(|left| matches!(left.why, UnrepairedReason::NotOurs)));
     assert!(unreadable.exists() && untrusted.exists());
 }
 
@@ -231,7 +232,10 @@ fn what_somebody_makes_is_left_to_them() {
     flip(&path, 700);
     let held = lock(&store, &key("a"));
     let report = repair(&store);
-    assert!(matches!(report.left[..], [ref left] if matches!(left.why, Why::InTheMaking)), "{report:?}");
+    assert!(
+        matches!(report.left[..], [ref left] if matches!(left.why, UnrepairedReason::InProgress)),
+        "{report:?}"
+    );
     assert!(path.exists());
     drop(held);
     assert_eq!(aside(&repair(&store)).len(), 1);
@@ -246,7 +250,7 @@ fn a_file_system_without_locks() {
         FsOp::Lock => Permit::Fail(rustix::io::Errno::NOLCK.into()),
         _ => Permit::Go,
     });
-    let config = Config { watcher: Some(Arc::new(watch)), ..Config::new(folder.path()) };
+    let config = StoreConfig { watcher: Some(Arc::new(watch)), ..StoreConfig::new(folder.path()) };
     let report = repair(&Store::open(config).unwrap().target(TARGET).unwrap());
     assert!(report.is_whole() && aside(&report).len() == 1, "{report:?}");
 }
@@ -263,16 +267,16 @@ fn a_healthy_entry_that_comes_between_stays() {
         let is_about_it = |path: &Path| path.to_string_lossy().contains(&subject.to_string());
         let concerns = is_about_it(call.path) || call.to.is_some_and(is_about_it);
         if concerns && count.fetch_add(1, Ordering::Relaxed) + 1 == at.load(Ordering::Relaxed) {
-            let put = other.put_replacing(&subject, &Made::new("a", 2).draft(), Replace::Always);
-            assert_eq!(put.unwrap(), Put::Published);
+            let put = other.put_replacing(&subject, &Made::new("a", 2).draft(), Overwrite::Always);
+            assert_eq!(put.unwrap(), PutOutcome::Published);
         }
         Permit::Go
     });
-    let config = Config { watcher: Some(Arc::new(watch)), ..Config::new(folder.path()) };
+    let config = StoreConfig { watcher: Some(Arc::new(watch)), ..StoreConfig::new(folder.path()) };
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
     let (mut kept, mut calls) = (0, 0);
     for at in 1.. {
-        store.put_replacing(&subject, &Made::new("a", 1).draft(), Replace::Always).unwrap();
+        store.put_replacing(&subject, &Made::new("a", 1).draft(), Overwrite::Always).unwrap();
         flip(&store.path(&subject), 700);
         let quarantine = store.dir().join("quarantine");
         names(&quarantine).iter().for_each(|name| fs::remove_file(quarantine.join(name)).unwrap());
@@ -303,9 +307,12 @@ fn what_cannot_be_moved_is_told() {
         FsOp::Rename if call.path == bad => Permit::Fail(rustix::io::Errno::ACCESS.into()),
         _ => Permit::Go,
     });
-    let config = Config { watcher: Some(Arc::new(watch)), ..Config::new(folder.path()) };
+    let config = StoreConfig { watcher: Some(Arc::new(watch)), ..StoreConfig::new(folder.path()) };
     let report = repair(&Store::open(config).unwrap().target(TARGET).unwrap());
-    assert!(matches!(report.left[..], [ref left] if matches!(left.why, Why::Failed(_))), "{report:?}");
+    assert!(
+        matches!(report.left[..], [ref left] if matches!(left.why, UnrepairedReason::Failed(_))),
+        "{report:?}"
+    );
     assert!(path.exists() && report.done.is_empty());
 }
 
@@ -333,8 +340,8 @@ fn what_the_dead_left_is_swept_and_damage_is_kept() {
     assert_eq!(swept, [stray.as_path(), &left, &unnamed].into(), "{report:?}");
     assert!(young.exists() && live.exists() && !stray.exists() && !left.exists() && !unnamed.exists());
     let kinds: Vec<_> = report.besides.iter().map(|beside| beside.kind).collect();
-    assert_eq!(kinds.iter().filter(|kind| **kind == BesideKind::Temporary).count(), 2);
-    assert_eq!(kinds.iter().filter(|kind| **kind == BesideKind::Quarantined).count(), 2);
+    assert_eq!(kinds.iter().filter(|kind| **kind == OtherFileKind::Temporary).count(), 2);
+    assert_eq!(kinds.iter().filter(|kind| **kind == OtherFileKind::Quarantined).count(), 2);
     // For people, however old; `gc` knows when.
     room.time.pass(30 * DAY);
     repair(&store);
@@ -403,7 +410,9 @@ fn numbers_and_the_size_are_put_right() {
         for torn in ["x", "opkeep statistics 1\nsince ", &"of somebody else\n".repeat(100)] {
             fs::write(&path, torn).unwrap();
             let report = repair(&store);
-            let [(found, What::BegunAnew)] = tidied(&report)[..] else { panic!("{name}: {report:?}") };
+            let [(found, RepairActionKind::CountersReset)] = tidied(&report)[..] else {
+                panic!("{name}: {report:?}")
+            };
             assert!(found == path && report.is_whole());
             assert!(store.verify(&VerifyOptions::default()).is_whole());
         }
@@ -424,7 +433,10 @@ fn beside_one_who_makes_room() {
     held.lock().unwrap();
     let report = repair(&store);
     assert!(report.busy && aside(&report).len() == 1, "{report:?}");
-    assert!(matches!(report.left[..], [ref left] if matches!(left.why, Why::InTheMaking)), "{report:?}");
+    assert!(
+        matches!(report.left[..], [ref left] if matches!(left.why, UnrepairedReason::InProgress)),
+        "{report:?}"
+    );
     drop(held);
     assert!(repair(&store).is_whole());
 }
@@ -457,7 +469,7 @@ fn beside_builds_nothing_healthy_is_lost() {
                 for time in 0..200 {
                     let name = &names[(time + writer) % names.len()];
                     let (key, made) = (key(name), Made::new(name, time));
-                    store.put_replacing(&key, &made.draft(), Replace::Always).unwrap();
+                    store.put_replacing(&key, &made.draft(), Overwrite::Always).unwrap();
                     if time % 5 == writer {
                         // As a disk does it: to the file that is there, whoever made it.
                         let _ = fs::File::options().write(true).open(store.path(&key)).map(|file| {
@@ -478,7 +490,7 @@ fn beside_builds_nothing_healthy_is_lost() {
                     while !done.load(Ordering::Relaxed) {
                         let report = repair(&store);
                         aside.extend(report.done.into_iter().filter_map(|deed| match deed.what {
-                            What::SetAside { place, .. } => place,
+                            RepairActionKind::Quarantined { place, .. } => place,
                             _ => None,
                         }));
                     }

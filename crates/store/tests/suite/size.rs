@@ -10,13 +10,13 @@ use std::time::Duration;
 use crate::common::room::{ALL, CHEAP, HOUR, MB, MINUTE, Room, Watch, counted, draft, filling, gc, ten};
 use crate::common::{TARGET, key};
 use opkeep_fs::{FsOp, Permit};
-use opkeep_store::{Config, Put, Replace, Store};
+use opkeep_store::{Overwrite, PutOutcome, Store, StoreConfig};
 
 #[test]
 fn opening_and_putting_make_room() {
     let room = Room::new("1", "50");
     let store = ten(&room, 2 * HOUR);
-    assert_eq!(store.put(&key("more"), &draft(&filling(100 << 10), CHEAP)).unwrap(), Put::Published);
+    assert_eq!(store.put(&key("more"), &draft(&filling(100 << 10), CHEAP)).unwrap(), PutOutcome::Published);
     assert_eq!(room.left(&store, &ALL), ALL, "not with each put");
     drop(store);
     let store = room.open();
@@ -78,11 +78,11 @@ fn an_unknown_size_is_counted_once() {
         };
         assert_eq!(lists(), 0);
         assert_eq!(store.estimate(), None);
-        store.put_replacing(&key("a"), &draft(&filling(100 << 10), CHEAP), Replace::Always).unwrap();
+        store.put_replacing(&key("a"), &draft(&filling(100 << 10), CHEAP), Overwrite::Always).unwrap();
         let (estimate, counted) = (store.estimate().unwrap(), counted(&store));
         // The file with the total may not have been there when it was counted.
         assert!(estimate.entries == 10 && counted.bytes - estimate.bytes <= 4096, "{estimate:?} {counted:?}");
-        store.put_replacing(&key("a"), &draft(&filling(100 << 10), CHEAP), Replace::Always).unwrap();
+        store.put_replacing(&key("a"), &draft(&filling(100 << 10), CHEAP), Overwrite::Always).unwrap();
         assert_eq!(lists(), 2 * (256 + 5), "once by the first put, and once to compare");
     }
 }
@@ -93,7 +93,7 @@ fn the_estimate_follows_puts_replacements_and_evictions() {
     let store = room.open();
     let records = counted(&store).bytes;
     for (bytes, name) in [(1000, "a"), (5000, "a"), (2000, "b"), (3000, "a")] {
-        store.put_replacing(&key(name), &draft(&filling(bytes), CHEAP), Replace::Always).unwrap();
+        store.put_replacing(&key(name), &draft(&filling(bytes), CHEAP), Overwrite::Always).unwrap();
     }
     let estimate = store.estimate().unwrap();
     assert_eq!((estimate.bytes, estimate.entries), (5000, 2));
@@ -113,8 +113,8 @@ fn what_others_put_meanwhile_is_looked_at() {
     drop(ten(&room, 2 * HOUR));
     room.put(&room.open(), "more", 200 << 10, CHEAP, Duration::ZERO);
     let unlimited =
-        opkeep_store::LimitTexts { max_op_cache_size: Some("-1".to_owned()), ..Default::default() };
-    let config = Config { limits: unlimited, watcher: None, ..room.config() };
+        opkeep_store::LimitSettings { max_op_cache_size: Some("-1".to_owned()), ..Default::default() };
+    let config = StoreConfig { limits: unlimited, watcher: None, ..room.config() };
     let other = Store::open(config).unwrap().target(TARGET).unwrap();
     let (old, done) = (room.time.ago(HOUR), AtomicBool::new(false));
     let hook = Watch(move |call: &opkeep_fs::FsCall<'_>| {
@@ -128,7 +128,7 @@ fn what_others_put_meanwhile_is_looked_at() {
         }
         Permit::Go
     });
-    let store = Store::open(Config { watcher: Some(Arc::new(hook)), ..room.config() })
+    let store = Store::open(StoreConfig { watcher: Some(Arc::new(hook)), ..room.config() })
         .unwrap()
         .target(TARGET)
         .unwrap();

@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::common::room::{DAY, HOUR, MINUTE, Room, Watch, draft, filling};
 use crate::common::{Made, TARGET, key, lock, miss, names, within};
 use opkeep_fs::{FsOp, Permit};
-use opkeep_store::{Amount, Config, GcOptions, LockOutcome, Miss, Store, TargetStore};
+use opkeep_store::{FileTotals, GcOptions, LockOutcome, Miss, Store, StoreConfig, TargetStore};
 
 /// A file that was last written so long ago.
 fn leave(room: &Room, path: &Path, text: &str, ago: Duration) {
@@ -154,7 +154,7 @@ fn a_lock_that_nobody_holds_goes() {
     leave(&room, &store.dir().join("locks/notes"), "", 2 * HOUR);
     let waiting = fs::File::open(path("failed")).unwrap();
     let report = gc(&store);
-    assert_eq!(report.removed.locks, Amount { files: 2, bytes: 19 });
+    assert_eq!(report.removed.locks, FileTotals { files: 2, bytes: 19 });
     let mut expected = [key("held").to_string(), key("young").to_string(), "notes".to_owned()];
     expected.sort();
     assert_eq!(names(&store.dir().join("locks")), expected);
@@ -221,15 +221,15 @@ fn everything_counts_but_what_is_not_ours() {
     fs::write(dir.join("tmp").join(format!("put-{me}-77")), [0; 70]).unwrap();
     gc(&store);
     let before = gc(&store).before;
-    assert_eq!(before.entries, Amount { files: 1, bytes: 1000 });
-    assert_eq!(before.temporary, Amount { files: 1, bytes: 70 });
+    assert_eq!(before.entries, FileTotals { files: 1, bytes: 1000 });
+    assert_eq!(before.temporary, FileTotals { files: 1, bytes: 70 });
     assert_eq!(before.locks.files, 1);
     assert_eq!(before.quarantine.files, 2);
     assert!(
         before.quarantine.bytes > 900 && before.records.files == 5 && before.records.bytes > 100,
         "{before:?}"
     );
-    assert_eq!(before.foreign, Amount::default());
+    assert_eq!(before.foreign, FileTotals::default());
     let total = before.total();
     drop(held);
 
@@ -302,7 +302,7 @@ fn what_is_written_to_again_stays() {
         }
         Permit::Go
     });
-    let config = Config { watcher: Some(Arc::new(hook)), ..room.config() };
+    let config = StoreConfig { watcher: Some(Arc::new(hook)), ..room.config() };
     let watched = Store::open(config).unwrap().target(TARGET).unwrap();
     assert_eq!(gc(&watched).removed.temporary.files, 0);
     assert_eq!(fs::read(&stray).unwrap(), b"again");

@@ -19,8 +19,8 @@ use crate::common::room::{Seen, Watch};
 use crate::common::{Made, TARGET, fresh, hit, key, lock, miss, snapshot};
 use opkeep_fs::{FsCall, FsOp, Permit};
 use opkeep_store::{
-    Access, Beside, BesideKind, Config, Entry, Flaw, Miss, Progress, Replace, Store, TargetStore,
-    VerifyOptions, VerifyReport,
+    Access, Entry, Miss, OtherFile, OtherFileKind, Overwrite, ProblemKind, Progress, Store, StoreConfig,
+    TargetStore, VerifyOptions, VerifyReport,
 };
 
 fn verify(store: &TargetStore) -> VerifyReport {
@@ -28,12 +28,12 @@ fn verify(store: &TargetStore) -> VerifyReport {
 }
 
 fn reader(root: &Path) -> TargetStore {
-    let config = Config { access: Access::ReadOnly, ..Config::new(root) };
+    let config = StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(root) };
     Store::open(config).unwrap().target(TARGET).unwrap()
 }
 
 fn watched(root: &Path, watch: impl Fn(&FsCall<'_>) -> Permit + Send + Sync + 'static) -> TargetStore {
-    let config = Config { watcher: Some(Arc::new(Watch(watch))), ..Config::new(root) };
+    let config = StoreConfig { watcher: Some(Arc::new(Watch(watch))), ..StoreConfig::new(root) };
     Store::open(config).unwrap().target(TARGET).unwrap()
 }
 
@@ -47,7 +47,7 @@ fn flaws(report: &VerifyReport) -> BTreeMap<&Path, String> {
     report.flaws.iter().map(|flawed| (flawed.path.as_path(), flawed.flaw.to_string())).collect()
 }
 
-fn kind_of(report: &VerifyReport, path: &Path) -> Option<BesideKind> {
+fn kind_of(report: &VerifyReport, path: &Path) -> Option<OtherFileKind> {
     report.besides.iter().find(|beside| beside.path == path).map(|beside| beside.kind)
 }
 
@@ -83,7 +83,7 @@ fn every_kind_of_damage_is_found_and_named() {
     for (name, _, said) in HARMS {
         let found = report.flaws.iter().find(|flawed| flawed.key == Some(key(name))).unwrap();
         assert_eq!(found.path, store.path(&key(name)));
-        assert!(matches!(found.flaw, Flaw::Damaged(_)), "{name}: {found:?}");
+        assert!(matches!(found.flaw, ProblemKind::Damaged(_)), "{name}: {found:?}");
         assert!(found.flaw.to_string().contains(said), "{name}: {}", found.flaw);
     }
     assert!(report.flaws.is_sorted_by(|one, other| one.path < other.path));
@@ -106,7 +106,7 @@ fn content_is_judged_by_the_caller() {
     let report = store.verify(&VerifyOptions { judge: &judge, ..VerifyOptions::default() });
     let [flawed] = &report.flaws[..] else { panic!("{report:?}") };
     assert_eq!((flawed.key, flawed.flaw.to_string().as_str()), (Some(poisoned), "it is `somebody else`"));
-    assert!(matches!(flawed.flaw, Flaw::Refused(_)));
+    assert!(matches!(flawed.flaw, ProblemKind::Refused(_)));
     assert_eq!(report.whole.files, 1);
 }
 
@@ -135,39 +135,39 @@ fn what_is_there_besides_is_told() {
         expected.insert(path.clone(), kind);
         path
     };
-    leave(&tell(dir.join(format!("tmp/put-{dead}-1")), BesideKind::LeftTemporary), day);
-    leave(&tell(dir.join("tmp/put-1-1"), BesideKind::Temporary), Duration::ZERO);
-    leave(&tell(dir.join(format!("tmp/evict-{dead}-1")), BesideKind::LeftTemporary), day);
-    leave(&tell(folder.path().join(format!("v1/.new-{dead}-1")), BesideKind::LeftTemporary), day);
-    fs::create_dir(tell(dir.join(format!("entries/.new-{dead}-2")), BesideKind::Temporary)).unwrap();
-    leave(&tell(dir.join("locks").join(key("b").to_string()), BesideKind::LeftLock), day);
-    tell(dir.join("locks").join(key("held").to_string()), BesideKind::Lock);
+    leave(&tell(dir.join(format!("tmp/put-{dead}-1")), OtherFileKind::StaleTemporary), day);
+    leave(&tell(dir.join("tmp/put-1-1"), OtherFileKind::Temporary), Duration::ZERO);
+    leave(&tell(dir.join(format!("tmp/evict-{dead}-1")), OtherFileKind::StaleTemporary), day);
+    leave(&tell(folder.path().join(format!("v1/.new-{dead}-1")), OtherFileKind::StaleTemporary), day);
+    fs::create_dir(tell(dir.join(format!("entries/.new-{dead}-2")), OtherFileKind::Temporary)).unwrap();
+    leave(&tell(dir.join("locks").join(key("b").to_string()), OtherFileKind::StaleLock), day);
+    tell(dir.join("locks").join(key("held").to_string()), OtherFileKind::Lock);
     leave(
-        &tell(dir.join(format!("quarantine/{}-17.kern", key("c"))), BesideKind::Quarantined),
+        &tell(dir.join(format!("quarantine/{}-17.kern", key("c"))), OtherFileKind::Quarantined),
         Duration::ZERO,
     );
     leave(
-        &tell(dir.join(format!("quarantine/{}-17.reason", key("c"))), BesideKind::Quarantined),
+        &tell(dir.join(format!("quarantine/{}-17.reason", key("c"))), OtherFileKind::Quarantined),
         Duration::ZERO,
     );
     for place in ["", "tmp", "locks", "quarantine", "entries"] {
-        leave(&tell(dir.join(place).join("notes"), BesideKind::ForeignFile), day);
+        leave(&tell(dir.join(place).join("notes"), OtherFileKind::ForeignFile), day);
     }
-    leave(&tell(shard.join("notes.kern"), BesideKind::ForeignFile), day);
-    leave(&tell(shard.join("ABCD.kern"), BesideKind::ForeignFile), day);
+    leave(&tell(shard.join("notes.kern"), OtherFileKind::ForeignFile), day);
+    leave(&tell(shard.join("ABCD.kern"), OtherFileKind::ForeignFile), day);
     // Called as an entry, in a wrong folder, and none.
-    leave(&tell(dir.join("entries").join(format!("{}.kern", key("d"))), BesideKind::ForeignFile), day);
-    fs::create_dir(tell(dir.join("entries/notes.d"), BesideKind::ForeignFolder)).unwrap();
-    symlink("/etc", tell(shard.join("elsewhere"), BesideKind::Link)).unwrap();
+    leave(&tell(dir.join("entries").join(format!("{}.kern", key("d"))), OtherFileKind::ForeignFile), day);
+    fs::create_dir(tell(dir.join("entries/notes.d"), OtherFileKind::ForeignFolder)).unwrap();
+    symlink("/etc", tell(shard.join("elsewhere"), OtherFileKind::Link)).unwrap();
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
-    let pipe = tell(dir.join("tmp/pipe"), BesideKind::Special);
+    let pipe = tell(dir.join("tmp/pipe"), OtherFileKind::Special);
     rustix::fs::mknodat(rustix::fs::CWD, pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
 
     let report = verify(&reader(folder.path()));
     drop(held);
     assert!(report.is_whole(), "{:?}", report.flaws);
     let found: BTreeMap<_, _> =
-        report.besides.iter().map(|Beside { path, kind, .. }| (path.clone(), *kind)).collect();
+        report.besides.iter().map(|OtherFile { path, kind, .. }| (path.clone(), *kind)).collect();
     assert_eq!(found, expected);
     assert!(report.besides.is_sorted_by(|one, other| one.path < other.path));
 }
@@ -230,7 +230,7 @@ fn what_is_missing_is_told_and_no_flaw() {
     assert!(report.is_whole() && report.whole.files == 1, "{report:?}");
     assert_eq!(report.missing, [store.dir().join("quarantine"), shard]);
 
-    let nothing = Store::open(Config { access: Access::ReadOnly, ..Config::new(folder.path()) });
+    let nothing = Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(folder.path()) });
     let report = verify(&nothing.unwrap().target("Ascend910B1").unwrap());
     assert!(report.is_whole() && report.missing.len() == 1, "{report:?}");
 }
@@ -248,7 +248,7 @@ fn numbers_that_do_not_check_are_told() {
     }
     let report = verify(&reader(folder.path()));
     assert_eq!(flaws(&report).into_keys().collect::<Vec<_>>(), [size.as_path(), stats.as_path()]);
-    assert!(report.flaws.iter().all(|flawed| matches!(flawed.flaw, Flaw::Torn)));
+    assert!(report.flaws.iter().all(|flawed| matches!(flawed.flaw, ProblemKind::CorruptCounters)));
     // Nobody has written any yet.
     [&size, &stats].into_iter().for_each(|path| fs::write(path, "").unwrap());
     assert!(verify(&reader(folder.path())).is_whole());
@@ -269,7 +269,10 @@ fn what_is_not_trusted_is_told_with_the_way_out() {
     for path in [&entry, &shard] {
         assert!(flaws[path.as_path()].contains("chmod o-w"), "{flaws:?}");
     }
-    assert_eq!(report.flaws.iter().filter(|flawed| matches!(flawed.flaw, Flaw::Untrusted(_))).count(), 2);
+    assert_eq!(
+        report.flaws.iter().filter(|flawed| matches!(flawed.flaw, ProblemKind::Untrusted(_))).count(),
+        2
+    );
 }
 
 /// One that could not be read does not keep the others from being checked, and is not called damaged.
@@ -294,7 +297,7 @@ fn what_cannot_be_read_is_told_and_the_rest_is_checked() {
         flaws.keys().copied().collect::<std::collections::BTreeSet<_>>(),
         [unreadable.as_path(), shard.as_path()].into()
     );
-    assert!(report.flaws.iter().all(|flawed| matches!(flawed.flaw, Flaw::Trouble(_))), "{flaws:?}");
+    assert!(report.flaws.iter().all(|flawed| matches!(flawed.flaw, ProblemKind::Io(_))), "{flaws:?}");
     assert_eq!(report.whole.files, 10);
 }
 
@@ -331,7 +334,7 @@ fn a_file_that_is_just_being_written_is_looked_at_again() {
         Permit::Go
     });
     let report = verify(&store);
-    assert!(matches!(report.flaws[..], [ref one] if matches!(one.flaw, Flaw::Changing)), "{report:?}");
+    assert!(matches!(report.flaws[..], [ref one] if matches!(one.flaw, ProblemKind::Changing)), "{report:?}");
     // One that was cut short while it was read, and is whole again.
     fs::write(&path, &bytes).unwrap();
     let (reads, file) = (AtomicUsize::new(0), path.clone());
@@ -349,7 +352,7 @@ fn a_file_that_is_just_being_written_is_looked_at_again() {
         _ => Permit::Go,
     });
     let report = verify(&store);
-    assert!(matches!(report.flaws[..], [ref one] if matches!(one.flaw, Flaw::Trouble(_))), "{report:?}");
+    assert!(matches!(report.flaws[..], [ref one] if matches!(one.flaw, ProblemKind::Io(_))), "{report:?}");
 }
 
 #[test]
@@ -378,7 +381,7 @@ fn nothing_is_written() {
 
     // And no lock is taken.
     let seen = Arc::new(Seen::default());
-    let config = Config { watcher: Some(seen.clone()), ..Config::new(folder.path()) };
+    let config = StoreConfig { watcher: Some(seen.clone()), ..StoreConfig::new(folder.path()) };
     let store = Store::open(config).unwrap().target(TARGET).unwrap();
     seen.take();
     verify(&store);
@@ -433,7 +436,7 @@ fn nothing_is_called_damaged_that_is_only_replaced() {
             scope.spawn(until(&done, move |time| {
                 let name = &names[time % names.len()];
                 let made = Made::sized(name, writer + time, 400 + 97 * (time % 50));
-                store.put_replacing(&key(name), &made.draft(), Replace::Always).unwrap();
+                store.put_replacing(&key(name), &made.draft(), Overwrite::Always).unwrap();
             }));
         }
         let (clearing, names) = (store.clone(), &names);
@@ -453,7 +456,7 @@ fn nothing_is_called_damaged_that_is_only_replaced() {
                 report
                     .besides
                     .iter()
-                    .all(|beside| kind_of(&report, &beside.path) == Some(BesideKind::Temporary))
+                    .all(|beside| kind_of(&report, &beside.path) == Some(OtherFileKind::Temporary))
             );
             gone += 12 - report.whole.files.min(12);
             rounds += 1;

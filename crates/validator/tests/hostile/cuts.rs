@@ -1,7 +1,7 @@
 //! Files that end too early, as after a full disk or a killed compiler.
 
 use opkeep_testkit::ascend::{Chip, Kernel, Pair, split_mix, zoo};
-use opkeep_validator::{Code, examine, examine_json, examine_object, validate};
+use opkeep_validator::{Code, examine, examine_object, validate, validate_json};
 
 use crate::{beside_others, expect, is_blank};
 
@@ -56,8 +56,8 @@ fn a_cut_description_is_torn() {
     }
     let master = split_mix("m").master;
     for end in 0..master.len() {
-        let report = examine_json(&master[..end], Some(&expect()));
+        let report = validate_json(&master[..end], Some(&expect()));
         assert!(report.find(Code::JSON).is_some() && !report.is_valid(), "{end}");
     }
-    assert!(examine_json(&master, Some(&expect())).is_valid());
+    assert!(validate_json(&master, Some(&expect())).is_valid());
 }
