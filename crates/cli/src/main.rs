@@ -1,54 +1,20 @@
 //! The `opkeep` command. The only place that prints, exits, or reads the environment at large.
 
 mod args;
-mod build;
-mod chips;
-mod compare;
-mod dims;
-mod entry;
-mod env;
-mod explain;
-mod feed;
-mod file_limit;
-mod gc_kernel_cache;
-mod import;
+mod commands;
 mod input;
-mod inspect;
-mod inspect_info;
-mod inspect_kernel;
-mod interrupt;
-mod left;
-mod model;
-mod options;
-mod others;
-mod output;
-mod pairs;
-mod profile;
-mod progress;
-mod repair;
-mod repair_caches;
-mod repair_shown;
-mod repair_undo;
-mod run;
-mod show;
-mod store;
-mod targets;
-mod targets_ascend;
-mod text;
-mod tolerance;
-mod values;
-mod verify;
-mod verify_caches;
-mod verify_store;
+mod tensor;
+mod ui;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use args::{Args, Command};
-use file_limit::FileLimit;
-use output::{Output, Verdict};
-use text::one_line;
+use commands::{build, explain, gc, import, inspect, repair, run, targets, verify};
+use ui::file_limit::FileLimit;
+use ui::output::{Output, Verdict};
+use ui::text::one_line;
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
@@ -58,7 +24,7 @@ fn main() -> ExitCode {
     let output = Output::new(args.format, FileLimit::watch());
     let verdict = run(&args, &output);
     if let Err(error) = &verdict
-        && !interrupt::is_behind(error)
+        && !ui::interrupt::is_behind(error)
     {
         output.failure(error);
     }
@@ -67,10 +33,10 @@ fn main() -> ExitCode {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
         Ok(Verdict::Problems) => ExitCode::from(1),
         Ok(Verdict::Unusable) => ExitCode::from(2),
-        Ok(Verdict::Interrupted) => ExitCode::from(interrupt::EXIT_CODE),
-        Err(error) if interrupt::is_behind(&error) => {
+        Ok(Verdict::Interrupted) => ExitCode::from(ui::interrupt::EXIT_CODE),
+        Err(error) if ui::interrupt::is_behind(&error) => {
             output.interrupted();
-            ExitCode::from(interrupt::EXIT_CODE)
+            ExitCode::from(ui::interrupt::EXIT_CODE)
         }
         Err(_) => ExitCode::from(2),
     }
@@ -85,9 +51,9 @@ fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
         Command::Verify(args) => verify::verify(args, output),
         Command::Repair(args) => repair::repair(args, output),
         Command::Import(args) => import::import(args, output),
-        Command::Gc(args) => store::gc(args, output),
-        Command::Stats(args) => store::stats(args, output),
-        Command::Clear(args) => store::clear(args, output),
+        Command::Gc(args) => gc::gc(args, output),
+        Command::Stats(args) => gc::stats(args, output),
+        Command::Clear(args) => gc::clear(args, output),
         Command::Targets => targets::targets(output),
     }
 }

@@ -1,0 +1,117 @@
+//! For which chips descriptors are built where the user does not choose.
+
+use std::collections::HashMap;
+
+use opkeep::{BuildReport, Builder, Request, ViewError, ViewPlacement};
+use opkeep_cann_meta::targets;
+use opkeep_fs::CancelToken;
+
+use crate::args::Common;
+use crate::commands::build::{backend, builder_of};
+use crate::input::options::UnknownOptions;
+
+/// Requests for one target.
+pub(crate) struct Part {
+    target: String,
+    pub(crate) builder: Builder,
+    pub(crate) requests: Vec<Request>,
+}
+
+/// Gives each request to the backend for the chip that its descriptor names, if the user chose no target and the chip's
+/// toolchain is there; all others stay with `builder`, and come first.
+///
+/// # Errors
+/// The user named a toolkit, and it cannot be used; an option is known to no backend that builds one of the requests, nor
+/// to a descriptor, or its value is wrong for one that knows it.
+pub(crate) fn split(
+    requests: Vec<Request>,
+    builder: Builder,
+    common: &Common,
+    mut unknown: UnknownOptions<'_>,
+    cancel: &CancelToken,
+) -> anyhow::Result<Vec<Part>> {
+    let target = common.target().to_owned();
+    let mut parts = vec![Part { target, builder, requests: Vec::new() }];
+    let mut known: HashMap<String, usize> = HashMap::new();
+    for mut request in requests {
+        let named = &request.descriptor.spec.target;
+        let at = match known.get(named) {
+            Some(at) => *at,
+            None => {
+                let opened = open(named, common, cancel)?;
+                let at = if opened.is_some() { parts.len() } else { 0 };
+                let target = named.clone();
+                parts.extend(opened.map(|builder| Part { target, builder, requests: Vec::new() }));
+                known.insert(named.clone(), at);
+                at
+            }
+        };
+        if at > 0 {
+            request.spec = request.spec.retarget(named);
+        }
+        parts[at].requests.push(request);
+    }
+    let builds_nothing = parts.iter().all(|part| part.requests.is_empty());
+    for part in parts.iter().filter(|part| builds_nothing || !part.requests.is_empty()) {
+        unknown.known_to(part.builder.backend(), &part.target)?;
+    }
+    unknown.check()?;
+    parts.retain(|part| !part.requests.is_empty());
+    Ok(parts)
+}
+
+/// A builder for the chip called `named`; none, if that is not a chip, or its toolchain is not there.
+fn open(named: &str, common: &Common, cancel: &CancelToken) -> anyhow::Result<Option<Builder>> {
+    let is_chip = targets::named(named).is_some_and(|it| targets::is_ai_core(&it));
+    if common.chooses_target() || !is_chip {
+        return Ok(None);
+    }
+    match backend(common, named, cancel) {
+        Ok(backend) => Ok(Some(builder_of(backend, common, cancel))),
+        Err(error) if common.cann.is_some() => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// The reports of all parts as one; there is at least one part.
+pub(crate) fn joined(reports: Vec<BuildReport>) -> BuildReport {
+    let mut reports = reports.into_iter();
+    let Some(mut all) = reports.next() else { return BuildReport::default() };
+    for mut one in reports {
+        let first = all.kernels.len();
+        all.operators += one.operators;
+        all.kernels.append(&mut one.kernels);
+        all.kernel_of.extend(one.kernel_of.into_iter().map(|at| at + first));
+        all.targets.append(&mut one.targets);
+        all.warnings.append(&mut one.warnings);
+        all.elapsed += one.elapsed;
+        all.view = joined_views(all.view, one.view, first);
+    }
+    all.targets.sort_unstable();
+    all.targets.dedup();
+    all.warnings.dedup();
+    all
+}
+
+type View = Option<Result<ViewPlacement, ViewError>>;
+
+fn joined_views(all: View, one: View, first: usize) -> View {
+    match (all, one) {
+        (Some(Ok(mut all)), Some(Ok(mut one))) => {
+            all.names.extend(one.names.into_iter().map(|(name, at)| (name, at + first)));
+            all.conflicting_names.append(&mut one.conflicting_names);
+            all.conflicting_names.sort_unstable();
+            all.conflicting_names.dedup();
+            all.unusable.append(&mut one.unusable);
+            all.multi_part_names.append(&mut one.multi_part_names);
+            all.left.append(&mut one.left);
+            all.quarantine = all.quarantine.or(one.quarantine);
+            all.displaced.append(&mut one.displaced);
+            all.displaced.sort_unstable();
+            all.displaced.dedup();
+            Some(Ok(all))
+        }
+        (Some(Ok(_)), Some(Err(error))) => Some(Err(error)),
+        (all, _) => all,
+    }
+}

@@ -1,0 +1,98 @@
+//! Kernels that a build left as they are in `kernel_meta`.
+
+use std::collections::BTreeMap;
+
+use opkeep::{ForeignKernel, LeftKernel, LeftReason, STAYS_DISPLACED, ViewPlacement};
+use serde_json::{Value, json};
+
+use crate::ui::output::Output;
+use crate::ui::text::counted;
+
+/// As many kernels have a line each.
+const LISTED: usize = 3;
+
+/// Says which kernels were left and why; and whether that is as it should be, given whether the user `chose` the target.
+pub(crate) fn tell(placed: &ViewPlacement, chose: bool, output: &Output) -> bool {
+    if let Some(risk) = &placed.risk {
+        output.warning(&risk.to_string());
+    }
+    if let Some(quarantine) = &placed.quarantine {
+        output.note(&format!(
+            "what was replaced is in `{}`; `opkeep repair --undo {}` restores it",
+            quarantine.display(),
+            placed.folder.display()
+        ));
+    }
+    for file in &placed.displaced {
+        output.warning(&format!("`{}`: {STAYS_DISPLACED}", placed.folder.join(file).display()));
+    }
+    let mut by_reason: BTreeMap<&str, Vec<&LeftKernel>> = BTreeMap::new();
+    for left in &placed.left {
+        by_reason.entry(left.why.name()).or_default().push(left);
+    }
+    for kernels in by_reason.into_values() {
+        let is_one = matches!(
+            kernels[0].why,
+            LeftReason::ForeignDirectory { .. } | LeftReason::ClosedDirectory { .. }
+        );
+        if is_one || kernels.len() > LISTED {
+            output.warning(&several(&kernels));
+        } else {
+            kernels.iter().for_each(|kernel| output.warning(&line(&named(&kernel.stem), kernel)));
+        }
+    }
+    placed.left.iter().all(|left| is_harmless(&left.why, chose))
+}
+
+/// Whether a kernel may be left without that being a problem: it is where the user did not ask for this target.
+fn is_harmless(why: &LeftReason, chose: bool) -> bool {
+    match why {
+        LeftReason::Release => true,
+        LeftReason::NotAFile { .. } | LeftReason::Unreadable { .. } | LeftReason::NotKept { .. } => false,
+        _ => !chose,
+    }
+}
+
+fn named(stem: &str) -> String {
+    format!("`{}`", stem)
+}
+
+/// One line for kernels that were left for the same reason: what is said is of the first.
+fn several(kernels: &[&LeftKernel]) -> String {
+    let names = kernels.iter().take(LISTED).map(|kernel| named(&kernel.stem)).collect::<Vec<_>>().join(", ");
+    let more = if kernels.len() > LISTED { ", ..." } else { "" };
+    line(&format!("{} ({names}{more})", counted(kernels.len(), "kernel")), kernels[0])
+}
+
+fn line(what: &str, first: &LeftKernel) -> String {
+    let ways = match first.why {
+        LeftReason::InProgress(_) | LeftReason::Changed { .. } => "run it again when that is done",
+        LeftReason::Unreadable { .. } => "run it as the user who owns the file",
+        LeftReason::NotAFile { .. } | LeftReason::NotKept { .. } => {
+            "--kernel-meta DIR puts it elsewhere, --no-kernel-meta nowhere"
+        }
+        LeftReason::Release => {
+            "--kernel-meta DIR puts it elsewhere, --no-kernel-meta nowhere, --replace there; a build without debug options \
+             writes the release again"
+        }
+        _ => {
+            "--kernel-meta DIR puts it elsewhere, --no-kernel-meta nowhere, --replace there, with a copy of what is \
+             replaced that `opkeep repair --undo` restores"
+        }
+    };
+    format!("kernel_meta is left as it is for {what}: {}; {ways}", first.why)
+}
+
+pub(crate) fn json(placed: &ViewPlacement) -> Value {
+    let one = |LeftKernel { stem, why }: &LeftKernel| {
+        let mut json = json!({ "name": stem, "reason": why.name(), "why": why.to_string() });
+        if let LeftReason::Foreign(ForeignKernel { machine, flags, architecture, chip, .. }) = why {
+            json["machine"] = machine.clone().into();
+            json["e_flags"] = (*flags).into();
+            json["architecture"] = (*architecture).into();
+            json["chip"] = chip.clone().into();
+        }
+        json
+    };
+    placed.left.iter().map(one).collect()
+}

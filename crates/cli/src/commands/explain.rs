@@ -1,0 +1,177 @@
+//! `opkeep explain`: why each kernel would be a hit or a miss. It compiles nothing and writes nothing.
+
+use opkeep::{CacheStatus, Explanation, NearestEntry};
+use opkeep_descriptor::{BuildSpec, Diff, ResolvedSpec};
+use opkeep_digest::PartChange;
+use opkeep_fs::CancelToken;
+use serde_json::{Value, json};
+
+use crate::args::ExplainArgs;
+use crate::commands::build::chips::{self, Part};
+use crate::commands::build::{self, note_targets};
+use crate::input;
+use crate::input::model;
+use crate::ui::output::{Output, Verdict};
+use crate::ui::text::{Text, counted};
+
+/// More differences than these are not told to people, and no more characters of each.
+const TOLD: usize = 8;
+const TOLD_CHARACTERS: usize = 200;
+
+pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> anyhow::Result<Verdict> {
+    if let Some(other) = &args.against {
+        return compare(args, other, output);
+    }
+    let builder = build::builder(&args.common, &CancelToken::new(), output)?;
+    let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &builder, &args.common)?;
+    model::debug(&mut requests, &args.common, output)?;
+    unreadable.errors.iter().for_each(|(_, error)| output.error(error));
+    if requests.is_empty() {
+        output.quiet_result(&json!({ "unreadable": build::unreadable_json(&unreadable) }))?;
+        return Ok(Verdict::Unusable);
+    }
+    let parts = chips::split(requests, builder, &args.common, unknown, &CancelToken::new())?;
+    if let Some(guessed) = parts.first() {
+        note_targets(&guessed.requests, &args.common, output);
+    }
+    let mut kernels = Vec::new();
+    for Part { builder, requests, .. } in parts {
+        kernels.extend(builder.trust_imported(args.trust_imported).explain(&requests)?);
+    }
+    let mut text: Text = kernels.iter().map(text_of).collect();
+    text.line(summary(&kernels));
+    let mut json = json!({ "kernels": kernels.iter().map(json_of).collect::<Vec<_>>() });
+    if !unreadable.is_empty() {
+        json["unreadable"] = build::unreadable_json(&unreadable);
+    }
+    output.result(&text, &json)?;
+    Ok(unreadable.verdict())
+}
+
+/// What is different between two descriptors.
+fn compare(args: &ExplainArgs, other: &std::path::Path, output: &Output) -> anyhow::Result<Verdict> {
+    let [input] = args.inputs.as_slice() else {
+        anyhow::bail!("--against takes one input, found {}", counted(args.inputs.len(), "input"));
+    };
+    let (old, new) = (input::read_descriptor(other)?, input::read_descriptor(input)?);
+    let job = Diff::of_jobs(&old.job, &new.job);
+    let spec = Diff::of_specs(&as_said(&old.spec), &as_said(&new.spec));
+    let mut text = if job.is_empty() { Text::of("the jobs are the same") } else { Text::default() };
+    for change in job.changes.iter().chain(&spec.changes) {
+        text.line(change);
+    }
+    output.result(&text, &json!({ "job": changes(&job), "spec": changes(&spec) }))?;
+    Ok(Verdict::Good)
+}
+
+/// A spec as its descriptor has it: what of that counts, and what an option is if it is not said, is the backend's word.
+fn as_said(spec: &BuildSpec) -> ResolvedSpec {
+    let options = spec.options.keys().filter_map(|name| Some((name.clone(), spec.option(name)?)));
+    ResolvedSpec { target: spec.target.clone(), options: options.collect(), debug: false }
+}
+
+fn changes(diff: &Diff) -> Value {
+    let one = |change: &opkeep_descriptor::Change| json!({ "path": change.path, "old": change.old, "new": change.new });
+    diff.changes.iter().map(one).collect()
+}
+
+fn outcome(kernel: &Explanation) -> &'static str {
+    match kernel.fate {
+        CacheStatus::Hit => "hit",
+        CacheStatus::Miss { .. } => "miss",
+        CacheStatus::Bypassed => "bypassed",
+        CacheStatus::Refused(_) => "refused",
+        _ => "unknown",
+    }
+}
+
+fn text_of(kernel: &Explanation) -> Text {
+    let Explanation { name, op_type, requested_by, fate, .. } = kernel;
+    let others =
+        if requested_by.len() > 1 { format!(", {} operators", requested_by.len()) } else { String::new() };
+    let mut text = Text::of(format_args!("{:8} {name} ({op_type}{others})", outcome(kernel)));
+    match fate {
+        CacheStatus::Bypassed => {
+            text.line("  kernels with debug options are compiled each time and never kept");
+        }
+        CacheStatus::Refused(why) => text.line(format_args!("  {why}")),
+        CacheStatus::Miss { why, nearest } => {
+            text.line(format_args!("  {why}"));
+            text.extend(nearest.iter().map(|nearest| nearest_text(nearest)));
+        }
+        _ => {}
+    }
+    if let Some(imported) = &kernel.imported {
+        let would = match fate {
+            CacheStatus::Hit => "it is",
+            _ => "an imported kernel matches: --trust-imported would reuse it;",
+        };
+        text.line(format_args!("  {would} {imported}"));
+    }
+    text.extend(kernel.imported_problem.iter().map(|problem| Text::of(format_args!("  {problem}"))));
+    text
+}
+
+fn json_of(kernel: &Explanation) -> Value {
+    let mut json = json!({
+        "name": kernel.name,
+        "key": kernel.key.map(|key| key.to_string()),
+        "op_type": kernel.op_type,
+        "operators": kernel.requested_by,
+        "outcome": outcome(kernel),
+        "imported": kernel.imported.as_ref().map(build::imported_json),
+        "imported_problem": kernel.imported_problem,
+    });
+    match &kernel.fate {
+        CacheStatus::Refused(why) => json["reason"] = why.to_string().into(),
+        CacheStatus::Miss { why, nearest } => {
+            json["reason"] = why.as_str().into();
+            json["nearest"] = nearest.as_ref().map(|nearest| nearest_json(nearest)).into();
+        }
+        _ => {}
+    }
+    json
+}
+
+fn told(changes: &[PartChange]) -> Vec<String> {
+    changes.iter().map(ToString::to_string).collect()
+}
+
+/// What moved, by part of the key.
+fn nearest_text(nearest: &NearestEntry) -> Text {
+    let lines = |diff: &Diff| diff.changes.iter().map(ToString::to_string).collect();
+    let parts: [(&str, Vec<String>); 4] = [
+        ("job", lines(&nearest.job)),
+        ("spec", lines(&nearest.spec)),
+        ("toolchain", told(&nearest.toolchain)),
+        ("op sources", told(&nearest.op_sources)),
+    ];
+    let mut text = Text::of(format_args!("  the nearest is {}; different are", nearest.name));
+    for (part, lines) in parts {
+        for line in lines.iter().take(TOLD) {
+            let told: String = line.chars().take(TOLD_CHARACTERS).collect();
+            let more = if told.len() < line.len() { "..." } else { "" };
+            text.line(format_args!("    {part:10}  {told}{more}"));
+        }
+        if let Some(more) = lines.len().checked_sub(TOLD + 1) {
+            text.line(format_args!("    {part:10}  and {} more", more + 1));
+        }
+    }
+    text
+}
+
+fn nearest_json(nearest: &NearestEntry) -> Value {
+    json!({
+        "name": nearest.name,
+        "job": changes(&nearest.job),
+        "spec": changes(&nearest.spec),
+        "toolchain": told(&nearest.toolchain),
+        "op_sources": told(&nearest.op_sources),
+    })
+}
+
+fn summary(kernels: &[Explanation]) -> String {
+    let count = |name: &str| kernels.iter().filter(|kernel| outcome(kernel) == name).count();
+    let counts = ["hit", "miss", "bypassed", "refused"].map(|name| format!("{} {name}", count(name)));
+    format!("{}: {}", counted(kernels.len(), "kernel"), counts.join(", "))
+}

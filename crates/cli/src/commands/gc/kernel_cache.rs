@@ -1,0 +1,269 @@
+//! `opkeep gc DIR`: CANN's own caches, where they are.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use opkeep_fs::Fs;
+use opkeep_kernel_meta::kernel_cache::{
+    GcOptions, GcReport, IDLE_FOR, LimitSettings, Step, Usage, What, gc as make_room,
+};
+use opkeep_kernel_meta::survey::{Kind, Place, find, is_set_aside};
+use serde_json::{Value, json};
+
+use crate::args::GcArgs;
+use crate::commands::gc::bytes;
+use crate::input::real_path;
+use crate::ui::env;
+use crate::ui::interrupt;
+use crate::ui::output::{Output, Verdict};
+use crate::ui::progress::Progress;
+use crate::ui::text::{Text, counted};
+
+pub(crate) fn gc(args: &GcArgs, output: &Output) -> anyhow::Result<Verdict> {
+    let mut run = Run { output, text: Text::default(), caches: Vec::new(), verdict: Verdict::Good };
+    if args.older_than.is_some_and(|age| age < IDLE_FOR) {
+        output.warning(
+            "--older-than counts as 30m: in CANN's cache nothing goes that was used within half an hour",
+        );
+    }
+    let places = run.find(&args.dirs);
+    let environment = environment();
+    let cancel = interrupt::cancel();
+    let progress = Progress::new(output.is_text());
+    for place in places {
+        let name = place.path.to_string_lossy();
+        progress.about(&name);
+        let watch = |step: Step<'_>| match step {
+            Step::Listed { files } => progress.about(&format!("{name}: {files} files")),
+            Step::Done { done, of } => progress.at(done, of),
+            _ => {}
+        };
+        let options = GcOptions {
+            dry_run: args.dry_run,
+            max_bytes: args.max_size,
+            older_than: args.older_than,
+            environment: &environment,
+            watch: &watch,
+            cancelled: &|| cancel.is_cancelled(),
+        };
+        match make_room(&place, &options) {
+            Ok(report) => run.made_room(&place, &report, args),
+            Err(error) => run.failed(&place.path, &error),
+        }
+        if cancel.is_cancelled() {
+            run.verdict = Verdict::Interrupted;
+            break;
+        }
+    }
+    progress.done();
+    let Run { text, caches, verdict, .. } = run;
+    output.result(&text, &json!({ "dry_run": args.dry_run, "caches": caches }))?;
+    Ok(verdict)
+}
+
+fn environment() -> LimitSettings {
+    let limits = env::limits();
+    LimitSettings {
+        max_op_cache_size: limits.max_op_cache_size,
+        remain_cache_size_ratio: limits.remain_cache_size_ratio,
+    }
+}
+
+/// What was done so far.
+struct Run<'a> {
+    output: &'a Output,
+    text: Text,
+    caches: Vec<Value>,
+    verdict: Verdict,
+}
+
+impl Run<'_> {
+    /// CANN's caches at and below `dirs`, each once.
+    fn find(&mut self, dirs: &[PathBuf]) -> Vec<Place> {
+        let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+        for dir in dirs {
+            let places = match find(dir) {
+                Ok(places) => places,
+                Err(error) => {
+                    self.failed(dir, &error);
+                    continue;
+                }
+            };
+            for (path, error) in places.closed {
+                self.failed(&path, &error);
+            }
+            for path in places.too_deep {
+                self.warning(&path, "it is nested too deep to be looked into");
+            }
+            for path in places.links {
+                self.warning(&path, "it is a link and was not followed; name it by itself");
+            }
+            let caches: Vec<Place> =
+                places.places.into_iter().filter(|place| place.kind == Kind::Cann).collect();
+            if caches.is_empty() {
+                let is_aside = Fs::new().real_path(dir).is_ok_and(|dir| is_set_aside(&dir));
+                self.failed(
+                    dir,
+                    &match is_aside {
+                        true => "what a repair set aside stays until it is undone, or deleted by hand",
+                        false => {
+                            "there is no kernel_cache in it; for a store of ours give --op_compiler_cache_dir"
+                        }
+                    },
+                );
+            }
+            let is_new = |place: &Place| seen.insert(real_path(&place.path));
+            found.extend(caches.into_iter().filter(is_new));
+        }
+        found
+    }
+
+    fn warning(&mut self, path: &Path, text: &str) {
+        self.output.warning(&format!("{}: {text}", path.to_string_lossy()));
+    }
+
+    /// A folder with which nothing could be done.
+    fn failed(&mut self, path: &Path, error: &dyn std::fmt::Display) {
+        let name = path.to_string_lossy();
+        self.output.error(&anyhow::anyhow!("{}: {error}", name));
+        self.caches.push(json!({ "path": name, "error": error.to_string() }));
+        self.verdict = Verdict::Unusable;
+    }
+
+    fn made_room(&mut self, place: &Place, report: &GcReport, args: &GcArgs) {
+        let name = place.path.to_string_lossy();
+        self.text.line(format_args!("{}: {}", name, summary(report, args.dry_run)));
+        self.caches.push(cache_json(place, report));
+        for notice in &report.notices {
+            self.output.warning(&notice.to_string());
+        }
+        if report.limits.is_some_and(|limits| limits.max_bytes.is_none()) && !report.busy {
+            let text = match args.older_than {
+                None => {
+                    "there is no aging: max_op_cache_size is -1 or unknown; only what nobody can use is deleted"
+                }
+                Some(_) => {
+                    "max_op_cache_size is -1 or unknown: then CANN does not note when a kernel was used, so its age is \
+                     that of the file"
+                }
+            };
+            self.output.note(&format!("{}: {text}", name));
+        }
+        self.tell_what_stays(&place.path, report);
+    }
+
+    /// What could not be done, and what is not CANN's.
+    fn tell_what_stays(&mut self, path: &Path, report: &GcReport) {
+        let GcReport { failure, failed, closed, unread, strange, strange_count, .. } = report;
+        if let Some((file, error)) = failure {
+            let failed = counted(usize::try_from(*failed).unwrap_or(usize::MAX), "thing");
+            let file = file.to_string_lossy();
+            self.warning(path, &format!("{failed} could not be deleted: `{}`: {error}", file));
+            self.problem();
+        }
+        for (below, error) in closed {
+            let below = below.to_string_lossy();
+            self.warning(path, &format!("`{}` could not be looked into: {error}", below));
+            self.problem();
+        }
+        if *unread > 0 {
+            self.warning(
+                path,
+                &format!(
+                    "{unread} descriptions are another user's and were not read, since that would count as a use of \
+                     the kernel: nothing beside them was taken for an orphan; let their owner run this"
+                ),
+            );
+        }
+        if *strange_count > 0 {
+            let first: Vec<String> = strange.iter().take(3).map(|name| format!("`{}`", name)).collect();
+            let more = if *strange_count > 3 { ", ..." } else { "" };
+            let text = format!("{strange_count} not CANN's, left alone: {}{more}", first.join(", "));
+            self.output.note(&format!("{}: {text}", path.to_string_lossy()));
+        }
+    }
+
+    fn problem(&mut self) {
+        if self.verdict == Verdict::Good {
+            self.verdict = Verdict::Problems;
+        }
+    }
+}
+
+fn summary(report: &GcReport, dry_run: bool) -> String {
+    if report.busy {
+        return "another process makes room there".to_owned();
+    }
+    let GcReport { before, removed, after, kept, .. } = report;
+    let would = if dry_run { "would delete" } else { "deleted" };
+    let mut text = format!(
+        "{would} {} ({}) of {}; {} left ({})",
+        things(removed),
+        bytes(removed.total().bytes),
+        things(before),
+        things(after),
+        bytes(after.total().bytes)
+    );
+    let kept = kept.open + kept.locked + kept.changed;
+    if kept > 0 {
+        text.push_str(&format!("; {kept} left to those who use them now"));
+    }
+    if report.still_over {
+        text.push_str(
+            "; that is more than the limit, since files that are not CANN's, or may be in use, stay",
+        );
+    }
+    if report.cancelled {
+        text.push_str("; interrupted");
+    }
+    text
+}
+
+/// What there is of each, in words.
+fn things(usage: &Usage) -> String {
+    let word = |what| match what {
+        What::Kernel => "kernel",
+        What::Trial => "trial compile",
+        What::Orphan => "orphan",
+        What::Temp => "temporary file",
+        _ => "stray lock",
+    };
+    let all = What::ALL.into_iter().filter(|what| *what == What::Kernel || usage.count(*what) > 0);
+    let all = all.map(|what| counted(usize::try_from(usage.count(what)).unwrap_or(usize::MAX), word(what)));
+    all.collect::<Vec<_>>().join(", ")
+}
+
+fn cache_json(place: &Place, report: &GcReport) -> Value {
+    let GcReport { before, removed, after, kept, closed, .. } = report;
+    let problem = |(path, error): &(PathBuf, std::io::Error)| json!({ "path": path.to_string_lossy(), "problem": error.to_string() });
+    json!({
+        "path": place.path.to_string_lossy(),
+        "soc": place.soc,
+        "busy": report.busy,
+        "max_bytes": report.limits.and_then(|limits| limits.max_bytes),
+        "remain_percent": report.limits.map(|limits| limits.remain_percent),
+        "notices": report.notices.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "before": usage_json(before),
+        "removed": usage_json(removed),
+        "after": usage_json(after),
+        "still_over": report.still_over,
+        "in_use": { "open": kept.open, "locked": kept.locked, "changed": kept.changed },
+        "failed": report.failed,
+        "failure": report.failure.as_ref().map(problem),
+        "unread": report.unread,
+        "not_recognised": { "count": report.strange_count, "first": report.strange },
+        "closed": closed.iter().map(problem).collect::<Vec<_>>(),
+        "interrupted": report.cancelled,
+    })
+}
+
+fn usage_json(usage: &Usage) -> Value {
+    let mut json = json!({ "files": usage.total().files, "bytes": usage.total().bytes });
+    for what in What::ALL {
+        let amount = usage.amount(what);
+        json[what.name()] =
+            json!({ "count": usage.count(what), "files": amount.files, "bytes": amount.bytes });
+    }
+    json["other"] = json!({ "files": usage.other.files, "bytes": usage.other.bytes });
+    json
+}

@@ -1,0 +1,210 @@
+//! `opkeep import`: kernels of frameworks' caches, into the store.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use opkeep::{Cache, ImportReport, ImportedKernel, Importer, SkipReason, SkippedKernel};
+use opkeep_backend_ascend::AscendConfig;
+use serde_json::{Value, json};
+
+use crate::args::ImportArgs;
+use crate::commands::build;
+use crate::commands::gc::bytes;
+use crate::commands::verify::store::threads;
+use crate::ui::env;
+use crate::ui::interrupt;
+use crate::ui::output::{Output, Verdict};
+use crate::ui::progress::Progress;
+use crate::ui::text::{Text, counted};
+
+/// So many kernels of a cache are named that were not imported.
+const NAMED: usize = 20;
+
+pub(crate) fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<Verdict> {
+    let config = build::config(args.store.cache_dir.as_deref(), &args.store.trusted_owners).context(
+        "there is no place for a store: set OPKEEP_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
+    )?;
+    // Nobody is asked anything, so no toolkit need be there.
+    let registry =
+        build::registry(Duration::from_secs(60), AscendConfig::new(env::ascend_search(None)), &[])?;
+    let cancel = interrupt::cancel();
+    let progress = Arc::new(Progress::new(output.is_text()));
+    let shown = Arc::clone(&progress);
+    let importer = Importer::new(config, move |spec| registry.read(spec))
+        .threads(threads(args.jobs))
+        .dry_run(args.dry_run)
+        .cancel(cancel)
+        .observer(move |cache, done, of| shown.of(&cache.to_string_lossy(), done, of));
+    let report = importer.import(&args.folders);
+    progress.done();
+    let report = report?;
+    for (folder, error) in &report.closed {
+        output.error(&anyhow::anyhow!("cannot read `{}`: {error}", folder.display()));
+    }
+    report.warnings.iter().for_each(|warning| output.warning(warning));
+    let sum = Sum::of(&report);
+    output.result(&text(&report, &sum, args.dry_run), &json_of(&report, &sum, args.dry_run))?;
+    Ok(match () {
+        () if report.interrupted => Verdict::Interrupted,
+        () if !report.closed.is_empty() || sum.is_nothing() => Verdict::Unusable,
+        () if sum.problems > 0 => Verdict::Problems,
+        () => Verdict::Good,
+    })
+}
+
+/// What all caches come to.
+#[derive(Default)]
+struct Sum {
+    imported: usize,
+    bytes: usize,
+    already: usize,
+    /// Those that took the place of older ones.
+    renewed: usize,
+    copies: usize,
+    left: usize,
+    /// By reason.
+    passed_over: BTreeMap<&'static str, usize>,
+    problems: usize,
+}
+
+impl Sum {
+    fn of(report: &ImportReport) -> Self {
+        let mut sum = Self::default();
+        for cache in &report.caches {
+            sum.imported += cache.imported.len();
+            sum.renewed += cache.renewed.len();
+            sum.bytes +=
+                cache.imported.iter().chain(&cache.renewed).map(|kernel| kernel.bytes).sum::<usize>();
+            sum.already += cache.already;
+            sum.copies += cache.copies;
+            sum.left += cache.left;
+            sum.problems += cache.closed.len();
+            for SkippedKernel { why, .. } in &cache.not_imported {
+                *sum.passed_over.entry(why.name()).or_default() += 1;
+                sum.problems += usize::from(why.is_problem());
+            }
+        }
+        sum
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.imported + self.renewed + self.already + self.copies == 0
+    }
+}
+
+fn text(report: &ImportReport, sum: &Sum, dry_run: bool) -> Text {
+    let verb = if dry_run { "would be imported" } else { "imported" };
+    let mut text: Text = report.caches.iter().map(|cache| cache_text(cache, verb, dry_run)).collect();
+    if report.caches.is_empty() && report.closed.is_empty() {
+        text.line("there is no cache of a framework: expected a folder kernel_meta or akg_kernel_meta, or one above");
+    }
+    let renewed = renewed(sum.renewed, dry_run);
+    let size = bytes(u64::try_from(sum.bytes).unwrap_or(u64::MAX));
+    let put = format!("{} {verb}{renewed} ({size})", counted(sum.imported, "kernel"));
+    let mut counts = vec![put, format!("{} there already", sum.already)];
+    if sum.copies > 0 {
+        counts.push(format!("{} of jobs that were there with other bytes", sum.copies));
+    }
+    let passed_over: usize = sum.passed_over.values().sum();
+    let reasons: Vec<String> =
+        sum.passed_over.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+    counts.push(format!("{passed_over} passed over{reasons}"));
+    if sum.left > 0 {
+        counts.push(format!("{} not looked at", sum.left));
+    }
+    text.line(counts.join(", "));
+    if report.interrupted {
+        text.line("interrupted before everything was imported; run it again to go on");
+    }
+    if !sum.is_nothing() && !dry_run {
+        text.line("builds reuse them if they are told to: opkeep build --trust-imported");
+    }
+    text
+}
+
+/// What is said of `count` kernels that take the place of older ones, behind those that are new.
+fn renewed(count: usize, dry_run: bool) -> String {
+    match (count, dry_run) {
+        (0, _) => String::new(),
+        (_, true) => format!(", {count} would replace older ones"),
+        (_, false) => format!(", {count} in place of older ones"),
+    }
+}
+
+fn cache_text(cache: &Cache, verb: &str, dry_run: bool) -> Text {
+    let mut text = Text::of(cache.path.display());
+    if let Some(why) = &cache.passed_over {
+        text.line(format_args!("  passed over: {why}"));
+        return text;
+    }
+    let renewed = renewed(cache.renewed.len(), dry_run);
+    text.line(format_args!(
+        "  {} {verb}{renewed}, {} there already, {} passed over",
+        cache.imported.len(),
+        cache.already + cache.copies,
+        cache.not_imported.len()
+    ));
+    for SkippedKernel { name, why } in cache.not_imported.iter().take(NAMED) {
+        text.line(format_args!("  passed over {name}: {why}"));
+    }
+    if let Some(more) = cache.not_imported.len().checked_sub(NAMED + 1) {
+        text.line(format_args!("  and {} more", more + 1));
+    }
+    for (folder, error) in &cache.closed {
+        text.line(format_args!("  cannot read {folder}: {error}"));
+    }
+    text
+}
+
+fn json_of(report: &ImportReport, sum: &Sum, dry_run: bool) -> Value {
+    let closed = |(folder, error): &(String, String)| json!({ "folder": folder, "error": error });
+    json!({
+        "dry_run": dry_run,
+        "interrupted": report.interrupted,
+        "imported": sum.imported,
+        "bytes": sum.bytes,
+        "renewed": sum.renewed,
+        "already": sum.already,
+        "copies": sum.copies,
+        "passed_over": sum.passed_over,
+        "left": sum.left,
+        "problems": sum.problems,
+        "unreadable": report.closed.iter().map(|(folder, error)| {
+            closed(&(folder.to_string_lossy().into_owned(), error.clone()))
+        }).collect::<Vec<_>>(),
+        "caches": report.caches.iter().map(|cache| json!({
+            "folder": cache.path.to_string_lossy(),
+            "kind": cache.kind,
+            "rank": cache.rank,
+            "passed_over": cache.passed_over.as_ref().map(reason_json),
+            "imported": cache.imported.iter().map(kernel_json).collect::<Vec<_>>(),
+            "renewed": cache.renewed.iter().map(kernel_json).collect::<Vec<_>>(),
+            "already": cache.already,
+            "copies": cache.copies,
+            "not_imported": cache.not_imported.iter().map(|SkippedKernel { name, why }| {
+                let mut json = reason_json(why);
+                json["name"] = name.as_str().into();
+                json
+            }).collect::<Vec<_>>(),
+            "left": cache.left,
+            "unreadable": cache.closed.iter().map(closed).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+fn kernel_json(kernel: &ImportedKernel) -> Value {
+    json!({
+        "name": kernel.name,
+        "key": kernel.key.to_string(),
+        "op_type": kernel.op_type,
+        "target": kernel.target,
+        "bytes": kernel.bytes,
+    })
+}
+
+fn reason_json(why: &SkipReason) -> Value {
+    json!({ "reason": why.name(), "message": why.to_string(), "problem": why.is_problem() })
+}

@@ -1,0 +1,122 @@
+//! What `opkeep inspect` tells of a descriptor.
+
+use opkeep_descriptor::{
+    Arg, AttrValue, Descriptor, ForeignName, Generation, KernelName, NameError, Tensor, read_info,
+};
+
+use crate::commands::inspect::Found;
+
+/// A descriptor, from a file that is called `stem`.
+pub(crate) fn info(bytes: &[u8], stem: &str) -> Found {
+    let mut found = Found::new("operator descriptor");
+    match read_info(bytes) {
+        Err(error) => found.problems.push(error.to_string()),
+        Ok(descriptor) => {
+            describe(&mut found, &descriptor);
+            names(&mut found, &descriptor, stem);
+            fields(&mut found, &descriptor);
+        }
+    }
+    found
+}
+
+/// What a descriptor says, for people.
+pub(crate) fn describe(found: &mut Found, descriptor: &Descriptor) {
+    let Descriptor { job, spec, envelope } = descriptor;
+    if let Some(generation) = envelope.generation {
+        found.field("generation", generation);
+    }
+    found.field("target", &spec.target);
+    for (name, value) in [("node", &envelope.full_name), ("kernel name", &envelope.fusion_op_name)] {
+        if !value.is_empty() {
+            found.field(name, value);
+        }
+    }
+    found.field("job digest", job.digest());
+    for (at, op) in job.ops.iter().enumerate() {
+        let place = |what: &str| if job.ops.len() == 1 { what.to_owned() } else { format!("op {at} {what}") };
+        found.field(place("op type"), &op.op_type);
+        let module =
+            if op.module_name.is_empty() { String::new() } else { format!(" in {}", op.module_name) };
+        found.field(place("function"), format!("{}{module}", op.func_name));
+        for (at, arg) in op.inputs.iter().enumerate() {
+            let tensors: Vec<String> = arg.iter().map(|input| tensor(&input.tensor)).collect();
+            found.field(place(&format!("input {at}")), argument(arg, &tensors));
+        }
+        for attr in op.attrs.as_deref().unwrap_or_default() {
+            let given = if attr.valid == Some(false) { " (not given)" } else { "" };
+            found.field(place(&format!("attribute {}", attr.name)), format!("{}{given}", shown(&attr.value)));
+        }
+        for (at, arg) in op.outputs.iter().enumerate() {
+            let tensors: Vec<String> = arg.iter().map(tensor).collect();
+            found.field(place(&format!("output {at}")), argument(arg, &tensors));
+        }
+    }
+    for (name, value) in spec.options.iter().filter(|(name, _)| spec.option(name).is_some()) {
+        found.field(format!("option {name}"), value);
+    }
+}
+
+fn tensor(tensor: &Tensor) -> String {
+    format!("{} {} {:?}", tensor.dtype, tensor.format, tensor.shape)
+}
+
+fn argument<T>(arg: &Arg<T>, tensors: &[String]) -> String {
+    match arg {
+        Arg::One(_) => tensors.join(""),
+        Arg::Many(_) => format!("variadic: {}", tensors.join("; ")),
+        Arg::Absent(absent) => match absent.param_type.as_deref().filter(|text| !text.is_empty()) {
+            Some(param_type) => format!("absent ({param_type})"),
+            None => "absent".to_owned(),
+        },
+    }
+}
+
+/// A value without the quotes that only matter where several stand together.
+fn shown(value: &AttrValue) -> String {
+    match value {
+        AttrValue::Str(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The names that frameworks give to the kernel, and whose name the file and the kernel bear.
+fn names(found: &mut Found, descriptor: &Descriptor, stem: &str) {
+    let borne = descriptor.envelope.fusion_op_name.as_str();
+    for (what, name) in [("kernel name is", borne), ("file name is", stem)] {
+        if !name.is_empty() {
+            found.field(what, whose(descriptor, name));
+        }
+    }
+    for generation in Generation::ALL {
+        let name = match KernelName::mindspore(descriptor, generation, descriptor.device_id()) {
+            Ok(name) => name.to_string(),
+            // It is no news that AKG and MindSpore do not name each other's jobs.
+            Err(NameError::OtherCompiler { .. }) => continue,
+            Err(error) => format!("none: {error}"),
+        };
+        found.field(format!("name of {}", generation.versions()), name);
+    }
+}
+
+/// Who gave the name, as far as can be told.
+fn whose(descriptor: &Descriptor, name: &str) -> String {
+    match (descriptor.named_by(name), ForeignName::parse(name)) {
+        (Some(generation), _) => format!("that of {generation}"),
+        (None, Some(ForeignName::Cann { .. })) => {
+            "one of CANN, which hashes more than a descriptor says".to_owned()
+        }
+        (None, Some(form)) => format!("{form}, but it does not follow from the fields"),
+        (None, None) => "of no known form".to_owned(),
+    }
+}
+
+/// Every field that counts in the key, defaults filled in.
+fn fields(found: &mut Found, descriptor: &Descriptor) {
+    for (path, value) in descriptor.job.fields() {
+        // Where the file says a thing twice, or names things that are told elsewhere, the job has a sign of its own.
+        if !path.contains("(shared names)") && !value.contains("\"(tensor)\"") {
+            found.field(path, value);
+        }
+    }
+}

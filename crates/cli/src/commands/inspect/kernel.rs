@@ -1,0 +1,120 @@
+//! What `opkeep inspect` tells of a kernel.
+
+use opkeep_cann_meta::KernelMeta;
+use opkeep_validator::{DeviceMeta, ElfFacts, KernelFacts, Linkage, parts};
+use serde_json::Value;
+
+use crate::commands::inspect::Found;
+use crate::input::pairs::CheckedKernel;
+use crate::ui::text::counted;
+
+/// At most so many kernels of an object are described one by one.
+const DESCRIBED: usize = 20;
+
+/// All that is known of a kernel, field by field.
+pub(crate) fn describe(found: &mut Found, judged: &CheckedKernel) {
+    let report = &judged.report;
+    if let Some(meta) = &report.meta {
+        describe_meta(found, meta);
+        found.field("judged as for", &judged.target);
+    }
+    if let Some(digest) = report.sha256 {
+        found.field("object sha256", digest);
+    }
+    match &report.object {
+        Some(facts) => describe_object(found, facts),
+        None if judged.object.is_none() => match report.meta.as_ref().map(parts) {
+            Some(Some(parts)) => found.field("parts", parts.join(", ")),
+            Some(None) => found.field("object", "none beside it; the pair cannot be checked"),
+            None => {}
+        },
+        None => {}
+    }
+    for (at, facts) in report.others.iter().enumerate() {
+        let kernels: Vec<&str> =
+            facts.kernels.iter().take(DESCRIBED).map(|kernel| kernel.name.as_str()).collect();
+        found.field(
+            format!("further object {}", at + 1),
+            format!("{} bytes, {}", facts.bytes, kernels.join(", ")),
+        );
+    }
+    if let Some(agreement) = report.agreement {
+        found.field("second parser", agreement);
+    }
+    if report.is_valid() && report.object.is_some() && report.meta.is_some() {
+        found.field("valid", "yes: the pair fits together");
+    }
+}
+
+fn describe_meta(found: &mut Found, meta: &KernelMeta) {
+    let text: Value = serde_json::from_str(&meta.to_json()).unwrap_or_default();
+    if let Value::Object(fields) = text {
+        for (name, value) in fields {
+            let value = match value {
+                Value::String(text) => text,
+                other => other.to_string(),
+            };
+            let short: String = value.chars().take(200).collect();
+            found.field(name, if short.len() < value.len() { format!("{short}...") } else { short });
+        }
+    }
+    if let Some(magic) = meta.magic.as_ref().and_then(|magic| magic.known()) {
+        found.field("magic number", format!("{:#010x}", magic.value()));
+    }
+}
+
+fn describe_object(found: &mut Found, facts: &ElfFacts) {
+    found.field("object bytes", facts.bytes);
+    found.field("machine", facts.machine);
+    if let Some(elf_type) = facts.elf_type {
+        let rest = if facts.linkage == Linkage::Part { ", still to be linked" } else { "" };
+        found.field("elf type", format!("{elf_type}{rest}"));
+    }
+    let architecture = facts.architecture.map(|name| format!(" ({name})")).unwrap_or_default();
+    found.field("e_flags", format!("{:#x}{architecture}", facts.flags));
+    found.field("sections", facts.sections);
+    if !facts.compilers.is_empty() {
+        found.field("made by", facts.compilers.join("; "));
+    }
+    if let Some(bytes) = facts.stack_bytes {
+        found.field("stack", format!("{bytes} bytes"));
+    }
+    let shown: Vec<&str> = facts.kernels.iter().take(DESCRIBED).map(|kernel| kernel.name.as_str()).collect();
+    let more = facts.kernels.len() - shown.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    found.field("kernels", format!("{}{more}", shown.join(", ")));
+    for kernel in facts.kernels.iter().take(DESCRIBED) {
+        found.field(format!("kernel {}", kernel.name), one_kernel(kernel));
+    }
+}
+
+fn one_kernel(kernel: &KernelFacts) -> String {
+    let mut parts = vec![format!("{} bytes at {:#x}", kernel.size, kernel.offset)];
+    if let Some(bytes) = kernel.argument_bytes {
+        parts.push(format!("{} of arguments", counted(bytes as usize, "byte")));
+    }
+    if let Some(meta) = &kernel.meta {
+        parts.extend(metadata(meta));
+    }
+    parts.join(", ")
+}
+
+/// What the device is told of a kernel, each a few words.
+fn metadata(meta: &DeviceMeta) -> Vec<String> {
+    let mut parts = Vec::new();
+    parts.extend(meta.kernel_type.map(|kind| kind.to_string()));
+    parts.extend(meta.task_ratio.map(|ratio| format!("cube to vector {ratio}")));
+    parts.extend(meta.function_entry.map(|entry| format!("tiling key {}", entry.tiling_key)));
+    parts.extend(meta.cross_core_sync.map(|sync| format!("cross core sync {sync}")));
+    parts.extend(meta.deterministic.map(|value| format!("deterministic {value}")));
+    let names: Vec<&str> = meta.arguments.iter().map(|argument| argument.name()).collect();
+    if !names.is_empty() {
+        parts.push(format!("arguments {}", names.join(" ")));
+    }
+    for item in &meta.others {
+        let name = item.name().map_or_else(|| format!("kind {}", item.kind), str::to_lowercase);
+        let value = item.number.map_or_else(|| format!("{} bytes", item.bytes), |number| number.to_string());
+        parts.push(format!("{name} {value}"));
+    }
+    parts
+}

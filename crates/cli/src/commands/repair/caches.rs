@@ -1,0 +1,219 @@
+//! `opkeep repair` on caches that frameworks left.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use opkeep_fs::CancelToken;
+use opkeep_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
+use opkeep_kernel_meta::quarantine::{Aside, AsideOptions, RepairError, Run, set_aside};
+use opkeep_kernel_meta::survey::{Place, Ranks, Survey, SurveyOptions, compare, find, survey};
+use serde_json::json;
+
+use crate::args::RepairArgs;
+use crate::commands::repair::Repaired;
+use crate::commands::repair::caches_report as shown;
+use crate::commands::verify::store::{self, threads};
+use crate::input;
+use crate::ui::interrupt;
+use crate::ui::output::{Output, Verdict};
+use crate::ui::progress::Progress;
+use crate::ui::text::counted;
+
+/// A map of devices is a few lines.
+const MAX_MAP: u64 = 1 << 20;
+
+/// Folders that could not be looked into, and why.
+type Closed = Vec<(PathBuf, String)>;
+
+/// What came of one cache.
+pub(crate) struct RepairedCache {
+    pub(crate) survey: Survey,
+    pub(crate) aside: Result<Aside, RepairError>,
+}
+
+impl RepairedCache {
+    /// How much is not in order.
+    fn left(&self) -> usize {
+        let closed = self.survey.closed.len();
+        closed + self.aside.as_ref().map_or(1, |aside| aside.left.len())
+    }
+}
+
+/// What came of all.
+pub(crate) struct Repairs {
+    /// What was named.
+    pub(crate) paths: Vec<PathBuf>,
+    pub(crate) caches: Vec<RepairedCache>,
+    /// What could not be looked into.
+    pub(crate) closed: Closed,
+    pub(crate) filled: Option<FillReport>,
+    /// The ranks side by side, if none is filled: those that lack kernels compile them while others wait.
+    pub(crate) ranks: Vec<Ranks>,
+    pub(crate) dry_run: bool,
+}
+
+pub(crate) fn repair(args: &RepairArgs, output: &Output) -> anyhow::Result<Repaired> {
+    let devices = args.device_map.as_deref().map(devices).transpose()?.unwrap_or_default();
+    let (places, closed) = places(&args.paths)?;
+    let (cancel, progress) = (interrupt::cancel(), Progress::new(output.is_text()));
+    let mut repairs = Repairs {
+        paths: args.paths.clone(),
+        caches: Vec::new(),
+        closed,
+        filled: None,
+        ranks: Vec::new(),
+        dry_run: args.dry_run,
+    };
+    let run = Run::now();
+    for place in &places {
+        if cancel.is_cancelled() {
+            break;
+        }
+        match look(place, threads(args.jobs), &progress, &cancel) {
+            Ok(survey) => {
+                let options = AsideOptions {
+                    run: &run,
+                    force: args.force,
+                    dry_run: args.dry_run,
+                    observe: &|_| {},
+                    cancelled: &|| cancel.is_cancelled(),
+                };
+                // What was looked at in part only, would be changed in part.
+                if !survey.cancelled {
+                    let aside = set_aside(&survey, &options);
+                    repairs.caches.push(RepairedCache { survey, aside });
+                }
+            }
+            Err(error) => repairs.closed.push((place.path.clone(), error.to_string())),
+        }
+    }
+    if args.fill && !cancel.is_cancelled() {
+        repairs.filled = Some(filled(&repairs.caches, &run, &devices, args.dry_run, &progress, &cancel));
+    } else {
+        repairs.ranks = compare(repairs.caches.iter().map(|repaired| &repaired.survey));
+    }
+    progress.done();
+    Ok(told(&repairs, &cancel))
+}
+
+/// The devices that are given, or are in the file that is.
+fn devices(given: &str) -> anyhow::Result<DeviceMap> {
+    if given.contains('=') {
+        return DeviceMap::parse(given).context("--device-map");
+    }
+    let text = input::read_file(Path::new(given), MAX_MAP)?;
+    DeviceMap::parse(&String::from_utf8_lossy(&text)).with_context(|| format!("`{given}`"))
+}
+
+/// All caches at and below `paths`, each once; and folders that are closed.
+fn places(paths: &[PathBuf]) -> anyhow::Result<(Vec<Place>, Closed)> {
+    let (mut places, mut closed) = (BTreeMap::new(), Vec::new());
+    for path in paths {
+        // By itself, a store's directory is looked into for the caches that are beside it.
+        if paths.len() > 1 && store::Place::of(path).is_some() {
+            bail!("`{}` is a store: repair it by itself, as the only one", path.display());
+        }
+        let found = find(path).with_context(|| format!("cannot look into `{}`", path.display()));
+        let found = match found {
+            Ok(found) => found,
+            // A file is told as what it is.
+            Err(error) => {
+                input::can_read(path)?;
+                return Err(error.context(is_none(path)));
+            }
+        };
+        closed.extend(found.closed.into_iter().map(|(path, error)| (path, error.to_string())));
+        closed.extend(found.too_deep.into_iter().map(|path| (path, "nested too deep".to_owned())));
+        let link = "it is a link, and repair follows none: name it by itself";
+        closed.extend(found.links.into_iter().map(|path| (path, link.to_owned())));
+        for place in found.places {
+            places.entry(input::real_path(&place.path)).or_insert(place);
+        }
+    }
+    if let (true, true, Some(path)) = (places.is_empty(), closed.is_empty(), paths.first()) {
+        bail!("{}", is_none(path));
+    }
+    Ok((places.into_values().collect(), closed))
+}
+
+fn is_none(path: &Path) -> String {
+    format!(
+        "`{}` is no store, and there is no cache in it: expected a folder with v1/ in it, or one target's folder in \
+         there; or kernel_meta, akg_kernel_meta or kernel_cache/<soc>, or a folder above them; what is missing there is \
+         made by `opkeep build`",
+        path.display()
+    )
+}
+
+fn look(
+    place: &Place,
+    threads: NonZeroUsize,
+    progress: &Progress,
+    cancel: &CancelToken,
+) -> std::io::Result<Survey> {
+    progress.about(&place.path.to_string_lossy());
+    survey(
+        place,
+        &SurveyOptions {
+            threads,
+            progress: &|done, of| progress.at(done, of),
+            cancelled: &|| cancel.is_cancelled(),
+        },
+    )
+}
+
+fn filled<'a>(
+    caches: &'a [RepairedCache],
+    run: &Run,
+    devices: &DeviceMap,
+    dry_run: bool,
+    progress: &Progress,
+    cancel: &CancelToken,
+) -> FillReport {
+    progress.about("filling ranks");
+    let of = |repaired: &'a RepairedCache| {
+        let RepairedCache { survey, aside } = repaired;
+        Cache { survey, moved: aside.as_ref().map_or(&[][..], |aside| &aside.moved) }
+    };
+    let caches: Vec<Cache<'_>> = caches.iter().map(of).collect();
+    let options = FillOptions {
+        run,
+        devices,
+        dry_run,
+        progress: &|done, of| progress.at(done, of),
+        cancelled: &|| cancel.is_cancelled(),
+    };
+    fill(&caches, &options)
+}
+
+fn told(repairs: &Repairs, cancel: &CancelToken) -> Repaired {
+    let left: usize = repairs.caches.iter().map(RepairedCache::left).sum::<usize>() + repairs.closed.len();
+    let refused = repairs.filled.as_ref().map_or(0, |filled| filled.refused.len());
+    let mut text = shown::text(repairs);
+    match (left, refused, repairs.dry_run) {
+        _ if cancel.is_cancelled() => text.line("interrupted; run it again to go on"),
+        (0, 0, false) => text.line("all is in order"),
+        (0, 0, true) => text.line("all would be in order; nothing was changed"),
+        (0, refused, _) => {
+            text.line(format_args!("{} could not be filled", counted(refused, "kernel or rank")));
+        }
+        (left, _, _) => text.line(format_args!("not all is in order: {left} left")),
+    }
+    let json = json!({
+        "dry_run": repairs.dry_run,
+        "left": left,
+        "refused": refused,
+        "interrupted": cancel.is_cancelled(),
+        "caches": shown::caches_json(repairs),
+        "lacking": shown::lacking_json(repairs),
+        "filled": repairs.filled.as_ref().map(shown::filled_json),
+    });
+    let verdict = match () {
+        () if cancel.is_cancelled() => Verdict::Interrupted,
+        () if left + refused > 0 => Verdict::Problems,
+        () => Verdict::Good,
+    };
+    Repaired { text, json, verdict }
+}

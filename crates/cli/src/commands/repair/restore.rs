@@ -1,0 +1,92 @@
+//! `opkeep repair --undo`.
+
+use anyhow::{Context, bail};
+use opkeep_kernel_meta::quarantine::{
+    Kept, Quarantined, UndoOptions, Undone, newest, quarantines, undo as put_back,
+};
+use serde_json::{Value, json};
+
+use crate::args::RepairArgs;
+use crate::ui::output::{Output, Verdict, chain};
+use crate::ui::text::{Text, counted};
+
+/// So many files are listed in text; JSON has all.
+const LISTED: usize = 50;
+
+pub(crate) fn undo(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdict> {
+    if args.paths.is_empty() {
+        bail!(
+            "--undo needs a cache, a folder above some, or the folder of one run: it says which repair to undo"
+        );
+    }
+    let mut runs: Vec<Quarantined> = Vec::new();
+    for path in &args.paths {
+        let found = quarantines(path).with_context(|| format!("cannot look into `{}`", path.display()))?;
+        if found.is_empty() {
+            bail!("nothing was set aside at or below `{}`: there is no *.opkeep-quarantine", path.display());
+        }
+        for run in newest(found) {
+            if !runs.contains(&run) {
+                runs.push(run);
+            }
+        }
+    }
+    let (mut text, mut all, mut left) = (Text::default(), Vec::new(), 0);
+    for run in &runs {
+        let options = UndoOptions { dry_run: args.dry_run, observe: &|_| {} };
+        match put_back(run, &options) {
+            Ok(undone) => {
+                left += undone.kept.len();
+                text.append(&shown(run, &undone, args.dry_run));
+                all.push(json(run, &undone));
+            }
+            Err(error) => {
+                left += 1;
+                let error = error.into();
+                output.error(&error);
+                all.push(json!({ "quarantine": run.path().to_string_lossy(), "error": chain(&error) }));
+            }
+        }
+    }
+    match (left, args.dry_run) {
+        (0, false) => text.line("all is back"),
+        (0, true) => text.line("all would be back; nothing was changed"),
+        (left, _) => text.line(format_args!("not all is back: {left} left")),
+    }
+    output.result(&text, &json!({ "dry_run": args.dry_run, "left": left, "undone": all }))?;
+    Ok(if left == 0 { Verdict::Good } else { Verdict::Problems })
+}
+
+fn shown(run: &Quarantined, undone: &Undone, dry_run: bool) -> Text {
+    let Undone { restored, withdrawn, kept, .. } = undone;
+    let would = if dry_run { "would be " } else { "" };
+    let restored = counted(restored.len(), "file");
+    let mut text = Text::of(format_args!("{}: {restored} {would}put back", run.cache.display()));
+    if !withdrawn.is_empty() {
+        let files = counted(withdrawn.len(), "file");
+        text.line(format_args!("  {files} that opkeep wrote there {would}removed"));
+    }
+    for Kept { file, why } in kept.iter().take(LISTED) {
+        text.line(format_args!("  left: {file}: {why}"));
+    }
+    if let more @ 1.. = kept.len().saturating_sub(LISTED) {
+        text.line(format_args!("  and {more} more, which --format json names"));
+    }
+    if !kept.is_empty() {
+        text.line(format_args!("  in {}", run.path().to_string_lossy()));
+    }
+    text
+}
+
+fn json(run: &Quarantined, undone: &Undone) -> Value {
+    let Undone { restored, withdrawn, kept, removed } = undone;
+    let kept: Vec<Value> = kept.iter().map(|kept| json!({ "file": kept.file, "why": kept.why })).collect();
+    json!({
+        "folder": run.cache.to_string_lossy(),
+        "quarantine": run.path().to_string_lossy(),
+        "restored": restored,
+        "withdrawn": withdrawn,
+        "left": kept,
+        "removed": removed,
+    })
+}

@@ -1,0 +1,241 @@
+//! `opkeep run`.
+
+mod profile;
+
+use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use opkeep::{BuildReport, KernelReport, Outcome, Request, RunError, Session, Step};
+use opkeep_backend::{Backend, Buffer};
+use opkeep_descriptor::Job;
+use opkeep_fs::CancelToken;
+use opkeep_onnx::ValueInfo;
+use opkeep_ops::Graph;
+use serde_json::{Value, json};
+
+use crate::args::RunArgs;
+use crate::commands::build::{
+    backend, builder, interrupted, network_name, note_targets, summary, tell, with_progress,
+};
+use crate::commands::run::profile::Profile;
+use crate::input::dims::Dims;
+use crate::input::model::{self, Model};
+use crate::input::options::UnknownOptions;
+use crate::tensor::compare::{Comparison, Tolerance, compare};
+use crate::tensor::feed;
+use crate::tensor::write;
+use crate::ui::interrupt;
+use crate::ui::output::{Logged, Output, Verdict};
+use crate::ui::progress::Progress;
+use crate::ui::text::Text;
+
+pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
+    let cancel = interrupt::cancel();
+    let builder = builder(&args.common, &cancel, output)?;
+    let (mut unknown, mut dims) = (UnknownOptions::of(&args.common), Dims::of(&args.common)?);
+    unknown.known_to(builder.backend(), args.common.target())?;
+    let model = Model::read(&args.model, &builder, &args.common, &mut dims);
+    dims.check()?;
+    let model = model?;
+    model.admit(&mut unknown);
+    unknown.check()?;
+    let outputs = model.outputs();
+    let inputs = feed::inputs(&model.inputs(), args)?;
+    let references = feed::assigned(&args.compare, &outputs, "output")?;
+    let mut requests = model.requests(&args.common);
+    model::debug(&mut requests, &args.common, output)?;
+    note_targets(&requests, &args.common, output);
+
+    let report = with_progress(builder, &requests, output)?;
+    tell(&report, args.common.chooses_target(), output);
+    let ran = execute(args, &model, &requests, report, &inputs, &cancel, output)?;
+    let ran = match ran {
+        Ok(ran) => ran,
+        Err(error) => {
+            output.failure(&error);
+            return Ok(if cancel.is_cancelled() { Verdict::Interrupted } else { Verdict::Problems });
+        }
+    };
+
+    let files = match &args.output {
+        Some(folder) => write::write_outputs(folder, &outputs, &ran.buffers)?,
+        None => Vec::new(),
+    };
+    let tolerance = Tolerance { rtol: args.rtol, atol: args.atol };
+    let comparisons: Vec<(Comparison, &ValueInfo)> = references
+        .iter()
+        .map(|(file, at, reference)| {
+            (compare(&outputs[*at], ran.buffers[*at].bytes(), reference, file, tolerance), &outputs[*at])
+        })
+        .collect();
+    let all_passed = comparisons.iter().all(|(comparison, _)| comparison.passed);
+
+    let (mut text, mut shown) = (Text::default(), Vec::new());
+    for (at, (info, buffer)) in outputs.iter().zip(&ran.buffers).enumerate() {
+        text.append(&write::text(at, info, buffer));
+        let mut json = write::json_of(info, buffer);
+        if let Some(file) = files.get(at) {
+            json["file"] = file.as_str().into();
+        }
+        shown.push(json);
+    }
+    for (comparison, info) in &comparisons {
+        text.line(comparison.text(&info.dtype));
+    }
+    let mut json = ran.json(args, &model);
+    json["outputs"] = shown.into();
+    json["comparisons"] = comparisons.iter().map(|(comparison, _)| comparison.json()).collect();
+    text.append(&ran.text(args, &model));
+    output.result(&text, &json)?;
+    Ok(if all_passed { Verdict::Good } else { Verdict::Problems })
+}
+
+/// What came of running the model.
+struct Ran {
+    report: BuildReport,
+    buffers: Vec<Buffer>,
+    profile: Profile,
+}
+
+impl Ran {
+    fn json(&self, args: &RunArgs, model: &Model) -> Value {
+        let Self { report, profile, .. } = self;
+        let mut json = json!({
+            "network": network_name(&args.model),
+            "target": report.targets.first(),
+            "backend": report.backend,
+            "operators": report.operators,
+            "kernels": report.kernels.len(),
+            "run_ms": milliseconds(profile.elapsed),
+            "warnings": report.warnings,
+        });
+        for (outcome, count) in report.counts() {
+            json[outcome.name()] = count.into();
+        }
+        if args.profile {
+            json["profile"] = profile.json();
+        }
+        if let (Model::Operator(_), [kernel]) = (model, report.kernels.as_slice()) {
+            json["kernel"] = kernel.name.as_str().into();
+            json["key"] = kernel.key.map(|key| key.to_string()).into();
+            json["outcome"] = kernel.outcome.name().into();
+        }
+        json
+    }
+
+    fn text(&self, args: &RunArgs, model: &Model) -> Text {
+        let mut text = if args.profile { self.profile.text() } else { Text::default() };
+        if let (Model::Operator(_), [kernel]) = (model, self.report.kernels.as_slice()) {
+            text.line(format_args!("{} {}", kernel.outcome, kernel.name));
+        }
+        text.line(summary(&self.report));
+        text.line(self.profile.summary());
+        text
+    }
+}
+
+/// Loads what was built and runs it once. The inner error is one that is told and exits with 1.
+fn execute(
+    args: &RunArgs,
+    model: &Model,
+    requests: &[Request],
+    report: BuildReport,
+    inputs: &[Buffer],
+    cancel: &CancelToken,
+    output: &Output,
+) -> anyhow::Result<anyhow::Result<Ran>> {
+    if cancel.is_cancelled() {
+        return Ok(Err(anyhow!(interrupted(&report))));
+    }
+    let failed: Vec<&KernelReport> =
+        report.kernels.iter().filter(|kernel| kernel.outcome == Outcome::Failed).collect();
+    if !failed.is_empty() {
+        let one = |kernel: &&KernelReport| {
+            let reason = kernel.reason.as_deref().unwrap_or("no reason was given");
+            format!("`{}` could not be built: {reason}", kernel.name)
+        };
+        let failed = failed.iter().map(one).collect::<Vec<_>>().join("\n");
+        return Ok(Err(Logged(failed).into()));
+    }
+    let backend = backend(&args.common, args.common.target(), cancel).context("opening the backend")?;
+    let threads = args.common.jobs.or_else(|| std::thread::available_parallelism().ok());
+    let threads = threads.unwrap_or(NonZeroUsize::MIN);
+    let given: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
+    let timed = match model {
+        Model::Network(network) => {
+            run_network(&*backend, &network.graph, &report, &given, threads, cancel, output)
+        }
+        Model::Operator(descriptor) => run_operator(&*backend, &report, &descriptor.job, &given, threads)
+            .context("the kernel was built, and cannot be run"),
+    };
+    Ok(timed.map(|Timed { buffers, steps, elapsed }| {
+        let steps = requests.iter().zip(steps);
+        let steps = steps.map(|(request, step)| (request.name(), &request.descriptor.job, step));
+        Ran { report, buffers, profile: Profile::new(steps, elapsed, threads) }
+    }))
+}
+
+/// Outputs, and how long each operator and all of them took.
+struct Timed {
+    buffers: Vec<Buffer>,
+    steps: Vec<Duration>,
+    elapsed: Duration,
+}
+
+fn run_network(
+    backend: &dyn Backend,
+    graph: &Graph,
+    report: &BuildReport,
+    inputs: &[&[u8]],
+    threads: NonZeroUsize,
+    cancel: &CancelToken,
+    output: &Output,
+) -> anyhow::Result<Timed> {
+    let session = Session::new(graph, report, loader_of(backend)?)?;
+    let progress = Progress::new(output.is_text());
+    progress.begin(graph.nodes().len());
+    let mut steps = Vec::with_capacity(graph.nodes().len());
+    let began = Instant::now();
+    let buffers = session.run(inputs, threads, cancel, |step: Step| {
+        progress.ran(&graph.nodes()[step.node].name);
+        steps.push(step.elapsed);
+    });
+    let elapsed = began.elapsed();
+    progress.done();
+    match buffers {
+        Ok(buffers) => Ok(Timed { buffers, steps, elapsed }),
+        Err(error @ RunError::Cancelled) => Err(error.into()),
+        Err(error) => Err(anyhow::Error::new(error).context("the network was built, and cannot be run")),
+    }
+}
+
+fn run_operator(
+    backend: &dyn Backend,
+    report: &BuildReport,
+    job: &Job,
+    inputs: &[&[u8]],
+    threads: NonZeroUsize,
+) -> anyhow::Result<Timed> {
+    let kernel = report.kernels.first().context("the build gave no kernel")?;
+    let artifact = kernel.artifact.as_ref().context("the build gave no artifact")?;
+    let loaded = loader_of(backend)?.load(artifact, job)?;
+    let room = |bytes: &usize| {
+        Buffer::try_zeroed(*bytes).with_context(|| format!("no memory for an output of {bytes} bytes"))
+    };
+    let mut outputs = loaded.output_bytes().iter().map(room).collect::<Result<Vec<_>, _>>()?;
+    let mut written: Vec<&mut [u8]> = outputs.iter_mut().map(Buffer::bytes_mut).collect();
+    let began = Instant::now();
+    loaded.launch(inputs, &mut written, threads)?;
+    let elapsed = began.elapsed();
+    Ok(Timed { buffers: outputs, steps: vec![elapsed], elapsed })
+}
+
+fn loader_of(backend: &dyn Backend) -> anyhow::Result<&dyn opkeep_backend::Loader> {
+    backend.loader().with_context(|| format!("backend `{}` has no loader here", backend.name()))
+}
+
+/// Milliseconds, for people and programs.
+pub(crate) fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}

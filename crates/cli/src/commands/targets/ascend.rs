@@ -1,0 +1,129 @@
+//! What `opkeep targets` tells of CANN: where it is, which versions, which chips; or what is missing, and what to do.
+
+use opkeep_backend_ascend::{AscendBackend, AscendConfig, AscendError, Soc, Toolkit};
+use serde_json::{Value, json};
+
+use crate::ui::text::Text;
+
+/// What was found.
+pub(crate) struct Ascend {
+    pub(crate) text: Text,
+    pub(crate) json: Value,
+    /// False if there is a toolkit that cannot be used. That there is none is no problem: few machines have one.
+    pub(crate) is_good: bool,
+}
+
+pub(crate) fn ascend(config: &AscendConfig) -> Ascend {
+    match config.search.find() {
+        Ok(toolkit) => found(&toolkit, config),
+        Err(error) => lacking(&error),
+    }
+}
+
+fn lacking(error: &AscendError) -> Ascend {
+    let mut text = Text::of("Ascend: kernels for Ascend chips, by CANN");
+    let missing = if let AscendError::Incomplete { root, named_by, missing } = error {
+        let problem = format!("the toolkit `{}` ({named_by}) is not complete", root.display());
+        row(&mut text, "problem", &problem);
+        missing.iter().for_each(|part| row(&mut text, "missing", &part.to_string()));
+        missing.as_slice()
+    } else {
+        row(&mut text, "problem", &error.to_string());
+        &[]
+    };
+    row(&mut text, "to do", &error.way_out());
+    let missing: Vec<Value> = missing
+        .iter()
+        .map(|part| json!({ "part": part.part, "path": part.path, "way_out": part.way_out }))
+        .collect();
+    let json = json!({
+        "toolkit": null, "problem": error.to_string(), "way_out": error.way_out(), "missing": missing,
+        "targets": [], "warnings": [],
+    });
+    Ascend { text, json, is_good: matches!(error, AscendError::NotFound { .. }) }
+}
+
+/// How compiles are kept from reading what no key covers; or why that is not known. For all chips it is the same.
+fn confinement(config: &AscendConfig, socs: &[Soc]) -> Option<Result<String, String>> {
+    let soc = socs.first()?;
+    let backend = AscendBackend::open(config, &soc.name).map_err(|error| error.to_string());
+    Some(backend.and_then(|backend| backend.confinement().map_err(|error| error.to_string())))
+}
+
+fn found(toolkit: &Toolkit, config: &AscendConfig) -> Ascend {
+    let platforms = &toolkit.platforms;
+    let mut warnings = toolkit.warnings.clone();
+    let mut socs: Vec<Soc> = Vec::new();
+    let mut is_good = true;
+    for name in platforms.names() {
+        match platforms.soc(name) {
+            Ok(soc) => socs.push(soc),
+            Err(error) => {
+                is_good = false;
+                warnings.push(format!("{error}; {}", error.way_out()));
+            }
+        }
+    }
+    warnings.extend(socs.iter().filter_map(|soc| platforms.warning(soc)));
+
+    let versions = &toolkit.versions;
+    let release = versions.compiler.release.as_deref().unwrap_or("of unknown release");
+    let mut text = Text::of(format_args!("Ascend: kernels for Ascend chips, by CANN {release}"));
+    let real = toolkit.real_root();
+    let link = if real == toolkit.root { String::new() } else { format!(", which is `{}`", real.display()) };
+    row(&mut text, "toolkit", &format!("`{}` ({}){link}", toolkit.root.display(), toolkit.named_by));
+    row(&mut text, "compiler", &versions.compiler.to_string());
+    row(&mut text, "opp", &versions.opp.to_string());
+    for program in [&toolkit.opc, &toolkit.asc_opc].into_iter().flatten() {
+        row(&mut text, "program", &program.display().to_string());
+    }
+    let confinement = confinement(config, &socs);
+    match &confinement {
+        Some(Ok(confinement)) => row(&mut text, "reads", confinement),
+        Some(Err(problem)) => row(&mut text, "reads", &format!("not known: {problem}")),
+        None => {}
+    }
+    for vendor in &toolkit.vendors {
+        let version = vendor.version.as_deref().unwrap_or("no version");
+        row(&mut text, "vendor", &format!("{} ({version}, {})", vendor.name, vendor.named_by));
+    }
+    for soc in &socs {
+        row(&mut text, "target", &soc.to_string());
+    }
+    warnings.iter().for_each(|warning| row(&mut text, "warning", warning));
+
+    let version = |version: &opkeep_backend_ascend::Version| json!({ "version": version.inner, "release": version.release, "timestamp": version.timestamp });
+    let vendors: Vec<Value> = toolkit
+        .vendors
+        .iter()
+        .map(|vendor| {
+            json!({
+                "name": vendor.name, "folder": vendor.folder, "version": vendor.version, "named_by": vendor.named_by,
+            })
+        })
+        .collect();
+    let toolkit = json!({
+        "root": toolkit.root, "real_root": real, "named_by": toolkit.named_by.to_string(),
+        "compiler": version(&versions.compiler), "opp": version(&versions.opp),
+        "opc": toolkit.opc, "asc_opc": toolkit.asc_opc, "vendors": vendors,
+        "reads": confinement.and_then(Result::ok),
+    });
+    let targets: Vec<Value> = socs.iter().map(target).collect();
+    let json = json!({
+        "toolkit": toolkit, "problem": null, "way_out": null, "missing": [],
+        "targets": targets, "warnings": warnings,
+    });
+    Ascend { text, json, is_good }
+}
+
+fn target(soc: &Soc) -> Value {
+    let Soc { name, short, cube_arch, vector_arch, combine, ai_cores, cube_cores, vector_cores } = soc;
+    json!({
+        "name": name, "family": short, "cube_arch": cube_arch, "vector_arch": vector_arch, "combine": combine,
+        "ai_cores": ai_cores, "cube_cores": cube_cores, "vector_cores": vector_cores,
+    })
+}
+
+fn row(text: &mut Text, what: &str, value: &str) {
+    text.line(format_args!("  {what:<9}  {value}"));
+}

@@ -1,0 +1,77 @@
+//! `opkeep targets`.
+
+mod ascend;
+
+use std::time::Duration;
+
+use opkeep_backend::Registry;
+use opkeep_backend_cpu::CpuBackend;
+use serde_json::json;
+
+use crate::commands::targets::ascend::ascend;
+use crate::ui::env;
+use crate::ui::output::{Output, Verdict};
+use crate::ui::text::Text;
+
+/// How long a compiler may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(crate) fn targets(output: &Output) -> anyhow::Result<Verdict> {
+    let mut registry = Registry::new();
+    let config = env::cpu_config(PATIENCE, &[])?;
+    registry.add(CpuBackend::entry(config.clone()));
+    let backend = CpuBackend::new(config);
+    let compiler = backend.compiler();
+    let state = compiler.as_ref().map_or_else(ToString::to_string, Clone::clone);
+    let confinement = backend.confinement().ok();
+    let operators: Vec<&str> = opkeep_ops::all().iter().map(|row| row.op_type).collect();
+    let (mut text, mut json_backends) = (Text::default(), Vec::new());
+    for entry in registry.entries() {
+        text.line(format_args!("{}: {}", entry.targets, entry.about));
+        text.line(format_args!("  backend    {}", entry.name));
+        text.line(format_args!("  toolchain  {state}"));
+        if let Some(confinement) = &confinement {
+            text.line(format_args!("  reads      {confinement}"));
+        }
+        let count = operators.len();
+        text.line(format_args!(
+            "  operators  {count} (on float32; some on whole numbers and truth values too):"
+        ));
+        wrapped(&mut text, &operators);
+        json_backends.push(json!({
+            "backend": entry.name,
+            "targets": entry.targets.split(", ").collect::<Vec<_>>(),
+            "about": entry.about,
+            "toolchain": compiler.as_ref().ok(),
+            "reads": confinement,
+            "problem": compiler.as_ref().err().map(ToString::to_string),
+            "operators": operators,
+        }));
+    }
+    let ascend = ascend(&env::ascend_config(None, &[])?);
+    text.append(&ascend.text);
+    let mut onnx: Vec<&str> =
+        opkeep_onnx::operators().filter(|row| row.domain.is_empty()).map(|row| row.op_type).collect();
+    onnx.sort_unstable();
+    onnx.dedup();
+    text.line("onnx: networks of these operators can be built");
+    text.line(format_args!("  operators  {}:", onnx.len()));
+    wrapped(&mut text, &onnx);
+    let json = json!({ "backends": json_backends, "ascend": ascend.json, "onnx_operators": onnx });
+    output.result(&text, &json)?;
+    Ok(if compiler.is_ok() && ascend.is_good { Verdict::Good } else { Verdict::Problems })
+}
+
+/// Adds words in lines of about a hundred characters, behind an indent.
+fn wrapped(text: &mut Text, words: &[&str]) {
+    let mut line = String::new();
+    for word in words {
+        if !line.is_empty() && line.len() + word.len() > 90 {
+            text.line(format_args!("   {line}"));
+            line.clear();
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    text.line(format_args!("   {line}"));
+}

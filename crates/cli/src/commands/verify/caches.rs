@@ -1,0 +1,387 @@
+//! Caches that frameworks keep themselves: what is in them, and what comes of it.
+
+use std::collections::HashSet;
+use std::mem::discriminant;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use opkeep_fs::CancelToken;
+use opkeep_kernel_meta::survey::{
+    Effect, Item, Kind, Note, Orphan, Place, Places, Rank, Ranks, Survey, SurveyOptions, Verdict as Found,
+    What, compare, survey,
+};
+use opkeep_validator::Severity;
+use serde_json::{Value, json};
+
+use crate::input::real_path;
+use crate::ui::output::{Output, chain};
+use crate::ui::progress::Progress;
+use crate::ui::text::{Text, columns, counted};
+
+/// So many things of one kind are told in text.
+const TOLD: usize = 50;
+
+/// What came of checking caches.
+#[derive(Default)]
+pub(crate) struct Checked {
+    pub(crate) surveys: Vec<Survey>,
+    unusable: usize,
+    errors: Vec<Value>,
+}
+
+/// How much there is of each state, of one cache.
+#[derive(Default)]
+struct Counts {
+    kernels: usize,
+    intact: usize,
+    damaged: usize,
+    orphans: usize,
+    /// Kernels in order, for another chip.
+    elsewhere: usize,
+    /// Kernels that are damaged, orphans, or for another chip.
+    wrong_kernels: usize,
+    busy: usize,
+    unreadable: usize,
+}
+
+/// What there is in all caches.
+#[derive(Default)]
+pub(crate) struct Sums {
+    /// Kernels.
+    pub(crate) intact: usize,
+    pub(crate) wrong: usize,
+    /// What is damaged or left over, and is no kernel.
+    pub(crate) rests: usize,
+    /// What somebody may be writing.
+    pub(crate) busy: usize,
+}
+
+impl Counts {
+    fn of(survey: &Survey) -> Self {
+        let mut counts = Self::default();
+        for item in &survey.items {
+            let is_kernel = item.what == What::Kernel;
+            counts.kernels += usize::from(is_kernel);
+            counts.wrong_kernels += usize::from(is_kernel && item.is_finding());
+            match item.state() {
+                "intact" => counts.intact += usize::from(is_kernel),
+                "damaged" => counts.damaged += 1,
+                "orphan" => counts.orphans += 1,
+                "other chip" => counts.elsewhere += 1,
+                "unreadable" => counts.unreadable += 1,
+                _ => counts.busy += 1,
+            }
+        }
+        counts
+    }
+}
+
+impl Checked {
+    /// Checks the caches in `found`, and changes nothing. How many kernels are in them, whatever their state.
+    pub(crate) fn add(
+        &mut self,
+        found: Places,
+        threads: NonZeroUsize,
+        cancel: &CancelToken,
+        output: &Output,
+    ) -> usize {
+        let Places { places, closed, too_deep, links, .. } = found;
+        for (path, error) in closed {
+            self.fail(&path, &anyhow::Error::new(error), output);
+        }
+        for path in too_deep {
+            self.fail(&path, &anyhow::anyhow!("nested too deep; name it on the command line"), output);
+        }
+        note_links(&links, output);
+        let full = |place: &Place| real_path(&place.path);
+        let looked: HashSet<PathBuf> = self.surveys.iter().map(|survey| full(&survey.place)).collect();
+        let known = |place: &Place| looked.contains(&full(place));
+        let named: HashSet<PathBuf> = places.iter().map(full).collect();
+        let new: Vec<Place> = places.into_iter().filter(|place| !known(place)).collect();
+        let progress = Progress::new(output.is_text());
+        for place in new {
+            if cancel.is_cancelled() {
+                break;
+            }
+            progress.about(&place.path.to_string_lossy());
+            let options = SurveyOptions {
+                threads,
+                progress: &|done, of| progress.at(done, of),
+                cancelled: &|| cancel.is_cancelled(),
+            };
+            match survey(&place, &options) {
+                Ok(mut survey) => {
+                    for (folder, error) in std::mem::take(&mut survey.closed) {
+                        self.fail(&place.path.join(folder), &anyhow::Error::new(error), output);
+                    }
+                    self.surveys.push(survey);
+                }
+                Err(error) => self.fail(&place.path, &anyhow::Error::new(error), output),
+            }
+        }
+        progress.done();
+        let there = self.surveys.iter().filter(|survey| named.contains(&full(&survey.place)));
+        there.map(|survey| Counts::of(survey).kernels).sum()
+    }
+
+    fn fail(&mut self, path: &Path, error: &anyhow::Error, output: &Output) {
+        let message = format!("cannot read `{}`: {}", path.display(), chain(error));
+        output.error(&anyhow::anyhow!("{message}"));
+        self.unusable += 1;
+        self.errors.push(json!({ "file": path.to_string_lossy(), "error": message }));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.surveys.is_empty() && self.errors.is_empty()
+    }
+
+    pub(crate) fn cancelled(&self) -> bool {
+        self.surveys.iter().any(|survey| survey.cancelled)
+    }
+
+    /// What there is in all caches.
+    pub(crate) fn sums(&self) -> Sums {
+        let mut sums = Sums::default();
+        for counts in self.surveys.iter().map(Counts::of) {
+            sums.intact += counts.intact;
+            sums.wrong += counts.wrong_kernels;
+            sums.rests += counts.damaged + counts.orphans + counts.elsewhere - counts.wrong_kernels;
+            sums.busy += counts.busy;
+        }
+        sums
+    }
+
+    /// Things that could not be read.
+    pub(crate) fn unreadable(&self) -> usize {
+        self.unusable + self.surveys.iter().map(|survey| Counts::of(survey).unreadable).sum::<usize>()
+    }
+
+    pub(crate) fn ranks(&self) -> Vec<Ranks> {
+        compare(&self.surveys)
+    }
+
+    pub(crate) fn text(&self, ranks: &[Ranks]) -> Text {
+        if self.surveys.is_empty() {
+            return Text::default();
+        }
+        let mut text: Text = self.surveys.iter().map(details).collect();
+        text.append(&table(&self.surveys));
+        text.extend(ranks.iter().map(ranks_text));
+        text
+    }
+
+    pub(crate) fn json(&self) -> Vec<Value> {
+        self.surveys.iter().map(cache_json).chain(self.errors.iter().cloned()).collect()
+    }
+}
+
+/// Reports links that were not followed.
+pub(crate) fn note_links(links: &[PathBuf], output: &Output) {
+    for link in links {
+        output.note(&format!(
+            "`{}` is a link to a directory above what was named, and was not followed: name it to have it checked",
+            link.display()
+        ));
+    }
+}
+
+/// What is wrong in one cache, and good to know.
+fn details(survey: &Survey) -> Text {
+    let mut text = Text::default();
+    let wrong: Vec<&Item> =
+        survey.items.iter().filter(|item| !matches!(item.verdict, Found::Intact)).collect();
+    for item in wrong.iter().take(TOLD) {
+        text.append(&item_text(survey, item));
+    }
+    if wrong.len() > TOLD {
+        let path = survey.place.path.to_string_lossy();
+        text.line(format_args!("and {} more in {path}: --format json lists all", wrong.len() - TOLD));
+    }
+    let mut troubles: Vec<(&Item, usize)> = Vec::new();
+    for item in survey.items.iter().filter(|item| is_trouble(item)) {
+        match troubles.iter_mut().find(|(first, _)| first.outcome == item.outcome) {
+            Some((_, count)) => *count += 1,
+            None => troubles.push((item, 1)),
+        }
+    }
+    for (item, count) in troubles {
+        text.line(format_args!("note        {}: {}{}", shown(survey, item), item.outcome.text, more(count)));
+    }
+    let notes = survey.items.iter().flat_map(|item| item.notes.iter().map(move |note| (item, note)));
+    let told = notes.filter(|(item, note)| is_told(note) && matches!(item.verdict, Found::Intact));
+    let mut kinds: Vec<(&Item, &Note, usize)> = Vec::new();
+    for (item, note) in told {
+        match kinds.iter_mut().find(|(_, first, _)| is_alike(first, note)) {
+            Some((.., count)) => *count += 1,
+            None => kinds.push((item, note, 1)),
+        }
+    }
+    for (item, note, count) in kinds {
+        let kind = if matches!(note, Note::Finding(_)) { "warning" } else { "note" };
+        text.line(format_args!("{kind:<11} {}: {note}{}", shown(survey, item), more(count)));
+    }
+    text
+}
+
+fn item_text(survey: &Survey, item: &Item) -> Text {
+    let problems = problems(item).join("; ");
+    let mut text = Text::of(format_args!("{:<11} {}: {problems}", item.state(), shown(survey, item)));
+    if let Some(busy) = item.busy {
+        text.line(format_args!("{:<11} {busy}, so a build may still be writing it", ""));
+    }
+    text.line(format_args!("{:<11} {}", "", item.outcome.text));
+    text
+}
+
+/// How many there are of which the same is to be said.
+fn more(count: usize) -> String {
+    if count > 1 { format!(" (and so of {} more)", count - 1) } else { String::new() }
+}
+
+/// Whether a kernel is intact, and its framework chokes on it nevertheless.
+fn is_trouble(item: &Item) -> bool {
+    matches!(item.verdict, Found::Intact) && item.outcome.effect >= Effect::FailsLater
+}
+
+/// Whether a note is about names and files, or a warning about what is in them.
+fn is_told(note: &Note) -> bool {
+    match note {
+        Note::Lint(_) => false,
+        Note::Finding(finding) => finding.severity() > Severity::Note,
+        _ => true,
+    }
+}
+
+/// Whether two notes say the same, of whatever kernels.
+fn is_alike(one: &Note, other: &Note) -> bool {
+    match (one, other) {
+        (Note::Finding(one), Note::Finding(other)) => one.code() == other.code(),
+        _ => discriminant(one) == discriminant(other),
+    }
+}
+
+fn shown(survey: &Survey, item: &Item) -> String {
+    let folder = item.below.map_or_else(|| survey.place.path.clone(), |below| survey.place.path.join(below));
+    folder.join(&item.name).to_string_lossy().into_owned()
+}
+
+/// What is wrong with a thing.
+fn problems(item: &Item) -> Vec<String> {
+    let one = |text: String| vec![text];
+    match &item.verdict {
+        Found::Intact => Vec::new(),
+        Found::Damaged(flaws) => flaws.iter().map(ToString::to_string).collect(),
+        Found::Orphan(orphan) => one(orphan.to_string()),
+        Found::OtherChip(other) => one(other.to_string()),
+        Found::InUse => one("it changed whenever it was read".to_owned()),
+        Found::Unreadable { file, problem } => one(format!("`{file}` cannot be read: {problem}")),
+        _ => one("something is wrong with it".to_owned()),
+    }
+}
+
+/// The column of kernels for other chips.
+const OTHER_CHIP: usize = 4;
+
+/// A line for each cache, under a line that says what the numbers are.
+fn table(surveys: &[Survey]) -> Text {
+    let head =
+        ["cache", "kernels", "intact", "damaged", "other chip", "orphans", "in use", "unreadable", "others"];
+    // Few caches have any, and then the column stands out.
+    let has_others = surveys.iter().any(|survey| Counts::of(survey).elsewhere > 0);
+    let rows = surveys.iter().map(|survey| {
+        let Counts { kernels, intact, damaged, elsewhere, orphans, busy, unreadable, .. } =
+            Counts::of(survey);
+        let others = usize::try_from(survey.foreign_count).unwrap_or(usize::MAX);
+        let numbers = [kernels, intact, damaged, elsewhere, orphans, busy, unreadable, others];
+        let numbers = numbers.map(|number| number.to_string());
+        std::iter::once(survey.place.path.to_string_lossy().into_owned()).chain(numbers).collect::<Vec<_>>()
+    });
+    let mut lines: Vec<Vec<String>> = std::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect();
+    if !has_others {
+        lines.iter_mut().for_each(|line| drop(line.remove(OTHER_CHIP)));
+    }
+    columns("", &lines)
+}
+
+fn ranks_text(ranks: &Ranks) -> Text {
+    let Ranks { base, kernels, ranks } = ranks;
+    let base = base.to_string_lossy();
+    let short: Vec<&Rank> = ranks.iter().filter(|rank| !rank.lacks.is_empty()).collect();
+    let together =
+        format!("{} of {base} have {} together", counted(ranks.len(), "rank"), counted(*kernels, "kernel"));
+    if short.is_empty() {
+        return Text::of(format_args!("{together}, and each has all"));
+    }
+    let mut text = Text::of(format_args!(
+        "{together}; where one lacks some, the others wait while it compiles, unless it runs another part of the network:"
+    ));
+    for Rank { rank, has, lacks, .. } in short {
+        let names: Vec<String> =
+            lacks.iter().take(3).map(|lack| format!("{} (of rank {})", lack.name, lack.there)).collect();
+        let more = if lacks.len() > 3 { ", ..." } else { "" };
+        let names = names.join(", ");
+        text.line(format_args!("  rank {rank} has {has}, lacks {}: {names}{more}", lacks.len()));
+    }
+    text
+}
+
+pub(crate) fn ranks_json(ranks: &[Ranks]) -> Value {
+    let lack = |lack: &opkeep_kernel_meta::survey::Lack| json!({ "name": lack.name, "in_rank": lack.there });
+    let one = |rank: &Rank| {
+        let lacks: Vec<Value> = rank.lacks.iter().map(lack).collect();
+        json!({ "rank": rank.rank, "has": rank.has, "lacks": lacks })
+    };
+    let all = |ranks: &Ranks| {
+        let list: Vec<Value> = ranks.ranks.iter().map(one).collect();
+        json!({ "base": ranks.base.to_string_lossy(), "kernels": ranks.kernels, "ranks": list })
+    };
+    ranks.iter().map(all).collect()
+}
+
+fn cache_json(survey: &Survey) -> Value {
+    let Counts { kernels, intact, damaged, elsewhere, orphans, busy, unreadable, .. } = Counts::of(survey);
+    let told = |item: &&Item| {
+        !matches!(item.verdict, Found::Intact) || item.notes.iter().any(is_told) || is_trouble(item)
+    };
+    let items: Vec<Value> = survey.items.iter().filter(told).map(item_json).collect();
+    let Survey { place, known, skipped, foreign, foreign_count, cancelled, .. } = survey;
+    json!({
+        "cache": place.path.to_string_lossy(), "kind": place.kind.name(), "rank": place.rank, "soc": place.soc,
+        "kernels": kernels, "intact": intact, "damaged": damaged, "other_chip": elsewhere, "orphans": orphans, "in_progress": busy,
+        "unreadable": unreadable, "known": known, "skipped": skipped, "foreign": foreign_count,
+        "foreign_names": foreign, "interrupted": cancelled, "items": items,
+    })
+}
+
+fn item_json(item: &Item) -> Value {
+    let orphan = match item.verdict {
+        Found::Orphan(orphan) => Some(orphan_name(orphan)),
+        _ => None,
+    };
+    json!({
+        "what": item.what.to_string(), "name": item.name, "below": item.below, "files": item.files(),
+        "state": item.state(), "orphan": orphan, "problems": problems(item),
+        "busy": item.busy.map(|busy| busy.to_string()),
+        "effect": item.outcome.effect.name(), "consequence": item.outcome.text,
+        "notes": item.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+fn orphan_name(orphan: Orphan) -> &'static str {
+    match orphan {
+        Orphan::InfoOnly => "info-only",
+        Orphan::ObjectOnly => "object-only",
+        Orphan::HeaderOnly => "header-only",
+        Orphan::Temp => "temp",
+        Orphan::DeadLock => "dead-lock",
+        _ => "rest",
+    }
+}
+
+/// The caches in which repair finds something to do. Packages are to be installed again, which their outcome says.
+pub(crate) fn mendable(surveys: &[Survey]) -> Vec<String> {
+    let is_mended = |survey: &&Survey| survey.place.kind != Kind::Package;
+    let wrong =
+        surveys.iter().filter(is_mended).filter(|survey| survey.items.iter().any(Item::is_repairable));
+    wrong.map(|survey| survey.place.path.to_string_lossy().into_owned()).collect()
+}

@@ -1,0 +1,352 @@
+//! A store, or its folder for one target: which one is meant, and whether it is in order.
+
+use std::collections::{BTreeMap, HashSet};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, bail};
+use opkeep::{EntryVerdict, verify_entry};
+use opkeep_cann_meta::{targets, unjudged};
+use opkeep_digest::Digest;
+use opkeep_fs::{CancelToken, Fs};
+use opkeep_store::{
+    Access, Entry, OtherFile, OtherFileKind, ProblemKind, Store, StoreConfig, StoreError, StoreProblem,
+    TargetStore, VerifyOptions, VerifyReport, is_store, is_target_directory,
+};
+use opkeep_validator::Validator;
+use serde_json::{Value, json};
+
+use crate::args::StoreArgs;
+use crate::commands::build;
+use crate::commands::gc::bytes;
+use crate::input::pairs::of_known_chip;
+use crate::ui::output::{Output, chain};
+use crate::ui::progress::Progress;
+use crate::ui::text::{Text, columns, counted};
+
+/// Which store, and which of its targets if not all.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) root: PathBuf,
+    pub(crate) target: Option<String>,
+}
+
+impl Place {
+    /// The store at `path`, or of which the folder for one target is there. None if it is neither.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        if is_store(path) {
+            return Some(Self { root: path.to_owned(), target: None });
+        }
+        // What `.` is called only its full path tells.
+        let full = Fs::new().real_path(path).ok()?;
+        let (target, version) = (full.file_name()?.to_str()?, full.parent()?);
+        if target == "v1" && is_store(version) {
+            return Some(Self { root: version.to_owned(), target: None });
+        }
+        (version.file_name()? == "v1" && is_target_directory(&full)).then_some(())?;
+        Some(Self { root: version.parent()?.to_owned(), target: Some(target.to_owned()) })
+    }
+
+    /// The store that builds use.
+    pub(crate) fn usual(args: &StoreArgs) -> anyhow::Result<Self> {
+        let config = build::config(args.cache_dir.as_deref(), &args.trusted_owners).context(
+            "there is no place for a store: set OPKEEP_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
+        )?;
+        Ok(Self { root: config.root, target: None })
+    }
+
+    /// The store. None if it is not there and the user did not name it: the usual one is made by the first build. To look
+    /// whether it is there must not make it.
+    ///
+    /// # Errors
+    /// There is none where the user says.
+    pub(crate) fn open(
+        &self,
+        access: Access,
+        args: &StoreArgs,
+        output: &Output,
+    ) -> anyhow::Result<Option<Store>> {
+        let config = build::config(Some(&self.root), &args.trusted_owners).context("a store has a root")?;
+        let store = open_existing(config, access, output)?;
+        if store.is_none() && args.cache_dir.is_some() {
+            bail!("there is no store at `{}`, which --op_compiler_cache_dir names", self.root.display());
+        }
+        Ok(store)
+    }
+
+    /// The targets that are meant, each as far as it can be opened.
+    pub(crate) fn shelves(
+        &self,
+        store: &Store,
+    ) -> anyhow::Result<Vec<(String, Result<TargetStore, StoreError>)>> {
+        let mut names = store.targets()?;
+        names.retain(|name| self.target.as_ref().is_none_or(|target| target == name));
+        let open = |name: String| {
+            let opened = store.target(&name);
+            (name, opened)
+        };
+        Ok(names.into_iter().map(open).collect())
+    }
+}
+
+/// The store as `config` has it, for `access`; none if it is not there. Neither it nor its root is made. Says which
+/// directories in it are another program's.
+pub(crate) fn open_existing(
+    config: StoreConfig,
+    access: Access,
+    output: &Output,
+) -> anyhow::Result<Option<Store>> {
+    let looked = Store::open(StoreConfig { access: Access::ReadOnly, ..config.clone() });
+    let store = match looked {
+        Err(StoreError::NoStore { .. }) => return Ok(None),
+        Ok(store) if !store.exists()? => return Ok(None),
+        Ok(_) if access != Access::ReadOnly => Store::open(StoreConfig { access, ..config })?,
+        opened => opened?,
+    };
+    store.limit_notices().iter().for_each(|notice| output.warning(&notice.to_string()));
+    for path in store.foreign()? {
+        output.warning(&StoreError::Foreign { path }.to_string());
+    }
+    Ok(Some(store))
+}
+
+/// How many threads, unless somebody says.
+pub(crate) fn threads(jobs: Option<NonZeroUsize>) -> NonZeroUsize {
+    jobs.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
+}
+
+/// An entry that is whole, and of which not everything can be judged.
+pub(crate) struct Unverifiable {
+    key: Digest,
+    why: String,
+}
+
+impl Unverifiable {
+    fn json(&self) -> Value {
+        json!({ "key": self.key.to_string(), "why": self.why })
+    }
+}
+
+/// Has `work` done with entries judged as kernels of `target`, while `progress` is shown. Gives the entries that could not
+/// be judged in full as well, in the order of their keys.
+pub(crate) fn judged_as<T>(
+    target: &str,
+    threads: NonZeroUsize,
+    progress: &Progress,
+    cancel: &CancelToken,
+    work: impl FnOnce(VerifyOptions<'_>) -> T,
+) -> (T, Vec<Unverifiable>) {
+    let (validator, unverifiable) = (Validator::builtin(), Mutex::new(Vec::new()));
+    let judge = |entry: &Entry| match verify_entry(entry, target, &validator) {
+        EntryVerdict::Valid => Ok(()),
+        EntryVerdict::Unverifiable { why } => {
+            let key = *entry.key();
+            unverifiable.lock().unwrap_or_else(PoisonError::into_inner).push(Unverifiable { key, why });
+            Ok(())
+        }
+        EntryVerdict::Invalid(error) => Err(error.to_string()),
+    };
+    progress.about(target);
+    let done = work(VerifyOptions {
+        threads,
+        judge: &judge,
+        progress: &|now| progress.at(now.checked, now.total),
+        cancelled: &|| cancel.is_cancelled(),
+    });
+    let mut unverifiable = unverifiable.into_inner().unwrap_or_else(PoisonError::into_inner);
+    unverifiable.sort_by_key(|entry| entry.key);
+    unverifiable.dedup_by_key(|entry| entry.key);
+    (done, unverifiable)
+}
+
+/// What came of checking stores.
+#[derive(Default)]
+pub(crate) struct Verified {
+    pub(crate) text: Text,
+    pub(crate) stores: Vec<Value>,
+    pub(crate) valid: usize,
+    /// Entries that are not the kernels they should be.
+    pub(crate) refused: usize,
+    /// What is wrong with a store, and no entry.
+    pub(crate) faults: usize,
+    pub(crate) unusable: usize,
+    pub(crate) cancelled: bool,
+    /// Stores in which there is something that repair mends.
+    pub(crate) mendable: Vec<String>,
+    /// Some are of several targets.
+    seen: HashSet<PathBuf>,
+}
+
+impl Verified {
+    /// Checks the store at `place`, and changes nothing.
+    pub(crate) fn add(
+        &mut self,
+        place: &Place,
+        args: &StoreArgs,
+        threads: NonZeroUsize,
+        cancel: &CancelToken,
+        output: &Output,
+    ) -> anyhow::Result<()> {
+        let root = place.root.to_string_lossy();
+        let Some(store) = place.open(Access::ReadOnly, args, output)? else {
+            self.text.line(format_args!("there is no store at {root}"));
+            self.stores.push(json!({ "root": place.root.to_string_lossy(), "targets": [] }));
+            return Ok(());
+        };
+        let progress = Progress::new(output.is_text());
+        let (mut rows, mut details, mut targets) = (Vec::new(), Text::default(), Vec::new());
+        let mut mendable = false;
+        for (name, shelf) in place.shelves(&store)? {
+            let shelf = match shelf {
+                Ok(shelf) => shelf,
+                Err(error) => {
+                    let error = error.into();
+                    output.error(&error);
+                    self.unusable += 1;
+                    targets.push(json!({ "target": name, "error": chain(&error) }));
+                    continue;
+                }
+            };
+            let (report, unverifiable) =
+                judged_as(&name, threads, &progress, cancel, |options| shelf.verify(&options));
+            let counts = Counts::of(&report, unverifiable.len());
+            self.valid += counts.valid;
+            self.refused += counts.refused;
+            self.faults += counts.faults;
+            self.unusable += counts.unreadable;
+            self.cancelled |= report.cancelled;
+            mendable |= report.flaws.iter().any(|flawed| is_mended(&flawed.flaw));
+            let besides: Vec<&OtherFile> =
+                report.besides.iter().filter(|beside| self.seen.insert(beside.path.clone())).collect();
+            details.extend(report.flaws.iter().map(flaw_line));
+            for Unverifiable { key, why } in &unverifiable {
+                details.line(format_args!("note       {key} of {name} cannot be judged in full: {why}"));
+            }
+            details.append(&besides_text(&name, &besides));
+            if targets::named(&name).is_some() && of_known_chip(&name).is_none() {
+                details.line(format_args!("note       kernels of {name}: {}", unjudged(&name)));
+            }
+            rows.push(counts.row(&name, &report));
+            targets.push(target_json(&name, &report, &unverifiable, &besides));
+        }
+        progress.done();
+        if mendable {
+            self.mendable.push(root.to_string());
+        }
+        self.text.line(format_args!("store {root}"));
+        self.text.append(&if rows.is_empty() { Text::of("  it is empty") } else { table(rows) });
+        self.text.append(&details);
+        self.stores.push(json!({ "root": place.root.to_string_lossy(), "targets": targets }));
+        Ok(())
+    }
+}
+
+/// Whether repair does something about it. Anything else is for its owner, and says what.
+fn is_mended(flaw: &ProblemKind) -> bool {
+    flaw.calls_for_quarantine() || matches!(flaw, ProblemKind::CorruptCounters)
+}
+
+/// Flaws, counted by what they are about.
+#[derive(Default)]
+struct Counts {
+    valid: usize,
+    refused: usize,
+    faults: usize,
+    unreadable: usize,
+}
+
+impl Counts {
+    fn of(report: &VerifyReport, unverifiable: usize) -> Self {
+        let whole = usize::try_from(report.whole.files).unwrap_or(usize::MAX);
+        let valid = whole.saturating_sub(unverifiable);
+        let mut counts = Self { valid, ..Self::default() };
+        for flawed in &report.flaws {
+            *match (&flawed.flaw, flawed.key) {
+                (ProblemKind::Io(_) | ProblemKind::Changing, _) => &mut counts.unreadable,
+                (_, Some(_)) => &mut counts.refused,
+                (_, None) => &mut counts.faults,
+            } += 1;
+        }
+        counts
+    }
+
+    fn row(&self, target: &str, report: &VerifyReport) -> Vec<String> {
+        let Self { valid, refused, faults, unreadable } = self;
+        let size = bytes(report.checked.bytes);
+        let numbers = [*valid, *refused, *unreadable, *faults].map(|number| number.to_string());
+        let [valid, refused, unreadable, faults] = numbers;
+        vec![target.to_owned(), size, valid, refused, unreadable, faults]
+    }
+}
+
+/// A line for each target, under a line that says what the numbers are.
+fn table(rows: Vec<Vec<String>>) -> Text {
+    let head = ["target", "read", "valid", "refused", "unreadable", "faults"].map(str::to_owned).to_vec();
+    columns("  ", &std::iter::once(head).chain(rows).collect::<Vec<_>>())
+}
+
+/// What is wrong, and where.
+pub(crate) fn flaw_line(flawed: &StoreProblem) -> Text {
+    Text::of(format_args!("{:<10} {}", flawed.flaw.name(), flaw_text(&flawed.path, &flawed.flaw)))
+}
+
+/// What is wrong with what; an error may say what it is about.
+pub(crate) fn flaw_text(path: &Path, flaw: &ProblemKind) -> String {
+    let (path, flaw) = (path.to_string_lossy(), flaw.to_string());
+    if flaw.contains(&*path) { flaw } else { format!("{path}: {flaw}") }
+}
+
+/// What is there besides: how much of each kind, and where what is not ours is.
+fn besides_text(target: &str, besides: &[&OtherFile]) -> Text {
+    /// So many are named.
+    const NAMED: usize = 20;
+    let mut kinds: BTreeMap<OtherFileKind, usize> = BTreeMap::new();
+    besides.iter().for_each(|beside| *kinds.entry(beside.kind).or_default() += 1);
+    if kinds.is_empty() {
+        return Text::default();
+    }
+    let kinds: Vec<String> = kinds.iter().map(|(kind, number)| format!("{number} {}", kind.name())).collect();
+    let mut text = Text::of(format_args!("besides in {target}: {}", kinds.join(", ")));
+    let foreign = || besides.iter().filter(|beside| beside.kind.is_foreign());
+    for beside in foreign().take(NAMED) {
+        text.line(format_args!("  {:<14} {}", beside.kind.name(), beside.path.display()));
+    }
+    match foreign().count().saturating_sub(NAMED) {
+        0 => {}
+        more => text.line(format_args!("  and {} more", counted(more, "other"))),
+    }
+    text
+}
+
+fn target_json(
+    target: &str,
+    report: &VerifyReport,
+    unverifiable: &[Unverifiable],
+    besides: &[&OtherFile],
+) -> Value {
+    json!({
+        "target": target,
+        "kernels": report.checked.files,
+        "bytes": report.checked.bytes,
+        "valid": report.whole.files.saturating_sub(unverifiable.len() as u64),
+        "unverifiable": unverifiable.iter().map(Unverifiable::json).collect::<Vec<_>>(),
+        "flaws": report.flaws.iter().map(flaw_json).collect::<Vec<_>>(),
+        "besides": besides.iter().map(|beside| beside_json(beside)).collect::<Vec<_>>(),
+        "missing_folders": report.missing.len(),
+        "interrupted": report.cancelled,
+    })
+}
+
+pub(crate) fn flaw_json(flawed: &StoreProblem) -> Value {
+    json!({
+        "file": flawed.path.to_string_lossy(),
+        "key": flawed.key.map(|key| key.to_string()),
+        "kind": flawed.flaw.name(),
+        "problem": flawed.flaw.to_string(),
+    })
+}
+
+pub(crate) fn beside_json(beside: &OtherFile) -> Value {
+    json!({ "file": beside.path.to_string_lossy(), "kind": beside.kind.name(), "bytes": beside.bytes })
+}

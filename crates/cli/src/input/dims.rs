@@ -1,0 +1,85 @@
+//! Names of dimensions that the user gave sizes for: one that no input has must not count for nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use anyhow::bail;
+use opkeep_onnx::{ModelError, Network, OnnxError};
+
+use crate::args::Common;
+use crate::input::options::nearest;
+
+/// The sizes given with `--dim`, and what was found of their names so far.
+pub(crate) struct Dims {
+    sizes: BTreeMap<String, i64>,
+    /// Names that no input was found to have.
+    unknown: Vec<String>,
+    /// Names that inputs have.
+    known: BTreeSet<String>,
+    /// Whether the dimensions of some network are not known.
+    is_unsure: bool,
+}
+
+impl Dims {
+    /// The sizes that the command line gives.
+    ///
+    /// # Errors
+    /// A name has two sizes.
+    pub(crate) fn of(common: &Common) -> anyhow::Result<Self> {
+        let mut sizes = BTreeMap::new();
+        for (name, size) in &common.dims {
+            if let Some(other) = sizes.insert(name.clone(), *size).filter(|other| other != size) {
+                bail!("--dim: `{name}` has two sizes, {other} and {size}; give it one");
+            }
+        }
+        let unknown = sizes.keys().cloned().collect();
+        Ok(Self { sizes, unknown, known: BTreeSet::new(), is_unsure: false })
+    }
+
+    /// Reads the network at `path`, of which all sizes count that it has dimensions for: the others may be another input's.
+    pub(crate) fn read(&mut self, path: &Path) -> Result<Network, OnnxError> {
+        let mut options = opkeep_onnx::Options {
+            dims: self.sizes.iter().map(|(name, size)| (name.clone(), *size)).collect(),
+        };
+        let read = loop {
+            match opkeep_onnx::read(path, &options) {
+                Err(OnnxError::Model(ModelError::NoSuchDim { name, known })) => {
+                    options.dims.remove(&name);
+                    self.known.extend(known);
+                }
+                read => break read,
+            }
+        };
+        match &read {
+            Ok(_) | Err(OnnxError::Model(ModelError::Dims { .. })) => {
+                self.unknown.retain(|name| !options.dims.contains_key(name));
+            }
+            Err(_) => self.is_unsure = true,
+        }
+        read
+    }
+
+    /// # Errors
+    /// A name is no input's.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        // A network that cannot be read is an error itself, and may have them.
+        if self.unknown.is_empty() || self.is_unsure {
+            return Ok(());
+        }
+        let known: Vec<&str> = self.known.iter().map(String::as_str).collect();
+        let one = |name: &String| match nearest(name, &known) {
+            Some(nearest) => format!("`{name}` (did you mean `{nearest}`?)"),
+            None => format!("`{name}`"),
+        };
+        let unknown = self.unknown.iter().map(one).collect::<Vec<_>>().join(", ");
+        match known.as_slice() {
+            [] => bail!(
+                "--dim: no input has a dimension {unknown} without a size; descriptors (.info) have none at all"
+            ),
+            known => bail!(
+                "--dim: no input has a dimension {unknown} without a size; known are {}",
+                known.join(", ")
+            ),
+        }
+    }
+}

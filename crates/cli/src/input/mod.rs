@@ -1,0 +1,150 @@
+//! Reading what the command line names.
+
+pub(crate) mod dims;
+pub(crate) mod entry;
+pub(crate) mod model;
+pub(crate) mod options;
+pub(crate) mod others;
+pub(crate) mod pairs;
+
+use std::collections::HashSet;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use opkeep_descriptor::{Descriptor, MAX_INFO_BYTES, read_info};
+use opkeep_fs::{FileId, Fs};
+use opkeep_kernel_meta::{Links, Tree};
+
+/// A file of at most `limit` bytes.
+pub(crate) fn read_file(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
+    let bytes = read_some(path, limit + 1)?;
+    let too_long = bytes.len() as u64 > limit;
+    anyhow::ensure!(!too_long, "`{}` has more than the {limit} bytes that are read", path.display());
+    Ok(bytes)
+}
+
+/// The first `limit` bytes of a file.
+pub(crate) fn read_some(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
+    let cannot = || format!("cannot read `{}`", path.display());
+    let file = Fs::new().open(path).with_context(cannot)?;
+    let metadata = file.metadata().with_context(cannot)?;
+    anyhow::ensure!(!metadata.is_dir(), "`{}` is a folder, expected a file", path.display());
+    anyhow::ensure!(metadata.is_file(), "`{}` is not a regular file", path.display());
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes).with_context(cannot)?;
+    Ok(bytes)
+}
+
+/// Whether something is at `path`, be it of use or not.
+pub(crate) fn is_there(path: &Path) -> bool {
+    Fs::new().look(path).is_ok()
+}
+
+/// Whether there is a file or folder at `path`, and a folder is open to us.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn can_read(path: &Path) -> anyhow::Result<()> {
+    let fs = Fs::new();
+    let found = fs.metadata(path);
+    let opened = found.and_then(|found| if found.is_dir() { fs.open_dir(path).map(drop) } else { Ok(()) });
+    opened.with_context(|| format!("cannot read `{}`", path.display()))
+}
+
+/// Reads an operator descriptor.
+pub(crate) fn read_descriptor(path: &Path) -> anyhow::Result<Descriptor> {
+    let bytes = read_file(path, MAX_INFO_BYTES)?;
+    read_info(&bytes).with_context(|| format!("`{}`", path.display()))
+}
+
+/// Whether the file at `path` holds a network; by its name, else by its content: descriptors are JSON objects.
+pub(crate) fn is_network(path: &Path) -> anyhow::Result<bool> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("onnx") => Ok(true),
+        Some("info") => Ok(false),
+        _ => {
+            let begin = read_some(path, 64)?;
+            Ok(begin.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte != b'{'))
+        }
+    }
+}
+
+/// An error about the file `path`, which is named in it.
+pub(crate) fn named(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> anyhow::Error {
+    let shown = path.display().to_string();
+    let tells = error.to_string().contains(&shown);
+    let error = anyhow::Error::new(error);
+    if tells { error } else { error.context(format!("`{shown}`")) }
+}
+
+/// The path without links that leads where `path` does; `path` itself if there is none.
+pub(crate) fn real_path(path: &Path) -> PathBuf {
+    Fs::new().real_path(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// What the inputs come to.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// Files, folders opened, each folder's in order of their paths.
+    pub(crate) files: Vec<PathBuf>,
+    /// What could not be looked into, and why; each directory once, by whatever paths it was met.
+    pub(crate) unreadable: Vec<(PathBuf, anyhow::Error)>,
+    /// Links to directories above what was named.
+    pub(crate) not_followed: Vec<PathBuf>,
+    seen: HashSet<FileId>,
+}
+
+impl Found {
+    fn unreadable(&mut self, path: &Path, error: anyhow::Error) {
+        let is_new = Fs::new().metadata(path).map(|found| self.seen.insert(FileId::of(&found)));
+        if is_new.unwrap_or(true) {
+            self.unreadable.push((path.to_owned(), error));
+        }
+    }
+}
+
+/// Every file that `inputs` name; folders give the `.onnx` and `.info` files below them.
+pub(crate) fn model_files(inputs: &[PathBuf]) -> Found {
+    files(inputs, ".onnx or .info", Links::Leave, |path| {
+        // MindSpore's record of its own start, and the version notes of op packages, describe no operator.
+        let is_other = ["Initialize.info", "version.info"].iter().any(|name| path.ends_with(name));
+        !is_other && path.extension().is_some_and(|extension| extension == "info" || extension == "onnx")
+    })
+}
+
+/// Every file that `inputs` name; directories give the files below them that are `meant`, which are called `kind`.
+pub(crate) fn files(inputs: &[PathBuf], kind: &str, links: Links, meant: impl Fn(&Path) -> bool) -> Found {
+    let mut found = Found::default();
+    for input in inputs {
+        if !Fs::new().is_dir(input) {
+            found.files.push(input.clone());
+            continue;
+        }
+        let tree = match Tree::below(input, links, &meant) {
+            Ok(tree) => tree,
+            Err(error) => {
+                found.unreadable(input, cannot_read(input, error));
+                continue;
+            }
+        };
+        let is_empty = tree.files.is_empty() && tree.closed.is_empty() && tree.too_deep.is_empty();
+        found.files.extend(tree.files);
+        tree.closed.into_iter().for_each(|(path, error)| found.unreadable(&path, cannot_read(&path, error)));
+        for path in tree.too_deep {
+            let error =
+                anyhow::anyhow!("`{}` is nested too deep; name it on the command line", path.display());
+            found.unreadable(&path, error);
+        }
+        found.not_followed.extend(tree.not_followed);
+        if is_empty {
+            let error = anyhow::anyhow!("there is no {kind} file in `{}`", input.display());
+            found.unreadable(input, error);
+        }
+    }
+    found
+}
+
+fn cannot_read(directory: &Path, error: std::io::Error) -> anyhow::Error {
+    anyhow::Error::new(error).context(format!("cannot read the directory `{}`", directory.display()))
+}

@@ -1,0 +1,207 @@
+//! What is built and run: a network, or a single operator.
+
+use std::path::{Path, PathBuf};
+
+use opkeep::{Builder, DebugConfig, Request};
+use opkeep_descriptor::{Arg, BuildSpec, Descriptor, Tensor};
+use opkeep_onnx::{Network, ValueInfo};
+
+use crate::args::Common;
+use crate::input::dims::Dims;
+use crate::input::options::UnknownOptions;
+use crate::input::{self, Found};
+use crate::ui::env;
+use crate::ui::output::{Output, Verdict};
+
+/// More bytes than any list of operators has.
+const MAX_DEBUG_CONFIG: u64 = 16 << 20;
+
+/// An input of the command.
+pub(crate) enum Model {
+    /// An operator, as a framework describes it.
+    Operator(Box<Descriptor>),
+    /// A network, prepared for the target.
+    Network(Box<Network>),
+}
+
+impl Model {
+    /// Reads `path`; a network is prepared by `builder`'s backend.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no network for the target.
+    pub(crate) fn read(
+        path: &Path,
+        builder: &Builder,
+        common: &Common,
+        dims: &mut Dims,
+    ) -> anyhow::Result<Self> {
+        if !input::is_network(path)? {
+            return input::read_descriptor(path).map(|descriptor| Self::Operator(Box::new(descriptor)));
+        }
+        let mut network = dims.read(path).map_err(|error| input::named(path, error))?;
+        let prepared = builder.prepare(network.graph, &spec(common));
+        network.graph = prepared.map_err(|error| input::named(path, error))?;
+        Ok(Self::Network(Box::new(network)))
+    }
+
+    /// Takes out what its descriptor has.
+    pub(crate) fn admit(&self, unknown: &mut UnknownOptions<'_>) {
+        if let Self::Operator(descriptor) = self {
+            unknown.found_in(&descriptor.spec);
+        }
+    }
+
+    /// A request for each operator.
+    pub(crate) fn requests(&self, common: &Common) -> Vec<Request> {
+        match self {
+            Self::Network(network) => opkeep::requests(&network.graph, &spec(common)),
+            Self::Operator(descriptor) => {
+                let mut spec = descriptor.spec.retarget(common.target());
+                set_options(&mut spec, common);
+                vec![Request::new((**descriptor).clone()).with_spec(spec)]
+            }
+        }
+    }
+
+    /// What it takes.
+    pub(crate) fn inputs(&self) -> Vec<ValueInfo> {
+        match self {
+            Self::Network(network) => network.inputs.clone(),
+            Self::Operator(descriptor) => {
+                named("input", descriptor.job.data.iter().flat_map(|data| &data.outputs).flat_map(Arg::iter))
+            }
+        }
+    }
+
+    /// What it makes.
+    pub(crate) fn outputs(&self) -> Vec<ValueInfo> {
+        match self {
+            Self::Network(network) => network.outputs.clone(),
+            Self::Operator(descriptor) => {
+                named("output", descriptor.job.ops.iter().flat_map(|op| &op.outputs).flat_map(Arg::iter))
+            }
+        }
+    }
+}
+
+/// Inputs that are not built, and why.
+#[derive(Default)]
+pub(crate) struct Unreadable {
+    pub(crate) errors: Vec<(PathBuf, anyhow::Error)>,
+    /// How many of them were read, and are nothing that can be built.
+    refused: usize,
+}
+
+impl Unreadable {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    fn refuse(&mut self, file: PathBuf, error: anyhow::Error) {
+        let is_read = !error.chain().any(|error| error.is::<std::io::Error>());
+        self.refused += usize::from(is_read);
+        self.errors.push((file, error));
+    }
+
+    /// How a command ends that did what it should with all other inputs. One that is refused is a problem, as an operator is
+    /// that no kernel can be compiled for; one that cannot be read is more.
+    pub(crate) fn verdict(&self) -> Verdict {
+        match self.errors.len() {
+            0 => Verdict::Good,
+            all if self.refused == all => Verdict::Problems,
+            _ => Verdict::Unusable,
+        }
+    }
+}
+
+/// A request for each operator of everything that `inputs` name, what could not be read, and the options that no
+/// descriptor has.
+pub(crate) fn requests<'c>(
+    inputs: &[PathBuf],
+    builder: &Builder,
+    common: &'c Common,
+) -> anyhow::Result<(Vec<Request>, Unreadable, UnknownOptions<'c>)> {
+    let Found { files, unreadable: errors, .. } = input::model_files(inputs);
+    let mut unreadable = Unreadable { errors, refused: 0 };
+    let (mut requests, mut dims) = (Vec::new(), Dims::of(common)?);
+    let mut unknown = UnknownOptions::of(common);
+    for file in files {
+        match Model::read(&file, builder, common, &mut dims) {
+            Ok(model) => {
+                model.admit(&mut unknown);
+                requests.extend(model.requests(common));
+            }
+            Err(error) => unreadable.refuse(file, error),
+        }
+    }
+    dims.check()?;
+    Ok((requests, unreadable, unknown))
+}
+
+/// What CANN compiles everything with while it collects information for its maintainers, unless told otherwise.
+const COLLECTING: [&str; 4] = ["dump_bin", "dump_cce", "dump_loc", "ccec_g"];
+
+/// Has the operators that `--op_debug_config` means compiled for debugging; all of them while information is collected.
+pub(crate) fn debug(requests: &mut [Request], common: &Common, output: &Output) -> anyhow::Result<()> {
+    let path = common.op_debug_config.as_ref();
+    let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else {
+        // Said to be off.
+        if path.is_some() {
+            DebugConfig { options: Vec::new(), operators: None }.set_on(requests);
+        }
+        if env::collects() {
+            collect(requests, output);
+        }
+        return Ok(());
+    };
+    let text = input::read_file(path, MAX_DEBUG_CONFIG)?;
+    let config: DebugConfig =
+        String::from_utf8_lossy(&text).parse().map_err(|error| input::named(path, error))?;
+    if config.options.is_empty() && env::collects() {
+        collect(requests, output);
+        return Ok(());
+    }
+    for unused in config.set_on(requests) {
+        output.warning(&format!(
+            "`{}`: op_debug_list names `{}`, and there is no such operator (types are written OpType::Type)",
+            path.display(),
+            unused
+        ));
+    }
+    Ok(())
+}
+
+/// Compiles everything as CANN does it while it collects information: an empty configuration is none, there, too.
+fn collect(requests: &mut [Request], output: &Output) {
+    output.note(&format!(
+        "NPU_COLLECT_PATH is set: everything is compiled anew for debugging ({}), and nothing is kept",
+        COLLECTING.join(",")
+    ));
+    let options = COLLECTING.map(str::to_owned).into();
+    DebugConfig { options, operators: None }.set_on(requests);
+}
+
+/// For what a network is built; a descriptor says that itself.
+fn spec(common: &Common) -> BuildSpec {
+    let mut spec = BuildSpec::new(common.target());
+    set_options(&mut spec, common);
+    spec
+}
+
+fn set_options(spec: &mut BuildSpec, common: &Common) {
+    for (name, value) in &common.options {
+        spec.options.insert(name.clone(), value.as_str().into());
+    }
+    if let Some(level) = common.op_debug_level {
+        spec.options.insert("op_debug_level".to_owned(), level.to_string().into());
+    }
+}
+
+fn named<'a>(what: &str, tensors: impl Iterator<Item = &'a Tensor>) -> Vec<ValueInfo> {
+    let info = |(at, tensor): (usize, &Tensor)| ValueInfo {
+        name: format!("{what} {at}"),
+        dtype: tensor.dtype.clone(),
+        shape: tensor.shape.clone(),
+    };
+    tensors.enumerate().map(info).collect()
+}

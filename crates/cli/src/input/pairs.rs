@@ -1,0 +1,224 @@
+//! Kernels on disk: which `.json` and which object belong together, and what the validator says of them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use opkeep_artifact::{Expectations, is_safe_file_name};
+use opkeep_cann_meta::{KernelMeta, MetaError, is_chip, targets};
+use opkeep_descriptor::MAX_INFO_BYTES;
+use opkeep_kernel_meta::survey::{is_ours, named_otherwise};
+use opkeep_store::MAX_ENTRY_BYTES;
+use opkeep_validator::{Problem, Report, examine, examine_object_for, expectations_of, parts, validate_json};
+
+use crate::input::{is_there, read_file};
+
+/// A kernel that was judged.
+pub(crate) struct CheckedKernel {
+    /// The `.json`, or the object where there is none.
+    pub(crate) file: PathBuf,
+    /// The object, if there is a `.json` too.
+    pub(crate) object: Option<PathBuf>,
+    /// What it was judged for.
+    pub(crate) target: String,
+    pub(crate) report: Report,
+}
+
+/// What a file is.
+pub(crate) enum CheckOutcome {
+    /// It belongs to kernels: one as a rule.
+    Kernels(Vec<CheckedKernel>),
+    /// It is no kernel's; what it is instead.
+    Other(String),
+}
+
+/// Whether a file's name is that of a kernel's description or object, or of a stored one.
+pub(crate) fn is_kernel_file(path: &Path) -> bool {
+    matches!(path.extension().and_then(|extension| extension.to_str()), Some("json" | "o" | "so" | "kern"))
+}
+
+/// Judges the kernels that the file at `path` belongs to. By what `expect` says, else by what the object says it is for.
+pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckOutcome> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("json") => judge_json(path, expect),
+        Some("o" | "so") => judge_object(path, expect).map(|judged| CheckOutcome::Kernels(vec![judged])),
+        _ => {
+            let other = format!("`{}` is neither the .json nor the .o or .so of a kernel", path.display());
+            Ok(CheckOutcome::Other(other))
+        }
+    }
+}
+
+fn judge_json(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckOutcome> {
+    let json = read_file(path, MAX_INFO_BYTES)?;
+    let parsed = KernelMeta::parse(&json);
+    let is_list = matches!(&parsed, Err(MetaError::Field { field, .. }) if field == "(document)");
+    let meta = parsed.ok();
+    if let Some(parts) = meta.as_ref().and_then(parts) {
+        return judge_master(path, &json, &parts, expect).map(CheckOutcome::Kernels);
+    }
+    if meta.as_ref().is_some_and(says_nothing) {
+        let problem = "does not describe a kernel: it has neither names nor a digest";
+        return Ok(CheckOutcome::Other(format!("`{}` {problem}", path.display())));
+    }
+    let names = object_names(path, meta.as_ref());
+    let objects: Vec<PathBuf> =
+        names.iter().map(|name| path.with_file_name(name)).filter(|object| is_there(object)).collect();
+    if objects.is_empty() && is_list {
+        return Ok(CheckOutcome::Other(format!(
+            "`{}` does not describe a kernel: it is no JSON object",
+            path.display()
+        )));
+    }
+    if objects.is_empty() {
+        let mut report = validate_json(&json, expect);
+        report.add(Problem::NoObject { expected: names.join(" or ") });
+        return Ok(CheckOutcome::Kernels(vec![alone(path, expect, report)]));
+    }
+    let pairs = objects.iter().map(|object| judge_pair(path, &json, object, expect));
+    pairs.collect::<anyhow::Result<_>>().map(CheckOutcome::Kernels)
+}
+
+/// Whether this is another kind of `.json`: the folders of operator libraries hold several.
+pub(crate) fn says_nothing(meta: &KernelMeta) -> bool {
+    let KernelMeta { bin_file_name, kernel_name, kernel_list, magic, sha256, .. } = meta;
+    bin_file_name.is_none()
+        && kernel_name.is_none()
+        && kernel_list.is_none()
+        && magic.is_none()
+        && sha256.is_none()
+}
+
+/// A master and its parts. The parts are kernels, never masters again.
+fn judge_master(
+    path: &Path,
+    json: &[u8],
+    parts: &[&str],
+    expect: Option<&Expectations>,
+) -> anyhow::Result<Vec<CheckedKernel>> {
+    let mut report = validate_json(json, expect);
+    let mut judged = Vec::new();
+    for part in parts {
+        match judge_part(path, part, expect) {
+            Ok(kernels) => judged.extend(kernels),
+            Err(error) => report
+                .add(Problem::Part { part: (*part).to_owned(), problem: crate::ui::output::chain(&error) }),
+        }
+    }
+    judged.insert(0, alone(path, expect, report));
+    Ok(judged)
+}
+
+fn judge_part(
+    master: &Path,
+    part: &str,
+    expect: Option<&Expectations>,
+) -> anyhow::Result<Vec<CheckedKernel>> {
+    anyhow::ensure!(is_safe_file_name(part), "its name is not that of a file beside the master");
+    let path =
+        master.with_file_name(if part.ends_with(".json") { part.to_owned() } else { format!("{part}.json") });
+    let json = read_file(&path, MAX_INFO_BYTES)?;
+    let is_master = KernelMeta::parse(&json).is_ok_and(|meta| parts(&meta).is_some());
+    anyhow::ensure!(!is_master, "it is a master itself");
+    match judge_json(&path, expect)? {
+        CheckOutcome::Kernels(kernels) => Ok(kernels),
+        CheckOutcome::Other(other) => bail!(other),
+    }
+}
+
+fn judge_object(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckedKernel> {
+    if let Some(json) = json_beside(path) {
+        return judge_pair(&json, &read_file(&json, MAX_INFO_BYTES)?, path, expect);
+    }
+    let mut judged = judge_alone(path, expect)?;
+    judged.report.add(Problem::Alone);
+    Ok(judged)
+}
+
+/// Judges an object, whatever stands beside it.
+pub(crate) fn judge_alone(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckedKernel> {
+    let object = read_file(path, MAX_ENTRY_BYTES)?;
+    let expect = expect.cloned().unwrap_or_else(|| expectations_of(None, &object));
+    Ok(alone(path, Some(&expect), examine_object_for(&object, &expect)))
+}
+
+fn judge_pair(
+    path: &Path,
+    json: &[u8],
+    object_path: &Path,
+    expect: Option<&Expectations>,
+) -> anyhow::Result<CheckedKernel> {
+    let object = read_file(object_path, MAX_ENTRY_BYTES)?;
+    let (mut report, mut target) = judge_bytes(json, &object, expect);
+    if let (None, Some(chip)) = (expect, other_chip(path, &report)) {
+        match of_known_chip(&chip) {
+            Some(expect) => (report, target) = judge_bytes(json, &object, Some(&expect)),
+            // It is valid for some chip, and nobody knows whether for this one.
+            None => report.add(unknown_chip(chip, &report)),
+        }
+    }
+    let name = object_path.file_name().context("a file has a name")?;
+    report.compare_file_name(&name.to_string_lossy());
+    Ok(CheckedKernel { file: path.to_owned(), object: Some(object_path.to_owned()), target, report })
+}
+
+/// What the target called `name` expects, unless it is an Ascend chip that is not known.
+pub(crate) fn of_known_chip(name: &str) -> Option<Expectations> {
+    targets::named(name).filter(|expect| !targets::is_ai_core(expect) || is_chip(name))
+}
+
+fn unknown_chip(chip: String, report: &Report) -> Problem {
+    Problem::UnknownChip { chip, flags: report.object.as_ref().map_or(0, |object| object.flags) }
+}
+
+/// The chip that the descriptor beside the `.json` names, if it cannot run the kernel, or if that cannot be judged, and we
+/// did not put it there on purpose.
+fn other_chip(json: &Path, report: &Report) -> Option<String> {
+    let info = json.with_extension("info");
+    let text = is_there(&info).then(|| read_file(&info, MAX_INFO_BYTES).ok()).flatten();
+    let chip = named_otherwise(report, &text?)?;
+    let stem = json.file_stem()?.to_str()?;
+    let directory = json.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    (!is_ours(directory, stem, &report.sha256?)).then_some(chip)
+}
+
+/// Judges a pair that was read already.
+pub(crate) fn judge_bytes(json: &[u8], object: &[u8], expect: Option<&Expectations>) -> (Report, String) {
+    let guessed = expect.cloned().unwrap_or_else(|| expectations_of(Some(json), object));
+    (examine(json, object, &guessed), guessed.target)
+}
+
+fn alone(path: &Path, expect: Option<&Expectations>, report: Report) -> CheckedKernel {
+    let target = expect.map_or_else(|| targets::any().target, |expect| expect.target.clone());
+    CheckedKernel { file: path.to_owned(), object: None, target, report }
+}
+
+/// The names under which the object of a `.json` may stand beside it: MindSpore goes by the name of the `.json`, CANN by
+/// `binFileName`, so where both are there each must be right. AKG has two objects, the shared one and the one that it
+/// was linked from.
+fn object_names(json: &Path, meta: Option<&KernelMeta>) -> Vec<String> {
+    let stem = json.file_stem().unwrap_or_default().to_string_lossy();
+    let suffix = meta.and_then(|meta| meta.bin_file_suffix.as_deref());
+    let mut names = match suffix {
+        Some(".so") => vec![format!("{stem}.so"), format!("lib{stem}.so")],
+        Some(".o") => vec![format!("{stem}.o")],
+        _ => vec![format!("{stem}.so"), format!("{stem}.o")],
+    };
+    let bin = meta.and_then(|meta| meta.bin_file_name.as_deref()).filter(|bin| is_safe_file_name(bin));
+    if let Some(bin) = bin.filter(|bin| *bin != stem) {
+        let suffix = suffix.filter(|suffix| is_safe_file_name(suffix)).unwrap_or(".o");
+        let others = [format!("{bin}{suffix}")]
+            .into_iter()
+            .chain((suffix == ".so").then(|| format!("lib{bin}{suffix}")));
+        let new: Vec<String> = others.filter(|name| !names.contains(name)).collect();
+        names.extend(new);
+    }
+    names
+}
+
+/// The `.json` of an object, which may have `lib` before its name.
+fn json_beside(object: &Path) -> Option<PathBuf> {
+    let stem = object.file_stem()?.to_str()?;
+    let stems = [Some(stem), stem.strip_prefix("lib")];
+    let beside = |stem: &str| object.with_file_name(format!("{stem}.json"));
+    stems.into_iter().flatten().map(beside).find(|json| is_there(json))
+}

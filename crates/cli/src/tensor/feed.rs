@@ -1,0 +1,228 @@
+//! What a network or an operator is fed with.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail, ensure};
+use opkeep_backend::Buffer;
+use opkeep_onnx::ValueInfo;
+
+use crate::args::{Fill, RunArgs};
+use crate::input;
+use crate::tensor::values::{bytes_of, size};
+use crate::ui::text::counted;
+
+/// The elements of every input, as the command line has them.
+pub(crate) fn inputs(expected: &[ValueInfo], args: &RunArgs) -> anyhow::Result<Vec<Buffer>> {
+    let mut inputs: Vec<Option<Buffer>> = expected.iter().map(|_| None).collect();
+    for (file, at, tensor) in assigned(&args.inputs, expected, "input")? {
+        let info = &expected[at];
+        let problem = |what: &str, expected: &str, found: &str| {
+            format!(
+                "`{}` for input `{}`: {what}: expected {expected}, found {found}",
+                file.display(),
+                info.name
+            )
+        };
+        ensure!(tensor.dtype == info.dtype, problem("element type", &info.dtype, &tensor.dtype));
+        let (wanted, found) = (format!("{:?}", info.shape), format!("{:?}", tensor.shape));
+        ensure!(tensor.shape == info.shape, problem("shape", &wanted, &found));
+        inputs[at] = Some(buffer(&tensor.bytes)?);
+    }
+    if !args.input_values.is_empty() {
+        ensure!(
+            args.input_values.len() <= expected.len(),
+            "there are {} ({}), and --input-values was given {} times; give it once for each",
+            counted(expected.len(), "input"),
+            described(expected.iter()),
+            args.input_values.len()
+        );
+        for (at, text) in args.input_values.iter().enumerate() {
+            inputs[at] = Some(written(at, &expected[at], text)?);
+        }
+    }
+    if let Some(fill) = args.input_fill {
+        for (at, info) in
+            expected.iter().enumerate().filter(|(at, _)| inputs[*at].is_none()).collect::<Vec<_>>()
+        {
+            inputs[at] = Some(filled(info, fill, at)?);
+        }
+    }
+    let missing: Vec<&ValueInfo> =
+        expected.iter().zip(&inputs).filter(|(_, given)| given.is_none()).map(|(info, _)| info).collect();
+    if !missing.is_empty() {
+        bail!(
+            "no values for {}; give them with --input FILE (.pb or .npy) or --input-values, or have them made up with \
+             --input-fill ramp or --input-fill random:SEED",
+            described(missing.into_iter())
+        );
+    }
+    Ok(inputs.into_iter().flatten().collect())
+}
+
+fn described<'a>(infos: impl Iterator<Item = &'a ValueInfo>) -> String {
+    let one = |info: &ValueInfo| format!("`{}` ({} {:?})", info.name, info.dtype, info.shape);
+    infos.map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// Tensor files, each with the index of what it is for: by the name in it; those without take what is left, in order.
+pub(crate) fn assigned<'a>(
+    files: &'a [PathBuf],
+    expected: &[ValueInfo],
+    what: &str,
+) -> anyhow::Result<Vec<(&'a PathBuf, usize, opkeep_onnx::Tensor)>> {
+    let mut taken: Vec<Option<&PathBuf>> = vec![None; expected.len()];
+    let (mut found, mut nameless) = (Vec::new(), Vec::new());
+    for file in files {
+        let tensor = opkeep_onnx::read_tensor(file).map_err(|error| input::named(file, error))?;
+        let named = expected.iter().position(|info| !tensor.name.is_empty() && info.name == tensor.name);
+        let Some(at) = named else {
+            nameless.push((file, tensor));
+            continue;
+        };
+        if let Some(other) = taken[at].replace(file) {
+            let name = &expected[at].name;
+            bail!("`{}` and `{}` are both for {what} `{name}`", other.display(), file.display());
+        }
+        found.push((file, at, tensor));
+    }
+    for (file, tensor) in nameless {
+        let Some(at) = taken.iter().position(Option::is_none) else {
+            bail!(
+                "`{}` is for no {what}: there are {}",
+                file.display(),
+                if expected.is_empty() { "none".to_owned() } else { described(expected.iter()) }
+            );
+        };
+        taken[at] = Some(file);
+        found.push((file, at, tensor));
+    }
+    Ok(found)
+}
+
+fn buffer(bytes: &[u8]) -> anyhow::Result<Buffer> {
+    let mut buffer = room(bytes.len())?;
+    buffer.bytes_mut().copy_from_slice(bytes);
+    Ok(buffer)
+}
+
+fn room(bytes: usize) -> anyhow::Result<Buffer> {
+    Buffer::try_zeroed(bytes).with_context(|| format!("no memory for an input of {bytes} bytes"))
+}
+
+/// Values as they were typed.
+fn written(at: usize, info: &ValueInfo, text: &str) -> anyhow::Result<Buffer> {
+    let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
+    let expected = size(&info.dtype, &info.shape).map(|(count, _)| count);
+    if expected != Some(words.len()) {
+        let expected = expected.map_or("too many".to_owned(), |expected| expected.to_string());
+        bail!("input {at} has shape {:?}: expected {expected} values, found {}", info.shape, words.len());
+    }
+    let mut bytes = Vec::new();
+    for word in words {
+        bytes.extend(parsed(&info.dtype, word).with_context(|| {
+            format!("input {at}: `{word}` is not a number that a {} can hold", info.dtype)
+        })?);
+    }
+    buffer(&bytes)
+}
+
+fn parsed(dtype: &str, word: &str) -> Option<Vec<u8>> {
+    match dtype {
+        "float32" => word.parse::<f32>().ok().map(|value| value.to_ne_bytes().to_vec()),
+        "float64" => word.parse::<f64>().ok().map(|value| value.to_ne_bytes().to_vec()),
+        "int8" => word.parse::<i8>().ok().map(|value| value.to_ne_bytes().to_vec()),
+        "int32" => word.parse::<i32>().ok().map(|value| value.to_ne_bytes().to_vec()),
+        "int64" => word.parse::<i64>().ok().map(|value| value.to_ne_bytes().to_vec()),
+        "uint8" => word.parse::<u8>().ok().map(|value| value.to_ne_bytes().to_vec()),
+        "bool" => match word {
+            "true" | "1" => Some(vec![1]),
+            "false" | "0" => Some(vec![0]),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Values that are made up. The input's number is part of the seed, so that two inputs differ.
+fn filled(info: &ValueInfo, fill: Fill, at: usize) -> anyhow::Result<Buffer> {
+    let (count, bytes) = size(&info.dtype, &info.shape)
+        .with_context(|| format!("input `{}` has no size: {} {:?}", info.name, info.dtype, info.shape))?;
+    let whole = !info.dtype.starts_with("float");
+    let mut random = match fill {
+        Fill::Ramp => None,
+        Fill::Random(seed) => Some(Random::new(seed, at)),
+    };
+    let mut value = |index: usize| match (&mut random, whole) {
+        (None, false) => index as f64 / count as f64,
+        (None, true) => (index % 2) as f64,
+        (Some(random), false) => random.normal(),
+        (Some(random), true) => (random.next() >> 63) as f64,
+    };
+    let mut buffer = room(bytes)?;
+    if count == 0 {
+        return Ok(buffer);
+    }
+    for (index, slot) in buffer.bytes_mut().chunks_exact_mut(bytes / count).enumerate() {
+        let element = bytes_of(&info.dtype, value(index))
+            .with_context(|| format!("input `{}`: no values can be made up for {}", info.name, info.dtype))?;
+        slot.copy_from_slice(&element);
+    }
+    Ok(buffer)
+}
+
+/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64, stream: usize) -> Self {
+        let mut random = Self(seed);
+        let start = random.next().wrapping_add((stream as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        Self(start)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Between 0 and 1, neither included.
+    fn uniform(&mut self) -> f64 {
+        ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
+    /// Normally distributed, by Box and Muller.
+    fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * self.uniform().ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(dtype: &str, shape: &[i64]) -> ValueInfo {
+        ValueInfo { name: "x".into(), dtype: dtype.into(), shape: shape.to_vec() }
+    }
+
+    #[test]
+    fn a_ramp_goes_from_zero_to_just_below_one() {
+        let ramp = filled(&info("float32", &[2, 2]), Fill::Ramp, 0).unwrap();
+        assert_eq!(ramp.to_f32(), [0.0, 0.25, 0.5, 0.75]);
+        assert_eq!(filled(&info("int8", &[3]), Fill::Ramp, 0).unwrap().bytes(), [0, 1, 0]);
+    }
+
+    #[test]
+    fn random_values_are_normal_repeatable_and_differ_between_inputs() {
+        let of = |seed, at| filled(&info("float32", &[10_000]), Fill::Random(seed), at).unwrap().to_f32();
+        let values = of(1, 0);
+        assert_eq!(values, of(1, 0));
+        assert!(values != of(2, 0) && values != of(1, 1));
+        let mean = values.iter().sum::<f32>() / 1e4;
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f32>() / 1e4;
+        assert!(mean.abs() < 0.05 && (variance - 1.0).abs() < 0.05, "{mean} {variance}");
+    }
+}

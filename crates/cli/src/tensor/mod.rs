@@ -1,0 +1,7 @@
+//! Tensors that a model reads and writes: made, read, compared and written.
+
+pub(crate) mod compare;
+pub(crate) mod feed;
+mod tolerance;
+pub(crate) mod values;
+pub(crate) mod write;

@@ -1,0 +1,81 @@
+//! Showing and writing what a run gave.
+
+use std::path::Path;
+
+use anyhow::Context;
+use opkeep_backend::Buffer;
+use opkeep_fs::Fs;
+use opkeep_onnx::{Tensor, ValueInfo};
+use serde_json::{Value, json};
+
+use crate::tensor::compare::number;
+use crate::tensor::values::{Element, elements, rounded};
+use crate::ui::text::Text;
+
+/// JSON has the values of outputs with at most this many elements,
+const MAX_VALUES: usize = 1024;
+/// text of those with at most this many; others are summed up.
+const MAX_SHOWN: usize = 16;
+
+/// Writes each output to `folder`, and gives the files.
+pub(crate) fn write_outputs(
+    folder: &Path,
+    outputs: &[ValueInfo],
+    buffers: &[Buffer],
+) -> anyhow::Result<Vec<String>> {
+    let cannot = || format!("cannot make the folder `{}`", folder.display());
+    Fs::new().create_dirs(folder, 0o777).with_context(cannot)?;
+    let write = |(at, (info, buffer)): (usize, (&ValueInfo, &Buffer))| {
+        let path = folder.join(format!("output_{at}.npy"));
+        let ValueInfo { name, dtype, shape } = info.clone();
+        opkeep_onnx::write_npy(&path, &Tensor { name, dtype, shape, bytes: buffer.bytes().to_vec() })?;
+        Ok(path.to_string_lossy().into_owned())
+    };
+    outputs.iter().zip(buffers).enumerate().map(write).collect()
+}
+
+/// An output for people: its values, or what they are like.
+pub(crate) fn text(at: usize, info: &ValueInfo, buffer: &Buffer) -> Text {
+    let name = match info.name == format!("output {at}") {
+        true => String::new(),
+        false => format!(" `{}`", info.name),
+    };
+    let mut text = Text::of(format_args!("output {at}{name}: {} {:?}", info.dtype, info.shape));
+    let values = || elements(&info.dtype, buffer.bytes());
+    if values().count() <= MAX_SHOWN {
+        let values: Vec<String> = values().map(|value| value.shown(&info.dtype)).collect();
+        text.line(format_args!("[{}]", values.join(", ")));
+        return text;
+    }
+    let (mut least, mut most, mut sum, mut count) = (f64::INFINITY, f64::NEG_INFINITY, 0.0, 0.0);
+    let mut not_numbers = 0;
+    for value in values().map(|value| value.number()) {
+        not_numbers += usize::from(value.is_nan());
+        (least, most) = (least.min(value), most.max(value));
+        (sum, count) = (sum + value, count + 1.0);
+    }
+    let first: Vec<String> = values().take(4).map(|value| value.shown(&info.dtype)).collect();
+    let nan = if not_numbers == 0 { String::new() } else { format!(", {not_numbers} not a number") };
+    text.line(format_args!(
+        "[{}, ...] from {} to {}, mean {}{nan}",
+        first.join(", "),
+        rounded(least),
+        rounded(most),
+        rounded(sum / count)
+    ));
+    text
+}
+
+/// An output for programs: with its values, unless there are many.
+pub(crate) fn json_of(info: &ValueInfo, buffer: &Buffer) -> Value {
+    let mut json = json!({ "name": info.name, "dtype": info.dtype, "shape": info.shape });
+    if elements(&info.dtype, buffer.bytes()).count() <= MAX_VALUES {
+        let values = elements(&info.dtype, buffer.bytes());
+        // A float32 as the shortest number that reads back as it.
+        let value = |value: Element| {
+            serde_json::from_str(&value.shown(&info.dtype)).unwrap_or_else(|_| number(value.number()))
+        };
+        json["values"] = values.map(value).collect();
+    }
+    json
+}

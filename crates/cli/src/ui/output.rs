@@ -1,0 +1,190 @@
+//! Printing: results to stdout, everything else to stderr. Nothing is printed but what is a [`Text`].
+
+use std::cell::RefCell;
+use std::error::Error;
+use std::fmt;
+use std::io::{ErrorKind, Write};
+
+use anyhow::Context;
+use opkeep::KernelError;
+use opkeep_backend::BackendError;
+use serde_json::{Value, json};
+
+use crate::args::Format;
+use crate::ui::file_limit::FileLimit;
+use crate::ui::text::{Text, shown_json};
+
+/// How a command came out; of two, the greater is that of both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Verdict {
+    /// Exit code 0.
+    Good,
+    /// Done, and problems were found: 1.
+    Problems,
+    /// Some input could not be read, or nothing could be done: 2.
+    Unusable,
+    /// Interrupted: 130.
+    Interrupted,
+}
+
+/// Prints in the format that was asked for.
+pub(crate) struct Output {
+    format: Format,
+    file_limit: FileLimit,
+    /// Everything that was warned of, for the result.
+    warnings: RefCell<Vec<String>>,
+}
+
+impl Output {
+    pub(crate) fn new(format: Format, file_limit: FileLimit) -> Self {
+        Self { format, file_limit, warnings: RefCell::default() }
+    }
+
+    pub(crate) fn is_text(&self) -> bool {
+        self.format == Format::Text
+    }
+
+    /// The result: `text`, or `json` with all warnings so far.
+    ///
+    /// # Errors
+    /// It cannot be written, though the reader is still there.
+    pub(crate) fn result(&self, text: &Text, json: &Value) -> anyhow::Result<()> {
+        self.warn_of_file_limit();
+        let mut out = std::io::stdout().lock();
+        let written = match self.format {
+            Format::Text => writeln!(out, "{}", text.as_str()),
+            Format::Json => writeln!(out, "{}", shown_json(&self.with_warnings(json).to_string())),
+        };
+        match written.and_then(|()| out.flush()) {
+            // A reader that has gone away (`| head`) has all it wants.
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Err(error).context("cannot write the result")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The result of a command that reported everything on stderr.
+    pub(crate) fn quiet_result(&self, json: &Value) -> anyhow::Result<()> {
+        if self.is_text() { Ok(()) } else { self.result(&Text::default(), json) }
+    }
+
+    /// The result with what was warned of, each once: a build's own report has its warnings already.
+    fn with_warnings(&self, json: &Value) -> Value {
+        let mut json = json.clone();
+        let warned = self.warnings.borrow();
+        if let (Value::Object(fields), false) = (&mut json, warned.is_empty()) {
+            let all = fields.entry("warnings").or_insert_with(|| json!([]));
+            for warning in warned.iter().map(|warning| Value::from(warning.as_str())) {
+                match all {
+                    Value::Array(all) if !all.contains(&warning) => all.push(warning),
+                    _ => {}
+                }
+            }
+        }
+        json
+    }
+
+    /// Something to know that is not the result.
+    pub(crate) fn note(&self, text: &str) {
+        say("note", text);
+    }
+
+    /// Something that did not stop the command, and that its user should know; it goes into the result, too.
+    ///
+    /// Once: chips share a file of limits, and targets a store.
+    pub(crate) fn warning(&self, text: &str) {
+        let mut warned = self.warnings.borrow_mut();
+        if !warned.iter().any(|known| known == text) {
+            say("warning", text);
+            warned.push(text.to_owned());
+        }
+    }
+
+    /// An error with what caused it.
+    pub(crate) fn error(&self, error: &anyhow::Error) {
+        let mut text = Text::default();
+        let line = format!("error: {}", chain(error));
+        if error.chain().any(has_lines) {
+            text.quoted(line)
+        } else {
+            text.line(line)
+        }
+        print(&text);
+    }
+
+    /// Nothing came of it, since it was interrupted.
+    pub(crate) fn interrupted(&self) {
+        self.note("interrupted before anything was built; run it again");
+        let _ = self.quiet_result(&json!({ "interrupted": true }));
+    }
+
+    /// The error that ended a command: for people on stderr, and in JSON in place of the result.
+    pub(crate) fn failure(&self, error: &anyhow::Error) {
+        self.error(error);
+        // The error itself may be that nothing can be written.
+        let _ = self.quiet_result(&json!({ "error": chain(error) }));
+    }
+
+    /// Warns once if a file met the limit on their size: which write it was may have been of no consequence.
+    pub(crate) fn warn_of_file_limit(&self) {
+        if let Some(text) = self.file_limit.reached() {
+            self.warning(&text);
+        }
+    }
+}
+
+/// A line on stderr.
+fn say(kind: &str, text: &str) {
+    let mut line = Text::default();
+    line.line(format_args!("{kind}: {text}"));
+    print(&line);
+}
+
+/// Prints on stderr. If that cannot be written there is no other place for it.
+fn print(text: &Text) {
+    let _ = writeln!(std::io::stderr().lock(), "{}", text.as_str());
+}
+
+/// Whether an error has lines of its own: the end of a compiler's log.
+pub(crate) fn has_lines(error: &(dyn Error + 'static)) -> bool {
+    let of_backend = |error: &BackendError| {
+        matches!(
+            error,
+            BackendError::Compile { .. } | BackendError::Deadline { .. } | BackendError::Output { .. }
+        )
+    };
+    match (error.downcast_ref::<BackendError>(), error.downcast_ref::<KernelError>()) {
+        (Some(error), _) | (_, Some(KernelError::Backend(error))) => of_backend(error),
+        (_, Some(error)) => matches!(
+            error,
+            KernelError::HolderFailed { .. } | KernelError::Invalid { .. } | KernelError::NameMismatch { .. }
+        ),
+        _ => error.is::<Logged>(),
+    }
+}
+
+/// An error made of others that may have lines of their own.
+#[derive(Debug)]
+pub(crate) struct Logged(pub(crate) String);
+
+impl fmt::Display for Logged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Logged {}
+
+/// An error and its causes in one line, a cause that an error already tells left out.
+pub(crate) fn chain(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}

@@ -1,0 +1,80 @@
+//! A progress bar, where a person is watching.
+
+use std::io::IsTerminal;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use opkeep::Event;
+
+use crate::ui::text::one_line;
+
+/// Shows the progress of a command on stderr, if that is a terminal.
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    pub(crate) fn new(wanted: bool) -> Self {
+        let bar = if wanted && std::io::stderr().is_terminal() {
+            ProgressBar::new(0)
+        } else {
+            ProgressBar::hidden()
+        };
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}") {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    /// The only way for names onto the bar.
+    fn message(&self, text: &str) {
+        self.0.set_message(one_line(text));
+    }
+
+    /// A network of `nodes` is about to run.
+    pub(crate) fn begin(&self, nodes: usize) {
+        self.0.set_length(nodes as u64);
+    }
+
+    /// So many of so many are done.
+    pub(crate) fn at(&self, done: u64, of: u64) {
+        self.0.set_length(of);
+        // Several threads tell, in no order.
+        self.0.update(|state| state.set_pos(state.pos().max(done)));
+    }
+
+    /// So many of so many are done of something, which may be another one than before.
+    pub(crate) fn of(&self, what: &str, done: u64, of: u64) {
+        if self.0.message() != one_line(what) {
+            self.about(what);
+        }
+        self.at(done, of);
+    }
+
+    /// What it is about from now on.
+    pub(crate) fn about(&self, what: &str) {
+        self.0.set_position(0);
+        self.message(what);
+    }
+
+    /// A node has run.
+    pub(crate) fn ran(&self, node: &str) {
+        self.message(node);
+        self.0.inc(1);
+    }
+
+    pub(crate) fn observe(&self, event: Event<'_>) {
+        match event {
+            Event::Planned { kernels, .. } => self.0.set_length(kernels as u64),
+            Event::Hit { .. } => self.0.inc(1),
+            Event::Started { .. } | Event::Waiting { .. } => self.message(&event.to_string()),
+            Event::Finished { .. } | Event::Failed { .. } => {
+                self.message(&event.to_string());
+                self.0.inc(1);
+            }
+            // Warnings are in the report, and printed from there.
+            _ => {}
+        }
+    }
+
+    pub(crate) fn done(&self) {
+        self.0.finish_and_clear();
+    }
+}
