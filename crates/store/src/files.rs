@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
+use crate::layout::{LOCK, NEW, PUT};
 use opkeep_fs::{Dir, FileStat, RootedFs, TempFile, cannot_rename_new, unique_name};
 
 /// A whole file, read with one open, one fstat and one read.
@@ -34,13 +35,6 @@ pub(crate) fn read_whole(fs: &RootedFs, path: &Path, limit: u64) -> io::Result<W
     Ok(WholeFile { bytes, stat, file })
 }
 
-/// What the names of files that are being written begin with, of folders that are being made, and of entries that are
-/// being deleted.
-pub(crate) const PUT: &str = "put-";
-pub(crate) const NEW: &str = ".new-";
-pub(crate) const LOCK: &str = "lock-";
-pub(crate) const EVICT: &str = "evict-";
-
 /// Writes `bytes` to a new file in `temps`, syncs its data and renames it to `name` in the open directory `shard`, with mode
 /// `mode`. Leaves nothing on failure.
 pub(crate) fn publish(temps: Dir, shard: &Dir, name: &str, bytes: &[u8], mode: u32) -> io::Result<()> {
@@ -49,14 +43,6 @@ pub(crate) fn publish(temps: Dir, shard: &Dir, name: &str, bytes: &[u8], mode: u
     temp.set_mode(mode)?;
     temp.sync()?;
     temp.publish(shard, name)
-}
-
-/// Which process made a file that [`unique_name`] named with one of `prefixes`.
-pub(crate) fn maker(name: &str, prefixes: &[&str]) -> Option<u32> {
-    let rest = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix))?;
-    let (process, number) = rest.split_once('-')?;
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    (digits(process) && digits(number)).then(|| process.parse().ok()).flatten()
 }
 
 /// Writes a small file once, whole or not at all; one that is there stays as it is.

@@ -86,54 +86,48 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod aside;
-mod check;
 mod checksum;
-mod damage;
+mod corruption;
 mod entry;
 mod error;
-mod evict;
 mod files;
-mod foreign;
 mod gc;
-mod ini;
+mod inventory;
+mod kernel_cache;
+mod layout;
 mod limits;
+mod limits_file;
 mod lock;
 mod marker;
 mod mode;
 mod number_file;
-mod prefix;
+mod outcome;
+mod ownership;
+mod problem;
 mod repair;
 mod size;
 mod stats;
 mod store;
-mod survey;
-mod sweep;
-mod tally;
-mod target;
-mod tidy;
-mod trust;
-mod unnamed;
+mod usage_tracker;
 mod verify;
-mod walk;
 
-pub use damage::Corruption;
+pub use corruption::Corruption;
 pub use entry::{Entry, EntryBuilder, MAX_ENTRY_BYTES};
 pub use error::StoreError;
-pub use foreign::resolved;
 pub use gc::{GcOptions, GcReport};
+pub use inventory::{FileTotals, TargetUsage};
+pub use kernel_cache::resolved;
 pub use limits::{LimitSettings, LimitWarning, Limits};
 pub use lock::{KeyLock, LockOutcome, LockWaiter, Patience, TryLockOutcome};
 pub use marker::{is_store, is_target_directory};
 pub use mode::{CacheMode, ParseModeError};
+pub use outcome::{DamagedEntry, Lookup, Miss, Overwrite, PutOutcome};
+pub use problem::{OtherFile, OtherFileKind, ProblemKind, StoreProblem};
 pub use repair::{
     RepairAction, RepairActionKind, RepairOptions, RepairReport, UnrepairedItem, UnrepairedReason,
 };
 pub use size::SizeEstimate;
 pub use stats::Statistics;
+pub use store::target::TargetStore;
 pub use store::{Access, Store, StoreConfig};
-pub use target::{DamagedEntry, Lookup, Miss, Overwrite, PutOutcome, TargetStore};
-pub use verify::{
-    OtherFile, OtherFileKind, ProblemKind, Progress, StoreProblem, VerifyOptions, VerifyReport,
-};
-pub use walk::{FileTotals, TargetUsage};
+pub use verify::{Progress, VerifyOptions, VerifyReport};

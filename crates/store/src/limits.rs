@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::ini::Ini;
+use crate::limits_file::Ini;
 use opkeep_fs::RootedFs;
 
 /// CANN's defaults.

@@ -1,7 +1,7 @@
 //! Whose a directory is: a store's carries a file that says so, and one without it is not touched.
 //!
 //! A directory `v1` with directories in it, or one with a directory `entries`, proves nothing: other programs have such,
-//! too. So the version's directory and each target's directory get a file [`NAME`] before anything else is put there. A
+//! too. So the version's directory and each target's directory get a file [`STORE_TAG`] before anything else is put there. A
 //! directory that holds nothing is free, since a process may have ended between making and marking it.
 //!
 //! Stores of earlier versions have no such file. They are known by what only a store writes, and marked when they are
@@ -11,17 +11,14 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 
-use crate::files::{self, NEW};
-use crate::prefix::MAGIC;
+use crate::entry::prefix::MAGIC;
+use crate::layout::{self, CACHEDIR_TAG, CACHEDIR_TEXT, NEW, STORE_TAG, VERSION};
 use crate::size::SizeFile;
 use crate::stats::Counters;
-use crate::store::{TAG, TAG_NAME, VERSION};
-use crate::{StoreError, walk};
+use crate::{StoreError, files};
 use opkeep_fs::{Dir, Names, RootedFs};
 
-/// The file.
-pub(crate) const NAME: &str = "STORE.TAG";
-/// What it begins with: SHA-256 of `opkeep store 1`, cut.
+/// What the mark begins with: SHA-256 of `opkeep store 1`, cut.
 const SIGNATURE: &str = "Signature: a31cd1495d27ecdc8270d35df537184e";
 const TEXT: &str = "# This directory belongs to a store of compiled kernels, made by opkeep. Without this file, no command \
     of opkeep writes to it.\n";
@@ -62,7 +59,8 @@ pub(crate) fn owner(fs: &RootedFs, dir: &Dir, level: Level) -> io::Result<Owner>
         return Ok(Owner::Store);
     }
     let names = dir.list()?;
-    let is_temporary = |name: &OsStr| name.to_str().is_some_and(|name| files::maker(name, &[NEW]).is_some());
+    let is_temporary =
+        |name: &OsStr| name.to_str().is_some_and(|name| layout::creator(name, &[NEW]).is_some());
     if names.iter().all(|(name, _)| is_temporary(name)) {
         return Ok(Owner::Free);
     }
@@ -86,7 +84,7 @@ pub(crate) fn claim(fs: &RootedFs, dir: &Dir, level: Level) -> Result<(), StoreE
         Owner::Foreign => Err(StoreError::Foreign { path: path.to_owned() }),
         Owner::Free | Owner::Unmarked => {
             let text = format!("{SIGNATURE}\n{TEXT}");
-            files::write_new(fs, &path.join(NAME), &text).map_err(|source| trouble("mark", source))?;
+            files::write_new(fs, &path.join(STORE_TAG), &text).map_err(|source| trouble("mark", source))?;
             // Best effort, so that a power cut does not leave what comes next without the mark.
             let _ = dir.sync();
             Ok(())
@@ -95,7 +93,7 @@ pub(crate) fn claim(fs: &RootedFs, dir: &Dir, level: Level) -> Result<(), StoreE
 }
 
 fn is_marked(fs: &RootedFs, dir: &Dir) -> io::Result<bool> {
-    match begins(fs, dir, NAME) {
+    match begins(fs, dir, STORE_TAG) {
         Ok(bytes) => Ok(bytes.starts_with(SIGNATURE.as_bytes())),
         // A link or a directory of that name marks nothing.
         Err(error) if error.kind() == io::ErrorKind::NotFound || crate::error::is_link(&error) => Ok(false),
@@ -114,10 +112,10 @@ fn begins(fs: &RootedFs, dir: &Dir, name: &str) -> io::Result<Vec<u8>> {
 
 /// Whether a version's directory without a marker is a store's: a target of it is, or the root was made by a store.
 fn is_version(fs: &RootedFs, dir: &Dir, names: &Names) -> bool {
-    let tag = dir.path().with_file_name(TAG_NAME);
+    let tag = dir.path().with_file_name(CACHEDIR_TAG);
     let has_tag = || {
         let file = fs.open(&tag)?;
-        Ok::<_, io::Error>(fs.read_start(&file, &tag, MAX_BYTES)? == TAG.as_bytes())
+        Ok::<_, io::Error>(fs.read_start(&file, &tag, MAX_BYTES)? == CACHEDIR_TEXT.as_bytes())
     };
     let is_store = |name: &str| {
         let is_dir = dir.look(name).is_ok_and(|seen| seen.is_dir());
@@ -132,7 +130,7 @@ fn is_target(fs: &RootedFs, path: &Path) -> bool {
     SizeFile::new(path, false).estimate(fs).is_some() || Counters::new(path, false).is_there(fs) || {
         let entries = path.join("entries");
         let listed = fs.open_dir(&entries).and_then(|dir| dir.list()).unwrap_or_default();
-        listed.utf8().filter(|name| walk::is_shard(name)).any(|name| has_entry(fs, &entries.join(name)))
+        listed.utf8().filter(|name| layout::is_shard(name)).any(|name| has_entry(fs, &entries.join(name)))
     }
 }
 

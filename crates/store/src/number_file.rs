@@ -26,6 +26,7 @@ use opkeep_fs::{FileLock, RootedFs, TryLock};
 
 use crate::checksum::checksum;
 use crate::files::{self, FOR_LOCKS, FOR_NUMBERS};
+use crate::layout::NUMBERS_LOCK;
 
 /// The length of each file.
 const BLOCK: usize = 4096;
@@ -63,9 +64,6 @@ pub(crate) enum UpdateOutcome<const N: usize> {
     /// Another process holds the lock for too long.
     Busy,
 }
-
-/// The lock, one for all files of numbers in a directory; its file stays.
-pub(crate) const LOCK: &str = "numbers.lock";
 
 /// How often a lock is tried, a millisecond apart; it is held for one read and one write.
 const ATTEMPTS: u32 = 25;
@@ -150,7 +148,7 @@ impl<const N: usize> NumberFile<N> {
         shared: bool,
         change: impl FnOnce(Option<Numbers<N>>) -> Option<Numbers<N>>,
     ) -> io::Result<UpdateOutcome<N>> {
-        let lock_path = path.with_file_name(LOCK);
+        let lock_path = path.with_file_name(NUMBERS_LOCK);
         let lock = files::open_lock(fs, &lock_path, shared, &FOR_LOCKS)?;
         let Some(_locked) = lock_soon(fs, lock, &lock_path)? else { return Ok(UpdateOutcome::Busy) };
         let file = files::open_lock(fs, path, shared, &FOR_NUMBERS)?;
@@ -352,7 +350,7 @@ mod tests {
         let reader = fs::File::open(&path).unwrap();
         reader.lock().unwrap();
         assert_eq!(TWO.update(&fs, &path, false, add).unwrap(), UpdateOutcome::Written([3, 3]));
-        let held = fs::File::open(folder.path().join(LOCK)).unwrap();
+        let held = fs::File::open(folder.path().join(NUMBERS_LOCK)).unwrap();
         held.lock().unwrap();
         assert_eq!(TWO.update(&fs, &path, false, add).unwrap(), UpdateOutcome::Busy);
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use opkeep_fs::{RootedFs, unix};
 
 use crate::files::{self, FOR_NUMBERS};
+use crate::layout;
 use crate::number_file::{LIMIT, NumberFile, UpdateOutcome};
 
 /// Growth after which it is added to the total.
@@ -87,12 +88,9 @@ pub(crate) struct SizeFile {
 }
 
 impl SizeFile {
-    /// The file's name in the target's folder.
-    pub(crate) const NAME: &str = "size";
-
     pub(crate) fn new(dir: &Path, shared: bool) -> Self {
         Self {
-            path: dir.join(Self::NAME),
+            path: dir.join(layout::SIZE),
             shared,
             bytes: AtomicI64::new(0),
             entries: AtomicI64::new(0),
@@ -280,7 +278,7 @@ mod tests {
         let fs = RootedFs::default();
         let size = SizeFile::new(folder.path(), false);
         size.open(&fs, true).unwrap();
-        let held = std::fs::File::open(folder.path().join(crate::number_file::LOCK)).unwrap();
+        let held = std::fs::File::open(folder.path().join(layout::NUMBERS_LOCK)).unwrap();
         held.lock().unwrap();
         size.put(10, None);
         assert_eq!(size.flush(&fs), Known::Busy);

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_fs::{RootedFs, unix};
 
+use crate::layout;
 use crate::number_file::{NumberFile, UpdateOutcome};
 
 /// Defines the counters, their names in the file, and how they are shown, from one list.
@@ -117,11 +118,8 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// The file's name in the target's folder.
-    pub(crate) const NAME: &str = "stats";
-
     pub(crate) fn new(dir: &Path, shared: bool) -> Self {
-        Self { path: dir.join(Self::NAME), shared, counts: [const { AtomicU64::new(0) }; COUNT] }
+        Self { path: dir.join(layout::STATS), shared, counts: [const { AtomicU64::new(0) }; COUNT] }
     }
 
     pub(crate) fn add(&self, count: Count, number: u64) {

@@ -56,7 +56,9 @@ fn is_there(name: &str, own: &str, sources: &Sources) -> bool {
     };
     let Some((file, test)) = name.split_once("::") else { return false };
     let is_its = |path: &str| match file.strip_prefix("src/") {
-        Some(module) => path == format!("{folder}/src/{module}.rs"),
+        Some(module) => {
+            path == format!("{folder}/src/{module}.rs") || path == format!("{folder}/src/{module}/mod.rs")
+        }
         None => path.strip_prefix(&format!("{folder}/tests/")).is_some_and(|path| {
             path.strip_suffix(".rs").is_some_and(|path| path.strip_prefix("suite/").unwrap_or(path) == file)
                 || path.starts_with(&format!("{file}/"))

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use crate::outcome::Miss;
 use crate::size::{Known, SizeFile};
 use crate::stats::{Count, Counters};
-use crate::{Entry, Limits, Miss, Store};
+use crate::{Entry, Limits, Store};
 use opkeep_fs::RootedFs;
 use opkeep_fs::{FileClock, idle};
 

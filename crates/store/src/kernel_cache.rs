@@ -8,7 +8,8 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use crate::{StoreError, files, ini, marker};
+use crate::limits_file::Ini;
+use crate::{StoreError, files, marker};
 use opkeep_fs::RootedFs;
 
 /// How CANN calls its cache.
@@ -90,7 +91,7 @@ fn real_path(fs: &RootedFs, path: &Path) -> Option<PathBuf> {
 
 /// Whether CANN's file is in `folder`, with the versions that it writes into it.
 fn has_versions(fs: &RootedFs, folder: &Path) -> bool {
-    let Ok(file) = files::read_whole(fs, &ini::Ini::path(folder), MAX_INI) else { return false };
+    let Ok(file) = files::read_whole(fs, &Ini::path(folder), MAX_INI) else { return false };
     let text = String::from_utf8_lossy(&file.bytes);
     let keys = text.lines().filter_map(|line| line.split_once('=')).map(|(key, _)| key.trim().to_owned());
     keys.into_iter().any(|key| matches!(key.as_str(), "adk_version" | "ops_version"))

@@ -1,20 +1,22 @@
 //! Making room: who may, when, and in which order.
 
+mod evict;
+pub(crate) mod prune;
+
 use std::fs::File;
 use std::time::{Duration, SystemTime};
 
-use crate::evict::{Eviction, EvictionGoal};
 use crate::files::FOR_LOCKS;
+use crate::inventory::{FileTotals, Inventory, Kind, TargetUsage};
+use crate::layout::GC_LOCK;
 use crate::size::{Known, SizeEstimate};
 use crate::stats::Count;
-use crate::sweep::Pruner;
-use crate::walk::{FileTotals, Inventory, Kind, TargetUsage};
 use crate::{Limits, StoreError, TargetStore, files, lock};
+use evict::{Eviction, EvictionGoal};
 use opkeep_fs::idle;
 use opkeep_fs::{FileLock, TryLock};
+use prune::Pruner;
 
-/// The lock that whoever makes room holds; its file stays.
-pub(crate) const GC_LOCK: &str = "gc.lock";
 /// An entry that was used since is never deleted for want of room.
 const IDLE_FOR: Duration = Duration::from_secs(1800);
 /// How soon aging is tried again when everything that is left is in use: no sooner, no later.

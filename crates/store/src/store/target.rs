@@ -1,22 +1,23 @@
 //! One target's entries: look up, put, quarantine, lock.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
 
-use crate::damage::Corruption;
+use super::{Store, directories};
+use crate::corruption::Corruption;
 use crate::entry::{Entry, EntryBuilder, MAX_ENTRY_BYTES};
 use crate::lock::{self, KeyLock, LockOutcome, LockWaiter, Patience, TryLockOutcome};
 use crate::marker::Level;
+use crate::outcome::{DamagedEntry, Found, Lookup, Miss, Overwrite, PutOutcome};
 use crate::size::Known;
 use crate::stats::Count;
-use crate::tally::UsageTracker;
-use crate::{SizeEstimate, Statistics, Store, StoreError, files};
+use crate::usage_tracker::UsageTracker;
+use crate::{SizeEstimate, Statistics, StoreError, files};
 use opkeep_fs::Dir;
 
 /// The entries of one target. Clones share what they learned about folders.
@@ -34,75 +35,21 @@ pub struct TargetStore {
 const UNKNOWN: u8 = 0;
 const TRUSTED: u8 = 1;
 
-/// What a look-up came to.
-#[derive(Debug)]
-pub enum Lookup {
-    /// The entry, checked.
-    Hit(Box<Entry>),
-    /// None that can be used, and why.
-    Miss(Miss),
-}
-
-/// Why there is no usable entry. A miss is an outcome, not an error.
-#[derive(Debug)]
-pub enum Miss {
-    /// It is not there.
-    Absent,
-    /// It is there, and its bytes are wrong. [`TargetStore::quarantine`] takes it away.
-    Damaged(DamagedEntry),
-    /// It is there, and somebody who is not trusted could have written it. It is left alone.
-    Untrusted(StoreError),
-    /// It could not be read. It is left alone: the next attempt may succeed.
-    Io(StoreError),
-}
-
-impl std::fmt::Display for Miss {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Absent => f.write_str("not in the store"),
-            Self::Damaged(judged) => write!(f, "damaged: {}", judged.damage),
-            Self::Untrusted(error) | Self::Io(error) => error.fmt(f),
+impl Store {
+    /// The part of the store for `target`.
+    ///
+    /// # Errors
+    /// A name that cannot be a folder's, or folders that cannot be made or are not trusted.
+    pub fn target(&self, target: &str) -> Result<TargetStore, StoreError> {
+        if !directories::is_target_name(target) {
+            return Err(StoreError::TargetName { target: target.to_owned() });
         }
+        TargetStore::open(self, self.version_dir().join(target))
     }
 }
 
-/// A damaged entry: which file it was, and what is wrong.
-#[derive(Debug)]
-pub struct DamagedEntry {
-    /// What is wrong.
-    pub damage: Corruption,
-    /// Kept open, so that no other file gets its inode number.
-    pub(crate) file: File,
-}
-
-/// An entry that was found, and where.
-pub(crate) struct Found {
-    pub(crate) entry: Box<Entry>,
-    pub(crate) file: File,
-    path: PathBuf,
-    last_used: SystemTime,
-}
-
-/// What [`TargetStore::put`] came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PutOutcome {
-    /// The entry is in the store now.
-    Published,
-    /// A valid entry for this key was there already, and stays.
-    Existing,
-}
-
-/// Whether a put replaces a valid entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overwrite {
-    /// It stays.
-    Never,
-    /// It is replaced, atomically.
-    Always,
-}
-
 impl TargetStore {
-    pub(crate) fn open(store: &Store, dir: PathBuf) -> Result<Self, StoreError> {
+    fn open(store: &Store, dir: PathBuf) -> Result<Self, StoreError> {
         let makes = store.config().access.makes();
         let exists = store.owned(&dir, Level::Target, makes)?.is_some()
             && store.folder(&dir.join("entries"), makes)?.is_some();

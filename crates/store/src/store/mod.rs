@@ -1,13 +1,16 @@
 //! The root of a store.
 
+pub(crate) mod directories;
+pub(crate) mod target;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::is_link;
+use crate::layout::{CACHEDIR_TAG, CACHEDIR_TEXT, GITIGNORE, LIMITS_FILE, VERSION};
 use crate::marker::{self, Level, Owner};
-use crate::trust::OwnerPolicy;
-use crate::{LimitSettings, LimitWarning, Limits, StoreError, TargetStore, files, foreign, ini};
+use crate::ownership::OwnerPolicy;
+use crate::{LimitSettings, LimitWarning, Limits, StoreError, files, kernel_cache};
 use opkeep_fs::{Clock, Dir, RootedFs, Watcher};
 
 /// Where a store is, and whom it trusts.
@@ -50,16 +53,8 @@ impl Access {
     }
 }
 
-/// The file that has backup programs leave a root alone.
-pub(crate) const TAG_NAME: &str = "CACHEDIR.TAG";
-pub(crate) const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
-    # This folder is a cache of compiled kernels, made by opkeep. It can be deleted at any time.\n";
-
-/// The directory of the format's version.
-pub(crate) const VERSION: &str = "v1";
-
 /// What is in a root that has nothing else in it.
-const OWN: [&str; 4] = [TAG_NAME, ".gitignore", ini::NAME, VERSION];
+const OWN: [&str; 4] = [CACHEDIR_TAG, GITIGNORE, LIMITS_FILE, VERSION];
 
 impl StoreConfig {
     /// A store at `root`, to be read and written by this user.
@@ -95,11 +90,11 @@ impl Store {
     pub fn open(mut config: StoreConfig) -> Result<Self, StoreError> {
         let (writable, makes) = (config.access.writes(), config.access.makes());
         let mut fs = RootedFs::new(config.watcher.clone(), config.clock.clone()).quiet(!writable);
-        config.root = foreign::place(&fs, &config.root, writable)?;
+        config.root = kernel_cache::place(&fs, &config.root, writable)?;
         let root = &config.root;
         if makes {
             files::create_folders(&fs, root, 0o700)
-                .map_err(|source| folder_trouble("create", root, source))?;
+                .map_err(|source| directories::trouble("create", root, source))?;
         }
         // The root may be a link; nothing below it may.
         let entered = fs.real_path(root).and_then(|real| Ok((fs.enter(&real)?, real)));
@@ -114,14 +109,14 @@ impl Store {
                     StoreError::NoStore { path }
                 });
             }
-            other => other.map_err(|source| folder_trouble("open", root, source))?,
+            other => other.map_err(|source| directories::trouble("open", root, source))?,
         };
         let trust = OwnerPolicy::below(root, &stat, &config.trusted_owners)?;
         // A folder with other things in it is somebody's: marks there would speak of those too.
         let marks = makes && files::holds_only(&dir, &OWN);
         // Before anything is made beside what is another program's.
         let version = real.join(VERSION);
-        let owner = owner(&fs, &trust, &version, Level::Version)?.map(|(_, owner)| owner);
+        let owner = directories::open_owned(&fs, &trust, &version, Level::Version)?.map(|(_, owner)| owner);
         if writable && !makes && !owner.is_some_and(Owner::is_store) {
             return Err(StoreError::NoStore { path: real });
         }
@@ -145,17 +140,6 @@ impl Store {
         self.owned(&self.version_dir(), Level::Version, false).map(|found| found.is_some())
     }
 
-    /// The part of the store for `target`.
-    ///
-    /// # Errors
-    /// A name that cannot be a folder's, or folders that cannot be made or are not trusted.
-    pub fn target(&self, target: &str) -> Result<TargetStore, StoreError> {
-        if !is_target(target) {
-            return Err(StoreError::TargetName { target: target.to_owned() });
-        }
-        TargetStore::open(self, self.version_dir().join(target))
-    }
-
     /// The names of all targets that there are, in order.
     ///
     /// # Errors
@@ -177,14 +161,14 @@ impl Store {
     fn sorted_targets(&self) -> Result<(Vec<String>, Vec<PathBuf>), StoreError> {
         let dir = self.version_dir();
         let Some(folder) = self.owned(&dir, Level::Version, false)? else { return Ok(Default::default()) };
-        let listed = folder.list().map_err(|source| folder_trouble("list", &dir, source))?;
+        let listed = folder.list().map_err(|source| directories::trouble("list", &dir, source))?;
         let mut names: Vec<&str> = listed.utf8().collect();
         names.sort_unstable();
         let (mut targets, mut foreign) = (Vec::new(), Vec::new());
         for name in names {
             let path = dir.join(name);
             let seen = folder.look(name);
-            if !is_target(name) || !seen.is_ok_and(|seen| seen.is_dir()) {
+            if !directories::is_target_name(name) || !seen.is_ok_and(|seen| seen.is_dir()) {
                 continue;
             }
             match self.owned(&path, Level::Target, false) {
@@ -247,18 +231,18 @@ impl Store {
             let Some(folder) = self.folder(path, true)? else { return Ok(None) };
             return marker::claim(&self.fs, &folder, level).map(|()| Some(folder));
         }
-        let found = owner(&self.fs, &self.trust, path, level)?;
+        let found = directories::open_owned(&self.fs, &self.trust, path, level)?;
         Ok(found.filter(|(_, owner)| owner.is_store()).map(|(folder, _)| folder))
     }
 
     /// Opens a folder, made if need be and if `make`, and checks whose it is. `None` if it is not there.
     pub(crate) fn folder(&self, path: &Path, make: bool) -> Result<Option<Dir>, StoreError> {
-        folder(&self.fs, &self.trust, path, make)
+        directories::open(&self.fs, &self.trust, path, make)
     }
 
     /// Tells backup programs and git to leave the store alone.
     fn mark(&self) -> Result<(), StoreError> {
-        for (name, text) in [(TAG_NAME, TAG), (".gitignore", "*\n")] {
+        for (name, text) in [(CACHEDIR_TAG, CACHEDIR_TEXT), (GITIGNORE, "*\n")] {
             let path = self.config.root.join(name);
             files::write_new(&self.fs, &path, text).map_err(|source| StoreError::Io {
                 action: "write",
@@ -279,53 +263,5 @@ impl std::fmt::Debug for StoreConfig {
             .field("trusted_owners", trusted_owners)
             .field("limits", limits)
             .finish_non_exhaustive()
-    }
-}
-
-/// Opens a folder, made if need be and if `make`, and checks whose it is. `None` if it is not there.
-fn folder(fs: &RootedFs, trust: &OwnerPolicy, path: &Path, make: bool) -> Result<Option<Dir>, StoreError> {
-    let mut opened = fs.open_dir(path);
-    if make && opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-        let made = files::create_folder(fs, path, trust.is_shared());
-        made.map_err(|source| folder_trouble("create", path, source))?;
-        opened = fs.open_dir(path);
-    }
-    match opened.and_then(|folder| Ok((folder.stat()?, folder))) {
-        Ok((stat, folder)) => trust.check(path, &stat).map(|()| Some(folder)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(folder_trouble("open", path, source)),
-    }
-}
-
-/// Opens the directory of a version or a target, and says whether it is a store's. `None` if it is not there.
-///
-/// # Errors
-/// It is another program's.
-fn owner(
-    fs: &RootedFs,
-    trust: &OwnerPolicy,
-    path: &Path,
-    level: Level,
-) -> Result<Option<(Dir, Owner)>, StoreError> {
-    let Some(folder) = folder(fs, trust, path, false)? else { return Ok(None) };
-    let owner = marker::owner(fs, &folder, level);
-    match owner.map_err(|source| folder_trouble("look into", path, source))? {
-        Owner::Foreign => Err(StoreError::Foreign { path: path.to_owned() }),
-        owner => Ok(Some((folder, owner))),
-    }
-}
-
-/// Whether a target may be called so.
-fn is_target(name: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-    !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.bytes().all(plain)
-}
-
-fn folder_trouble(action: &'static str, path: &Path, source: io::Error) -> StoreError {
-    use io::ErrorKind::{AlreadyExists, NotADirectory};
-    match source.kind() {
-        NotADirectory | AlreadyExists => StoreError::NotAFolder { path: path.to_owned() },
-        _ if is_link(&source) => StoreError::NotAFolder { path: path.to_owned() },
-        _ => StoreError::Io { action, path: path.to_owned(), source },
     }
 }

@@ -12,8 +12,7 @@ use std::path::Path;
 
 use opkeep_digest::Digest;
 
-use crate::files::{self, EVICT, LOCK, NEW, PUT};
-use crate::walk::{OWN, is_quarantined, is_shard};
+use crate::layout::{self, EVICT, LOCK, NEW, PUT, TARGET_DIRS, TARGET_FILES, is_quarantined, is_shard};
 use crate::{Store, StoreError};
 use opkeep_fs::{Dir, FileStat};
 
@@ -99,17 +98,15 @@ fn found(store: &Store, dir: &Path) -> Result<Option<Found>, StoreError> {
 /// Whether the store calls something so that is somewhere below its root.
 fn is_own_name(name: &str, seen: &FileStat) -> bool {
     if seen.is_dir() {
-        return is_shard(name)
-            || ["entries", "locks", "tmp", "quarantine"].contains(&name)
-            || files::maker(name, &[NEW]).is_some();
+        return is_shard(name) || TARGET_DIRS.contains(&name) || layout::creator(name, &[NEW]).is_some();
     }
     let is_key = |name: &str| name.parse::<Digest>().is_ok();
     seen.is_file()
-        && (name.strip_suffix(".kern").is_some_and(is_key)
+        && (layout::entry_key(name).is_some()
             || is_key(name)
             || is_quarantined(name)
-            || OWN.contains(&name)
-            || files::maker(name, &[PUT, NEW, LOCK, EVICT]).is_some())
+            || TARGET_FILES.contains(&name)
+            || layout::creator(name, &[PUT, NEW, LOCK, EVICT]).is_some())
 }
 
 fn trouble(action: &'static str, path: &Path, source: std::io::Error) -> StoreError {

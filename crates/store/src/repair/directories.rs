@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use crate::gc::GC_LOCK;
+use super::{RepairAction, RepairActionKind, RepairReport, UnrepairedReason};
+use crate::gc::prune::Pruner;
+use crate::inventory::{Inventory, Kind, Other, TargetUsage};
+use crate::layout::GC_LOCK;
 use crate::marker::Level;
-use crate::repair::{RepairAction, RepairActionKind, RepairReport, UnrepairedReason};
+use crate::problem::{OtherFile, OtherFileKind, ProblemKind, StoreProblem};
 use crate::size::{Known, SizeEstimate};
-use crate::sweep::Pruner;
-use crate::verify::{OtherFile, OtherFileKind, ProblemKind, StoreProblem};
-use crate::walk::{Inventory, Kind, Other, TargetUsage};
 use crate::{StoreError, TargetStore, files};
 
 impl TargetStore {

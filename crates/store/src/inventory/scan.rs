@@ -1,18 +1,16 @@
 //! What there is in a target's folder: everything by its name, whatever cannot be looked at included.
 //!
-//! Unlike a [walk](crate::walk), which counts and must be right or nothing, this goes on where something is wrong, and
+//! Unlike a [walk](super::Inventory), which counts and must be right or nothing, this goes on where something is wrong, and
 //! says what.
 
 use std::path::{Path, PathBuf};
 
 use opkeep_digest::Digest;
 
-use crate::files::{LOCK, NEW, PUT};
-use crate::size::SizeFile;
-use crate::stats::Counters;
-use crate::sweep::Pruner;
-use crate::verify::{OtherFile, OtherFileKind, ProblemKind, StoreProblem};
-use crate::walk::{Kind, OWN, Other, TargetUsage, is_shard, other};
+use super::{Kind, Other, TargetUsage, other};
+use crate::gc::prune::Pruner;
+use crate::layout::{self, EVICT, LOCK, NEW, PUT, TARGET_DIRS, TARGET_FILES};
+use crate::problem::{OtherFile, OtherFileKind, ProblemKind, StoreProblem};
 use crate::{StoreError, TargetStore};
 use opkeep_fs::{FileKind, FileStat};
 
@@ -36,8 +34,6 @@ pub(crate) struct DirectoryScan {
     pub(crate) missing: Vec<PathBuf>,
 }
 
-/// The folders of a target.
-const FOLDERS: [&str; 4] = ["entries", "locks", "tmp", "quarantine"];
 const FOLDER: &str = "a folder";
 const FILE: &str = "a file";
 
@@ -49,9 +45,7 @@ impl DirectoryScan {
         if !survey.target(shelf) {
             return survey;
         }
-        for (name, prefixes) in
-            [("tmp", &[PUT, crate::files::EVICT][..]), ("locks", &[LOCK]), ("quarantine", &[NEW])]
-        {
+        for (name, prefixes) in [("tmp", &[PUT, EVICT][..]), ("locks", &[LOCK]), ("quarantine", &[NEW])] {
             let dir = shelf.dir().join(name);
             survey.each(shelf, &dir, |survey, name, seen| survey.own(shelf, &dir, name, &seen, prefixes));
         }
@@ -76,8 +70,8 @@ impl DirectoryScan {
         self.each(shelf, dir, |survey, name, seen| {
             let path = dir.join(name);
             match name {
-                name if FOLDERS.contains(&name) => survey.needs(FOLDER, path, None, seen.is_dir(), &seen),
-                name if OWN.contains(&name) => {
+                name if TARGET_DIRS.contains(&name) => survey.needs(FOLDER, path, None, seen.is_dir(), &seen),
+                name if TARGET_FILES.contains(&name) => {
                     survey.needs(FILE, path, None, seen.is_file(), &seen);
                     survey.record(shelf, name, &seen);
                 }
@@ -91,8 +85,8 @@ impl DirectoryScan {
         let (tally, fs) = (shelf.tally(), shelf.store().fs());
         let torn = match name {
             _ if !seen.is_file() => Ok(false),
-            SizeFile::NAME => tally.size.is_torn(fs),
-            Counters::NAME => tally.counters.is_torn(fs),
+            layout::SIZE => tally.size.is_torn(fs),
+            layout::STATS => tally.counters.is_torn(fs),
             _ => Ok(false),
         };
         let path = shelf.dir().join(name);
@@ -107,7 +101,7 @@ impl DirectoryScan {
         let dir = shelf.dir().join("entries");
         let mut there = [false; 256];
         let is_there = self.each(shelf, &dir, |survey, name, seen| {
-            match u8::from_str_radix(name, 16).ok().filter(|_| is_shard(name)) {
+            match u8::from_str_radix(name, 16).ok().filter(|_| layout::is_shard(name)) {
                 Some(shard) => {
                     there[usize::from(shard)] = true;
                     survey.needs(FOLDER, dir.join(name), None, seen.is_dir(), &seen);
@@ -140,7 +134,7 @@ impl DirectoryScan {
         name: &str,
         seen: &FileStat,
     ) {
-        let key = name.strip_suffix(".kern").and_then(|key| key.parse::<Digest>().ok());
+        let key = layout::entry_key(name);
         let path = dir.join(name);
         match key {
             Some(key) if Some(key.as_bytes()[0]) == shard => {

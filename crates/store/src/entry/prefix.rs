@@ -2,13 +2,13 @@
 
 use std::fs::File;
 use std::io;
-use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
 
-use crate::damage::Corruption;
+use super::reader::Reader;
+use crate::corruption::Corruption;
 use opkeep_fs::RootedFs;
 
 pub(crate) const MAGIC: &[u8; 8] = b"OPKKERN\0";
@@ -59,7 +59,7 @@ impl Prefix {
     ///
     /// # Errors
     /// [`Corruption`], the first check that fails.
-    pub(crate) fn decode(
+    pub(super) fn decode(
         reader: &mut Reader<'_>,
         file_bytes: u64,
         key: Option<&Digest>,
@@ -129,41 +129,6 @@ fn announced(reader: &mut Reader<'_>) -> Result<usize, Corruption> {
         return Err(Corruption::Format { expected: FORMAT, found: format });
     }
     reader.u32("length of the prefix").map(|bytes| bytes as usize)
-}
-
-/// Takes bytes from the front.
-pub(crate) struct Reader<'a> {
-    pub(crate) bytes: &'a [u8],
-    pub(crate) at: usize,
-}
-
-impl<'a> Reader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0 }
-    }
-
-    pub(crate) fn range(&mut self, len: usize, what: &'static str) -> Result<Range<usize>, Corruption> {
-        let end = self.at.saturating_add(len);
-        if end > self.bytes.len() {
-            return Err(Corruption::Truncated { what, expected: end as u64, found: self.bytes.len() as u64 });
-        }
-        Ok(std::mem::replace(&mut self.at, end)..end)
-    }
-
-    pub(crate) fn take<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Corruption> {
-        let range = self.range(N, what)?;
-        let mut bytes = [0; N];
-        bytes.copy_from_slice(&self.bytes[range]);
-        Ok(bytes)
-    }
-
-    pub(crate) fn u32(&mut self, what: &'static str) -> Result<u32, Corruption> {
-        self.take(what).map(u32::from_le_bytes)
-    }
-
-    pub(crate) fn u64(&mut self, what: &'static str) -> Result<u64, Corruption> {
-        self.take(what).map(u64::from_le_bytes)
-    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use rustix::process::{Pid, test_kill_process};
 
-use crate::walk::{Kind, Other, TargetUsage};
-use crate::{Store, StoreError, lock, unnamed};
+use crate::inventory::{Kind, Other, TargetUsage, abandoned};
+use crate::{Store, StoreError, lock};
 use opkeep_fs::FileStat;
 use opkeep_fs::idle;
 
@@ -108,7 +108,7 @@ impl Pruner<'_> {
         }
         if seen.is_dir() {
             let old = |seen: &FileStat| idle(seen.modified(), self.now) >= STRAY_AFTER;
-            return unnamed::remove(self.store, &folder, &other.name, &path, &old);
+            return abandoned::remove(self.store, &folder, &other.name, &path, &old);
         }
         folder.remove(&other.name).map(|()| true).map_err(trouble)
     }

@@ -20,11 +20,11 @@
 use std::io::ErrorKind;
 use std::time::{Duration, SystemTime};
 
-use crate::files::{self, EVICT};
+use crate::entry::prefix::Prefix;
+use crate::inventory::{EvictionCandidate, FileTotals};
+use crate::layout::{EVICT, entry_name};
 use crate::lock::{self, KeyLock, LockOutcome};
-use crate::prefix::Prefix;
-use crate::walk::{EvictionCandidate, FileTotals};
-use crate::{StoreError, TargetStore};
+use crate::{StoreError, TargetStore, files};
 use opkeep_fs::{Dir, FileStat, idle, unique_name};
 
 /// What must go.
@@ -189,7 +189,7 @@ impl<'a> Batch<'a> {
     fn cost(&mut self, entry: &EvictionCandidate) -> Option<f64> {
         let (fs, path) = (self.shelf.store().fs(), self.shelf.path(&entry.key));
         let shard = self.enter(Self::shard_of(entry)).ok().flatten();
-        let opened = shard.and_then(|shard| shard.open_file(name(entry)).ok());
+        let opened = shard.and_then(|shard| shard.open_file(entry_name(&entry.key)).ok());
         let prefix = opened.and_then(|file| Prefix::read(fs, &file, &path, entry.bytes, &entry.key).ok());
         match prefix {
             Some(Ok(prefix)) => Some(prefix.cost.as_secs_f64()).filter(|cost| *cost > 0.0),
@@ -224,7 +224,7 @@ impl<'a> Batch<'a> {
     }
 
     fn remove_from(&self, shard: &Dir, temps: &Dir, entry: &EvictionCandidate) -> Result<bool, StoreError> {
-        let (name, temp) = (name(entry), unique_name(EVICT));
+        let (name, temp) = (entry_name(&entry.key), unique_name(EVICT));
         let trouble = |source| StoreError::Io { action: "remove", path: shard.path().join(&name), source };
         let is_as_judged = |found: &FileStat| {
             (found.state.id, found.state.len, found.modified()) == (entry.inode, entry.bytes, entry.used)
@@ -261,11 +261,6 @@ impl<'a> Batch<'a> {
         }
         Ok(self.shard.as_ref().map(|(_, dir)| dir))
     }
-}
-
-/// What an entry's file is called.
-fn name(entry: &EvictionCandidate) -> String {
-    format!("{}.kern", entry.key)
 }
 
 /// The lock of one key after the other.

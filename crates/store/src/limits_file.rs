@@ -10,10 +10,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::files;
+use crate::layout::LIMITS_FILE;
 use opkeep_fs::RootedFs;
 
-/// The file's name, in the root of the store.
-pub(crate) const NAME: &str = "op_cache.ini";
 /// The only section that is read.
 const SECTION: &str = "op_compiler_cache";
 const MAX_BYTES: u64 = 64 * 1024;
@@ -55,7 +54,7 @@ pub(crate) struct Ini {
 
 impl Ini {
     pub(crate) fn path(root: &Path) -> PathBuf {
-        root.join(NAME)
+        root.join(LIMITS_FILE)
     }
 
     /// The file of the store at `root`; one that is not there is written if `make`, and says nothing.

@@ -1,13 +1,17 @@
 //! The entry's file format: bytes in, bytes out, no disk.
 
+pub(crate) mod prefix;
+mod reader;
+
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
 
 use crate::checksum::checksum;
-use crate::damage::Corruption;
-use crate::prefix::{FIXED, MAX_MEMBERS, MEMBER, Prefix, Reader};
+use crate::corruption::Corruption;
+use prefix::{FIXED, MAX_MEMBERS, MEMBER, Prefix};
+use reader::Reader;
 
 /// The largest entry that is written or read: 1 GiB.
 pub const MAX_ENTRY_BYTES: u64 = 1 << 30;

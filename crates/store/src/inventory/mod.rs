@@ -3,17 +3,17 @@
 //! Only what the store itself would call so is known by its name. Anything else is somebody's: it is counted by itself,
 //! never counts against a limit, and nobody touches it.
 
+pub(crate) mod abandoned;
+pub(crate) mod scan;
+
 use std::ops::{AddAssign, SubAssign};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
 
-use crate::files::{self, EVICT, LOCK, NEW, PUT};
-use crate::gc::GC_LOCK;
-use crate::size::SizeFile;
-use crate::stats::Counters;
-use crate::{Store, StoreError, marker, number_file};
+use crate::layout::{self, EVICT, LOCK, NEW, PUT, TARGET_DIRS, TARGET_FILES, is_quarantined, is_shard};
+use crate::{Store, StoreError};
 use opkeep_fs::idle;
 use opkeep_fs::{FileId, FileStat};
 
@@ -121,9 +121,6 @@ pub(crate) struct InventoryReport {
     pub(crate) others: Vec<Other>,
 }
 
-/// Files that every target's folder has.
-pub(crate) const OWN: [&str; 5] = [SizeFile::NAME, Counters::NAME, number_file::LOCK, GC_LOCK, marker::NAME];
-
 /// How far ahead of the clock an entry's last use may be before it is taken for a mistake.
 const AHEAD: Duration = Duration::from_secs(600);
 
@@ -165,8 +162,10 @@ impl Inventory<'_> {
             });
         }
         self.each(self.dir, |name, seen| match name {
-            "entries" | "locks" | "tmp" | "quarantine" if seen.is_dir() => {}
-            name if OWN.contains(&name) && seen.is_file() => walked.usage.records.add(seen.state.len),
+            name if TARGET_DIRS.contains(&name) && seen.is_dir() => {}
+            name if TARGET_FILES.contains(&name) && seen.is_file() => {
+                walked.usage.records.add(seen.state.len)
+            }
             name => walked.others.extend(other(self.dir, name, &seen, &[NEW, LOCK], &mut walked.usage)),
         })?;
         self.others("tmp", &[PUT, EVICT], &mut walked)?;
@@ -191,7 +190,7 @@ impl Inventory<'_> {
     fn shard(&self, shard: u8, dir: &Path, walked: &mut InventoryReport) -> Result<(), StoreError> {
         let mut ahead = Vec::new();
         self.each(dir, |name, seen| {
-            let key = name.strip_suffix(".kern").and_then(|key| key.parse::<Digest>().ok());
+            let key = layout::entry_key(name);
             let Some(key) = key.filter(|key| key.as_bytes()[0] == shard && seen.is_file()) else {
                 return walked.usage.foreign.add(seen.state.len);
             };
@@ -240,10 +239,6 @@ impl Inventory<'_> {
     }
 }
 
-pub(crate) fn is_shard(name: &str) -> bool {
-    name.len() == 2 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
-
 /// What a file that is no entry is, by its name; the usage is counted by the way.
 pub(crate) fn other(
     dir: &Path,
@@ -253,7 +248,7 @@ pub(crate) fn other(
     usage: &mut TargetUsage,
 ) -> Option<Other> {
     let below = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let kind = match files::maker(name, prefixes) {
+    let kind = match layout::creator(name, prefixes) {
         Some(process) if seen.is_file() || seen.is_dir() && name.starts_with(NEW) => Kind::Temporary(process),
         _ if seen.is_file() && below == "locks" && name.parse::<Digest>().is_ok() => Kind::Lock,
         _ if seen.is_file() && below == "quarantine" && is_quarantined(name) => Kind::Quarantined,
@@ -268,12 +263,4 @@ pub(crate) fn other(
         Kind::Quarantined => usage.quarantine.add(seen.state.len),
     }
     Some(Other { kind, dir: dir.to_owned(), name: name.to_owned(), seen: *seen })
-}
-
-/// `<key>-<when>.kern` or `.reason`.
-pub(crate) fn is_quarantined(name: &str) -> bool {
-    let stem = name.strip_suffix(".kern").or_else(|| name.strip_suffix(".reason"));
-    stem.and_then(|stem| stem.split_once('-')).is_some_and(|(key, when)| {
-        key.parse::<Digest>().is_ok() && when.len() <= 20 && when.bytes().all(|byte| byte.is_ascii_digit())
-    })
 }

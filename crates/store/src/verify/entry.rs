@@ -5,13 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::damage::Corruption;
-use opkeep_fs::{FileState, idle};
-
-use crate::survey::Candidate;
-use crate::target::Found;
-use crate::verify::ProblemKind;
+use crate::corruption::Corruption;
+use crate::inventory::scan::Candidate;
+use crate::outcome::Found;
+use crate::problem::ProblemKind;
 use crate::{Entry, Miss, StoreError, TargetStore};
+use opkeep_fs::{FileState, idle};
 
 /// How often a file is looked at that changes each time.
 const LOOKS: usize = 5;

@@ -1,16 +1,20 @@
 //! Putting a target's folder in order: what is not whole is set aside, what the dead left is swept, numbers are right.
 
+mod directories;
+mod quarantine;
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use opkeep_digest::Digest;
 
-use crate::check::Checked;
+use crate::inventory::FileTotals;
+use crate::inventory::scan::{Candidate, DirectoryScan};
 use crate::lock::LockOutcome;
+use crate::problem::{OtherFile, OtherFileKind, ProblemKind, StoreProblem};
 use crate::size::SizeEstimate;
-use crate::survey::{Candidate, DirectoryScan};
-use crate::verify::{OtherFile, OtherFileKind, ProblemKind, StoreProblem, VerifyOptions};
-use crate::walk::FileTotals;
+use crate::verify::VerifyOptions;
+use crate::verify::entry::Checked;
 use crate::{StoreError, TargetStore};
 
 /// What [`TargetStore::repair`] does.

@@ -1,0 +1,63 @@
+//! The directories of a store: opened, made where need be, and checked.
+
+use std::io;
+use std::path::Path;
+
+use crate::error::is_link;
+use crate::marker::{self, Level, Owner};
+use crate::ownership::OwnerPolicy;
+use crate::{StoreError, files};
+use opkeep_fs::{Dir, RootedFs};
+
+/// Whether a target may be called so.
+pub(super) fn is_target_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.bytes().all(plain)
+}
+
+/// Opens a folder, made if need be and if `make`, and checks whose it is. `None` if it is not there.
+pub(super) fn open(
+    fs: &RootedFs,
+    trust: &OwnerPolicy,
+    path: &Path,
+    make: bool,
+) -> Result<Option<Dir>, StoreError> {
+    let mut opened = fs.open_dir(path);
+    if make && opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        let made = files::create_folder(fs, path, trust.is_shared());
+        made.map_err(|source| trouble("create", path, source))?;
+        opened = fs.open_dir(path);
+    }
+    match opened.and_then(|folder| Ok((folder.stat()?, folder))) {
+        Ok((stat, folder)) => trust.check(path, &stat).map(|()| Some(folder)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(trouble("open", path, source)),
+    }
+}
+
+/// Opens the directory of a version or a target, and says whether it is a store's. `None` if it is not there.
+///
+/// # Errors
+/// It is another program's.
+pub(super) fn open_owned(
+    fs: &RootedFs,
+    trust: &OwnerPolicy,
+    path: &Path,
+    level: Level,
+) -> Result<Option<(Dir, Owner)>, StoreError> {
+    let Some(folder) = open(fs, trust, path, false)? else { return Ok(None) };
+    let owner = marker::owner(fs, &folder, level);
+    match owner.map_err(|source| trouble("look into", path, source))? {
+        Owner::Foreign => Err(StoreError::Foreign { path: path.to_owned() }),
+        owner => Ok(Some((folder, owner))),
+    }
+}
+
+pub(super) fn trouble(action: &'static str, path: &Path, source: io::Error) -> StoreError {
+    use io::ErrorKind::{AlreadyExists, NotADirectory};
+    match source.kind() {
+        NotADirectory | AlreadyExists => StoreError::NotAFolder { path: path.to_owned() },
+        _ if is_link(&source) => StoreError::NotAFolder { path: path.to_owned() },
+        _ => StoreError::Io { action, path: path.to_owned(), source },
+    }
+}
