@@ -1,4 +1,4 @@
-//! Everything chores read and write: files, folders, and what cargo, git and others say. The chores see only text.
+//! The files that tasks read and write, and the output of cargo, git and other programs. The other modules get text only.
 
 #![expect(clippy::disallowed_methods, reason = "the one module of xtask that touches the disk")]
 

@@ -1,6 +1,6 @@
-//! The project's chores, run as `cargo xtask NAME`. What CI checks is one of them, so that CI and laptops agree.
+//! The project's tasks, run as `cargo xtask NAME`. `ci` runs what CI checks, so that both agree.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore reports to the terminal")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task reports to the terminal")]
 
 mod conformance;
 mod disk;
@@ -13,11 +13,11 @@ mod words;
 
 use std::process::ExitCode;
 
-/// A chore gets the arguments after its name, and fails with a message.
-type Chore = fn(&[String]) -> Result<(), String>;
+/// A task: it gets the arguments after its name, and its error is a message.
+type Task = fn(&[String]) -> Result<(), String>;
 
 /// Name, help, function.
-const CHORES: &[(&str, &str, Chore)] = &[
+const TASKS: &[(&str, &str, Task)] = &[
     ("ci", "everything that CI checks, in order; --skip-tests leaves out the last step", steps::ci),
     ("fmt", "format every crate", steps::fmt),
     ("clippy", "lint every target of every crate, warnings are errors", steps::clippy),
@@ -69,18 +69,18 @@ fn main() -> ExitCode {
 }
 
 fn run(name: &str, args: &[String]) -> Result<(), String> {
-    match CHORES.iter().find(|(known, ..)| *known == name) {
-        Some((_, _, chore)) => chore(args),
-        None => Err(format!("there is no such chore\n{}", help())),
+    match TASKS.iter().find(|(known, ..)| *known == name) {
+        Some((_, _, task)) => task(args),
+        None => Err(format!("there is no such task\n{}", help())),
     }
 }
 
 fn help() -> String {
-    let lines = CHORES.iter().map(|(name, help, _)| format!("\n  {name:13}{help}"));
+    let lines = TASKS.iter().map(|(name, help, _)| format!("\n  {name:13}{help}"));
     format!("usage: cargo xtask NAME [ARGUMENTS]\n{}", lines.collect::<String>())
 }
 
-/// Refuses arguments on behalf of a chore that takes none.
+/// An error for a task without arguments that got some.
 fn no_arguments(args: &[String]) -> Result<(), String> {
     match args.first() {
         None => Ok(()),
@@ -93,15 +93,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_chore_lists_the_known_ones() {
+    fn an_unknown_task_lists_the_known_ones() {
         let message = run("tydi", &[]).unwrap_err();
-        for (name, ..) in CHORES {
+        for (name, ..) in TASKS {
             assert!(message.contains(&format!("\n  {name} ")), "{name} is missing from: {message}");
         }
     }
 
     #[test]
-    fn a_chore_without_arguments_refuses_them() {
+    fn a_task_without_arguments_refuses_them() {
         for name in ["fmt", "clippy", "tidy", "doc", "ci"] {
             assert!(run(name, &["--fix".to_owned()]).unwrap_err().contains("`--fix`"), "{name}");
         }

@@ -1,13 +1,13 @@
-//! The chores that run cargo, and `ci`, which runs them all.
+//! The tasks that run cargo, and `ci`, which runs all of them.
 
 use std::io;
 use std::process::{Command, ExitStatus};
 use std::time::Instant;
 
-use crate::{Chore, guard, no_arguments, tidy};
+use crate::{Task, guard, no_arguments, tidy};
 
 /// The steps of `ci`. The tests come last, because a caller who ran them already leaves them out.
-const CI: &[(&str, Chore)] = &[
+const CI: &[(&str, Task)] = &[
     ("fmt", fmt_check),
     ("clippy", clippy),
     ("tidy", tidy::tidy),
@@ -20,7 +20,7 @@ pub(crate) fn ci(args: &[String]) -> Result<(), String> {
     run(plan(args)?)
 }
 
-fn plan(args: &[String]) -> Result<&'static [(&'static str, Chore)], String> {
+fn plan(args: &[String]) -> Result<&'static [(&'static str, Task)], String> {
     match args {
         [] => Ok(CI),
         [flag] if flag == "--skip-tests" => Ok(CI.strip_suffix(&[CI[CI.len() - 1]]).unwrap_or(CI)),
@@ -29,7 +29,7 @@ fn plan(args: &[String]) -> Result<&'static [(&'static str, Chore)], String> {
 }
 
 /// Runs the steps until one fails.
-fn run(steps: &[(&str, Chore)]) -> Result<(), String> {
+fn run(steps: &[(&str, Task)]) -> Result<(), String> {
     let all = Instant::now();
     for (name, step) in steps {
         println!("==> {name}");
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_first_failure_stops_and_is_named() {
-        let steps: [(&str, Chore); 3] = [
+        let steps: [(&str, Task); 3] = [
             ("fine", |_| Ok(())),
             ("broken", |_| Err("it rained".to_owned())),
             ("never", |_| panic!("a step after the failed one ran")),

@@ -1,4 +1,4 @@
-//! What no lint checks. Every finding is printed, then the chore fails; nothing is changed.
+//! Checks that no lint does. Every finding is printed, then the task fails; no file is changed.
 
 mod arrows;
 mod manifest;
@@ -20,19 +20,19 @@ struct Finding {
     path: String,
     line: usize,
     what: String,
-    way_out: String,
+    help: String,
 }
 
 impl Finding {
-    fn new(path: &str, line: usize, what: impl Into<String>, way_out: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line, what: what.into(), way_out: way_out.into() }
+    fn new(path: &str, line: usize, what: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line, what: what.into(), help: help.into() }
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, line, what, way_out } = self;
-        write!(f, "{path}:{line}: {what}; {way_out}")
+        let Self { path, line, what, help } = self;
+        write!(f, "{path}:{line}: {what}; {help}")
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_reads_as_place_what_and_way_out() {
+    fn a_finding_reads_as_place_what_and_help() {
         let finding = Finding::new("crates/x/Cargo.toml", 3, "`a` is wrong", "make it right");
         assert_eq!(finding.to_string(), "crates/x/Cargo.toml:3: `a` is wrong; make it right");
     }

@@ -69,8 +69,8 @@ pub(super) fn check(document: &str, packages: &[Package]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let Some(listed) = parse(document, &mut findings) else {
         let what = "there is no block opened with \"```arrows\"";
-        let way_out = "list every crate under crates/ there, as `opkeep-ops -> opkeep-descriptor`";
-        return vec![Finding::new(DOCUMENT, 1, what, way_out)];
+        let help = "list every crate under crates/ there, as `opkeep-ops -> opkeep-descriptor`";
+        return vec![Finding::new(DOCUMENT, 1, what, help)];
     };
     let members: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     for (name, (line, _)) in listed.iter().filter(|(name, _)| !members.contains(*name)) {
@@ -91,15 +91,15 @@ pub(super) fn check(document: &str, packages: &[Package]) -> Vec<Finding> {
             if package.manifest.starts_with("crates/") || !drawn.is_empty() {
                 let targets: String = drawn.iter().map(|target| format!(" {target}")).collect();
                 let what = format!("`{name}` is missing from {DOCUMENT}");
-                let way_out = format!("add `{name} ->{targets}` to its arrows, if that is the design");
-                findings.push(Finding::new(&package.manifest, 1, what, way_out));
+                let help = format!("add `{name} ->{targets}` to its arrows, if that is the design");
+                findings.push(Finding::new(&package.manifest, 1, what, help));
             }
             continue;
         };
         for target in drawn.difference(allowed) {
             let what = format!("{name} -> {target} is an arrow that {DOCUMENT} does not list");
-            let way_out = "do without, or change the design there first";
-            findings.push(Finding::new(&package.manifest, line_of(&package.text, target), what, way_out));
+            let help = "do without, or change the design there first";
+            findings.push(Finding::new(&package.manifest, line_of(&package.text, target), what, help));
         }
         for target in allowed.difference(&drawn) {
             let what = format!("{DOCUMENT} lists {name} -> {target}, which no manifest has");
@@ -142,14 +142,14 @@ fn parse<'a>(document: &'a str, findings: &mut Vec<Finding>) -> Option<Arrows<'a
 }
 
 fn testkit(package: &Package, dependency: &Dependency) -> Option<Finding> {
-    let (what, way_out) = if !dependency.dev {
+    let (what, help) = if !dependency.dev {
         (format!("`{TESTKIT}` is more than a dev-dependency"), "move it to [dev-dependencies]")
     } else if !dependency.path_only {
         (format!("`{TESTKIT}` is not path-only"), "give it a path and no version in the root manifest")
     } else {
         return None;
     };
-    Some(Finding::new(&package.manifest, line_of(&package.text, TESTKIT), what, way_out))
+    Some(Finding::new(&package.manifest, line_of(&package.text, TESTKIT), what, help))
 }
 
 #[cfg(test)]

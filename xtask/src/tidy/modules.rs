@@ -35,15 +35,15 @@ fn check_against(sources: &Sources, allowed: &str) -> Vec<Finding> {
         for cycle in parsed.cycles() {
             let Some(at) = left.iter().position(|(_, group)| cycle.modules.is_subset(group)) else {
                 let what = format!("modules use each other: {}", cycle.path.join(" -> "));
-                let way_out = "move what both need into a module that neither of them contains";
-                findings.push(Finding::new(&cycle.file, cycle.line, what, way_out));
+                let help = "move what both need into a module that neither of them contains";
+                findings.push(Finding::new(&cycle.file, cycle.line, what, help));
                 continue;
             };
             let (line, group) = left.remove(at);
             if group != cycle.modules {
                 let names: Vec<&str> = cycle.modules.iter().map(String::as_str).collect();
-                let way_out = format!("write `{dir}: {}`", names.join(" "));
-                findings.push(Finding::new(LIST, line, "the group has become smaller", way_out));
+                let help = format!("write `{dir}: {}`", names.join(" "));
+                findings.push(Finding::new(LIST, line, "the group has become smaller", help));
             }
         }
         findings.extend(left.into_iter().map(|(line, _)| resolved(line)));

@@ -32,9 +32,9 @@ pub(super) fn check(path: &str, text: &str, sources: &Sources) -> Vec<Finding> {
         for name in names {
             if !is_there(name, own, sources) {
                 let what = format!("there is no test `{name}`");
-                let way_out =
+                let help =
                     "write it, or name another as `file::test`, `src/file::test` or `crate: file::test`";
-                findings.push(Finding::new(path, number, what, way_out));
+                findings.push(Finding::new(path, number, what, help));
             }
         }
     }

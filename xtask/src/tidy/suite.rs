@@ -14,8 +14,8 @@ pub(super) fn check(sources: &Sources) -> Vec<Finding> {
             |text: &String| text.lines().any(|own| own == line || own.ends_with(&format!(" {line}")));
         let mut program = sources.iter().filter(|(path, _)| path.starts_with(&beside));
         let is_there = module == "main" || module.contains('/') || program.any(|(_, text)| names_it(text));
-        let way_out = format!("write `{line}` in the `main.rs` beside it");
-        (!is_there).then(|| Finding::new(path, 1, "no test program has this file", way_out))
+        let help = format!("write `{line}` in the `main.rs` beside it");
+        (!is_there).then(|| Finding::new(path, 1, "no test program has this file", help))
     });
     forgotten.collect()
 }
