@@ -8,13 +8,13 @@ mod guard;
 mod public_items;
 mod report;
 mod steps;
+mod task;
 mod tidy;
 mod words;
 
 use std::process::ExitCode;
 
-/// A task: it gets the arguments after its name, and its error is a message.
-type Task = fn(&[String]) -> Result<(), String>;
+use task::Task;
 
 /// Name, help, function.
 const TASKS: &[(&str, &str, Task)] = &[
@@ -78,14 +78,6 @@ fn run(name: &str, args: &[String]) -> Result<(), String> {
 fn help() -> String {
     let lines = TASKS.iter().map(|(name, help, _)| format!("\n  {name:13}{help}"));
     format!("usage: cargo xtask NAME [ARGUMENTS]\n{}", lines.collect::<String>())
-}
-
-/// An error for a task without arguments that got some.
-fn no_arguments(args: &[String]) -> Result<(), String> {
-    match args.first() {
-        None => Ok(()),
-        Some(first) => Err(format!("found `{first}`, expected no arguments")),
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::io;
 use std::process::{Command, ExitStatus};
 use std::time::Instant;
 
-use crate::{Task, guard, no_arguments, tidy};
+use crate::task::{Task, no_arguments};
+use crate::{guard, tidy};
 
 /// The steps of `ci`. The tests come last, because a caller who ran them already leaves them out.
 const CI: &[(&str, Task)] = &[

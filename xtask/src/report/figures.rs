@@ -4,7 +4,6 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::rows::Outcome;
 use crate::disk;
 
 /// One row of a benchmark.
@@ -29,6 +28,16 @@ pub(crate) struct Budget {
     pub(crate) verdict: String,
     /// What was measured, by what is allowed.
     pub(crate) of_budget: f64,
+}
+
+/// What came of a budget.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    Met,
+    /// By the middle of the turns it is missed, by a quarter of them met.
+    JustAbout,
+    Missed,
+    NotMeasured,
 }
 
 impl Figure {

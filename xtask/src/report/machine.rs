@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::Run;
 use super::load::{Ticks, averages, kernel_says, noise};
 use crate::disk;
 
@@ -32,6 +31,13 @@ const PROGRAMS: [(&str, &str, &[&str]); 4] = [
     ("C compiler", "cc", &["--version"]),
     ("date", "date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
 ];
+
+/// How a benchmark came out.
+pub(crate) struct Run {
+    pub(crate) bench: &'static str,
+    pub(crate) seconds: f64,
+    pub(crate) did_well: bool,
+}
 
 impl Machine {
     /// Before anything runs.

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::figures::{share, thousands};
-use super::rows::Outcome;
+use super::figures::{Outcome, share, thousands};
 
 /// What is kept of a run.
 #[derive(Clone, Debug, PartialEq)]

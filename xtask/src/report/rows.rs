@@ -1,6 +1,28 @@
 //! The budgets, each with the figures that judge it.
 
-use super::figures::{Figure, worst};
+use super::figures::{Figure, Outcome, worst};
+
+/// The benchmarks of the report, in the order in which it shows them.
+pub(crate) const BENCHES: &[&str] = &[
+    "store_hit",
+    "digest",
+    "key",
+    "parse_info",
+    "validate",
+    "warm_build",
+    "cli_start",
+    "cold_build",
+    "compile_overhead",
+    "crowd",
+    "store_put",
+    "store_gc",
+    "store_counts",
+    "second_request",
+    "many_kernels",
+    "verify_caches",
+    "ascend_drivers",
+    "fingerprint",
+];
 
 /// A budget, apart from those beside other caches.
 pub(crate) struct Row {
@@ -236,16 +258,6 @@ impl Row {
             None => Outcome::NotMeasured,
         }
     }
-}
-
-/// What came of a budget.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Outcome {
-    Met,
-    /// By the middle of the turns it is missed, by a quarter of them met.
-    JustAbout,
-    Missed,
-    NotMeasured,
 }
 
 #[cfg(test)]

@@ -2,12 +2,11 @@
 
 use serde_json::Value;
 
-use super::BENCHES;
-use super::figures::{Budget, Figure, thousands, worst};
+use super::figures::{Budget, Figure, Outcome, thousands, worst};
 use super::machine::Machine;
 use super::notes::Notes;
 use super::peers::{Compared, Peers};
-use super::rows::{Outcome, Row, TABLES, rows};
+use super::rows::{BENCHES, Row, TABLES, rows};
 
 /// Everything that is in it.
 pub(crate) struct Report {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::Finding;
+use super::finding::Finding;
 use super::manifest::line_of;
 
 pub(super) const DOCUMENT: &str = "ARCHITECTURE.md";

@@ -5,7 +5,7 @@ use std::iter;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use super::Finding;
+use super::finding::Finding;
 
 /// What `[package]` takes from the workspace.
 const INHERITED: [&str; 4] = ["version", "edition", "license", "rust-version"];

@@ -8,7 +8,7 @@ mod scan;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Finding;
+use super::finding::Finding;
 use super::promises::Sources;
 use graph::Crate;
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Finding;
+use super::finding::Finding;
 
 /// Rust files by path, with their text.
 pub(super) type Sources = BTreeMap<String, String>;

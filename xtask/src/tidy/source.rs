@@ -1,6 +1,6 @@
 //! What every Rust file keeps to.
 
-use super::Finding;
+use super::finding::Finding;
 use super::rust::{code_only, tokens};
 
 /// Longer files have a second subject that wants a file of its own.

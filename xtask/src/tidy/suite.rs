@@ -1,6 +1,6 @@
 //! Each file of a test program's directory is a module of another one: one that is not would never be compiled.
 
-use super::Finding;
+use super::finding::Finding;
 use super::promises::Sources;
 
 pub(super) fn check(sources: &Sources) -> Vec<Finding> {

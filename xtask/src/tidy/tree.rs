@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Finding;
+use super::finding::Finding;
 
 const FILES: [&str; 11] = [
     "ARCHITECTURE.md",

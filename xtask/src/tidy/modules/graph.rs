@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::scan::{Path, Scan};
-use crate::tidy::Finding;
+use crate::tidy::finding::Finding;
 
 /// Longer chains of re-exports do not occur.
 const MAX_STEPS: usize = 16;

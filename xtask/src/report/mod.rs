@@ -20,32 +20,12 @@ use std::time::Instant;
 use crate::disk;
 use figures::Figure;
 use load::Ticks;
-use machine::Machine;
+use machine::{Machine, Run};
 use notes::Notes;
 use peers::Peers;
 use plot::{Across, Bars, Line, Lines, Panel};
+use rows::BENCHES;
 
-/// The benchmarks of the report, in the order in which it shows them.
-const BENCHES: &[&str] = &[
-    "store_hit",
-    "digest",
-    "key",
-    "parse_info",
-    "validate",
-    "warm_build",
-    "cli_start",
-    "cold_build",
-    "compile_overhead",
-    "crowd",
-    "store_put",
-    "store_gc",
-    "store_counts",
-    "second_request",
-    "many_kernels",
-    "verify_caches",
-    "ascend_drivers",
-    "fingerprint",
-];
 const REPORT: &str = "benches/REPORT.md";
 const PLOT: &str = "benches/REPORT.svg";
 /// What people say of budgets that are missed: a section for each, headed as its row.
@@ -78,13 +58,6 @@ impl Wanted {
         }
         Ok(wanted)
     }
-}
-
-/// How a benchmark came out.
-struct Run {
-    bench: &'static str,
-    seconds: f64,
-    did_well: bool,
 }
 
 pub(crate) fn bench_report(args: &[String]) -> Result<(), String> {

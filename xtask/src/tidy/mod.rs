@@ -1,6 +1,7 @@
 //! Checks that no lint does. Every finding is printed, then the task fails; no file is changed.
 
 mod arrows;
+mod finding;
 mod manifest;
 mod modules;
 mod promises;
@@ -9,32 +10,10 @@ mod source;
 mod suite;
 mod tree;
 
-use std::fmt;
 use std::path::Path;
 
-use crate::{disk, no_arguments};
-
-/// Something that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Finding {
-    path: String,
-    line: usize,
-    what: String,
-    help: String,
-}
-
-impl Finding {
-    fn new(path: &str, line: usize, what: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line, what: what.into(), help: help.into() }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, line, what, help } = self;
-        write!(f, "{path}:{line}: {what}; {help}")
-    }
-}
+use crate::disk;
+use crate::task::no_arguments;
 
 pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
     no_arguments(args)?;
@@ -85,16 +64,5 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
         }
         1 => Err("1 finding, above".to_owned()),
         many => Err(format!("{many} findings, above")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_finding_reads_as_place_what_and_help() {
-        let finding = Finding::new("crates/x/Cargo.toml", 3, "`a` is wrong", "make it right");
-        assert_eq!(finding.to_string(), "crates/x/Cargo.toml:3: `a` is wrong; make it right");
     }
 }
