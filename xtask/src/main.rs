@@ -44,6 +44,7 @@ const TASKS: &[(&str, &str, Task)] = &[
     ),
     ("public-items", "count the public names of each library; CRATE lists them", public_items::public_items),
     ("words", "count words that the vocabulary has others for; WORD lists its lines", words::words),
+    ("soak", "run every test in its long form, about half an hour; needs `OPKEEP_CORPUS`", steps::soak),
     ("test", "run every test; further arguments go to `cargo test`", steps::test),
 ];
 

@@ -7,11 +7,11 @@ use std::time::Instant;
 use crate::task::{Task, no_arguments};
 use crate::{guard, tidy};
 
-/// The steps of `ci`. The tests come last, because a caller who ran them already leaves them out.
+/// The steps of `ci`. What fails in the least time comes first; the tests come last, so that a caller can leave them out.
 const CI: &[(&str, Task)] = &[
     ("fmt", fmt_check),
-    ("clippy", clippy),
     ("tidy", tidy::tidy),
+    ("clippy", clippy),
     ("doc", doc),
     ("guard", guard::guard_if_possible),
     ("test", test),
@@ -71,6 +71,26 @@ pub(crate) fn test(args: &[String]) -> Result<(), String> {
     cargo(&line, &[])
 }
 
+/// How long and how large tests are that take a part of that per change: the store's processes that are killed (the
+/// histories take a third of it), the entries of its largest directory, the mutated networks of each seed.
+const LONG: &[(&str, &str)] =
+    &[("OPKEEP_SOAK_SECONDS", "600"), ("OPKEEP_MANY_ENTRIES", "100000"), ("OPKEEP_MUTATION_ROUNDS", "20000")];
+const CORPUS: &str = "OPKEEP_CORPUS";
+
+pub(crate) fn soak(args: &[String]) -> Result<(), String> {
+    #[expect(clippy::disallowed_methods, reason = "a task of the command line")]
+    soak_with(std::env::var_os(CORPUS).is_some(), args)
+}
+
+fn soak_with(has_corpus: bool, args: &[String]) -> Result<(), String> {
+    if !has_corpus {
+        return Err(format!("`{CORPUS}` is not set; set it to the directory of the files for the tests"));
+    }
+    let mut line = vec!["test", "--workspace"];
+    line.extend(args.iter().map(String::as_str));
+    cargo(&line, LONG)
+}
+
 fn cargo(args: &[&str], environment: &[(&str, &str)]) -> Result<(), String> {
     let line = format!("cargo {}", args.join(" "));
     outcome(&line, Command::new("cargo").args(args).envs(environment.iter().copied()).status())
@@ -95,10 +115,15 @@ mod tests {
 
     #[test]
     fn ci_runs_every_step_and_may_skip_only_the_tests() {
-        assert_eq!(names(&[]).unwrap(), ["fmt", "clippy", "tidy", "doc", "guard", "test"]);
-        assert_eq!(names(&["--skip-tests"]).unwrap(), ["fmt", "clippy", "tidy", "doc", "guard"]);
+        assert_eq!(names(&[]).unwrap(), ["fmt", "tidy", "clippy", "doc", "guard", "test"]);
+        assert_eq!(names(&["--skip-tests"]).unwrap(), ["fmt", "tidy", "clippy", "doc", "guard"]);
         assert!(names(&["--skip-tidy"]).unwrap_err().contains("`--skip-tidy`"));
         assert!(names(&["--skip-tests", "--skip-tidy"]).is_err());
+    }
+
+    #[test]
+    fn a_soak_needs_the_corpus() {
+        assert!(soak_with(false, &[]).unwrap_err().starts_with("`OPKEEP_CORPUS` is not set; "));
     }
 
     #[test]

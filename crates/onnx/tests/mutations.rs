@@ -1,20 +1,33 @@
-//! Everything that could come of a file that was cut, flipped, or mixed up: read or refused, never a panic.
+//! Files that are truncated, have bits flipped, or are mixed at random: each is read or is an error, never a panic.
 
-#![expect(clippy::disallowed_methods, reason = "these tests write the files that are read")]
+#![expect(clippy::disallowed_methods, reason = "these tests write files, and the environment says how many")]
 
 mod common;
 
 use common::wire::Message;
 use common::{INT64, small_model, tensor};
 use opkeep_onnx::fuzz;
+use opkeep_testkit::toolchain_mutations::mutation_seeds;
 
-/// How many files are made at random.
-const ROUNDS: usize = 20_000;
+/// The number of files that are made at random for each seed of the test run: 4 000, or `OPKEEP_MUTATION_ROUNDS`.
+fn rounds() -> usize {
+    std::env::var("OPKEEP_MUTATION_ROUNDS").map_or(4000, |rounds| rounds.parse().unwrap())
+}
 
-/// A generator of Marsaglia's: the same numbers each time.
+/// Marsaglia's xorshift generator: the same seed gives the same numbers.
 struct Random(u64);
 
 impl Random {
+    /// A generator for each seed of the test run (`OPKEEP_MUTATION_SEEDS`).
+    fn for_each_seed(base: u64) -> impl Iterator<Item = Self> {
+        mutation_seeds().into_iter().map(move |seed| {
+            let mut random = Self(base ^ (u64::from(seed) << 32));
+            // The first numbers of two seeds are alike.
+            (0..8).for_each(|_| _ = random.next());
+            random
+        })
+    }
+
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -96,13 +109,14 @@ fn any_byte_another() {
 #[test]
 fn mixed_up_at_random() {
     let seeds = seeds();
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    for _ in 0..ROUNDS {
-        let mut bytes = seeds[random.below(seeds.len())].clone();
-        for _ in 0..=random.below(6) {
-            change(&mut bytes, &mut random);
+    for mut random in Random::for_each_seed(0x9e37_79b9_7f4a_7c15) {
+        for _ in 0..rounds() {
+            let mut bytes = seeds[random.below(seeds.len())].clone();
+            for _ in 0..=random.below(6) {
+                change(&mut bytes, &mut random);
+            }
+            fuzz(&bytes);
         }
-        fuzz(&bytes);
     }
 }
 
@@ -125,9 +139,10 @@ fn change(bytes: &mut Vec<u8>, random: &mut Random) {
 
 #[test]
 fn noise() {
-    let mut random = Random(0x2545_f491_4f6c_dd1d);
-    for _ in 0..ROUNDS {
-        let bytes: Vec<u8> = (0..random.below(64)).map(|_| random.next() as u8).collect();
-        fuzz(&bytes);
+    for mut random in Random::for_each_seed(0x2545_f491_4f6c_dd1d) {
+        for _ in 0..rounds() {
+            let bytes: Vec<u8> = (0..random.below(64)).map(|_| random.next() as u8).collect();
+            fuzz(&bytes);
+        }
     }
 }

@@ -1,8 +1,7 @@
 //! Eight processes that build, read, replace, restamp and evict the same few entries, and damage some of them, while one
 //! after the other is killed with SIGKILL.
 //!
-//! `OPKEEP_SOAK_SECONDS` says for how long: 5 if it is not set, which is what a plain `cargo test` takes; 15 in CI; 600
-//! by hand before a release. Three kinds of entries:
+//! `OPKEEP_SOAK_SECONDS` says for how long: 5 if unset; `cargo xtask soak` sets 600. Three kinds of entries:
 //!
 //! * *steady* ones are there from the start and nobody harms them: one that is no hit at any time is **lost**;
 //! * *once* ones are new all the time, and each is wanted by all builders at the same moment: one that two of them make

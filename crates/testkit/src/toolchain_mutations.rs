@@ -55,7 +55,7 @@ mod place;
 mod trials;
 mod variant;
 
-pub use variant::{is_played, is_turn};
+pub use variant::{is_played, is_turn, mutation_seeds};
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -12,7 +12,7 @@ use super::judge::{Prepared, Verdict};
 use super::needs::Machine;
 use super::parts::Parts;
 use super::place::Place;
-use super::variant::{HARMLESS_SHARE, SHARE, Variant, seeds};
+use super::variant::{HARMLESS_SHARE, SHARE, Variant, mutation_seeds};
 use super::{CASES, build, disk};
 
 /// How many cases must have shown what they are for.
@@ -70,7 +70,7 @@ pub(super) fn run(program: &Path, args: &Arguments) -> io::Result<libtest_mimic:
 
 /// Each case in the ways that the seeds ask for.
 fn plays() -> impl Iterator<Item = (&'static Case, Variant)> {
-    seeds().into_iter().flat_map(|seed| {
+    mutation_seeds().into_iter().flat_map(|seed| {
         let all = CASES.iter().copied().flatten();
         all.filter_map(move |case| {
             let share = if case.expect == Expect::CannotMatter { HARMLESS_SHARE } else { SHARE };

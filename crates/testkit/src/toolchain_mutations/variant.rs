@@ -11,8 +11,8 @@ pub(super) const SHARE: u32 = 3;
 /// The same for changes that cannot matter, of which there are fewer.
 pub(super) const HARMLESS_SHARE: u32 = 2;
 
-/// The seeds to play: `OPKEEP_MUTATION_SEEDS`, numbers with commas between them, or `all`; else one.
-pub(super) fn seeds() -> Vec<u32> {
+/// The seeds of this test run: the numbers in `OPKEEP_MUTATION_SEEDS`, separated by commas, or `all` of them; 0 if unset.
+pub fn mutation_seeds() -> Vec<u32> {
     #[expect(clippy::disallowed_methods, reason = "how thorough a test run is comes from its environment")]
     let text = std::env::var("OPKEEP_MUTATION_SEEDS").unwrap_or_default();
     if text == "all" {
@@ -24,12 +24,12 @@ pub(super) fn seeds() -> Vec<u32> {
 
 /// Whether a case of this name is played: each seed chooses one in three.
 pub fn is_played(name: &str) -> bool {
-    seeds().into_iter().any(|seed| Variant::new(name, seed, true, SHARE).is_some())
+    mutation_seeds().into_iter().any(|seed| Variant::new(name, seed, true, SHARE).is_some())
 }
 
 /// Whether the `nth` of `of` parts of a long test is played: each seed chooses one.
 pub fn is_turn(nth: usize, of: usize) -> bool {
-    seeds().into_iter().any(|seed| seed as usize % of == nth % of)
+    mutation_seeds().into_iter().any(|seed| seed as usize % of == nth % of)
 }
 
 /// One way to play a case.
