@@ -29,8 +29,8 @@ use opkeep_kernel_meta::survey::{
     Item, Kind, NotTaken, Place, Shelf, SurveyOptions, Taken, Verdict, What, find_through_links, survey,
 };
 use opkeep_store::{
-    Access, EntryBuilder, LockOutcome, Lookup, Overwrite, Patience, PutOutcome, Store, StoreConfig,
-    StoreError, TargetStore,
+    Access, EntryBuilder, LockOutcome, Lookup, Overwrite, PutOutcome, Store, StoreConfig, StoreError,
+    TargetStore, WaitOptions,
 };
 use opkeep_validator::Validator;
 
@@ -364,7 +364,7 @@ impl Run<'_> {
         // Who marks the older one as validated writes it again, and has this lock meanwhile.
         let cancelled = || self.importer.cancel.is_cancelled();
         let deadline = Instant::now().checked_add(PATIENCE);
-        let patience = Patience { deadline, cancelled: &cancelled, on_wait: None };
+        let patience = WaitOptions { deadline, cancelled: &cancelled, on_wait: None };
         let held = shelf.lock(new.key.digest(), patience).map_err(|error| self.not_kept(&error))?;
         if matches!(held, LockOutcome::Cancelled) {
             return Ok(Outcome::Left);

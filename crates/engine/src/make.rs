@@ -261,7 +261,7 @@ impl<'a> KernelPipeline<'a> {
                 }
                 Ok(TryLockOutcome::Held(mut wait)) => {
                     if self.patience().is_some_and(|patience| wait.is_stale(patience)) {
-                        shelf.give_up(wait);
+                        shelf.cancel_wait(wait);
                         return without(
                             "another process holds a kernel's lock for too long; compiling without it",
                         );

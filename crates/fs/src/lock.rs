@@ -11,10 +11,13 @@ use crate::limits::has_no_locks;
 use crate::state::FileId;
 
 /// A locked file, unlocked when dropped. Closing it would not be enough: a child process that another thread is starting
-/// has the file open for a moment, too.
+/// has the file open for a moment, too. The copy in a forked child only closes the file when it is dropped: the lock is its
+/// parent's.
 #[derive(Debug)]
 pub struct FileLock {
     file: File,
+    /// The process that locked it.
+    process: u32,
     /// For a watcher only.
     watched: Option<(Watch, PathBuf)>,
 }
@@ -60,7 +63,7 @@ impl FileLock {
         watched: Option<(Watch, PathBuf)>,
     ) -> io::Result<TryLock> {
         match tried {
-            Ok(()) => Ok(TryLock::Held(Self { file, watched })),
+            Ok(()) => Ok(TryLock::Held(Self { file, process: std::process::id(), watched })),
             Err(TryLockError::WouldBlock) => Ok(TryLock::Busy(file)),
             Err(TryLockError::Error(error)) if Errno::from_io_error(&error) == Some(Errno::INTR) => {
                 Ok(TryLock::Busy(file))
@@ -75,6 +78,11 @@ impl FileLock {
         &self.file
     }
 
+    /// Whether this process locked the file, and not one that it was forked from.
+    pub fn is_own(&self) -> bool {
+        self.process == std::process::id()
+    }
+
     /// Whether the locked file still is the one at `path`: another process may have removed it, and a file that it created
     /// since may have the name now.
     pub fn is_at(&self, path: &Path) -> bool {
@@ -86,6 +94,9 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
+        if !self.is_own() {
+            return;
+        }
         let may = |(watch, path): &(Watch, PathBuf)| watch.may(FsOp::Unlock, path).is_ok();
         if self.watched.as_ref().is_none_or(may) {
             let _ = self.file.unlock();

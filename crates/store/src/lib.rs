@@ -118,7 +118,7 @@ pub use gc::{GcOptions, GcReport};
 pub use inventory::{FileTotals, TargetUsage};
 pub use kernel_cache::resolved;
 pub use limits::{LimitSettings, LimitWarning, Limits};
-pub use lock::{KeyLock, LockOutcome, LockWaiter, Patience, TryLockOutcome};
+pub use lock::{KeyLock, LockOutcome, LockWaiter, TryLockOutcome, WaitOptions};
 pub use marker::{is_store, is_target_directory};
 pub use mode::{CacheMode, ParseModeError};
 pub use outcome::{DamagedEntry, Lookup, Miss, Overwrite, PutOutcome};

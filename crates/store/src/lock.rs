@@ -20,7 +20,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// How long to wait for a lock.
 #[derive(Clone, Copy)]
-pub struct Patience<'a> {
+pub struct WaitOptions<'a> {
     /// Until when, if not for ever.
     pub deadline: Option<Instant>,
     /// Says when to give up.
@@ -29,9 +29,9 @@ pub struct Patience<'a> {
     pub on_wait: Option<&'a (dyn Fn() + Sync)>,
 }
 
-impl std::fmt::Debug for Patience<'_> {
+impl std::fmt::Debug for WaitOptions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Patience").field("deadline", &self.deadline).finish_non_exhaustive()
+        f.debug_struct("WaitOptions").field("deadline", &self.deadline).finish_non_exhaustive()
     }
 }
 
@@ -50,7 +50,7 @@ pub enum LockOutcome {
     Unsupported,
 }
 
-/// A held lock. Dropping it releases it; a process that dies releases it too.
+/// A held lock. It is released when it is dropped, and when the process exits. The copy in a forked child releases nothing.
 #[derive(Debug)]
 pub struct KeyLock {
     fs: RootedFs,
@@ -102,7 +102,7 @@ impl KeyLock {
 impl Drop for KeyLock {
     /// Only the holder unlinks, while it holds: so whoever gets this lock next can tell that the path has moved on.
     fn drop(&mut self) {
-        if self.fs.id_at(&self.path) == Some(self.id) {
+        if self.lock.is_own() && self.fs.id_at(&self.path) == Some(self.id) {
             let _ = self.fs.remove(&self.path);
         }
     }
@@ -149,9 +149,9 @@ impl LockWaiter {
     }
 
     /// Whether the holder gave no sign of life for so long: it is stopped, or hangs.
-    pub fn is_stale(&mut self, patience: Duration) -> bool {
+    pub fn is_stale(&mut self, timeout: Duration) -> bool {
         let (sign, seen) = self.sign;
-        if seen.elapsed() < patience {
+        if seen.elapsed() < timeout {
             return false;
         }
         let now = self.time();
@@ -274,7 +274,7 @@ pub(crate) fn acquire(
     fs: &RootedFs,
     path: &Path,
     shared: bool,
-    patience: Patience<'_>,
+    options: WaitOptions<'_>,
 ) -> Result<LockOutcome, StoreError> {
     let mut attempt = attempt(fs, path, shared)?;
     let mut pause = Duration::from_millis(1);
@@ -286,14 +286,14 @@ pub(crate) fn acquire(
             TryLockOutcome::Unsupported => return Ok(LockOutcome::Unsupported),
             TryLockOutcome::Held(wait) => wait,
         };
-        if let Some(tell) = patience.on_wait.filter(|_| !waited) {
+        if let Some(tell) = options.on_wait.filter(|_| !waited) {
             tell();
         }
         waited = true;
-        if (patience.cancelled)() {
+        if (options.cancelled)() {
             return Ok(LockOutcome::Cancelled);
         }
-        if patience.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        if options.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             // Nobody need hold it: there was no file to be had to see that.
             return match wait.starved {
                 None => Ok(LockOutcome::TimedOut),

@@ -79,6 +79,12 @@ counters! {
     BytesEvicted bytes_evicted "bytes-evicted",
     /// Damaged entries that were set aside.
     Quarantines quarantines "quarantines",
+    /// Entries that came from a remote store.
+    RemoteHits remote_hits "remote-hits",
+    /// Entries that were published to a remote store.
+    RemotePuts remote_puts "remote-puts",
+    /// Calls to a remote store that failed or returned an invalid entry.
+    RemoteErrors remote_errors "remote-errors",
 }
 
 const COUNT: usize = NAMES.len();

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use common::{Made, hit, is_root, key, miss, names, open, trial, within};
 use libtest_mimic::Arguments;
-use opkeep_store::{LockOutcome, Miss, Overwrite, Patience, PutOutcome, StoreError};
+use opkeep_store::{LockOutcome, Miss, Overwrite, PutOutcome, StoreError, WaitOptions};
 use tempfile::TempDir;
 
 fn main() {
@@ -140,7 +140,7 @@ fn a_disk_that_is_read_only() {
             if source.kind() == std::io::ErrorKind::ReadOnlyFilesystem),
         "{error:?}"
     );
-    let locked = store.lock(&key, Patience { deadline: None, cancelled: &|| false, on_wait: None });
+    let locked = store.lock(&key, WaitOptions { deadline: None, cancelled: &|| false, on_wait: None });
     assert!(matches!(locked, Err(StoreError::Io { .. })), "{locked:?}");
     made.assert_is(&hit(&store, &key));
     disk.remount("rw");

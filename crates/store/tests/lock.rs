@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use common::{Children, child, fresh, key, lock, names, open, trial, until, within};
 use libtest_mimic::Arguments;
 use opkeep_digest::Digest;
-use opkeep_store::{LockOutcome, Patience, StoreError, TargetStore};
+use opkeep_store::{LockOutcome, StoreError, TargetStore, WaitOptions};
 use rustix::process::{Pid, Signal, kill_process};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -64,7 +64,7 @@ fn other_process(arguments: &[String]) {
                 false
             };
             let patience =
-                Patience { deadline: Instant::now().checked_add(LONG), cancelled: &waits, on_wait: None };
+                WaitOptions { deadline: Instant::now().checked_add(LONG), cancelled: &waits, on_wait: None };
             let LockOutcome::Acquired(held) = store.lock(&key("relu"), patience).unwrap() else { panic!() };
             assert!(held.waited());
             fs::write(file.with_extension("took"), "").unwrap();
@@ -170,7 +170,7 @@ fn waiters(store: &TargetStore, waiters: usize, release: impl FnOnce() + Send) -
                         waiting.store(true, Ordering::Relaxed);
                         false
                     };
-                    let patience = Patience {
+                    let patience = WaitOptions {
                         deadline: Instant::now().checked_add(LONG),
                         cancelled: &say,
                         on_wait: None,
@@ -266,8 +266,9 @@ fn waiting_ends_when_cancelled() {
     let asked = AtomicU64::new(0);
     let cancelled = || asked.fetch_add(1, Ordering::Relaxed) == 3;
     let began = Instant::now();
-    let outcome =
-        store.lock(&key("relu"), Patience { deadline: None, cancelled: &cancelled, on_wait: None }).unwrap();
+    let outcome = store
+        .lock(&key("relu"), WaitOptions { deadline: None, cancelled: &cancelled, on_wait: None })
+        .unwrap();
     assert!(matches!(outcome, LockOutcome::Cancelled), "{outcome:?}");
     assert!(began.elapsed() < Duration::from_secs(2));
     drop(held);
@@ -309,7 +310,7 @@ fn a_lock_that_is_a_link() {
             fs::write(&elsewhere, "precious").unwrap();
         }
         let error = store
-            .lock(&key("relu"), Patience { deadline: None, cancelled: &|| false, on_wait: None })
+            .lock(&key("relu"), WaitOptions { deadline: None, cancelled: &|| false, on_wait: None })
             .map(drop)
             .unwrap_err();
         assert!(matches!(&error, StoreError::Io { path: found, .. } if *found == path), "{error:?}");
@@ -336,7 +337,8 @@ fn keys_do_not_wait() {
 fn a_folder_in_the_way() {
     let (_folder, store) = fresh();
     fs::create_dir(lock_path(&store, &key("relu"))).unwrap();
-    let outcome = store.lock(&key("relu"), Patience { deadline: None, cancelled: &|| false, on_wait: None });
+    let outcome =
+        store.lock(&key("relu"), WaitOptions { deadline: None, cancelled: &|| false, on_wait: None });
     assert!(matches!(outcome, Err(StoreError::Io { action: "open the lock", .. })), "{outcome:?}");
 }
 
@@ -347,7 +349,8 @@ fn waiters_poll_often() {
     let polls = AtomicU64::new(0);
     let count = || polls.fetch_add(1, Ordering::Relaxed) == u64::MAX;
     let deadline = Instant::now().checked_add(Duration::from_secs(1));
-    let outcome = store.lock(&key("relu"), Patience { deadline, cancelled: &count, on_wait: None }).unwrap();
+    let outcome =
+        store.lock(&key("relu"), WaitOptions { deadline, cancelled: &count, on_wait: None }).unwrap();
     assert!(matches!(outcome, LockOutcome::TimedOut), "{outcome:?}");
     // Doubling without end would come to 11, the shortest pause throughout to 1000.
     let polls = polls.into_inner();

@@ -25,8 +25,8 @@ use libtest_mimic::Arguments;
 use opkeep_digest::Digest;
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{
-    DamagedEntry, Entry, GcOptions, LockOutcome, Lookup, Miss, Overwrite, Patience, PutOutcome, Store,
-    StoreConfig, TargetStore, TryLockOutcome,
+    DamagedEntry, Entry, GcOptions, LockOutcome, Lookup, Miss, Overwrite, PutOutcome, Store, StoreConfig,
+    TargetStore, TryLockOutcome, WaitOptions,
 };
 use opkeep_testkit::fault::{Fault, FaultyDisk};
 use rustix::io::Errno;
@@ -75,7 +75,7 @@ fn a_holder_that_gives_signs() {
     sleep(Duration::from_millis(150));
     assert!(wait.is_stale(patience));
     let waits = store.statistics().waits;
-    store.give_up(wait);
+    store.cancel_wait(wait);
     assert_eq!(store.statistics().waits, waits + 1);
 }
 
@@ -217,7 +217,7 @@ fn a_forked_child() {
             let say = || waits.store(true, Ordering::Relaxed);
             let deadline = Instant::now().checked_add(Duration::from_secs(3));
             store
-                .lock(&key("relu"), Patience { deadline, cancelled: &|| false, on_wait: Some(&say) })
+                .lock(&key("relu"), WaitOptions { deadline, cancelled: &|| false, on_wait: Some(&say) })
                 .unwrap()
         });
         until("one who waits", || waits.load(Ordering::Relaxed));
@@ -244,7 +244,7 @@ fn a_crowd_is_told() {
                         waiting.fetch_add(1, Ordering::Relaxed);
                     };
                     let deadline = Instant::now().checked_add(Duration::from_secs(20));
-                    let patience = Patience { deadline, cancelled: &|| false, on_wait: Some(&say) };
+                    let patience = WaitOptions { deadline, cancelled: &|| false, on_wait: Some(&say) };
                     let outcome = store.lock(&key("relu"), patience).unwrap();
                     if let LockOutcome::Acquired(_) = &outcome {
                         // It would fail in its turn, after so long.

@@ -107,6 +107,9 @@ fn everything_is_counted() {
     assert!(matches!(store.get_uncounted(&key("a")), Lookup::Hit(_)));
     store.count_compile(COST);
     store.count_compile(COST);
+    (0..3).for_each(|_| store.count_remote_hit());
+    (0..2).for_each(|_| store.count_remote_put());
+    store.count_remote_error();
     let held = lock(&store, &key("c"));
     assert!(matches!(within(&store, &key("c"), Duration::from_millis(20)), LockOutcome::TimedOut));
     drop(held);
@@ -143,6 +146,9 @@ fn everything_is_counted() {
         ("evictions", 1),
         ("bytes-evicted", 5000),
         ("quarantines", 1),
+        ("remote-hits", 3),
+        ("remote-puts", 2),
+        ("remote-errors", 1),
     ];
     assert_eq!(found.all().collect::<Vec<_>>(), expected);
     assert!((20_000..5_000_000).contains(&found.wait_micros), "{found:?}");

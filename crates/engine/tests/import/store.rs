@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use opkeep::{Cache, CacheMode, ImportReport, verify_entry};
 use opkeep_descriptor::Generation;
 use opkeep_fs::CancelToken;
-use opkeep_store::{Entry, GcOptions, LockOutcome, Patience, RepairOptions, VerifyOptions};
+use opkeep_store::{Entry, GcOptions, LockOutcome, RepairOptions, VerifyOptions, WaitOptions};
 use opkeep_testkit::caches::{Kept, Rank};
 use opkeep_validator::Validator;
 
@@ -223,7 +223,7 @@ fn an_older_kernel_is_replaced_under_its_lock() {
     let before = std::fs::read(&place.bench.entries()[0]).unwrap();
     compiled_anew(&place, &Rank::new(0), 900, after_an_import());
     let shelf = place.shelf();
-    let patience = Patience { deadline: None, cancelled: &|| false, on_wait: None };
+    let patience = WaitOptions { deadline: None, cancelled: &|| false, on_wait: None };
     let lock = shelf.lock(&shelf.keys(1)[0], patience).unwrap();
     assert!(matches!(lock, LockOutcome::Acquired(_)), "{lock:?}");
     let cancel = CancelToken::new();

@@ -12,7 +12,7 @@ use opkeep_descriptor::BuildSpec;
 use opkeep_digest::Digest;
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{
-    Entry, EntryBuilder, LockOutcome, Lookup, Overwrite, Patience, Store, StoreConfig, TargetStore,
+    Entry, EntryBuilder, LockOutcome, Lookup, Overwrite, Store, StoreConfig, TargetStore, WaitOptions,
 };
 use opkeep_testkit::NullBackend;
 
@@ -145,7 +145,7 @@ fn who_waited_too_long_compiles_without_the_lock() {
     let shelf = shelf(&bench);
     let (key, _) = only_entry(&shelf);
     std::fs::remove_file(shelf.path(&key)).unwrap();
-    let patience = Patience { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
+    let patience = WaitOptions { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
     let Ok(LockOutcome::Acquired(held)) = shelf.lock(&key, patience) else { panic!("nobody holds it") };
     let report = bench.builder(&backend).deadline(Some(Duration::from_millis(300))).build(&requests).unwrap();
     assert_eq!(outcomes(&report), ["compiled"]);

@@ -62,6 +62,18 @@ impl<'a> EntryBuilder<'a> {
         self
     }
 
+    /// Sets the caller's validation stamp.
+    #[must_use]
+    pub fn with_validation(mut self, validation: u32) -> Self {
+        self.validation = validation;
+        self
+    }
+
+    /// The caller's validation stamp.
+    pub fn validation(&self) -> u32 {
+        self.validation
+    }
+
     /// What to say of an entry that [`encode`](Self::encode) refuses.
     pub(crate) fn too_large(&self) -> crate::StoreError {
         let bytes = self.members.iter().map(|(name, bytes, _)| (name.len() + bytes.len()) as u64).sum();
@@ -69,7 +81,7 @@ impl<'a> EntryBuilder<'a> {
     }
 
     /// The file. `None` if a bound is exceeded: 64 members, names of 1 to 255 bytes, [`MAX_ENTRY_BYTES`].
-    pub(crate) fn encode(&self, key: &Digest) -> Option<Vec<u8>> {
+    pub fn encode(&self, key: &Digest) -> Option<Vec<u8>> {
         let names_fit = self.members.iter().all(|(name, ..)| (1..=255).contains(&name.len()));
         if self.members.len() > MAX_MEMBERS || !names_fit {
             return None;
@@ -173,6 +185,14 @@ impl Entry {
     /// [`Corruption::MemberDigest`].
     pub fn lazy_member(&self, name: &str) -> Result<Option<&[u8]>, Corruption> {
         self.find(name).map(|member| self.checked(member)).transpose()
+    }
+
+    /// All of this entry but its key, to be stored again. Lazy members are taken as they are: whether their digests are right
+    /// is known from [`lazy_member`](Self::lazy_member).
+    pub fn to_builder(&self) -> EntryBuilder<'_> {
+        let members = self.members().collect();
+        let (validation, created, cost) = (self.validation(), self.created(), self.cost());
+        EntryBuilder { validation, created, cost, members }
     }
 
     /// Whether `other` is this very entry, byte for byte.

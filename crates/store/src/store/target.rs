@@ -11,7 +11,7 @@ use opkeep_digest::Digest;
 use super::{Store, directories};
 use crate::corruption::Corruption;
 use crate::entry::{Entry, EntryBuilder, MAX_ENTRY_BYTES};
-use crate::lock::{self, KeyLock, LockOutcome, LockWaiter, Patience, TryLockOutcome};
+use crate::lock::{self, KeyLock, LockOutcome, LockWaiter, TryLockOutcome, WaitOptions};
 use crate::marker::Level;
 use crate::outcome::{DamagedEntry, Found, Lookup, Miss, Overwrite, PutOutcome};
 use crate::size::Known;
@@ -104,9 +104,14 @@ impl TargetStore {
 
     /// Looks up `key` again, under its lock. That it is still missing is not counted once more.
     pub fn get_uncounted(&self, key: &Digest) -> Lookup {
-        // A network file system may have in mind that it is not there, until its folder is opened anew.
-        let _ = self.store.folder(&self.shard_dir(key.as_bytes()[0]), false);
+        self.refresh(key);
         self.find(key, false)
+    }
+
+    /// Opens the directory of the entry for `key` anew: until then a network file system may go on answering that the entry
+    /// is absent.
+    pub fn refresh(&self, key: &Digest) {
+        let _ = self.store.folder(&self.shard_dir(key.as_bytes()[0]), false);
     }
 
     /// Counts a look-up that found nothing where it was looked [again](Self::get_uncounted).
@@ -321,12 +326,12 @@ impl TargetStore {
         self.set_aside(key, &self.path(key), &judged.file, &reason).map(|place| place.is_some())
     }
 
-    /// Takes the lock on `key`, waiting as long as `patience` has it. A store that is only read has no locks: nobody
+    /// Takes the lock on `key`, waiting as long as `options` say. A store that is only read has no locks: nobody
     /// who waits there could find the entry made.
     ///
     /// # Errors
     /// The lock file cannot be made.
-    pub fn lock(&self, key: &Digest, patience: Patience<'_>) -> Result<LockOutcome, StoreError> {
+    pub fn lock(&self, key: &Digest, options: WaitOptions<'_>) -> Result<LockOutcome, StoreError> {
         if !self.is_writable() {
             return Ok(LockOutcome::Unsupported);
         }
@@ -334,11 +339,11 @@ impl TargetStore {
         let waits = AtomicBool::new(false);
         let on_wait = || {
             waits.store(true, Ordering::Relaxed);
-            patience.on_wait.inspect(|tell| tell());
+            options.on_wait.inspect(|tell| tell());
         };
-        let patience = Patience { on_wait: Some(&on_wait), ..patience };
+        let options = WaitOptions { on_wait: Some(&on_wait), ..options };
         let shared = self.store.trust().is_shared();
-        let outcome = lock::acquire(self.store.fs(), &self.lock_path(key)?, shared, patience);
+        let outcome = lock::acquire(self.store.fs(), &self.lock_path(key)?, shared, options);
         if waits.load(Ordering::Relaxed) {
             self.count_wait(began.elapsed());
         }
@@ -372,7 +377,7 @@ impl TargetStore {
     }
 
     /// Waits no more for a lock that another holds.
-    pub fn give_up(&self, wait: LockWaiter) {
+    pub fn cancel_wait(&self, wait: LockWaiter) {
         self.count_wait(wait.waited());
     }
 
@@ -383,15 +388,30 @@ impl TargetStore {
 
     /// Takes the lock on `key`, if nobody holds it.
     pub(crate) fn lock_if_free(&self, key: &Digest) -> Result<LockOutcome, StoreError> {
-        let patience = Patience { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
+        let options = WaitOptions { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
         let shared = self.store.trust().is_shared();
-        lock::acquire(self.store.fs(), &self.lock_path(key)?, shared, patience)
+        lock::acquire(self.store.fs(), &self.lock_path(key)?, shared, options)
     }
 
     /// Notes that an entry's content was compiled, which took so long.
     pub fn count_compile(&self, time: Duration) {
         self.tally.counters.add(Count::Compiles, 1);
         self.tally.counters.add_time(Count::CompileMicros, time);
+    }
+
+    /// Counts an entry that came from a remote store.
+    pub fn count_remote_hit(&self) {
+        self.tally.counters.add(Count::RemoteHits, 1);
+    }
+
+    /// Counts an entry that was published to a remote store.
+    pub fn count_remote_put(&self) {
+        self.tally.counters.add(Count::RemotePuts, 1);
+    }
+
+    /// Counts a call to a remote store that failed, or returned an entry that is not valid.
+    pub fn count_remote_error(&self) {
+        self.tally.counters.add(Count::RemoteErrors, 1);
     }
 
     /// What this store has done, in this process and before.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Trial;
 use opkeep_digest::Digest;
 use opkeep_store::{
-    Entry, EntryBuilder, KeyLock, LockOutcome, Lookup, Miss, Patience, Store, StoreConfig, TargetStore,
+    Entry, EntryBuilder, KeyLock, LockOutcome, Lookup, Miss, Store, StoreConfig, TargetStore, WaitOptions,
 };
 use tempfile::TempDir;
 
@@ -114,7 +114,7 @@ pub(crate) fn lock(store: &TargetStore, key: &Digest) -> KeyLock {
 /// Asks for a lock for so long.
 pub(crate) fn within(store: &TargetStore, key: &Digest, time: Duration) -> LockOutcome {
     let deadline = Instant::now().checked_add(time);
-    store.lock(key, Patience { deadline, cancelled: &|| false, on_wait: None }).unwrap()
+    store.lock(key, WaitOptions { deadline, cancelled: &|| false, on_wait: None }).unwrap()
 }
 
 /// Names of what is in `folder`.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 use opkeep_digest::Digest;
 use opkeep_fs::Clock;
 use opkeep_store::{
-    Access, GcOptions, KeyLock, LimitSettings, LockOutcome, Lookup, Miss, Overwrite, Patience, Store,
-    StoreConfig, TargetStore,
+    Access, GcOptions, KeyLock, LimitSettings, LockOutcome, Lookup, Miss, Overwrite, Store, StoreConfig,
+    TargetStore, WaitOptions,
 };
 
 use crate::common::{self, Made, TARGET, key, names};
@@ -476,7 +476,7 @@ fn list(store: &TargetStore) -> bool {
 }
 
 fn try_lock(store: &TargetStore) -> Option<KeyLock> {
-    let patience = Patience { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
+    let patience = WaitOptions { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
     match store.lock(&key(SUBJECT), patience) {
         Ok(LockOutcome::Acquired(lock)) => Some(lock),
         Ok(LockOutcome::Unsupported) | Err(_) => None,

@@ -17,8 +17,8 @@ use crate::common::{Made, TARGET, key, names};
 use opkeep_digest::Digest;
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{
-    Entry, GcOptions, KeyLock, LockOutcome, Lookup, Miss, Overwrite, Patience, PutOutcome, Store,
-    StoreConfig, TargetStore,
+    Entry, GcOptions, KeyLock, LockOutcome, Lookup, Miss, Overwrite, PutOutcome, Store, StoreConfig,
+    TargetStore, WaitOptions,
 };
 use opkeep_testkit::{Body, interleave};
 use proptest::collection::vec;
@@ -306,7 +306,7 @@ impl Player<'_> {
             return true;
         }
         let deadline = Instant::now().checked_add(Duration::from_millis(2));
-        let patience = Patience { deadline, cancelled: &|| false, on_wait: None };
+        let patience = WaitOptions { deadline, cancelled: &|| false, on_wait: None };
         let outcome = self.store.lock(&key(&name(which)), patience).unwrap();
         let LockOutcome::Acquired(lock) = outcome else { return false };
         let other = self.model().holders[which].replace(self.me);

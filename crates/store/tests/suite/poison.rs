@@ -18,8 +18,8 @@ use crate::common::{Made, TARGET, fresh, hit, key, lock, miss, names, open, snap
 use opkeep_digest::Digest;
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{
-    Corruption, GcOptions, LockOutcome, Lookup, MAX_ENTRY_BYTES, Miss, Overwrite, Patience, Store,
-    StoreConfig, StoreError, TargetStore,
+    Corruption, GcOptions, LockOutcome, Lookup, MAX_ENTRY_BYTES, Miss, Overwrite, Store, StoreConfig,
+    StoreError, TargetStore, WaitOptions,
 };
 use opkeep_testkit::Folder;
 use rustix::io::Errno;
@@ -233,7 +233,7 @@ fn no_room_is_made_for_a_huge_reason() {
         let (waits, waiting) = std::sync::mpsc::channel();
         let waiter = scope.spawn(move || {
             let say = || waits.send(()).unwrap();
-            let patience = Patience { deadline: None, cancelled: &|| false, on_wait: Some(&say) };
+            let patience = WaitOptions { deadline: None, cancelled: &|| false, on_wait: Some(&say) };
             waiter.lock(&key("relu"), patience).unwrap()
         });
         waiting.recv().unwrap();
@@ -280,7 +280,7 @@ fn a_folder_that_becomes_a_link_is_not_followed() {
             let put = store.put_replacing(&gone, &Made::new("gone", 2).draft(), replace);
             judge(put.map(drop), &["tmp", "entries/shard"]);
         }
-        let patience = Patience { deadline: None, cancelled: &|| false, on_wait: None };
+        let patience = WaitOptions { deadline: None, cancelled: &|| false, on_wait: None };
         judge(store.lock(&key("precious"), patience).map(drop), &["locks"]);
         store.sync(&[there, gone]);
         store.keys(100);
@@ -323,7 +323,7 @@ fn a_link_further_up_is_not_followed() {
         let moved = store.quarantine(&gone, &judged, &held);
         assert!(matches!(moved, Err(StoreError::NotAFolder { .. })), "{below}: {moved:?}");
         if below != "v1/cpu-x86_64/entries" {
-            let patience = Patience { deadline: None, cancelled: &|| false, on_wait: None };
+            let patience = WaitOptions { deadline: None, cancelled: &|| false, on_wait: None };
             let locked = store.lock(&key("precious"), patience).map(drop);
             assert!(matches!(locked, Err(StoreError::NotAFolder { .. })), "{below}: {locked:?}");
             assert_eq!(snapshot(&elsewhere), before, "{below}");

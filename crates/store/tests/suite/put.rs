@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Made, TARGET, fresh, hit, inode, key, miss, names, open, snapshot};
 use opkeep_store::{
-    Access, EntryBuilder, LockOutcome, Lookup, Miss, Overwrite, Patience, PutOutcome, Store, StoreConfig,
-    StoreError, TargetStore,
+    Access, EntryBuilder, LockOutcome, Lookup, Miss, Overwrite, PutOutcome, Store, StoreConfig, StoreError,
+    TargetStore, WaitOptions,
 };
 
 fn read_only(root: &Path) -> Result<TargetStore, StoreError> {
@@ -80,7 +80,7 @@ fn a_stamp_never_brings_an_older_entry_back() {
 
     // While somebody makes the entry, it is theirs.
     let read = hit(&store, &key);
-    let patience = Patience { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
+    let patience = WaitOptions { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
     let LockOutcome::Acquired(lock) = store.lock(&key, patience).unwrap() else { panic!("nobody holds it") };
     let before = snapshot(&store.path(&key));
     store.restamp(&read, 9).unwrap();
@@ -199,7 +199,7 @@ fn a_store_for_reading_writes_nothing() {
         assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
     }
     assert!(matches!(store.quarantine(&damaged, &judged, &held), Err(StoreError::ReadOnly { .. })));
-    let patience = Patience { deadline: None, cancelled: &|| false, on_wait: None };
+    let patience = WaitOptions { deadline: None, cancelled: &|| false, on_wait: None };
     assert!(matches!(store.lock(&absent, patience), Ok(LockOutcome::Unsupported)));
     store.sync(&[there, absent]);
     // A target that nobody has made yet.
