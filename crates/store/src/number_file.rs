@@ -101,7 +101,8 @@ impl<const N: usize> NumberFile<N> {
             return None;
         }
         let mut numbers = Numbers { known: [0; N], unknown: Vec::new() };
-        for line in lines.lines() {
+        // Behind the numbers are only spaces, with which no line begins that has one.
+        for line in lines.lines().take_while(|line| !line.starts_with(' ')) {
             let mut words = line.split_ascii_whitespace();
             let Some(name) = words.next() else { continue };
             let value = words.next()?.parse().ok()?;
