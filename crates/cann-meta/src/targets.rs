@@ -38,12 +38,31 @@ pub fn cann_kernel(
     Expectations::new(target, Format::Elf(ElfRules::new(machines, layout)), metadata)
 }
 
+/// The `magic` values that a target takes, as its expectations list them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Magics<'a> {
+    /// Names, separated by spaces.
+    names: &'a str,
+}
+
+impl<'a> Magics<'a> {
+    /// Whether the target takes kernels of this kind.
+    pub fn contains(self, magic: Magic) -> bool {
+        self.names.split(' ').any(|name| name == magic.name())
+    }
+
+    /// Those that are known here, in the order of [`Magic::ALL`].
+    pub fn iter(self) -> impl Iterator<Item = Magic> + 'a {
+        Magic::ALL.into_iter().filter(move |magic| self.contains(*magic))
+    }
+}
+
 /// The `magic` values that a target takes; none, if its kernels have no CANN `.json` of a kind that is known here.
-pub fn magics_of(expectations: &Expectations) -> Option<Vec<Magic>> {
+pub fn magics_of(expectations: &Expectations) -> Option<Magics<'_>> {
     let MetadataRules::Checked { check, parameters } = &expectations.metadata else { return None };
     let is_known = check.id == CHECK && check.version == CHECK_VERSION;
     let names = parameters.get(MAGICS).filter(|_| is_known)?;
-    Some(Magic::ALL.into_iter().filter(|magic| names.split(' ').any(|name| name == magic.name())).collect())
+    Some(Magics { names })
 }
 
 /// Whether kernels of the target are ELF objects with a CANN `.json` of a kind that is known here.
@@ -161,7 +180,8 @@ mod tests {
     #[test]
     fn ai_cores_take_neither_raw_binaries_nor_those_of_ai_cpus() {
         use Magic::{Elf, ElfAicube, ElfAivec, FftsMixAic, FftsMixAiv};
-        let magics = magics_of(&ascend("Ascend910B1")).unwrap();
-        assert_eq!(magics, [Elf, ElfAivec, ElfAicube, FftsMixAic, FftsMixAiv]);
+        let expected = ascend("Ascend910B1");
+        let magics = magics_of(&expected).unwrap();
+        assert_eq!(magics.iter().collect::<Vec<_>>(), [Elf, ElfAivec, ElfAicube, FftsMixAic, FftsMixAiv]);
     }
 }

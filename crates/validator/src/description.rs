@@ -96,12 +96,12 @@ fn check_magic(meta: &KernelMeta, expect: &Expected<'_>, is_container: bool, fin
             findings.add(Code::NO_MAGIC, || Problem::NoMagic);
         }
         None => findings.add(Code::MISSING, || Problem::Missing { field: "magic" }),
-        Some(Word::Known(magic)) if expect.magics.contains(magic) => {}
+        Some(Word::Known(magic)) if expect.magics.contains(*magic) => {}
         // It is the magic of the kernel in the library.
         Some(Word::Known(magic)) if is_container && magic.is_elf() => {}
         Some(Word::Known(found)) => findings.add(Code::MAGIC, || Problem::Magic {
             target: expect.target.to_owned(),
-            expected: expect.magics.clone(),
+            expected: expect.magics.iter().collect(),
             found: *found,
         }),
         Some(Word::Other(text)) => findings.add(Code::FIELD, || Problem::Field {

@@ -1,14 +1,14 @@
 //! What is expected of a kernel, as the rules need it.
 
 use opkeep_artifact::{ElfLayout, ElfRules, Expectations};
-use opkeep_cann_meta::{Magic, targets};
+use opkeep_cann_meta::targets::{self, Magics};
 
 /// What is expected of an ELF object with a CANN description.
 pub(crate) struct Expected<'a> {
     pub(crate) target: &'a str,
     pub(crate) elf: &'a ElfRules,
     /// The `magic` values that the target takes.
-    pub(crate) magics: Vec<Magic>,
+    pub(crate) magics: Magics<'a>,
 }
 
 impl<'a> Expected<'a> {
@@ -22,7 +22,7 @@ impl<'a> Expected<'a> {
     pub(crate) fn without_magics(expectations: &'a Expectations) -> Self {
         static NONE: ElfRules = ElfRules::none();
         let elf = expectations.elf().unwrap_or(&NONE);
-        Self { target: &expectations.target, elf, magics: Vec::new() }
+        Self { target: &expectations.target, elf, magics: Magics::default() }
     }
 
     pub(crate) fn layout(&self) -> ElfLayout {

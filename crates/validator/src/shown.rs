@@ -4,6 +4,11 @@ use std::fmt;
 
 /// A name from a file as it may be shown: cut to 240 characters, with nothing in it that a terminal obeys.
 pub(crate) fn shown(name: &[u8]) -> String {
+    // Most names need no escapes.
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'\'' | b'"' | b'\\');
+    if name.len() <= 240 && name.iter().all(is_plain) {
+        return String::from_utf8_lossy(name).into_owned();
+    }
     // No character takes more than four bytes, so the rest of a huge name need not be decoded.
     let head = &name[..name.len().min(960)];
     String::from_utf8_lossy(head).chars().take(240).flat_map(char::escape_debug).collect()
@@ -61,7 +66,10 @@ mod tests {
     fn shown_names_are_harmless_and_short() {
         assert_eq!(shown(b"square_1"), "square_1");
         assert_eq!(shown(b"\x1b[31mred\n"), "\\u{1b}[31mred\\n");
+        assert_eq!(shown(b"it's \"a\" \\"), r#"it\'s \"a\" \\"#);
+        assert_eq!(shown(b"\x7f"), "\\u{7f}");
         assert_eq!(shown(b"\xff"), "\u{fffd}");
+        assert_eq!(shown(&[b'a'; 300]), "a".repeat(240));
         assert_eq!(shown("é".repeat(2000).as_bytes()), "é".repeat(240));
     }
 }

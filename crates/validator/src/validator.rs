@@ -6,6 +6,7 @@ use opkeep_artifact::{
     Artifact, ArtifactCheck, CheckId, CheckInput, ElfRules, Expectations, Format, MetadataRules, OpaqueRules,
     Severity,
 };
+use opkeep_cann_meta::targets::Magics;
 use opkeep_digest::Digest;
 
 use crate::code::Code;
@@ -124,7 +125,7 @@ fn run(check: &dyn ArtifactCheck, artifact: &Artifact, expectations: &Expectatio
 }
 
 fn judge_elf(object: &[u8], target: &str, elf: &ElfRules, findings: &mut Findings) -> Vec<ElfFacts> {
-    let expected = Expected { target, elf, magics: Vec::new() };
+    let expected = Expected { target, elf, magics: Magics::default() };
     let objects = Objects::read(object, None, &expected, findings);
     judge_objects(&objects, None, &expected, findings)
 }
