@@ -2,7 +2,9 @@
 
 mod args;
 mod commands;
+mod flags;
 mod input;
+mod setup;
 mod tensor;
 mod ui;
 
@@ -10,8 +12,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Args, Command};
-use commands::{build, explain, gc, import, inspect, repair, run, targets, verify};
+use args::Args;
 use ui::file_limit::FileLimit;
 use ui::output::{Output, Verdict};
 use ui::text::one_line;
@@ -22,7 +23,7 @@ fn main() -> ExitCode {
         Err(error) => return usage(error),
     };
     let output = Output::new(args.format, FileLimit::watch());
-    let verdict = run(&args, &output);
+    let verdict = args.command.run(&output);
     if let Err(error) = &verdict
         && !ui::interrupt::is_behind(error)
     {
@@ -39,22 +40,6 @@ fn main() -> ExitCode {
             ExitCode::from(ui::interrupt::EXIT_CODE)
         }
         Err(_) => ExitCode::from(2),
-    }
-}
-
-fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
-    match &args.command {
-        Command::Build(args) => build::build(args, output),
-        Command::Explain(args) => explain::explain(args, output),
-        Command::Run(args) => run::run(args, output),
-        Command::Inspect(args) => inspect::inspect(args, output),
-        Command::Verify(args) => verify::verify(args, output),
-        Command::Repair(args) => repair::repair(args, output),
-        Command::Import(args) => import::import(args, output),
-        Command::Gc(args) => gc::gc(args, output),
-        Command::Stats(args) => gc::stats(args, output),
-        Command::Clear(args) => gc::clear(args, output),
-        Command::Targets => targets::targets(output),
     }
 }
 

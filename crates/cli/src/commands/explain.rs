@@ -5,32 +5,52 @@ use opkeep_descriptor::{BuildSpec, Diff, ResolvedSpec};
 use opkeep_digest::PartChange;
 use opkeep_fs::CancelToken;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 
-use crate::args::ExplainArgs;
-use crate::commands::build::chips::{self, Part};
-use crate::commands::build::{self, note_targets};
+use crate::commands::build::report::{imported_json, note_targets, unreadable_json};
+use crate::flags::ENVIRONMENT;
+use crate::flags::compile::CompileArgs;
 use crate::input;
 use crate::input::model;
+use crate::setup;
+use crate::setup::parts::{self, Part};
 use crate::ui::output::{Output, Verdict};
 use crate::ui::text::{Text, counted};
+
+/// Say of each kernel whether it is in the store, and if not, what is different from those that are. Compiles nothing
+#[derive(Debug, clap::Args)]
+#[command(after_help = ENVIRONMENT)]
+pub(crate) struct Args {
+    /// Networks (.onnx), operator descriptors (.info), or folders of them
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Say instead what is different between the operator of this descriptor and that of the only input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) against: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: CompileArgs,
+    /// Explain a build with --trust-imported
+    #[arg(long)]
+    pub(crate) trust_imported: bool,
+}
 
 /// More differences than these are not told to people, and no more characters of each.
 const TOLD: usize = 8;
 const TOLD_CHARACTERS: usize = 200;
 
-pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     if let Some(other) = &args.against {
         return compare(args, other, output);
     }
-    let builder = build::builder(&args.common, &CancelToken::new(), output)?;
+    let builder = setup::builder(&args.common, &CancelToken::new(), output)?;
     let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &builder, &args.common)?;
     model::debug(&mut requests, &args.common, output)?;
     unreadable.errors.iter().for_each(|(_, error)| output.error(error));
     if requests.is_empty() {
-        output.quiet_result(&json!({ "unreadable": build::unreadable_json(&unreadable) }))?;
+        output.quiet_result(&json!({ "unreadable": unreadable_json(&unreadable) }))?;
         return Ok(Verdict::Unusable);
     }
-    let parts = chips::split(requests, builder, &args.common, unknown, &CancelToken::new())?;
+    let parts = parts::split(requests, builder, &args.common, unknown, &CancelToken::new())?;
     if let Some(guessed) = parts.first() {
         note_targets(&guessed.requests, &args.common, output);
     }
@@ -42,14 +62,14 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> anyhow::Result<Ver
     text.line(summary(&kernels));
     let mut json = json!({ "kernels": kernels.iter().map(json_of).collect::<Vec<_>>() });
     if !unreadable.is_empty() {
-        json["unreadable"] = build::unreadable_json(&unreadable);
+        json["unreadable"] = unreadable_json(&unreadable);
     }
     output.result(&text, &json)?;
     Ok(unreadable.verdict())
 }
 
 /// What is different between two descriptors.
-fn compare(args: &ExplainArgs, other: &std::path::Path, output: &Output) -> anyhow::Result<Verdict> {
+fn compare(args: &Args, other: &std::path::Path, output: &Output) -> anyhow::Result<Verdict> {
     let [input] = args.inputs.as_slice() else {
         anyhow::bail!("--against takes one input, found {}", counted(args.inputs.len(), "input"));
     };
@@ -119,7 +139,7 @@ fn json_of(kernel: &Explanation) -> Value {
         "op_type": kernel.op_type,
         "operators": kernel.requested_by,
         "outcome": outcome(kernel),
-        "imported": kernel.imported.as_ref().map(build::imported_json),
+        "imported": kernel.imported.as_ref().map(imported_json),
         "imported_problem": kernel.imported_problem,
     });
     match &kernel.fate {

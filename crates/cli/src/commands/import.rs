@@ -1,6 +1,8 @@
 //! `opkeep import`: kernels of frameworks' caches, into the store.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,30 +11,64 @@ use opkeep::{Cache, ImportReport, ImportedKernel, Importer, SkipReason, SkippedK
 use opkeep_backend_ascend::AscendConfig;
 use serde_json::{Value, json};
 
-use crate::args::ImportArgs;
-use crate::commands::build;
-use crate::commands::gc::bytes;
-use crate::commands::verify::store::threads;
+use crate::flags::store::StoreArgs;
+use crate::input::store::threads;
+use crate::setup::store_config;
 use crate::ui::env;
 use crate::ui::interrupt;
 use crate::ui::output::{Output, Verdict};
 use crate::ui::progress::Progress;
-use crate::ui::text::{Text, counted};
+use crate::ui::registry::registry;
+use crate::ui::text::{Text, bytes, counted};
+
+/// What import does.
+const IMPORTS: &str = "\
+Kernels are taken unchanged from kernel_meta, rank_N/kernel_meta and akg_kernel_meta at and below
+each directory, which stay as they are. One is taken if it is intact, if a descriptor (.info)
+beside it names it and is no newer than it, if its .json calls it by no other kernel's name, if it
+was not compiled for debugging, if its operator is the toolkit's, and if it is a kernel for the
+chip that the descriptor says. All others are skipped, with the reason: caches of CANN and
+operator packages have no descriptors, AKG's kernels for the host run in no backend of opkeep's,
+kernels that opkeep published there are in a store already, and the source of a custom operator
+at that time is unknown.
+The toolchain and the sources of such a kernel are unknown, so builds skip it unless
+--trust-imported is given; then it is reused for an equal job, target and options, on every rank
+and device. A kernel that opkeep compiled comes before it. Of kernels of one job the first is
+kept, until one is imported that by the dates of its files was compiled since: it replaces the
+older one. To import the same again changes nothing.
+Exit code 0: kernels are imported, or were; 1: kernels are imported, and others had problems; 2:
+nothing could be imported, or a directory could not be read.";
+
+/// Take the kernels of MindSpore's kernel_meta folders into the store, for builds that trust them
+#[derive(Debug, clap::Args)]
+#[command(after_help = IMPORTS)]
+pub(crate) struct Args {
+    /// Folders with caches of a framework in them
+    #[arg(required = true, value_name = "DIR")]
+    pub(crate) folders: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// How many kernels are read at once [default: one a processor]
+    #[arg(long, short, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Say what would be imported, and import nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
 
 /// So many kernels of a cache are named that were not imported.
 const NAMED: usize = 20;
 
-pub(crate) fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<Verdict> {
-    let config = build::config(args.store.cache_dir.as_deref(), &args.store.trusted_owners).context(
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
+    let config = store_config(args.store.cache_dir.as_deref(), &args.store.trusted_owners).context(
         "there is no place for a store: set OPKEEP_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
     )?;
     // Nobody is asked anything, so no toolkit need be there.
-    let registry =
-        build::registry(Duration::from_secs(60), AscendConfig::new(env::ascend_search(None)), &[])?;
+    let backends = registry(Duration::from_secs(60), AscendConfig::new(env::ascend_search(None)), &[])?;
     let cancel = interrupt::cancel();
     let progress = Arc::new(Progress::new(output.is_text()));
     let shown = Arc::clone(&progress);
-    let importer = Importer::new(config, move |spec| registry.read(spec))
+    let importer = Importer::new(config, move |spec| backends.read(spec))
         .threads(threads(args.jobs))
         .dry_run(args.dry_run)
         .cancel(cancel)

@@ -1,11 +1,13 @@
 //! The commands: each module has the arguments, the work and the result of one.
 
 pub(crate) mod build;
+pub(crate) mod clear;
 pub(crate) mod explain;
 pub(crate) mod gc;
 pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod repair;
 pub(crate) mod run;
+pub(crate) mod stats;
 pub(crate) mod targets;
 pub(crate) mod verify;

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::bail;
 use opkeep_onnx::{ModelError, Network, OnnxError};
 
-use crate::args::Common;
+use crate::flags::compile::CompileArgs;
 use crate::input::options::nearest;
 
 /// The sizes given with `--dim`, and what was found of their names so far.
@@ -25,7 +25,7 @@ impl Dims {
     ///
     /// # Errors
     /// A name has two sizes.
-    pub(crate) fn of(common: &Common) -> anyhow::Result<Self> {
+    pub(crate) fn of(common: &CompileArgs) -> anyhow::Result<Self> {
         let mut sizes = BTreeMap::new();
         for (name, size) in &common.dims {
             if let Some(other) = sizes.insert(name.clone(), *size).filter(|other| other != size) {

@@ -6,6 +6,7 @@ pub(crate) mod model;
 pub(crate) mod options;
 pub(crate) mod others;
 pub(crate) mod pairs;
+pub(crate) mod store;
 
 use std::collections::HashSet;
 use std::io::Read;

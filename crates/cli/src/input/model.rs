@@ -6,7 +6,7 @@ use opkeep::{Builder, DebugConfig, Request};
 use opkeep_descriptor::{Arg, BuildSpec, Descriptor, Tensor};
 use opkeep_onnx::{Network, ValueInfo};
 
-use crate::args::Common;
+use crate::flags::compile::CompileArgs;
 use crate::input::dims::Dims;
 use crate::input::options::UnknownOptions;
 use crate::input::{self, Found};
@@ -32,7 +32,7 @@ impl Model {
     pub(crate) fn read(
         path: &Path,
         builder: &Builder,
-        common: &Common,
+        common: &CompileArgs,
         dims: &mut Dims,
     ) -> anyhow::Result<Self> {
         if !input::is_network(path)? {
@@ -52,7 +52,7 @@ impl Model {
     }
 
     /// A request for each operator.
-    pub(crate) fn requests(&self, common: &Common) -> Vec<Request> {
+    pub(crate) fn requests(&self, common: &CompileArgs) -> Vec<Request> {
         match self {
             Self::Network(network) => opkeep::requests(&network.graph, &spec(common)),
             Self::Operator(descriptor) => {
@@ -119,7 +119,7 @@ impl Unreadable {
 pub(crate) fn requests<'c>(
     inputs: &[PathBuf],
     builder: &Builder,
-    common: &'c Common,
+    common: &'c CompileArgs,
 ) -> anyhow::Result<(Vec<Request>, Unreadable, UnknownOptions<'c>)> {
     let Found { files, unreadable: errors, .. } = input::model_files(inputs);
     let mut unreadable = Unreadable { errors, refused: 0 };
@@ -142,7 +142,7 @@ pub(crate) fn requests<'c>(
 const COLLECTING: [&str; 4] = ["dump_bin", "dump_cce", "dump_loc", "ccec_g"];
 
 /// Has the operators that `--op_debug_config` means compiled for debugging; all of them while information is collected.
-pub(crate) fn debug(requests: &mut [Request], common: &Common, output: &Output) -> anyhow::Result<()> {
+pub(crate) fn debug(requests: &mut [Request], common: &CompileArgs, output: &Output) -> anyhow::Result<()> {
     let path = common.op_debug_config.as_ref();
     let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else {
         // Said to be off.
@@ -182,13 +182,13 @@ fn collect(requests: &mut [Request], output: &Output) {
 }
 
 /// For what a network is built; a descriptor says that itself.
-fn spec(common: &Common) -> BuildSpec {
+fn spec(common: &CompileArgs) -> BuildSpec {
     let mut spec = BuildSpec::new(common.target());
     set_options(&mut spec, common);
     spec
 }
 
-fn set_options(spec: &mut BuildSpec, common: &Common) {
+fn set_options(spec: &mut BuildSpec, common: &CompileArgs) {
     for (name, value) in &common.options {
         spec.options.insert(name.clone(), value.as_str().into());
     }

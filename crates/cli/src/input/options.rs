@@ -6,7 +6,7 @@ use anyhow::bail;
 use opkeep_backend::{Backend, BackendError};
 use opkeep_descriptor::BuildSpec;
 
-use crate::args::Common;
+use crate::flags::compile::CompileArgs;
 
 /// Names given with `--option` that neither a target nor a descriptor was found to have so far.
 pub(crate) struct UnknownOptions<'a> {
@@ -18,7 +18,7 @@ pub(crate) struct UnknownOptions<'a> {
 
 impl<'a> UnknownOptions<'a> {
     /// All that were given.
-    pub(crate) fn of(common: &'a Common) -> Self {
+    pub(crate) fn of(common: &'a CompileArgs) -> Self {
         let names = common.options.iter().map(|(name, _)| name.as_str()).collect();
         Self { given: &common.options, names, known: BTreeSet::new(), targets: Vec::new() }
     }

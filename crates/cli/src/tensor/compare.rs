@@ -6,8 +6,9 @@ use opkeep_onnx::{Tensor, ValueInfo};
 use serde_json::{Value, json};
 
 use crate::tensor::tolerance::Allowed;
-pub(crate) use crate::tensor::tolerance::Tolerance;
+use crate::tensor::tolerance::Tolerance;
 use crate::tensor::values::{Element, elements};
+use crate::ui::json::number;
 use crate::ui::text::counted;
 
 /// What came of a comparison.
@@ -223,16 +224,6 @@ impl Errors {
             ),
             false => text(self.relative),
         }
-    }
-}
-
-/// A number as JSON; what JSON has no number for, as a text.
-pub(crate) fn number(value: f64) -> Value {
-    match value {
-        value if value.is_nan() => "NaN".into(),
-        f64::INFINITY => "inf".into(),
-        f64::NEG_INFINITY => "-inf".into(),
-        value => value.into(),
     }
 }
 

@@ -6,13 +6,44 @@ use anyhow::{Context, bail, ensure};
 use opkeep_backend::Buffer;
 use opkeep_onnx::ValueInfo;
 
-use crate::args::{Fill, RunArgs};
 use crate::input;
 use crate::tensor::values::{bytes_of, size};
 use crate::ui::text::counted;
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct FeedArgs {
+    /// The values of an input: a TensorProto (.pb) or a NumPy array (.npy). A name in the file that is an input's says
+    /// which one it is for; else they are for the inputs in order
+    #[arg(long = "input", value_name = "FILE")]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// The values of an input, row by row, such as 1,4,9; once for each input, in order
+    #[arg(long, value_name = "V,V,...", allow_hyphen_values = true, conflicts_with = "inputs")]
+    pub(crate) input_values: Vec<String>,
+    /// What inputs hold that are not given: ramp (element i of n is i/n; of whole numbers 0 and 1 in turn) or
+    /// random:SEED (normally distributed; of whole numbers 0 or 1)
+    #[arg(long, value_name = "FILL", value_parser = fill)]
+    pub(crate) input_fill: Option<Fill>,
+}
+
+/// What inputs hold that are not given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fill {
+    Ramp,
+    Random(u64),
+}
+
+fn fill(text: &str) -> Result<Fill, String> {
+    match text.split_once(':') {
+        None if text == "ramp" => Ok(Fill::Ramp),
+        Some(("random", seed)) => {
+            seed.parse().map(Fill::Random).map_err(|_| format!("the seed `{seed}` is not a whole number"))
+        }
+        _ => Err("expected `ramp` or `random:SEED`".to_owned()),
+    }
+}
+
 /// The elements of every input, as the command line has them.
-pub(crate) fn inputs(expected: &[ValueInfo], args: &RunArgs) -> anyhow::Result<Vec<Buffer>> {
+pub(crate) fn inputs(expected: &[ValueInfo], args: &FeedArgs) -> anyhow::Result<Vec<Buffer>> {
     let mut inputs: Vec<Option<Buffer>> = expected.iter().map(|_| None).collect();
     for (file, at, tensor) in assigned(&args.inputs, expected, "input")? {
         let info = &expected[at];

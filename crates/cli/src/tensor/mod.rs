@@ -2,6 +2,6 @@
 
 pub(crate) mod compare;
 pub(crate) mod feed;
-mod tolerance;
+pub(crate) mod tolerance;
 pub(crate) mod values;
 pub(crate) mod write;

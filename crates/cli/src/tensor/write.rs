@@ -8,8 +8,8 @@ use opkeep_fs::Fs;
 use opkeep_onnx::{Tensor, ValueInfo};
 use serde_json::{Value, json};
 
-use crate::tensor::compare::number;
 use crate::tensor::values::{Element, elements, rounded};
+use crate::ui::json::number;
 use crate::ui::text::Text;
 
 /// JSON has the values of outputs with at most this many elements,

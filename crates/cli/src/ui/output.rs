@@ -6,13 +6,20 @@ use std::fmt;
 use std::io::{ErrorKind, Write};
 
 use anyhow::Context;
+use clap::ValueEnum;
 use opkeep::KernelError;
 use opkeep_backend::BackendError;
 use serde_json::{Value, json};
 
-use crate::args::Format;
 use crate::ui::file_limit::FileLimit;
 use crate::ui::text::{Text, shown_json};
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Text,
+    Json,
+}
 
 /// How a command came out; of two, the greater is that of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

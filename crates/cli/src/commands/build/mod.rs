@@ -1,118 +1,55 @@
 //! `opkeep build`.
 
-pub(crate) mod chips;
 mod left;
+pub(crate) mod report;
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::path::PathBuf;
 
-use anyhow::Context;
-use opkeep::{
-    BuildError, BuildReport, Builder, CacheMode, KernelError, KernelReport, Outcome, Provenance, Request,
-    ViewGroup, ViewPolicy,
-};
-use opkeep_backend::{Backend, BackendError, Registry};
-use opkeep_backend_ascend::{AscendBackend, AscendConfig, Driver};
-use opkeep_backend_cpu::CpuBackend;
-use opkeep_fs::CancelToken;
-use opkeep_store::StoreConfig;
-use serde_json::{Value, json};
+use opkeep::{Builder, Outcome, ViewGroup, ViewPolicy};
+use serde_json::json;
 
-use crate::args::{BuildArgs, Common};
+use crate::flags::ENVIRONMENT;
+use crate::flags::compile::CompileArgs;
 use crate::input::model;
-use crate::input::model::Unreadable;
+use crate::setup;
+use crate::setup::parts::{self, Part};
 use crate::ui::env;
 use crate::ui::interrupt;
-use crate::ui::output::{Output, Verdict, chain, has_lines};
-use crate::ui::progress::Progress;
-use crate::ui::text::{Text, counted};
-use chips::Part;
+use crate::ui::output::{Output, Verdict};
+use crate::ui::text::counted;
+use report::{
+    interrupted, network_name, note_targets, report_json, report_text, tell, unreadable_json, with_progress,
+};
 
-/// The backends there are. A compiler that is asked something has `patience` to answer.
-pub(crate) fn registry(
-    patience: Duration,
-    ascend: AscendConfig,
-    toolchain_inputs: &[PathBuf],
-) -> anyhow::Result<Registry> {
-    let mut registry = Registry::new();
-    registry.add(CpuBackend::entry(env::cpu_config(patience, toolchain_inputs)?));
-    registry.add(AscendBackend::entry(ascend));
-    Ok(registry)
+/// Build a network or single operators: compile what is new or changed, reuse the rest, fill rank_N/kernel_meta
+#[derive(Debug, clap::Args)]
+#[command(after_help = ENVIRONMENT)]
+pub(crate) struct Args {
+    /// Networks (.onnx), operator descriptors (.info), or directories of them, links and pseudo file systems (/proc) not
+    /// followed
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) inputs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: CompileArgs,
+    /// Do not put kernels into rank_N/kernel_meta
+    #[arg(long)]
+    pub(crate) no_kernel_meta: bool,
+    /// Put kernels into this directory, in place of rank_N/kernel_meta
+    #[arg(long, value_name = "DIR", conflicts_with = "no_kernel_meta")]
+    pub(crate) kernel_meta: Option<PathBuf>,
+    /// Replace kernels in kernel_meta that opkeep did not write, and releases by kernels for debugging. A copy of what is
+    /// not ours is kept beside it, which `opkeep repair --undo DIR` restores
+    #[arg(long, conflicts_with = "no_kernel_meta")]
+    pub(crate) replace: bool,
+    /// Reuse imported kernels, too, where there are none of our own: of an equal job, target and options, by a toolchain
+    /// that is not known; see opkeep help import
+    #[arg(long)]
+    pub(crate) trust_imported: bool,
 }
 
-/// How CANN is found and driven, as the flags have it.
-fn ascend(common: &Common, cancel: &CancelToken) -> anyhow::Result<AscendConfig> {
-    let driver = match common.cann_driver.as_str() {
-        "workers" => Driver::Workers,
-        "process" => Driver::Process,
-        _ => Driver::Auto,
-    };
-    let config = env::ascend_config(common.cann.clone(), &common.toolchain_inputs)?;
-    Ok(AscendConfig { driver, cancel: cancel.clone(), ..config })
-}
-
-/// A builder as the flags have it.
-pub(crate) fn builder(common: &Common, cancel: &CancelToken, output: &Output) -> anyhow::Result<Builder> {
-    let builder = builder_of(backend(common, common.target(), cancel)?, common, cancel);
-    let keeps = matches!(common.cache_mode, CacheMode::Enable | CacheMode::Force);
-    if store(common).is_none() && keeps {
-        output.warning("there is no place for a store: set OPKEEP_CACHE_DIR or HOME; nothing is kept");
-    }
-    builder.look_ahead();
-    Ok(builder)
-}
-
-/// A builder with this backend as the flags have it.
-pub(crate) fn builder_of(backend: Arc<dyn Backend>, common: &Common, cancel: &CancelToken) -> Builder {
-    let deadline = Duration::from_secs_f64(common.deadline);
-    let mut builder =
-        Builder::new(backend).cancel(cancel.clone()).mode(common.cache_mode).deadline(Some(deadline));
-    if let Some(jobs) = common.jobs {
-        builder = builder.jobs(jobs);
-    }
-    builder = builder.niceness(common.nice).fail_fast(common.fail_fast);
-    if let Some(config) = store(common) {
-        builder = builder.store(config);
-    }
-    builder
-}
-
-/// The store as the flags have it, if there is a place for one.
-pub(crate) fn store(common: &Common) -> Option<StoreConfig> {
-    config(common.cache_dir.as_deref(), &common.trusted_owners)
-}
-
-/// The store in `dir`, else where the environment has it.
-pub(crate) fn config(dir: Option<&Path>, trusted_owners: &[u32]) -> Option<StoreConfig> {
-    let root = dir.map(Path::to_owned).or_else(env::cache_dir)?;
-    Some(StoreConfig {
-        trusted_owners: trusted_owners.to_vec(),
-        limits: env::limits(),
-        ..StoreConfig::new(root)
-    })
-}
-
-/// Says once for which other target descriptors were made.
-pub(crate) fn note_targets(requests: &[Request], common: &Common, output: &Output) {
-    let mut named: Vec<&str> = requests
-        .iter()
-        .filter(|request| request.spec.target == common.target())
-        .map(|request| request.descriptor.spec.target.as_str())
-        .filter(|named| *named != common.target())
-        .collect();
-    named.sort_unstable();
-    named.dedup();
-    if !named.is_empty() {
-        let named = named.join(", ");
-        let hint = if common.chooses_target() { "" } else { " (--target chooses)" };
-        output.note(&format!("the descriptors name {named}; building for {}{hint}", common.target()));
-    }
-}
-
-pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let cancel = interrupt::cancel();
-    let builder = builder(&args.common, &cancel, output)?;
+    let builder = setup::builder(&args.common, &cancel, output)?;
     let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &builder, &args.common)?;
     if cancel.is_cancelled() && requests.is_empty() {
         output.interrupted();
@@ -124,7 +61,7 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
         output.quiet_result(&json!({ "unreadable": unreadable_json(&unreadable) }))?;
         return Ok(Verdict::Unusable);
     }
-    let parts = chips::split(requests, builder, &args.common, unknown, &cancel)?;
+    let parts = parts::split(requests, builder, &args.common, unknown, &cancel)?;
     if let Some(guessed) = parts.first() {
         note_targets(&guessed.requests, &args.common, output);
     }
@@ -135,7 +72,7 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
         let builder = view(builder.trust_imported(args.trust_imported), args)?;
         reports.push(with_progress(builder, &requests, output)?);
     }
-    let report = chips::joined(reports);
+    let report = parts::joined(reports);
 
     let mut json = report_json(&report, &network(&args.inputs), args.common.target());
     if !unreadable.is_empty() {
@@ -157,7 +94,7 @@ pub(crate) fn build(args: &BuildArgs, output: &Output) -> anyhow::Result<Verdict
 }
 
 /// The builder, with kernels put where the flags and the environment say.
-fn view(builder: Builder, args: &BuildArgs) -> anyhow::Result<Builder> {
+fn view(builder: Builder, args: &Args) -> anyhow::Result<Builder> {
     if args.no_kernel_meta {
         return Ok(builder);
     }
@@ -169,265 +106,10 @@ fn view(builder: Builder, args: &BuildArgs) -> anyhow::Result<Builder> {
     })
 }
 
-/// Builds `requests`, and shows how far it is.
-pub(crate) fn with_progress(
-    builder: Builder,
-    requests: &[Request],
-    output: &Output,
-) -> Result<BuildReport, BuildError> {
-    let progress = Arc::new(Progress::new(output.is_text()));
-    let observer = Arc::clone(&progress);
-    let report = builder.observer(move |event| observer.observe(event)).build(requests);
-    progress.done();
-    report
-}
-
-/// What came of a build that was interrupted.
-pub(crate) fn interrupted(report: &BuildReport) -> String {
-    let left = not_built(report);
-    let kept = report.kernels.len() - report.count(Outcome::Failed);
-    format!("interrupted: {} kept, {left} not built; run it again to go on", counted(kept, "kernel"))
-}
-
-/// How many kernels nobody tried to the end, since the build was interrupted or ended with its first failure.
-fn not_built(report: &BuildReport) -> usize {
-    report.kernels.iter().filter(|kernel| was_left(kernel)).count()
-}
-
-fn was_left(kernel: &KernelReport) -> bool {
-    let error = kernel.error.as_deref();
-    matches!(error, Some(KernelError::Backend(BackendError::Cancelled) | KernelError::Skipped { .. }))
-}
-
-pub(crate) fn unreadable_json(unreadable: &Unreadable) -> Value {
-    let one = |(file, error): &(PathBuf, anyhow::Error)| json!({ "file": file.to_string_lossy(), "error": chain(error) });
-    unreadable.errors.iter().map(one).collect()
-}
-
-/// Warnings, and whether the kernels are where the framework looks for them, or others' may be there since the target is
-/// not the one that the user `chose`.
-pub(crate) fn tell(report: &BuildReport, chose: bool, output: &Output) -> bool {
-    for warning in &report.warnings {
-        output.warning(warning);
-    }
-    match &report.view {
-        None => true,
-        Some(Err(error)) => {
-            output.warning(&format!("kernels could not be put where the framework reads them: {error}"));
-            false
-        }
-        Some(Ok(placed)) => {
-            for name in &placed.conflicting_names {
-                output.warning(&format!(
-                    "operators of different kernels are all called `{}`: a framework would run one for the other, so \
-                     this build puts none into kernel_meta; build them in ranks or directories of their own",
-                    name
-                ));
-            }
-            for name in &placed.unusable {
-                output.warning(&format!(
-                    "`{}` cannot be a file's name; its kernel is in kernel_meta under our name, where the framework \
-                     does not look",
-                    name
-                ));
-            }
-            for name in &placed.multi_part_names {
-                output.warning(&format!(
-                    "the kernel `{}` is in parts (`jsonList`) or has no `.json`; kernel_meta does not hold such: it is in the store",
-                    name
-                ));
-            }
-            let is_right = left::tell(placed, chose, output);
-            is_right
-                && placed.conflicting_names.is_empty()
-                && placed.unusable.is_empty()
-                && placed.multi_part_names.is_empty()
-        }
-    }
-}
-
 /// What to call all this: the name of the only input, else how many there are.
 fn network(inputs: &[PathBuf]) -> String {
     match inputs {
         [one] => network_name(one),
         many => counted(many.len(), "input"),
     }
-}
-
-/// What a model is called: its file's name without the ending.
-pub(crate) fn network_name(file: &Path) -> String {
-    file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy().into_owned()
-}
-
-pub(crate) fn report_text(report: &BuildReport) -> Text {
-    let mut text = Text::default();
-    // What was reused needs no line of its own, unless it is all there is to say.
-    let few = report.kernels.len() <= 8;
-    // Of those that were left the first failure tells enough, or the interrupt.
-    let worth_a_line =
-        |kernel: &&KernelReport| (few || kernel.outcome != Outcome::Reused) && !was_left(kernel);
-    let imported = report.kernels.iter().filter(|kernel| kernel.imported.is_some()).count();
-    for (at, kernel) in report.kernels.iter().enumerate().filter(|(_, kernel)| worth_a_line(kernel)) {
-        let time = kernel.compile_time.map(|time| format!("{} ms", time.as_millis())).unwrap_or_default();
-        let why = match (&kernel.reason, kernel.outcome) {
-            (Some(reason), outcome) if outcome != Outcome::Failed => format!("({reason})"),
-            _ => String::new(),
-        };
-        let name = format!("{}{}{}", kernel.name, requested_by(kernel), found_as(report, at));
-        text.line(format!("{:9} {name}  {time:>7}  {why}", kernel.outcome).trim_end());
-        if kernel.outcome == Outcome::Failed {
-            text.append(&failure_text(kernel));
-        }
-    }
-    text.line(summary(report));
-    if imported > 0 {
-        let were = if imported == 1 { "was" } else { "were" };
-        text.line(format_args!(
-            "{imported} of those reused {were} imported: nobody knows by which toolchain"
-        ));
-    }
-    if let Some(Ok(placed)) = &report.view
-        && !placed.names.is_empty()
-    {
-        text.line(format_args!("kernels are in {}", shortened(&placed.folder)));
-    }
-    text
-}
-
-/// Why a kernel failed; with the end of its compiler's log, if that is why.
-fn failure_text(kernel: &KernelReport) -> Text {
-    let reason = format!("    {}", kernel.reason.as_deref().unwrap_or("no reason was given"));
-    let mut text = Text::default();
-    match kernel.error.as_deref().is_some_and(|error| has_lines(error)) {
-        true => text.quoted(reason),
-        false => text.line(reason),
-    }
-    text
-}
-
-/// For which nodes a kernel is: ` for conv_1 and 2 more`.
-fn requested_by(kernel: &KernelReport) -> String {
-    let names = &kernel.requested_by;
-    let Some(first) = names.iter().find(|name| **name != kernel.name && !name.is_empty()) else {
-        return String::new();
-    };
-    match names.len() - 1 {
-        0 => format!(" for {first}"),
-        more => format!(" for {first} and {more} more"),
-    }
-}
-
-/// Under which other name the framework finds a kernel: ` as square_1_2`.
-fn found_as(report: &BuildReport, kernel: usize) -> String {
-    let Some(Ok(placed)) = &report.view else { return String::new() };
-    let own = &report.kernels[kernel].name;
-    let others = placed.names.iter().filter(|(name, of)| *of == kernel && name != own);
-    let others: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
-    match others.as_slice() {
-        [] => String::new(),
-        [one] => format!(" as {one}"),
-        [one, more @ ..] => format!(" as {one} and {} more", more.len()),
-    }
-}
-
-/// A path as it would be typed from here.
-fn shortened(folder: &Path) -> String {
-    let here = std::env::current_dir().ok();
-    let relative = here.as_deref().and_then(|here| folder.strip_prefix(here).ok());
-    relative.unwrap_or(folder).display().to_string()
-}
-
-/// `1 operator, 1 kernel for cpu-x86_64: 0 reused, 1 compiled, 0 shared, 0 failed, 0 bypassed in 0.04 s`
-pub(crate) fn summary(report: &BuildReport) -> String {
-    let (mut counts, left) = (report.counts(), not_built(report));
-    // People are told what failed, and what was not tried; to programs both are kernels that are not there.
-    counts.entry(Outcome::Failed).and_modify(|failed| *failed -= left);
-    let mut counts: Vec<String> =
-        counts.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
-    if left > 0 {
-        counts.push(format!("{left} not built"));
-    }
-    let target = match report.targets.as_slice() {
-        [] => String::new(),
-        targets => format!(" for {}", targets.join(", ")),
-    };
-    format!(
-        "{}, {}{target}: {} in {:.2} s",
-        counted(report.operators, "operator"),
-        counted(report.kernels.len(), "kernel"),
-        counts.join(", "),
-        report.elapsed.as_secs_f64()
-    )
-}
-
-/// Where an imported kernel came from.
-pub(crate) fn imported_json(imported: &Provenance) -> Value {
-    let Provenance { folder, name, framework, said, has_options, at, .. } = imported;
-    let at = at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
-    json!({
-        "folder": folder, "name": name, "framework": framework, "said": said, "has_options": has_options, "at": at,
-        "toolchain": null, "op_sources": null,
-    })
-}
-
-fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
-    let milliseconds = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
-    let results: Vec<Value> = report
-        .kernels
-        .iter()
-        .map(|kernel| {
-            json!({
-                "name": kernel.name,
-                "key": kernel.key.map(|key| key.to_string()),
-                "op_type": kernel.op_type,
-                "nodes": kernel.requested_by,
-                "outcome": kernel.outcome.name(),
-                "reason": kernel.reason,
-                "imported": kernel.imported.as_ref().map(imported_json),
-                "compile_ms": kernel.compile_time.map(milliseconds),
-                "bytes": kernel.bytes,
-            })
-        })
-        .collect();
-    let mut json = json!({
-        "network": network,
-        "target": report.targets.first().map_or(target, String::as_str),
-        "targets": report.targets,
-        "backend": report.backend,
-        "operators": report.operators,
-        "kernels": report.kernels.len(),
-        "elapsed_ms": milliseconds(report.elapsed),
-        "results": results,
-        "warnings": report.warnings,
-    });
-    for (outcome, count) in report.counts() {
-        json[outcome.name()] = count.into();
-    }
-    match &report.view {
-        None => {}
-        Some(Ok(placed)) => {
-            json["kernel_meta"] = placed.folder.to_string_lossy().into();
-            json["contested_names"] = placed.conflicting_names.clone().into();
-            json["unusable_names"] = placed.unusable.clone().into();
-            json["names_in_parts"] = placed.multi_part_names.clone().into();
-            json["left_alone"] = left::json(placed);
-            json["kernel_meta_quarantine"] =
-                placed.quarantine.as_ref().map(|path| path.to_string_lossy().into_owned()).into();
-            json["kernel_meta_displaced"] = placed.displaced.clone().into();
-            json["kernel_meta_risk"] = placed.risk.as_ref().map(ToString::to_string).into();
-        }
-        Some(Err(error)) => json["kernel_meta_error"] = error.to_string().into(),
-    }
-    json
-}
-
-/// Opens the backend for `target`.
-pub(crate) fn backend(
-    common: &Common,
-    target: &str,
-    cancel: &CancelToken,
-) -> anyhow::Result<Arc<dyn Backend>> {
-    let deadline = Duration::from_secs_f64(common.deadline);
-    let registry = registry(deadline, ascend(common, cancel)?, &common.toolchain_inputs)?;
-    registry.open(target).context("opening the backend")
 }

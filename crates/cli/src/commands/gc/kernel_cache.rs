@@ -10,16 +10,15 @@ use opkeep_kernel_meta::kernel_cache::{
 use opkeep_kernel_meta::survey::{Kind, Place, find, is_set_aside};
 use serde_json::{Value, json};
 
-use crate::args::GcArgs;
-use crate::commands::gc::bytes;
+use super::args::Args;
 use crate::input::real_path;
 use crate::ui::env;
 use crate::ui::interrupt;
 use crate::ui::output::{Output, Verdict};
 use crate::ui::progress::Progress;
-use crate::ui::text::{Text, counted};
+use crate::ui::text::{Text, bytes, counted};
 
-pub(crate) fn gc(args: &GcArgs, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let mut run = Run { output, text: Text::default(), caches: Vec::new(), verdict: Verdict::Good };
     if args.older_than.is_some_and(|age| age < IDLE_FOR) {
         output.warning(
@@ -130,7 +129,7 @@ impl Run<'_> {
         self.verdict = Verdict::Unusable;
     }
 
-    fn made_room(&mut self, place: &Place, report: &GcReport, args: &GcArgs) {
+    fn made_room(&mut self, place: &Place, report: &GcReport, args: &Args) {
         let name = place.path.to_string_lossy();
         self.text.line(format_args!("{}: {}", name, summary(report, args.dry_run)));
         self.caches.push(cache_json(place, report));

@@ -4,7 +4,7 @@ use opkeep_descriptor::{
     Arg, AttrValue, Descriptor, ForeignName, Generation, KernelName, NameError, Tensor, read_info,
 };
 
-use crate::commands::inspect::Found;
+use super::found::Found;
 
 /// A descriptor, from a file that is called `stem`.
 pub(crate) fn info(bytes: &[u8], stem: &str) -> Found {

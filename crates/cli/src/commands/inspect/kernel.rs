@@ -4,15 +4,22 @@ use opkeep_cann_meta::KernelMeta;
 use opkeep_validator::{DeviceMeta, ElfFacts, KernelFacts, Linkage, parts};
 use serde_json::Value;
 
-use crate::commands::inspect::Found;
+use super::found::Found;
 use crate::input::pairs::CheckedKernel;
 use crate::ui::text::counted;
 
 /// At most so many kernels of an object are described one by one.
 const DESCRIBED: usize = 20;
 
+/// What the validator saw and reports of a kernel, added to what was `found`.
+pub(crate) fn judged(mut found: Found, judged: CheckedKernel) -> Found {
+    describe(&mut found, &judged);
+    found.report = Some(judged.report);
+    found
+}
+
 /// All that is known of a kernel, field by field.
-pub(crate) fn describe(found: &mut Found, judged: &CheckedKernel) {
+fn describe(found: &mut Found, judged: &CheckedKernel) {
     let report = &judged.report;
     if let Some(meta) = &report.meta {
         describe_meta(found, meta);

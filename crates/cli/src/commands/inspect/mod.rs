@@ -1,5 +1,6 @@
 //! `opkeep inspect`.
 
+mod found;
 mod info;
 mod kernel;
 
@@ -8,49 +9,25 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use opkeep_descriptor::{MAX_INFO_BYTES, read_info};
 use opkeep_digest::Digest;
-use opkeep_validator::{Code, Report};
+use opkeep_validator::Code;
 use serde_json::{Value, json};
 
-use crate::args::InspectArgs;
-use crate::commands::verify::{findings_json, findings_text};
 use crate::input::entry::{self, Stored};
 use crate::input::pairs::{CheckOutcome, CheckedKernel, judge, judge_alone};
 use crate::input::read_file;
 use crate::ui::output::{Output, Verdict, chain};
 use crate::ui::text::Text;
+use found::{Found, found_json, found_text};
 
-/// What was found in a file: lines of (field, value), and what is wrong with it.
-pub(crate) struct Found {
-    kind: &'static str,
-    fields: Vec<(String, String)>,
-    /// What keeps it from being read.
-    pub(crate) problems: Vec<String>,
-    /// What the validator says, if it is a kernel.
-    report: Option<Report>,
+/// Say what a .info, .json, .o or .kern file is, field by field, and whether it is valid
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A descriptor (.info), a kernel's description (.json), an object (.o, .so), or a store entry (.kern)
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
 }
 
-impl Found {
-    pub(crate) fn new(kind: &'static str) -> Self {
-        Self { kind, fields: Vec::new(), problems: Vec::new(), report: None }
-    }
-
-    pub(crate) fn field(&mut self, name: impl Into<String>, value: impl ToString) {
-        self.fields.push((name.into(), value.to_string()));
-    }
-
-    fn is_valid(&self) -> bool {
-        self.problems.is_empty() && self.report.as_ref().is_none_or(Report::is_valid)
-    }
-
-    /// What the validator saw and says.
-    pub(crate) fn judged(mut self, judged: CheckedKernel) -> Self {
-        kernel::describe(&mut self, &judged);
-        self.report = Some(judged.report);
-        self
-    }
-}
-
-pub(crate) fn inspect(args: &InspectArgs, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let mut verdict = Verdict::Good;
     let (mut text, mut json_files) = (Text::default(), Vec::new());
     for path in &args.files {
@@ -92,7 +69,7 @@ fn look(path: &Path) -> anyhow::Result<Vec<(PathBuf, Found)>> {
         },
         "o" | "so" => {
             let judged = judge_alone(path, None)?;
-            Ok(one(Found::new("kernel object").judged(judged)))
+            Ok(one(kernel::judged(Found::new("kernel object"), judged)))
         }
         "kern" => Ok(one(entry(path, entry::judge(path, None)?))),
         _ => bail!(
@@ -105,7 +82,7 @@ fn look(path: &Path) -> anyhow::Result<Vec<(PathBuf, Found)>> {
 fn description(mut judged: CheckedKernel) -> (PathBuf, Found) {
     // To look at a description alone is no mistake.
     judged.report.findings.retain(|finding| finding.code() != Code::NO_OBJECT);
-    (judged.file.clone(), Found::new("kernel description").judged(judged))
+    (judged.file.clone(), kernel::judged(Found::new("kernel description"), judged))
 }
 
 /// A store entry, checked against the key that its name says.
@@ -132,12 +109,10 @@ fn entry(path: &Path, stored: Stored) -> Found {
         info::describe(&mut found, &descriptor);
     }
     match report {
-        Some(report) => found.judged(CheckedKernel {
-            file: path.to_owned(),
-            object: Some(path.to_owned()),
-            target,
-            report,
-        }),
+        Some(report) => kernel::judged(
+            found,
+            CheckedKernel { file: path.to_owned(), object: Some(path.to_owned()), target, report },
+        ),
         None => found,
     }
 }
@@ -166,30 +141,4 @@ fn describe_header(found: &mut Found, header: Value) {
             found.field(format!("{part}: {}", text("name")), note);
         }
     }
-}
-
-fn found_text(path: &Path, found: &Found) -> Text {
-    let width = found.fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0).min(28);
-    let mut text = Text::of(format_args!("{}: {}", path.display(), found.kind));
-    for (name, value) in &found.fields {
-        text.line(format_args!("  {name:width$}  {value}"));
-    }
-    for problem in &found.problems {
-        text.line(format_args!("  problem: {problem}"));
-    }
-    text.extend(found.report.as_ref().map(findings_text));
-    text
-}
-
-fn found_json(path: &Path, found: &Found) -> Value {
-    let fields: serde_json::Map<String, Value> =
-        found.fields.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-    json!({
-        "file": path.to_string_lossy(),
-        "kind": found.kind,
-        "valid": found.is_valid(),
-        "fields": fields,
-        "problems": found.problems,
-        "findings": found.report.as_ref().map(findings_json).unwrap_or_else(|| json!([])),
-    })
 }

@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use opkeep_fs::CancelToken;
 use opkeep_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
-use opkeep_kernel_meta::quarantine::{Aside, AsideOptions, RepairError, Run, set_aside};
-use opkeep_kernel_meta::survey::{Place, Ranks, Survey, SurveyOptions, compare, find, survey};
+use opkeep_kernel_meta::quarantine::{AsideOptions, Run, set_aside};
+use opkeep_kernel_meta::survey::{Place, Survey, SurveyOptions, compare, find, survey};
 use serde_json::json;
 
-use crate::args::RepairArgs;
-use crate::commands::repair::Repaired;
-use crate::commands::repair::caches_report as shown;
-use crate::commands::verify::store::{self, threads};
+use super::args::Args;
+use super::caches_report as shown;
+use super::outcome::{Closed, Repaired, RepairedCache, Repairs};
 use crate::input;
+use crate::input::store::{self, threads};
 use crate::ui::interrupt;
 use crate::ui::output::{Output, Verdict};
 use crate::ui::progress::Progress;
@@ -24,37 +24,7 @@ use crate::ui::text::counted;
 /// A map of devices is a few lines.
 const MAX_MAP: u64 = 1 << 20;
 
-/// Folders that could not be looked into, and why.
-type Closed = Vec<(PathBuf, String)>;
-
-/// What came of one cache.
-pub(crate) struct RepairedCache {
-    pub(crate) survey: Survey,
-    pub(crate) aside: Result<Aside, RepairError>,
-}
-
-impl RepairedCache {
-    /// How much is not in order.
-    fn left(&self) -> usize {
-        let closed = self.survey.closed.len();
-        closed + self.aside.as_ref().map_or(1, |aside| aside.left.len())
-    }
-}
-
-/// What came of all.
-pub(crate) struct Repairs {
-    /// What was named.
-    pub(crate) paths: Vec<PathBuf>,
-    pub(crate) caches: Vec<RepairedCache>,
-    /// What could not be looked into.
-    pub(crate) closed: Closed,
-    pub(crate) filled: Option<FillReport>,
-    /// The ranks side by side, if none is filled: those that lack kernels compile them while others wait.
-    pub(crate) ranks: Vec<Ranks>,
-    pub(crate) dry_run: bool,
-}
-
-pub(crate) fn repair(args: &RepairArgs, output: &Output) -> anyhow::Result<Repaired> {
+pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired> {
     let devices = args.device_map.as_deref().map(devices).transpose()?.unwrap_or_default();
     let (places, closed) = places(&args.paths)?;
     let (cancel, progress) = (interrupt::cancel(), Progress::new(output.is_text()));

@@ -8,7 +8,7 @@ use opkeep_kernel_meta::quarantine::{Aside, Left, Moved, Why};
 use opkeep_kernel_meta::survey::{Busy, Rank, Verdict, What};
 use serde_json::{Value, json};
 
-use crate::commands::repair::caches::{RepairedCache, Repairs};
+use super::outcome::{RepairedCache, Repairs};
 use crate::ui::text::{Text, counted};
 
 /// So many of a kind are listed in text; JSON has all.

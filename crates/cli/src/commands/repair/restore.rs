@@ -6,14 +6,14 @@ use opkeep_kernel_meta::quarantine::{
 };
 use serde_json::{Value, json};
 
-use crate::args::RepairArgs;
+use super::args::Args;
 use crate::ui::output::{Output, Verdict, chain};
 use crate::ui::text::{Text, counted};
 
 /// So many files are listed in text; JSON has all.
 const LISTED: usize = 50;
 
-pub(crate) fn undo(args: &RepairArgs, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn undo(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     if args.paths.is_empty() {
         bail!(
             "--undo needs a cache, a folder above some, or the folder of one run: it says which repair to undo"

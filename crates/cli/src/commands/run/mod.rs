@@ -3,6 +3,7 @@
 mod profile;
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
@@ -14,25 +15,51 @@ use opkeep_onnx::ValueInfo;
 use opkeep_ops::Graph;
 use serde_json::{Value, json};
 
-use crate::args::RunArgs;
-use crate::commands::build::{
-    backend, builder, interrupted, network_name, note_targets, summary, tell, with_progress,
-};
-use crate::commands::run::profile::Profile;
+use crate::commands::build::report::{interrupted, network_name, note_targets, summary, tell, with_progress};
+use crate::flags::compile::CompileArgs;
 use crate::input::dims::Dims;
 use crate::input::model::{self, Model};
 use crate::input::options::UnknownOptions;
-use crate::tensor::compare::{Comparison, Tolerance, compare};
+use crate::setup;
+use crate::tensor::compare::{Comparison, compare};
 use crate::tensor::feed;
+use crate::tensor::feed::FeedArgs;
+use crate::tensor::tolerance::Tolerance;
 use crate::tensor::write;
 use crate::ui::interrupt;
+use crate::ui::json::milliseconds;
 use crate::ui::output::{Logged, Output, Verdict};
 use crate::ui::progress::Progress;
 use crate::ui::text::Text;
+use profile::Profile;
 
-pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
+/// Build a network or one operator, run it, and compare what comes out
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A network (.onnx) or an operator descriptor (.info)
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    #[command(flatten)]
+    pub(crate) feed: FeedArgs,
+    /// Write each output as output_<i>.npy, in the network's order, to this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    /// Compare an output with a reference (.pb or .npy); exit code 1 if they differ. A name in the file that is an
+    /// output's says which one it is for; else they are for the outputs in order
+    #[arg(long, value_name = "FILE")]
+    pub(crate) compare: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tolerance: Tolerance,
+    /// Show what each node took
+    #[arg(long)]
+    pub(crate) profile: bool,
+    #[command(flatten)]
+    pub(crate) common: CompileArgs,
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let cancel = interrupt::cancel();
-    let builder = builder(&args.common, &cancel, output)?;
+    let builder = setup::builder(&args.common, &cancel, output)?;
     let (mut unknown, mut dims) = (UnknownOptions::of(&args.common), Dims::of(&args.common)?);
     unknown.known_to(builder.backend(), args.common.target())?;
     let model = Model::read(&args.model, &builder, &args.common, &mut dims);
@@ -41,7 +68,7 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
     model.admit(&mut unknown);
     unknown.check()?;
     let outputs = model.outputs();
-    let inputs = feed::inputs(&model.inputs(), args)?;
+    let inputs = feed::inputs(&model.inputs(), &args.feed)?;
     let references = feed::assigned(&args.compare, &outputs, "output")?;
     let mut requests = model.requests(&args.common);
     model::debug(&mut requests, &args.common, output)?;
@@ -62,11 +89,10 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Verdict> {
         Some(folder) => write::write_outputs(folder, &outputs, &ran.buffers)?,
         None => Vec::new(),
     };
-    let tolerance = Tolerance { rtol: args.rtol, atol: args.atol };
     let comparisons: Vec<(Comparison, &ValueInfo)> = references
         .iter()
         .map(|(file, at, reference)| {
-            (compare(&outputs[*at], ran.buffers[*at].bytes(), reference, file, tolerance), &outputs[*at])
+            (compare(&outputs[*at], ran.buffers[*at].bytes(), reference, file, args.tolerance), &outputs[*at])
         })
         .collect();
     let all_passed = comparisons.iter().all(|(comparison, _)| comparison.passed);
@@ -99,7 +125,7 @@ struct Ran {
 }
 
 impl Ran {
-    fn json(&self, args: &RunArgs, model: &Model) -> Value {
+    fn json(&self, args: &Args, model: &Model) -> Value {
         let Self { report, profile, .. } = self;
         let mut json = json!({
             "network": network_name(&args.model),
@@ -124,7 +150,7 @@ impl Ran {
         json
     }
 
-    fn text(&self, args: &RunArgs, model: &Model) -> Text {
+    fn text(&self, args: &Args, model: &Model) -> Text {
         let mut text = if args.profile { self.profile.text() } else { Text::default() };
         if let (Model::Operator(_), [kernel]) = (model, self.report.kernels.as_slice()) {
             text.line(format_args!("{} {}", kernel.outcome, kernel.name));
@@ -137,7 +163,7 @@ impl Ran {
 
 /// Loads what was built and runs it once. The inner error is one that is told and exits with 1.
 fn execute(
-    args: &RunArgs,
+    args: &Args,
     model: &Model,
     requests: &[Request],
     report: BuildReport,
@@ -158,7 +184,8 @@ fn execute(
         let failed = failed.iter().map(one).collect::<Vec<_>>().join("\n");
         return Ok(Err(Logged(failed).into()));
     }
-    let backend = backend(&args.common, args.common.target(), cancel).context("opening the backend")?;
+    let backend =
+        setup::backend(&args.common, args.common.target(), cancel).context("opening the backend")?;
     let threads = args.common.jobs.or_else(|| std::thread::available_parallelism().ok());
     let threads = threads.unwrap_or(NonZeroUsize::MIN);
     let given: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
@@ -233,9 +260,4 @@ fn run_operator(
 
 fn loader_of(backend: &dyn Backend) -> anyhow::Result<&dyn opkeep_backend::Loader> {
     backend.loader().with_context(|| format!("backend `{}` has no loader here", backend.name()))
-}
-
-/// Milliseconds, for people and programs.
-pub(crate) fn milliseconds(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e6).round() / 1e3
 }

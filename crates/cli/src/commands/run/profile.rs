@@ -8,7 +8,7 @@ use opkeep_descriptor::Job;
 use opkeep_ops::Call;
 use serde_json::{Value, json};
 
-use crate::commands::run::milliseconds;
+use crate::ui::json::milliseconds;
 use crate::ui::text::{Text, counted};
 
 /// The times of a run.

@@ -8,15 +8,19 @@ use opkeep_backend::Registry;
 use opkeep_backend_cpu::CpuBackend;
 use serde_json::json;
 
-use crate::commands::targets::ascend::ascend;
 use crate::ui::env;
 use crate::ui::output::{Output, Verdict};
 use crate::ui::text::Text;
+use ascend::ascend;
+
+/// List the targets, their toolchains, and the operators they have
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
 
 /// How long a compiler may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub(crate) fn targets(output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn run(_: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let mut registry = Registry::new();
     let config = env::cpu_config(PATIENCE, &[])?;
     registry.add(CpuBackend::entry(config.clone()));

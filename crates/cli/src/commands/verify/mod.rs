@@ -1,9 +1,12 @@
 //! `opkeep verify`.
 
 mod caches;
+pub(crate) mod findings;
+mod kernels;
 pub(crate) mod store;
 
 use std::collections::HashSet;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -12,39 +15,62 @@ use opkeep_fs::Fs;
 use opkeep_kernel_meta::Links;
 use opkeep_kernel_meta::survey::find_through_links;
 use opkeep_store::is_store;
-use opkeep_validator::{Code, Finding, Report};
-use serde_json::{Value, json};
 
-use crate::args::VerifyArgs;
-use crate::commands::verify::caches::{Checked, Sums, mendable, note_links, ranks_json};
-use crate::commands::verify::store::{Place, Verified, threads};
-use crate::input::entry::{self, Stored};
-use crate::input::others::{Skipped, others};
+use crate::flags::store::StoreArgs;
+use crate::input::entry;
+use crate::input::others::others;
 use crate::input::pairs::{CheckOutcome, CheckedKernel, is_kernel_file, judge, of_known_chip};
+use crate::input::store::{Place, threads};
 use crate::input::{self, Found};
 use crate::ui::interrupt;
-use crate::ui::output::{Output, Verdict, chain};
-use crate::ui::text::{Text, counted, typed};
+use crate::ui::output::{Output, Verdict};
+use caches::note_links;
+use kernels::Tally;
 
-/// What was judged so far.
-#[derive(Default)]
-struct Tally {
-    text: Text,
-    files: Vec<Value>,
-    valid: usize,
-    refused: usize,
-    unusable: usize,
-    /// Files that were named and are no kernel's, and why not.
-    others: Skipped,
-    /// Files in directories that are no kernel's.
-    beside: Skipped,
-    /// Remarks about MindSpore 2.0, which nearly every kernel of today gets.
-    remarks: usize,
-    stores: Verified,
-    caches: Checked,
+/// What verify prints.
+const FINDINGS: &str = "\
+Each kernel is valid or refused. Findings have codes (OPV001, ...): errors refuse a kernel,
+warnings and notes do not. A .json is checked with the object of its name, or of its binFileName
+(.o, .so, lib*.so); one that only lists parts, with its parts.
+Of a store every entry is read in full, beside builds that use it: each byte, the kernel in it,
+and whether it is the kernel of its key. Other files in the store are reported. `opkeep repair`
+repairs a store.
+Below a directory, every directory with kernels is checked, whatever it is in: the caches that
+MindSpore, AKG and CANN keep themselves, CANN's work directories, operator packages and the trees
+that they are built in, and pairs anywhere else. Links to directories are followed, each directory
+is checked once, and a link to a directory above the one that is named is reported instead. File
+systems that the kernel makes up (/proc, /sys) are skipped.
+In caches, each kernel is intact, damaged, left over (an orphan), for another chip, or in
+progress: written within half an hour, open or locked. It is for another chip if its object is, by
+its machine and e_flags, for another one than the descriptor (.info) beside it or the directory's
+name says; without these, than the other kernels of the directory. The report says what the
+framework would do with it, and which kernels a rank lacks that others have; `opkeep repair DIR`
+repairs what is damaged or left over.
+Exit code 1: a kernel was refused, a store or cache has problems, or a rank lacks kernels; 2: a
+file could not be checked, a path has no kernel, or --op_compiler_cache_dir names no store.";
+
+/// Check the store, the caches that frameworks keep, or kernels: a .json with its object, an object alone, all in a
+/// folder. Changes nothing
+#[derive(Debug, clap::Args)]
+#[command(after_help = FINDINGS)]
+pub(crate) struct Args {
+    /// Descriptions of kernels (.json), objects (.o, .so), entries of a store (.kern), folders of them; a store, or its
+    /// folder for one target; caches of frameworks (kernel_meta, akg_kernel_meta, kernel_cache), or what they are in
+    /// [default: the store that builds use]
+    #[arg(value_name = "PATH", conflicts_with = "cache_dir")]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// How many entries of a store are read at once [default: one a processor]
+    #[arg(long, short, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// What the kernels are to run on: cpu (this host), aicpu, or a chip such as Ascend910B1 [default: what the object
+    /// says, or any target if it says nothing; for what is in a store, what its folder is called]
+    #[arg(long, visible_alias = "soc_version", value_name = "TARGET")]
+    pub(crate) target: Option<String>,
 }
 
-pub(crate) fn verify(args: &VerifyArgs, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let expect = args.target.as_deref().map(named).transpose()?;
     let mut tally = Tally::default();
     let mut paths = Vec::new();
@@ -143,177 +169,4 @@ fn named(target: &str) -> anyhow::Result<Expectations> {
     of_known_chip(target).with_context(|| {
         format!("the target `{target}` is not known: expected cpu, aicpu, or a chip such as Ascend910B1")
     })
-}
-
-impl Tally {
-    fn fail(&mut self, path: &Path, error: &anyhow::Error, output: &Output) {
-        output.error(error);
-        self.unusable += 1;
-        self.files.push(json!({ "file": path.to_string_lossy(), "error": chain(error) }));
-    }
-
-    fn add(&mut self, judged: &CheckedKernel) {
-        let CheckedKernel { file, object, target, report } = judged;
-        let beside = object
-            .as_ref()
-            .map(|object| format!(" and {}", object.file_name().unwrap_or_default().to_string_lossy()));
-        self.line(file, &beside.unwrap_or_default(), target, report.is_valid());
-        self.findings(report);
-        self.files.push(json!({
-            "file": file.to_string_lossy(),
-            "object": object.as_ref().map(|object| object.to_string_lossy()),
-            "target": target,
-            "valid": report.is_valid(),
-            "findings": findings_json(report),
-        }));
-    }
-
-    /// An entry of a store, named by itself.
-    fn add_entry(&mut self, file: &Path, stored: &Stored) {
-        self.line(file, "", &stored.target, stored.is_valid());
-        for problem in &stored.problems {
-            self.text.line(format_args!("  {:<8} {problem}", "error"));
-        }
-        if let Some(why) = &stored.unverifiable {
-            self.text.line(format_args!("  {:<8} not all of it can be judged: {why}", "note"));
-        }
-        if let Some(report) = &stored.report {
-            self.findings(report);
-        }
-        self.files.push(json!({
-            "file": file.to_string_lossy(),
-            "object": null,
-            "target": stored.target,
-            "valid": stored.is_valid(),
-            "problems": stored.problems,
-            "unverifiable": stored.unverifiable,
-            "findings": stored.report.as_ref().map(findings_json).unwrap_or_else(|| json!([])),
-        }));
-    }
-
-    fn line(&mut self, file: &Path, beside: &str, target: &str, valid: bool) {
-        let (verdict, count) = match valid {
-            true => ("valid", &mut self.valid),
-            false => ("refused", &mut self.refused),
-        };
-        *count += 1;
-        let file = file.to_string_lossy();
-        self.text.line(format_args!("{verdict:<8} {file}{beside} for {target}"));
-    }
-
-    fn findings(&mut self, report: &Report) {
-        let remark = |finding: &&Finding| finding.code() == Code::MINDSPORE_LINT;
-        self.remarks += report.findings.iter().filter(remark).count();
-        self.text.extend(report.findings.iter().filter(|finding| !remark(finding)).map(line));
-    }
-
-    fn tell(self, output: &Output) -> anyhow::Result<Verdict> {
-        let Self {
-            text: tally_text,
-            files,
-            valid,
-            refused,
-            unusable,
-            others: mut skipped,
-            beside,
-            remarks,
-            stores,
-            caches,
-        } = self;
-        let Sums { intact, wrong, rests, busy } = caches.sums();
-        let (valid, refused) = (valid + stores.valid + intact, refused + stores.refused + wrong);
-        let unusable = unusable + stores.unusable + caches.unreadable();
-        let ranks = caches.ranks();
-        let (checked, mut text) = (valid + refused, stores.text);
-        text.append(&caches.text(&ranks));
-        text.append(&tally_text);
-        let looked = !stores.stores.is_empty() || !caches.is_empty();
-        // Folders hold other files too; but somebody who named nothing else wants to know.
-        if checked == 0 && !looked {
-            skipped.first.iter().for_each(|why| output.error(&anyhow::anyhow!("{why}")));
-        }
-        skipped.append(beside);
-        let passed_over = match skipped.count {
-            0 => String::new(),
-            number => format!(", {} of other kinds passed over", counted(number, "file")),
-        };
-        text.line(format_args!(
-            "{} checked: {valid} valid, {refused} refused; {} unusable{passed_over}",
-            counted(checked, "kernel"),
-            counted(unusable, "file")
-        ));
-        if rests > 0 {
-            text.line(format_args!("besides kernels, {} damaged or left over", counted(rests, "file")));
-        }
-        if busy > 0 {
-            text.line(format_args!(
-                "{busy} not judged, since a build may still be writing them: if none is running, verify again half \
-                 an hour after the last write"
-            ));
-        }
-        if remarks > 0 {
-            text.line(format_args!(
-                "{} on how MindSpore 2.0 reads them; inspect tells",
-                counted(remarks, "note")
-            ));
-        }
-        let lacking = ranks.iter().flat_map(|ranks| &ranks.ranks).any(|rank| !rank.lacks.is_empty());
-        let in_caches = rests == 0 && busy == 0 && !lacking;
-        let in_order = unusable == 0 && refused == 0 && stores.faults == 0 && in_caches;
-        let broken = mendable(&caches.surveys);
-        if !broken.is_empty() {
-            let broken = broken.iter().map(|path| typed(path)).collect::<Vec<_>>().join(" ");
-            text.line(format_args!(
-                "`opkeep repair {broken}` moves aside what is damaged or left over there"
-            ));
-        }
-        if lacking {
-            text.line(
-                "`opkeep repair --fill DIR` completes ranks from others, where their MindSpore allows it",
-            );
-        }
-        for root in &stores.mendable {
-            text.line(format_args!("`opkeep repair {}` sets aside what is damaged there", typed(root)));
-        }
-        let cancelled = stores.cancelled || caches.cancelled();
-        if cancelled {
-            text.line("interrupted before everything was checked");
-        }
-        let json = json!({
-            "checked": checked, "valid": valid, "refused": refused, "unusable": unusable,
-            "rests": rests, "in_progress": busy,
-            "passed_over": skipped.first, "passed_over_count": skipped.count, "files": files, "stores": stores.stores,
-            "caches": caches.json(), "ranks": ranks_json(&ranks),
-        });
-        output.result(&text, &json)?;
-        Ok(match () {
-            () if cancelled => Verdict::Interrupted,
-            () if unusable > 0 || (checked == 0 && !looked) => Verdict::Unusable,
-            () if !in_order => Verdict::Problems,
-            () => Verdict::Good,
-        })
-    }
-}
-
-/// A line for each finding.
-pub(crate) fn findings_text(report: &Report) -> Text {
-    report.findings.iter().map(line).collect()
-}
-
-fn line(finding: &Finding) -> Text {
-    Text::of(format_args!("  {:<8} {finding}", finding.severity()))
-}
-
-/// The findings for programs: the code says what it is, the message what was found, the hint what to do.
-pub(crate) fn findings_json(report: &Report) -> Value {
-    let one = |finding: &Finding| {
-        json!({
-            "code": finding.code().to_string(),
-            "severity": finding.severity().name(),
-            "message": finding.message(),
-            "hint": finding.rule().remedy,
-            "more": finding.more,
-        })
-    };
-    report.findings.iter().map(one).collect()
 }

@@ -6,8 +6,8 @@ use opkeep::{BuildReport, Builder, Request, ViewError, ViewPlacement};
 use opkeep_cann_meta::targets;
 use opkeep_fs::CancelToken;
 
-use crate::args::Common;
-use crate::commands::build::{backend, builder_of};
+use super::{backend, builder_of};
+use crate::flags::compile::CompileArgs;
 use crate::input::options::UnknownOptions;
 
 /// Requests for one target.
@@ -26,7 +26,7 @@ pub(crate) struct Part {
 pub(crate) fn split(
     requests: Vec<Request>,
     builder: Builder,
-    common: &Common,
+    common: &CompileArgs,
     mut unknown: UnknownOptions<'_>,
     cancel: &CancelToken,
 ) -> anyhow::Result<Vec<Part>> {
@@ -61,7 +61,7 @@ pub(crate) fn split(
 }
 
 /// A builder for the chip called `named`; none, if that is not a chip, or its toolchain is not there.
-fn open(named: &str, common: &Common, cancel: &CancelToken) -> anyhow::Result<Option<Builder>> {
+fn open(named: &str, common: &CompileArgs, cancel: &CancelToken) -> anyhow::Result<Option<Builder>> {
     let is_chip = targets::named(named).is_some_and(|it| targets::is_ai_core(&it));
     if common.chooses_target() || !is_chip {
         return Ok(None);

@@ -1,0 +1,25 @@
+//! `opkeep clear`.
+
+use std::time::Duration;
+
+use opkeep_store::GcOptions;
+
+use crate::commands::gc::store::evict;
+use crate::flags::store::StoreArgs;
+use crate::ui::output::{Output, Verdict};
+
+/// Delete all stored kernels; what builds in progress are about to take, they compile again
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Say what would be deleted, and delete nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
+    let options =
+        GcOptions { older_than: Some(Duration::ZERO), dry_run: args.dry_run, ..GcOptions::default() };
+    evict(&args.store, &options, output)
+}

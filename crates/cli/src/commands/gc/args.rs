@@ -1,0 +1,75 @@
+//! The arguments of `opkeep gc`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::flags::store::StoreArgs;
+
+/// What decides how large a store may become.
+const LIMITS: &str = "\
+Limits, for each target's folder of the store:
+  op_cache.ini            in the store's folder: max_op_cache_size (MB, or -1 for no limit) and
+                          remain_cache_size_ratio (percent that is left when something must go);
+                          counts only if both are right, and then before the variables
+  ASCEND_MAX_OP_CACHE_SIZE, ASCEND_REMAIN_CACHE_SIZE_RATIO
+                          the same from the environment [default: 500 and 50]
+  OPKEEP_MAX_CACHE_ENTRIES
+                          a limit on the number of kernels [default: none]
+What was used within half an hour is kept, whatever the limits say, unless --older-than asks for
+less.
+
+With DIR, CANN's own cache is aged, by CANN's own limits: op_cache.ini in kernel_cache, then the
+two variables, then 500 and 50; -1: no kernel is deleted. What CANN counts and never deletes goes
+first: objects without their .json, .json without their object, .temp, stray .lock, then _pre.json
+whose kernel is gone; kernels only if there is still too much, the longest unused first. What was
+used within half an hour, is open or locked, or is not CANN's stays, whatever is asked for. Sizes
+in an op_cache.ini without adk_version and ops_version count here, though CANN passes over them.
+Exit code 1: something could not be deleted or looked into; 2: there is no such cache.";
+
+/// Delete stored kernels that nobody used for a while, as far as the limits call for it, and what dead processes left;
+/// in our store, or in CANN's kernel_cache
+#[derive(Debug, clap::Args)]
+#[command(after_help = LIMITS)]
+pub(crate) struct Args {
+    /// CANN's kernel_cache, a chip's folder in it, or anything above [default: the store that builds use]
+    #[arg(value_name = "DIR", conflicts_with = "cache_dir")]
+    pub(crate) dirs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Say what would be deleted, and delete nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Leave at most so much of each target: 300M, 2G, or bytes; instead of the limits
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) max_size: Option<u64>,
+    /// Delete what was not used for so long: 30d, 12h, 45m, 10s; even where there is room
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub(crate) older_than: Option<Duration>,
+}
+
+/// `300M` and the like; the letters are powers of 1024.
+fn size(text: &str) -> Result<u64, String> {
+    let (digits, factor) = match text.char_indices().last() {
+        Some((at, 'K' | 'k')) => (&text[..at], 1 << 10),
+        Some((at, 'M' | 'm')) => (&text[..at], 1 << 20),
+        Some((at, 'G' | 'g')) => (&text[..at], 1 << 30),
+        _ => (text, 1),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    bytes.ok_or_else(|| "expected bytes, or a whole number with K, M or G".to_owned())
+}
+
+/// `30d` and the like.
+fn age(text: &str) -> Result<Duration, String> {
+    let expected = || "expected a whole number with d, h, m or s".to_owned();
+    let (at, unit) = text.char_indices().last().ok_or_else(expected)?;
+    let seconds = match unit {
+        'd' => 24 * 60 * 60,
+        'h' => 60 * 60,
+        'm' => 60,
+        's' => 1,
+        _ => return Err(expected()),
+    };
+    let age = text[..at].parse::<u64>().ok().and_then(|number| number.checked_mul(seconds));
+    age.map(Duration::from_secs).ok_or_else(expected)
+}

@@ -1,0 +1,95 @@
+//! Eviction from a store.
+
+use opkeep_store::{Access, GcOptions, GcReport, Store, TargetStore, TargetUsage};
+use serde_json::{Value, json};
+
+use crate::flags::store::StoreArgs;
+use crate::input::store::Place;
+use crate::ui::output::{Output, Verdict};
+use crate::ui::text::{Text, bytes, counted};
+
+pub(crate) fn evict(args: &StoreArgs, options: &GcOptions, output: &Output) -> anyhow::Result<Verdict> {
+    let access = if options.dry_run { Access::ReadOnly } else { Access::Existing };
+    let Some(store) = open(args, access, output)? else { return Ok(Verdict::Good) };
+    let (mut text, mut targets, mut verdict) = (Text::default(), Vec::new(), Verdict::Good);
+    for (name, target) in target_stores(&store)? {
+        let report = target.gc(options)?;
+        text.line(format_args!("{name}: {}", summary(&report, options.dry_run)));
+        if let Some(failure) = &report.failure {
+            let failed = counted(usize::try_from(report.failed).unwrap_or(usize::MAX), "kernel");
+            output.warning(&format!("{failed} could not be deleted: {failure}"));
+            verdict = Verdict::Problems;
+        }
+        targets.push(gc_json(&name, &report));
+    }
+    let root = store.root().to_string_lossy();
+    if targets.is_empty() {
+        text.line("the store is empty");
+    }
+    output.result(&text, &json!({ "root": root, "dry_run": options.dry_run, "targets": targets }))?;
+    Ok(verdict)
+}
+
+/// The store. One that was not made yet is as good as an empty one, unless the user names it.
+pub(crate) fn open(args: &StoreArgs, access: Access, output: &Output) -> anyhow::Result<Option<Store>> {
+    let place = Place::usual(args)?;
+    let store = place.open(access, args, output)?;
+    if store.is_none() {
+        let root = place.root.to_string_lossy();
+        let text = Text::of(format_args!("there is no store at {root}"));
+        output.result(&text, &json!({ "root": root, "targets": [] }))?;
+    }
+    Ok(store)
+}
+
+pub(crate) fn target_stores(store: &Store) -> anyhow::Result<Vec<(String, TargetStore)>> {
+    let names = store.targets()?;
+    names.into_iter().map(|name| Ok((name.clone(), store.target(&name)?))).collect()
+}
+
+fn summary(report: &GcReport, dry_run: bool) -> String {
+    if report.busy {
+        return "another process is at it".to_owned();
+    }
+    let (before, removed, after) = (&report.before, &report.removed, &report.after);
+    let would = if dry_run { "would delete" } else { "deleted" };
+    let over = match (report.still_over, after.entries.files) {
+        (false, _) => "",
+        (true, 0) => {
+            "; that is more than the limit, since the store's own files stay, and those of builds that may still be running"
+        }
+        (true, _) if report.failed > 0 => "; that is more than the limit, since kernels could not be deleted",
+        (true, _) => {
+            "; that is more than the limit, since kernels that were used within half an hour stay (--older-than 0s \
+             deletes those, too)"
+        }
+    };
+    format!(
+        "{would} {} ({}) of {}, {} left ({}){over}",
+        kernels(removed),
+        bytes(removed.total().bytes),
+        before.entries.files,
+        after.entries.files,
+        bytes(after.total().bytes)
+    )
+}
+
+pub(crate) fn kernels(usage: &TargetUsage) -> String {
+    counted(usize::try_from(usage.entries.files).unwrap_or(usize::MAX), "kernel")
+}
+
+fn gc_json(name: &str, report: &GcReport) -> Value {
+    json!({
+        "target": name,
+        "busy": report.busy,
+        "before": usage_json(&report.before),
+        "removed": usage_json(&report.removed),
+        "after": usage_json(&report.after),
+        "still_over": report.still_over,
+        "failed": report.failed,
+    })
+}
+
+pub(crate) fn usage_json(usage: &TargetUsage) -> Value {
+    json!({ "kernels": usage.entries.files, "files": usage.total().files, "bytes": usage.total().bytes })
+}

@@ -1,0 +1,59 @@
+//! What a file is, field by field.
+
+use std::path::Path;
+
+use opkeep_validator::Report;
+use serde_json::{Value, json};
+
+use crate::commands::verify::findings::{findings_json, findings_text};
+use crate::ui::text::Text;
+
+/// What was found in a file: lines of (field, value), and what is wrong with it.
+pub(crate) struct Found {
+    kind: &'static str,
+    fields: Vec<(String, String)>,
+    /// What keeps it from being read.
+    pub(crate) problems: Vec<String>,
+    /// What the validator says, if it is a kernel.
+    pub(crate) report: Option<Report>,
+}
+
+impl Found {
+    pub(crate) fn new(kind: &'static str) -> Self {
+        Self { kind, fields: Vec::new(), problems: Vec::new(), report: None }
+    }
+
+    pub(crate) fn field(&mut self, name: impl Into<String>, value: impl ToString) {
+        self.fields.push((name.into(), value.to_string()));
+    }
+
+    pub(crate) fn is_valid(&self) -> bool {
+        self.problems.is_empty() && self.report.as_ref().is_none_or(Report::is_valid)
+    }
+}
+
+pub(crate) fn found_text(path: &Path, found: &Found) -> Text {
+    let width = found.fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0).min(28);
+    let mut text = Text::of(format_args!("{}: {}", path.display(), found.kind));
+    for (name, value) in &found.fields {
+        text.line(format_args!("  {name:width$}  {value}"));
+    }
+    for problem in &found.problems {
+        text.line(format_args!("  problem: {problem}"));
+    }
+    text.extend(found.report.as_ref().map(findings_text));
+    text
+}
+
+pub(crate) fn found_json(path: &Path, found: &Found) -> Value {
+    let fields: serde_json::Map<String, Value> =
+        found.fields.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+    json!({
+        "file": path.to_string_lossy(),
+        "kind": found.kind,
+        "valid": found.is_valid(),
+        "fields": fields,
+        "problems": found.problems,
+        "findings": found.report.as_ref().map(findings_json).unwrap_or_else(|| json!([])),
+    })
+}

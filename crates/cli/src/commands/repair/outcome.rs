@@ -1,0 +1,48 @@
+//! What came of a repair.
+
+use std::path::PathBuf;
+
+use opkeep_kernel_meta::fill::FillReport;
+use opkeep_kernel_meta::quarantine::{Aside, RepairError};
+use opkeep_kernel_meta::survey::{Ranks, Survey};
+use serde_json::Value;
+
+use crate::ui::output::Verdict;
+use crate::ui::text::Text;
+
+/// What was repaired, for people and for programs.
+pub(crate) struct Repaired {
+    pub(crate) text: Text,
+    pub(crate) json: Value,
+    pub(crate) verdict: Verdict,
+}
+
+/// Folders that could not be looked into, and why.
+pub(crate) type Closed = Vec<(PathBuf, String)>;
+
+/// What came of one cache.
+pub(crate) struct RepairedCache {
+    pub(crate) survey: Survey,
+    pub(crate) aside: Result<Aside, RepairError>,
+}
+
+impl RepairedCache {
+    /// How much is not in order.
+    pub(crate) fn left(&self) -> usize {
+        let closed = self.survey.closed.len();
+        closed + self.aside.as_ref().map_or(1, |aside| aside.left.len())
+    }
+}
+
+/// What came of all.
+pub(crate) struct Repairs {
+    /// What was named.
+    pub(crate) paths: Vec<PathBuf>,
+    pub(crate) caches: Vec<RepairedCache>,
+    /// What could not be looked into.
+    pub(crate) closed: Closed,
+    pub(crate) filled: Option<FillReport>,
+    /// The ranks side by side, if none is filled: those that lack kernels compile them while others wait.
+    pub(crate) ranks: Vec<Ranks>,
+    pub(crate) dry_run: bool,
+}

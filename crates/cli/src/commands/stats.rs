@@ -1,0 +1,79 @@
+//! `opkeep stats`.
+
+use std::time::Duration;
+
+use opkeep_store::{Access, GcOptions, Statistics, TargetUsage};
+use serde_json::{Value, json};
+
+use crate::commands::gc::store::{kernels, open, target_stores, usage_json};
+use crate::flags::store::StoreArgs;
+use crate::ui::output::{Output, Verdict};
+use crate::ui::text::{Text, bytes};
+
+/// Tell what the store did so far: hits, misses, compiles, time saved
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Begin to count anew, after telling what was counted
+    #[arg(long)]
+    pub(crate) zero: bool,
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
+    let access = if args.zero { Access::Existing } else { Access::ReadOnly };
+    let Some(store) = open(&args.store, access, output)? else { return Ok(Verdict::Good) };
+    let (mut text, mut targets) = (Text::default(), Vec::new());
+    for (name, target) in target_stores(&store)? {
+        let statistics = target.statistics();
+        let there = target.gc(&GcOptions { dry_run: true, ..GcOptions::default() })?.before;
+        text.append(&stats_text(&name, &statistics, &there));
+        let numbers: serde_json::Map<String, Value> =
+            statistics.all().map(|(name, number)| (name.replace('-', "_"), number.into())).collect();
+        targets.push(json!({ "target": name, "store": usage_json(&there), "statistics": numbers }));
+        if args.zero {
+            target.reset_statistics()?;
+        }
+    }
+    let limits = store.limits();
+    let limit = limits.max_bytes.map_or("none".to_owned(), |max| format!("{} a target", bytes(max)));
+    text.line(format_args!("store {}, limit {limit}", store.root().to_string_lossy()));
+    let json = json!({
+        "root": store.root().to_string_lossy(),
+        "max_bytes": limits.max_bytes,
+        "max_entries": limits.max_entries,
+        "remain_percent": limits.remain_percent,
+        "targets": targets,
+    });
+    output.result(&text, &json)?;
+    Ok(Verdict::Good)
+}
+
+fn stats_text(name: &str, statistics: &Statistics, there: &TargetUsage) -> Text {
+    let Statistics { hits, compiles, waits, evictions, quarantines, .. } = statistics;
+    let misses = statistics.misses();
+    let rate = match hits + misses {
+        0 => String::new(),
+        all => format!(" ({:.1} % hits)", *hits as f64 * 100.0 / all as f64),
+    };
+    let reasons = [
+        (statistics.misses_absent, "not there"),
+        (statistics.misses_damaged, "damaged"),
+        (statistics.misses_untrusted, "not trusted"),
+        (statistics.misses_trouble, "could not be read"),
+    ];
+    let reasons: Vec<String> = reasons
+        .iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, reason)| format!("{number} {reason}"))
+        .collect();
+    let reasons = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
+    let mut text = Text::of(name);
+    text.line(format_args!("  stored    {}, {}", kernels(there), bytes(there.total().bytes)));
+    text.line(format_args!("  look-ups  {hits} hits, {misses} misses{rate}{reasons}"));
+    let compiled = Duration::from_micros(statistics.compile_micros).as_secs_f64();
+    text.line(format_args!("  compiled  {compiles} in {compiled:.1} s, waited {waits} times for others"));
+    text.line(format_args!("  saved     {:.1} s of compiling", statistics.time_saved().as_secs_f64()));
+    text.line(format_args!("  removed   {evictions} to make room, {quarantines} damaged"));
+    text
+}

@@ -1,0 +1,183 @@
+//! Kernels in files, and the result of a whole check.
+
+use std::path::Path;
+
+use opkeep_validator::{Code, Finding, Report};
+use serde_json::{Value, json};
+
+use super::caches::{Checked, Sums, mendable, ranks_json};
+use super::findings::{findings_json, line};
+use super::store::Verified;
+use crate::input::entry::Stored;
+use crate::input::others::Skipped;
+use crate::input::pairs::CheckedKernel;
+use crate::ui::output::{Output, Verdict, chain};
+use crate::ui::text::{Text, counted, typed};
+
+/// What was judged so far.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) text: Text,
+    pub(crate) files: Vec<Value>,
+    pub(crate) valid: usize,
+    pub(crate) refused: usize,
+    pub(crate) unusable: usize,
+    /// Files that were named and are no kernel's, and why not.
+    pub(crate) others: Skipped,
+    /// Files in directories that are no kernel's.
+    pub(crate) beside: Skipped,
+    /// Remarks about MindSpore 2.0, which nearly every kernel of today gets.
+    pub(crate) remarks: usize,
+    pub(crate) stores: Verified,
+    pub(crate) caches: Checked,
+}
+
+impl Tally {
+    pub(crate) fn fail(&mut self, path: &Path, error: &anyhow::Error, output: &Output) {
+        output.error(error);
+        self.unusable += 1;
+        self.files.push(json!({ "file": path.to_string_lossy(), "error": chain(error) }));
+    }
+
+    pub(crate) fn add(&mut self, judged: &CheckedKernel) {
+        let CheckedKernel { file, object, target, report } = judged;
+        let beside = object
+            .as_ref()
+            .map(|object| format!(" and {}", object.file_name().unwrap_or_default().to_string_lossy()));
+        self.line(file, &beside.unwrap_or_default(), target, report.is_valid());
+        self.findings(report);
+        self.files.push(json!({
+            "file": file.to_string_lossy(),
+            "object": object.as_ref().map(|object| object.to_string_lossy()),
+            "target": target,
+            "valid": report.is_valid(),
+            "findings": findings_json(report),
+        }));
+    }
+
+    /// An entry of a store, named by itself.
+    pub(crate) fn add_entry(&mut self, file: &Path, stored: &Stored) {
+        self.line(file, "", &stored.target, stored.is_valid());
+        for problem in &stored.problems {
+            self.text.line(format_args!("  {:<8} {problem}", "error"));
+        }
+        if let Some(why) = &stored.unverifiable {
+            self.text.line(format_args!("  {:<8} not all of it can be judged: {why}", "note"));
+        }
+        if let Some(report) = &stored.report {
+            self.findings(report);
+        }
+        self.files.push(json!({
+            "file": file.to_string_lossy(),
+            "object": null,
+            "target": stored.target,
+            "valid": stored.is_valid(),
+            "problems": stored.problems,
+            "unverifiable": stored.unverifiable,
+            "findings": stored.report.as_ref().map(findings_json).unwrap_or_else(|| json!([])),
+        }));
+    }
+
+    fn line(&mut self, file: &Path, beside: &str, target: &str, valid: bool) {
+        let (verdict, count) = match valid {
+            true => ("valid", &mut self.valid),
+            false => ("refused", &mut self.refused),
+        };
+        *count += 1;
+        let file = file.to_string_lossy();
+        self.text.line(format_args!("{verdict:<8} {file}{beside} for {target}"));
+    }
+
+    fn findings(&mut self, report: &Report) {
+        let remark = |finding: &&Finding| finding.code() == Code::MINDSPORE_LINT;
+        self.remarks += report.findings.iter().filter(remark).count();
+        self.text.extend(report.findings.iter().filter(|finding| !remark(finding)).map(line));
+    }
+
+    pub(crate) fn tell(self, output: &Output) -> anyhow::Result<Verdict> {
+        let Self {
+            text: tally_text,
+            files,
+            valid,
+            refused,
+            unusable,
+            others: mut skipped,
+            beside,
+            remarks,
+            stores,
+            caches,
+        } = self;
+        let Sums { intact, wrong, rests, busy } = caches.sums();
+        let (valid, refused) = (valid + stores.valid + intact, refused + stores.refused + wrong);
+        let unusable = unusable + stores.unusable + caches.unreadable();
+        let ranks = caches.ranks();
+        let (checked, mut text) = (valid + refused, stores.text);
+        text.append(&caches.text(&ranks));
+        text.append(&tally_text);
+        let looked = !stores.stores.is_empty() || !caches.is_empty();
+        // Folders hold other files too; but somebody who named nothing else wants to know.
+        if checked == 0 && !looked {
+            skipped.first.iter().for_each(|why| output.error(&anyhow::anyhow!("{why}")));
+        }
+        skipped.append(beside);
+        let passed_over = match skipped.count {
+            0 => String::new(),
+            number => format!(", {} of other kinds passed over", counted(number, "file")),
+        };
+        text.line(format_args!(
+            "{} checked: {valid} valid, {refused} refused; {} unusable{passed_over}",
+            counted(checked, "kernel"),
+            counted(unusable, "file")
+        ));
+        if rests > 0 {
+            text.line(format_args!("besides kernels, {} damaged or left over", counted(rests, "file")));
+        }
+        if busy > 0 {
+            text.line(format_args!(
+                "{busy} not judged, since a build may still be writing them: if none is running, verify again half \
+                 an hour after the last write"
+            ));
+        }
+        if remarks > 0 {
+            text.line(format_args!(
+                "{} on how MindSpore 2.0 reads them; inspect tells",
+                counted(remarks, "note")
+            ));
+        }
+        let lacking = ranks.iter().flat_map(|ranks| &ranks.ranks).any(|rank| !rank.lacks.is_empty());
+        let in_caches = rests == 0 && busy == 0 && !lacking;
+        let in_order = unusable == 0 && refused == 0 && stores.faults == 0 && in_caches;
+        let broken = mendable(&caches.surveys);
+        if !broken.is_empty() {
+            let broken = broken.iter().map(|path| typed(path)).collect::<Vec<_>>().join(" ");
+            text.line(format_args!(
+                "`opkeep repair {broken}` moves aside what is damaged or left over there"
+            ));
+        }
+        if lacking {
+            text.line(
+                "`opkeep repair --fill DIR` completes ranks from others, where their MindSpore allows it",
+            );
+        }
+        for root in &stores.mendable {
+            text.line(format_args!("`opkeep repair {}` sets aside what is damaged there", typed(root)));
+        }
+        let cancelled = stores.cancelled || caches.cancelled();
+        if cancelled {
+            text.line("interrupted before everything was checked");
+        }
+        let json = json!({
+            "checked": checked, "valid": valid, "refused": refused, "unusable": unusable,
+            "rests": rests, "in_progress": busy,
+            "passed_over": skipped.first, "passed_over_count": skipped.count, "files": files, "stores": stores.stores,
+            "caches": caches.json(), "ranks": ranks_json(&ranks),
+        });
+        output.result(&text, &json)?;
+        Ok(match () {
+            () if cancelled => Verdict::Interrupted,
+            () if unusable > 0 || (checked == 0 && !looked) => Verdict::Unusable,
+            () if !in_order => Verdict::Problems,
+            () => Verdict::Good,
+        })
+    }
+}

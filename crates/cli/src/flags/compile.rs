@@ -1,0 +1,111 @@
+//! Arguments of the commands that build.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use opkeep_store::CacheMode;
+
+/// Flags that building and running share.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompileArgs {
+    /// The target to build for, whatever the descriptors name; see `opkeep targets` [default: cpu; `build` and `explain`
+    /// take the chip that a descriptor names, if its toolchain is there]
+    #[arg(long, visible_alias = "soc_version", value_name = "TARGET")]
+    target: Option<String>,
+    /// How many compilers run at once, and threads when a model is run [default: one a processor]. All builds of a user
+    /// together run one a processor, or as many as the one that asks for most
+    #[arg(long, short, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Begin nothing more once a kernel failed; what is being compiled is finished
+    #[arg(long)]
+    pub(crate) fail_fast: bool,
+    /// How much less of the processor compilers ask for than other programs
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=19), value_name = "0-19")]
+    pub(crate) nice: u8,
+    /// How long one compile may take before it is killed; who is seen to do nothing for a little longer than that is no
+    /// longer waited for
+    #[arg(long, default_value_t = 600.0, value_parser = seconds, value_name = "SECONDS")]
+    pub(crate) deadline: f64,
+    /// What to do with the store: enable (take and keep), force (compile all, replace), disable (neither), read-only
+    /// (take, keep nothing), require (take; a miss is an error)
+    #[arg(long = "op_compiler_cache_mode", visible_alias = "cache-mode", default_value_t = CacheMode::Enable)]
+    #[arg(value_name = "MODE", value_parser = mode)]
+    pub(crate) cache_mode: CacheMode,
+    /// The store's folder [default: $OPKEEP_CACHE_DIR, else $ASCEND_CACHE_PATH/opkeep, else the user's cache folder]
+    #[arg(long = "op_compiler_cache_dir", visible_alias = "cache-dir", value_name = "DIR")]
+    pub(crate) cache_dir: Option<PathBuf>,
+    /// Another user, by number, whose stored kernels may be used
+    #[arg(long = "trusted-owner", value_name = "UID")]
+    pub(crate) trusted_owners: Vec<u32>,
+    /// The size of a dimension that a network leaves open: --dim batch=1 by its name, or --dim INPUT:AXIS=1. A name that no
+    /// input has is an error
+    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = dim)]
+    pub(crate) dims: Vec<(String, i64)>,
+    /// An option of the target's compiler, for all kernels: deterministic=true, op_impl_mode=high_precision, coreNum=8,
+    /// coreType=VectorCore, op_bank_path=DIR, mdl_bank_path=DIR, op_impl_mode_list=MatMul:high_precision,... Without a value
+    /// what a descriptor says does not count. A name that neither the target nor a descriptor has, or a value that the
+    /// target's option does not take, is an error, on every target
+    #[arg(long = "option", value_name = "NAME=VALUE", value_parser = named)]
+    pub(crate) options: Vec<(String, String)>,
+    /// The folder of the CANN toolkit [default: $ASCEND_HOME_PATH, $ASCEND_TOOLKIT_HOME, $ASCEND_OPP_PATH, else where it
+    /// usually is]
+    #[arg(long = "cann", value_name = "DIR")]
+    pub(crate) cann: Option<PathBuf>,
+    /// How CANN's compiler is driven: workers (Python processes that import it once), process (one each time), or auto.
+    /// Kernels are the same
+    #[arg(long = "cann-driver", value_name = "DRIVER", default_value = "auto")]
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(["auto", "workers", "process"]))]
+    pub(crate) cann_driver: String,
+    /// A file, or a directory of files, that the compiler reads for some kernels only: it counts by content, and may be
+    /// read; may be given several times. Beside those of OPKEEP_TOOLCHAIN_INPUTS
+    #[arg(long = "toolchain-input", value_name = "PATH")]
+    pub(crate) toolchain_inputs: Vec<PathBuf>,
+    /// Build with the vendor's debug level (0 to 4); kernels with a level other than 0 are never stored
+    #[arg(long = "op_debug_level", value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=4))]
+    pub(crate) op_debug_level: Option<u8>,
+    /// A file with a line op_debug_config=oom,ccec_g,... and, if not all operators are meant, op_debug_list=NODE,
+    /// OpType::TYPE,...; kernels that are meant are never stored. No words, or no FILE: off
+    #[arg(long = "op_debug_config", value_name = "FILE", value_parser = OsStringValueParser::new().map(PathBuf::from))]
+    pub(crate) op_debug_config: Option<PathBuf>,
+}
+
+impl CompileArgs {
+    /// The target to build for, unless a descriptor names one whose toolchain is there.
+    pub(crate) fn target(&self) -> &str {
+        self.target.as_deref().unwrap_or("cpu")
+    }
+
+    /// Whether the user chose the target.
+    pub(crate) fn chooses_target(&self) -> bool {
+        self.target.is_some()
+    }
+}
+
+fn mode(text: &str) -> Result<CacheMode, opkeep_store::ParseModeError> {
+    text.parse()
+}
+
+/// `name=value`.
+fn named(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    match name.is_empty() {
+        true => Err("expected NAME=VALUE, with a name".to_owned()),
+        // Nothing behind it unsets what a descriptor says.
+        false => Ok((name.to_owned(), value.to_owned())),
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
+        _ => Err("expected a number of seconds above 0".to_owned()),
+    }
+}
+
+fn dim(text: &str) -> Result<(String, i64), String> {
+    let size = |size: &str| size.parse().ok().filter(|size| *size >= 0);
+    text.rsplit_once('=')
+        .and_then(|(name, value)| Some((name.to_owned(), size(value)?)))
+        .ok_or_else(|| "expected NAME=SIZE, such as batch=1".to_owned())
+}
