@@ -24,6 +24,13 @@ pub struct Job {
     pub extra: Extra,
 }
 
+impl Job {
+    /// The types of the operators in execution order, joined by `+`.
+    pub fn op_types(&self) -> String {
+        self.ops.iter().map(|op| op.op_type.as_str()).collect::<Vec<_>>().join("+")
+    }
+}
+
 /// An input of the kernel; a variadic input is one `Data` with several tensors.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Data {

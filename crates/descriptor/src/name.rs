@@ -60,6 +60,11 @@ impl KernelName {
         format!("{self}__kernel0")
     }
 
+    /// Whether the kernel `symbol` goes by `name`: it is the name itself, or the name, an underscore and a suffix.
+    pub fn owns(name: &str, symbol: &str) -> bool {
+        symbol.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    }
+
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -69,5 +74,20 @@ impl KernelName {
 impl fmt::Display for KernelName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_only_begins_alike_is_another() {
+        for own in ["add_1", "add_1__kernel0", "add_1_0_mix_aic"] {
+            assert!(KernelName::owns("add_1", own), "{own}");
+        }
+        for other in ["add_12__kernel0", "add_10", "add_", "sub_1", ""] {
+            assert!(!KernelName::owns("add_1", other), "{other}");
+        }
     }
 }

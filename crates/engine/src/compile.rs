@@ -10,19 +10,18 @@ use std::time::{Duration, Instant};
 use opkeep_artifact::Artifact;
 use opkeep_backend::{BackendError, CompileRequest};
 use opkeep_cann_meta::KernelMeta;
-use opkeep_descriptor::Job;
+use opkeep_descriptor::{Job, KernelName};
 use opkeep_digest::Digest;
-use opkeep_store::{CacheMode, EntryBuilder, Overwrite, TargetStore};
+use opkeep_kernel_entry::{KernelBundle, KernelRecord, Origin, encode_entry};
+use opkeep_store::{CacheMode, Overwrite, TargetStore};
 use opkeep_validator::Severity;
 
 use crate::event::Event;
-use crate::expected::EXPECTATIONS;
-use crate::further::Files;
-use crate::make::{HEADER, INFO, JSON, KernelPipeline, MissReason, OBJECT, ReadyKernel};
+use crate::make::{KernelPipeline, MissReason, ReadyKernel};
 use crate::plan::{KeyedKernel, PlannedKernel};
 use crate::warnings::WarningKind;
 use crate::work::{WorkDir, WorkDirs};
-use crate::{KernelError, Outcome, header};
+use crate::{KernelError, Outcome};
 
 /// For so long a compile is tried again while the process has as many files open as it may.
 const STARVED: Duration = Duration::from_secs(10);
@@ -125,7 +124,7 @@ impl KernelPipeline<'_> {
         let kernel = || keyed.name.to_string();
         let expected = self.expected(&keyed.spec);
         let (name, validator) = (Some(keyed.name.as_str()), &self.shop.judging.validator);
-        let report = Files::of(artifact).judge(name, &expected.expectations, validator);
+        let report = KernelBundle::of(artifact).validate(name, expected.expectations(), validator);
         if !report.is_valid() {
             let errors = report.errors().cloned().collect();
             return Err(KernelError::Invalid { kernel: kernel(), errors, left: None });
@@ -137,7 +136,7 @@ impl KernelPipeline<'_> {
         }
         // What is described otherwise than CANN does goes by the name of its key alone.
         let names: Vec<&str> = report.meta.iter().flat_map(KernelMeta::entry_names).collect();
-        match names.iter().find(|name| !is_of(name, keyed.name.as_str())) {
+        match names.iter().find(|name| !KernelName::owns(keyed.name.as_str(), name)) {
             Some(other) => {
                 Err(KernelError::NameMismatch { kernel: kernel(), found: (*other).to_owned(), left: None })
             }
@@ -163,28 +162,17 @@ impl KernelPipeline<'_> {
                 .tell(WarningKind::Moved, &format!("kernels are not kept: {moved} while compiling"));
             return;
         }
-        let info = header::canonical_info(planned.job, &keyed.spec);
         let expected = self.expected(&keyed.spec);
-        let text = header::render(keyed, &planned.op_type(), made.compile_time, expected.stamp);
-        let names: Vec<String> =
-            made.artifact.extra.iter().map(|member| format!("x/{}", member.name)).collect();
-        let mut draft = EntryBuilder::new(expected.stamp)
-            .cost(made.compile_time.unwrap_or_default())
-            .eager(JSON, &made.artifact.json)
-            .eager(OBJECT, &made.artifact.object);
-        for (name, member) in names.iter().zip(&made.artifact.extra) {
-            draft = draft.eager(name, &member.bytes);
-        }
-        draft = draft
-            .lazy(INFO, info.as_bytes())
-            .lazy(HEADER, text.as_bytes())
-            .lazy(EXPECTATIONS, &expected.encoded);
+        let KeyedKernel { spec, parts, key, name } = keyed;
+        let origin = Origin::Compiled { name, parts, compile_time: made.compile_time };
+        let record = KernelRecord { job: planned.job, spec, key: *key, origin };
+        let entry = encode_entry(&KernelBundle::of(&made.artifact), &expected, &record);
         let replace = if self.builder.mode == CacheMode::Force || missing.damaged {
             Overwrite::Always
         } else {
             Overwrite::Never
         };
-        if let Err(error) = shelf.put_replacing(keyed.key.digest(), &draft, replace) {
+        if let Err(error) = shelf.put_replacing(keyed.key.digest(), &entry.builder(), replace) {
             match error.stops_every_write() {
                 true => self.shop.shelves.cannot_keep(&error, &self.shop.warnings),
                 false => {
@@ -222,24 +210,4 @@ impl KernelPipeline<'_> {
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
-}
-
-/// Whether a kernel goes by the name that was asked for: as it is, or with something behind an underscore.
-pub(crate) fn is_of(kernel: &str, name: &str) -> bool {
-    kernel.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_that_only_begins_alike_is_another() {
-        for own in ["add_1", "add_1__kernel0", "add_1_0_mix_aic"] {
-            assert!(is_of(own, "add_1"), "{own}");
-        }
-        for other in ["add_12__kernel0", "add_10", "add_", "sub_1", ""] {
-            assert!(!is_of(other, "add_1"), "{other}");
-        }
-    }
 }

@@ -199,50 +199,6 @@ fn is_starved(text: &str) -> bool {
     signs.iter().any(|sign| text.contains(sign))
 }
 
-/// Why a stored entry is not the kernel that its key stands for, although its bytes are what was written.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum EntryError {
-    /// It lacks what a kernel has.
-    #[error("it has no member `{member}`, so it is no kernel")]
-    Incomplete {
-        /// The member.
-        member: &'static str,
-    },
-    /// It holds something that is not the kernel its `.json` says.
-    #[error("its kernel is not valid: {}", list(.errors))]
-    Invalid {
-        /// All that is wrong.
-        errors: Vec<Finding>,
-    },
-    /// It holds a valid kernel, of another key.
-    #[error("it holds the kernel `{found}`, which is another key's: expected a name with `_{expected}`")]
-    NameMismatch {
-        /// The number in the names of kernels that have its key.
-        expected: u64,
-        /// The name of the kernel.
-        found: String,
-    },
-    /// What it says of itself is another entry's.
-    #[error("what it says of itself is another entry's: its {what} is `{found}`, expected `{expected}`")]
-    HeaderMismatch {
-        /// Which part of it.
-        what: &'static str,
-        /// What belongs there.
-        expected: String,
-        /// What is there.
-        found: String,
-    },
-    /// It says from what it was compiled, and that has another key.
-    #[error("what it was compiled from has the key {found}, expected {expected}")]
-    KeyMismatch {
-        /// The entry's key.
-        expected: opkeep_descriptor::Key,
-        /// The key of the job that is in it.
-        found: opkeep_descriptor::Key,
-    },
-}
-
 fn what_is(left: &Option<PathBuf>) -> String {
     left.as_ref()
         .map(|path| format!("\nwhat the compiler left is in `{}`", path.display()))

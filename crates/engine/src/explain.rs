@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use opkeep_descriptor::Key;
+use opkeep_kernel_entry::Provenance;
 use opkeep_store::{Access, CacheMode, Lookup, Miss, Store, StoreConfig, TargetStore};
 
 use crate::builder::Builder;
-use crate::imported::{self, ImportQuery, Provenance};
+use crate::imported::{self, ImportQuery};
 use crate::nearest::{NearestEntry, NearestSearch};
 use crate::plan::{BuildPlan, KeyState, KeyedKernel, PlannedKernel};
 use crate::{BuildError, FileDigestCache, KernelError, Request};

@@ -25,21 +25,16 @@ use opkeep_descriptor::{
 };
 use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
+use opkeep_kernel_entry::member::{JSON, OBJECT};
+use opkeep_kernel_entry::{KernelBundle, KernelRecord, Origin, Provenance, StoredExpectations, encode_entry};
 use opkeep_kernel_meta::survey::{
     Item, Kind, NotTaken, Place, Shelf, SurveyOptions, Taken, Verdict, What, find_through_links, survey,
 };
 use opkeep_store::{
-    Access, EntryBuilder, LockOutcome, Lookup, Overwrite, PutOutcome, Store, StoreConfig, StoreError,
-    TargetStore, WaitOptions,
+    Access, LockOutcome, Lookup, Overwrite, PutOutcome, Store, StoreConfig, StoreError, TargetStore,
+    WaitOptions,
 };
 use opkeep_validator::Validator;
-
-use crate::expected::{EXPECTATIONS, Expected};
-use crate::further::Files;
-use crate::header;
-use crate::imported::{self, IMPORTED, Provenance};
-use crate::make::{HEADER, INFO, JSON, OBJECT};
-use crate::plan::op_types;
 
 /// Who has the lock of an entry for longer is stopped or hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -82,7 +77,7 @@ struct Candidate {
     spec: ResolvedSpec,
     said: BTreeMap<String, String>,
     artifact: Artifact,
-    expected: Expected,
+    expected: StoredExpectations,
     compiled_at: SystemTime,
 }
 
@@ -278,7 +273,7 @@ impl Run<'_> {
             .map_err(|error| SkipReason::Options(error.to_string()))?;
         let validator = Validator::builtin();
         let expect = targets::named(&spec.target).ok_or_else(no_backend)?;
-        let expected = Expected::new(expect, &validator);
+        let expected = StoredExpectations::new(expect, &validator);
         if spec.debug {
             return Err(SkipReason::Debug);
         }
@@ -289,7 +284,7 @@ impl Run<'_> {
             return Err(SkipReason::BegunAnew);
         }
         let artifact = Artifact { json, object, extra: Vec::new() };
-        let report = Files::of(&artifact).judge(None, &expected.expectations, &validator);
+        let report = KernelBundle::of(&artifact).validate(None, expected.expectations(), &validator);
         let Some(meta) = report.meta.as_ref().filter(|_| report.is_valid()) else {
             return Err(SkipReason::Invalid(report.errors().map(ToString::to_string).collect()));
         };
@@ -306,11 +301,10 @@ impl Run<'_> {
         let artifact = &candidate.artifact;
         let job = descriptor.job.digest();
         let key = import_key(&job, spec);
-        let op_type = op_types(&descriptor.job);
         let new = ImportedKernel {
             name: item.name.clone(),
             key,
-            op_type: op_type.clone(),
+            op_type: descriptor.job.op_types(),
             target: spec.target.clone(),
             bytes: artifact.object.len() + artifact.json.len(),
         };
@@ -321,24 +315,17 @@ impl Run<'_> {
         let folder = std::path::absolute(&place.path).unwrap_or_else(|_| place.path.clone());
         let folder = item.below.map_or_else(|| folder.clone(), |below| folder.join(below));
         let imported = Provenance {
-            folder: folder.to_string_lossy().into_owned(),
+            directory: folder.to_string_lossy().into_owned(),
             name: item.name.clone(),
             framework: generation.to_string(),
-            said: said.clone(),
+            toolchain: said.clone(),
             has_options: *generation != Generation::R1_0,
-            at: SystemTime::now(),
+            imported_at: SystemTime::now(),
         };
-        let origin = imported.render().to_string();
-        let info = header::canonical_info(&descriptor.job, spec);
-        let text = imported::render(&key, &job, &op_type, spec, &imported, expected.stamp);
-        // Nobody knows what it cost to compile, nor whether it can be compiled again: none is said.
-        let draft = EntryBuilder::new(expected.stamp)
-            .eager(JSON, &artifact.json)
-            .eager(OBJECT, &artifact.object)
-            .eager(IMPORTED, origin.as_bytes())
-            .lazy(INFO, info.as_bytes())
-            .lazy(HEADER, text.as_bytes())
-            .lazy(EXPECTATIONS, &expected.encoded);
+        let origin = Origin::Imported(&imported);
+        let record = KernelRecord { job: &descriptor.job, spec, key, origin };
+        let entry = encode_entry(&KernelBundle::of(artifact), expected, &record);
+        let draft = entry.builder();
         let put = |replace| {
             shelf.put_replacing(key.digest(), &draft, replace).map_err(|error| self.not_kept(&error))
         };

@@ -145,10 +145,8 @@ mod event;
 mod expected;
 mod explain;
 mod footprint;
-mod further;
 mod group;
 mod handover;
-mod header;
 mod import;
 mod imported;
 mod in_view;
@@ -164,7 +162,6 @@ mod plan;
 mod queue;
 mod report;
 mod session;
-mod stored;
 mod stuck;
 mod tokens;
 mod view;
@@ -175,11 +172,10 @@ mod workshop;
 
 pub use builder::{Builder, Request, ViewConfig, ViewPolicy};
 pub use debug::{DebugConfig, DebugConfigError};
-pub use error::{BuildError, EntryError, KernelError};
+pub use error::{BuildError, KernelError};
 pub use event::Event;
 pub use explain::{CacheStatus, Explanation};
 pub use import::{Cache, ImportError, ImportReport, ImportedKernel, Importer, SkipReason, SkippedKernel};
-pub use imported::Provenance;
 pub use memo::FileDigestCache;
 pub use memory::BuiltKernel;
 pub use nearest::NearestEntry;
@@ -190,7 +186,6 @@ pub use opkeep_kernel_meta::{
 pub use opkeep_store::CacheMode;
 pub use report::{BuildReport, KernelReport, Outcome, ViewPlacement};
 pub use session::{RunError, Session, Step};
-pub use stored::{EntryVerdict, verify_entry};
 pub use view_group::ViewGroup;
 
 /// The README's example, compiled and run.

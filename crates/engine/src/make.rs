@@ -7,11 +7,11 @@ use opkeep_artifact::Artifact;
 use opkeep_backend::BackendError;
 use opkeep_descriptor::ResolvedSpec;
 use opkeep_digest::Digest;
+use opkeep_kernel_entry::member::IMPORTED;
+use opkeep_kernel_entry::{KernelFiles, Provenance, StoredExpectations, artifact};
 use opkeep_store::{CacheMode, Entry, KeyLock, LockWaiter, Lookup, Miss, TargetStore, TryLockOutcome};
 
 use crate::event::Event;
-use crate::expected::Expected;
-use crate::imported::{self, IMPORTED, Provenance};
 use crate::plan::{KeyState, KeyedKernel, PlannedKernel};
 use crate::queue::Step;
 use crate::report::KernelReport;
@@ -19,12 +19,6 @@ use crate::tokens::JobToken;
 use crate::warnings::WarningKind;
 use crate::workshop::Runtime;
 use crate::{BuildError, Builder, KernelError, Outcome, handover};
-
-/// Names of an entry's members.
-pub(crate) const JSON: &str = "json";
-pub(crate) const OBJECT: &str = "object";
-pub(crate) const INFO: &str = "info";
-pub(crate) const HEADER: &str = "header";
 
 /// Who waits for a token says every so often that it lives.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
@@ -398,9 +392,9 @@ impl<'a> KernelPipeline<'a> {
         if entry.member(IMPORTED).is_some() {
             return Err(KernelError::UnexpectedImport { kernel: kernel() });
         }
-        let taken = imported::artifact(entry);
-        let (artifact, digests) =
-            taken.map_err(|member| KernelError::Incomplete { kernel: kernel(), member })?;
+        let KernelFiles { artifact, object_digest, json_digest, .. } =
+            artifact(entry).map_err(|member| KernelError::Incomplete { kernel: kernel(), member })?;
+        let digests = (object_digest, json_digest);
         let expected = self.expected(&keyed.spec);
         if !expected.covers(entry) {
             self.validate(keyed, &artifact)?;
@@ -414,7 +408,7 @@ impl<'a> KernelPipeline<'a> {
     }
 
     /// What the backend expects of kernels for `spec`.
-    pub(crate) fn expected(&self, spec: &ResolvedSpec) -> Arc<Expected> {
+    pub(crate) fn expected(&self, spec: &ResolvedSpec) -> Arc<StoredExpectations> {
         self.shop.judging.expected(&*self.builder.backend, spec)
     }
 

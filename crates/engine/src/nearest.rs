@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use opkeep_descriptor::{Diff, Job, ResolvedSpec, read_info};
 use opkeep_digest::PartChange;
+use opkeep_kernel_entry::Header;
+use opkeep_kernel_entry::member::{HEADER, INFO};
 use opkeep_store::{Entry, Lookup, TargetStore};
 
-use crate::header::Header;
-use crate::make::{HEADER, INFO};
 use crate::plan::{KeyedKernel, PlannedKernel};
 
 /// A difference is not told at greater length.

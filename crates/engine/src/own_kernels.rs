@@ -3,11 +3,9 @@
 
 use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
+use opkeep_kernel_entry::member::{IMPORTED, JSON, OBJECT};
 use opkeep_kernel_meta::{StoredKernel, StoredKernels};
 use opkeep_store::{Entry, Lookup, Store, TargetStore};
-
-use crate::imported::IMPORTED;
-use crate::make::{JSON, OBJECT};
 
 /// Kernels of all targets of a store. Those that were imported are their frameworks', and none of them.
 pub(crate) struct OwnKernels<'a> {

@@ -234,11 +234,6 @@ impl Planner<'_> {
     }
 }
 
-/// The types of a job's operators, joined.
-pub(crate) fn op_types(job: &Job) -> String {
-    job.ops.iter().map(|op| op.op_type.as_str()).collect::<Vec<_>>().join("+")
-}
-
 impl PlannedKernel<'_> {
     pub(crate) fn keyed(&self) -> Option<&KeyedKernel> {
         match &self.state {
@@ -270,7 +265,7 @@ impl PlannedKernel<'_> {
 
     /// The types of the operators, joined.
     pub(crate) fn op_type(&self) -> String {
-        op_types(self.job)
+        self.job.op_types()
     }
 
     /// The kernel's name, or who asked for it.

@@ -9,10 +9,10 @@ use std::time::Duration;
 use opkeep_artifact::Artifact;
 use opkeep_descriptor::Key;
 use opkeep_digest::Digest;
+use opkeep_kernel_entry::Provenance;
 use opkeep_kernel_meta::{DirectoryRisk, LeftKernel, ViewError};
 
 use crate::KernelError;
-use crate::imported::Provenance;
 use crate::make::ReadyKernel;
 use crate::plan::PlannedKernel;
 

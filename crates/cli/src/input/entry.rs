@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use opkeep::{EntryVerdict, verify_entry};
 use opkeep_artifact::{Artifact, Expectations};
 use opkeep_cann_meta::targets;
 use opkeep_digest::Digest;
+use opkeep_kernel_entry::{EntryVerdict, verify_entry};
 use opkeep_store::{Entry, MAX_ENTRY_BYTES};
 use opkeep_validator::{Report, Validator, expectations_of};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! No entry of one kind is taken for one of the other.
 
-use opkeep::{EntryError, verify_entry};
 use opkeep_digest::Digest;
+use opkeep_kernel_entry::{EntryError, verify_entry};
 use opkeep_store::{Entry, EntryBuilder, Lookup, Overwrite, TargetStore};
 use opkeep_testkit::ascend::Chip;
 use opkeep_testkit::caches::Rank;

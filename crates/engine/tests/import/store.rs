@@ -5,9 +5,10 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use opkeep::{Cache, CacheMode, ImportReport, verify_entry};
+use opkeep::{Cache, CacheMode, ImportReport};
 use opkeep_descriptor::Generation;
 use opkeep_fs::CancelToken;
+use opkeep_kernel_entry::verify_entry;
 use opkeep_store::{Entry, GcOptions, LockOutcome, RepairOptions, VerifyOptions, WaitOptions};
 use opkeep_testkit::caches::{Kept, Rank};
 use opkeep_validator::Validator;

@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use crate::common::{Bench, outcomes, request};
-use opkeep::{Builder, ViewConfig, verify_entry};
+use opkeep::{Builder, ViewConfig};
 use opkeep_artifact::{Artifact, Expectations, Member};
 use opkeep_backend::{Backend, BackendError, CompileRequest, FileDigests, Support};
 use opkeep_cann_meta::KernelMeta;
 use opkeep_descriptor::{Job, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint};
+use opkeep_kernel_entry::verify_entry;
 use opkeep_store::{Lookup, Store, StoreConfig};
 use opkeep_testkit::NullBackend;
 use opkeep_validator::Validator;

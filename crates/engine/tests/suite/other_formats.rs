@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use opkeep::{Builder, EntryError, EntryVerdict, Request, ViewConfig, verify_entry};
+use opkeep::{Builder, Request, ViewConfig};
 use opkeep_artifact::{
     Artifact, ArtifactCheck, CheckId, CheckInput, ElfLayout, ElfRules, Expectations, Format, MetadataRules,
     OpaqueRules, Severity,
@@ -11,6 +11,7 @@ use opkeep_artifact::{
 use opkeep_backend::{Backend, BackendError, CompileRequest, FileDigests, Support};
 use opkeep_descriptor::{BuildSpec, Job, ResolvedSpec};
 use opkeep_digest::Fingerprint;
+use opkeep_kernel_entry::{EntryError, EntryVerdict, verify_entry};
 use opkeep_store::{
     Entry, EntryBuilder, Lookup, Overwrite, RepairOptions, Store, TargetStore, VerifyOptions,
 };

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::{Bench, build, files, request};
-use opkeep::{EntryError, requests, verify_entry};
+use opkeep::requests;
 use opkeep_descriptor::{BuildSpec, read_info};
+use opkeep_kernel_entry::{EntryError, verify_entry};
 use opkeep_onnx::{Options, read};
 use opkeep_store::{
     Access, Entry, EntryBuilder, Lookup, Overwrite, RepairOptions, Store, StoreConfig, TargetStore,

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use opkeep::{BuildError, BuildReport, Builder, KernelError, KernelReport, Outcome, Provenance, Request};
+use opkeep::{BuildError, BuildReport, Builder, KernelError, KernelReport, Outcome, Request};
 use opkeep_backend::BackendError;
+use opkeep_kernel_entry::Provenance;
 use serde_json::{Value, json};
 
 use super::left;
@@ -217,7 +218,8 @@ pub(crate) fn summary(report: &BuildReport) -> String {
 
 /// Where an imported kernel came from.
 pub(crate) fn imported_json(imported: &Provenance) -> Value {
-    let Provenance { folder, name, framework, said, has_options, at, .. } = imported;
+    let Provenance { directory: folder, name, framework, toolchain: said, has_options, imported_at: at } =
+        imported;
     let at = at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
     json!({
         "folder": folder, "name": name, "framework": framework, "said": said, "has_options": has_options, "at": at,

@@ -5,10 +5,10 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use opkeep::{EntryVerdict, verify_entry};
 use opkeep_cann_meta::{targets, unjudged};
 use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
+use opkeep_kernel_entry::{EntryVerdict, verify_entry};
 use opkeep_store::{
     Access, Entry, OtherFile, OtherFileKind, ProblemKind, StoreProblem, VerifyOptions, VerifyReport,
 };

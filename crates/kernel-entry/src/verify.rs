@@ -1,30 +1,32 @@
 //! Whether a stored entry is the kernel that its key stands for.
 //!
-//! The store knows that the bytes are what somebody wrote under that key. Whether that is a kernel, and the right one, is
-//! seen here: an entry that was put under another's key, or holds another's bytes, is whole and wrong. It would be a hit.
+//! The store knows that the bytes are those that were written under the key. Whether they are a kernel, and the right one,
+//! is decided here: an entry that was put under another's key, or that holds another's bytes, is intact and wrong, and it
+//! would be a hit.
 
 use opkeep_artifact::Expectations;
 use opkeep_cann_meta::{KernelMeta, targets};
-use opkeep_descriptor::{KEY_SCHEMA, Key, KeyParts, ResolvedSpec, read_info};
+use opkeep_descriptor::{
+    IMPORT_SCHEMA, KEY_SCHEMA, KernelName, Key, KeyParts, ResolvedSpec, import_key, read_info,
+};
 use opkeep_store::Entry;
 use opkeep_validator::{CheckStatus, Validator};
+use serde_json::Value;
 
-use crate::compile::is_of;
-use crate::expected::EXPECTATIONS;
-use crate::further::Files;
-use crate::header::Header;
-use crate::imported::IMPORTED;
-use crate::make::{HEADER, INFO};
-use crate::{EntryError, imported};
+use crate::bundle::KernelBundle;
+use crate::error::EntryError;
+use crate::header::{Header, IMPORTED_PROVENANCE};
+use crate::member::{EXPECTATIONS, HEADER, IMPORTED, INFO};
+use crate::provenance::Provenance;
 
-/// What can be said of an entry in a store.
+/// The judgement of a stored entry.
 #[derive(Debug)]
 #[must_use]
 pub enum EntryVerdict {
-    /// It holds a kernel as its target expects, and the one of its key.
+    /// It holds the kernel of its key, and that meets the expectations.
     Valid,
-    /// Nothing is wrong that can be seen here, but not all of it can be judged: a check is not there, or a version wrote it
-    /// that expects what this one does not know.
+    /// No error was found, but not everything could be judged: a check is unavailable, or a newer version wrote expectations
+    /// that this one cannot read.
     Unverifiable {
         /// What is missing.
         why: String,
@@ -34,7 +36,7 @@ pub enum EntryVerdict {
 }
 
 impl EntryVerdict {
-    /// What is wrong, if anything is.
+    /// The error, if there is one.
     ///
     /// # Errors
     /// That of [`Invalid`](Self::Invalid).
@@ -46,13 +48,12 @@ impl EntryVerdict {
     }
 }
 
-/// Judges an entry that was found among those of `target`, as anew: its kernel by `validator`, whatever rules let it in; and
-/// whether it is the kernel of its key, by its names, by what the entry says of itself, and by what it was compiled from. No
-/// backend is asked, so no compiler need be there.
+/// Judges an entry of `target` anew, without a backend and without a compiler.
 ///
-/// The kernel is judged by the expectations that are stored with it and, where the target's name says what it expects, by
-/// those as well: an entry cannot choose a lax judge. Only what is certain is refused. An entry that says nothing of itself
-/// is judged by its kernel alone.
+/// Its kernel is judged by `validator`, whatever rules accepted it before: by the expectations that are stored with it and,
+/// where the target's name determines expectations, by those as well, since an entry must not choose a lax judge. Then its
+/// names, its header and the job that it was compiled from must belong to its key. Only what is certain is refused; an entry
+/// without a header is judged by its kernel alone.
 pub fn verify_entry(entry: &Entry, target: &str, validator: &Validator) -> EntryVerdict {
     match judge(entry, target, validator) {
         Ok(None) => EntryVerdict::Valid,
@@ -61,9 +62,9 @@ pub fn verify_entry(entry: &Entry, target: &str, validator: &Validator) -> Entry
     }
 }
 
-/// Says what could not be judged, if anything.
+/// What could not be judged, if anything.
 fn judge(entry: &Entry, target: &str, validator: &Validator) -> Result<Option<String>, EntryError> {
-    let files = Files::in_entry(entry).map_err(|member| EntryError::Incomplete { member })?;
+    let files = KernelBundle::of_entry(entry).map_err(|member| EntryError::Incomplete { member })?;
     let (stored, mut unknown) = match lazy(entry, EXPECTATIONS).map(Expectations::decode) {
         Some(Ok(stored)) => (Some(stored), None),
         Some(Err(error)) => (None, Some(error.to_string())),
@@ -73,13 +74,13 @@ fn judge(entry: &Entry, target: &str, validator: &Validator) -> Result<Option<St
     let known = targets::named(target);
     let stored = stored.filter(|stored| known.as_ref() != Some(stored));
     let mut judges: Vec<Expectations> = known.into_iter().chain(stored).collect();
-    // Entries of earlier versions say nothing of what was expected. Then the object is for the machine that it says.
+    // Entries of earlier versions have no expectations. Their object is taken to be for the machine in its header.
     if judges.is_empty() && unknown.is_none() {
         judges.push(files.expectations());
     }
     let mut meta = None;
     for expect in &judges {
-        let report = files.judge(None, expect, validator);
+        let report = files.validate(None, expect, validator);
         if !report.is_valid() {
             return Err(EntryError::Invalid { errors: report.errors().cloned().collect() });
         }
@@ -91,9 +92,9 @@ fn judge(entry: &Entry, target: &str, validator: &Validator) -> Result<Option<St
     if let Some(found) = other_target {
         return Err(another("target", target, &found));
     }
-    // Neither kind is taken for the other: what is imported says so in a member that nothing else has.
+    // Neither kind is taken for the other: only imported kernels have this member.
     if entry.member(IMPORTED).is_some() {
-        return imported::judge_entry(entry, target).map(|()| unknown);
+        return judge_imported(entry, target).map(|()| unknown);
     }
     let names: Vec<&str> = meta.iter().flat_map(KernelMeta::entry_names).collect();
     let number = entry.key().prefix_u64();
@@ -110,7 +111,7 @@ fn another(what: &'static str, expected: &str, found: &str) -> EntryError {
     EntryError::HeaderMismatch { what, expected: expected.to_owned(), found: found.to_owned() }
 }
 
-/// Whether what an entry says of itself fits its key, the folder it is in, and its kernel.
+/// Checks that the header of an entry fits its key, its target and its kernel.
 fn judge_header(entry: &Entry, header: &Header, target: &str, names: &[&str]) -> Result<(), EntryError> {
     let key = entry.key();
     match header.key.as_deref() {
@@ -120,7 +121,7 @@ fn judge_header(entry: &Entry, header: &Header, target: &str, names: &[&str]) ->
     if header.target != target {
         return Err(another("target", target, &header.target));
     }
-    if let Some(other) = names.iter().find(|name| !is_of(name, &header.name)) {
+    if let Some(other) = names.iter().find(|name| !KernelName::owns(&header.name, name)) {
         return Err(another("kernel", other, &header.name));
     }
     match key_of(entry, header) {
@@ -131,7 +132,7 @@ fn judge_header(entry: &Entry, header: &Header, target: &str, names: &[&str]) ->
     }
 }
 
-/// The key of what the entry says it was compiled from, if keys are still made as they were then.
+/// The key of the job and the toolchain in the entry, if it was made by today's schema.
 fn key_of(entry: &Entry, header: &Header) -> Option<Key> {
     if header.key_schema != KEY_SCHEMA {
         return None;
@@ -142,11 +143,42 @@ fn key_of(entry: &Entry, header: &Header) -> Option<Key> {
     Some(KeyParts::new(backend, &job, &spec, toolchain.clone(), op_sources.clone()).key())
 }
 
+/// Checks that the key of an entry with an imported kernel is that of its job and its options.
+fn judge_imported(entry: &Entry, target: &str) -> Result<(), EntryError> {
+    let missing = |member| EntryError::Incomplete { member };
+    let lazy = |name: &'static str| entry.lazy_member(name).ok().flatten().ok_or(missing(name));
+    Provenance::of(entry).ok_or(missing(IMPORTED))?;
+    let header: Value = serde_json::from_slice(lazy(HEADER)?).map_err(|_| missing(HEADER))?;
+    let key = Key::from(*entry.key());
+    let said = |name: &str| header[name].as_str().unwrap_or_default();
+    for (what, expected) in
+        [("key", key.to_string().as_str()), ("target", target), ("provenance", IMPORTED_PROVENANCE)]
+    {
+        if said(what) != expected {
+            let (expected, found) = (expected.to_owned(), said(what).to_owned());
+            return Err(EntryError::HeaderMismatch { what, expected, found });
+        }
+    }
+    if header["import_schema"].as_u64() != Some(IMPORT_SCHEMA) {
+        // Keys of other schemas cannot be computed.
+        return Ok(());
+    }
+    let job = read_info(lazy(INFO)?).map_err(|_| missing(INFO))?.job.digest();
+    let option = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
+    let options = header["options"].as_object().and_then(|options| options.iter().map(option).collect());
+    let options = options.ok_or(missing(HEADER))?;
+    let spec = ResolvedSpec { target: target.to_owned(), options, debug: false };
+    match import_key(&job, &spec) {
+        found if found == key => Ok(()),
+        found => Err(EntryError::KeyMismatch { expected: key, found }),
+    }
+}
+
 fn lazy<'a>(entry: &'a Entry, name: &str) -> Option<&'a [u8]> {
     entry.lazy_member(name).ok().flatten()
 }
 
-/// Whether a kernel has the number of a key in its name.
+/// Whether the name of a kernel contains the number of its key.
 fn has_number(name: &str, number: u64) -> bool {
     let mark = format!("_{number}");
     name.match_indices(&mark).any(|(at, _)| {

@@ -1,0 +1,31 @@
+//! Kernels as entries of the store.
+//!
+//! ```text
+//! KernelBundle + KernelRecord + StoredExpectations ── encode_entry ──> EntryBuilder ──> store
+//! Entry ── KernelBundle::of_entry, artifact ──> the kernel's files
+//!       ── verify_entry ──> valid, unverifiable, or invalid
+//!       ── Header::parse, Provenance::of ──> what explanations and reports name
+//! ```
+//!
+//! The store keeps named bytes under a digest. This crate knows the names ([`member`]) and what the bytes mean. An entry
+//! holds all that is needed to judge it later: the kernel's files, the job that it was compiled from, the parts of its key,
+//! and the expectations that it was validated by. So [`verify_entry`] needs no backend and no compiler.
+
+mod bundle;
+mod encode;
+mod error;
+mod expectations;
+mod header;
+pub mod member;
+mod provenance;
+mod record;
+mod verify;
+
+pub use bundle::{KernelBundle, KernelFiles, artifact};
+pub use encode::{EncodedEntry, encode_entry};
+pub use error::EntryError;
+pub use expectations::StoredExpectations;
+pub use header::Header;
+pub use provenance::Provenance;
+pub use record::{KernelRecord, Origin};
+pub use verify::{EntryVerdict, verify_entry};

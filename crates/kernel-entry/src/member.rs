@@ -1,0 +1,18 @@
+//! The names of an entry's members.
+//!
+//! They are part of the entry format: entries of every version have them.
+
+/// The kernel's `.json`.
+pub const JSON: &str = "json";
+/// The kernel's object.
+pub const OBJECT: &str = "object";
+/// The job in canonical form: without its envelope, and with the effective options.
+pub const INFO: &str = "info";
+/// Names, part digests, the toolchain and the compile time.
+pub const HEADER: &str = "header";
+/// Where an imported kernel came from. Compiled kernels have no such member.
+pub const IMPORTED: &str = "imported";
+/// The expectations that the kernel was validated by. Entries of earlier versions have none.
+pub const EXPECTATIONS: &str = "expectations";
+/// What precedes the names of the kernel's extra files.
+pub const EXTRA_PREFIX: &str = "x/";
