@@ -4,11 +4,10 @@ use thiserror::Error;
 
 /// Why an operator cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum OpsError {
     /// The table has no such operator.
-    #[error(
-        "operator type `{op_type}` is not in the operator table; see `opkeep targets` for those that are"
-    )]
+    #[error("operator type `{op_type}` is not in the operator table")]
     UnknownOp {
         /// The IR type asked for.
         op_type: String,

@@ -23,15 +23,12 @@ mod dtype;
 mod error;
 mod formats;
 mod graph;
-mod matmul;
-mod movement;
+mod infer;
 mod naming;
-mod reduce;
 mod rewrite;
 mod shape;
 mod spec;
 mod table;
-mod window;
 
 pub use call::Call;
 pub use constant::{Constant, Elements};
@@ -41,15 +38,15 @@ pub use formats::{Storage, block, is_blocked, logical, ordered, storage_shape};
 pub use graph::{
     Function, Graph, Node, Origin, TensorId, bool_attr, float_attr, int_attr, ints_attr, str_attr,
 };
-pub use matmul::MatMul;
-pub use movement::{Gather, Pad, PadMode, Slice, concat, multiples, permutation, pieces, slice_range};
+pub use infer::{
+    Conv2d, Gather, LayerNorm, MatMul, Pad, PadMode, Pool, PoolKind, Reduce, Slice, Window, axis, concat,
+    multiples, permutation, pieces, slice_range,
+};
 pub use naming::func_name;
-pub use reduce::{LayerNorm, Reduce, axis};
 pub use rewrite::{Conversion, Rewriter};
 pub use shape::{MAX_ELEMENTS, TensorType, broadcast, elements};
 pub use spec::{AttrDefault, AttrSpec, OpSpec, Port, PortKind, Rule};
 pub use table::{all, find};
-pub use window::{Conv2d, Pool, PoolKind, Window};
 
 use opkeep_descriptor::{Arg, AttrValue, Op, Tensor};
 

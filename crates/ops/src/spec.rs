@@ -136,6 +136,7 @@ pub struct AttrSpec {
 
 /// Type and default of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum AttrDefault {
     /// A float that must be given.
     RequiredFloat,

@@ -1,8 +1,6 @@
 //! Operators that move elements: orders, pieces, slices, pads, repeats.
 
-mod common;
-
-use common::{known, made, misfit, of, of_unknown, refused, shape, with, x};
+use crate::common::{known, made, misfit, of, of_unknown, refused, shape, with, x};
 use opkeep_descriptor::Tensor;
 use opkeep_ops::{
     Gather, OpsError, Pad, Slice, bool_attr, concat, int_attr, multiples, permutation, pieces, str_attr,

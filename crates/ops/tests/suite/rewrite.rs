@@ -1,9 +1,6 @@
 //! Graphs made from others: what must stay, and what is refused.
-#![expect(clippy::unwrap_used, reason = "helpers fail the test that calls them")]
 
-mod common;
-
-use common::refused;
+use crate::common::refused;
 use opkeep_ops::{
     Constant, Conversion, Function, Graph, OpsError, Origin, Rewriter, Storage, TensorId, int_attr, str_attr,
 };

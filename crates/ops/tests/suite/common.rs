@@ -1,6 +1,4 @@
 //! What the tests share: inputs, and what an operator makes of them.
-#![allow(dead_code, unused_macros, unused_imports, reason = "each file of tests uses a part of this")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers fail the test that calls them")]
 
 use opkeep_descriptor::{Attr, ConstValue, Tensor};
 use opkeep_ops::{Call, OpsError, find};

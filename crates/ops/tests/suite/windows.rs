@@ -1,8 +1,6 @@
 //! Convolutions and poolings.
 
-mod common;
-
-use common::{made, misfit, of, refused, shape, with, x};
+use crate::common::{made, misfit, of, refused, shape, with, x};
 use opkeep_descriptor::{Attr, Tensor};
 use opkeep_ops::{Conv2d, OpsError, Pool, PoolKind, bool_attr, int_attr, ints_attr, str_attr};
 

@@ -1,8 +1,6 @@
 //! What follows from an operator's inputs and attributes, and what does not fit.
 
-mod common;
-
-use common::{Inputs, known, made, misfit, of, of_unknown, refused, shape, with, x};
+use crate::common::{Inputs, known, made, misfit, of, of_unknown, refused, shape, with, x};
 use opkeep_descriptor::{Attr, ConstValue, Tensor};
 use opkeep_ops::{
     LayerNorm, MatMul, OpsError, Reduce, axis, bool_attr, float_attr, int_attr, ints_attr, str_attr,

@@ -1,9 +1,6 @@
 //! Graphs: what is in a node's job, and what is not.
-#![expect(clippy::unwrap_used, reason = "helpers fail the test that calls them")]
 
-mod common;
-
-use common::{of, refused, x};
+use crate::common::{of, refused, x};
 use opkeep_descriptor::{Arg, Attr};
 use opkeep_ops::{Constant, Graph, OpsError, bool_attr, int_attr, ints_attr};
 

@@ -1,6 +1,7 @@
 //! Matrix products.
 
-use crate::{Call, OpsError, broadcast};
+use crate::shape::broadcast;
+use crate::{Call, OpsError};
 
 /// A `MatMulV2` or `BatchMatMulV2`, as code generators want it: for each batch, `y[m][n] = sum over k of
 /// x1[m][k] * x2[k][n]`, plus a bias for each column.

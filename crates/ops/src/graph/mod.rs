@@ -451,7 +451,7 @@ mod tests {
     /// The same operator from a framework's file and from a program is one job, so it is compiled once.
     #[test]
     fn a_node_and_the_vendors_descriptor_are_one_job() {
-        let text = include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info");
+        let text = include_bytes!("../../../../fixtures/mindspore/square_12484080525657478220_2.info");
         let descriptor = opkeep_descriptor::read_info(text).unwrap();
         let mut graph = Graph::new("square");
         let x = graph.input("x", "float32", [3]);

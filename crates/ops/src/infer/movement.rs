@@ -1,6 +1,6 @@
 //! Operators that move elements and change none.
 
-use crate::reduce::axis;
+use super::reduce::axis;
 use crate::{Call, OpsError};
 
 fn dims(shape: &[i64]) -> Vec<u64> {

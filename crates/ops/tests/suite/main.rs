@@ -1,0 +1,14 @@
+//! The tests of the operator table, its rules and the graph, one module a subject.
+
+#[cfg(test)]
+mod common;
+#[cfg(test)]
+mod graph;
+#[cfg(test)]
+mod movement;
+#[cfg(test)]
+mod rewrite;
+#[cfg(test)]
+mod rules;
+#[cfg(test)]
+mod windows;
