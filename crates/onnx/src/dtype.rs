@@ -1,6 +1,6 @@
 //! Element types by their ONNX numbers.
 
-use crate::proto::data_type;
+use crate::wire::proto::data_type;
 
 /// Numbers, names here, and names in ONNX for what tensors here cannot have.
 const DTYPES: [(i32, Result<&str, &str>); 26] = [

@@ -31,7 +31,7 @@ pub enum OnnxError {
         found: &'static str,
     },
     /// More bytes than are read.
-    #[error("`{path}` has {bytes} bytes, more than the {limit} that {expected} may have; {way_out}")]
+    #[error("`{path}` has {bytes} bytes, more than the {limit} that {expected} may have; {help}")]
     TooLarge {
         /// Which file.
         path: PathBuf,
@@ -42,7 +42,7 @@ pub enum OnnxError {
         /// What the file should be.
         expected: &'static str,
         /// What to do.
-        way_out: &'static str,
+        help: &'static str,
     },
 
     // What is in it.
@@ -369,4 +369,15 @@ pub enum NpyError {
     /// A shape that no tensor has, or another number of bytes than it makes.
     #[error(transparent)]
     Tensor(#[from] TensorProblem),
+}
+
+/// How much of a name that a file gives is repeated in a message.
+const MAX_SHOWN_BYTES: usize = 200;
+
+/// What is shown of a text that a file gives.
+pub(crate) fn shortened(text: &str) -> String {
+    if text.len() <= MAX_SHOWN_BYTES {
+        return text.to_owned();
+    }
+    format!("{}...", &text[..text.floor_char_boundary(MAX_SHOWN_BYTES)])
 }

@@ -3,10 +3,11 @@
 use prost::bytes::Bytes;
 
 use crate::load::decode_model;
-use crate::proto::{GraphProto, TensorProto};
+use crate::model::network::Options;
+use crate::model::translate::translate;
+use crate::tensor::file::parse;
 use crate::tensor::{self, TensorData};
-use crate::tensor_file::parse;
-use crate::translate::{Options, translate};
+use crate::wire::proto::{GraphProto, TensorProto};
 
 /// Larger tensors are not copied.
 const MAX_COPIED_BYTES: u64 = 1 << 20;

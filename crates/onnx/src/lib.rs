@@ -14,30 +14,20 @@
 //!   what leads to no output.
 //! - Results are those of ONNX; where the standard is silent, those of ONNX Runtime.
 
-mod census;
-mod declared;
 mod dtype;
 mod error;
-mod external;
 mod fold;
-mod functions;
 mod fuzz;
 mod load;
 mod mapping;
+mod model;
 mod model_error;
 mod node;
-mod npy;
-mod npy_header;
 mod number;
 mod opened;
-mod order;
-mod payload;
-mod proto;
 mod sniff;
 mod table;
 mod tensor;
-mod tensor_file;
-mod translate;
 mod value;
 mod wire;
 
@@ -45,7 +35,8 @@ pub use error::{ExternalError, NpyError, OnnxError, TensorError, TensorProblem};
 #[doc(hidden)]
 pub use fuzz::fuzz;
 pub use load::{MAX_FILE_BYTES, from_bytes, read};
+pub use model::network::{Network, Options, ValueInfo};
 pub use model_error::{ModelError, OpenDim, Problem};
 pub use table::{Operator, operators};
-pub use tensor_file::{Tensor, read_tensor, write_npy};
-pub use translate::{Network, Options, ValueInfo};
+pub use tensor::dense::Tensor;
+pub use tensor::file::{read_tensor, write_npy};

@@ -5,10 +5,11 @@ use std::path::Path;
 use prost::Message;
 use prost::bytes::Bytes;
 
-use crate::census::{self, Damage, Fields, What};
+use crate::model::network::{Network, Options};
+use crate::model::translate::translate;
 use crate::opened::{Opened, Unopened};
-use crate::proto::ModelProto;
-use crate::translate::{Network, Options, translate};
+use crate::wire::message_size::{self, Damage, DamageKind, Fields};
+use crate::wire::proto::ModelProto;
 use crate::{OnnxError, sniff};
 
 /// The largest file that is read: protobuf has no larger messages.
@@ -27,8 +28,8 @@ const MODEL: &str = "an ONNX model";
 /// The file cannot be read, is no model, is damaged, or would take too much memory; a tensor is not what it says, or
 /// the model is one that cannot be had as a graph.
 pub fn read(path: &Path, options: &Options) -> Result<Network, OnnxError> {
-    let way_out = "keep its weights in a file of their own: `onnx.save(..., save_as_external_data=True)`";
-    from_bytes(read_file(path, MODEL, way_out)?, Some(path), options)
+    let help = "keep its weights in a file of their own: `onnx.save(..., save_as_external_data=True)`";
+    from_bytes(read_file(path, MODEL, help)?, Some(path), options)
 }
 
 /// Reads the model that `file` holds, the content of the file `path` if there is one. Only a model in a file can have
@@ -44,7 +45,7 @@ pub fn from_bytes(file: Bytes, path: Option<&Path>, options: &Options) -> Result
 
 /// A model's messages.
 pub(crate) fn decode_model(file: &Bytes) -> Result<ModelProto, Undecoded> {
-    let model: ModelProto = decode(file, census::MODEL)?;
+    let model: ModelProto = decode(file, message_size::MODEL)?;
     match model.graph {
         Some(_) => Ok(model),
         None => Err(Undecoded::Other("a protobuf message without a graph")),
@@ -53,17 +54,13 @@ pub(crate) fn decode_model(file: &Bytes) -> Result<ModelProto, Undecoded> {
 
 /// The message that is the whole file.
 pub(crate) fn decode<M: Message + Default>(file: &Bytes, fields: Fields) -> Result<M, Undecoded> {
-    census::check(file, fields).map_err(Undecoded::Damage)?;
+    message_size::check(file, fields).map_err(Undecoded::Damage)?;
     // From `Bytes`, so that the messages share the buffer.
     M::decode(file.clone()).map_err(Undecoded::Field)
 }
 
 /// A whole file, in a buffer of just its size.
-pub(crate) fn read_file(
-    path: &Path,
-    expected: &'static str,
-    way_out: &'static str,
-) -> Result<Bytes, OnnxError> {
+pub(crate) fn read_file(path: &Path, expected: &'static str, help: &'static str) -> Result<Bytes, OnnxError> {
     let cannot = |source| OnnxError::Io { action: "read", path: path.to_owned(), source };
     let opened = Opened::at(path).map_err(|unopened| match unopened {
         Unopened::Io(source) => cannot(source),
@@ -71,7 +68,7 @@ pub(crate) fn read_file(
     })?;
     let (bytes, limit) = (opened.state.len, MAX_FILE_BYTES);
     if bytes > limit {
-        return Err(OnnxError::TooLarge { path: path.to_owned(), bytes, limit, expected, way_out });
+        return Err(OnnxError::TooLarge { path: path.to_owned(), bytes, limit, expected, help });
     }
     opened.read().map(Bytes::from).map_err(cannot)
 }
@@ -90,20 +87,20 @@ impl Undecoded {
     /// The error for the file at `path`, with these bytes.
     pub(crate) fn of(self, path: &Path, file: &[u8], expected: &'static str) -> OnnxError {
         let path = path.to_owned();
-        let is_unreadable = !matches!(self, Self::Damage(Damage { what: What::TooMuch { .. }, .. }));
+        let is_unreadable = !matches!(self, Self::Damage(Damage { kind: DamageKind::TooMuch { .. }, .. }));
         if let Some(found) = sniff::looks_like(file).filter(|_| is_unreadable) {
             return OnnxError::NotOnnx { path, expected, found };
         }
         match self {
-            Self::Damage(Damage { at, within, what }) => match (what, field(&within)) {
-                (What::Cut { missing }, within) => {
+            Self::Damage(Damage { at, within, kind }) => match (kind, field(&within)) {
+                (DamageKind::Cut { missing }, within) => {
                     OnnxError::Truncated { path, expected, within, at, missing }
                 }
-                (What::Wire(error), within) => {
+                (DamageKind::Wire(error), within) => {
                     let problem = format!("{within} at byte {at}: {error}");
                     OnnxError::Malformed { path, expected, problem }
                 }
-                (What::TooMuch { limit }, within) => {
+                (DamageKind::TooMuch { limit }, within) => {
                     OnnxError::Exhausting { path, bytes: file.len() as u64, limit, within, at }
                 }
             },

@@ -7,8 +7,8 @@ use opkeep_ops::{Constant, Graph, Origin, TensorId};
 
 use crate::fold::{self, Folded};
 use crate::number::{self, Numbers};
-use crate::proto::{AttributeProto, NodeProto, attribute_type};
 use crate::value::{MAX_RANK, Value, count, described};
+use crate::wire::proto::{AttributeProto, NodeProto, attribute_type};
 
 /// The values of a node's outputs, as many as its operator has here, or why it cannot be mapped.
 pub(crate) type Mapped = Result<Vec<Value>, String>;
@@ -16,7 +16,7 @@ pub(crate) type Mapped = Result<Vec<Value>, String>;
 /// A node of a model, and the graph that it becomes part of.
 pub(crate) struct Node<'t> {
     pub(crate) proto: &'t NodeProto,
-    /// What to call it; see [`crate::order::node_name`].
+    /// What to call it; see [`crate::model::order::node_name`].
     pub(crate) name: String,
     /// The version of its operator set.
     pub(crate) opset: i64,

@@ -1,7 +1,7 @@
 //! Names come from models, directories and compilers of others: wherever people read them, they make no line of their own,
 //! and a terminal obeys nothing in them. Programs get them as they are.
 
-#[path = "../../../onnx/tests/common/mod.rs"]
+#[path = "../../../onnx/tests/suite/common/mod.rs"]
 mod onnx;
 
 use crate::common::{Place, Ran, square_of};

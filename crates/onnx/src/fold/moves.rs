@@ -3,7 +3,7 @@
 use opkeep_ops::{Call, Gather, Pad, PadMode, Rule, Slice, TensorType};
 use opkeep_ops::{concat, dtype_bytes, multiples, permutation, pieces};
 
-use super::{Operand, broadcast, dense, places};
+use super::operand::{Operand, broadcast, dense, places};
 use crate::number::Numbers;
 use crate::value::product;
 

@@ -2,7 +2,7 @@
 
 use opkeep_ops::{Call, Reduce, Rule, TensorType, dtype_bytes};
 
-use super::{Operand, broadcast, dense, places};
+use super::operand::{Operand, broadcast, dense, places};
 use crate::number::Numbers;
 
 /// The elements of a pointwise operator's output.

@@ -5,9 +5,9 @@ use opkeep_ops::Constant;
 use crate::fold::LIMIT;
 use crate::node::{Mapped, Node};
 use crate::number::Numbers;
-use crate::proto::attribute_type;
 use crate::tensor;
 use crate::value::{Value, count, product};
+use crate::wire::proto::attribute_type;
 
 /// The value is one of several attributes.
 pub(crate) fn constant(node: &mut Node<'_>) -> Mapped {

@@ -1,0 +1,24 @@
+//! Operators that a model defines itself.
+
+use std::collections::HashSet;
+
+use prost::Message;
+
+use crate::model::order::short;
+use crate::wire::proto::ModelProto;
+
+/// A function, as far as it is read: what its operator is called.
+#[derive(Clone, PartialEq, Message)]
+struct FunctionProto {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "10")]
+    domain: String,
+}
+
+/// The domains and names of a model's functions. One that is damaged has none: nodes that call it are refused all the
+/// same, as no other operator has its name.
+pub(crate) fn functions(model: &ModelProto) -> HashSet<(String, String)> {
+    let functions = model.functions.iter().filter_map(|bytes| FunctionProto::decode(bytes.clone()).ok());
+    functions.map(|function| (short(&function.domain).to_owned(), function.name)).collect()
+}

@@ -1,0 +1,7 @@
+//! From a model to a graph: its declared inputs and outputs, the order of its nodes, the translation of each.
+
+pub(crate) mod declared;
+pub(crate) mod functions;
+pub(crate) mod network;
+pub(crate) mod order;
+pub(crate) mod translate;

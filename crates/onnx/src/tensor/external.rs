@@ -1,0 +1,213 @@
+//! Elements in files beside the model.
+//!
+//! A model names these files itself, and a model may come from anybody. So a name leads only to files below the
+//! model's folder: it has no `..` and does not begin at the root, and where links lead is looked at before anything is
+//! opened. One link out of the folder is allowed. Where the model's own file is a link, the files that it names may be
+//! links into the folder where the model really is: the caches of model hubs keep every file so, under another name
+//! among others of the same download.
+//!
+//! The folder is opened first, and then name by name without following links, so that what was looked at is what is
+//! read. A file is not kept open, since there are models with a file for each of thousands of tensors; when its
+//! elements are asked for, it must still be the one that was looked at.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use opkeep_fs::{FileState, Fs};
+use opkeep_ops::Elements;
+
+use crate::error::{ExternalError, shortened};
+use crate::opened::{Opened, Unopened};
+use crate::tensor::payload::{self, Truth};
+use crate::wire::proto::StringStringEntryProto;
+
+/// Longer names are no files'.
+const MAX_LOCATION_BYTES: usize = 4096;
+
+/// The elements of a tensor that has `bytes` bytes, in a file beside `model`.
+pub(crate) fn elements(
+    entries: &[StringStringEntryProto],
+    bytes: u64,
+    truth: Truth,
+    model: Option<&Path>,
+) -> Result<External, ExternalError> {
+    let model = model.ok_or(ExternalError::NoFolder)?;
+    let entries = Entries::of(entries)?;
+    if let Some(found) = entries.length.filter(|length| *length != bytes) {
+        return Err(ExternalError::Length { expected: bytes, found });
+    }
+    let file = Beside::find(model, entries.location)?;
+    let state = file.open()?.state;
+    let offset = entries.offset;
+    if offset.checked_add(bytes).is_none_or(|end| end > state.len) {
+        let path = file.named;
+        return Err(ExternalError::TooShort { path, offset, bytes, found: state.len });
+    }
+    Ok(External { file, state, offset, bytes, truth })
+}
+
+/// What stands in `external_data`. Its `checksum` is not looked at: for that the whole file would have to be read.
+struct Entries<'a> {
+    location: &'a str,
+    offset: u64,
+    length: Option<u64>,
+}
+
+impl<'a> Entries<'a> {
+    fn of(entries: &'a [StringStringEntryProto]) -> Result<Self, ExternalError> {
+        let value = |key: &'static str| {
+            let mut found = entries.iter().filter(|entry| entry.key == key).map(|entry| entry.value.as_str());
+            match (found.next(), found.next()) {
+                (value, None) => Ok(value),
+                (_, Some(_)) => Err(ExternalError::Entry {
+                    key,
+                    expected: "one value",
+                    found: "there more than once".to_owned(),
+                }),
+            }
+        };
+        let number = |key: &'static str| match value(key)? {
+            Some(text) => text.parse().map(Some).map_err(|_| ExternalError::Entry {
+                key,
+                expected: "a whole number of bytes",
+                found: format!("`{}`", shortened(text)),
+            }),
+            None => Ok(None),
+        };
+        Ok(Self {
+            location: checked_location(value("location")?)?,
+            offset: number("offset")?.unwrap_or(0),
+            length: number("length")?,
+        })
+    }
+}
+
+/// The name of a file below the folder, as far as the name tells.
+fn checked_location(location: Option<&str>) -> Result<&str, ExternalError> {
+    let wrong = |found: String| ExternalError::Entry {
+        key: "location",
+        expected: "the path of a file in or below the model's folder, without `..`",
+        found,
+    };
+    let location = location.ok_or_else(|| wrong("not there".to_owned()))?;
+    let is_name = |part: &str| !part.is_empty() && part != "..";
+    if location.len() <= MAX_LOCATION_BYTES && !location.contains('\0') && location.split('/').all(is_name) {
+        return Ok(location);
+    }
+    Err(wrong(format!("`{}`", shortened(&location.replace('\0', "\\0")))))
+}
+
+/// A file beside a model.
+#[derive(Debug)]
+struct Beside {
+    /// Its path as the model names it: for people.
+    named: PathBuf,
+    /// A folder where it may be, and its path from there. Neither has a link.
+    folder: PathBuf,
+    inner: PathBuf,
+}
+
+impl Beside {
+    fn find(model: &Path, location: &str) -> Result<Self, ExternalError> {
+        let named = folder_of(model).join(location);
+        let real = |path: &Path| {
+            Fs::new().real_path(path).map_err(|source| ExternalError::Io { path: path.to_owned(), source })
+        };
+        let leads_to = real(&named)?;
+        let folder = real(folder_of(model))?;
+        // The second is another folder only if the model's file is a link.
+        for folder in [&folder, folder_of(&real(model)?)] {
+            if let Ok(inner) = leads_to.strip_prefix(folder) {
+                return Ok(Self { named, folder: folder.to_owned(), inner: inner.to_owned() });
+            }
+        }
+        Err(ExternalError::Outside { path: named, leads_to, folder })
+    }
+
+    fn open(&self) -> Result<Opened, ExternalError> {
+        Opened::beneath(&self.folder, &self.inner).map_err(|unopened| {
+            let path = self.named.clone();
+            match unopened {
+                Unopened::NotAFile(found) => ExternalError::NotAFile { path, found },
+                Unopened::Io(source) => ExternalError::Io { path, source },
+            }
+        })
+    }
+}
+
+/// The folder that a file is in.
+fn folder_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Elements in a file beside the model, which are there for sure, and are read when they are asked for.
+#[derive(Debug)]
+pub(crate) struct External {
+    file: Beside,
+    state: FileState,
+    offset: u64,
+    bytes: u64,
+    truth: Truth,
+}
+
+impl Elements for External {
+    fn copy_to(&self, out: &mut [u8]) -> io::Result<()> {
+        payload::fits(self.bytes, out)?;
+        let opened = self.file.open().map_err(io::Error::other)?;
+        if !opened.state.is_same_content(&self.state) {
+            let path = self.file.named.display();
+            return Err(io::Error::other(format!("`{path}` has changed since the model was read")));
+        }
+        opened.read_at(out, self.offset)?;
+        self.truth.settle(out);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(model: Option<&Path>) -> Result<External, ExternalError> {
+        let entry = |key: &str, value: &str| StringStringEntryProto { key: key.into(), value: value.into() };
+        elements(&[entry("location", "w.bin"), entry("offset", "2")], 3, Truth(false), model)
+    }
+
+    #[test]
+    fn a_model_without_a_file_has_none_beside_it() {
+        assert!(matches!(found(None), Err(ExternalError::NoFolder)));
+    }
+
+    #[test]
+    fn what_has_changed_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let (model, weights) = (folder.path().join("m.onnx"), folder.path().join("w.bin"));
+        let write = |path: &Path, bytes: &[u8]| Fs::new().replace(path, &[bytes], 0o666).unwrap();
+        write(&model, b"");
+        write(&weights, b"abcdef");
+        let external = found(Some(&model)).unwrap();
+        let mut out = [0; 3];
+        external.copy_to(&mut out).unwrap();
+        assert_eq!(&out, b"cde");
+        assert_eq!(external.copy_to(&mut [0; 4]).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        // Another file of the same size, and another content of the same file.
+        write(&weights, b"ghijkl");
+        let error = external.copy_to(&mut out).unwrap_err().to_string();
+        assert!(error.ends_with("w.bin` has changed since the model was read"), "{error}");
+        let external = found(Some(&model)).unwrap();
+        let file = std::fs::OpenOptions::new().append(true).open(&weights).unwrap();
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        assert!(external.copy_to(&mut out).is_err());
+        // A link in its place is not followed, wherever it leads.
+        let external = found(Some(&model)).unwrap();
+        std::os::unix::fs::symlink("w.bin", folder.path().join("link")).unwrap();
+        external.copy_to(&mut out).unwrap();
+        let (from, to) = (folder.path().join("link"), &weights);
+        Fs::new().rename(&weights, &folder.path().join("kept")).unwrap();
+        Fs::new().rename(&from, to).unwrap();
+        assert!(external.copy_to(&mut out).is_err());
+    }
+}

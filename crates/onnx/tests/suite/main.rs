@@ -1,0 +1,16 @@
+//! The tests of the ONNX reader, one module a subject.
+
+#[cfg(test)]
+mod common;
+#[cfg(test)]
+mod external;
+#[cfg(test)]
+mod load;
+#[cfg(test)]
+mod mutations;
+#[cfg(test)]
+mod npy;
+#[cfg(test)]
+mod tensors;
+#[cfg(test)]
+mod translate;
