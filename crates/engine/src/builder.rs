@@ -9,7 +9,7 @@ use opkeep_backend::Backend;
 use opkeep_descriptor::{BuildSpec, Descriptor};
 use opkeep_fs::CancelToken;
 use opkeep_kernel_meta::{DEFAULT_PATIENCE, View, ViewError};
-use opkeep_store::{CacheMode, StoreConfig, resolved};
+use opkeep_store::{CacheMode, StoreConfig, resolve_path};
 
 use crate::BuildError;
 use crate::digests::JobDigestCache;
@@ -367,8 +367,8 @@ impl Builder {
     pub(crate) fn check_places(&self) -> Result<(), BuildError> {
         let (Some(place), Some(config)) = (&self.view, &self.store) else { return Ok(()) };
         // What cannot be a directory is reported when kernels are put there.
-        let Some(view) = place.open().ok().and_then(|view| resolved(view.dir())) else { return Ok(()) };
-        let Some(store) = resolved(&config.root) else { return Ok(()) };
+        let Some(view) = place.open().ok().and_then(|view| resolve_path(view.dir())) else { return Ok(()) };
+        let Some(store) = resolve_path(&config.root) else { return Ok(()) };
         let own = match place {
             ViewPlace::Rank(_) if view != store => store.join("v1"),
             _ => store.clone(),
@@ -391,7 +391,7 @@ impl std::fmt::Debug for Builder {
     }
 }
 
-/// The system's directory for temporary files. Programs run in other directories than ours, so a relative one is resolved;
+/// The system's directory for temporary files. Programs run in other directories than ours, so a relative one is resolve_path;
 /// one that is empty is none.
 fn temporary() -> PathBuf {
     std::path::absolute(std::env::temp_dir()).unwrap_or_else(|_| PathBuf::from("/tmp"))

@@ -162,7 +162,7 @@ impl Importer {
             stopped: AtomicBool::new(false),
         };
         let (mut report, mut seen) = (ImportReport::default(), HashSet::new());
-        let notices = run.store.iter().flat_map(Store::limit_notices);
+        let notices = run.store.iter().flat_map(Store::limit_warnings);
         report.warnings = notices.map(ToString::to_string).collect();
         for folder in folders {
             match find_through_links(folder) {

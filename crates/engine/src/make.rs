@@ -353,8 +353,11 @@ impl<'a> KernelPipeline<'a> {
             Err(_) => return None,
         };
         let path = shelf.path(keyed.key.digest());
-        let text =
-            format!("a damaged entry is set aside and built again: `{}`: {}", path.display(), judged.damage);
+        let text = format!(
+            "a damaged entry is set aside and built again: `{}`: {}",
+            path.display(),
+            judged.corruption
+        );
         self.shop.warnings.tell(WarningKind::Corruption, &text);
         if let Some(lock) = lock
             && let Err(error) = shelf.quarantine(keyed.key.digest(), &judged, lock)

@@ -83,7 +83,7 @@ pub(crate) struct StoreTargets {
 impl StoreTargets {
     fn open(builder: &Builder, warnings: &WarningLog) -> Result<Self, BuildError> {
         let store = open_store(builder, warnings)?;
-        let notices = store.iter().flat_map(Store::limit_notices).map(ToString::to_string);
+        let notices = store.iter().flat_map(Store::limit_warnings).map(ToString::to_string);
         warnings.tell_each(WarningKind::Limits, &notices.collect::<Vec<_>>());
         let cannot_keep = AtomicBool::new(false);
         Ok(Self { mode: builder.mode, store, opened: Mutex::default(), cannot_keep })

@@ -19,7 +19,7 @@ impl StoreError {
                     | ErrorKind::NotFound
             ),
             Self::ReadOnly { .. } | Self::NoStore { .. } => true,
-            Self::NotAFolder { .. }
+            Self::NotADirectory { .. }
             | Self::Foreign { .. }
             | Self::Untrusted { .. }
             | Self::ClosedLock { .. }
@@ -59,7 +59,7 @@ pub enum StoreError {
         "the cache folder `{path}` is not a folder, or a link leads there; move away what is there, or choose another \
          with --op_compiler_cache_dir or OPKEEP_CACHE_DIR"
     )]
-    NotAFolder {
+    NotADirectory {
         /// Where.
         path: PathBuf,
     },
@@ -80,7 +80,7 @@ pub enum StoreError {
     },
     /// A folder or file that somebody else could have written.
     #[error(
-        "`{path}` is not trusted: {problem}. A cached kernel is code that will run. {way_out}, or choose another folder \
+        "`{path}` is not trusted: {problem}. A cached kernel is code that will run. {help}, or choose another folder \
          with --op_compiler_cache_dir"
     )]
     Untrusted {
@@ -89,7 +89,7 @@ pub enum StoreError {
         /// Why it is not trusted.
         problem: String,
         /// What to do.
-        way_out: String,
+        help: String,
     },
     /// A lock that another user made, for that user alone. It concerns one kernel.
     #[error(

@@ -50,9 +50,9 @@ pub(crate) fn write_new(fs: &RootedFs, path: &Path, text: &str) -> io::Result<()
     if fs.look(path).is_ok() {
         return Ok(());
     }
-    let folder = path.parent().ok_or_else(|| io::Error::other("no folder"))?;
+    let directory = path.parent().ok_or_else(|| io::Error::other("no folder"))?;
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let temp = fs.temp_file(folder, NEW)?;
+    let temp = fs.temp_file(directory, NEW)?;
     temp.write(text.as_bytes())?;
     temp.set_mode(0o644)?;
     // It is never written again: what a power cut leaves of it would stay.
@@ -61,11 +61,11 @@ pub(crate) fn write_new(fs: &RootedFs, path: &Path, text: &str) -> io::Result<()
 }
 
 /// Creates a folder and those above it; one that is there is fine.
-pub(crate) fn create_folders(fs: &RootedFs, path: &Path, mode: u32) -> io::Result<()> {
+pub(crate) fn create_dirs(fs: &RootedFs, path: &Path, mode: u32) -> io::Result<()> {
     match fs.create_dir(path, mode) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let parent = path.parent().ok_or(error)?;
-            create_folders(fs, parent, mode)?;
+            create_dirs(fs, parent, mode)?;
             exists_is_fine(fs.create_dir(path, mode))
         }
         other => exists_is_fine(other),
@@ -74,7 +74,7 @@ pub(crate) fn create_folders(fs: &RootedFs, path: &Path, mode: u32) -> io::Resul
 
 /// Creates one folder; one that is there is fine. A shared one gets its bits whatever the umask, and before it gets its
 /// name: the group never meets it closed.
-pub(crate) fn create_folder(fs: &RootedFs, path: &Path, shared: bool) -> io::Result<()> {
+pub(crate) fn create_dir(fs: &RootedFs, path: &Path, shared: bool) -> io::Result<()> {
     if !shared {
         return exists_is_fine(fs.create_dir(path, 0o755));
     }
@@ -124,14 +124,14 @@ pub(crate) fn open_lock(fs: &RootedFs, path: &Path, shared: bool, modes: &Modes)
         return fs.open_lock(path, Some(modes.own));
     }
     // The umask closes a new file to the group, so it is opened up before it gets its name.
-    let folder = path.parent().unwrap_or(path);
+    let directory = path.parent().unwrap_or(path);
     loop {
         match fs.open_lock(path, None) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             other => return other,
         }
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let temp = fs.temp_file(folder, LOCK)?;
+        let temp = fs.temp_file(directory, LOCK)?;
         temp.set_mode(modes.shared)?;
         temp.publish_new_here(name)?;
     }

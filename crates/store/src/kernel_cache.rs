@@ -56,7 +56,7 @@ pub(crate) fn place(fs: &RootedFs, root: &Path, writable: bool) -> Result<PathBu
 
 /// The path without links that `path` has, or will have once its missing parts are made as directories. `None` if that
 /// cannot be seen.
-pub fn resolved(path: &Path) -> Option<PathBuf> {
+pub fn resolve_path(path: &Path) -> Option<PathBuf> {
     real_path(&RootedFs::default(), path)
 }
 
@@ -89,21 +89,21 @@ fn real_path(fs: &RootedFs, path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Whether CANN's file is in `folder`, with the versions that it writes into it.
-fn has_versions(fs: &RootedFs, folder: &Path) -> bool {
-    let Ok(file) = files::read_whole(fs, &Ini::path(folder), MAX_INI) else { return false };
+/// Whether CANN's file is in `directory`, with the versions that it writes into it.
+fn has_versions(fs: &RootedFs, directory: &Path) -> bool {
+    let Ok(file) = files::read_whole(fs, &Ini::path(directory), MAX_INI) else { return false };
     let text = String::from_utf8_lossy(&file.bytes);
     let keys = text.lines().filter_map(|line| line.split_once('=')).map(|(key, _)| key.trim().to_owned());
     keys.into_iter().any(|key| matches!(key.as_str(), "adk_version" | "ops_version"))
 }
 
-/// Whether a directory of one of CANN's chips is in `folder`.
-fn has_chip(fs: &RootedFs, folder: &Path) -> bool {
-    let listed = fs.open_dir(folder).and_then(|opened| opened.list());
+/// Whether a directory of one of CANN's chips is in `directory`.
+fn has_chip(fs: &RootedFs, directory: &Path) -> bool {
+    let listed = fs.open_dir(directory).and_then(|opened| opened.list());
     let is_chip = |name: &str| {
         let lower = name.to_ascii_lowercase();
         CHIPS.iter().any(|chip| lower.starts_with(chip))
-            && fs.look(&folder.join(name)).is_ok_and(|seen| seen.is_dir())
+            && fs.look(&directory.join(name)).is_ok_and(|seen| seen.is_dir())
     };
     listed.is_ok_and(|names| names.utf8().any(is_chip))
 }

@@ -8,17 +8,17 @@
 //! ```text
 //! <root>/                     CACHEDIR.TAG  .gitignore  op_cache.ini (limits, for people to set)
 //!   v1/                       the format's version; STORE.TAG in it says that it is a store's
-//!     <target>/               one folder a chip: Ascend910B1, cpu-x86_64, ... Limits are for each by itself
+//!     <target>/               one directory a chip: Ascend910B1, cpu-x86_64, ... Limits are for each by itself
 //!       entries/ab/abcd….kern one file an entry: published by one rename, read with one open;
 //!                             last modified = last used
-//!       locks/abcd…           one a key, only while somebody makes that entry
+//!       locks/abcd…           one a key, only while somebody creates that entry
 //!       tmp/                  entries being written, or being deleted
 //!       quarantine/           damaged entries, each with the reason beside it
-//!       STORE.TAG             without it the folder is another program's, and nothing is written there
+//!       STORE.TAG             without it the directory is another program's, and nothing is written there
 //!       size                  about how much all that is; nobody counts files to know it
 //!       stats                 hits, misses, compiles, ...
 //!       numbers.lock          held by whoever writes these two
-//!       gc.lock               held by whoever makes room
+//!       gc.lock               held by whoever creates room
 //!   v2/                       another version's, if one ran here: never opened, never counted, never deleted
 //! ```
 //!
@@ -75,11 +75,11 @@
 //! use opkeep_digest::Digest;
 //! use opkeep_store::{StoreConfig, EntryBuilder, Lookup, Store};
 //!
-//! # let folder = tempfile::tempdir()?;
-//! let store = Store::open(StoreConfig::new(folder.path()))?.target("cpu-x86_64")?;
+//! # let directory = tempfile::tempdir()?;
+//! let store = Store::open(StoreConfig::new(directory.path()))?.target("cpu-x86_64")?;
 //! let key = Digest::of(b"everything that can change the kernel's bytes");
-//! let draft = EntryBuilder::new(1).eager("object", b"\x7fELF...").lazy("header", b"for people");
-//! store.put(&key, &draft)?;
+//! let entry = EntryBuilder::new(1).eager("object", b"\x7fELF...").lazy("header", b"for people");
+//! store.put(&key, &entry)?;
 //!
 //! let Lookup::Hit(entry) = store.get(&key) else { panic!("just put") };
 //! assert_eq!(entry.member("object"), Some(&b"\x7fELF..."[..]));
@@ -116,7 +116,7 @@ pub use entry::{Entry, EntryBuilder, MAX_ENTRY_BYTES};
 pub use error::StoreError;
 pub use gc::{GcOptions, GcReport};
 pub use inventory::{FileTotals, TargetUsage};
-pub use kernel_cache::resolved;
+pub use kernel_cache::resolve_path;
 pub use limits::{LimitSettings, LimitWarning, Limits};
 pub use lock::{KeyLock, LockOutcome, LockWaiter, TryLockOutcome, WaitOptions};
 pub use marker::{is_store, is_target_directory};

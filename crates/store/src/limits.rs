@@ -147,11 +147,11 @@ fn number<T: FromStr>(text: &str) -> Option<T> {
 
 impl<T> Parameter<T> {
     /// The value of `text`, if there is one and it is valid. One that is not is reported.
-    fn read(&self, text: Option<&str>, file: Option<&str>, notices: &mut Vec<LimitWarning>) -> Option<T> {
+    fn read(&self, text: Option<&str>, file: Option<&str>, warnings: &mut Vec<LimitWarning>) -> Option<T> {
         let text = text?;
         let value = (self.parse)(text);
         if value.is_none() {
-            notices.push(LimitWarning::Value {
+            warnings.push(LimitWarning::Value {
                 value: text.chars().take(SHOWN).collect(),
                 name: if file.is_some() { self.in_file } else { self.in_environment },
                 place: file.map(|file| format!(" in `{file}`")).unwrap_or_default(),
@@ -175,16 +175,16 @@ impl Limits {
         match Ini::load(fs, root, make) {
             Ok(ini) => Self::resolve(&ini, &path, environment),
             Err(error) => {
-                let (limits, mut notices) = Self::resolve(&Ini::default(), &path, environment);
-                notices.insert(0, LimitWarning::Unread { path, problem: error.to_string() });
-                (limits, notices)
+                let (limits, mut warnings) = Self::resolve(&Ini::default(), &path, environment);
+                warnings.insert(0, LimitWarning::Unread { path, problem: error.to_string() });
+                (limits, warnings)
             }
         }
     }
 
     /// File, then environment, then default. Size and ratio of the file count only together.
     fn resolve(ini: &Ini, path: &str, environment: &LimitSettings) -> (Self, Vec<LimitWarning>) {
-        let mut notices: Vec<_> = ini
+        let mut warnings: Vec<_> = ini
             .strange
             .iter()
             .map(|(line, text)| LimitWarning::Line {
@@ -194,12 +194,12 @@ impl Limits {
             })
             .collect();
         let cut = |text: &String| text.chars().take(SHOWN).collect();
-        notices.extend(ini.sections.iter().map(|(line, section)| LimitWarning::Section {
+        warnings.extend(ini.sections.iter().map(|(line, section)| LimitWarning::Section {
             path: path.to_owned(),
             line: *line,
             section: cut(section),
         }));
-        let told = &mut notices;
+        let told = &mut warnings;
         let file = Some(path);
         let in_file =
             (SIZE.read(ini.size.as_deref(), file, told), RATIO.read(ini.ratio.as_deref(), file, told));
@@ -222,7 +222,7 @@ impl Limits {
         let max_entries = ENTRIES
             .read(ini.entries.as_deref(), file, told)
             .or_else(|| ENTRIES.read(environment.max_entries.as_deref(), None, told));
-        (Self { max_bytes, remain_percent, max_entries }, notices)
+        (Self { max_bytes, remain_percent, max_entries }, warnings)
     }
 
     /// Whether a folder with so much in it is too large.
@@ -253,10 +253,10 @@ mod tests {
     }
 
     fn resolve(ini: &str, (size, ratio): (&str, &str)) -> (Option<u64>, u8, Vec<String>) {
-        let (limits, notices) =
+        let (limits, warnings) =
             Limits::resolve(&Ini::parse(ini), "/c/op_cache.ini", &environment(size, ratio));
-        let notices = notices.iter().map(ToString::to_string).collect();
-        (limits.max_bytes, limits.remain_percent, notices)
+        let warnings = warnings.iter().map(ToString::to_string).collect();
+        (limits.max_bytes, limits.remain_percent, warnings)
     }
 
     fn file(size: &str, ratio: &str) -> String {
@@ -285,9 +285,12 @@ mod tests {
             (file("", "40"), "sets `remain_cache_size_ratio` but not `max_op_cache_size`"),
             (file("-1", "101"), "`101` is not valid for `remain_cache_size_ratio`"),
         ] {
-            let (size, ratio, notices) = resolve(&ini, ("7", "30"));
-            assert_eq!((size, ratio, notices.len()), (Some(7 * MB), 30, 1), "{ini}: {notices:?}");
-            assert!(notices[0].contains(complaint) && notices[0].contains("/c/op_cache.ini"), "{notices:?}");
+            let (size, ratio, warnings) = resolve(&ini, ("7", "30"));
+            assert_eq!((size, ratio, warnings.len()), (Some(7 * MB), 30, 1), "{ini}: {warnings:?}");
+            assert!(
+                warnings[0].contains(complaint) && warnings[0].contains("/c/op_cache.ini"),
+                "{warnings:?}"
+            );
         }
     }
 
@@ -296,22 +299,22 @@ mod tests {
         for bad in
             ["0", "-2", "abc", "500MB", "1.5", "0x10", "2147483648", "99999999999999999999999", "--1", " "]
         {
-            let (size, _, notices) = resolve("", (bad, ""));
-            assert_eq!((size, notices.len()), (Some(500 * MB), 1), "{bad}");
+            let (size, _, warnings) = resolve("", (bad, ""));
+            assert_eq!((size, warnings.len()), (Some(500 * MB), 1), "{bad}");
             let expected = format!(
                 "`{bad}` is not valid for `ASCEND_MAX_OP_CACHE_SIZE`: expected a whole number of MB in [1, 2147483647], \
                  or -1 for no aging; it does not count (default: 500)"
             );
-            assert_eq!(notices[0], expected);
+            assert_eq!(warnings[0], expected);
         }
         for bad in ["0", "-1", "101", "abc", "50%", "256", "300", "1e1"] {
-            let (_, ratio, notices) = resolve("", ("", bad));
-            assert_eq!((ratio, notices.len()), (50, 1), "{bad}");
+            let (_, ratio, warnings) = resolve("", ("", bad));
+            assert_eq!((ratio, warnings.len()), (50, 1), "{bad}");
             let expected = format!(
                 "`{bad}` is not valid for `ASCEND_REMAIN_CACHE_SIZE_RATIO`: expected a whole number of percent in \
                  [1, 100]; it does not count (default: 50)"
             );
-            assert_eq!(notices[0], expected);
+            assert_eq!(warnings[0], expected);
         }
         for (good, megabytes) in [("1", 1), (" 2147483647 ", 2_147_483_647), ("+5", 5), ("007", 7)] {
             assert_eq!(resolve("", (good, "")), (Some(megabytes * MB), 50, vec![]), "{good}");
@@ -319,8 +322,8 @@ mod tests {
         for good in [1, 100] {
             assert_eq!(resolve("", ("", &good.to_string())), (Some(500 * MB), good, vec![]));
         }
-        let (_, _, notices) = resolve("", (&"9".repeat(5000), ""));
-        assert!(notices[0].len() < 300, "{}", notices[0].len());
+        let (_, _, warnings) = resolve("", (&"9".repeat(5000), ""));
+        assert!(warnings[0].len() < 300, "{}", warnings[0].len());
     }
 
     #[test]
@@ -328,9 +331,9 @@ mod tests {
         let ini = "[cache]\nmax_op_cache_size=9\n[op_compiler_cache]\nmax_op_cache_size=0\nremain_cache_size_ratio=101\n\
                    max_op_cache_entries=-1\nmax_op_cache_size 5\n";
         let texts = LimitSettings { max_entries: Some("0".into()), ..environment("many", "0") };
-        let (limits, notices) = Limits::resolve(&Ini::parse(ini), "f", &texts);
+        let (limits, warnings) = Limits::resolve(&Ini::parse(ini), "f", &texts);
         assert_eq!((limits.max_bytes, limits.remain_percent, limits.max_entries), (Some(500 * MB), 50, None));
-        let notices: Vec<String> = notices.iter().map(ToString::to_string).collect();
+        let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
         let expected = [
             "line 7 of `f`",
             "`[cache]` (line 1 of `f`) does not count: expected `[op_compiler_cache]`",
@@ -341,8 +344,8 @@ mod tests {
             "`-1` is not valid for `max_op_cache_entries` in `f`",
             "`0` is not valid for `OPKEEP_MAX_CACHE_ENTRIES`",
         ];
-        assert_eq!(notices.len(), expected.len(), "{notices:?}");
-        for (notice, expected) in notices.iter().zip(expected) {
+        assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
+        for (notice, expected) in warnings.iter().zip(expected) {
             assert!(notice.contains(expected), "{notice}");
             let is_value = notice.contains("not valid");
             assert!(!is_value || (notice.contains("expected") && notice.contains("default: ")), "{notice}");
@@ -353,8 +356,8 @@ mod tests {
     fn entries_are_limited_by_themselves() {
         let find = |ini: &str, text: Option<&str>| {
             let texts = LimitSettings { max_entries: text.map(str::to_owned), ..LimitSettings::default() };
-            let (limits, notices) = Limits::resolve(&Ini::parse(ini), "f", &texts);
-            (limits.max_entries, notices.len())
+            let (limits, warnings) = Limits::resolve(&Ini::parse(ini), "f", &texts);
+            (limits.max_entries, warnings.len())
         };
         assert_eq!(find("", None), (None, 0));
         assert_eq!(find("max_op_cache_entries=9", None), (Some(9), 0));

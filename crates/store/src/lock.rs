@@ -280,11 +280,11 @@ pub(crate) fn acquire(
     let mut pause = Duration::from_millis(1);
     let mut waited = false;
     loop {
-        let wait = match attempt {
+        let waiter = match attempt {
             TryLockOutcome::Acquired(lock) => return Ok(LockOutcome::Acquired(lock)),
             TryLockOutcome::HolderFailed(reason) => return Ok(LockOutcome::HolderFailed(reason)),
             TryLockOutcome::Unsupported => return Ok(LockOutcome::Unsupported),
-            TryLockOutcome::Held(wait) => wait,
+            TryLockOutcome::Held(waiter) => waiter,
         };
         if let Some(tell) = options.on_wait.filter(|_| !waited) {
             tell();
@@ -295,17 +295,17 @@ pub(crate) fn acquire(
         }
         if options.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             // Nobody need hold it: there was no file to be had to see that.
-            return match wait.starved {
+            return match waiter.starved {
                 None => Ok(LockOutcome::TimedOut),
                 Some(_) => {
                     let source = rustix::io::Errno::MFILE.into();
-                    Err(StoreError::Io { action: "open the lock", path: wait.path, source })
+                    Err(StoreError::Io { action: "open the lock", path: waiter.path, source })
                 }
             };
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(LONGEST_PAUSE);
-        attempt = wait.poll()?;
+        attempt = waiter.poll()?;
     }
 }
 

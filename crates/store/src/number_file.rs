@@ -178,7 +178,7 @@ impl<const N: usize> NumberFile<N> {
     }
 
     /// Whether a file has something in it and no numbers. Reads it without its lock, and writes nothing.
-    pub(crate) fn is_torn(&self, fs: &RootedFs, path: &Path) -> io::Result<bool> {
+    pub(crate) fn is_corrupt(&self, fs: &RootedFs, path: &Path) -> io::Result<bool> {
         for look in 0..LOOKS {
             let file = fs.open(path)?;
             let bytes = fs.read_start(&file, path, LIMIT)?;
@@ -335,12 +335,12 @@ mod tests {
 
     #[test]
     fn what_is_torn_or_foreign_is_started_anew() {
-        let folder = tempfile::tempdir().unwrap();
-        let (fs, path) = (RootedFs::default(), folder.path().join("two"));
+        let directory = tempfile::tempdir().unwrap();
+        let (fs, path) = (RootedFs::default(), directory.path().join("two"));
         let add = |old: Option<[u64; 2]>| Some(old.map_or([1, 1], |[a, b]| [a + 1, b + 1]));
         assert_eq!(TWO.update(&fs, &path, false, |_| None).unwrap(), UpdateOutcome::Unchanged);
-        let torn = &TWO.encode(&numbers([9, 9]))[..40];
-        for found in [&b""[..], b"two 2\n", torn, &b"another program's\n".repeat(500)] {
+        let corrupt = &TWO.encode(&numbers([9, 9]))[..40];
+        for found in [&b""[..], b"two 2\n", corrupt, &b"another program's\n".repeat(500)] {
             fs::write(&path, found).unwrap();
             assert_eq!(TWO.look(&fs, &path), None);
             assert_eq!(TWO.update(&fs, &path, false, add).unwrap(), UpdateOutcome::Written([1, 1]));
@@ -351,15 +351,15 @@ mod tests {
         let reader = fs::File::open(&path).unwrap();
         reader.lock().unwrap();
         assert_eq!(TWO.update(&fs, &path, false, add).unwrap(), UpdateOutcome::Written([3, 3]));
-        let held = fs::File::open(folder.path().join(NUMBERS_LOCK)).unwrap();
+        let held = fs::File::open(directory.path().join(NUMBERS_LOCK)).unwrap();
         held.lock().unwrap();
         assert_eq!(TWO.update(&fs, &path, false, add).unwrap(), UpdateOutcome::Busy);
     }
 
     #[test]
     fn nothing_that_is_added_at_once_is_lost() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("two");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("two");
         let fs = RootedFs::default();
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -33,7 +33,7 @@ impl std::fmt::Display for Miss {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Absent => f.write_str("not in the store"),
-            Self::Damaged(judged) => write!(f, "damaged: {}", judged.damage),
+            Self::Damaged(judged) => write!(f, "damaged: {}", judged.corruption),
             Self::Untrusted(error) | Self::Io(error) => error.fmt(f),
         }
     }
@@ -43,7 +43,7 @@ impl std::fmt::Display for Miss {
 #[derive(Debug)]
 pub struct DamagedEntry {
     /// What is wrong.
-    pub damage: Corruption,
+    pub corruption: Corruption,
     /// Kept open, so that no other file gets its inode number.
     pub(crate) file: File,
 }

@@ -41,8 +41,8 @@ impl OwnerPolicy {
 
     /// Whether `what`, found at `path`, can be used.
     pub(crate) fn check(&self, path: &Path, what: &FileStat) -> Result<(), StoreError> {
-        let refuse = |problem: String, way_out: String| {
-            Err(StoreError::Untrusted { path: path.to_owned(), problem, way_out })
+        let refuse = |problem: String, help: String| {
+            Err(StoreError::Untrusted { path: path.to_owned(), problem, help })
         };
         let (group, mode) = (what.group, what.mode);
         let by_group = self.group == Some(group);
@@ -74,7 +74,7 @@ impl OwnerPolicy {
             false => Err(StoreError::Untrusted {
                 path: path.to_owned(),
                 problem: format!("its owner is user {owner}, and trusted are {:?}", self.owners),
-                way_out: format!(
+                help: format!(
                     "If you trust that user, add {owner} to the trusted owners (--trusted-owner {owner})"
                 ),
             }),

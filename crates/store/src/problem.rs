@@ -16,7 +16,7 @@ pub struct StoreProblem {
     /// The key, if it is called as an entry.
     pub key: Option<Digest>,
     /// What is wrong.
-    pub flaw: ProblemKind,
+    pub kind: ProblemKind,
 }
 
 /// What is wrong with a file or folder.
@@ -25,8 +25,8 @@ pub struct StoreProblem {
 pub enum ProblemKind {
     /// An entry whose bytes are not what was written.
     Damaged(Corruption),
-    /// An entry whose bytes are right, and whose content is not, as [`VerifyOptions::judge`](crate::VerifyOptions::judge) has it.
-    Refused(String),
+    /// An entry whose bytes are right, and whose content is not, as [`VerifyOptions::check`](crate::VerifyOptions::check) has it.
+    InvalidContent(String),
     /// A whole entry in a folder where nobody looks for it.
     Misplaced,
     /// It changed each time it was looked at: somebody writes to it, so it is none of ours.
@@ -51,7 +51,7 @@ impl ProblemKind {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Damaged(_) => "damaged",
-            Self::Refused(_) => "refused",
+            Self::InvalidContent(_) => "refused",
             Self::Misplaced => "misplaced",
             Self::Changing => "changing",
             Self::Untrusted(_) => "untrusted",
@@ -63,14 +63,14 @@ impl ProblemKind {
 
     /// Whether it is an entry that [`TargetStore::repair`](crate::TargetStore::repair) takes away.
     pub const fn calls_for_quarantine(&self) -> bool {
-        matches!(self, Self::Damaged(_) | Self::Refused(_) | Self::Misplaced)
+        matches!(self, Self::Damaged(_) | Self::InvalidContent(_) | Self::Misplaced)
     }
 
     /// What an error says of the file or folder that it is about.
     pub(crate) fn of(error: StoreError) -> Self {
         match error {
             StoreError::Untrusted { .. } => Self::Untrusted(error),
-            StoreError::NotAFolder { .. } => {
+            StoreError::NotADirectory { .. } => {
                 Self::WrongFileType { needed: "a folder", found: "something else" }
             }
             _ => Self::Io(error),
@@ -82,7 +82,7 @@ impl fmt::Display for ProblemKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Damaged(damage) => damage.fmt(f),
-            Self::Refused(reason) => f.write_str(reason),
+            Self::InvalidContent(reason) => f.write_str(reason),
             Self::Misplaced => f.write_str("the entry is in a folder where nobody looks for it"),
             Self::Changing => f.write_str("it changes while it is read; ask again when nobody writes to it"),
             Self::Untrusted(error) | Self::Io(error) => error.fmt(f),
@@ -124,7 +124,7 @@ pub enum OtherFileKind {
     /// A file that is not ours.
     ForeignFile,
     /// A folder that is not ours.
-    ForeignFolder,
+    ForeignDirectory,
     /// A symbolic link. Nothing follows it.
     Link,
     /// Neither file, folder nor link.
@@ -141,7 +141,7 @@ impl OtherFileKind {
             Self::StaleLock => "old lock",
             Self::Quarantined => "set aside",
             Self::ForeignFile => "foreign file",
-            Self::ForeignFolder => "foreign folder",
+            Self::ForeignDirectory => "foreign folder",
             Self::Link => "link",
             Self::Special => "special file",
         }
@@ -149,6 +149,6 @@ impl OtherFileKind {
 
     /// Whether the store did not make it. It is left alone.
     pub const fn is_foreign(self) -> bool {
-        matches!(self, Self::ForeignFile | Self::ForeignFolder | Self::Link | Self::Special)
+        matches!(self, Self::ForeignFile | Self::ForeignDirectory | Self::Link | Self::Special)
     }
 }

@@ -21,7 +21,7 @@ const PUTS: u64 = 64;
 const LONGEST_REST: Duration = Duration::from_secs(600);
 
 /// How often what the dead left is looked for although there is room.
-const SWEPT_EVERY: Duration = Duration::from_secs(24 * 3600);
+const PRUNE_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 const SIZE: NumberFile<4> = NumberFile {
     title: "opkeep size 2",
@@ -46,21 +46,21 @@ pub(crate) struct Totals {
     /// Until when there is nothing to be gained by aging, in Unix seconds: all that is left was used a moment ago.
     not_before: u64,
     /// When somebody last looked for what the dead left, in Unix seconds.
-    swept: u64,
+    pruned: u64,
 }
 
 impl Totals {
-    fn of([bytes, entries, not_before, swept]: [u64; 4]) -> Self {
-        Self { bytes, entries, not_before, swept }
+    fn of([bytes, entries, not_before, pruned]: [u64; 4]) -> Self {
+        Self { bytes, entries, not_before, pruned }
     }
 
     /// Whether it is time to look for what the dead left.
-    pub(crate) fn allow_sweeping(&self, now: SystemTime) -> bool {
-        unix(now).as_secs().abs_diff(self.swept) >= SWEPT_EVERY.as_secs()
+    pub(crate) fn allow_pruning(&self, now: SystemTime) -> bool {
+        unix(now).as_secs().abs_diff(self.pruned) >= PRUNE_INTERVAL.as_secs()
     }
 
     /// Whether aging is worth an attempt.
-    pub(crate) fn allow_aging(&self, now: SystemTime) -> bool {
+    pub(crate) fn allow_eviction(&self, now: SystemTime) -> bool {
         let now = unix(now).as_secs();
         now >= self.not_before || self.not_before - now > LONGEST_REST.as_secs()
     }
@@ -133,10 +133,10 @@ impl SizeFile {
         // One attempt to count is enough for a while, should it fail.
         self.unknown.store(false, Ordering::Relaxed);
         let known = self.change(fs, |old| {
-            let [old_bytes, old_entries, not_before, swept] = old?;
+            let [old_bytes, old_entries, not_before, pruned] = old?;
             let (bytes, entries) =
                 (old_bytes.saturating_add_signed(bytes), old_entries.saturating_add_signed(entries));
-            Some([bytes, entries, not_before, swept])
+            Some([bytes, entries, not_before, pruned])
         });
         if known == Known::Busy {
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -184,12 +184,12 @@ impl SizeFile {
     }
 
     /// Whether what is there is no total.
-    pub(crate) fn is_torn(&self, fs: &RootedFs) -> io::Result<bool> {
-        SIZE.is_torn(fs, &self.path)
+    pub(crate) fn is_corrupt(&self, fs: &RootedFs) -> io::Result<bool> {
+        SIZE.is_corrupt(fs, &self.path)
     }
 
     /// Notes that somebody looked for what the dead left, and removed `bytes` bytes of what counts.
-    pub(crate) fn swept(&self, fs: &RootedFs, bytes: u64, now: SystemTime) {
+    pub(crate) fn pruned(&self, fs: &RootedFs, bytes: u64, now: SystemTime) {
         self.change(fs, |old| {
             let [total, entries, not_before, _] = old?;
             Some([total.saturating_sub(bytes), entries, not_before, unix(now).as_secs()])
@@ -197,7 +197,7 @@ impl SizeFile {
     }
 
     /// An entry was set aside. Its bytes are still there.
-    pub(crate) fn set_aside(&self) {
+    pub(crate) fn quarantine_file(&self) {
         self.entries.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -225,14 +225,14 @@ mod tests {
 
     #[test]
     fn what_is_put_is_added_at_last() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let fs = RootedFs::default();
-        let size = SizeFile::new(folder.path(), false);
+        let size = SizeFile::new(directory.path(), false);
         assert_eq!(size.open(&fs, false).unwrap().0, Known::Unknown);
         assert!(size.put(10, None), "nobody has counted yet");
         assert_eq!(size.flush(&fs), Known::Unknown);
 
-        let other = SizeFile::new(folder.path(), false);
+        let other = SizeFile::new(directory.path(), false);
         assert!(matches!(other.open(&fs, true).unwrap().0, Known::Totals(totals) if totals.bytes == 0));
         assert!(matches!(size.open(&fs, true).unwrap().0, Known::Totals(_)));
         for _ in 0..63 {
@@ -252,9 +252,9 @@ mod tests {
 
     #[test]
     fn a_count_puts_it_right_and_loses_nothing_that_came_meanwhile() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let fs = RootedFs::default();
-        let (size, other) = (SizeFile::new(folder.path(), false), SizeFile::new(folder.path(), false));
+        let (size, other) = (SizeFile::new(directory.path(), false), SizeFile::new(directory.path(), false));
         size.open(&fs, true).unwrap();
         size.put(1000, None);
         let before = size.flush(&fs);
@@ -265,20 +265,23 @@ mod tests {
         assert_eq!(size.estimate(&fs), Some(SizeEstimate { bytes: 407, entries: 4 }));
 
         let Known::Totals(totals) = size.flush(&fs) else { panic!("it is known") };
-        assert!(!totals.allow_aging(later - Duration::from_secs(1)));
-        assert!(totals.allow_aging(later));
-        assert!(totals.allow_aging(later - Duration::from_secs(601)), "no clock holds aging back for long");
+        assert!(!totals.allow_eviction(later - Duration::from_secs(1)));
+        assert!(totals.allow_eviction(later));
+        assert!(
+            totals.allow_eviction(later - Duration::from_secs(601)),
+            "no clock holds aging back for long"
+        );
     }
 
     /// What could not be added is added the next time.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "this test holds the file's lock")]
     fn nothing_is_lost_while_another_holds_the_file() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let fs = RootedFs::default();
-        let size = SizeFile::new(folder.path(), false);
+        let size = SizeFile::new(directory.path(), false);
         size.open(&fs, true).unwrap();
-        let held = std::fs::File::open(folder.path().join(layout::NUMBERS_LOCK)).unwrap();
+        let held = std::fs::File::open(directory.path().join(layout::NUMBERS_LOCK)).unwrap();
         held.lock().unwrap();
         size.put(10, None);
         assert_eq!(size.flush(&fs), Known::Busy);

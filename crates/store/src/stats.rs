@@ -16,7 +16,7 @@ macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $variant:ident $field:ident $name:literal,)+) => {
         /// What is counted.
         #[derive(Clone, Copy, Debug)]
-        pub(crate) enum Count {
+        pub(crate) enum Counter {
             $($variant,)+
         }
 
@@ -38,7 +38,7 @@ macro_rules! counters {
             }
 
             fn of(numbers: &[u64; COUNT]) -> Self {
-                Self { $($field: numbers[Count::$variant as usize],)+ }
+                Self { $($field: numbers[Counter::$variant as usize],)+ }
             }
         }
     };
@@ -128,11 +128,11 @@ impl Counters {
         Self { path: dir.join(layout::STATS), shared, counts: [const { AtomicU64::new(0) }; COUNT] }
     }
 
-    pub(crate) fn add(&self, count: Count, number: u64) {
+    pub(crate) fn add(&self, count: Counter, number: u64) {
         self.counts[count as usize].fetch_add(number, Ordering::Relaxed);
     }
 
-    pub(crate) fn add_time(&self, count: Count, time: Duration) {
+    pub(crate) fn add_time(&self, count: Counter, time: Duration) {
         self.add(count, u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     }
 
@@ -163,12 +163,12 @@ impl Counters {
     }
 
     /// Whether what is in the file are no statistics.
-    pub(crate) fn is_torn(&self, fs: &RootedFs) -> io::Result<bool> {
-        STATS.is_torn(fs, &self.path)
+    pub(crate) fn is_corrupt(&self, fs: &RootedFs) -> io::Result<bool> {
+        STATS.is_corrupt(fs, &self.path)
     }
 
     /// Begins anew, if what is in the file are no statistics.
-    pub(crate) fn mend(&self, fs: &RootedFs, now: SystemTime) -> io::Result<()> {
+    pub(crate) fn repair_entry(&self, fs: &RootedFs, now: SystemTime) -> io::Result<()> {
         match STATS.update(fs, &self.path, self.shared, |old| old.or_else(|| Some(nothing(now))))? {
             UpdateOutcome::Written(_) => Ok(()),
             UpdateOutcome::Unchanged | UpdateOutcome::Busy => Err(io::ErrorKind::WouldBlock.into()),
@@ -196,6 +196,6 @@ impl Counters {
 
 fn nothing(now: SystemTime) -> [u64; COUNT] {
     let mut numbers = [0; COUNT];
-    numbers[Count::Since as usize] = unix(now).as_secs();
+    numbers[Counter::Since as usize] = unix(now).as_secs();
     numbers
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::outcome::Miss;
 use crate::size::{Known, SizeFile};
-use crate::stats::{Count, Counters};
+use crate::stats::{Counter, Counters};
 use crate::{Entry, Limits, Store};
 use opkeep_fs::RootedFs;
 use opkeep_fs::{FileClock, idle};
@@ -30,7 +30,7 @@ impl UsageTracker {
     /// For the target in `dir`, and what is known of its size. `fresh` if it was just made.
     pub(crate) fn open(store: &Store, dir: &Path, fresh: bool) -> (Self, Known) {
         let shared = store.trust().is_shared();
-        let tally = Self {
+        let tracker = Self {
             fs: store.fs().clone(),
             writable: store.config().access.writes(),
             limits: Arc::clone(store.shared_limits()),
@@ -38,20 +38,20 @@ impl UsageTracker {
             size: SizeFile::new(dir, shared),
             counters: Counters::new(dir, shared),
         };
-        if !tally.writable {
-            return (tally, Known::Busy);
+        if !tracker.writable {
+            return (tracker, Known::Busy);
         }
         // Without it the store is in order: nobody knows how large it is, and the time is this machine's.
-        let Ok((known, now)) = tally.size.open(&tally.fs, fresh) else { return (tally, Known::Busy) };
-        tally.clock.set(now);
-        (tally, known)
+        let Ok((known, now)) = tracker.size.open(&tracker.fs, fresh) else { return (tracker, Known::Busy) };
+        tracker.clock.set(now);
+        (tracker, known)
     }
 
     /// Notes that an entry was found, and that it is in use.
     pub(crate) fn hit(&self, entry: &Entry, file: &File, path: &Path, last_used: SystemTime) {
-        self.counters.add(Count::Hits, 1);
-        self.counters.add(Count::BytesRead, entry.file_bytes() as u64);
-        self.counters.add_time(Count::SavedMicros, entry.cost());
+        self.counters.add(Counter::Hits, 1);
+        self.counters.add(Counter::BytesRead, entry.file_bytes() as u64);
+        self.counters.add_time(Counter::SavedMicros, entry.cost());
         if !self.writable || self.limits.max_bytes.is_none() {
             return;
         }
@@ -64,27 +64,27 @@ impl UsageTracker {
 
     pub(crate) fn missed(&self, miss: &Miss) {
         let reason = match miss {
-            Miss::Absent => Count::Absent,
-            Miss::Damaged(_) => Count::Damaged,
-            Miss::Untrusted(_) => Count::Untrusted,
-            Miss::Io(_) => Count::Io,
+            Miss::Absent => Counter::Absent,
+            Miss::Damaged(_) => Counter::Damaged,
+            Miss::Untrusted(_) => Counter::Untrusted,
+            Miss::Io(_) => Counter::Io,
         };
         self.counters.add(reason, 1);
     }
 
     /// Notes that an entry of `bytes` bytes was put in place of one of `before`. True if it is time to look at the size.
     pub(crate) fn put(&self, bytes: u64, before: Option<u64>) -> bool {
-        self.counters.add(Count::Puts, 1);
-        self.counters.add(Count::BytesWritten, bytes);
+        self.counters.add(Counter::Puts, 1);
+        self.counters.add(Counter::BytesWritten, bytes);
         self.size.put(bytes, before)
     }
 
     /// Whether the folder should be walked to make room.
-    pub(crate) fn calls_for_aging(&self, known: Known) -> bool {
+    pub(crate) fn eviction_due(&self, known: Known) -> bool {
         match known {
             Known::Totals(totals) => {
                 self.limits.are_exceeded_by(totals.bytes, totals.entries)
-                    && totals.allow_aging(self.clock.now())
+                    && totals.allow_eviction(self.clock.now())
             }
             Known::Unknown => self.limits.max_bytes.is_some(),
             Known::Busy => false,
@@ -92,8 +92,8 @@ impl UsageTracker {
     }
 
     /// Whether somebody should look for what the dead left.
-    pub(crate) fn calls_for_sweeping(&self, known: Known) -> bool {
-        matches!(known, Known::Totals(totals) if totals.allow_sweeping(self.clock.now()))
+    pub(crate) fn pruning_due(&self, known: Known) -> bool {
+        matches!(known, Known::Totals(totals) if totals.allow_pruning(self.clock.now()))
     }
 
     /// Writes down what was counted.

@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Made, fresh, key, open, trial};
+use common::{Created, fresh, key, open, trial};
 use libtest_mimic::Arguments;
 use opkeep_store::{Lookup, Overwrite, PutOutcome, TargetStore};
 use opkeep_testkit::{Counting, allocations};
@@ -63,15 +63,15 @@ const PUT_AGAIN: [(&str, u64); 4] = HIT;
 
 /// What is done, besides what is done for the first time only.
 fn other_process(what: &str, root: &Path, times: usize) {
-    let (store, made) = (open(root), Made::new("relu", 1));
+    let (store, made) = (open(root), Created::new("relu", 1));
     let keys: Vec<_> = (0..=times).map(|number| key(&number.to_string())).collect();
-    store.put(&key("relu"), &made.draft()).unwrap();
+    store.put(&key("relu"), &made.entry()).unwrap();
     for one in &keys {
         match what {
             "hit" => assert!(is_hit(&store)),
             "miss" => assert!(matches!(store.get(&key("absent")), Lookup::Miss(_))),
-            "put" => assert_eq!(store.put(one, &made.draft()).unwrap(), PutOutcome::Published),
-            "put again" => assert_eq!(store.put(&key("relu"), &made.draft()).unwrap(), PutOutcome::Existing),
+            "put" => assert_eq!(store.put(one, &made.entry()).unwrap(), PutOutcome::Published),
+            "put again" => assert_eq!(store.put(&key("relu"), &made.entry()).unwrap(), PutOutcome::Existing),
             other => panic!("{other}"),
         }
     }
@@ -106,11 +106,11 @@ fn calls(what: &str, expected: &[(&str, u64)]) {
 
 /// The calls of a process that does it so many times, and once more.
 fn traced(what: &str, times: usize) -> BTreeMap<String, u64> {
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("calls");
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("calls");
     let mut strace = Command::new("strace");
     strace.arg("-f").arg("-o").arg(&log).arg(std::env::current_exe().unwrap());
-    strace.args([CHILD, what]).arg(folder.path().join("store")).arg(times.to_string());
+    strace.args([CHILD, what]).arg(directory.path().join("store")).arg(times.to_string());
     assert!(strace.status().unwrap().success());
     let mut calls = BTreeMap::new();
     for line in fs::read_to_string(log).unwrap().lines() {
@@ -127,8 +127,8 @@ fn traced(what: &str, times: usize) -> BTreeMap<String, u64> {
 
 fn pieces_of_memory() {
     let (_folder, store) = fresh();
-    let made = Made::new("relu", 1);
-    store.put(&key("relu"), &made.draft()).unwrap();
+    let made = Created::new("relu", 1);
+    store.put(&key("relu"), &made.entry()).unwrap();
     // Its folder is looked at once.
     assert!(is_hit(&store));
     let each = |run: &mut dyn FnMut()| {
@@ -139,7 +139,7 @@ fn pieces_of_memory() {
     };
     let hit = each(&mut || assert!(is_hit(&store)));
     let miss = each(&mut || drop(store.get(&key("absent"))));
-    let draft = made.draft();
-    let put = each(&mut || _ = store.put_replacing(&key("relu"), &draft, Overwrite::Always).unwrap());
+    let entry = made.entry();
+    let put = each(&mut || _ = store.put_replacing(&key("relu"), &entry, Overwrite::Always).unwrap());
     assert_eq!([hit, miss, put], [8, 5, 18]);
 }

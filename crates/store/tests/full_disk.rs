@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Made, hit, is_root, key, miss, names, open, trial, within};
+use common::{Created, hit, is_root, key, miss, names, open, trial, within};
 use libtest_mimic::Arguments;
 use opkeep_store::{LockOutcome, Miss, Overwrite, PutOutcome, StoreError, WaitOptions};
 use tempfile::TempDir;
@@ -33,11 +33,11 @@ struct SmallDisk(TempDir);
 
 impl SmallDisk {
     fn mount() -> Option<Self> {
-        let folder = tempfile::tempdir().ok()?;
+        let directory = tempfile::tempdir().ok()?;
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=64k,mode=0700", "opkeep-test"]).arg(folder.path());
+        mount.args(["-t", "tmpfs", "-o", "size=64k,mode=0700", "opkeep-test"]).arg(directory.path());
         let mounted = mount.stdout(Stdio::null()).stderr(Stdio::null()).status().ok()?;
-        mounted.success().then(|| Self(folder))
+        mounted.success().then(|| Self(directory))
     }
 
     fn path(&self) -> &Path {
@@ -73,10 +73,10 @@ fn can_mount() -> bool {
 fn a_put_without_space() {
     let disk = SmallDisk::mount().unwrap();
     let store = open(disk.path());
-    let (old, new) = (Made::sized("relu", 0, 8_000), Made::sized("relu", 1, 60_000));
-    store.put(&key("relu"), &old.draft()).unwrap();
+    let (old, new) = (Created::sized("relu", 0, 8_000), Created::sized("relu", 1, 60_000));
+    store.put(&key("relu"), &old.entry()).unwrap();
     for name in ["relu", "other"] {
-        let error = store.put_replacing(&key(name), &new.draft(), Overwrite::Always).unwrap_err();
+        let error = store.put_replacing(&key(name), &new.entry(), Overwrite::Always).unwrap_err();
         assert!(
             matches!(&error, StoreError::Io { action: "write", source, .. }
                 if source.kind() == std::io::ErrorKind::StorageFull),
@@ -91,15 +91,15 @@ fn a_put_without_space() {
     disk.fill();
     let again = open(disk.path());
     old.assert_is(&hit(&again, &key("relu")));
-    assert!(again.put_replacing(&key("relu"), &Made::new("relu", 2).draft(), Overwrite::Always).is_err());
+    assert!(again.put_replacing(&key("relu"), &Created::new("relu", 2).entry(), Overwrite::Always).is_err());
     old.assert_is(&hit(&again, &key("relu")));
     assert!(names(&store.dir().join("tmp")).is_empty());
 
     // With space again, no manual step is needed.
     disk.free();
-    let small = Made::sized("relu", 3, 6_000);
+    let small = Created::sized("relu", 3, 6_000);
     assert_eq!(
-        again.put_replacing(&key("relu"), &small.draft(), Overwrite::Always).unwrap(),
+        again.put_replacing(&key("relu"), &small.entry(), Overwrite::Always).unwrap(),
         PutOutcome::Published
     );
     small.assert_is(&hit(&store, &key("relu")));
@@ -108,8 +108,8 @@ fn a_put_without_space() {
 fn a_damaged_entry() {
     let disk = SmallDisk::mount().unwrap();
     let store = open(disk.path());
-    let (key, made) = (key("relu"), Made::sized("relu", 0, 8_000));
-    store.put(&key, &made.draft()).unwrap();
+    let (key, made) = (key("relu"), Created::sized("relu", 0, 8_000));
+    store.put(&key, &made.entry()).unwrap();
     fs::OpenOptions::new().write(true).open(store.path(&key)).unwrap().set_len(7_000).unwrap();
     disk.fill();
     let Miss::Damaged(judged) = miss(&store, &key) else { panic!("it is damaged") };
@@ -120,7 +120,7 @@ fn a_damaged_entry() {
         lock.release_with_failure("there is no space for this reason");
     }
     disk.free();
-    store.put(&key, &made.draft()).unwrap();
+    store.put(&key, &made.entry()).unwrap();
     made.assert_is(&hit(&store, &key));
     assert!(matches!(within(&store, &key, Duration::from_secs(5)), LockOutcome::Acquired(_)));
 }
@@ -128,13 +128,13 @@ fn a_damaged_entry() {
 /// Opened for writing, since nobody knew. What is there is found; the rest is an error that a build can go on after.
 fn a_disk_that_is_read_only() {
     let disk = SmallDisk::mount().unwrap();
-    let (key, made) = (key("relu"), Made::sized("relu", 0, 8_000));
-    open(disk.path()).put(&key, &made.draft()).unwrap();
+    let (key, made) = (key("relu"), Created::sized("relu", 0, 8_000));
+    open(disk.path()).put(&key, &made.entry()).unwrap();
     disk.remount("ro");
     let store = open(disk.path());
     made.assert_is(&hit(&store, &key));
-    assert_eq!(store.put(&key, &made.draft()).unwrap(), PutOutcome::Existing);
-    let error = store.put_replacing(&key, &made.draft(), Overwrite::Always).unwrap_err();
+    assert_eq!(store.put(&key, &made.entry()).unwrap(), PutOutcome::Existing);
+    let error = store.put_replacing(&key, &made.entry(), Overwrite::Always).unwrap_err();
     assert!(
         matches!(&error, StoreError::Io { source, .. }
             if source.kind() == std::io::ErrorKind::ReadOnlyFilesystem),
@@ -144,5 +144,5 @@ fn a_disk_that_is_read_only() {
     assert!(matches!(locked, Err(StoreError::Io { .. })), "{locked:?}");
     made.assert_is(&hit(&store, &key));
     disk.remount("rw");
-    store.put_replacing(&key, &made.draft(), Overwrite::Always).unwrap();
+    store.put_replacing(&key, &made.entry(), Overwrite::Always).unwrap();
 }

@@ -17,9 +17,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use common::{Children, Made, child, key, names, open, trial, until, within};
+use common::{Children, Created, child, key, names, open, trial, until, within};
 use libtest_mimic::Arguments;
-use model::{History, RepairAction, Saw};
+use model::{Action, History, Saw};
 use opkeep_store::{Entry, GcOptions, LockOutcome, Lookup, Miss, Overwrite, PutOutcome, TargetStore};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -43,11 +43,11 @@ fn name(which: usize) -> String {
 }
 
 /// What a process does: for each of its threads, deeds and on which key.
-type Program = Vec<Vec<(RepairAction, usize)>>;
+type Program = Vec<Vec<(Action, usize)>>;
 
 /// As an argument: `make0 get1,clear0`.
 fn written(program: &Program) -> String {
-    let thread = |deeds: &Vec<(RepairAction, usize)>| {
+    let thread = |deeds: &Vec<(Action, usize)>| {
         deeds.iter().map(|(deed, which)| format!("{}{which}", deed.name())).collect::<Vec<_>>().join(" ")
     };
     program.iter().map(thread).collect::<Vec<_>>().join(",")
@@ -56,7 +56,7 @@ fn written(program: &Program) -> String {
 fn read(text: &str) -> Program {
     let deed = |word: &str| {
         let (name, which) = word.split_at(word.len() - 1);
-        (RepairAction::named(name), which.parse().unwrap())
+        (Action::named(name), which.parse().unwrap())
     };
     text.split(',').map(|thread| thread.split_whitespace().map(deed).collect()).collect()
 }
@@ -99,29 +99,29 @@ impl Actor {
     }
 
     /// Writes down that something begins, does it, and writes down what came of it.
-    fn does(&mut self, deed: RepairAction, which: usize, act: impl FnOnce(&mut Self) -> Saw) -> Saw {
+    fn does(&mut self, deed: Action, which: usize, act: impl FnOnce(&mut Self) -> Saw) -> Saw {
         self.note(&format!("begins {} {which}", deed.name()));
         let saw = act(self);
         self.note(&format!("ends {saw}"));
         saw
     }
 
-    fn act(&mut self, deed: RepairAction, which: usize) {
+    fn act(&mut self, deed: Action, which: usize) {
         match deed {
-            RepairAction::Get => drop(self.get(RepairAction::Get, which)),
-            RepairAction::PutOutcome => drop(self.put(RepairAction::PutOutcome, which, Overwrite::Never)),
-            RepairAction::Make => self.make(which),
-            RepairAction::Force => self.force(which),
-            RepairAction::Corruption => drop(self.does(deed, which, |own| own.damage(which))),
-            RepairAction::Quarantined => self.set_aside(which),
-            RepairAction::Restamp => self.restamp(which),
-            RepairAction::Evict => drop(self.does(deed, which, |own| own.evict(which))),
-            RepairAction::Clear => drop(self.does(deed, which, |own| own.gc(Duration::ZERO))),
-            RepairAction::GetHeld | RepairAction::Compile => panic!("part of another"),
+            Action::Get => drop(self.get(Action::Get, which)),
+            Action::PutOutcome => drop(self.put(Action::PutOutcome, which, Overwrite::Never)),
+            Action::Make => self.make(which),
+            Action::Force => self.force(which),
+            Action::Damage => drop(self.does(deed, which, |own| own.damage(which))),
+            Action::Quarantined => self.quarantine_file(which),
+            Action::Restamp => self.restamp(which),
+            Action::Evict => drop(self.does(deed, which, |own| own.evict(which))),
+            Action::Clear => drop(self.does(deed, which, |own| own.gc(Duration::ZERO))),
+            Action::GetHeld | Action::Compile => panic!("part of another"),
         }
     }
 
-    fn get(&mut self, deed: RepairAction, which: usize) -> (Saw, Option<Lookup>) {
+    fn get(&mut self, deed: Action, which: usize) -> (Saw, Option<Lookup>) {
         let mut found = None;
         let saw = self.does(deed, which, |own| {
             let lookup = own.store.get(&key(&name(which)));
@@ -138,13 +138,13 @@ impl Actor {
         (saw, found)
     }
 
-    fn put(&mut self, deed: RepairAction, which: usize, replace: Overwrite) -> Saw {
+    fn put(&mut self, deed: Action, which: usize, replace: Overwrite) -> Saw {
         self.puts += 1;
         let number = self.me * 100 + self.puts;
         self.note(&format!("writes {number}"));
         self.does(deed, which, |own| {
-            let made = Made::sized(&name(which), number, 600 + number);
-            match own.store.put_replacing(&key(&name(which)), &made.draft(), replace).unwrap() {
+            let made = Created::sized(&name(which), number, 600 + number);
+            match own.store.put_replacing(&key(&name(which)), &made.entry(), replace).unwrap() {
                 PutOutcome::Published => Saw::Published(number),
                 PutOutcome::Existing => Saw::Existing,
             }
@@ -162,34 +162,34 @@ impl Actor {
 
     /// As a build does it.
     fn make(&mut self, which: usize) {
-        if matches!(self.get(RepairAction::Get, which).0, Saw::Hit(_)) {
+        if matches!(self.get(Action::Get, which).0, Saw::Hit(_)) {
             return;
         }
         self.locked(which, |own, lock| {
-            let (saw, found) = own.get(RepairAction::Get, which);
+            let (saw, found) = own.get(Action::Get, which);
             if let Some(Lookup::Miss(Miss::Damaged(judged))) = found {
-                own.does(RepairAction::Quarantined, which, |own| {
+                own.does(Action::Quarantined, which, |own| {
                     Saw::Quarantined(own.store.quarantine(&key(&name(which)), &judged, lock).unwrap())
                 });
             }
             if !matches!(saw, Saw::Hit(_)) {
-                own.put(RepairAction::Compile, which, Overwrite::Never);
-                own.get(RepairAction::GetHeld, which);
+                own.put(Action::Compile, which, Overwrite::Never);
+                own.get(Action::GetHeld, which);
             }
         });
     }
 
     fn force(&mut self, which: usize) {
         self.locked(which, |own, _| {
-            own.put(RepairAction::Force, which, Overwrite::Always);
-            own.get(RepairAction::GetHeld, which);
+            own.put(Action::Force, which, Overwrite::Always);
+            own.get(Action::GetHeld, which);
         });
     }
 
-    fn set_aside(&mut self, which: usize) {
-        if let (_, Some(Lookup::Miss(Miss::Damaged(judged)))) = self.get(RepairAction::Get, which) {
+    fn quarantine_file(&mut self, which: usize) {
+        if let (_, Some(Lookup::Miss(Miss::Damaged(judged)))) = self.get(Action::Get, which) {
             self.locked(which, |own, lock| {
-                own.does(RepairAction::Quarantined, which, |own| {
+                own.does(Action::Quarantined, which, |own| {
                     Saw::Quarantined(own.store.quarantine(&key(&name(which)), &judged, lock).unwrap())
                 });
             });
@@ -197,8 +197,8 @@ impl Actor {
     }
 
     fn restamp(&mut self, which: usize) {
-        if let (Saw::Hit(number), Some(Lookup::Hit(entry))) = self.get(RepairAction::Get, which) {
-            self.does(RepairAction::Restamp, which, |own| {
+        if let (Saw::Hit(number), Some(Lookup::Hit(entry))) = self.get(Action::Get, which) {
+            self.does(Action::Restamp, which, |own| {
                 match own.store.restamp(&entry, entry.validation() + 1) {
                     Ok(()) => Saw::Published(number),
                     // Cut between the look at its length and the read.
@@ -237,21 +237,21 @@ impl Actor {
 fn writer(which: usize, entry: &Entry) -> usize {
     let json = std::str::from_utf8(entry.member("json").unwrap()).unwrap();
     let number = json.rsplit_once(": ").unwrap().1.trim_end_matches('}').parse().unwrap();
-    Made::sized(&name(which), number, 600 + number).assert_is(entry);
+    Created::sized(&name(which), number, 600 + number).assert_is(entry);
     number
 }
 
 fn programs() -> impl Strategy<Value = Vec<Program>> {
     let deed = prop_oneof![
-        3 => Just(RepairAction::Get),
-        2 => Just(RepairAction::PutOutcome),
-        5 => Just(RepairAction::Make),
-        3 => Just(RepairAction::Force),
-        2 => Just(RepairAction::Corruption),
-        1 => Just(RepairAction::Quarantined),
-        2 => Just(RepairAction::Restamp),
-        2 => Just(RepairAction::Evict),
-        1 => Just(RepairAction::Clear),
+        3 => Just(Action::Get),
+        2 => Just(Action::PutOutcome),
+        5 => Just(Action::Make),
+        3 => Just(Action::Force),
+        2 => Just(Action::Damage),
+        1 => Just(Action::Quarantined),
+        2 => Just(Action::Restamp),
+        2 => Just(Action::Evict),
+        1 => Just(Action::Clear),
     ];
     vec(vec(vec((deed, 0..KEYS), 3..14), THREADS), 2..5)
 }
@@ -259,8 +259,8 @@ fn programs() -> impl Strategy<Value = Vec<Program>> {
 /// Plays the programs, one a process, and gives the history. The first process is killed when so many events have been.
 fn play(programs: &[Program], kill_at: Option<usize>) -> History {
     let memory = Path::new("/dev/shm");
-    let folder = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap();
-    let (root, log) = (folder.path(), folder.path().join("log"));
+    let directory = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap();
+    let (root, log) = (directory.path(), directory.path().join("log"));
     let store = open(&root.join("store"));
     File::create(&log).unwrap();
     let spawn = |(number, program): (usize, &Program)| {
@@ -302,12 +302,12 @@ fn in_order(store: &TargetStore, killed: bool) {
     // A put replaced the damaged entry before the move, and the kill came before the entry was restored.
     assert!(intact.count() <= if killed { THREADS } else { 0 }, "an intact entry was quarantined");
     for which in 0..KEYS {
-        let (key, made) = (key(&name(which)), Made::new(&name(which), 7));
+        let (key, made) = (key(&name(which)), Created::new(&name(which), 7));
         let LockOutcome::Acquired(lock) = within(store, &key, Duration::ZERO) else { panic!("it is locked") };
         if let Lookup::Miss(Miss::Damaged(judged)) = store.get(&key) {
             assert!(store.quarantine(&key, &judged, &lock).unwrap());
         }
-        store.put_replacing(&key, &made.draft(), Overwrite::Always).unwrap();
+        store.put_replacing(&key, &made.entry(), Overwrite::Always).unwrap();
         made.assert_is(&common::hit(store, &key));
     }
     assert!(killed || names(&store.dir().join("tmp")).is_empty());
@@ -334,7 +334,7 @@ fn no_history_contradicts_the_model() {
                 let history = play(&programs, kill_at);
                 seen.set(seen.get() + 1);
                 judged.set(judged.get() + history.len());
-                history.judge().map_err(TestCaseError::fail)
+                history.check().map_err(TestCaseError::fail)
             },
         );
         if let Err(TestError::Fail(reason, (programs, kill_at))) = result {

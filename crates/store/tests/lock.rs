@@ -117,10 +117,10 @@ fn assert_no_locks_left(store: &TargetStore) {
 }
 
 fn threads_and_processes_exclude_each_other() {
-    let (folder, store) = fresh();
-    let file = folder.path().join("number");
+    let (directory, store) = fresh();
+    let file = directory.path().join("number");
     fs::write(&file, "0").unwrap();
-    let mut others = Children((0..2).map(|_| spawn("count", folder.path(), &file)).collect());
+    let mut others = Children((0..2).map(|_| spawn("count", directory.path(), &file)).collect());
     count(&store, &file, 2, 60);
     for other in &mut others.0 {
         assert!(other.wait().unwrap().success());
@@ -130,8 +130,8 @@ fn threads_and_processes_exclude_each_other() {
 }
 
 fn one_of_four_takes_over() {
-    let (folder, store) = fresh();
-    let root = folder.path();
+    let (directory, store) = fresh();
+    let root = directory.path();
     let mut holder = spawn_holder(root);
     let files: Vec<_> = (0..4).map(|i| root.join(format!("waiter{i}"))).collect();
     let mut waiters = Children(files.iter().map(|file| spawn("wait", root, file)).collect());
@@ -170,12 +170,12 @@ fn waiters(store: &TargetStore, waiters: usize, release: impl FnOnce() + Send) -
                         waiting.store(true, Ordering::Relaxed);
                         false
                     };
-                    let patience = WaitOptions {
+                    let wait = WaitOptions {
                         deadline: Instant::now().checked_add(LONG),
                         cancelled: &say,
                         on_wait: None,
                     };
-                    store.lock(&key("relu"), patience).unwrap()
+                    store.lock(&key("relu"), wait).unwrap()
                 })
             })
             .collect();
@@ -276,8 +276,8 @@ fn waiting_ends_when_cancelled() {
 }
 
 fn a_killed_process_leaves_no_lock() {
-    let (folder, store) = fresh();
-    let mut holder = spawn_holder(folder.path());
+    let (directory, store) = fresh();
+    let mut holder = spawn_holder(directory.path());
     assert!(matches!(within(&store, &key("relu"), Duration::ZERO), LockOutcome::TimedOut));
     holder.0[0].kill().unwrap();
     holder.0[0].wait().unwrap();
@@ -289,8 +289,8 @@ fn a_killed_process_leaves_no_lock() {
 }
 
 fn a_stopped_holder_keeps_its_lock() {
-    let (folder, store) = fresh();
-    let mut holder = spawn_holder(folder.path());
+    let (directory, store) = fresh();
+    let mut holder = spawn_holder(directory.path());
     signal(&holder.0[0], Signal::STOP);
     let outcome = within(&store, &key("relu"), Duration::from_millis(200));
     assert!(matches!(outcome, LockOutcome::TimedOut), "{outcome:?}");
@@ -301,8 +301,8 @@ fn a_stopped_holder_keeps_its_lock() {
 }
 
 fn a_lock_that_is_a_link() {
-    let (folder, store) = fresh();
-    let elsewhere = folder.path().join("elsewhere");
+    let (directory, store) = fresh();
+    let elsewhere = directory.path().join("elsewhere");
     for there in [true, false] {
         let path = lock_path(&store, &key("relu"));
         symlink(&elsewhere, &path).unwrap();

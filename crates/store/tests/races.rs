@@ -19,7 +19,8 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant, SystemTime};
 
 use common::{
-    Children, Made, TARGET, child, fresh, hit, key, lock, miss, names, open, snapshot, trial, until, within,
+    Children, Created, TARGET, child, fresh, hit, key, lock, miss, names, open, snapshot, trial, until,
+    within,
 };
 use libtest_mimic::Arguments;
 use opkeep_digest::Digest;
@@ -65,15 +66,15 @@ fn a_holder_that_gives_signs() {
     let (_folder, store) = fresh();
     let held = lock(&store, &key("relu"));
     let TryLockOutcome::Held(mut wait) = store.try_lock(&key("relu")).unwrap() else { panic!("it is held") };
-    let patience = Duration::from_millis(100);
+    let stale_after = Duration::from_millis(100);
     for _ in 0..3 {
-        assert!(!wait.is_stale(patience));
+        assert!(!wait.is_stale(stale_after));
         sleep(Duration::from_millis(150));
         held.heartbeat();
-        assert!(!wait.is_stale(patience), "it has just given a sign");
+        assert!(!wait.is_stale(stale_after), "it has just given a sign");
     }
     sleep(Duration::from_millis(150));
-    assert!(wait.is_stale(patience));
+    assert!(wait.is_stale(stale_after));
     let waits = store.statistics().waits;
     store.cancel_wait(wait);
     assert_eq!(store.statistics().waits, waits + 1);
@@ -91,11 +92,11 @@ fn who_waits_outlives_the_folder() {
 
 /// A store without anything, and another handle on it, on which things happen.
 fn watched() -> (TempDir, TargetStore, TargetStore, Arc<FaultyDisk>) {
-    let (folder, store) = fresh();
-    let disk = FaultyDisk::new(folder.path());
-    let config = StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(folder.path()) };
+    let (directory, store) = fresh();
+    let disk = FaultyDisk::new(directory.path());
+    let config = StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(directory.path()) };
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
-    (folder, store, raced, disk)
+    (directory, store, raced, disk)
 }
 
 /// Does `round` for each call of an operation: it has somebody come before the call whose number it is given, does the
@@ -169,9 +170,10 @@ fn other_process(arguments: &[String]) {
 
 /// As a compiler that was started under the lock and did not notice the end of who started it.
 fn a_child_that_was_left_running() {
-    let (folder, store) = fresh();
-    let file = folder.path().join("left");
-    let holder = child(&["hold", folder.path().to_str().unwrap(), file.to_str().unwrap()]).spawn().unwrap();
+    let (directory, store) = fresh();
+    let file = directory.path().join("left");
+    let holder =
+        child(&["hold", directory.path().to_str().unwrap(), file.to_str().unwrap()]).spawn().unwrap();
     let mut holder = Children(vec![holder]);
     until("the holder", || file.exists());
     let left = Pid::from_raw(fs::read_to_string(&file).unwrap().parse().unwrap()).unwrap();
@@ -206,8 +208,8 @@ fn number_of(path: &Path) -> RawFd {
 /// Forked while the lock was held, and running on: those who wait and those who come get the lock all the same when its
 /// holder lets go.
 fn a_forked_child() {
-    let (folder, store) = fresh();
-    let root = folder.path().canonicalize().unwrap();
+    let (directory, store) = fresh();
+    let root = directory.path().canonicalize().unwrap();
     let held = lock(&open(&root), &key("relu"));
     let path = root.join("v1").join(TARGET).join("locks").join(key("relu").to_string());
     let inherited = inherit(number_of(&path)).unwrap();
@@ -282,14 +284,14 @@ fn a_file_system_without_locks() {
         drop(held);
     }
     // Two that have no locks make the same entry: it is whole, whoever was first.
-    let (one, two) = (Made::new("relu", 1), Made::new("relu", 2));
+    let (one, two) = (Created::new("relu", 1), Created::new("relu", 2));
     at_every_call(&disk, |at| {
         let _ = fs::remove_file(store.path(&key("relu")));
         let other = store.clone();
         disk.interrupt(at, move || {
-            other.put(&key("relu"), &Made::new("relu", 1).draft()).unwrap();
+            other.put(&key("relu"), &Created::new("relu", 1).entry()).unwrap();
         });
-        match raced.put(&key("relu"), &two.draft()).unwrap() {
+        match raced.put(&key("relu"), &two.entry()).unwrap() {
             PutOutcome::Published => two.assert_is(&hit(&store, &key("relu"))),
             PutOutcome::Existing => one.assert_is(&hit(&store, &key("relu"))),
         }
@@ -310,11 +312,11 @@ fn an_entry_put_meanwhile() {
         let judged = damage(&store, &key);
         let other = store.clone();
         disk.interrupt(at, move || {
-            other.put(&key, &Made::new("relu", at).draft()).unwrap();
+            other.put(&key, &Created::new("relu", at).entry()).unwrap();
         });
         let moved = raced.quarantine(&key, &judged, &held).unwrap();
         if disk.has_sprung() {
-            Made::new("relu", at).assert_is(&hit(&store, &key));
+            Created::new("relu", at).assert_is(&hit(&store, &key));
             let aside = store.dir().join("quarantine");
             let aside: Vec<_> = names(&aside).into_iter().map(|name| aside.join(name)).collect();
             let entries = || aside.iter().filter(|path| path.extension().is_some_and(|end| end == "kern"));
@@ -350,10 +352,10 @@ impl<F: Fn(&FsCall<'_>) -> Permit + Send + Sync> Watcher for WithPermit<F> {
 
 /// One put comes before the move, so a healthy entry is moved away; the other before that one is brought back.
 fn two_puts_meanwhile() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     let (key, other, path) = (key("relu"), store.clone(), store.path(&key("relu")));
     let watcher = WithPermit(move |call: &FsCall<'_>| {
-        let put = |writer| other.put(&key, &Made::new("relu", writer).draft()).unwrap();
+        let put = |writer| other.put(&key, &Created::new("relu", writer).entry()).unwrap();
         match call.op {
             FsOp::Rename if call.path == path => assert_eq!(put(1), PutOutcome::Published),
             FsOp::Link | FsOp::Rename if call.to == Some(&path) => assert_eq!(put(2), PutOutcome::Published),
@@ -361,29 +363,29 @@ fn two_puts_meanwhile() {
         }
         Permit::Go
     });
-    let config = StoreConfig { watcher: Some(Arc::new(watcher)), ..StoreConfig::new(folder.path()) };
+    let config = StoreConfig { watcher: Some(Arc::new(watcher)), ..StoreConfig::new(directory.path()) };
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
     let (judged, held) = (damage(&store, &key), lock(&store, &key));
     assert!(!raced.quarantine(&key, &judged, &held).unwrap());
-    Made::new("relu", 2).assert_is(&hit(&store, &key));
+    Created::new("relu", 2).assert_is(&hit(&store, &key));
     assert!(names(&store.dir().join("quarantine")).is_empty());
 }
 
 /// A put comes before the move, and nothing after it is done: the intact entry is a miss, and has no reason.
 fn a_kill_before_an_entry_is_restored() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     let (key, other, path) = (key("relu"), store.clone(), store.path(&key("relu")));
     let moved = AtomicBool::new(false);
     let watcher = WithPermit(move |call: &FsCall<'_>| {
         if call.op == FsOp::Rename && call.path == path {
-            other.put(&key, &Made::new("relu", 1).draft()).unwrap();
+            other.put(&key, &Created::new("relu", 1).entry()).unwrap();
             moved.store(true, Ordering::Relaxed);
             return Permit::Go;
         }
         let is_over = moved.load(Ordering::Relaxed);
         if is_over { Permit::Fail(Errno::IO.into()) } else { Permit::Go }
     });
-    let config = StoreConfig { watcher: Some(Arc::new(watcher)), ..StoreConfig::new(folder.path()) };
+    let config = StoreConfig { watcher: Some(Arc::new(watcher)), ..StoreConfig::new(directory.path()) };
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
     let (judged, held) = (damage(&store, &key), lock(&store, &key));
     assert!(!raced.quarantine(&key, &judged, &held).unwrap());
@@ -391,7 +393,7 @@ fn a_kill_before_an_entry_is_restored() {
     let left = names(&store.dir().join("quarantine"));
     let [name] = &left[..] else { panic!("{left:?}") };
     let entry = Entry::decode(fs::read(store.dir().join("quarantine").join(name)).unwrap(), Some(&key));
-    Made::new("relu", 1).assert_is(&entry.unwrap());
+    Created::new("relu", 1).assert_is(&entry.unwrap());
 }
 
 /// For whoever looks meanwhile would miss it.
@@ -399,7 +401,7 @@ fn what_was_replaced_before() {
     let (_folder, store) = fresh();
     let key = key("relu");
     let (judged, held) = (damage(&store, &key), lock(&store, &key));
-    store.put(&key, &Made::new("relu", 1).draft()).unwrap();
+    store.put(&key, &Created::new("relu", 1).entry()).unwrap();
     let before = snapshot(&store.path(&key));
     assert!(!store.quarantine(&key, &judged, &held).unwrap());
     assert_eq!(snapshot(&store.path(&key)), before, "a move would show in its times");
@@ -407,7 +409,7 @@ fn what_was_replaced_before() {
 
 /// An entry that nobody used for long, and what evicts it.
 fn idle(store: &TargetStore) {
-    store.put_replacing(&key("relu"), &Made::new("relu", 0).draft(), Overwrite::Always).unwrap();
+    store.put_replacing(&key("relu"), &Created::new("relu", 0).entry(), Overwrite::Always).unwrap();
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30);
     fs::File::open(store.path(&key("relu"))).unwrap().set_modified(long_ago).unwrap();
 }
@@ -438,12 +440,12 @@ fn an_entry_put_while_it_is_evicted() {
         idle(&store);
         let other = store.clone();
         disk.interrupt(at, move || {
-            let made = Made::new("relu", at);
-            other.put_replacing(&key("relu"), &made.draft(), Overwrite::Always).unwrap();
+            let made = Created::new("relu", at);
+            other.put_replacing(&key("relu"), &made.entry(), Overwrite::Always).unwrap();
         });
         let gone = evict(&raced);
         if disk.has_sprung() {
-            Made::new("relu", at).assert_is(&hit(&store, &key("relu")));
+            Created::new("relu", at).assert_is(&hit(&store, &key("relu")));
             evicted += gone;
         }
     });
@@ -467,7 +469,7 @@ fn an_entry_used_while_it_is_evicted() {
         });
         evict(&raced);
         if found.load(Ordering::Relaxed) {
-            Made::new("relu", 0).assert_is(&hit(&store, &key("relu")));
+            Created::new("relu", 0).assert_is(&hit(&store, &key("relu")));
             stayed += 1;
         }
     });
@@ -480,7 +482,7 @@ fn an_entry_that_is_made() {
     idle(&store);
     let held = lock(&store, &key("relu"));
     assert_eq!(evict(&store), 0);
-    Made::new("relu", 0).assert_is(&hit(&store, &key("relu")));
+    Created::new("relu", 0).assert_is(&hit(&store, &key("relu")));
     drop(held);
     idle(&store);
     assert_eq!(evict(&store), 1);
@@ -490,25 +492,25 @@ fn an_entry_that_is_made() {
 /// What one puts there is not lost when the other makes the folder once more.
 fn two_make_the_same_folder() {
     for mode in [0o700, 0o2775] {
-        let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
-        let store = open(folder.path());
-        let disk = FaultyDisk::new(folder.path());
-        let config = StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(folder.path()) };
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode)).unwrap();
+        let store = open(directory.path());
+        let disk = FaultyDisk::new(directory.path());
+        let config = StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(directory.path()) };
         let raced = Store::open(config).unwrap().target(TARGET).unwrap();
         let first = |name: &str| key(name).as_bytes()[0];
         let near = (0..).map(|at| format!("near{at}")).find(|name| first(name) == first("relu")).unwrap();
         at_every_call(&disk, |at| {
             fs::remove_dir_all(store.path(&key("relu")).parent().unwrap()).unwrap();
-            let other = open(folder.path());
+            let other = open(directory.path());
             let name = near.clone();
             disk.interrupt(at, move || {
-                other.put(&key(&name), &Made::new(&name, 1).draft()).unwrap();
+                other.put(&key(&name), &Created::new(&name, 1).entry()).unwrap();
             });
-            raced.put(&key("relu"), &Made::new("relu", 1).draft()).unwrap();
-            Made::new("relu", 1).assert_is(&hit(&store, &key("relu")));
+            raced.put(&key("relu"), &Created::new("relu", 1).entry()).unwrap();
+            Created::new("relu", 1).assert_is(&hit(&store, &key("relu")));
             if disk.has_sprung() {
-                Made::new(&near, 1).assert_is(&hit(&store, &key(&near)));
+                Created::new(&near, 1).assert_is(&hit(&store, &key(&near)));
             }
         });
     }
@@ -519,10 +521,10 @@ fn two_make_the_same_folder() {
 fn whoever_comes_between() {
     type RepairAction = fn(&TargetStore);
     let put: RepairAction = |store| {
-        store.put(&key("relu"), &Made::new("relu", 1).draft()).unwrap();
+        store.put(&key("relu"), &Created::new("relu", 1).entry()).unwrap();
     };
     let replace: RepairAction = |store| {
-        store.put_replacing(&key("relu"), &Made::new("relu", 2).draft(), Overwrite::Always).unwrap();
+        store.put_replacing(&key("relu"), &Created::new("relu", 2).entry(), Overwrite::Always).unwrap();
     };
     let remove: RepairAction = |store| drop(fs::remove_file(store.path(&key("relu"))));
     let harm: RepairAction = |store| {
@@ -531,20 +533,20 @@ fn whoever_comes_between() {
         }
     };
     let get: RepairAction = |store| {
-        whole(store);
+        valid(store);
     };
-    let set_aside: RepairAction = |store| {
+    let quarantine_file: RepairAction = |store| {
         if let Lookup::Miss(Miss::Damaged(judged)) = store.get(&key("relu"))
             && let LockOutcome::Acquired(held) = within(store, &key("relu"), Duration::ZERO)
         {
             store.quarantine(&key("relu"), &judged, &held).unwrap();
         }
     };
-    let deeds = [put, replace, remove, harm, get, set_aside];
+    let deeds = [put, replace, remove, harm, get, quarantine_file];
     let (_folder, store, raced, disk) = watched();
     let mut points = 0;
     for start in [put, remove, harm] {
-        for (operation, is_put) in [(put, true), (replace, true), (get, false), (set_aside, false)] {
+        for (operation, is_put) in [(put, true), (replace, true), (get, false), (quarantine_file, false)] {
             for (comes, between) in deeds.into_iter().enumerate() {
                 points += at_every_call(&disk, |at| {
                     disk.disarm();
@@ -553,7 +555,7 @@ fn whoever_comes_between() {
                     let other = store.clone();
                     disk.interrupt(at, move || between(&other));
                     operation(&raced);
-                    let is_hit = whole(&store);
+                    let is_hit = valid(&store);
                     // Neither removed nor harmed, what was put by either is there.
                     let put_by_other = comes < 2 && disk.has_sprung();
                     assert!(is_hit || !(put_by_other || (is_put && comes != 2 && comes != 3)), "{at}");
@@ -566,9 +568,9 @@ fn whoever_comes_between() {
 }
 
 /// Whether there is an entry; fails if it is none that somebody put.
-fn whole(store: &TargetStore) -> bool {
+fn valid(store: &TargetStore) -> bool {
     let Lookup::Hit(entry) = store.get(&key("relu")) else { return false };
     let writer = entry.member("json").unwrap().iter().rev().nth(1).unwrap() - b'0';
-    Made::new("relu", writer.into()).assert_is(&entry);
+    Created::new("relu", writer.into()).assert_is(&entry);
     true
 }

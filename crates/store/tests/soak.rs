@@ -25,7 +25,7 @@ use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use common::{Children, Made, child, hit, key, lock, names, open, trial, within};
+use common::{Children, Created, child, hit, key, lock, names, open, trial, within};
 use libtest_mimic::Arguments;
 use opkeep_digest::Digest;
 use opkeep_store::{Entry, GcOptions, LockOutcome, Lookup, Miss, Overwrite, PutOutcome, TargetStore};
@@ -47,8 +47,8 @@ fn time() -> Duration {
 }
 
 /// The entry `name` as `writer` makes it; writers differ in content and length.
-fn made(name: &str, writer: usize) -> Made {
-    Made::sized(name, writer, 200 + writer % 1000)
+fn made(name: &str, writer: usize) -> Created {
+    Created::sized(name, writer, 200 + writer % 1000)
 }
 
 /// Fails unless the entry is one that some writer made for this name.
@@ -78,11 +78,11 @@ impl Dice {
 /// What one thread of one process counts, in a file, since it may be killed at any time.
 struct Counts {
     file: File,
-    numbers: [u64; Count::ALL.len()],
+    numbers: [u64; Counter::ALL.len()],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Count {
+enum Counter {
     Hits,
     Puts,
     Replaced,
@@ -93,7 +93,7 @@ enum Count {
     Doubles,
 }
 
-impl Count {
+impl Counter {
     const ALL: [Self; 8] = [
         Self::Hits,
         Self::Puts,
@@ -111,16 +111,16 @@ impl Counts {
         Self { file: File::create(path).unwrap(), numbers: Default::default() }
     }
 
-    fn add(&mut self, count: Count) {
+    fn add(&mut self, count: Counter) {
         self.numbers[count as usize] += 1;
         self.file.write_all_at(&self.numbers[count as usize].to_le_bytes(), count as u64 * 8).unwrap();
     }
 
     /// Those of all that ever ran.
-    fn sum(folder: &Path) -> [u64; Count::ALL.len()] {
-        let mut sum = [0; Count::ALL.len()];
-        for name in names(folder) {
-            let bytes = fs::read(folder.join(name)).unwrap();
+    fn sum(directory: &Path) -> [u64; Counter::ALL.len()] {
+        let mut sum = [0; Counter::ALL.len()];
+        for name in names(directory) {
+            let bytes = fs::read(directory.join(name)).unwrap();
             let numbers = bytes.chunks_exact(8).map(|chunk| u64::from_le_bytes(chunk.try_into().unwrap()));
             sum.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
         }
@@ -166,7 +166,7 @@ impl Worker {
             (0, 0..3) => self.harm(&harmed),
             (0..2, 0..12) => self.replace(if role == 0 { &harmed } else { &steady }),
             (2, 0..6) => self.restamp(&steady),
-            (3, 0..3) => self.make_room(),
+            (3, 0..3) => self.evict_excess(),
             (_, 0..4) => self.read(&steady),
             (_, 4..9) => self.build(&harmed),
             (_, _) => self.build_once(),
@@ -175,14 +175,14 @@ impl Worker {
 
     fn replace(&mut self, name: &str) {
         let writer = self.dice.roll(1 << 20) as usize;
-        self.store.put_replacing(&key(name), &made(name, writer).draft(), Overwrite::Always).unwrap();
-        self.counts.add(Count::Replaced);
+        self.store.put_replacing(&key(name), &made(name, writer).entry(), Overwrite::Always).unwrap();
+        self.counts.add(Counter::Replaced);
     }
 
     fn restamp(&mut self, name: &str) {
         if let Lookup::Hit(entry) = self.store.get(&key(name)) {
             self.store.restamp(&entry, self.dice.roll(100) as u32).unwrap();
-            self.counts.add(Count::Restamped);
+            self.counts.add(Counter::Restamped);
         }
     }
 
@@ -198,10 +198,10 @@ impl Worker {
     }
 
     /// Deletes what seems to be years old, which no steady one does.
-    fn make_room(&mut self) {
+    fn evict_excess(&mut self) {
         let older_than = Some(Duration::from_secs(24 * 3600));
         let report = self.store.gc(&GcOptions { older_than, ..GcOptions::default() }).unwrap();
-        (0..report.removed.entries.files).for_each(|_| self.counts.add(Count::Evicted));
+        (0..report.removed.entries.files).for_each(|_| self.counts.add(Counter::Evicted));
     }
 
     /// One that must be there.
@@ -209,9 +209,9 @@ impl Worker {
         match self.store.get(&key(name)) {
             Lookup::Hit(entry) => {
                 check(name, &entry);
-                self.counts.add(Count::Hits);
+                self.counts.add(Counter::Hits);
             }
-            Lookup::Miss(_) => self.counts.add(Count::Lost),
+            Lookup::Miss(_) => self.counts.add(Counter::Lost),
         }
     }
 
@@ -228,11 +228,11 @@ impl Worker {
                 if let Miss::Damaged(judged) = &miss
                     && self.store.quarantine(&key, judged, &lock).unwrap()
                 {
-                    self.counts.add(Count::Quarantined);
+                    self.counts.add(Counter::Quarantined);
                 }
                 let writer = self.dice.roll(1 << 20) as usize;
-                self.store.put(&key, &made(name, writer).draft()).unwrap();
-                self.counts.add(Count::Puts);
+                self.store.put(&key, &made(name, writer).entry()).unwrap();
+                self.counts.add(Counter::Puts);
             }
         }
     }
@@ -254,13 +254,13 @@ impl Worker {
         // So long a compile takes.
         thread::sleep(Duration::from_millis(self.dice.roll(8)));
         let writer = self.dice.roll(1 << 20) as usize;
-        match self.store.put(&key, &made(&name, writer).draft()).unwrap() {
+        match self.store.put(&key, &made(&name, writer).entry()).unwrap() {
             PutOutcome::Published => {
                 let mut compiled = OpenOptions::new().append(true).open(self.root.join("compiled")).unwrap();
                 compiled.write_all(format!("{name}\n").as_bytes()).unwrap();
-                self.counts.add(Count::Puts);
+                self.counts.add(Counter::Puts);
             }
-            PutOutcome::Existing => self.counts.add(Count::Doubles),
+            PutOutcome::Existing => self.counts.add(Counter::Doubles),
         }
     }
 
@@ -268,7 +268,7 @@ impl Worker {
         match self.store.get(&key(name)) {
             Lookup::Hit(entry) => {
                 check(name, &entry);
-                self.counts.add(Count::Hits);
+                self.counts.add(Counter::Hits);
                 true
             }
             Lookup::Miss(Miss::Absent | Miss::Damaged(_)) => false,
@@ -287,16 +287,16 @@ fn spawn(root: &Path, seed: u64) -> Child {
 }
 
 fn nothing_is_torn_lost_or_made_twice() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path();
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
     let store = open(&root.join("store"));
     fs::create_dir(root.join("counts")).unwrap();
     File::create(root.join("compiled")).unwrap();
     for name in (0..KEYS).map(|number| format!("steady_{number}")) {
-        store.put(&key(&name), &made(&name, 0).draft()).unwrap();
+        store.put(&key(&name), &made(&name, 0).entry()).unwrap();
     }
 
-    let (mut dice, mut kills, mut lost_here, mut torn) = (Dice::new(7), 0, 0, 0);
+    let (mut dice, mut kills, mut lost_here, mut corrupt) = (Dice::new(7), 0, 0, 0);
     let mut others = Children((0..PROCESSES).map(|seed| spawn(root, seed)).collect());
     let mut seeds: Vec<u64> = (0..PROCESSES).collect();
     let (began, mut next_kill) = (Instant::now(), Duration::from_millis(400));
@@ -310,7 +310,7 @@ fn nothing_is_torn_lost_or_made_twice() {
         for (other, seed) in others.0.iter_mut().zip(&mut seeds) {
             if other.try_wait().unwrap().is_some() {
                 // It found something that nobody put, and said so.
-                torn += 1;
+                corrupt += 1;
                 *seed += PROCESSES;
                 *other = spawn(root, *seed);
             }
@@ -329,24 +329,24 @@ fn nothing_is_torn_lost_or_made_twice() {
     drop(others);
 
     let counts = Counts::sum(&root.join("counts"));
-    let of = |count: Count| counts[count as usize];
+    let of = |count: Counter| counts[count as usize];
     let mut made_once = BTreeMap::new();
     for name in fs::read_to_string(root.join("compiled")).unwrap().lines() {
         *made_once.entry(name.to_owned()).or_insert(0) += 1;
     }
-    let doubles = of(Count::Doubles) + made_once.values().map(|times| times - 1).sum::<u64>();
-    let lost = of(Count::Lost) + lost_here;
+    let doubles = of(Counter::Doubles) + made_once.values().map(|times| times - 1).sum::<u64>();
+    let lost = of(Counter::Lost) + lost_here;
     println!(
         "soak: {PROCESSES} processes, {:.0} s: {} operations, {kills} kills, {} entries wanted by all; \
-         torn = {torn}, lost = {lost}, double compiles = {doubles}",
+         torn = {corrupt}, lost = {lost}, double compiles = {doubles}",
         began.elapsed().as_secs_f64(),
         counts.iter().sum::<u64>(),
         made_once.len(),
     );
-    assert_eq!((torn, lost, doubles), (0, 0, 0));
+    assert_eq!((corrupt, lost, doubles), (0, 0, 0));
     assert!(kills > 5 && made_once.len() > 10);
-    let never = [Count::Lost, Count::Doubles];
-    for count in Count::ALL.into_iter().filter(|count| !never.contains(count)) {
+    let never = [Counter::Lost, Counter::Doubles];
+    for count in Counter::ALL.into_iter().filter(|count| !never.contains(count)) {
         assert!(of(count) > 0, "nobody counted {count:?}");
     }
     the_next_run_works(&root.join("store"));
@@ -363,7 +363,7 @@ fn the_next_run_works(root: &Path) {
             Lookup::Miss(Miss::Damaged(judged)) => assert!(store.quarantine(&key, &judged, &lock).unwrap()),
             Lookup::Miss(other) => panic!("{other:?}"),
         }
-        store.put_replacing(&key, &made(&name, 5).draft(), Overwrite::Always).unwrap();
+        store.put_replacing(&key, &made(&name, 5).entry(), Overwrite::Always).unwrap();
         made(&name, 5).assert_is(&hit(&store, &key));
     }
 }

@@ -13,7 +13,7 @@ use std::process::Child;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use common::room::{DAY, Room, counted, draft, filling};
+use common::room::{DAY, Room, counted, entry, filling};
 use common::{Children, child, hit, key, lock, miss, open, snapshot, trial, within};
 use libtest_mimic::Arguments;
 use opkeep_fs::FsOp;
@@ -42,7 +42,7 @@ fn main() {
 }
 
 fn put(store: &TargetStore, name: &str, bytes: u64) {
-    store.put(&key(name), &draft(&filling(bytes), COST)).unwrap();
+    store.put(&key(name), &entry(&filling(bytes), COST)).unwrap();
 }
 
 fn other_process(arguments: &[String]) {
@@ -214,8 +214,8 @@ fn what_is_torn_is_started_anew() {
     let room = Room::new("1", "50");
     put(&room.open(), "a", 3000);
     let path = room.open().dir().join("stats");
-    let whole = fs::read(&path).unwrap();
-    for text in [&whole[..whole.len() / 2], b"{\"hits\": 7}", b"", &whole.repeat(2)] {
+    let valid = fs::read(&path).unwrap();
+    for text in [&valid[..valid.len() / 2], b"{\"hits\": 7}", b"", &valid.repeat(2)] {
         fs::write(&path, text).unwrap();
         let store = room.open();
         assert_eq!(store.statistics(), Statistics::default());

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use common::{
-    Children, Made, TARGET, child, fresh, hit, inode, is_root, key, lock, miss, names, open, snapshot, trial,
-    until, within,
+    Children, Created, TARGET, child, fresh, hit, inode, is_root, key, lock, miss, names, open, snapshot,
+    trial, until, within,
 };
 use libtest_mimic::Arguments;
 use opkeep_store::{Access, LockOutcome, Miss, Overwrite, PutOutcome, Store, StoreConfig, StoreError};
@@ -59,26 +59,26 @@ fn mode(path: &Path) -> u32 {
 
 /// An empty folder with this mode, to be the root.
 fn root(bits: u32) -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    chmod(folder.path(), 0o755);
-    let root = folder.path().join("root");
+    let directory = tempfile::tempdir().unwrap();
+    chmod(directory.path(), 0o755);
+    let root = directory.path().join("root");
     fs::create_dir(&root).unwrap();
     chmod(&root, bits);
-    (folder, root)
+    (directory, root)
 }
 
 /// An empty folder that asks for sharing with [`GROUP`].
 fn shared_root() -> (TempDir, PathBuf) {
-    let (folder, path) = root(0o755);
+    let (directory, path) = root(0o755);
     chown(&path, None, Some(GROUP)).unwrap();
     chmod(&path, 0o2775);
-    (folder, path)
+    (directory, path)
 }
 
 /// What is not trusted, why, and what to do.
 fn untrusted(error: StoreError) -> (PathBuf, String, String) {
     match error {
-        StoreError::Untrusted { path, problem, way_out } => (path, problem, way_out),
+        StoreError::Untrusted { path, problem, help } => (path, problem, help),
         other => panic!("{other:?}"),
     }
 }
@@ -89,10 +89,10 @@ fn a_root_of_another_user() {
     for access in [Access::ReadWrite, Access::ReadOnly] {
         let error = Store::open(StoreConfig { access, ..StoreConfig::new(&root) }).unwrap_err();
         assert!(error.to_string().contains("code that will run"), "{error}");
-        let (path, problem, way_out) = untrusted(error);
+        let (path, problem, help) = untrusted(error);
         assert_eq!(path, root);
         assert!(problem.contains("54321"), "{problem}");
-        assert!(way_out.contains("--trusted-owner 54321"), "{way_out}");
+        assert!(help.contains("--trusted-owner 54321"), "{help}");
     }
     assert!(names(&root).is_empty(), "nothing is written into a folder that is not trusted");
     // That it asks for sharing makes its owner no more trusted.
@@ -102,44 +102,44 @@ fn a_root_of_another_user() {
     chmod(&root, 0o755);
     let config = StoreConfig { trusted_owners: vec![1, OTHER], ..StoreConfig::new(&root) };
     let store = Store::open(config).unwrap().target(TARGET).unwrap();
-    store.put(&key("relu"), &Made::new("relu", 0).draft()).unwrap();
+    store.put(&key("relu"), &Created::new("relu", 0).entry()).unwrap();
     chown(store.path(&key("relu")), Some(OTHER), None).unwrap();
-    Made::new("relu", 0).assert_is(&hit(&store, &key("relu")));
+    Created::new("relu", 0).assert_is(&hit(&store, &key("relu")));
 }
 
 fn a_folder_of_another_user() {
     for below in ["v1", "v1/cpu-x86_64", "v1/cpu-x86_64/entries", "v1/cpu-x86_64/tmp", "v1/cpu-x86_64/locks"]
     {
-        let (folder, _) = fresh();
-        let path = folder.path().join(below);
+        let (directory, _) = fresh();
+        let path = directory.path().join(below);
         chown(&path, Some(OTHER), None).unwrap();
-        let opened = Store::open(StoreConfig::new(folder.path())).and_then(|store| store.target(TARGET));
+        let opened = Store::open(StoreConfig::new(directory.path())).and_then(|store| store.target(TARGET));
         assert_eq!(untrusted(opened.unwrap_err()).0, path);
     }
     let (_folder, store) = fresh();
     let key = key("relu");
     let shard = store.path(&key).parent().map(Path::to_owned).unwrap();
-    store.put(&key, &Made::new("relu", 0).draft()).unwrap();
+    store.put(&key, &Created::new("relu", 0).entry()).unwrap();
     chown(&shard, Some(OTHER), None).unwrap();
     assert!(matches!(miss(&store, &key), Miss::Untrusted(_)));
-    let error = store.put_replacing(&key, &Made::new("relu", 1).draft(), Overwrite::Always).unwrap_err();
+    let error = store.put_replacing(&key, &Created::new("relu", 1).entry(), Overwrite::Always).unwrap_err();
     assert_eq!(untrusted(error).0, shard);
 }
 
 fn an_entry_of_another_user() {
     let (_folder, store) = fresh();
-    let (key, made) = (key("relu"), Made::new("relu", 0));
-    store.put(&key, &made.draft()).unwrap();
+    let (key, made) = (key("relu"), Created::new("relu", 0));
+    store.put(&key, &made.entry()).unwrap();
     let path = store.path(&key);
     chown(&path, Some(OTHER), None).unwrap();
     let before = snapshot(&path);
     let Miss::Untrusted(error) = miss(&store, &key) else { panic!("its owner is not trusted") };
-    let (found, problem, way_out) = untrusted(error);
+    let (found, problem, help) = untrusted(error);
     assert_eq!(found, path);
-    assert!(problem.contains("54321") && way_out.contains("--trusted-owner 54321"), "{problem}; {way_out}");
+    assert!(problem.contains("54321") && help.contains("--trusted-owner 54321"), "{problem}; {help}");
     assert_eq!(snapshot(&path), before);
     // A build makes its own instead.
-    assert_eq!(store.put(&key, &made.draft()).unwrap(), PutOutcome::Published);
+    assert_eq!(store.put(&key, &made.entry()).unwrap(), PutOutcome::Published);
     made.assert_is(&hit(&store, &key));
 }
 
@@ -148,10 +148,10 @@ fn a_root_that_others_can_write_to() {
         [(0o777, "chmod o-w"), (0o1777, "chmod o-w"), (0o2777, "chmod o-w"), (0o770, "chmod g+s")]
     {
         let (_folder, root) = root(bits);
-        let (path, problem, way_out) = untrusted(Store::open(StoreConfig::new(&root)).unwrap_err());
+        let (path, problem, help) = untrusted(Store::open(StoreConfig::new(&root)).unwrap_err());
         assert_eq!(path, root);
         assert!(problem.contains(&format!("{bits:04o}")), "{problem}");
-        assert!(way_out.contains(hint) && way_out.contains(root.to_str().unwrap()), "{way_out}");
+        assert!(help.contains(hint) && help.contains(root.to_str().unwrap()), "{help}");
         assert!(names(&root).is_empty());
     }
 }
@@ -159,15 +159,15 @@ fn a_root_that_others_can_write_to() {
 fn a_folder_that_others_can_write_to() {
     // Only the root can ask for sharing: 2775 further down says nothing of who may write there.
     for bits in [0o777, 0o775, 0o2775] {
-        let (folder, store) = fresh();
-        let (key, made) = (key("relu"), Made::new("relu", 0));
-        store.put(&key, &made.draft()).unwrap();
-        chmod(&folder.path().join("v1"), bits);
+        let (directory, store) = fresh();
+        let (key, made) = (key("relu"), Created::new("relu", 0));
+        store.put(&key, &made.entry()).unwrap();
+        chmod(&directory.path().join("v1"), bits);
         assert_eq!(
-            untrusted(Store::open(StoreConfig::new(folder.path())).unwrap_err()).0,
-            folder.path().join("v1")
+            untrusted(Store::open(StoreConfig::new(directory.path())).unwrap_err()).0,
+            directory.path().join("v1")
         );
-        chmod(&folder.path().join("v1"), 0o755);
+        chmod(&directory.path().join("v1"), 0o755);
         for entry_bits in [0o666, 0o664, 0o2664] {
             chmod(&store.path(&key), entry_bits);
             assert!(matches!(miss(&store, &key), Miss::Untrusted(_)), "{entry_bits:o}");
@@ -180,11 +180,11 @@ fn a_folder_that_others_can_write_to() {
 fn a_shared_root_brings_its_group() {
     let (_folder, root) = shared_root();
     let store = open(&root);
-    let (key, made) = (key("relu"), Made::new("relu", 0));
-    store.put(&key, &made.draft()).unwrap();
+    let (key, made) = (key("relu"), Created::new("relu", 0));
+    store.put(&key, &made.entry()).unwrap();
     let path = store.path(&key);
-    for folder in [store.dir(), &store.dir().join("tmp"), path.parent().unwrap()] {
-        assert_eq!(mode(folder), 0o2775, "{}", folder.display());
+    for directory in [store.dir(), &store.dir().join("tmp"), path.parent().unwrap()] {
+        assert_eq!(mode(directory), 0o2775, "{}", directory.display());
     }
     let set = |user, group, bits| {
         chown(&path, Some(user), Some(group)).unwrap();
@@ -247,8 +247,8 @@ fn other_user(arguments: &[String]) {
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
         let store = Store::open(StoreConfig { trusted_owners: vec![0], ..StoreConfig::new(path) }).unwrap();
         let store = store.target(TARGET).unwrap();
-        Made::new("ours", 0).assert_is(&hit(&store, &key("ours")));
-        store.put(&key("theirs"), &Made::new("theirs", 1).draft()).unwrap();
+        Created::new("ours", 0).assert_is(&hit(&store, &key("ours")));
+        store.put(&key("theirs"), &Created::new("theirs", 1).entry()).unwrap();
         // A lock that we made and they wait for, and one the other way round.
         let _theirs = lock(&store, &key("theirs"));
         let outcome = within(&store, &key("ours"), Duration::from_millis(50));
@@ -262,7 +262,7 @@ fn other_user(arguments: &[String]) {
 fn two_users_share_a_store() {
     let (_folder, root) = shared_root();
     let store = open(&root);
-    store.put(&key("ours"), &Made::new("ours", 0).draft()).unwrap();
+    store.put(&key("ours"), &Created::new("ours", 0).entry()).unwrap();
     let an_hour_ago = SystemTime::now() - Duration::from_secs(3600);
     fs::File::open(store.path(&key("ours"))).unwrap().set_modified(an_hour_ago).unwrap();
     let _ours = lock(&store, &key("ours"));
@@ -270,7 +270,7 @@ fn two_users_share_a_store() {
     let command = another(&["share", root.to_str().unwrap(), held.to_str().unwrap()]).spawn();
     let mut other = Children(vec![command.unwrap()]);
     until("the other user", || held.exists());
-    Made::new("theirs", 1).assert_is(&hit(&store, &key("theirs")));
+    Created::new("theirs", 1).assert_is(&hit(&store, &key("theirs")));
     let used = fs::metadata(store.path(&key("ours"))).unwrap().modified().unwrap();
     assert!(used > an_hour_ago + Duration::from_secs(3000), "the other user's hit is noted, too");
     // As one of the group, and not by root's rights: the file itself must be open to it.
@@ -286,7 +286,7 @@ fn two_users_share_a_store() {
 fn another_users_numbers() {
     let (_folder, root) = root(0o755);
     let store = open(&root);
-    store.put(&key("ours"), &Made::new("ours", 0).draft()).unwrap();
+    store.put(&key("ours"), &Created::new("ours", 0).entry()).unwrap();
     hit(&store, &key("ours"));
     hit(&store, &key("ours"));
     store.gc(&opkeep_store::GcOptions::default()).unwrap();
@@ -297,8 +297,8 @@ fn another_users_numbers() {
 /// Nobody may read it, its owner included.
 fn an_unreadable_entry() {
     let (_folder, store) = fresh();
-    let (key, made) = (key("relu"), Made::new("relu", 0));
-    store.put(&key, &made.draft()).unwrap();
+    let (key, made) = (key("relu"), Created::new("relu", 0));
+    store.put(&key, &made.entry()).unwrap();
     let path = store.path(&key);
     chmod(&path, 0);
     let before = inode(&path);
@@ -310,22 +310,23 @@ fn an_unreadable_entry() {
 }
 
 fn a_linked_entry_folder() {
-    let (folder, store) = fresh();
-    let (key, made) = (key("relu"), Made::new("relu", 0));
-    store.put(&key, &made.draft()).unwrap();
+    let (directory, store) = fresh();
+    let (key, made) = (key("relu"), Created::new("relu", 0));
+    store.put(&key, &made.entry()).unwrap();
     let shard = store.path(&key).parent().map(Path::to_owned).unwrap();
-    let elsewhere = folder.path().join("elsewhere");
+    let elsewhere = directory.path().join("elsewhere");
     fs::rename(&shard, &elsewhere).unwrap();
     symlink(&elsewhere, &shard).unwrap();
     let before = snapshot(&elsewhere);
     // Also for a store that has used the folder when it was one: nothing is written through the link.
-    for (store, knows) in [(store, true), (open(folder.path()), false)] {
+    for (store, knows) in [(store, true), (open(directory.path()), false)] {
         if !knows {
             let found = miss(&store, &key);
             assert!(matches!(found, Miss::Untrusted(_)), "{found:?}");
         }
-        let error = store.put_replacing(&key, &Made::new("relu", 1).draft(), Overwrite::Always).unwrap_err();
-        assert!(matches!(&error, StoreError::NotAFolder { path } if *path == shard), "{error:?}");
+        let error =
+            store.put_replacing(&key, &Created::new("relu", 1).entry(), Overwrite::Always).unwrap_err();
+        assert!(matches!(&error, StoreError::NotADirectory { path } if *path == shard), "{error:?}");
         assert!(names(&store.dir().join("tmp")).is_empty());
         assert_eq!(snapshot(&elsewhere), before);
     }
@@ -340,23 +341,23 @@ fn a_linked_folder_of_the_store() {
         "v1/cpu-x86_64/locks",
         "v1/cpu-x86_64/quarantine",
     ] {
-        let (folder, _) = fresh();
-        let (path, elsewhere) = (folder.path().join(below), folder.path().join("elsewhere"));
+        let (directory, _) = fresh();
+        let (path, elsewhere) = (directory.path().join(below), directory.path().join("elsewhere"));
         fs::rename(&path, &elsewhere).unwrap();
         symlink(&elsewhere, &path).unwrap();
         let before = snapshot(&elsewhere);
-        let opened = Store::open(StoreConfig::new(folder.path())).and_then(|store| store.target(TARGET));
+        let opened = Store::open(StoreConfig::new(directory.path())).and_then(|store| store.target(TARGET));
         let error = opened.unwrap_err();
-        assert!(matches!(&error, StoreError::NotAFolder { path: found } if *found == path), "{error:?}");
+        assert!(matches!(&error, StoreError::NotADirectory { path: found } if *found == path), "{error:?}");
         assert_eq!(snapshot(&elsewhere), before);
     }
 }
 
 fn a_linked_entry() {
-    let (folder, store) = fresh();
-    let (key, made) = (key("relu"), Made::new("relu", 0));
-    store.put(&key, &made.draft()).unwrap();
-    let (path, elsewhere) = (store.path(&key), folder.path().join("elsewhere.kern"));
+    let (directory, store) = fresh();
+    let (key, made) = (key("relu"), Created::new("relu", 0));
+    store.put(&key, &made.entry()).unwrap();
+    let (path, elsewhere) = (store.path(&key), directory.path().join("elsewhere.kern"));
 
     // A whole entry, reached through a link, is not one of ours.
     fs::rename(&path, &elsewhere).unwrap();
@@ -366,7 +367,7 @@ fn a_linked_entry() {
     assert!(matches!(found, Miss::Io(_)), "{found:?}");
     assert!(fs::symlink_metadata(&path).unwrap().is_symlink(), "it is left alone");
     // A put replaces the link itself.
-    assert_eq!(store.put(&key, &Made::new("relu", 1).draft()).unwrap(), PutOutcome::Published);
+    assert_eq!(store.put(&key, &Created::new("relu", 1).entry()).unwrap(), PutOutcome::Published);
     assert!(fs::symlink_metadata(&path).unwrap().is_file());
     assert_eq!(snapshot(&elsewhere), before);
 
@@ -383,17 +384,17 @@ fn a_linked_entry() {
     // A link to nowhere.
     fs::remove_file(&elsewhere).unwrap();
     assert!(matches!(miss(&store, &key), Miss::Io(_)));
-    store.put(&key, &made.draft()).unwrap();
+    store.put(&key, &made.entry()).unwrap();
     assert!(!elsewhere.exists());
     made.assert_is(&hit(&store, &key));
 }
 
 fn a_root_may_be_a_link() {
-    let (folder, real) = root(0o700);
-    let link = folder.path().join("link");
+    let (directory, real) = root(0o700);
+    let link = directory.path().join("link");
     symlink(&real, &link).unwrap();
-    let made = Made::new("relu", 0);
-    open(&link).put(&key("relu"), &made.draft()).unwrap();
+    let made = Created::new("relu", 0);
+    open(&link).put(&key("relu"), &made.entry()).unwrap();
     made.assert_is(&hit(&open(&real), &key("relu")));
     // Whom the link leads to counts, not who made it.
     chmod(&real, 0o777);
@@ -401,26 +402,26 @@ fn a_root_may_be_a_link() {
 }
 
 fn a_root_that_is_no_folder() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("file");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
     fs::write(&file, "precious").unwrap();
-    let nowhere = folder.path().join("nowhere");
-    symlink(folder.path().join("missing"), &nowhere).unwrap();
+    let nowhere = directory.path().join("nowhere");
+    symlink(directory.path().join("missing"), &nowhere).unwrap();
     for path in [&file, &file.join("below"), &nowhere] {
         let error = Store::open(StoreConfig::new(path)).unwrap_err();
-        assert!(matches!(&error, StoreError::NotAFolder { path: found } if found == path), "{error:?}");
+        assert!(matches!(&error, StoreError::NotADirectory { path: found } if found == path), "{error:?}");
         assert!(error.to_string().contains("--op_compiler_cache_dir"), "{error}");
     }
     let error = Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(&file) }).unwrap_err();
-    assert!(matches!(error, StoreError::NotAFolder { .. }), "{error:?}");
+    assert!(matches!(error, StoreError::NotADirectory { .. }), "{error:?}");
     assert_eq!(fs::read(&file).unwrap(), b"precious");
-    assert_eq!(names(folder.path()), ["file", "nowhere"]);
+    assert_eq!(names(directory.path()), ["file", "nowhere"]);
 }
 
 fn a_root_is_private_and_marked() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("a/b");
-    open(&root).put(&key("relu"), &Made::new("relu", 0).draft()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("a/b");
+    open(&root).put(&key("relu"), &Created::new("relu", 0).entry()).unwrap();
     assert_eq!(mode(&root), 0o700);
     assert_eq!(names(&root), [".gitignore", "CACHEDIR.TAG", "op_cache.ini", "v1"]);
     assert_eq!(fs::read(root.join(".gitignore")).unwrap(), b"*\n");
@@ -433,15 +434,15 @@ fn a_root_is_private_and_marked() {
 }
 
 fn names_of_targets_are_plain() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(StoreConfig::new(folder.path())).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(StoreConfig::new(directory.path())).unwrap();
     let long = "x".repeat(101);
     for bad in ["", ".", "..", ".x", "a/b", "/etc", "a b", "a\0", "a\n", "é", "../x", "a\\b", "*", &long] {
         let error = store.target(bad).unwrap_err();
         assert!(matches!(&error, StoreError::TargetName { target } if target == bad), "{bad:?}: {error:?}");
     }
     // The file that marks it as a store's.
-    assert_eq!(names(&folder.path().join("v1")), ["STORE.TAG"]);
+    assert_eq!(names(&directory.path().join("v1")), ["STORE.TAG"]);
     for good in ["Ascend910B1", "cpu-x86_64-v2", "a..b", "-", &long[1..]] {
         store.target(good).unwrap();
     }

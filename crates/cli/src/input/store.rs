@@ -90,7 +90,7 @@ pub(crate) fn open_existing(
         Ok(_) if access != Access::ReadOnly => Store::open(StoreConfig { access, ..config })?,
         opened => opened?,
     };
-    store.limit_notices().iter().for_each(|notice| output.warning(&notice.to_string()));
+    store.limit_warnings().iter().for_each(|notice| output.warning(&notice.to_string()));
     for path in store.foreign()? {
         output.warning(&StoreError::Foreign { path }.to_string());
     }

@@ -58,8 +58,8 @@ fn many_at_once_are_fine() {
         }
     });
     assert_eq!(place.bench.entries().len(), 12);
-    let report = place.shelf().verify(&VerifyOptions { judge: &judge, ..VerifyOptions::default() });
-    assert!(report.is_whole() && report.whole.files == 12, "{report:?}");
+    let report = place.shelf().verify(&VerifyOptions { check: &judge, ..VerifyOptions::default() });
+    assert!(report.is_valid() && report.valid.files == 12, "{report:?}");
 }
 
 /// The kernel of one job that another rank has differs in its names, or is another compiler's: nobody can tell.
@@ -114,7 +114,7 @@ fn a_damaged_one_is_compiled_repaired_and_imported_again() {
     assert_eq!(report.kernels[0].outcome.name(), "compiled");
     assert!(report.warnings.iter().any(|warning| warning.contains("opkeep repair")), "{:?}", report.warnings);
     let repaired = place.shelf().repair(&RepairOptions {
-        verify: VerifyOptions { judge: &judge, ..VerifyOptions::default() },
+        verify: VerifyOptions { check: &judge, ..VerifyOptions::default() },
         ..RepairOptions::default()
     });
     assert!(repaired.is_ok());

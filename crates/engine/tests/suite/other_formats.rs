@@ -146,9 +146,12 @@ fn left_alone(bench: &Bench) {
         verify_entry(entry, TARGET, &Validator::builtin()).into_result().map_err(|error| error.to_string())
     };
     for dry_run in [true, false] {
-        let verify = VerifyOptions { judge: &judge, ..VerifyOptions::default() };
+        let verify = VerifyOptions { check: &judge, ..VerifyOptions::default() };
         let report = target(bench).repair(&RepairOptions { verify, dry_run }).unwrap();
-        assert!(report.done.is_empty() && report.left.is_empty() && report.whole.files == 1, "{report:?}");
+        assert!(
+            report.actions.is_empty() && report.unrepaired.is_empty() && report.valid.files == 1,
+            "{report:?}"
+        );
     }
 }
 

@@ -89,9 +89,9 @@ fn what_was_built_passes() {
     let judge = |entry: &Entry| {
         verify_entry(entry, TARGET, &Validator::builtin()).into_result().map_err(|error| error.to_string())
     };
-    let report = shelf.verify(&VerifyOptions { judge: &judge, ..VerifyOptions::default() });
-    assert!(report.is_whole(), "{:#?}", report.flaws);
-    assert!(report.whole.files > 80 && report.whole.files == kernels.count() as u64, "{:?}", report.whole);
+    let report = shelf.verify(&VerifyOptions { check: &judge, ..VerifyOptions::default() });
+    assert!(report.is_valid(), "{:#?}", report.problems);
+    assert!(report.valid.files > 80 && report.valid.files == kernels.count() as u64, "{:?}", report.valid);
 }
 
 #[test]
@@ -163,12 +163,12 @@ fn what_is_poisoned_is_repaired() {
     let judge = |entry: &Entry| {
         verify_entry(entry, TARGET, &Validator::builtin()).into_result().map_err(|error| error.to_string())
     };
-    let verify = VerifyOptions { judge: &judge, ..VerifyOptions::default() };
-    assert_eq!(shelf.verify(&verify).flaws.len(), 1);
+    let verify = VerifyOptions { check: &judge, ..VerifyOptions::default() };
+    assert_eq!(shelf.verify(&verify).problems.len(), 1);
     let report = shelf.repair(&RepairOptions { verify, dry_run: false }).unwrap();
-    assert!(report.is_whole() && report.done.len() == 1 && two.bench.quarantined() == 1, "{report:?}");
+    assert!(report.is_valid() && report.actions.len() == 1 && two.bench.quarantined() == 1, "{report:?}");
     let mut outcomes = build(&two.bench.builder(&backend), &square_and_relu);
     outcomes.sort_unstable();
     assert_eq!(outcomes, ["compiled", "reused"]);
-    assert!(shelf.verify(&verify).is_whole());
+    assert!(shelf.verify(&verify).is_valid());
 }

@@ -291,9 +291,9 @@ mod tests {
 
     fn sample() -> (Digest, Vec<u8>) {
         let key = Digest::of(b"key");
-        let draft = EntryBuilder::new(7).cost(COST).lazy("info", b"{\"job\": 1}").eager("json", b"{}");
-        let draft = draft.eager("object", &[3; 100]);
-        (key, draft.lazy("header", b"for people").encode(&key).unwrap())
+        let entry = EntryBuilder::new(7).cost(COST).lazy("info", b"{\"job\": 1}").eager("json", b"{}");
+        let entry = entry.eager("object", &[3; 100]);
+        (key, entry.lazy("header", b"for people").encode(&key).unwrap())
     }
 
     #[test]
@@ -365,7 +365,7 @@ mod tests {
         let long = "n".repeat(256);
         assert!(EntryBuilder::new(0).eager(&long, b"").encode(&key).is_none());
         assert!(EntryBuilder::new(0).eager("", b"").encode(&key).is_none());
-        let many = (0..65).fold(EntryBuilder::new(0), |draft, _| draft.eager("n", b""));
+        let many = (0..65).fold(EntryBuilder::new(0), |entry, _| entry.eager("n", b""));
         assert!(many.encode(&key).is_none());
     }
 }

@@ -143,8 +143,8 @@ mod tests {
 
     /// The prefix of a file with these bytes, read alone.
     fn read(bytes: &[u8], key: &Digest) -> Result<Prefix, Corruption> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("entry");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("entry");
         fs::write(&path, bytes).unwrap();
         let file = File::open(&path).unwrap();
         Prefix::read(&RootedFs::default(), &file, &path, bytes.len() as u64, key).unwrap()
@@ -155,9 +155,9 @@ mod tests {
         let key = Digest::of(b"key");
         let long = "n".repeat(255);
         for members in [0, 1, 9, 64] {
-            let draft =
-                (0..members).fold(EntryBuilder::new(3).cost(COST), |draft, _| draft.eager(&long, &[7; 3000]));
-            let file = draft.encode(&key).unwrap();
+            let entry =
+                (0..members).fold(EntryBuilder::new(3).cost(COST), |entry, _| entry.eager(&long, &[7; 3000]));
+            let file = entry.encode(&key).unwrap();
             let prefix = read(&file, &key).unwrap();
             assert_eq!((prefix.cost, prefix.members, prefix.key), (COST, members, key));
             // Nothing behind it is looked at, and everything in it counts.

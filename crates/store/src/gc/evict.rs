@@ -53,7 +53,7 @@ impl EvictionGoal {
 
 /// Deletes entries.
 pub(crate) struct Eviction<'a> {
-    pub(crate) shelf: &'a TargetStore,
+    pub(crate) target: &'a TargetStore,
     pub(crate) now: SystemTime,
     pub(crate) dry: bool,
     /// What went.
@@ -64,15 +64,15 @@ pub(crate) struct Eviction<'a> {
 }
 
 impl Eviction<'_> {
-    /// Deletes every entry that was not used for `age`, and leaves the others in `idles`, as they were.
-    pub(crate) fn older_than(&mut self, age: Duration, idles: &mut Vec<EvictionCandidate>) {
+    /// Deletes every entry that was not used for `age`, and leaves the others in `candidates`, as they were.
+    pub(crate) fn older_than(&mut self, age: Duration, candidates: &mut Vec<EvictionCandidate>) {
         let is_old = |entry: &EvictionCandidate| idle(entry.used, self.now) >= age;
-        let old: Vec<EvictionCandidate> = idles.extract_if(.., |entry| is_old(entry)).collect();
+        let old: Vec<EvictionCandidate> = candidates.extract_if(.., |entry| is_old(entry)).collect();
         self.evict(old.iter().collect());
     }
 
     /// Deletes entries until `goal` is reached, or none is left.
-    pub(crate) fn reach(&mut self, goal: EvictionGoal, mut idles: Vec<EvictionCandidate>) {
+    pub(crate) fn reach(&mut self, goal: EvictionGoal, mut candidates: Vec<EvictionCandidate>) {
         let before = self.gone;
         let gained = |gone: FileTotals| {
             let mut gained = gone;
@@ -80,17 +80,17 @@ impl Eviction<'_> {
             gained
         };
         // The key makes the order the same for everybody, should times be equal.
-        idles.sort_unstable_by_key(|entry| (entry.used, entry.key));
-        let mut idles = idles.as_slice();
-        while !goal.is_reached_by(&gained(self.gone)) && !idles.is_empty() {
+        candidates.sort_unstable_by_key(|entry| (entry.used, entry.key));
+        let mut candidates = candidates.as_slice();
+        while !goal.is_reached_by(&gained(self.gone)) && !candidates.is_empty() {
             let (wanted, mut worth) = (goal.left_after(&gained(self.gone)).twice(), FileTotals::default());
             let mut pool = Vec::new();
             while !wanted.is_reached_by(&worth)
-                && let Some((entry, others)) = idles.split_first()
+                && let Some((entry, others)) = candidates.split_first()
             {
                 worth.add(entry.bytes);
                 pool.push(entry);
-                idles = others;
+                candidates = others;
             }
             let mut order = self.cheapest_first(&pool).into_iter();
             // As many as will do if each can be deleted; for those that cannot, the next in order.
@@ -129,7 +129,7 @@ impl Eviction<'_> {
 
     /// What each of these took to make, in the same order.
     fn costs(&self, pool: &[&EvictionCandidate]) -> Vec<Option<f64>> {
-        let (mut batch, mut costs) = (Batch::new(self.shelf), vec![None; pool.len()]);
+        let (mut batch, mut costs) = (Batch::new(self.target), vec![None; pool.len()]);
         let mut by_shard: Vec<_> = pool.iter().zip(&mut costs).collect();
         by_shard.sort_by_key(|(entry, _)| Batch::shard_of(entry));
         for (entry, cost) in by_shard {
@@ -141,7 +141,7 @@ impl Eviction<'_> {
     /// Deletes these entries, those in one directory together.
     fn evict(&mut self, mut entries: Vec<&EvictionCandidate>) {
         entries.sort_by_key(|entry| Batch::shard_of(entry));
-        let mut batch = Batch::new(self.shelf);
+        let mut batch = Batch::new(self.target);
         for entry in entries {
             match if self.dry { Ok(self.would_evict(entry)) } else { batch.remove(entry) } {
                 Ok(true) => self.gone.add(entry.bytes),
@@ -156,8 +156,8 @@ impl Eviction<'_> {
 
     /// Whether an entry would be deleted: it is not being made anew, and it is the one that was judged.
     fn would_evict(&self, entry: &EvictionCandidate) -> bool {
-        let (store, path) = (self.shelf.store(), self.shelf.path(&entry.key));
-        let is_held = lock::is_held(store.fs(), &self.shelf.dir().join("locks").join(entry.key.to_string()));
+        let (store, path) = (self.target.store(), self.target.path(&entry.key));
+        let is_held = lock::is_held(store.fs(), &self.target.dir().join("locks").join(entry.key.to_string()));
         !is_held && store.fs().id_at(&path) == Some(entry.inode)
     }
 }
@@ -167,7 +167,7 @@ const MOVES: usize = 64;
 
 /// Entries that are dealt with in a row, best those of one directory after the other.
 struct Batch<'a> {
-    shelf: &'a TargetStore,
+    target: &'a TargetStore,
     /// The directory of the entry that was last dealt with.
     shard: Option<(u8, Dir)>,
     /// `tmp`, since the first entry of that directory was removed.
@@ -176,8 +176,8 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn new(shelf: &'a TargetStore) -> Self {
-        Self { shelf, shard: None, temps: None, lock: LockInTurn { shelf, held: None } }
+    fn new(target: &'a TargetStore) -> Self {
+        Self { target, shard: None, temps: None, lock: LockInTurn { target, held: None } }
     }
 
     /// Which of the 256 directories an entry is in.
@@ -187,7 +187,7 @@ impl<'a> Batch<'a> {
 
     /// How long it took to make an entry, in seconds, if that is known. One that is damaged is worth nothing.
     fn cost(&mut self, entry: &EvictionCandidate) -> Option<f64> {
-        let (fs, path) = (self.shelf.store().fs(), self.shelf.path(&entry.key));
+        let (fs, path) = (self.target.store().fs(), self.target.path(&entry.key));
         let shard = self.enter(Self::shard_of(entry)).ok().flatten();
         let opened = shard.and_then(|shard| shard.open_file(entry_name(&entry.key)).ok());
         let prefix = opened.and_then(|file| Prefix::read(fs, &file, &path, entry.bytes, &entry.key).ok());
@@ -213,7 +213,7 @@ impl<'a> Batch<'a> {
         }
         let temps = match self.temps.take() {
             Some(temps) => temps,
-            None => self.shelf.own_folder("tmp")?,
+            None => self.target.own_dir("tmp")?,
         };
         let removed = match &self.shard {
             Some((_, shard)) => self.remove_from(shard, &temps, entry),
@@ -243,7 +243,7 @@ impl<'a> Batch<'a> {
         }
         if !temps.look(&temp).is_ok_and(|found| is_as_judged(&found)) {
             let (from, to) = (temps.path().join(&temp), shard.path().join(&name));
-            let _ = files::put_back(self.shelf.store().fs(), &from, &to);
+            let _ = files::put_back(self.target.store().fs(), &from, &to);
             return Ok(false);
         }
         match temps.remove(&temp) {
@@ -256,7 +256,7 @@ impl<'a> Batch<'a> {
     fn enter(&mut self, shard: u8) -> Result<Option<&Dir>, StoreError> {
         if self.shard.as_ref().is_none_or(|(entered, _)| *entered != shard) {
             (self.shard, self.temps) = (None, None);
-            let opened = self.shelf.store().folder(&self.shelf.shard_dir(shard), false)?;
+            let opened = self.target.store().directory(&self.target.shard_dir(shard), false)?;
             self.shard = opened.map(|dir| (shard, dir));
         }
         Ok(self.shard.as_ref().map(|(_, dir)| dir))
@@ -265,7 +265,7 @@ impl<'a> Batch<'a> {
 
 /// The lock of one key after the other.
 struct LockInTurn<'a> {
-    shelf: &'a TargetStore,
+    target: &'a TargetStore,
     held: Option<Held>,
 }
 
@@ -286,9 +286,9 @@ impl LockInTurn<'_> {
             self.held = Some(Held { lock, dir, moves });
             return Ok(true);
         }
-        match self.shelf.lock_if_free(&entry.key)? {
+        match self.target.lock_if_free(&entry.key)? {
             LockOutcome::Acquired(lock) => {
-                let dir = self.shelf.own_folder("locks")?;
+                let dir = self.target.own_dir("locks")?;
                 self.held = Some(Held { lock, dir, moves: MOVES });
                 Ok(true)
             }

@@ -10,7 +10,7 @@ use crate::files::FOR_LOCKS;
 use crate::inventory::{FileTotals, Inventory, Kind, TargetUsage};
 use crate::layout::GC_LOCK;
 use crate::size::{Known, SizeEstimate};
-use crate::stats::Count;
+use crate::stats::Counter;
 use crate::{Limits, StoreError, TargetStore, files, lock};
 use evict::{Eviction, EvictionGoal};
 use opkeep_fs::idle;
@@ -124,7 +124,7 @@ impl TargetStore {
             if lock::is_held(self.store().fs(), &self.dir().join(GC_LOCK)) {
                 return Ok(GcReport { busy: true, ..GcReport::default() });
             }
-            return self.make_room(options, self.tally().clock.now()).map(|(report, _)| report);
+            return self.evict_excess(options, self.tracker().clock.now()).map(|(report, _)| report);
         }
         self.gc_once(options).map(|(report, _)| report)
     }
@@ -135,12 +135,12 @@ impl TargetStore {
         let Some((_held, now)) = self.lock_gc()? else {
             return Ok((GcReport { busy: true, ..GcReport::default() }, Known::Busy));
         };
-        let tally = self.tally();
-        let before = tally.size.flush(self.store().fs());
-        let (report, oldest_in_use) = self.make_room(options, now)?;
+        let tracker = self.tracker();
+        let before = tracker.size.flush(self.store().fs());
+        let (report, oldest_in_use) = self.evict_excess(options, now)?;
         let known = self.correct(before, &report, oldest_in_use, now);
-        tally.counters.add(Count::Evictions, report.removed.entries.files);
-        tally.counters.add(Count::BytesEvicted, report.removed.entries.bytes);
+        tracker.counters.add(Counter::Evictions, report.removed.entries.files);
+        tracker.counters.add(Counter::BytesEvicted, report.removed.entries.bytes);
         Ok((report, known))
     }
 
@@ -157,19 +157,19 @@ impl TargetStore {
             TryLock::Busy(_) => return Ok(None),
             TryLock::Unsupported(file) => GcLock::None(file),
         };
-        self.tally().clock.set(files::touch(fs, lock.file(), &path).map_err(trouble)?);
-        Ok(Some((lock, self.tally().clock.now())))
+        self.tracker().clock.set(files::touch(fs, lock.file(), &path).map_err(trouble)?);
+        Ok(Some((lock, self.tracker().clock.now())))
     }
 
     /// Makes room if what is known calls for it; looks for what the dead left, if nobody did for a day. Whoever opens a
     /// store or puts an entry has no use for the reasons why that could not be done.
     pub(crate) fn age(&self, mut known: Known) {
-        if self.tally().calls_for_sweeping(known) && !self.tally().calls_for_aging(known) {
-            let _ = self.sweep();
+        if self.tracker().pruning_due(known) && !self.tracker().eviction_due(known) {
+            let _ = self.prune();
         }
         // Others found us at it, went on and said nothing more: so we look again.
         for _ in 0..ROUNDS {
-            if !self.tally().calls_for_aging(known) {
+            if !self.tracker().eviction_due(known) {
                 break;
             }
             known = self.gc_once(&GcOptions::default()).map_or(Known::Busy, |(_, known)| known);
@@ -177,18 +177,18 @@ impl TargetStore {
     }
 
     /// Removes what the dead left, and looks at no entry.
-    fn sweep(&self) -> Result<(), StoreError> {
+    fn prune(&self) -> Result<(), StoreError> {
         let Some((_held, now)) = self.lock_gc()? else { return Ok(()) };
         let (store, dry) = (self.store(), false);
         let walked = Inventory { store, dir: self.dir(), now, idle_for: IDLE_FOR, dry }.walk_others()?;
         let mut removed = TargetUsage::default();
-        Pruner { store, now, dry }.strays(walked.others, &mut removed);
-        self.tally().size.swept(store.fs(), removed.quarantine.bytes, now);
+        Pruner { store, now, dry }.stale_files(walked.others, &mut removed);
+        self.tracker().size.pruned(store.fs(), removed.quarantine.bytes, now);
         Ok(())
     }
 
     /// What was done, and when the longest unused of the entries in use was last used.
-    fn make_room(
+    fn evict_excess(
         &self,
         options: &GcOptions,
         now: SystemTime,
@@ -197,25 +197,25 @@ impl TargetStore {
         let idle_for = options.older_than.map_or(IDLE_FOR, |age| age.min(IDLE_FOR));
         let walked = Inventory { store, dir: self.dir(), now, idle_for, dry }.walk()?;
         let (before, mut removed) = (walked.usage, TargetUsage::default());
-        let sweep = Pruner { store, now, dry };
-        let left = sweep.strays(walked.others, &mut removed);
+        let prune = Pruner { store, now, dry };
+        let left = prune.stale_files(walked.others, &mut removed);
 
         let mut eviction =
-            Eviction { shelf: self, now, dry, gone: FileTotals::default(), failed: 0, failure: None };
-        let mut idles = walked.idle;
+            Eviction { target: self, now, dry, gone: FileTotals::default(), failed: 0, failure: None };
+        let mut candidates = walked.idle;
         if let Some(age) = options.older_than {
             // What is left was idle for half an hour, or everything that was listed is gone.
-            eviction.older_than(age, &mut idles);
+            eviction.older_than(age, &mut candidates);
         }
         removed.entries = eviction.gone;
-        let bounds = Bounds::of(&self.tally().limits, options);
+        let bounds = Bounds::of(&self.tracker().limits, options);
         if let Some(excess) = bounds.excess(&before.without(&removed)) {
             let damaged = left.into_iter().filter(|other| other.kind == Kind::Quarantined).collect();
-            sweep.quarantine(damaged, excess.bytes, &mut removed);
+            prune.quarantine(damaged, excess.bytes, &mut removed);
             // Counted again, from what is there now: the limit may be kept already, but room is still to be made.
             let gained = before.without(&removed).total().bytes;
             let bytes = gained.saturating_sub(bounds.keep.bytes).min(excess.bytes);
-            eviction.reach(EvictionGoal { bytes, entries: excess.entries }, idles);
+            eviction.reach(EvictionGoal { bytes, entries: excess.entries }, candidates);
             removed.entries = eviction.gone;
         }
         let after = before.without(&removed);
@@ -233,12 +233,12 @@ impl TargetStore {
         oldest_in_use: Option<SystemTime>,
         now: SystemTime,
     ) -> Known {
-        let tally = self.tally();
+        let tracker = self.tracker();
         let counted = SizeEstimate { bytes: report.after.total().bytes, entries: report.after.entries.files };
-        let over = tally.limits.are_exceeded_by(counted.bytes, counted.entries);
+        let over = tracker.limits.are_exceeded_by(counted.bytes, counted.entries);
         let in_use_for = oldest_in_use.map_or(IDLE_FOR, |used| idle(used, now));
         let rest = IDLE_FOR.saturating_sub(in_use_for).clamp(REST.0, REST.1);
         let not_before = over.then(|| now + rest);
-        tally.size.correct(self.store().fs(), before, counted, not_before, now)
+        tracker.size.correct(self.store().fs(), before, counted, not_before, now)
     }
 }

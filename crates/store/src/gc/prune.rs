@@ -28,10 +28,10 @@ pub(crate) struct Pruner<'a> {
 
 impl Pruner<'_> {
     /// Removes whatever is nobody's, and counts it in `removed`. Returns what is left.
-    pub(crate) fn strays(&self, others: Vec<Other>, removed: &mut TargetUsage) -> Vec<Other> {
+    pub(crate) fn stale_files(&self, others: Vec<Other>, removed: &mut TargetUsage) -> Vec<Other> {
         let mut left = Vec::new();
         for other in others {
-            if !self.is_nobodys(&other) || !self.remove(&other, removed) {
+            if !self.is_stale(&other) || !self.remove(&other, removed) {
                 left.push(other);
             }
         }
@@ -39,7 +39,7 @@ impl Pruner<'_> {
     }
 
     /// Whether nobody alive can have any use for it.
-    pub(crate) fn is_nobodys(&self, other: &Other) -> bool {
+    pub(crate) fn is_stale(&self, other: &Other) -> bool {
         match other.kind {
             Kind::Temporary(process) => {
                 let idle = idle(other.seen.modified(), self.now);
@@ -101,16 +101,16 @@ impl Pruner<'_> {
         if other.kind == Kind::Lock {
             return lock::remove_if_free(fs, &path).map_err(trouble);
         }
-        let Some(folder) = self.store.folder(&other.dir, false)? else { return Ok(false) };
-        let seen = folder.look(&other.name).map_err(trouble)?;
+        let Some(directory) = self.store.directory(&other.dir, false)? else { return Ok(false) };
+        let seen = directory.look(&other.name).map_err(trouble)?;
         if (seen.state.id, seen.modified()) != (other.seen.state.id, other.seen.modified()) {
             return Ok(false);
         }
         if seen.is_dir() {
             let old = |seen: &FileStat| idle(seen.modified(), self.now) >= STRAY_AFTER;
-            return abandoned::remove(self.store, &folder, &other.name, &path, &old);
+            return abandoned::remove(self.store, &directory, &other.name, &path, &old);
         }
-        folder.remove(&other.name).map(|()| true).map_err(trouble)
+        directory.remove(&other.name).map(|()| true).map_err(trouble)
     }
 }
 

@@ -65,14 +65,14 @@ fn is_ours(
 
 /// Removes what the store would put into a folder.
 fn empty(store: &Store, dir: &Path, depth: usize) -> Result<(), StoreError> {
-    let Some((folder, found, _)) = found(store, dir)? else { return Ok(()) };
+    let Some((directory, found, _)) = found(store, dir)? else { return Ok(()) };
     for (name, seen) in found.into_iter().filter(|(name, seen)| is_own_name(name, seen)) {
         let path = dir.join(&name);
         let gone = if seen.is_dir() && depth > 0 {
             empty(store, &path, depth - 1)?;
-            folder.remove_dir(&name)
+            directory.remove_dir(&name)
         } else {
-            folder.remove(&name)
+            directory.remove(&name)
         };
         gone.map_err(|source| trouble("remove", &path, source))?;
     }
@@ -84,15 +84,15 @@ type Found = (Dir, Vec<(String, FileStat)>, bool);
 
 /// What is in a folder. None if it is not there.
 fn found(store: &Store, dir: &Path) -> Result<Option<Found>, StoreError> {
-    let Some(folder) = store.folder(dir, false)? else { return Ok(None) };
-    let names = folder.list().map_err(|source| trouble("list", dir, source))?;
+    let Some(directory) = store.directory(dir, false)? else { return Ok(None) };
+    let names = directory.list().map_err(|source| trouble("list", dir, source))?;
     let look = |name: &str| {
-        let seen = folder.look(name).map_err(|source| trouble("look at", &dir.join(name), source))?;
+        let seen = directory.look(name).map_err(|source| trouble("look at", &dir.join(name), source))?;
         Ok((name.to_owned(), seen))
     };
     let seen: Vec<_> = names.utf8().map(look).collect::<Result<_, StoreError>>()?;
     let odd = seen.len() < names.len();
-    Ok(Some((folder, seen, odd)))
+    Ok(Some((directory, seen, odd)))
 }
 
 /// Whether the store calls something so that is somewhere below its root.

@@ -212,10 +212,10 @@ impl Inventory<'_> {
         // They would be in use for ever. From now on they age like the others.
         if !self.dry
             && !ahead.is_empty()
-            && let Ok(Some(folder)) = self.store.folder(dir, false)
+            && let Ok(Some(directory)) = self.store.directory(dir, false)
         {
             for name in ahead {
-                let _ = self.store.fs().touch_in(&folder, &name);
+                let _ = self.store.fs().touch_in(&directory, &name);
             }
         }
         Ok(())
@@ -223,15 +223,15 @@ impl Inventory<'_> {
 
     /// Looks at everything in a folder, and follows nothing. One that is not there, or not trusted, is empty.
     fn each(&self, dir: &Path, mut tell: impl FnMut(&str, FileStat)) -> Result<(), StoreError> {
-        let folder = match self.store.folder(dir, false) {
-            Ok(Some(folder)) => folder,
+        let directory = match self.store.directory(dir, false) {
+            Ok(Some(directory)) => directory,
             Err(error @ StoreError::Io { .. }) => return Err(error),
             _ => return Ok(()),
         };
         let trouble = |source| StoreError::Io { action: "list", path: dir.to_owned(), source };
-        for name in folder.list().map_err(trouble)?.utf8() {
+        for name in directory.list().map_err(trouble)?.utf8() {
             // What is gone by now is not there.
-            if let Ok(seen) = folder.look(name) {
+            if let Ok(seen) = directory.look(name) {
                 tell(name, seen);
             }
         }

@@ -16,7 +16,7 @@ use opkeep_fs::{FileKind, FileStat};
 
 /// A file that is called an entry.
 #[derive(Debug)]
-pub(crate) struct Candidate {
+pub(crate) struct EntryFile {
     pub(crate) key: Digest,
     /// Where it is, if not where the entry for that key belongs.
     pub(crate) misplaced: Option<PathBuf>,
@@ -25,11 +25,11 @@ pub(crate) struct Candidate {
 /// What there is.
 #[derive(Debug, Default)]
 pub(crate) struct DirectoryScan {
-    pub(crate) candidates: Vec<Candidate>,
-    /// What the store made that is no entry; all of it is in `besides`, too.
+    pub(crate) entry_files: Vec<EntryFile>,
+    /// What the store made that is no entry; all of it is in `other_files`, too.
     pub(crate) others: Vec<Other>,
-    pub(crate) besides: Vec<OtherFile>,
-    pub(crate) flaws: Vec<StoreProblem>,
+    pub(crate) other_files: Vec<OtherFile>,
+    pub(crate) problems: Vec<StoreProblem>,
     /// Folders that are not there.
     pub(crate) missing: Vec<PathBuf>,
 }
@@ -39,96 +39,98 @@ const FILE: &str = "a file";
 
 impl DirectoryScan {
     /// Looks at everything, once.
-    pub(crate) fn of(shelf: &TargetStore) -> Self {
-        let mut survey = Self::default();
-        survey.unnamed(shelf);
-        if !survey.target(shelf) {
-            return survey;
+    pub(crate) fn of(target: &TargetStore) -> Self {
+        let mut scan = Self::default();
+        scan.unnamed(target);
+        if !scan.target(target) {
+            return scan;
         }
         for (name, prefixes) in [("tmp", &[PUT, EVICT][..]), ("locks", &[LOCK]), ("quarantine", &[NEW])] {
-            let dir = shelf.dir().join(name);
-            survey.each(shelf, &dir, |survey, name, seen| survey.own(shelf, &dir, name, &seen, prefixes));
+            let dir = target.dir().join(name);
+            scan.each(target, &dir, |scan, name, seen| scan.own(target, &dir, name, &seen, prefixes));
         }
-        survey.entries(shelf);
-        survey
+        scan.entries(target);
+        scan
     }
 
     /// Where folders are made there may be some that never got their name. Nothing else there is the target's.
-    fn unnamed(&mut self, shelf: &TargetStore) {
-        for dir in [shelf.store().root().to_owned(), shelf.store().version_dir()] {
-            self.each(shelf, &dir, |survey, name, seen| {
+    fn unnamed(&mut self, target: &TargetStore) {
+        for dir in [target.store().root().to_owned(), target.store().version_dir()] {
+            self.each(target, &dir, |scan, name, seen| {
                 if name.starts_with(NEW) {
-                    survey.own(shelf, &dir, name, &seen, &[NEW]);
+                    scan.own(target, &dir, name, &seen, &[NEW]);
                 }
             });
         }
     }
 
     /// False if the target's folder is not there.
-    fn target(&mut self, shelf: &TargetStore) -> bool {
-        let dir = shelf.dir();
-        self.each(shelf, dir, |survey, name, seen| {
+    fn target(&mut self, target: &TargetStore) -> bool {
+        let dir = target.dir();
+        self.each(target, dir, |scan, name, seen| {
             let path = dir.join(name);
             match name {
-                name if TARGET_DIRS.contains(&name) => survey.needs(FOLDER, path, None, seen.is_dir(), &seen),
+                name if TARGET_DIRS.contains(&name) => scan.needs(FOLDER, path, None, seen.is_dir(), &seen),
                 name if TARGET_FILES.contains(&name) => {
-                    survey.needs(FILE, path, None, seen.is_file(), &seen);
-                    survey.record(shelf, name, &seen);
+                    scan.needs(FILE, path, None, seen.is_file(), &seen);
+                    scan.record(target, name, &seen);
                 }
-                _ => survey.own(shelf, dir, name, &seen, &[NEW, LOCK]),
+                _ => scan.own(target, dir, name, &seen, &[NEW, LOCK]),
             }
         })
     }
 
     /// A file of numbers must check. One that is empty has none yet.
-    fn record(&mut self, shelf: &TargetStore, name: &str, seen: &FileStat) {
-        let (tally, fs) = (shelf.tally(), shelf.store().fs());
-        let torn = match name {
+    fn record(&mut self, target: &TargetStore, name: &str, seen: &FileStat) {
+        let (tracker, fs) = (target.tracker(), target.store().fs());
+        let corrupt = match name {
             _ if !seen.is_file() => Ok(false),
-            layout::SIZE => tally.size.is_torn(fs),
-            layout::STATS => tally.counters.is_torn(fs),
+            layout::SIZE => tracker.size.is_corrupt(fs),
+            layout::STATS => tracker.counters.is_corrupt(fs),
             _ => Ok(false),
         };
-        let path = shelf.dir().join(name);
-        match torn {
+        let path = target.dir().join(name);
+        match corrupt {
             Ok(false) => {}
-            Ok(true) => self.flaws.push(StoreProblem { path, key: None, flaw: ProblemKind::CorruptCounters }),
+            Ok(true) => {
+                self.problems.push(StoreProblem { path, key: None, kind: ProblemKind::CorruptCounters })
+            }
             Err(error) => self.trouble("read", path, error),
         }
     }
 
-    fn entries(&mut self, shelf: &TargetStore) {
-        let dir = shelf.dir().join("entries");
+    fn entries(&mut self, target: &TargetStore) {
+        let dir = target.dir().join("entries");
         let mut there = [false; 256];
-        let is_there = self.each(shelf, &dir, |survey, name, seen| {
+        let is_there = self.each(target, &dir, |scan, name, seen| {
             match u8::from_str_radix(name, 16).ok().filter(|_| layout::is_shard(name)) {
                 Some(shard) => {
                     there[usize::from(shard)] = true;
-                    survey.needs(FOLDER, dir.join(name), None, seen.is_dir(), &seen);
+                    scan.needs(FOLDER, dir.join(name), None, seen.is_dir(), &seen);
                     if seen.is_dir() {
-                        survey.shard(shelf, shard);
+                        scan.shard(target, shard);
                     }
                 }
-                None => survey.entry_or_own(shelf, None, &dir, name, &seen),
+                None => scan.entry_or_own(target, None, &dir, name, &seen),
             }
         });
         if is_there || self.missing.contains(&dir) {
             let missing = (0..=u8::MAX).filter(|shard| !there[usize::from(*shard)]);
-            self.missing.extend(missing.map(|shard| shelf.shard_dir(shard)));
+            self.missing.extend(missing.map(|shard| target.shard_dir(shard)));
         }
     }
 
-    fn shard(&mut self, shelf: &TargetStore, shard: u8) {
-        let dir = shelf.shard_dir(shard);
-        self.each(shelf, &dir, |survey, name, seen| {
-            survey.entry_or_own(shelf, Some(shard), &dir, name, &seen);
+    fn shard(&mut self, target: &TargetStore, shard: u8) {
+        let dir = target.shard_dir(shard);
+        self.each(target, &dir, |scan, name, seen| {
+            scan.entry_or_own(target, Some(shard), &dir, name, &seen);
         });
     }
 
     /// Something in the folder of `shard`, or beside all those folders.
     fn entry_or_own(
         &mut self,
-        shelf: &TargetStore,
+        target: &TargetStore,
         shard: Option<u8>,
         dir: &Path,
         name: &str,
@@ -140,19 +142,19 @@ impl DirectoryScan {
             Some(key) if Some(key.as_bytes()[0]) == shard => {
                 self.needs(FILE, path, Some(key), seen.is_file(), seen);
                 if seen.is_file() {
-                    self.candidates.push(Candidate { key, misplaced: None });
+                    self.entry_files.push(EntryFile { key, misplaced: None });
                 }
             }
-            Some(key) if seen.is_file() => self.candidates.push(Candidate { key, misplaced: Some(path) }),
-            _ => self.own(shelf, dir, name, seen, if shard.is_none() { &[NEW] } else { &[] }),
+            Some(key) if seen.is_file() => self.entry_files.push(EntryFile { key, misplaced: Some(path) }),
+            _ => self.own(target, dir, name, seen, if shard.is_none() { &[NEW] } else { &[] }),
         }
     }
 
     /// What the store made, by its name; anything else is foreign.
-    fn own(&mut self, shelf: &TargetStore, dir: &Path, name: &str, seen: &FileStat, prefixes: &[&str]) {
-        let (store, now) = (shelf.store(), shelf.tally().clock.now());
+    fn own(&mut self, target: &TargetStore, dir: &Path, name: &str, seen: &FileStat, prefixes: &[&str]) {
+        let (store, now) = (target.store(), target.tracker().clock.now());
         let other = other(dir, name, seen, prefixes, &mut TargetUsage::default());
-        let left = other.as_ref().is_some_and(|other| Pruner { store, now, dry: true }.is_nobodys(other));
+        let left = other.as_ref().is_some_and(|other| Pruner { store, now, dry: true }.is_stale(other));
         let kind = match other.as_ref().map(|other| other.kind) {
             Some(Kind::Temporary(_)) if left => OtherFileKind::StaleTemporary,
             Some(Kind::Temporary(_)) => OtherFileKind::Temporary,
@@ -160,11 +162,11 @@ impl DirectoryScan {
             Some(Kind::Lock) => OtherFileKind::Lock,
             Some(Kind::Quarantined) => OtherFileKind::Quarantined,
             None if seen.is_file() => OtherFileKind::ForeignFile,
-            None if seen.is_dir() => OtherFileKind::ForeignFolder,
+            None if seen.is_dir() => OtherFileKind::ForeignDirectory,
             None if seen.kind == FileKind::Link => OtherFileKind::Link,
             None => OtherFileKind::Special,
         };
-        self.besides.push(OtherFile { path: dir.join(name), bytes: seen.state.len, kind });
+        self.other_files.push(OtherFile { path: dir.join(name), bytes: seen.state.len, kind });
         self.others.extend(other);
     }
 
@@ -183,36 +185,36 @@ impl DirectoryScan {
             () if seen.is_file() => FILE,
             () => "a special file",
         };
-        self.flaws.push(StoreProblem { path, key, flaw: ProblemKind::WrongFileType { needed, found } });
+        self.problems.push(StoreProblem { path, key, kind: ProblemKind::WrongFileType { needed, found } });
     }
 
     /// Looks at everything in a folder, and follows nothing. False if that could not be done.
     fn each(
         &mut self,
-        shelf: &TargetStore,
+        target: &TargetStore,
         dir: &Path,
         mut tell: impl FnMut(&mut Self, &str, FileStat),
     ) -> bool {
         // Where something else stands, that was told when its name was met.
-        if self.flaws.iter().any(|flawed| flawed.path == dir) {
+        if self.problems.iter().any(|problem| problem.path == dir) {
             return false;
         }
-        let folder = match shelf.store().folder(dir, false) {
-            Ok(Some(folder)) => folder,
+        let directory = match target.store().directory(dir, false) {
+            Ok(Some(directory)) => directory,
             Ok(None) => {
                 self.missing.push(dir.to_owned());
                 return false;
             }
             Err(error) => {
-                self.flaws.push(StoreProblem {
+                self.problems.push(StoreProblem {
                     path: dir.to_owned(),
                     key: None,
-                    flaw: ProblemKind::of(error),
+                    kind: ProblemKind::of(error),
                 });
                 return false;
             }
         };
-        let names = match folder.list() {
+        let names = match directory.list() {
             Ok(names) => names,
             Err(error) => {
                 self.trouble("list", dir.to_owned(), error);
@@ -220,7 +222,7 @@ impl DirectoryScan {
             }
         };
         for name in names.utf8() {
-            match folder.look(name) {
+            match directory.look(name) {
                 Ok(seen) => tell(self, name, seen),
                 // What is gone by now is not there.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -232,6 +234,6 @@ impl DirectoryScan {
 
     fn trouble(&mut self, action: &'static str, path: PathBuf, source: std::io::Error) {
         let error = StoreError::Io { action, path: path.clone(), source };
-        self.flaws.push(StoreProblem { path, key: None, flaw: ProblemKind::Io(error) });
+        self.problems.push(StoreProblem { path, key: None, kind: ProblemKind::Io(error) });
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use opkeep_digest::Digest;
 
 use crate::inventory::FileTotals;
-use crate::inventory::scan::{Candidate, DirectoryScan};
+use crate::inventory::scan::{DirectoryScan, EntryFile};
 use crate::lock::LockOutcome;
 use crate::problem::{OtherFile, OtherFileKind, ProblemKind, StoreProblem};
 use crate::size::SizeEstimate;
@@ -33,13 +33,13 @@ pub struct RepairReport {
     /// Entries that were read in full, or as far as they could be.
     pub checked: FileTotals,
     /// Those of them that are in order.
-    pub whole: FileTotals,
+    pub valid: FileTotals,
     /// What was done, by path.
-    pub done: Vec<RepairAction>,
+    pub actions: Vec<RepairAction>,
     /// What is still not in order, by path.
-    pub left: Vec<UnrepairedItem>,
+    pub unrepaired: Vec<UnrepairedItem>,
     /// What is there besides, by path; of that, only what the dead left was touched.
-    pub besides: Vec<OtherFile>,
+    pub other_files: Vec<OtherFile>,
     /// What the size was taken for, if it was known, and what was counted. None if that could not be done.
     pub counted: Option<(Option<SizeEstimate>, SizeEstimate)>,
     /// Another process makes room: so it sweeps and counts, and this one did not.
@@ -50,8 +50,8 @@ pub struct RepairReport {
 
 impl RepairReport {
     /// Whether everything was checked and is in order now.
-    pub fn is_whole(&self) -> bool {
-        self.left.is_empty() && !self.cancelled
+    pub fn is_valid(&self) -> bool {
+        self.unrepaired.is_empty() && !self.cancelled
     }
 }
 
@@ -61,7 +61,7 @@ pub struct RepairAction {
     /// To what.
     pub path: PathBuf,
     /// What.
-    pub what: RepairActionKind,
+    pub kind: RepairActionKind,
 }
 
 /// What was done to a file or folder.
@@ -73,14 +73,14 @@ pub enum RepairActionKind {
         /// The key that it was called by.
         key: Digest,
         /// What was wrong.
-        flaw: ProblemKind,
+        problem: ProblemKind,
         /// Where it is now, with the reason beside it. None in a dry run.
-        place: Option<PathBuf>,
+        moved_to: Option<PathBuf>,
     },
     /// Something that the dead left was deleted.
     Pruned(OtherFileKind),
     /// A folder that was missing was made.
-    Made,
+    Created,
     /// A file of numbers that did not check was begun anew.
     CountersReset,
 }
@@ -89,9 +89,9 @@ pub enum RepairActionKind {
 #[derive(Debug)]
 pub struct UnrepairedItem {
     /// What.
-    pub flawed: StoreProblem,
+    pub problem: StoreProblem,
     /// Why it is still there.
-    pub why: UnrepairedReason,
+    pub reason: UnrepairedReason,
 }
 
 /// Why something was left as it is.
@@ -110,50 +110,53 @@ pub enum UnrepairedReason {
 const ATTEMPTS: usize = 3;
 
 /// What became of one candidate.
-enum Mended {
-    Whole(u64),
+enum Outcome {
+    Valid(u64),
     Foreign(Box<OtherFile>),
     Done(u64, Box<RepairAction>),
     Left(u64, Box<UnrepairedItem>),
 }
 
 /// A file that must go.
-struct Suspect<'a> {
+struct BadEntry<'a> {
     key: Digest,
     path: &'a Path,
     bytes: u64,
-    flaw: ProblemKind,
+    kind: ProblemKind,
     file: File,
 }
 
-impl<'a> Suspect<'a> {
+impl<'a> BadEntry<'a> {
     /// What was checked, if it must go; else what becomes of it.
-    fn of(checked: Checked, key: Digest, path: &'a Path) -> Result<Self, Mended> {
+    fn of(checked: Checked, key: Digest, path: &'a Path) -> Result<Self, Outcome> {
         let owned = path.to_owned();
         match checked {
-            Checked::Whole { bytes } => Err(Mended::Whole(bytes)),
+            Checked::Valid { bytes } => Err(Outcome::Valid(bytes)),
             Checked::Foreign { bytes } => {
                 let kind = OtherFileKind::ForeignFile;
-                Err(Mended::Foreign(Box::new(OtherFile { path: owned, bytes, kind })))
+                Err(Outcome::Foreign(Box::new(OtherFile { path: owned, bytes, kind })))
             }
-            Checked::StoreProblem { bytes, flaw, file: Some(file) } if flaw.calls_for_quarantine() => {
-                Ok(Self { key, path, bytes, flaw, file })
+            Checked::Problem { bytes, kind, file: Some(file) } if kind.calls_for_quarantine() => {
+                Ok(Self { key, path, bytes, kind, file })
             }
-            Checked::StoreProblem { bytes, flaw, .. } => {
-                let flawed = StoreProblem { path: owned, key: Some(key), flaw };
-                Err(Mended::Left(bytes, Box::new(UnrepairedItem { flawed, why: UnrepairedReason::NotOurs })))
+            Checked::Problem { bytes, kind, .. } => {
+                let problem = StoreProblem { path: owned, key: Some(key), kind };
+                Err(Outcome::Left(
+                    bytes,
+                    Box::new(UnrepairedItem { problem, reason: UnrepairedReason::NotOurs }),
+                ))
             }
         }
     }
 
-    fn done(self, place: Option<PathBuf>) -> Mended {
-        let what = RepairActionKind::Quarantined { key: self.key, flaw: self.flaw, place };
-        Mended::Done(self.bytes, Box::new(RepairAction { path: self.path.to_owned(), what }))
+    fn done(self, moved_to: Option<PathBuf>) -> Outcome {
+        let kind = RepairActionKind::Quarantined { key: self.key, problem: self.kind, moved_to };
+        Outcome::Done(self.bytes, Box::new(RepairAction { path: self.path.to_owned(), kind }))
     }
 
-    fn left(self, why: UnrepairedReason) -> Mended {
-        let flawed = StoreProblem { path: self.path.to_owned(), key: Some(self.key), flaw: self.flaw };
-        Mended::Left(self.bytes, Box::new(UnrepairedItem { flawed, why }))
+    fn left(self, reason: UnrepairedReason) -> Outcome {
+        let problem = StoreProblem { path: self.path.to_owned(), key: Some(self.key), kind: self.kind };
+        Outcome::Left(self.bytes, Box::new(UnrepairedItem { problem, reason }))
     }
 }
 
@@ -172,93 +175,100 @@ impl TargetStore {
         let mut report = RepairReport::default();
         if !options.dry_run {
             self.must_be_writable()?;
-            self.make_target(&mut report)?;
+            self.create_target(&mut report)?;
         }
-        let survey = DirectoryScan::of(self);
-        report.besides = survey.besides;
-        let (mended, cancelled) = self.check_each(&survey.candidates, &options.verify, |candidate| {
-            self.mend(candidate, &candidate.path(self), options)
+        let scan = DirectoryScan::of(self);
+        report.other_files = scan.other_files;
+        let (mended, cancelled) = self.check_each(&scan.entry_files, &options.verify, |candidate| {
+            self.repair_entry(candidate, &candidate.path(self), options)
         });
         report.cancelled = cancelled;
         mended.into_iter().for_each(|mended| report.add(mended));
-        let (torn, flaws): (Vec<_>, Vec<_>) =
-            survey.flaws.into_iter().partition(|flawed| matches!(flawed.flaw, ProblemKind::CorruptCounters));
-        report.leave(flaws, || UnrepairedReason::NotOurs);
+        let (corrupt, problems): (Vec<_>, Vec<_>) = scan
+            .problems
+            .into_iter()
+            .partition(|problem| matches!(problem.kind, ProblemKind::CorruptCounters));
+        report.leave(problems, || UnrepairedReason::NotOurs);
         if cancelled {
-            report.leave(torn, || UnrepairedReason::NotOurs);
+            report.leave(corrupt, || UnrepairedReason::NotOurs);
         } else if options.dry_run {
-            report.would_tidy(torn, survey.missing);
+            report.plan_others(corrupt, scan.missing);
         } else {
-            self.tidy(&mut report, torn, &survey.others);
-            self.make_folders(&mut report, survey.missing);
+            self.repair_others(&mut report, corrupt, &scan.others);
+            self.create_missing(&mut report, scan.missing);
         }
         report.sort();
         Ok(report)
     }
 
     /// Checks a candidate, and sets it aside if it is not whole. None if it is not there any more.
-    fn mend(&self, candidate: &Candidate, path: &Path, options: &RepairOptions<'_>) -> Option<Mended> {
-        let check = || Some(Suspect::of(self.check(candidate, options.verify.judge)?, candidate.key, path));
-        let mut suspect = match check()? {
-            Ok(suspect) => suspect,
+    fn repair_entry(
+        &self,
+        candidate: &EntryFile,
+        path: &Path,
+        options: &RepairOptions<'_>,
+    ) -> Option<Outcome> {
+        let check = || Some(BadEntry::of(self.check(candidate, options.verify.check)?, candidate.key, path));
+        let mut bad = match check()? {
+            Ok(bad) => bad,
             Err(mended) => return Some(mended),
         };
         if options.dry_run {
-            return Some(suspect.done(None));
+            return Some(bad.done(None));
         }
         let _held = match self.lock_if_free(&candidate.key) {
             Ok(LockOutcome::Acquired(lock)) => Some(lock),
             // Then nobody locks here, and the looks at the file are all there is.
             Ok(LockOutcome::Unsupported) => None,
-            Ok(_) => return Some(suspect.left(UnrepairedReason::InProgress)),
-            Err(error) => return Some(suspect.left(UnrepairedReason::Failed(error))),
+            Ok(_) => return Some(bad.left(UnrepairedReason::InProgress)),
+            Err(error) => return Some(bad.left(UnrepairedReason::Failed(error))),
         };
         for _ in 0..ATTEMPTS {
             // Whoever held the lock a moment ago may have made it anew, and a put needs no lock.
-            suspect = match check()? {
-                Ok(suspect) => suspect,
+            bad = match check()? {
+                Ok(bad) => bad,
                 Err(mended) => return Some(mended),
             };
-            match self.set_aside(&suspect.key, path, &suspect.file, &suspect.flaw.to_string()) {
-                Ok(Some(place)) => return Some(suspect.done(Some(place))),
+            match self.quarantine_file(&bad.key, path, &bad.file, &bad.kind.to_string()) {
+                Ok(Some(place)) => return Some(bad.done(Some(place))),
                 Ok(None) => {}
-                Err(error) => return Some(suspect.left(UnrepairedReason::Failed(error))),
+                Err(error) => return Some(bad.left(UnrepairedReason::Failed(error))),
             }
         }
-        Some(suspect.left(UnrepairedReason::InProgress))
+        Some(bad.left(UnrepairedReason::InProgress))
     }
 }
 
 impl RepairReport {
-    fn add(&mut self, mended: Mended) {
+    fn add(&mut self, mended: Outcome) {
         match mended {
-            Mended::Whole(bytes) => {
+            Outcome::Valid(bytes) => {
                 self.checked.add(bytes);
-                self.whole.add(bytes);
+                self.valid.add(bytes);
             }
-            Mended::Foreign(beside) => self.besides.push(*beside),
-            Mended::Done(bytes, deed) => {
+            Outcome::Foreign(beside) => self.other_files.push(*beside),
+            Outcome::Done(bytes, deed) => {
                 self.checked.add(bytes);
-                self.done.push(*deed);
+                self.actions.push(*deed);
             }
-            Mended::Left(bytes, left) => {
+            Outcome::Left(bytes, left) => {
                 self.checked.add(bytes);
-                self.left.push(*left);
+                self.unrepaired.push(*left);
             }
         }
     }
 
-    pub(crate) fn leave(&mut self, flaws: Vec<StoreProblem>, why: impl Fn() -> UnrepairedReason) {
-        flaws.into_iter().for_each(|flawed| self.leave_one(flawed, why()));
+    pub(crate) fn leave(&mut self, problems: Vec<StoreProblem>, reason: impl Fn() -> UnrepairedReason) {
+        problems.into_iter().for_each(|problem| self.leave_one(problem, reason()));
     }
 
-    pub(crate) fn leave_one(&mut self, flawed: StoreProblem, why: UnrepairedReason) {
-        self.left.push(UnrepairedItem { flawed, why });
+    pub(crate) fn leave_one(&mut self, problem: StoreProblem, reason: UnrepairedReason) {
+        self.unrepaired.push(UnrepairedItem { problem, reason });
     }
 
     fn sort(&mut self) {
-        self.done.sort_by(|one, other| one.path.cmp(&other.path));
-        self.left.sort_by(|one, other| one.flawed.path.cmp(&other.flawed.path));
-        self.besides.sort_by(|one, other| one.path.cmp(&other.path));
+        self.actions.sort_by(|one, other| one.path.cmp(&other.path));
+        self.unrepaired.sort_by(|one, other| one.problem.path.cmp(&other.problem.path));
+        self.other_files.sort_by(|one, other| one.path.cmp(&other.path));
     }
 }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use opkeep_digest::Digest;
 
-use crate::stats::Count;
+use crate::stats::Counter;
 use crate::{StoreError, TargetStore, files};
 use opkeep_fs::RootedFs;
 
@@ -17,7 +17,7 @@ impl TargetStore {
     ///
     /// # Errors
     /// It could not be moved; it is still there.
-    pub(crate) fn set_aside(
+    pub(crate) fn quarantine_file(
         &self,
         key: &Digest,
         path: &Path,
@@ -27,12 +27,12 @@ impl TargetStore {
         self.must_be_writable()?;
         let fs = self.store().fs();
         // Nothing is moved out of what a link leads to.
-        let folder = self.store().folder(path.parent().unwrap_or(path), false)?;
-        if folder.is_none() || !is_at(fs, judged, path) {
+        let directory = self.store().directory(path.parent().unwrap_or(path), false)?;
+        if directory.is_none() || !is_at(fs, judged, path) {
             return Ok(None);
         }
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let place = self.own_folder("quarantine")?.path().join(format!("{key}-{now}.kern"));
+        let place = self.own_dir("quarantine")?.path().join(format!("{key}-{now}.kern"));
         match fs.rename(path, &place) {
             Ok(()) => {}
             // Whoever puts without a lock, or clears the store, may have been faster.
@@ -51,9 +51,9 @@ impl TargetStore {
         // as after an eviction.
         let _ = files::write_new(fs, &place.with_extension("reason"), &format!("{reason}\n"));
         if path == self.path(key) {
-            self.tally().size.set_aside();
+            self.tracker().size.quarantine_file();
         }
-        self.tally().counters.add(Count::Quarantines, 1);
+        self.tracker().counters.add(Counter::Quarantines, 1);
         Ok(Some(place))
     }
 }

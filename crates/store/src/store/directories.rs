@@ -24,12 +24,12 @@ pub(super) fn open(
 ) -> Result<Option<Dir>, StoreError> {
     let mut opened = fs.open_dir(path);
     if make && opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-        let made = files::create_folder(fs, path, trust.is_shared());
+        let made = files::create_dir(fs, path, trust.is_shared());
         made.map_err(|source| trouble("create", path, source))?;
         opened = fs.open_dir(path);
     }
-    match opened.and_then(|folder| Ok((folder.stat()?, folder))) {
-        Ok((stat, folder)) => trust.check(path, &stat).map(|()| Some(folder)),
+    match opened.and_then(|directory| Ok((directory.stat()?, directory))) {
+        Ok((stat, directory)) => trust.check(path, &stat).map(|()| Some(directory)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(trouble("open", path, source)),
     }
@@ -45,19 +45,19 @@ pub(super) fn open_owned(
     path: &Path,
     level: Level,
 ) -> Result<Option<(Dir, Owner)>, StoreError> {
-    let Some(folder) = open(fs, trust, path, false)? else { return Ok(None) };
-    let owner = marker::owner(fs, &folder, level);
+    let Some(directory) = open(fs, trust, path, false)? else { return Ok(None) };
+    let owner = marker::owner(fs, &directory, level);
     match owner.map_err(|source| trouble("look into", path, source))? {
         Owner::Foreign => Err(StoreError::Foreign { path: path.to_owned() }),
-        owner => Ok(Some((folder, owner))),
+        owner => Ok(Some((directory, owner))),
     }
 }
 
 pub(super) fn trouble(action: &'static str, path: &Path, source: io::Error) -> StoreError {
     use io::ErrorKind::{AlreadyExists, NotADirectory};
     match source.kind() {
-        NotADirectory | AlreadyExists => StoreError::NotAFolder { path: path.to_owned() },
-        _ if is_link(&source) => StoreError::NotAFolder { path: path.to_owned() },
+        NotADirectory | AlreadyExists => StoreError::NotADirectory { path: path.to_owned() },
+        _ if is_link(&source) => StoreError::NotADirectory { path: path.to_owned() },
         _ => StoreError::Io { action, path: path.to_owned(), source },
     }
 }

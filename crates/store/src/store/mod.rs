@@ -48,7 +48,7 @@ impl Access {
     }
 
     /// Whether what is missing may be made.
-    pub(crate) fn makes(self) -> bool {
+    pub(crate) fn creates(self) -> bool {
         self == Self::ReadWrite
     }
 }
@@ -77,7 +77,7 @@ pub struct Store {
     trust: OwnerPolicy,
     fs: RootedFs,
     limits: Arc<Limits>,
-    notices: Arc<[LimitWarning]>,
+    warnings: Arc<[LimitWarning]>,
 }
 
 impl Store {
@@ -88,12 +88,12 @@ impl Store {
     /// A root that is no folder, is not trusted, or cannot be made; a store in CANN's own cache that is to be written; a
     /// directory `v1` that is not a store's.
     pub fn open(mut config: StoreConfig) -> Result<Self, StoreError> {
-        let (writable, makes) = (config.access.writes(), config.access.makes());
+        let (writable, creates) = (config.access.writes(), config.access.creates());
         let mut fs = RootedFs::new(config.watcher.clone(), config.clock.clone()).quiet(!writable);
         config.root = kernel_cache::place(&fs, &config.root, writable)?;
         let root = &config.root;
-        if makes {
-            files::create_folders(&fs, root, 0o700)
+        if creates {
+            files::create_dirs(&fs, root, 0o700)
                 .map_err(|source| directories::trouble("create", root, source))?;
         }
         // The root may be a link; nothing below it may.
@@ -103,8 +103,8 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let path = root.clone();
                 // It could not be made and is not there: it is a link that leads nowhere.
-                return Err(if makes {
-                    StoreError::NotAFolder { path }
+                return Err(if creates {
+                    StoreError::NotADirectory { path }
                 } else {
                     StoreError::NoStore { path }
                 });
@@ -113,20 +113,20 @@ impl Store {
         };
         let trust = OwnerPolicy::below(root, &stat, &config.trusted_owners)?;
         // A folder with other things in it is somebody's: marks there would speak of those too.
-        let marks = makes && files::holds_only(&dir, &OWN);
+        let marks = creates && files::holds_only(&dir, &OWN);
         // Before anything is made beside what is another program's.
         let version = real.join(VERSION);
         let owner = directories::open_owned(&fs, &trust, &version, Level::Version)?.map(|(_, owner)| owner);
-        if writable && !makes && !owner.is_some_and(Owner::is_store) {
+        if writable && !creates && !owner.is_some_and(Owner::is_store) {
             return Err(StoreError::NoStore { path: real });
         }
-        let (limits, notices) = Limits::find(&fs, &real, makes, &config.limits);
+        let (limits, warnings) = Limits::find(&fs, &real, creates, &config.limits);
         let config = StoreConfig { root: real, ..config };
-        let store = Self { trust, fs, limits: Arc::new(limits), notices: notices.into(), config };
+        let store = Self { trust, fs, limits: Arc::new(limits), warnings: warnings.into(), config };
         if marks {
             store.mark()?;
         }
-        if makes && owner != Some(Owner::Store) {
+        if creates && owner != Some(Owner::Store) {
             store.owned(&version, Level::Version, true)?;
         }
         Ok(store)
@@ -145,7 +145,7 @@ impl Store {
     /// # Errors
     /// The folder could not be listed, or is not trusted.
     pub fn targets(&self) -> Result<Vec<String>, StoreError> {
-        Ok(self.sorted_targets()?.0)
+        Ok(self.list_targets()?.0)
     }
 
     /// Directories where targets are, that are not this store's: no command touches them. In order.
@@ -153,21 +153,21 @@ impl Store {
     /// # Errors
     /// As [`targets`](Self::targets).
     pub fn foreign(&self) -> Result<Vec<PathBuf>, StoreError> {
-        Ok(self.sorted_targets()?.1)
+        Ok(self.list_targets()?.1)
     }
 
     /// The names of targets, and directories beside them that are another program's. One that cannot be looked into is a
     /// target: opening it says why.
-    fn sorted_targets(&self) -> Result<(Vec<String>, Vec<PathBuf>), StoreError> {
+    fn list_targets(&self) -> Result<(Vec<String>, Vec<PathBuf>), StoreError> {
         let dir = self.version_dir();
-        let Some(folder) = self.owned(&dir, Level::Version, false)? else { return Ok(Default::default()) };
-        let listed = folder.list().map_err(|source| directories::trouble("list", &dir, source))?;
+        let Some(directory) = self.owned(&dir, Level::Version, false)? else { return Ok(Default::default()) };
+        let listed = directory.list().map_err(|source| directories::trouble("list", &dir, source))?;
         let mut names: Vec<&str> = listed.utf8().collect();
         names.sort_unstable();
         let (mut targets, mut foreign) = (Vec::new(), Vec::new());
         for name in names {
             let path = dir.join(name);
-            let seen = folder.look(name);
+            let seen = directory.look(name);
             if !directories::is_target_name(name) || !seen.is_ok_and(|seen| seen.is_dir()) {
                 continue;
             }
@@ -192,8 +192,8 @@ impl Store {
     }
 
     /// What was said about limits and does not count. Worth a warning each.
-    pub fn limit_notices(&self) -> &[LimitWarning] {
-        &self.notices
+    pub fn limit_warnings(&self) -> &[LimitWarning] {
+        &self.warnings
     }
 
     /// The root folder, by its real path.
@@ -228,15 +228,15 @@ impl Store {
     /// It is another program's.
     pub(crate) fn owned(&self, path: &Path, level: Level, make: bool) -> Result<Option<Dir>, StoreError> {
         if make {
-            let Some(folder) = self.folder(path, true)? else { return Ok(None) };
-            return marker::claim(&self.fs, &folder, level).map(|()| Some(folder));
+            let Some(directory) = self.directory(path, true)? else { return Ok(None) };
+            return marker::claim(&self.fs, &directory, level).map(|()| Some(directory));
         }
         let found = directories::open_owned(&self.fs, &self.trust, path, level)?;
-        Ok(found.filter(|(_, owner)| owner.is_store()).map(|(folder, _)| folder))
+        Ok(found.filter(|(_, owner)| owner.is_store()).map(|(directory, _)| directory))
     }
 
     /// Opens a folder, made if need be and if `make`, and checks whose it is. `None` if it is not there.
-    pub(crate) fn folder(&self, path: &Path, make: bool) -> Result<Option<Dir>, StoreError> {
+    pub(crate) fn directory(&self, path: &Path, make: bool) -> Result<Option<Dir>, StoreError> {
         directories::open(&self.fs, &self.trust, path, make)
     }
 

@@ -15,7 +15,7 @@ use crate::lock::{self, KeyLock, LockOutcome, LockWaiter, TryLockOutcome, WaitOp
 use crate::marker::Level;
 use crate::outcome::{DamagedEntry, Found, Lookup, Miss, Overwrite, PutOutcome};
 use crate::size::Known;
-use crate::stats::Count;
+use crate::stats::Counter;
 use crate::usage_tracker::UsageTracker;
 use crate::{SizeEstimate, Statistics, StoreError, files};
 use opkeep_fs::Dir;
@@ -28,7 +28,7 @@ pub struct TargetStore {
     exists: bool,
     /// What is known of each of the 256 entry folders.
     shards: Arc<[AtomicU8; 256]>,
-    tally: Arc<UsageTracker>,
+    tracker: Arc<UsageTracker>,
 }
 
 /// Nothing known yet; zero, as the array begins.
@@ -50,26 +50,26 @@ impl Store {
 
 impl TargetStore {
     fn open(store: &Store, dir: PathBuf) -> Result<Self, StoreError> {
-        let makes = store.config().access.makes();
-        let exists = store.owned(&dir, Level::Target, makes)?.is_some()
-            && store.folder(&dir.join("entries"), makes)?.is_some();
+        let creates = store.config().access.creates();
+        let exists = store.owned(&dir, Level::Target, creates)?.is_some()
+            && store.directory(&dir.join("entries"), creates)?.is_some();
         let mut fresh = false;
-        if makes {
+        if creates {
             for name in ["locks", "tmp", "quarantine"] {
-                store.folder(&dir.join(name), true)?;
+                store.directory(&dir.join(name), true)?;
             }
             // Made once for all, so that a put never has to.
             let last = dir.join("entries/ff");
             fresh = store.fs().look(&last).is_err();
             if fresh {
                 for shard in 0..=255u8 {
-                    store.folder(&dir.join(format!("entries/{shard:02x}")), true)?;
+                    store.directory(&dir.join(format!("entries/{shard:02x}")), true)?;
                 }
             }
         }
         let shards = Arc::new([const { AtomicU8::new(UNKNOWN) }; 256]);
-        let (tally, known) = UsageTracker::open(store, &dir, fresh);
-        let opened = Self { store: store.clone(), dir, exists, shards, tally: Arc::new(tally) };
+        let (tracker, known) = UsageTracker::open(store, &dir, fresh);
+        let opened = Self { store: store.clone(), dir, exists, shards, tracker: Arc::new(tracker) };
         if matches!(known, Known::Totals(_)) {
             // Who does not know the size need not count files to open a store. The first put does.
             opened.age(known);
@@ -111,12 +111,12 @@ impl TargetStore {
     /// Opens the directory of the entry for `key` anew: until then a network file system may go on answering that the entry
     /// is absent.
     pub fn refresh(&self, key: &Digest) {
-        let _ = self.store.folder(&self.shard_dir(key.as_bytes()[0]), false);
+        let _ = self.store.directory(&self.shard_dir(key.as_bytes()[0]), false);
     }
 
     /// Counts a look-up that found nothing where it was looked [again](Self::get_uncounted).
     pub fn count_miss(&self, miss: &Miss) {
-        self.tally.missed(miss);
+        self.tracker.missed(miss);
     }
 
     /// Looks up `key` for somebody who does not use the entry: it is neither counted nor noted.
@@ -133,7 +133,7 @@ impl TargetStore {
         match self.read(key) {
             Ok(Found { entry, file, path, last_used }) => {
                 if will_do(&entry) {
-                    self.tally.hit(&entry, &file, &path, last_used);
+                    self.tracker.hit(&entry, &file, &path, last_used);
                 }
                 Lookup::Hit(entry)
             }
@@ -144,12 +144,12 @@ impl TargetStore {
     fn find(&self, key: &Digest, first: bool) -> Lookup {
         match self.read(key) {
             Ok(Found { entry, file, path, last_used }) => {
-                self.tally.hit(&entry, &file, &path, last_used);
+                self.tracker.hit(&entry, &file, &path, last_used);
                 Lookup::Hit(entry)
             }
             Err(miss) => {
                 if first {
-                    self.tally.missed(&miss);
+                    self.tracker.missed(&miss);
                 }
                 Lookup::Miss(miss)
             }
@@ -184,14 +184,14 @@ impl TargetStore {
         let last_used = file.stat.modified();
         match decoded {
             Ok(entry) => Ok(Found { entry: Box::new(entry), file: file.file, path, last_used }),
-            Err(damage) => Err(Miss::Damaged(DamagedEntry { damage, file: file.file })),
+            Err(corruption) => Err(Miss::Damaged(DamagedEntry { corruption, file: file.file })),
         }
     }
 
     /// Why an entry cannot be read: a link leads to its folder, or something else is wrong.
     fn unreadable(&self, key: &Digest, error: StoreError) -> Miss {
         if error.is_link()
-            && let Err(link) = self.store.folder(&self.shard_dir(key.as_bytes()[0]), false)
+            && let Err(link) = self.store.directory(&self.shard_dir(key.as_bytes()[0]), false)
         {
             return Miss::Untrusted(link);
         }
@@ -209,8 +209,8 @@ impl TargetStore {
     /// The keys of the entries whose first byte is `first`, in no order: for those who go through all and may stop.
     pub fn keys_from(&self, first: u8) -> Vec<Digest> {
         let dir = self.shard_dir(first);
-        let folder = self.store.folder(&dir, false).ok().flatten();
-        let names = folder.and_then(|folder| folder.list().ok()).unwrap_or_default();
+        let directory = self.store.directory(&dir, false).ok().flatten();
+        let names = directory.and_then(|directory| directory.list().ok()).unwrap_or_default();
         let key = |name: &str| name.strip_suffix(".kern")?.parse().ok();
         names.utf8().filter_map(key).collect()
     }
@@ -219,8 +219,8 @@ impl TargetStore {
     ///
     /// # Errors
     /// The entry could not be written; nothing of it is left, and what was there is still there.
-    pub fn put(&self, key: &Digest, draft: &EntryBuilder<'_>) -> Result<PutOutcome, StoreError> {
-        self.put_replacing(key, draft, Overwrite::Never)
+    pub fn put(&self, key: &Digest, entry: &EntryBuilder<'_>) -> Result<PutOutcome, StoreError> {
+        self.put_replacing(key, entry, Overwrite::Never)
     }
 
     /// Puts an entry; `replace` says what happens to a valid one that is there.
@@ -230,7 +230,7 @@ impl TargetStore {
     pub fn put_replacing(
         &self,
         key: &Digest,
-        draft: &EntryBuilder<'_>,
+        entry: &EntryBuilder<'_>,
         replace: Overwrite,
     ) -> Result<PutOutcome, StoreError> {
         self.must_be_writable()?;
@@ -245,16 +245,16 @@ impl TargetStore {
         let trouble = |source| StoreError::Io { action: "write", path: path.clone(), source };
         // What is written to is what was checked, whatever the path names by then.
         let dir = self.shard_dir(key.as_bytes()[0]);
-        let shard = self.store.folder(&dir, true)?;
+        let shard = self.store.directory(&dir, true)?;
         let shard = shard.ok_or_else(|| trouble(io::ErrorKind::NotFound.into()))?;
-        let file = draft.encode(key).ok_or_else(|| draft.too_large())?;
-        let (fs, temps, name) = (self.store.fs(), self.own_folder("tmp")?, format!("{key}.kern"));
+        let file = entry.encode(key).ok_or_else(|| entry.too_large())?;
+        let (fs, temps, name) = (self.store.fs(), self.own_dir("tmp")?, format!("{key}.kern"));
         let before = is_there.then(|| shard.look(&name).ok()).flatten();
         // Whoever shares the store may note that the entry is in use; for that it must be open to the group.
         let mode = if self.store.trust().is_shared() { 0o664 } else { 0o644 };
         files::publish(temps, &shard, &name, &file, mode).map_err(trouble)?;
-        if self.tally.put(file.len() as u64, before.map(|seen| seen.state.len)) {
-            self.age(self.tally.size.flush(fs));
+        if self.tracker.put(file.len() as u64, before.map(|seen| seen.state.len)) {
+            self.age(self.tracker.size.flush(fs));
         }
         Ok(PutOutcome::Published)
     }
@@ -298,16 +298,16 @@ impl TargetStore {
             return Ok(());
         }
         let members: Vec<_> = entry.members().collect();
-        let mut draft = EntryBuilder::new(validation).created(entry.created()).cost(entry.cost());
+        let mut stamped = EntryBuilder::new(validation).created(entry.created()).cost(entry.cost());
         for (name, bytes, eager) in members {
             if renewed.iter().all(|(new, _)| *new != name) {
-                draft = if eager { draft.eager(name, bytes) } else { draft.lazy(name, bytes) };
+                stamped = if eager { stamped.eager(name, bytes) } else { stamped.lazy(name, bytes) };
             }
         }
         for (name, bytes) in renewed {
-            draft = draft.lazy(name, bytes);
+            stamped = stamped.lazy(name, bytes);
         }
-        self.put_replacing(entry.key(), &draft, Overwrite::Always).map(drop)
+        self.put_replacing(entry.key(), &stamped, Overwrite::Always).map(drop)
     }
 
     /// Takes a damaged entry away, into `quarantine/`, with the reason beside it. False if it is not there any more:
@@ -322,8 +322,8 @@ impl TargetStore {
         lock: &KeyLock,
     ) -> Result<bool, StoreError> {
         let _held = lock;
-        let reason = judged.damage.to_string();
-        self.set_aside(key, &self.path(key), &judged.file, &reason).map(|place| place.is_some())
+        let reason = judged.corruption.to_string();
+        self.quarantine_file(key, &self.path(key), &judged.file, &reason).map(|place| place.is_some())
     }
 
     /// Takes the lock on `key`, waiting as long as `options` say. A store that is only read has no locks: nobody
@@ -368,7 +368,7 @@ impl TargetStore {
     pub fn poll(&self, wait: LockWaiter) -> Result<TryLockOutcome, StoreError> {
         let waited = wait.waited();
         // Whoever waits may outlive the folder.
-        self.own_folder("locks")?;
+        self.own_dir("locks")?;
         let attempt = wait.poll()?;
         if !matches!(attempt, TryLockOutcome::Held(_)) {
             self.count_wait(waited);
@@ -382,8 +382,8 @@ impl TargetStore {
     }
 
     fn count_wait(&self, waited: Duration) {
-        self.tally.counters.add(Count::Waits, 1);
-        self.tally.counters.add_time(Count::WaitMicros, waited);
+        self.tracker.counters.add(Counter::Waits, 1);
+        self.tracker.counters.add_time(Counter::WaitMicros, waited);
     }
 
     /// Takes the lock on `key`, if nobody holds it.
@@ -395,28 +395,28 @@ impl TargetStore {
 
     /// Notes that an entry's content was compiled, which took so long.
     pub fn count_compile(&self, time: Duration) {
-        self.tally.counters.add(Count::Compiles, 1);
-        self.tally.counters.add_time(Count::CompileMicros, time);
+        self.tracker.counters.add(Counter::Compiles, 1);
+        self.tracker.counters.add_time(Counter::CompileMicros, time);
     }
 
     /// Counts an entry that came from a remote store.
     pub fn count_remote_hit(&self) {
-        self.tally.counters.add(Count::RemoteHits, 1);
+        self.tracker.counters.add(Counter::RemoteHits, 1);
     }
 
     /// Counts an entry that was published to a remote store.
     pub fn count_remote_put(&self) {
-        self.tally.counters.add(Count::RemotePuts, 1);
+        self.tracker.counters.add(Counter::RemotePuts, 1);
     }
 
     /// Counts a call to a remote store that failed, or returned an entry that is not valid.
     pub fn count_remote_error(&self) {
-        self.tally.counters.add(Count::RemoteErrors, 1);
+        self.tracker.counters.add(Counter::RemoteErrors, 1);
     }
 
     /// What this store has done, in this process and before.
     pub fn statistics(&self) -> Statistics {
-        self.tally.counters.all(self.store.fs())
+        self.tracker.counters.all(self.store.fs())
     }
 
     /// Begins to count anew.
@@ -426,7 +426,7 @@ impl TargetStore {
     pub fn reset_statistics(&self) -> Result<(), StoreError> {
         self.must_be_writable()?;
         let trouble = |source| StoreError::Io { action: "write", path: self.dir.join("stats"), source };
-        match self.tally.counters.zero(self.store.fs(), self.tally.clock.now()).map_err(trouble)? {
+        match self.tracker.counters.zero(self.store.fs(), self.tracker.clock.now()).map_err(trouble)? {
             true => Ok(()),
             false => Err(trouble(io::ErrorKind::WouldBlock.into())),
         }
@@ -434,7 +434,7 @@ impl TargetStore {
 
     /// About how much there is, if that is known. [`gc`](Self::gc) knows it exactly, even in a dry run.
     pub fn estimate(&self) -> Option<SizeEstimate> {
-        self.tally.size.estimate(self.store.fs())
+        self.tracker.size.estimate(self.store.fs())
     }
 
     /// Writes down what was counted, for those who look at it next. The last of several clones does it when it is
@@ -443,7 +443,7 @@ impl TargetStore {
     /// # Errors
     /// It could not be written. What was counted is kept for the next time.
     pub fn flush(&self) -> Result<(), StoreError> {
-        self.tally.flush().map_err(|source| StoreError::Io {
+        self.tracker.flush().map_err(|source| StoreError::Io {
             action: "write statistics in",
             path: self.dir.clone(),
             source,
@@ -457,7 +457,7 @@ impl TargetStore {
         shards.dedup();
         for shard in shards {
             let (fs, dir) = (self.store.fs(), self.shard_dir(shard));
-            let _ = fs.open_dir(&dir).and_then(|folder| folder.sync());
+            let _ = fs.open_dir(&dir).and_then(|directory| directory.sync());
         }
     }
 
@@ -465,21 +465,21 @@ impl TargetStore {
         &self.store
     }
 
-    pub(crate) fn tally(&self) -> &UsageTracker {
-        &self.tally
+    pub(crate) fn tracker(&self) -> &UsageTracker {
+        &self.tracker
     }
 
     fn lock_path(&self, key: &Digest) -> Result<PathBuf, StoreError> {
-        Ok(self.own_folder("locks")?.path().join(key.to_string()))
+        Ok(self.own_dir("locks")?.path().join(key.to_string()))
     }
 
     /// A directory that is about to be written to, by its name in this one: a long build may outlive what it opened. One
     /// that was deleted is made again, one that became a link is refused.
-    pub(crate) fn own_folder(&self, name: &str) -> Result<Dir, StoreError> {
+    pub(crate) fn own_dir(&self, name: &str) -> Result<Dir, StoreError> {
         let path = self.dir.join(name);
         let gone =
             || StoreError::Io { action: "open", path: path.clone(), source: io::ErrorKind::NotFound.into() };
-        self.store.folder(&path, true)?.ok_or_else(gone)
+        self.store.directory(&path, true)?.ok_or_else(gone)
     }
 
     pub(crate) fn must_be_writable(&self) -> Result<(), StoreError> {
@@ -498,7 +498,7 @@ impl TargetStore {
         let shard = key.as_bytes()[0];
         let known = &self.shards[usize::from(shard)];
         if known.load(Ordering::Relaxed) != TRUSTED
-            && self.store.folder(&self.shard_dir(shard), false)?.is_some()
+            && self.store.directory(&self.shard_dir(shard), false)?.is_some()
         {
             known.store(TRUSTED, Ordering::Relaxed);
         }

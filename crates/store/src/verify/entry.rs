@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::corruption::Corruption;
-use crate::inventory::scan::Candidate;
+use crate::inventory::scan::EntryFile;
 use crate::outcome::Found;
 use crate::problem::ProblemKind;
 use crate::{Entry, Miss, StoreError, TargetStore};
@@ -20,16 +20,16 @@ const RECENT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Says what is wrong with the content of an entry.
-pub(crate) type Judge<'a> = dyn Fn(&Entry) -> Result<(), String> + Sync + 'a;
+pub(crate) type EntryCheck<'a> = dyn Fn(&Entry) -> Result<(), String> + Sync + 'a;
 
 /// What a file is that is called an entry.
 pub(crate) enum Checked {
-    Whole {
+    Valid {
         bytes: u64,
     },
-    StoreProblem {
+    Problem {
         bytes: u64,
-        flaw: ProblemKind,
+        kind: ProblemKind,
         /// Kept open, so that no other file gets its inode number. None if it could not be read.
         file: Option<File>,
     },
@@ -51,11 +51,11 @@ impl TargetStore {
     /// Reads a candidate in full and judges it. None if it is not there any more.
     ///
     /// That it is not in order counts only if two looks agree, between which it did not change.
-    pub(crate) fn check(&self, candidate: &Candidate, judge: &Judge<'_>) -> Option<Checked> {
+    pub(crate) fn check(&self, candidate: &EntryFile, check: &EntryCheck<'_>) -> Option<Checked> {
         let path = candidate.path(self);
         let (mut before, mut last) = (None, None);
         for _ in 0..LOOKS {
-            let (checked, stamp) = match self.look(candidate, &path, judge) {
+            let (checked, stamp) = match self.look(candidate, &path, check) {
                 Look::Gone => return None,
                 Look::Is(checked) => return Some(checked),
                 Look::Doubtful(checked, stamp) => (checked, stamp),
@@ -63,28 +63,28 @@ impl TargetStore {
             if stamp.is_some() && stamp == before {
                 return Some(checked);
             }
-            if stamp.is_none_or(|stamp| idle(stamp.changed(), self.tally().clock.now()) < RECENT) {
+            if stamp.is_none_or(|stamp| idle(stamp.changed(), self.tracker().clock.now()) < RECENT) {
                 std::thread::sleep(PAUSE);
             }
             (before, last) = (stamp, Some(checked));
         }
         match (last, before) {
-            (Some(Checked::StoreProblem { bytes, .. }), Some(_)) => {
-                Some(Checked::StoreProblem { bytes, flaw: ProblemKind::Changing, file: None })
+            (Some(Checked::Problem { bytes, .. }), Some(_)) => {
+                Some(Checked::Problem { bytes, kind: ProblemKind::Changing, file: None })
             }
             (last, _) => last,
         }
     }
 
-    fn look(&self, candidate: &Candidate, path: &Path, judge: &Judge<'_>) -> Look {
-        let (flaw, file) = match self.read_at(path.to_owned(), &candidate.key) {
-            Ok(Found { entry, file, .. }) => match (flaw_of(&entry, judge), candidate.is_misplaced()) {
-                (Some(flaw), _) => (flaw, file),
+    fn look(&self, candidate: &EntryFile, path: &Path, check: &EntryCheck<'_>) -> Look {
+        let (kind, file) = match self.read_at(path.to_owned(), &candidate.key) {
+            Ok(Found { entry, file, .. }) => match (flaw_of(&entry, check), candidate.is_misplaced()) {
+                (Some(kind), _) => (kind, file),
                 (None, true) => (ProblemKind::Misplaced, file),
-                (None, false) => return Look::Is(Checked::Whole { bytes: entry.file_bytes() as u64 }),
+                (None, false) => return Look::Is(Checked::Valid { bytes: entry.file_bytes() as u64 }),
             },
             Err(Miss::Absent) => return Look::Gone,
-            Err(Miss::Damaged(judged)) => (ProblemKind::Damaged(judged.damage), judged.file),
+            Err(Miss::Damaged(judged)) => (ProblemKind::Damaged(judged.corruption), judged.file),
             Err(Miss::Untrusted(error)) => return Look::Is(unreadable(ProblemKind::Untrusted(error))),
             Err(Miss::Io(error)) => {
                 let ended = is_cut_short(&error);
@@ -100,21 +100,21 @@ impl TargetStore {
             }
         };
         let bytes = stamp.len;
-        match flaw {
+        match kind {
             ProblemKind::Damaged(damage) if candidate.is_misplaced() && is_no_entry(&damage) => {
                 Look::Is(Checked::Foreign { bytes })
             }
-            flaw => Look::Doubtful(Checked::StoreProblem { bytes, flaw, file: Some(file) }, Some(stamp)),
+            kind => Look::Doubtful(Checked::Problem { bytes, kind, file: Some(file) }, Some(stamp)),
         }
     }
 }
 
-impl Candidate {
+impl EntryFile {
     /// Where it is.
-    pub(crate) fn path(&self, shelf: &TargetStore) -> PathBuf {
+    pub(crate) fn path(&self, target: &TargetStore) -> PathBuf {
         match &self.misplaced {
             Some(path) => path.clone(),
-            None => shelf.path(&self.key),
+            None => target.path(&self.key),
         }
     }
 
@@ -124,13 +124,13 @@ impl Candidate {
 }
 
 /// What is wrong with an entry whose eager members and checksum are right.
-fn flaw_of(entry: &Entry, judge: &Judge<'_>) -> Option<ProblemKind> {
+fn flaw_of(entry: &Entry, check: &EntryCheck<'_>) -> Option<ProblemKind> {
     let damage = entry.names().find_map(|name| entry.lazy_member(name).err());
-    damage.map(ProblemKind::Damaged).or_else(|| judge(entry).err().map(ProblemKind::Refused))
+    damage.map(ProblemKind::Damaged).or_else(|| check(entry).err().map(ProblemKind::InvalidContent))
 }
 
-fn unreadable(flaw: ProblemKind) -> Checked {
-    Checked::StoreProblem { bytes: 0, flaw, file: None }
+fn unreadable(kind: ProblemKind) -> Checked {
+    Checked::Problem { bytes: 0, kind, file: None }
 }
 
 /// Whether a file does not even begin like an entry.
@@ -157,8 +157,8 @@ mod tests {
         for other in [&b""[..], b"OPKKER", b"notes of somebody else"] {
             assert!(is_no_entry(&damage(other, &key)), "{other:?}");
         }
-        for torn in [&b"OPKKERN\0"[..], b"OPKKERN\0\x02\0\0\0"] {
-            assert!(!is_no_entry(&damage(torn, &key)), "{torn:?}");
+        for corrupt in [&b"OPKKERN\0"[..], b"OPKKERN\0\x02\0\0\0"] {
+            assert!(!is_no_entry(&damage(corrupt, &key)), "{corrupt:?}");
         }
     }
 }

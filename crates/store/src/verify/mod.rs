@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use opkeep_digest::Digest;
 
 use crate::inventory::FileTotals;
-use crate::inventory::scan::{Candidate, DirectoryScan};
+use crate::inventory::scan::{DirectoryScan, EntryFile};
 use crate::problem::{OtherFile, OtherFileKind, StoreProblem};
 use crate::{Entry, TargetStore};
 use entry::Checked;
@@ -21,7 +21,7 @@ pub struct VerifyOptions<'a> {
     /// How many entries are read at once.
     pub threads: NonZeroUsize,
     /// Says of an entry whose bytes are right what is wrong with its content. The store knows nothing of that.
-    pub judge: &'a (dyn Fn(&Entry) -> Result<(), String> + Sync),
+    pub check: &'a (dyn Fn(&Entry) -> Result<(), String> + Sync),
     /// Told after each entry how far it is, by any of the threads.
     pub progress: &'a (dyn Fn(Progress) + Sync),
     /// Says when to give up.
@@ -40,7 +40,7 @@ pub struct Progress {
 impl Default for VerifyOptions<'_> {
     /// One thread, any content is right, nobody is told, and nobody gives up.
     fn default() -> Self {
-        Self { threads: NonZeroUsize::MIN, judge: &|_| Ok(()), progress: &|_| (), cancelled: &|| false }
+        Self { threads: NonZeroUsize::MIN, check: &|_| Ok(()), progress: &|_| (), cancelled: &|| false }
     }
 }
 
@@ -57,11 +57,11 @@ pub struct VerifyReport {
     /// Entries that were read in full, or as far as they could be.
     pub checked: FileTotals,
     /// Those of them that are in order.
-    pub whole: FileTotals,
+    pub valid: FileTotals,
     /// What is not in order, by path.
-    pub flaws: Vec<StoreProblem>,
+    pub problems: Vec<StoreProblem>,
     /// What is there besides, by path. None of it is a flaw.
-    pub besides: Vec<OtherFile>,
+    pub other_files: Vec<OtherFile>,
     /// Folders that are not there. Whoever needs one makes it.
     pub missing: Vec<PathBuf>,
     /// It was given up before everything was checked.
@@ -70,8 +70,8 @@ pub struct VerifyReport {
 
 impl VerifyReport {
     /// Whether everything was checked and is in order.
-    pub fn is_whole(&self) -> bool {
-        self.flaws.is_empty() && !self.cancelled
+    pub fn is_valid(&self) -> bool {
+        self.problems.is_empty() && !self.cancelled
     }
 }
 
@@ -83,20 +83,20 @@ impl TargetStore {
     ///
     /// A store that is not there is whole. That something could not be read is a flaw, and no end: the rest is checked.
     pub fn verify(&self, options: &VerifyOptions<'_>) -> VerifyReport {
-        let survey = DirectoryScan::of(self);
+        let scan = DirectoryScan::of(self);
         let mut report = VerifyReport {
-            flaws: survey.flaws,
-            besides: survey.besides,
-            missing: survey.missing,
+            problems: scan.problems,
+            other_files: scan.other_files,
+            missing: scan.missing,
             ..VerifyReport::default()
         };
-        let (all, cancelled) = self.check_each(&survey.candidates, options, |candidate| {
+        let (all, cancelled) = self.check_each(&scan.entry_files, options, |candidate| {
             // Of what is whole little is kept: there may be very many.
-            Some(match self.check(candidate, options.judge)? {
-                Checked::Whole { bytes } => Ok(bytes),
+            Some(match self.check(candidate, options.check)? {
+                Checked::Valid { bytes } => Ok(bytes),
                 // Nor is the file, which is open: there may be very many of these, too.
-                Checked::StoreProblem { bytes, flaw, file: _ } => {
-                    Err(Box::new((candidate, Checked::StoreProblem { bytes, flaw, file: None })))
+                Checked::Problem { bytes, kind, file: _ } => {
+                    Err(Box::new((candidate, Checked::Problem { bytes, kind, file: None })))
                 }
                 other => Err(Box::new((candidate, other))),
             })
@@ -104,7 +104,7 @@ impl TargetStore {
         report.cancelled = cancelled;
         for result in all {
             match result {
-                Ok(bytes) => report.add_whole(bytes),
+                Ok(bytes) => report.add_valid(bytes),
                 Err(other) => report.add(other.0.path(self), other.0.key, other.1),
             }
         }
@@ -115,13 +115,13 @@ impl TargetStore {
     /// Does `check` to each candidate, and tells how far it is. What came of it, in order, and whether it was given up.
     pub(crate) fn check_each<'c, T: Send>(
         &self,
-        candidates: &'c [Candidate],
+        entry_files: &'c [EntryFile],
         options: &VerifyOptions<'_>,
-        check: impl Fn(&'c Candidate) -> Option<T> + Sync,
+        check: impl Fn(&'c EntryFile) -> Option<T> + Sync,
     ) -> (Vec<T>, bool) {
-        let (done, total) = (AtomicU64::new(0), candidates.len() as u64);
-        let mapped = opkeep_fs::map(candidates.len(), options.threads, options.cancelled, |at| {
-            let result = check(&candidates[at]);
+        let (done, total) = (AtomicU64::new(0), entry_files.len() as u64);
+        let mapped = opkeep_fs::map(entry_files.len(), options.threads, options.cancelled, |at| {
+            let result = check(&entry_files[at]);
             let checked = done.fetch_add(1, Ordering::Relaxed) + 1;
             (options.progress)(Progress { checked, total });
             result
@@ -131,26 +131,26 @@ impl TargetStore {
 }
 
 impl VerifyReport {
-    fn add_whole(&mut self, bytes: u64) {
+    fn add_valid(&mut self, bytes: u64) {
         self.checked.add(bytes);
-        self.whole.add(bytes);
+        self.valid.add(bytes);
     }
 
     fn add(&mut self, path: PathBuf, key: Digest, checked: Checked) {
         match checked {
             Checked::Foreign { bytes } => {
-                self.besides.push(OtherFile { path, bytes, kind: OtherFileKind::ForeignFile });
+                self.other_files.push(OtherFile { path, bytes, kind: OtherFileKind::ForeignFile });
             }
-            Checked::Whole { bytes } => self.add_whole(bytes),
-            Checked::StoreProblem { bytes, flaw, file: _ } => {
+            Checked::Valid { bytes } => self.add_valid(bytes),
+            Checked::Problem { bytes, kind, file: _ } => {
                 self.checked.add(bytes);
-                self.flaws.push(StoreProblem { path, key: Some(key), flaw });
+                self.problems.push(StoreProblem { path, key: Some(key), kind });
             }
         }
     }
 
     fn sort(&mut self) {
-        self.flaws.sort_by(|one, other| one.path.cmp(&other.path));
-        self.besides.sort_by(|one, other| one.path.cmp(&other.path));
+        self.problems.sort_by(|one, other| one.path.cmp(&other.path));
+        self.other_files.sort_by(|one, other| one.path.cmp(&other.path));
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use opkeep_digest::Digest;
 use opkeep_store::TargetStore;
 
-use super::{Made, key};
+use super::{Created, key};
 
 /// Something done to an entry, its name, and a part of what must be said of it.
 pub(crate) type Harm = (&'static str, fn(&TargetStore, &Path), &'static str);
@@ -48,7 +48,7 @@ fn set_length(path: &Path, bytes: u64) {
 /// A whole and valid entry, of another key.
 fn another(store: &TargetStore, path: &Path) {
     let other = key("another, which is nowhere else");
-    store.put(&other, &Made::new("another", 0).draft()).unwrap();
+    store.put(&other, &Created::new("another", 0).entry()).unwrap();
     fs::rename(store.path(&other), path).unwrap();
 }
 

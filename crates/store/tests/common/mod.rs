@@ -26,9 +26,9 @@ pub(crate) const TARGET: &str = "cpu-x86_64";
 
 /// A fresh folder with a store in it.
 pub(crate) fn fresh() -> (TempDir, TargetStore) {
-    let folder = tempfile::tempdir().unwrap();
-    let target = open(folder.path());
-    (folder, target)
+    let directory = tempfile::tempdir().unwrap();
+    let target = open(directory.path());
+    (directory, target)
 }
 
 /// The store at `root`, opened for writing.
@@ -42,13 +42,13 @@ pub(crate) fn key(name: &str) -> Digest {
 }
 
 /// The contents of an entry that says whose it is.
-pub(crate) struct Made {
+pub(crate) struct Created {
     json: Vec<u8>,
     object: Vec<u8>,
     info: Vec<u8>,
 }
 
-impl Made {
+impl Created {
     /// What `writer` puts under the key of `name`.
     pub(crate) fn new(name: &str, writer: usize) -> Self {
         Self::sized(name, writer, 600)
@@ -64,7 +64,7 @@ impl Made {
     }
 
     /// As a draft of eight members, eager and lazy ones mixed, one of them empty.
-    pub(crate) fn draft(&self) -> EntryBuilder<'_> {
+    pub(crate) fn entry(&self) -> EntryBuilder<'_> {
         EntryBuilder::new(7)
             .lazy("info", &self.info)
             .eager("json", &self.json)
@@ -117,9 +117,9 @@ pub(crate) fn within(store: &TargetStore, key: &Digest, time: Duration) -> LockO
     store.lock(key, WaitOptions { deadline, cancelled: &|| false, on_wait: None }).unwrap()
 }
 
-/// Names of what is in `folder`.
-pub(crate) fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
+/// Names of what is in `directory`.
+pub(crate) fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
     let mut names: Vec<_> =
         entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
     names.sort();

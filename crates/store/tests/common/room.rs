@@ -74,7 +74,7 @@ impl Watcher for Seen {
 
 /// A store with a limit, and the time in it.
 pub(crate) struct Room {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     pub(crate) time: Arc<Time>,
     pub(crate) seen: Arc<Seen>,
     pub(crate) limits: LimitSettings,
@@ -88,12 +88,12 @@ impl Room {
             remain_cache_size_ratio: Some(ratio.to_owned()),
             max_entries: None,
         };
-        let folder = memory().map_or_else(tempfile::tempdir, tempfile::tempdir_in).unwrap();
-        Self { folder, time: Time::new(), seen: Arc::default(), limits }
+        let directory = memory().map_or_else(tempfile::tempdir, tempfile::tempdir_in).unwrap();
+        Self { directory, time: Time::new(), seen: Arc::default(), limits }
     }
 
     pub(crate) fn root(&self) -> &Path {
-        self.folder.path()
+        self.directory.path()
     }
 
     pub(crate) fn config(&self) -> StoreConfig {
@@ -111,7 +111,7 @@ impl Room {
 
     /// Puts an entry of exactly `bytes` bytes that takes `cost` to make and was last used so long ago.
     pub(crate) fn put(&self, store: &TargetStore, name: &str, bytes: u64, cost: Duration, ago: Duration) {
-        store.put(&key(name), &draft(&filling(bytes), cost)).unwrap();
+        store.put(&key(name), &entry(&filling(bytes), cost)).unwrap();
         assert_eq!(fs::metadata(store.path(&key(name))).unwrap().len(), bytes);
         self.use_at(store, name, self.time.ago(ago));
     }
@@ -141,7 +141,7 @@ pub(crate) fn filling(bytes: u64) -> Vec<u8> {
         .to_vec()
 }
 
-pub(crate) fn draft(object: &[u8], cost: Duration) -> EntryBuilder<'_> {
+pub(crate) fn entry(object: &[u8], cost: Duration) -> EntryBuilder<'_> {
     EntryBuilder::new(1).cost(cost).eager("object", object)
 }
 

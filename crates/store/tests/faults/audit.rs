@@ -11,7 +11,7 @@ use opkeep_store::{
     TargetStore, VerifyOptions,
 };
 
-use crate::common::{self, Made, TARGET, key, names};
+use crate::common::{self, Created, TARGET, key, names};
 use crate::rows::{self, Act, Row, SUBJECT, State};
 
 use State::{Absent, Damaged, Old};
@@ -36,7 +36,7 @@ pub(crate) fn rows() -> Vec<Row> {
             parts: 3,
             ..row("repair a damaged entry", damaged, repair_damaged, &[Damaged, Absent], &[Absent])
         },
-        Row { parts: 3, ..row("repair torn numbers", torn, repair_torn, &[Old], &[Old]) },
+        Row { parts: 3, ..row("repair torn numbers", corrupt, repair_torn, &[Old], &[Old]) },
         row("say what would be repaired", damaged, repair_dry, &[Damaged], &[Damaged]),
         Row {
             bystanders: 1,
@@ -69,34 +69,34 @@ fn reader(config: StoreConfig) -> Option<TargetStore> {
 fn verify(config: StoreConfig) -> bool {
     let Some(store) = reader(config) else { return false };
     let report = store.verify(&VerifyOptions::default());
-    for flawed in &report.flaws {
-        assert!(matches!(flawed.flaw, ProblemKind::Io(_)), "{flawed:?}");
+    for problem in &report.problems {
+        assert!(matches!(problem.kind, ProblemKind::Io(_)), "{problem:?}");
     }
-    assert!(!report.is_whole() || report.whole.files == 3, "{report:?}");
-    report.is_whole()
+    assert!(!report.is_valid() || report.valid.files == 3, "{report:?}");
+    report.is_valid()
 }
 
 /// And what is damaged is never passed over in silence.
 fn verify_damaged(config: StoreConfig) -> bool {
     let Some(store) = reader(config) else { return false };
     let report = store.verify(&VerifyOptions::default());
-    assert!(!report.is_whole(), "{report:?}");
-    for flawed in &report.flaws {
-        let damaged = matches!(flawed.flaw, ProblemKind::Damaged(_)) && flawed.key == Some(key(SUBJECT));
-        assert!(damaged || matches!(flawed.flaw, ProblemKind::Io(_)), "{flawed:?}");
+    assert!(!report.is_valid(), "{report:?}");
+    for problem in &report.problems {
+        let damaged = matches!(problem.kind, ProblemKind::Damaged(_)) && problem.key == Some(key(SUBJECT));
+        assert!(damaged || matches!(problem.kind, ProblemKind::Io(_)), "{problem:?}");
     }
-    matches!(report.flaws[..], [ref one] if matches!(one.flaw, ProblemKind::Damaged(_)))
+    matches!(report.problems[..], [ref one] if matches!(one.kind, ProblemKind::Damaged(_)))
 }
 
-fn set_aside(report: &RepairReport) -> usize {
-    report.done.iter().filter(|deed| matches!(deed.what, RepairActionKind::Quarantined { .. })).count()
+fn quarantine_file(report: &RepairReport) -> usize {
+    report.actions.iter().filter(|deed| matches!(deed.kind, RepairActionKind::Quarantined { .. })).count()
 }
 
 fn repair_damaged(config: StoreConfig) -> bool {
     let Some(store) = open(config) else { return false };
     let report = store.repair(&RepairOptions::default()).unwrap();
-    assert!(report.whole.files <= 2, "{report:?}");
-    report.is_whole() && set_aside(&report) == 1
+    assert!(report.valid.files <= 2, "{report:?}");
+    report.is_valid() && quarantine_file(&report) == 1
 }
 
 fn damaged(root: &Path) {
@@ -104,7 +104,7 @@ fn damaged(root: &Path) {
     rows::damage(root);
 }
 
-fn torn(root: &Path) {
+fn corrupt(root: &Path) {
     rows::valid_among_folders(root);
     for name in ["size", "stats"] {
         fs::write(common::open(root).dir().join(name), "opkeep").unwrap();
@@ -114,14 +114,14 @@ fn torn(root: &Path) {
 fn repair_torn(config: StoreConfig) -> bool {
     let Some(store) = open(config) else { return false };
     let report = store.repair(&RepairOptions::default()).unwrap();
-    assert_eq!(set_aside(&report), 0, "{report:?}");
-    report.is_whole() && report.counted.is_some()
+    assert_eq!(quarantine_file(&report), 0, "{report:?}");
+    report.is_valid() && report.counted.is_some()
 }
 
 fn repair_dry(config: StoreConfig) -> bool {
     let Some(store) = reader(config) else { return false };
     let report = store.repair(&RepairOptions { dry_run: true, ..RepairOptions::default() }).unwrap();
-    report.is_whole() && set_aside(&report) == 1
+    report.is_valid() && quarantine_file(&report) == 1
 }
 
 /// A power cut took the name of the subject's folder back, years ago, when there was an entry in it.
@@ -130,7 +130,7 @@ fn unnamed(root: &Path) {
     let store = common::open(root);
     let [other, _] = rows::bystanders();
     for name in [SUBJECT, &other] {
-        store.put(&key(name), &Made::new(name, 1).draft()).unwrap();
+        store.put(&key(name), &Created::new(name, 1).entry()).unwrap();
     }
     let entries = store.dir().join("entries");
     let shard = key(SUBJECT).to_string()[..2].to_owned();

@@ -13,7 +13,7 @@ use opkeep_store::{
 
 use opkeep_testkit::Folder;
 
-use crate::common::{self, Made, TARGET, hit, key, names, within};
+use crate::common::{self, Created, TARGET, hit, key, names, within};
 use crate::rows::{self, Row, State};
 
 /// How names of temps begin.
@@ -70,7 +70,7 @@ impl Check<'_> {
         self.root_is_marked();
         self.entries_are_whole_or_damaged(&store);
         for name in rows::bystanders().iter().take(self.row.bystanders) {
-            Made::new(name, 1).assert_is(&hit(&store, &key(name)));
+            Created::new(name, 1).assert_is(&hit(&store, &key(name)));
         }
         let state = State::of(&store, &key(rows::SUBJECT));
         serves_the_next(&store);
@@ -119,7 +119,7 @@ impl Check<'_> {
     }
 
     /// Whether what was found may be left by an operation that ended so.
-    pub(crate) fn judge(&self, state: State) {
+    pub(crate) fn check(&self, state: State) {
         assert!(self.row.may_be.contains(&state), "{state:?}");
         // What was promised is there; after a power cut only if it was synced.
         if self.said && (!self.power_lost || (self.row.lasts && self.end == End::Well)) {
@@ -179,8 +179,8 @@ impl Clock for NextWeek {
     }
 }
 
-fn made_next() -> Made {
-    Made::new(rows::SUBJECT, 3)
+fn made_next() -> Created {
+    Created::new(rows::SUBJECT, 3)
 }
 
 /// The next build does its work, with no manual step: as the engine does it.
@@ -191,7 +191,7 @@ fn serves_the_next(store: &TargetStore) {
         assert!(store.quarantine(&key, &judged, &lock).unwrap());
         assert_eq!(State::of(store, &key), State::Absent);
     }
-    assert_eq!(store.put_replacing(&key, &made.draft(), Overwrite::Always).unwrap(), PutOutcome::Published);
+    assert_eq!(store.put_replacing(&key, &made.entry(), Overwrite::Always).unwrap(), PutOutcome::Published);
     made.assert_is(&hit(store, &key));
     drop(lock);
     let locks = names(&store.dir().join("locks"));

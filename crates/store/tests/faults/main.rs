@@ -62,7 +62,7 @@ fn main() {
 }
 
 /// Where files are in memory, if there is such a place: the table syncs and removes a great deal.
-fn folder() -> TempDir {
+fn directory() -> TempDir {
     let memory = Path::new("/dev/shm");
     tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap()
 }
@@ -101,7 +101,7 @@ struct Table<'a> {
     row: &'a Row,
     /// Calls are dealt out to the parts in turn.
     part: usize,
-    folder: TempDir,
+    directory: TempDir,
     disk: Arc<FaultyDisk>,
     before: Folder,
     points: usize,
@@ -115,14 +115,14 @@ struct Table<'a> {
 
 impl<'a> Table<'a> {
     fn new(row: &'a Row, part: usize) -> Self {
-        let folder = folder();
-        (row.prepare)(folder.path());
-        let before = Folder::of(folder.path()).unwrap();
+        let directory = directory();
+        (row.prepare)(directory.path());
+        let before = Folder::of(directory.path()).unwrap();
         Self {
             row,
             part,
-            disk: FaultyDisk::new(folder.path()),
-            folder,
+            disk: FaultyDisk::new(directory.path()),
+            directory,
             before,
             points: 0,
             is_before: true,
@@ -137,9 +137,9 @@ impl<'a> Table<'a> {
         assert!(said, "`{}` fails without a fault", self.row.name);
         let calls = self.disk.calls();
         assert!(!calls.is_empty());
-        (self.row.well)(self.folder.path());
+        (self.row.well)(self.directory.path());
         let said = self.act(None);
-        self.judge("no fault", None, None, said);
+        self.check("no fault", None, None, said);
         for (at, op) in (1..).zip(&calls).skip(self.part).step_by(self.row.parts) {
             let many = is_one_of_many(&calls, at);
             let faults = match many {
@@ -149,7 +149,7 @@ impl<'a> Table<'a> {
             for fault in faults {
                 let said = self.act(Some((at, fault)));
                 assert!(self.disk.has_sprung(), "call {at} of `{}` never came", self.row.name);
-                self.judge(&format!("{fault:?} at call {at}, {op:?}"), Some(*op), Some(fault), said);
+                self.check(&format!("{fault:?} at call {at}, {op:?}"), Some(*op), Some(fault), said);
             }
         }
         calls.len()
@@ -159,10 +159,11 @@ impl<'a> Table<'a> {
     /// done.
     fn act(&mut self, fault: Option<(usize, Fault)>) -> bool {
         if !self.is_before {
-            self.before.restore(self.folder.path()).unwrap();
+            self.before.restore(self.directory.path()).unwrap();
         }
         self.is_before = false;
-        let config = StoreConfig { watcher: Some(self.disk.clone()), ..self.row.config(self.folder.path()) };
+        let config =
+            StoreConfig { watcher: Some(self.disk.clone()), ..self.row.config(self.directory.path()) };
         self.disk.disarm();
         let arm = |disk: &FaultyDisk| match fault {
             Some((at, fault)) => disk.arm(at, fault),
@@ -182,7 +183,7 @@ impl<'a> Table<'a> {
     }
 
     /// Checks what is left, now and after each loss of power that can follow.
-    fn judge(&mut self, what: &str, op: Option<FsOp>, fault: Option<Fault>, said: bool) {
+    fn check(&mut self, what: &str, op: Option<FsOp>, fault: Option<Fault>, said: bool) {
         let end = match fault {
             None => End::Well,
             Some(fault) if fault.is_death() => End::Death,
@@ -196,7 +197,7 @@ impl<'a> Table<'a> {
             return;
         }
         for loss in losses {
-            left.restore(self.folder.path()).unwrap();
+            left.restore(self.directory.path()).unwrap();
             loss.apply().unwrap();
             self.point(&format!("{what}; {loss}"), end, op, said, true);
         }
@@ -212,14 +213,14 @@ impl<'a> Table<'a> {
         power_lost: bool,
     ) -> (Folder, u64) {
         self.points += 1;
-        let root = self.folder.path();
+        let root = self.directory.path();
         let found = Folder::of(root).unwrap();
         let check = Check { row: self.row, root, end, failed, said, power_lost, found: &found };
         let files = hash(check.files());
         let judged = catch_unwind(AssertUnwindSafe(|| {
             let seen = self.seen.get(&files).copied();
             let state = seen.unwrap_or_else(|| check.look());
-            check.judge(state);
+            check.check(state);
             (state, seen.is_some())
         }));
         match judged {

@@ -13,7 +13,7 @@ use opkeep_store::{
     TargetStore, WaitOptions,
 };
 
-use crate::common::{self, Made, TARGET, key, names};
+use crate::common::{self, Created, TARGET, key, names};
 
 /// Whose entry the operations are about.
 pub(crate) const SUBJECT: &str = "subject";
@@ -88,7 +88,7 @@ impl State {
             json.strip_prefix("{\"name\": \"").unwrap().split_once("\", \"writer\": ").unwrap();
         assert_eq!(key(head), *found);
         let writer = writer.trim_end_matches('}').parse().unwrap();
-        Made::new(head, writer).assert_is(&entry);
+        Created::new(head, writer).assert_is(&entry);
         match (writer, entry.validation()) {
             (1, 7) => Old,
             (2, 7) => New,
@@ -110,14 +110,14 @@ pub(crate) fn bystanders() -> [String; 2] {
     [named(false), named(true)]
 }
 
-fn old() -> Made {
-    Made::new(SUBJECT, 1)
+fn old() -> Created {
+    Created::new(SUBJECT, 1)
 }
 
 /// Made at the same time each time, so that equal files are equal.
 fn put_new(store: &TargetStore, replace: Overwrite) -> bool {
-    let (new, created) = (Made::new(SUBJECT, 2), SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30));
-    store.put_replacing(&key(SUBJECT), &new.draft().created(created), replace).is_ok()
+    let (new, created) = (Created::new(SUBJECT, 2), SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30));
+    store.put_replacing(&key(SUBJECT), &new.entry().created(created), replace).is_ok()
 }
 
 pub(crate) fn nothing(_: &Path) {}
@@ -145,7 +145,7 @@ fn absent(root: &Path) {
 fn among_bystanders(root: &Path) -> TargetStore {
     let store = common::open(root);
     for name in bystanders() {
-        store.put(&key(&name), &Made::new(&name, 1).draft()).unwrap();
+        store.put(&key(&name), &Created::new(&name, 1).entry()).unwrap();
     }
     store
 }
@@ -153,7 +153,7 @@ fn among_bystanders(root: &Path) -> TargetStore {
 /// All folders but two, and the subject.
 pub(crate) fn valid_among_folders(root: &Path) {
     let store = among_bystanders(root);
-    store.put(&key(SUBJECT), &old().draft()).unwrap();
+    store.put(&key(SUBJECT), &old().entry()).unwrap();
     for name in ["b0", "b1"] {
         fs::remove_dir(store.dir().join("entries").join(name)).unwrap();
     }
@@ -177,7 +177,7 @@ fn lost_shared(root: &Path) {
 
 fn valid(root: &Path) {
     absent(root);
-    common::open(root).put(&key(SUBJECT), &old().draft()).unwrap();
+    common::open(root).put(&key(SUBJECT), &old().entry()).unwrap();
 }
 
 fn damaged(root: &Path) {
@@ -221,7 +221,7 @@ fn idle_two(root: &Path) {
     let first = |name: &str| key(name).as_bytes()[0];
     let near = (0..).map(|at| format!("near{at}")).find(|name| first(name) == first(SUBJECT)).unwrap();
     let store = common::open(root);
-    store.put(&key(&near), &Made::new(&near, 1).draft()).unwrap();
+    store.put(&key(&near), &Created::new(&near, 1).entry()).unwrap();
     age(&store.path(&key(&near)));
 }
 
@@ -237,7 +237,7 @@ const IDLER: &str = "idler";
 fn full_and_uncounted(root: &Path) {
     absent(root);
     let store = common::open(root);
-    store.put(&key(IDLER), &Made::new(IDLER, 1).draft()).unwrap();
+    store.put(&key(IDLER), &Created::new(IDLER, 1).entry()).unwrap();
     age(&store.path(&key(IDLER)));
     let size = store.dir().join("size");
     drop(store);

@@ -10,7 +10,7 @@ use std::fmt;
 
 /// What a thread does to one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RepairAction {
+pub(crate) enum Action {
     Get,
     /// Without a lock, unless something is there.
     PutOutcome,
@@ -18,7 +18,7 @@ pub(crate) enum RepairAction {
     Make,
     /// Lock, and put whatever is there.
     Force,
-    Corruption,
+    Damage,
     Quarantined,
     Restamp,
     /// Age one, and collect what is old.
@@ -31,13 +31,13 @@ pub(crate) enum RepairAction {
     Compile,
 }
 
-impl RepairAction {
+impl Action {
     const ALL: [(Self, &str); 11] = [
         (Self::Get, "get"),
         (Self::PutOutcome, "put"),
         (Self::Make, "make"),
         (Self::Force, "force"),
-        (Self::Corruption, "damage"),
+        (Self::Damage, "damage"),
         (Self::Quarantined, "set-aside"),
         (Self::Restamp, "restamp"),
         (Self::Evict, "evict"),
@@ -101,7 +101,7 @@ impl Saw {
 #[derive(Clone, Copy, Debug)]
 struct Event {
     who: usize,
-    deed: RepairAction,
+    deed: Action,
     which: usize,
     /// What it writes, if it writes.
     writes: usize,
@@ -123,7 +123,7 @@ impl Event {
 
     /// Whether an entry of the key was there at some moment of it.
     fn had_entry(&self) -> bool {
-        matches!(self.saw, Some(Saw::Published(_) | Saw::Existing)) && self.deed != RepairAction::Restamp
+        matches!(self.saw, Some(Saw::Published(_) | Saw::Existing)) && self.deed != Action::Restamp
     }
 }
 
@@ -154,7 +154,7 @@ impl History {
             last.insert(who, line);
             match words[1..] {
                 ["begins", deed, which] => {
-                    let (deed, which) = (RepairAction::named(deed), which.parse().unwrap());
+                    let (deed, which) = (Action::named(deed), which.parse().unwrap());
                     let writes = writes.get(&who).copied().unwrap_or(usize::MAX);
                     doing.insert(who, events.len());
                     events.push(Event { who, deed, which, writes, saw: None, from: line, to: usize::MAX });
@@ -184,17 +184,17 @@ impl History {
     }
 
     /// Fails if it cannot have been so.
-    pub(crate) fn judge(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         self.locks_exclude()?;
         for event in &self.events {
             match (event.deed, event.saw) {
-                (RepairAction::Get | RepairAction::GetHeld, Some(Saw::Hit(number))) => {
+                (Action::Get | Action::GetHeld, Some(Saw::Hit(number))) => {
                     self.is_not_stale(event, number)?
                 }
-                (RepairAction::Get | RepairAction::GetHeld, Some(Saw::Absent | Saw::Damaged)) => {
+                (Action::Get | Action::GetHeld, Some(Saw::Absent | Saw::Damaged)) => {
                     self.is_not_lost(event)?
                 }
-                (RepairAction::PutOutcome | RepairAction::Compile, Some(Saw::Published(_))) => {
+                (Action::PutOutcome | Action::Compile, Some(Saw::Published(_))) => {
                     self.is_not_put_twice(event)?
                 }
                 _ => {}
@@ -223,14 +223,14 @@ impl History {
     fn is_not_stale(&self, look: &Event, number: usize) -> Result<(), String> {
         let on_key = || self.events.iter().filter(|event| event.which == look.which);
         let mut puts = on_key().filter(|event| match event.deed {
-            RepairAction::PutOutcome | RepairAction::Force | RepairAction::Compile => event.writes == number,
+            Action::PutOutcome | Action::Force | Action::Compile => event.writes == number,
             // It writes what it has read.
-            RepairAction::Restamp => event.saw.is_none_or(|saw| saw == Saw::Published(number)),
+            Action::Restamp => event.saw.is_none_or(|saw| saw == Saw::Published(number)),
             _ => false,
         });
         let replaced = |put: &Event| {
             let is_put = |other: &&Event| matches!(other.saw, Some(Saw::Published(_)));
-            let mut others = on_key().filter(is_put).filter(|other| other.deed != RepairAction::Restamp);
+            let mut others = on_key().filter(is_put).filter(|other| other.deed != Action::Restamp);
             others.any(|other| put.is_before(other.from) && other.is_before(look.from))
         };
         match puts.any(|put| put.from < look.to && !replaced(put)) {
@@ -243,11 +243,11 @@ impl History {
     fn is_not_lost(&self, look: &Event) -> Result<(), String> {
         let on_key = |event: &&Event| event.which == look.which && event.had_entry();
         for put in self.events.iter().filter(on_key).filter(|put| put.is_before(look.from)) {
-            let held = look.deed == RepairAction::GetHeld && put.who == look.who;
+            let held = look.deed == Action::GetHeld && put.who == look.who;
             let mut takers = self.events.iter().filter(|other| other.may_follow(put, look.to));
             // While somebody holds the lock, only a failing disk takes anything away.
             let taken = takers.any(|other| match held && self.same_hold(put, look) {
-                true => other.deed == RepairAction::Corruption && other.which == look.which,
+                true => other.deed == Action::Damage && other.which == look.which,
                 false => self.takes(other, look.which),
             });
             if !taken {
@@ -264,11 +264,11 @@ impl History {
     /// Whether a deed may take the entry of a key away, or make it unreadable.
     fn takes(&self, event: &Event, which: usize) -> bool {
         match event.deed {
-            RepairAction::Clear => true,
-            RepairAction::Corruption | RepairAction::Quarantined => event.which == which,
+            Action::Clear => true,
+            Action::Damage | Action::Quarantined => event.which == which,
             // It collects what anybody has aged.
-            RepairAction::Evict => {
-                let aged = |other: &Event| other.deed == RepairAction::Evict && other.which == which;
+            Action::Evict => {
+                let aged = |other: &Event| other.deed == Action::Evict && other.which == which;
                 self.events.iter().any(|other| aged(other) && other.from < event.to)
             }
             _ => false,

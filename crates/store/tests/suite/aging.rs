@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::room::{ALL, CHEAP, DAY, HOUR, MB, MINUTE, Room, Watch, draft, filling, gc, ten, used};
+use crate::common::room::{ALL, CHEAP, DAY, HOUR, MB, MINUTE, Room, Watch, entry, filling, gc, ten, used};
 use crate::common::{TARGET, hit, key, lock, names, snapshot};
 use opkeep_fs::{FsOp, Permit};
 use opkeep_store::{Access, GcOptions, Store, StoreConfig, StoreError};
@@ -237,7 +237,7 @@ fn one_makes_room_and_others_go_on() {
     let held = fs::File::create(store.dir().join("gc.lock")).unwrap();
     held.lock().unwrap();
     for at in 0..70 {
-        store.put(&key(&format!("put {at}")), &draft(&filling(8 << 10), CHEAP)).unwrap();
+        store.put(&key(&format!("put {at}")), &entry(&filling(8 << 10), CHEAP)).unwrap();
     }
     assert!(gc(&store).busy);
     assert_eq!(room.left(&room.open(), &ALL), ALL);

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use crate::common::room::{Seen, Watch};
-use crate::common::{Made, TARGET, fresh, hit, inode, key, miss, names, open};
+use crate::common::{Created, TARGET, fresh, hit, inode, key, miss, names, open};
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{Entry, Lookup, Miss, Overwrite, PutOutcome, Store, StoreConfig, TargetStore};
 use opkeep_testkit::fault::FaultyDisk;
@@ -23,26 +23,26 @@ fn watched(root: &Path, watcher: Arc<dyn Watcher>) -> TargetStore {
 #[test]
 fn an_entry_is_whole_synced_and_open_to_its_readers_before_it_has_its_name() {
     for (root_mode, mode) in [(0o700, 0o644), (0o2775, 0o664)] {
-        let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(root_mode)).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(root_mode)).unwrap();
         let calls = Arc::new(Mutex::new(Vec::new()));
-        let plain = open(folder.path());
+        let plain = open(directory.path());
         let (path, temps) = (plain.path(&key("relu")), plain.dir().join("tmp"));
-        let (made, seen) = (Made::new("relu", 1), Arc::clone(&calls));
+        let (made, seen) = (Created::new("relu", 1), Arc::clone(&calls));
         let look = move |call: &FsCall<'_>| {
             if call.op == FsOp::Rename && call.to == Some(&path) {
                 let found = fs::metadata(call.path).unwrap().permissions().mode() & 0o7777;
                 assert_eq!(found, mode, "{root_mode:o}");
                 let entry = Entry::decode(fs::read(call.path).unwrap(), Some(&key("relu"))).unwrap();
-                Made::new("relu", 1).assert_is(&entry);
+                Created::new("relu", 1).assert_is(&entry);
             }
             if call.path.parent() == Some(&temps) {
                 seen.lock().unwrap().push(call.op);
             }
             Permit::Go
         };
-        let store = watched(folder.path(), Arc::new(Watch(look)));
-        store.put(&key("relu"), &made.draft()).unwrap();
+        let store = watched(directory.path(), Arc::new(Watch(look)));
+        store.put(&key("relu"), &made.entry()).unwrap();
         let calls = std::mem::take(&mut *calls.lock().unwrap());
         assert_eq!(calls, [FsOp::Create, FsOp::Write, FsOp::SetMode, FsOp::SyncData, FsOp::Rename]);
     }
@@ -51,12 +51,12 @@ fn an_entry_is_whole_synced_and_open_to_its_readers_before_it_has_its_name() {
 /// No more than that, and nothing of it for who only looks.
 #[test]
 fn folders_are_synced_once_each_at_the_end() {
-    let (folder, _) = fresh();
+    let (directory, _) = fresh();
     let seen = Arc::new(Seen::default());
-    let store = watched(folder.path(), seen.clone());
+    let store = watched(directory.path(), seen.clone());
     let keys = ["relu", "square", "neg"].map(key);
     for key in keys {
-        store.put(&key, &Made::new("relu", 1).draft()).unwrap();
+        store.put(&key, &Created::new("relu", 1).entry()).unwrap();
     }
     let synced = |calls: Vec<(FsOp, _)>| calls.into_iter().filter(|(op, _)| *op == FsOp::SyncDir).count();
     assert_eq!(synced(seen.take()), 0);
@@ -68,8 +68,8 @@ fn folders_are_synced_once_each_at_the_end() {
 #[test]
 fn a_rename_that_was_done_and_denied_is_done() {
     for error in [Errno::NOENT, Errno::STALE, Errno::IO] {
-        let (folder, store) = fresh();
-        let (path, made) = (store.path(&key("relu")), Made::new("relu", 1));
+        let (directory, store) = fresh();
+        let (path, made) = (store.path(&key("relu")), Created::new("relu", 1));
         let deny = move |call: &FsCall<'_>| match call.op {
             FsOp::Rename if call.to == Some(&path) => {
                 fs::rename(call.path, &path).unwrap();
@@ -77,8 +77,8 @@ fn a_rename_that_was_done_and_denied_is_done() {
             }
             _ => Permit::Go,
         };
-        let raced = watched(folder.path(), Arc::new(Watch(deny)));
-        let put = raced.put_replacing(&key("relu"), &made.draft(), Overwrite::Always);
+        let raced = watched(directory.path(), Arc::new(Watch(deny)));
+        let put = raced.put_replacing(&key("relu"), &made.entry(), Overwrite::Always);
         assert_eq!(put.unwrap(), PutOutcome::Published, "{error}");
         made.assert_is(&hit(&store, &key("relu")));
         assert!(names(&store.dir().join("tmp")).is_empty());
@@ -88,15 +88,15 @@ fn a_rename_that_was_done_and_denied_is_done() {
 /// The same answer, and it was not done: another's entry in the place does not count as ours.
 #[test]
 fn a_rename_that_was_denied_and_not_done_is_an_error() {
-    let (folder, store) = fresh();
-    let (path, old) = (store.path(&key("relu")), Made::new("relu", 0));
-    store.put(&key("relu"), &old.draft()).unwrap();
+    let (directory, store) = fresh();
+    let (path, old) = (store.path(&key("relu")), Created::new("relu", 0));
+    store.put(&key("relu"), &old.entry()).unwrap();
     let deny = move |call: &FsCall<'_>| match call.op {
         FsOp::Rename if call.to == Some(&path) => Permit::Fail(Errno::STALE.into()),
         _ => Permit::Go,
     };
-    let raced = watched(folder.path(), Arc::new(Watch(deny)));
-    assert!(raced.put_replacing(&key("relu"), &Made::new("relu", 1).draft(), Overwrite::Always).is_err());
+    let raced = watched(directory.path(), Arc::new(Watch(deny)));
+    assert!(raced.put_replacing(&key("relu"), &Created::new("relu", 1).entry(), Overwrite::Always).is_err());
     old.assert_is(&hit(&store, &key("relu")));
     assert!(names(&store.dir().join("tmp")).is_empty());
 }
@@ -104,9 +104,9 @@ fn a_rename_that_was_denied_and_not_done_is_an_error() {
 /// Whatever a network file system has in mind of a name that was not there: with the folder it is asked again.
 #[test]
 fn who_looks_again_opens_the_folder_anew() {
-    let (folder, _) = fresh();
+    let (directory, _) = fresh();
     let seen = Arc::new(Seen::default());
-    let store = watched(folder.path(), seen.clone());
+    let store = watched(directory.path(), seen.clone());
     let path = store.path(&key("relu"));
     let shard = path.parent().unwrap().to_owned();
     seen.take();
@@ -121,10 +121,10 @@ fn who_looks_again_opens_the_folder_anew() {
 /// Files are read and never mapped: one that is cut meanwhile is trouble for this look-up, and no signal.
 #[test]
 fn an_entry_that_is_cut_while_it_is_read_is_trouble() {
-    let (folder, store) = fresh();
-    let disk = FaultyDisk::new(folder.path());
-    let raced = watched(folder.path(), disk.clone());
-    store.put(&key("relu"), &Made::sized("relu", 1, 100_000).draft()).unwrap();
+    let (directory, store) = fresh();
+    let disk = FaultyDisk::new(directory.path());
+    let raced = watched(directory.path(), disk.clone());
+    store.put(&key("relu"), &Created::sized("relu", 1, 100_000).entry()).unwrap();
     hit(&raced, &key("relu"));
     let (path, before) = (store.path(&key("relu")), inode(&store.path(&key("relu"))));
     disk.disarm();
@@ -144,10 +144,10 @@ fn an_entry_that_is_cut_while_it_is_read_is_trouble() {
 /// An entry folder is judged once, not once a look-up.
 #[test]
 fn a_hit_is_one_open_one_look_and_one_read() {
-    let (folder, store) = fresh();
-    store.put(&key("relu"), &Made::new("relu", 1).draft()).unwrap();
+    let (directory, store) = fresh();
+    store.put(&key("relu"), &Created::new("relu", 1).entry()).unwrap();
     let seen = Arc::new(Seen::default());
-    let raced = watched(folder.path(), seen.clone());
+    let raced = watched(directory.path(), seen.clone());
     hit(&raced, &key("relu"));
     seen.take();
     for _ in 0..3 {

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Barrier;
 
-use crate::common::{Made, fresh, hit, inode, key, lock, miss, names};
+use crate::common::{Created, fresh, hit, inode, key, lock, miss, names};
 use opkeep_digest::Digest;
 use opkeep_store::{
     Corruption, DamagedEntry, Lookup, Miss, Overwrite, PutOutcome, Store, StoreConfig, StoreError,
@@ -22,19 +22,19 @@ fn damaged(store: &TargetStore, key: &Digest) -> DamagedEntry {
 }
 
 /// Sets a damaged entry aside and puts it again, as a build does.
-fn rebuild(store: &TargetStore, key: &Digest, made: &Made) {
+fn rebuild(store: &TargetStore, key: &Digest, made: &Created) {
     let judged = damaged(store, key);
     assert!(store.quarantine(key, &judged, &lock(store, key)).unwrap());
     assert!(matches!(miss(store, key), Miss::Absent));
-    assert_eq!(store.put(key, &made.draft()).unwrap(), PutOutcome::Published);
+    assert_eq!(store.put(key, &made.entry()).unwrap(), PutOutcome::Published);
     made.assert_is(&hit(store, key));
 }
 
 #[test]
 fn any_changed_byte_is_a_miss() {
     let (_folder, store) = fresh();
-    let (key, made) = (key("relu"), Made::new("relu", 0));
-    store.put(&key, &made.draft()).unwrap();
+    let (key, made) = (key("relu"), Created::new("relu", 0));
+    store.put(&key, &made.entry()).unwrap();
     let path = store.path(&key);
     let bytes = fs::read(&path).unwrap();
     let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
@@ -59,8 +59,8 @@ fn any_changed_byte_is_a_miss() {
 #[test]
 fn any_other_length_is_a_miss() {
     let (_folder, store) = fresh();
-    let (key, made) = (key("relu"), Made::new("relu", 0));
-    store.put(&key, &made.draft()).unwrap();
+    let (key, made) = (key("relu"), Created::new("relu", 0));
+    store.put(&key, &made.entry()).unwrap();
     let path = store.path(&key);
     let bytes = fs::read(&path).unwrap();
     let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
@@ -71,7 +71,11 @@ fn any_other_length_is_a_miss() {
     }
     for more in [&b"\0"[..], b"x", &[0; 512], &bytes] {
         fs::write(&path, [&bytes, more].concat()).unwrap();
-        assert!(matches!(damaged(&store, &key).damage, Corruption::Truncated { .. }), "{} more", more.len());
+        assert!(
+            matches!(damaged(&store, &key).corruption, Corruption::Truncated { .. }),
+            "{} more",
+            more.len()
+        );
     }
     // Holes where data should be: what a power cut can leave of a file that was never synced.
     for from in [0, 8, 80, bytes.len() / 2, bytes.len() - 1] {
@@ -87,45 +91,47 @@ fn any_other_length_is_a_miss() {
 #[test]
 fn a_huge_file_is_damage() {
     let (_folder, store) = fresh();
-    let (key, made) = (key("relu"), Made::new("relu", 0));
-    store.put(&key, &made.draft()).unwrap();
+    let (key, made) = (key("relu"), Created::new("relu", 0));
+    store.put(&key, &made.entry()).unwrap();
     fs::OpenOptions::new().write(true).open(store.path(&key)).unwrap().set_len(1 << 40).unwrap();
-    assert!(matches!(damaged(&store, &key).damage, Corruption::TooLarge { bytes, .. } if bytes == 1 << 40));
+    assert!(
+        matches!(damaged(&store, &key).corruption, Corruption::TooLarge { bytes, .. } if bytes == 1 << 40)
+    );
     rebuild(&store, &key, &made);
 }
 
 #[test]
 fn an_entry_under_another_name_is_a_miss() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     let (one, two) = (key("one"), key("two"));
-    store.put(&one, &Made::new("one", 0).draft()).unwrap();
+    store.put(&one, &Created::new("one", 0).entry()).unwrap();
     fs::copy(store.path(&one), store.path(&two)).unwrap();
-    assert_eq!(damaged(&store, &two).damage, Corruption::WrongKey { expected: two, found: one });
-    rebuild(&store, &two, &Made::new("two", 0));
+    assert_eq!(damaged(&store, &two).corruption, Corruption::WrongKey { expected: two, found: one });
+    rebuild(&store, &two, &Created::new("two", 0));
 
     // Two whole entries change places.
     let (bytes_one, bytes_two) = (fs::read(store.path(&one)).unwrap(), fs::read(store.path(&two)).unwrap());
     fs::write(store.path(&one), bytes_two).unwrap();
     fs::write(store.path(&two), bytes_one).unwrap();
-    assert!(matches!(damaged(&store, &one).damage, Corruption::WrongKey { .. }));
-    assert!(matches!(damaged(&store, &two).damage, Corruption::WrongKey { .. }));
-    rebuild(&store, &one, &Made::new("one", 0));
-    rebuild(&store, &two, &Made::new("two", 0));
+    assert!(matches!(damaged(&store, &one).corruption, Corruption::WrongKey { .. }));
+    assert!(matches!(damaged(&store, &two).corruption, Corruption::WrongKey { .. }));
+    rebuild(&store, &one, &Created::new("one", 0));
+    rebuild(&store, &two, &Created::new("two", 0));
 
     // Another target's entry is of another key, since the target is in the key; and is not seen under its own either.
-    let other = Store::open(StoreConfig::new(folder.path())).unwrap().target("Ascend910B1").unwrap();
+    let other = Store::open(StoreConfig::new(directory.path())).unwrap().target("Ascend910B1").unwrap();
     let three = key("three");
-    other.put(&three, &Made::new("three", 0).draft()).unwrap();
+    other.put(&three, &Created::new("three", 0).entry()).unwrap();
     assert!(matches!(miss(&store, &three), Miss::Absent));
     fs::copy(other.path(&three), store.path(&one)).unwrap();
-    assert_eq!(damaged(&store, &one).damage, Corruption::WrongKey { expected: one, found: three });
+    assert_eq!(damaged(&store, &one).corruption, Corruption::WrongKey { expected: one, found: three });
 }
 
 #[test]
 fn what_is_damaged_is_set_aside_with_the_reason() {
     let (_folder, store) = fresh();
-    let (key, made) = (key("relu"), Made::new("relu", 0));
-    store.put(&key, &made.draft()).unwrap();
+    let (key, made) = (key("relu"), Created::new("relu", 0));
+    store.put(&key, &made.entry()).unwrap();
     fs::write(store.path(&key), "not an entry, but long enough").unwrap();
     let judged = damaged(&store, &key);
     assert!(store.quarantine(&key, &judged, &lock(&store, &key)).unwrap());
@@ -136,7 +142,7 @@ fn what_is_damaged_is_set_aside_with_the_reason() {
     assert_eq!(found[1], found[0].replace(".kern", ".reason"));
     assert_eq!(fs::read(aside.join(&found[0])).unwrap(), b"not an entry, but long enough");
     let reason = fs::read_to_string(aside.join(&found[1])).unwrap();
-    assert_eq!(reason, format!("{}\n", judged.damage));
+    assert_eq!(reason, format!("{}\n", judged.corruption));
     assert!(reason.contains("not a store entry"), "{reason}");
 
     // Judged once, gone since.
@@ -148,12 +154,12 @@ fn what_is_damaged_is_set_aside_with_the_reason() {
 #[test]
 fn a_healthy_entry_is_never_set_aside() {
     let (_folder, store) = fresh();
-    let (key, made) = (key("relu"), Made::new("relu", 1));
+    let (key, made) = (key("relu"), Created::new("relu", 1));
     for _ in 0..50 {
         fs::write(store.path(&key), "damaged").unwrap();
         let judged = damaged(&store, &key);
-        store.put(&key, &Made::new("relu", 0).draft()).unwrap();
-        store.put_replacing(&key, &made.draft(), Overwrite::Always).unwrap();
+        store.put(&key, &Created::new("relu", 0).entry()).unwrap();
+        store.put_replacing(&key, &made.entry(), Overwrite::Always).unwrap();
         assert!(!store.quarantine(&key, &judged, &lock(&store, &key)).unwrap());
         made.assert_is(&hit(&store, &key));
     }
@@ -163,10 +169,10 @@ fn a_healthy_entry_is_never_set_aside() {
 /// A put needs no lock, so it may come between quarantine's look at the path and its move.
 #[test]
 fn an_entry_put_meanwhile_is_not_set_aside() {
-    let (folder, store) = fresh();
-    let (key, made) = (key("relu"), Made::new("relu", 0));
-    store.put(&key, &made.draft()).unwrap();
-    let (path, fresh) = (store.path(&key), folder.path().join("fresh"));
+    let (directory, store) = fresh();
+    let (key, made) = (key("relu"), Created::new("relu", 0));
+    store.put(&key, &made.entry()).unwrap();
+    let (path, fresh) = (store.path(&key), directory.path().join("fresh"));
     let bytes = fs::read(&path).unwrap();
     let held = lock(&store, &key);
     let barrier = Barrier::new(2);
@@ -208,13 +214,13 @@ fn trouble(store: &TargetStore, key: &Digest) -> String {
 #[test]
 fn what_cannot_be_read_is_left_alone() {
     let (_folder, store) = fresh();
-    let folder = key("a folder");
-    fs::create_dir(store.path(&folder)).unwrap();
-    assert!(trouble(&store, &folder).contains("not a regular file"));
+    let directory = key("a folder");
+    fs::create_dir(store.path(&directory)).unwrap();
+    assert!(trouble(&store, &directory).contains("not a regular file"));
     // A put cannot take its place, and says so.
-    let error = store.put(&folder, &Made::new("a folder", 0).draft()).unwrap_err();
+    let error = store.put(&directory, &Created::new("a folder", 0).entry()).unwrap_err();
     assert!(matches!(error, StoreError::Io { action: "write", .. }), "{error:?}");
-    assert!(store.path(&folder).is_dir());
+    assert!(store.path(&directory).is_dir());
 
     // Nobody writes to this pipe; who opened it to read would wait for ever.
     let pipe = key("a pipe");
@@ -230,17 +236,17 @@ fn what_cannot_be_read_is_left_alone() {
 /// A folder of entries that was lost is made again by the next put.
 #[test]
 fn a_lost_entry_folder_is_made_again() {
-    let (folder, store) = fresh();
-    let (key, made) = (key("relu"), Made::new("relu", 0));
+    let (directory, store) = fresh();
+    let (key, made) = (key("relu"), Created::new("relu", 0));
     let shard = store.path(&key).parent().map(Path::to_owned).unwrap();
     fs::remove_dir(&shard).unwrap();
     assert!(matches!(miss(&store, &key), Miss::Absent));
     assert!(!shard.exists(), "a look-up writes nothing");
-    store.put(&key, &made.draft()).unwrap();
+    store.put(&key, &made.entry()).unwrap();
     made.assert_is(&hit(&store, &key));
     // Also when the store had used the folder before.
     fs::remove_dir_all(&shard).unwrap();
-    store.put(&key, &made.draft()).unwrap();
-    made.assert_is(&hit(&crate::common::open(folder.path()), &key));
+    store.put(&key, &made.entry()).unwrap();
+    made.assert_is(&hit(&crate::common::open(directory.path()), &key));
     assert_eq!(fs::metadata(store.path(&key)).unwrap().permissions().mode() & 0o777, 0o644);
 }

@@ -41,9 +41,9 @@ fn entry(format: u32) -> Vec<u8> {
 fn an_entry_is_what_the_drawing_says() {
     let (_folder, store) = fresh();
     let created = SystemTime::UNIX_EPOCH + Duration::from_nanos(1_700_000_000_123_456_789);
-    let draft = EntryBuilder::new(7).created(created).cost(Duration::from_micros(1_234_567));
+    let builder = EntryBuilder::new(7).created(created).cost(Duration::from_micros(1_234_567));
     // What a hit needs stands first, whatever came first.
-    store.put(&key("relu"), &draft.lazy("info", INFO).eager("object", OBJECT)).unwrap();
+    store.put(&key("relu"), &builder.lazy("info", INFO).eager("object", OBJECT)).unwrap();
     let name = key("relu").to_string();
     assert!(store.path(&key("relu")).ends_with(format!("entries/{}/{name}.kern", &name[..2])));
     assert_eq!(fs::read(store.path(&key("relu"))).unwrap(), entry(2));
@@ -66,6 +66,6 @@ fn an_entry_of_another_format_is_a_miss_that_says_so() {
     for format in [0, 1, 3, u32::MAX] {
         fs::write(store.path(&key("relu")), entry(format)).unwrap();
         let Miss::Damaged(judged) = miss(&store, &key("relu")) else { panic!("format {format} was read") };
-        assert_eq!(judged.damage, Corruption::Format { expected: 2, found: format });
+        assert_eq!(judged.corruption, Corruption::Format { expected: 2, found: format });
     }
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::common::{Made, TARGET, key, names};
+use crate::common::{Created, TARGET, key, names};
 use opkeep_digest::Digest;
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{
@@ -70,7 +70,7 @@ fn writer(entry: &Entry) -> usize {
     let json = std::str::from_utf8(entry.member("json").unwrap()).unwrap();
     let number = json.rsplit_once(": ").unwrap().1.trim_end_matches('}').parse().unwrap();
     let which = (0..KEYS).find(|which| *entry.key() == key(&name(*which))).unwrap();
-    Made::new(&name(which), number).assert_is(entry);
+    Created::new(&name(which), number).assert_is(entry);
     number
 }
 
@@ -179,7 +179,7 @@ impl Model {
     }
 
     /// Fails unless what was returned could be seen meanwhile.
-    fn judge(&self, seen: &Seen) {
+    fn check(&self, seen: &Seen) {
         let to = (seen.to + 1).min(self.now());
         let mut there = self.states[seen.from..=to].iter().map(|states| states[seen.which]);
         let possible = match seen.saw {
@@ -242,7 +242,7 @@ impl Player<'_> {
                 if let Lookup::Miss(Miss::Damaged(judged)) = self.get(which)
                     && self.lock(which)
                 {
-                    self.set_aside(which, &judged);
+                    self.quarantine_file(which, &judged);
                 }
             }
             Step::Restamp => {
@@ -285,15 +285,15 @@ impl Player<'_> {
     }
 
     fn put(&self, which: usize, puts: usize, replace: Overwrite) {
-        let made = Made::new(&name(which), puts);
-        let put = || self.store.put_replacing(&key(&name(which)), &made.draft(), replace).unwrap();
+        let made = Created::new(&name(which), puts);
+        let put = || self.store.put_replacing(&key(&name(which)), &made.entry(), replace).unwrap();
         self.see(which, puts, put, |put| match put {
             PutOutcome::Published => Saw::Published,
             PutOutcome::Existing => Saw::Existing,
         });
     }
 
-    fn set_aside(&self, which: usize, judged: &opkeep_store::DamagedEntry) {
+    fn quarantine_file(&self, which: usize, judged: &opkeep_store::DamagedEntry) {
         let held = self.held.borrow();
         let quarantine =
             || self.store.quarantine(&key(&name(which)), judged, held[which].as_ref().unwrap()).unwrap();
@@ -341,7 +341,7 @@ impl Player<'_> {
         }
         match self.get(which) {
             Lookup::Hit(_) => return,
-            Lookup::Miss(Miss::Damaged(judged)) => self.set_aside(which, &judged),
+            Lookup::Miss(Miss::Damaged(judged)) => self.quarantine_file(which, &judged),
             Lookup::Miss(_) => {}
         }
         self.put(which, puts, Overwrite::Never);
@@ -369,17 +369,17 @@ fn steps(collections: u32) -> impl Strategy<Value = Vec<(Step, usize)>> {
 /// Makes the two folders of the entries all that there are, but for the last, which says that all were made.
 fn without_empty_folders(store: &TargetStore) {
     let used = [0, 1].map(|which| key(&name(which)).to_string()[..2].to_owned());
-    for folder in names(&store.dir().join("entries")) {
-        if folder != "ff" && !used.contains(&folder) {
-            fs::remove_dir(store.dir().join("entries").join(folder)).unwrap();
+    for directory in names(&store.dir().join("entries")) {
+        if directory != "ff" && !used.contains(&directory) {
+            fs::remove_dir(store.dir().join("entries").join(directory)).unwrap();
         }
     }
 }
 
 fn play(programs: &[Vec<(Step, usize)>], order: &[u8]) {
     let memory = Path::new("/dev/shm");
-    let folder = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap();
-    let looks = crate::common::open(folder.path());
+    let directory = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap();
+    let looks = crate::common::open(directory.path());
     without_empty_folders(&looks);
     let none = [State::Absent; KEYS];
     let model = Mutex::new(Model {
@@ -391,7 +391,7 @@ fn play(programs: &[Vec<(Step, usize)>], order: &[u8]) {
     });
     let bodies = programs.iter().enumerate().map(|(me, program)| -> Body<'_> {
         let gate = Arc::new(Late::default());
-        let config = StoreConfig { watcher: Some(gate.clone()), ..StoreConfig::new(folder.path()) };
+        let config = StoreConfig { watcher: Some(gate.clone()), ..StoreConfig::new(directory.path()) };
         let store = Store::open(config).unwrap().target(TARGET).unwrap();
         let model = &model;
         Box::new(move |watcher| {
@@ -406,7 +406,7 @@ fn play(programs: &[Vec<(Step, usize)>], order: &[u8]) {
     interleave(order, bodies.collect(), |who| model.lock().unwrap().look(&looks, who));
 
     let model = model.into_inner().unwrap();
-    model.seen.iter().for_each(|seen| model.judge(seen));
+    model.seen.iter().for_each(|seen| model.check(seen));
     assert!(names(&looks.dir().join("tmp")).is_empty());
     assert!(names(&looks.dir().join("locks")).is_empty());
     let aside = looks.dir().join("quarantine");

@@ -21,13 +21,13 @@ fn limits(root: &Path, size: &str, ratio: &str) -> (Option<u64>, u8, Vec<LimitWa
         max_entries: None,
     };
     let store = Store::open(StoreConfig { limits, ..StoreConfig::new(root) }).unwrap();
-    (store.limits().max_bytes, store.limits().remain_percent, store.limit_notices().to_vec())
+    (store.limits().max_bytes, store.limits().remain_percent, store.limit_warnings().to_vec())
 }
 
 #[test]
 fn a_file_is_made_that_explains_itself_and_sets_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path();
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
     assert_eq!(limits(root, "3", "4"), (Some(3 * MB), 4, vec![]));
     let text = fs::read_to_string(root.join("op_cache.ini")).unwrap();
     for word in [
@@ -56,8 +56,8 @@ fn a_file_is_made_that_explains_itself_and_sets_nothing() {
 
 #[test]
 fn what_people_wrote_stays_and_counts() {
-    let folder = tempfile::tempdir().unwrap();
-    let (root, ini) = (folder.path(), folder.path().join("op_cache.ini"));
+    let directory = tempfile::tempdir().unwrap();
+    let (root, ini) = (directory.path(), directory.path().join("op_cache.ini"));
     for text in [
         BOTH,
         &BOTH.replace("[op_compiler_cache]\n", ""),
@@ -72,20 +72,20 @@ fn what_people_wrote_stays_and_counts() {
     fs::write(&ini, BOTH.replace("=7", "=-1")).unwrap();
     assert_eq!(limits(root, "3", "4"), (None, 9, vec![]));
     fs::write(&ini, BOTH.replace("=9", "=0")).unwrap();
-    let (bytes, percent, notices) = limits(root, "3", "");
+    let (bytes, percent, warnings) = limits(root, "3", "");
     assert_eq!((bytes, percent), (Some(3 * MB), 50));
     assert!(
-        matches!(&notices[..], [LimitWarning::Value { value, name: "remain_cache_size_ratio", range, default: "50", .. }]
+        matches!(&warnings[..], [LimitWarning::Value { value, name: "remain_cache_size_ratio", range, default: "50", .. }]
         if value == "0" && range.contains("[1, 100]")),
-        "{notices:?}"
+        "{warnings:?}"
     );
-    assert!(notices[0].to_string().contains(ini.to_str().unwrap()));
+    assert!(warnings[0].to_string().contains(ini.to_str().unwrap()));
 }
 
 #[test]
 fn who_only_reads_writes_no_file_and_knows_the_limits() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path();
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
     let before = snapshot(root);
     let read = || Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(root) }).unwrap();
     assert_eq!(read().limits().max_bytes, Some(500 * MB));
@@ -96,16 +96,16 @@ fn who_only_reads_writes_no_file_and_knows_the_limits() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_named_and_does_not_count() {
-    let folder = tempfile::tempdir().unwrap();
-    let (root, ini) = (folder.path(), folder.path().join("op_cache.ini"));
+    let directory = tempfile::tempdir().unwrap();
+    let (root, ini) = (directory.path(), directory.path().join("op_cache.ini"));
     let outside = root.join("outside");
     fs::write(&outside, BOTH).unwrap();
     symlink(&outside, &ini).unwrap();
     let unread = || {
-        let (bytes, percent, notices) = limits(root, "3", "4");
+        let (bytes, percent, warnings) = limits(root, "3", "4");
         assert_eq!((bytes, percent), (Some(3 * MB), 4));
-        assert!(matches!(&notices[..], [LimitWarning::Unread { .. }]), "{notices:?}");
-        assert!(notices[0].to_string().contains(ini.to_str().unwrap()), "{}", notices[0]);
+        assert!(matches!(&warnings[..], [LimitWarning::Unread { .. }]), "{warnings:?}");
+        assert!(warnings[0].to_string().contains(ini.to_str().unwrap()), "{}", warnings[0]);
     };
     unread();
     fs::remove_file(&ini).unwrap();

@@ -26,12 +26,12 @@ mod one_read;
 #[cfg(test)]
 mod poison;
 #[cfg(test)]
+mod prune;
+#[cfg(test)]
 mod put;
 #[cfg(test)]
 mod repair;
 #[cfg(test)]
 mod size;
-#[cfg(test)]
-mod sweep;
 #[cfg(test)]
 mod verify;

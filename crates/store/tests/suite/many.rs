@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::common::room::{Room, counted, draft, filling};
+use crate::common::room::{Room, counted, entry, filling};
 use crate::common::{hit, key};
 use opkeep_fs::FsOp;
 use opkeep_store::{GcOptions, Overwrite, TargetStore};
@@ -34,7 +34,7 @@ fn calls(room: &Room) -> Vec<Vec<FsOp>> {
     let store = room.open();
     calls.push(room.seen.ops());
     for replace in [Overwrite::Never, Overwrite::Always] {
-        store.put_replacing(&key("one"), &draft(&filling(500), Duration::ZERO), replace).unwrap();
+        store.put_replacing(&key("one"), &entry(&filling(500), Duration::ZERO), replace).unwrap();
         calls.push(room.seen.ops());
     }
     hit(&store, &key("one"));

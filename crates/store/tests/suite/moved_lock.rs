@@ -6,7 +6,7 @@ use std::fs;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use crate::common::{Made, TARGET, fresh, key, names, within};
+use crate::common::{Created, TARGET, fresh, key, names, within};
 use opkeep_fs::FsOp;
 use opkeep_store::{GcOptions, LockOutcome, Overwrite, Store, StoreConfig};
 use opkeep_testkit::fault::FaultyDisk;
@@ -15,9 +15,9 @@ use opkeep_testkit::fault::FaultyDisk;
 /// at any moment keeps what is there then.
 #[test]
 fn a_lock_that_is_moved_excludes_others() {
-    let (folder, store) = fresh();
-    let disk = FaultyDisk::new(folder.path());
-    let config = StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(folder.path()) };
+    let (directory, store) = fresh();
+    let disk = FaultyDisk::new(directory.path());
+    let config = StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(directory.path()) };
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
     let first = |name: &str| key(name).as_bytes()[0];
     let near = (0..).map(|at| format!("near{at}")).find(|name| first(name) == first("relu")).unwrap();
@@ -28,7 +28,7 @@ fn a_lock_that_is_moved_excludes_others() {
         for at in 1.. {
             disk.disarm();
             for name in &names_of_both {
-                store.put_replacing(&key(name), &Made::new(name, 0).draft(), Overwrite::Always).unwrap();
+                store.put_replacing(&key(name), &Created::new(name, 0).entry(), Overwrite::Always).unwrap();
                 fs::File::open(store.path(&key(name))).unwrap().set_modified(long_ago).unwrap();
             }
             let (other, taken) = (store.clone(), Arc::new(Mutex::new(None)));

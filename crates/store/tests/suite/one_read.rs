@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use crate::common::room::{draft, filling};
+use crate::common::room::{entry, filling};
 use crate::common::{fresh, hit, key};
 
 /// How often this thread has read so far, this time not included.
@@ -18,7 +18,7 @@ fn a_hit_is_one_read_however_large_the_entry() {
     let (_folder, store) = fresh();
     for bytes in [500, 9000, 20_000, 1 << 20, 40 << 20] {
         let key = key(&bytes.to_string());
-        store.put(&key, &draft(&filling(bytes), std::time::Duration::ZERO)).unwrap();
+        store.put(&key, &entry(&filling(bytes), std::time::Duration::ZERO)).unwrap();
         let asking = {
             let before = reads();
             reads() - before

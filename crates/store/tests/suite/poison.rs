@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::common::room::Watch;
-use crate::common::{Made, TARGET, fresh, hit, key, lock, miss, names, open, snapshot, within};
+use crate::common::{Created, TARGET, fresh, hit, key, lock, miss, names, open, snapshot, within};
 use opkeep_digest::Digest;
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{
@@ -71,7 +71,7 @@ impl Forged {
     fn damage(&self, store: &TargetStore, name: &str) -> Corruption {
         fs::write(store.path(&key(name)), &self.bytes).unwrap();
         match miss(store, &key(name)) {
-            Miss::Damaged(judged) => judged.damage,
+            Miss::Damaged(judged) => judged.corruption,
             other => panic!("expected damage, found {other:?}"),
         }
     }
@@ -79,12 +79,12 @@ impl Forged {
 
 /// Two entries whose bytes have the same places.
 fn two() -> (tempfile::TempDir, TargetStore) {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     for name in ["relu", "tanh"] {
-        store.put(&key(name), &Made::new(name, 1).draft()).unwrap();
+        store.put(&key(name), &Created::new(name, 1).entry()).unwrap();
     }
     assert_eq!(Forged::of(&store, "relu").bytes.len(), Forged::of(&store, "tanh").bytes.len());
-    (folder, store)
+    (directory, store)
 }
 
 #[test]
@@ -187,16 +187,16 @@ impl Watcher for MostRead {
     }
 }
 
-fn watched(folder: &Path) -> (Arc<MostRead>, TargetStore) {
+fn watched(directory: &Path) -> (Arc<MostRead>, TargetStore) {
     let most = Arc::new(MostRead::default());
-    let config = StoreConfig { watcher: Some(most.clone()), ..StoreConfig::new(folder) };
+    let config = StoreConfig { watcher: Some(most.clone()), ..StoreConfig::new(directory) };
     (most, Store::open(config).unwrap().target(TARGET).unwrap())
 }
 
 #[test]
 fn no_room_is_made_for_what_a_file_only_claims() {
-    let (folder, store) = two();
-    let (most, reader) = watched(folder.path());
+    let (directory, store) = two();
+    let (most, reader) = watched(directory.path());
     let length = Forged::of(&store, "relu").bytes.len();
     // Numbers anywhere that claim a great deal, right in themselves.
     let prefix = Forged::of(&store, "relu").prefix();
@@ -225,8 +225,8 @@ fn no_room_is_made_for_what_a_file_only_claims() {
 
 #[test]
 fn no_room_is_made_for_a_huge_reason() {
-    let (folder, store) = fresh();
-    let (most, waiter) = watched(folder.path());
+    let (directory, store) = fresh();
+    let (most, waiter) = watched(directory.path());
     let path = store.dir().join("locks").join(key("relu").to_string());
     let held = lock(&store, &key("relu"));
     let outcome = std::thread::scope(|scope| {
@@ -254,10 +254,10 @@ fn no_room_is_made_for_a_huge_reason() {
 fn a_folder_that_becomes_a_link_is_not_followed() {
     let folders = ["tmp", "locks", "quarantine", "entries/shard"];
     for below in folders {
-        let (folder, store) = fresh();
+        let (directory, store) = fresh();
         let outside = tempfile::tempdir().unwrap();
         let (there, gone) = (key("there"), key("gone"));
-        store.put(&there, &Made::new("there", 1).draft()).unwrap();
+        store.put(&there, &Created::new("there", 1).entry()).unwrap();
         fs::write(store.path(&gone), "damaged").unwrap();
         let Miss::Damaged(judged) = miss(&store, &gone) else { panic!("it is damaged") };
         let held = lock(&store, &gone);
@@ -271,24 +271,24 @@ fn a_folder_that_becomes_a_link_is_not_followed() {
         symlink(&elsewhere, &path).unwrap();
         let before = snapshot(&elsewhere);
 
-        let judge = |outcome: Result<(), StoreError>, uses: &[&str]| match outcome {
-            Err(StoreError::NotAFolder { path: found }) => assert_eq!(found, path),
+        let check = |outcome: Result<(), StoreError>, uses: &[&str]| match outcome {
+            Err(StoreError::NotADirectory { path: found }) => assert_eq!(found, path),
             other => assert!(!uses.contains(&below), "{below}: {other:?}"),
         };
-        judge(store.quarantine(&gone, &judged, &held).map(drop), &["quarantine", "entries/shard"]);
+        check(store.quarantine(&gone, &judged, &held).map(drop), &["quarantine", "entries/shard"]);
         for replace in [Overwrite::Never, Overwrite::Always] {
-            let put = store.put_replacing(&gone, &Made::new("gone", 2).draft(), replace);
-            judge(put.map(drop), &["tmp", "entries/shard"]);
+            let put = store.put_replacing(&gone, &Created::new("gone", 2).entry(), replace);
+            check(put.map(drop), &["tmp", "entries/shard"]);
         }
         let patience = WaitOptions { deadline: None, cancelled: &|| false, on_wait: None };
-        judge(store.lock(&key("precious"), patience).map(drop), &["locks"]);
+        check(store.lock(&key("precious"), patience).map(drop), &["locks"]);
         store.sync(&[there, gone]);
         store.keys(100);
         let _ = (store.get(&there), store.get(&gone), store.get(&key("precious")));
         assert_eq!(snapshot(&elsewhere), before, "{below}");
 
         // Opened now, the whole target is refused; but for the 256, each of which is looked at when it is used.
-        let opened = Store::open(StoreConfig::new(folder.path())).and_then(|store| store.target(TARGET));
+        let opened = Store::open(StoreConfig::new(directory.path())).and_then(|store| store.target(TARGET));
         assert_eq!(opened.is_err(), below != "entries/shard");
         assert_eq!(snapshot(&elsewhere), before, "{below}");
         drop(held);
@@ -299,33 +299,33 @@ fn a_folder_that_becomes_a_link_is_not_followed() {
 #[test]
 fn a_link_further_up_is_not_followed() {
     for below in ["v1", "v1/cpu-x86_64", "v1/cpu-x86_64/entries"] {
-        let (folder, store) = fresh();
+        let (directory, store) = fresh();
         let outside = tempfile::tempdir().unwrap();
         let (there, gone) = (key("there"), key("gone"));
-        store.put(&there, &Made::new("there", 1).draft()).unwrap();
+        store.put(&there, &Created::new("there", 1).entry()).unwrap();
         hit(&store, &there);
         fs::write(store.path(&gone), "damaged").unwrap();
         let Miss::Damaged(judged) = miss(&store, &gone) else { panic!("it is damaged") };
         let held = lock(&store, &gone);
-        let (path, elsewhere) = (folder.path().join(below), outside.path().join("elsewhere"));
+        let (path, elsewhere) = (directory.path().join(below), outside.path().join("elsewhere"));
         fs::rename(&path, &elsewhere).unwrap();
         symlink(&elsewhere, &path).unwrap();
         let before = snapshot(&elsewhere);
 
         for key in [there, key("never asked for")] {
             let found = miss(&store, &key);
-            assert!(matches!(found, Miss::Untrusted(StoreError::NotAFolder { .. })), "{below}: {found:?}");
+            assert!(matches!(found, Miss::Untrusted(StoreError::NotADirectory { .. })), "{below}: {found:?}");
             for replace in [Overwrite::Never, Overwrite::Always] {
-                let error = store.put_replacing(&key, &Made::new("x", 2).draft(), replace).unwrap_err();
-                assert!(matches!(error, StoreError::NotAFolder { .. }), "{below}: {error:?}");
+                let error = store.put_replacing(&key, &Created::new("x", 2).entry(), replace).unwrap_err();
+                assert!(matches!(error, StoreError::NotADirectory { .. }), "{below}: {error:?}");
             }
         }
         let moved = store.quarantine(&gone, &judged, &held);
-        assert!(matches!(moved, Err(StoreError::NotAFolder { .. })), "{below}: {moved:?}");
+        assert!(matches!(moved, Err(StoreError::NotADirectory { .. })), "{below}: {moved:?}");
         if below != "v1/cpu-x86_64/entries" {
             let patience = WaitOptions { deadline: None, cancelled: &|| false, on_wait: None };
             let locked = store.lock(&key("precious"), patience).map(drop);
-            assert!(matches!(locked, Err(StoreError::NotAFolder { .. })), "{below}: {locked:?}");
+            assert!(matches!(locked, Err(StoreError::NotADirectory { .. })), "{below}: {locked:?}");
             assert_eq!(snapshot(&elsewhere), before, "{below}");
         }
         assert_eq!(store.keys(100), [], "{below}");
@@ -341,17 +341,17 @@ fn a_link_further_up_is_not_followed() {
 #[test]
 fn without_the_kernels_help_no_write_follows_a_link() {
     for refusal in [Errno::NOSYS, Errno::PERM] {
-        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (directory, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let asked = AtomicUsize::new(0);
         let refuse = move |call: &FsCall<'_>| match call.op {
             FsOp::OpenDir if asked.fetch_add(1, Ordering::Relaxed) == 0 => Permit::Fail(refusal.into()),
             _ => Permit::Go,
         };
         let config =
-            StoreConfig { watcher: Some(Arc::new(Watch(refuse))), ..StoreConfig::new(folder.path()) };
+            StoreConfig { watcher: Some(Arc::new(Watch(refuse))), ..StoreConfig::new(directory.path()) };
         let store = Store::open(config).unwrap().target(TARGET).unwrap();
-        let (key, made) = (key("relu"), Made::new("relu", 1));
-        store.put(&key, &made.draft()).unwrap();
+        let (key, made) = (key("relu"), Created::new("relu", 1));
+        store.put(&key, &made.entry()).unwrap();
         drop(lock(&store, &key));
         made.assert_is(&hit(&store, &key));
         let shard = store.path(&key).parent().unwrap().to_owned();
@@ -360,8 +360,8 @@ fn without_the_kernels_help_no_write_follows_a_link() {
             fs::rename(place, &elsewhere).unwrap();
             symlink(&elsewhere, place).unwrap();
             let before = snapshot(&elsewhere);
-            let error = store.put_replacing(&key, &made.draft(), Overwrite::Always).unwrap_err();
-            assert!(matches!(error, StoreError::NotAFolder { .. }), "{error:?}");
+            let error = store.put_replacing(&key, &made.entry(), Overwrite::Always).unwrap_err();
+            assert!(matches!(error, StoreError::NotADirectory { .. }), "{error:?}");
             let everything = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
             let removed = store.gc(&everything).map_or(0, |report| report.removed.entries.files);
             assert!((removed, snapshot(&elsewhere)) == (0, before), "{}", place.display());
@@ -375,8 +375,8 @@ fn without_the_kernels_help_no_write_follows_a_link() {
 #[test]
 fn a_link_that_comes_in_that_very_moment_is_not_followed() {
     for op in [FsOp::Rename, FsOp::Remove, FsOp::Create, FsOp::Look] {
-        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (root, elsewhere) = (folder.path().to_owned(), outside.path().to_owned());
+        let (directory, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (root, elsewhere) = (directory.path().to_owned(), outside.path().to_owned());
         let armed = Arc::new(AtomicUsize::new(0));
         let (arm, swapped) = (Arc::clone(&armed), root.join("swapped"));
         let swap = move |call: &FsCall<'_>| {
@@ -394,12 +394,12 @@ fn a_link_that_comes_in_that_very_moment_is_not_followed() {
         };
         let config = StoreConfig { watcher: Some(Arc::new(Watch(swap))), ..StoreConfig::new(&root) };
         let store = Store::open(config).unwrap().target(TARGET).unwrap();
-        let (key, made) = (key("relu"), Made::new("relu", 1));
-        store.put(&key, &made.draft()).unwrap();
+        let (key, made) = (key("relu"), Created::new("relu", 1));
+        store.put(&key, &made.entry()).unwrap();
         armed.store(1, Ordering::SeqCst);
         let everything = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
         let _ = store.gc(&everything);
-        let _ = store.put_replacing(&key, &Made::new("relu", 2).draft(), Overwrite::Always);
+        let _ = store.put_replacing(&key, &Created::new("relu", 2).entry(), Overwrite::Always);
         assert_eq!(armed.load(Ordering::SeqCst), 2, "{op:?} never came");
         let left: Vec<_> = fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert_eq!(left.len(), 1, "{op:?}: {left:?}");
@@ -412,13 +412,13 @@ fn a_link_that_comes_in_that_very_moment_is_not_followed() {
 fn folders_that_were_deleted_are_made_again() {
     let (_folder, store) = fresh();
     for name in ["tmp", "locks", "quarantine", "entries"] {
-        let (key, made) = (key(name), Made::new(name, 1));
+        let (key, made) = (key(name), Created::new(name, 1));
         fs::remove_dir_all(store.dir().join(name)).unwrap();
         if name == "entries" {
             fs::create_dir(store.dir().join(name)).unwrap();
         }
         let held = lock(&store, &key);
-        store.put(&key, &made.draft()).unwrap();
+        store.put(&key, &made.entry()).unwrap();
         made.assert_is(&hit(&store, &key));
         fs::write(store.path(&key), "damaged").unwrap();
         let Miss::Damaged(judged) = miss(&store, &key) else { panic!("it is damaged") };
@@ -430,9 +430,9 @@ fn folders_that_were_deleted_are_made_again() {
 /// Byte for byte, whatever is done to ours; also when theirs looks like ours.
 #[test]
 fn a_future_version_is_left_alone() {
-    let (folder, store) = two();
+    let (directory, store) = two();
     drop(store);
-    let root = folder.path();
+    let root = directory.path();
     let future = Folder::of(&root.join("v1")).unwrap();
     for name in ["v2", "v10", "v0", "V1"] {
         future.restore(&root.join(name)).unwrap();
@@ -440,7 +440,7 @@ fn a_future_version_is_left_alone() {
     }
     let before: Vec<_> = ["v2", "v10", "v0", "V1"].iter().map(|name| snapshot(&root.join(name))).collect();
     let store = open(root);
-    store.put_replacing(&key("relu"), &Made::new("relu", 2).draft(), Overwrite::Always).unwrap();
+    store.put_replacing(&key("relu"), &Created::new("relu", 2).entry(), Overwrite::Always).unwrap();
     fs::write(store.path(&key("tanh")), "damaged").unwrap();
     let Miss::Damaged(judged) = miss(&store, &key("tanh")) else { panic!("it is damaged") };
     store.quarantine(&key("tanh"), &judged, &lock(&store, &key("tanh"))).unwrap();

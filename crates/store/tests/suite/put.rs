@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{Made, TARGET, fresh, hit, inode, key, miss, names, open, snapshot};
+use crate::common::{Created, TARGET, fresh, hit, inode, key, miss, names, open, snapshot};
 use opkeep_store::{
     Access, EntryBuilder, LockOutcome, Lookup, Miss, Overwrite, PutOutcome, Store, StoreConfig, StoreError,
     TargetStore, WaitOptions,
@@ -23,15 +23,15 @@ fn read_only(root: &Path) -> Result<TargetStore, StoreError> {
 #[test]
 fn a_valid_entry_stays() {
     let (_folder, store) = fresh();
-    let (key, first) = (key("relu"), Made::new("relu", 1));
-    assert_eq!(store.put(&key, &first.draft()).unwrap(), PutOutcome::Published);
+    let (key, first) = (key("relu"), Created::new("relu", 1));
+    assert_eq!(store.put(&key, &first.entry()).unwrap(), PutOutcome::Published);
     let before = snapshot(&store.path(&key));
-    assert_eq!(store.put(&key, &Made::new("relu", 2).draft()).unwrap(), PutOutcome::Existing);
+    assert_eq!(store.put(&key, &Created::new("relu", 2).entry()).unwrap(), PutOutcome::Existing);
     assert_eq!(snapshot(&store.path(&key)), before);
     first.assert_is(&hit(&store, &key));
 
-    let second = Made::new("relu", 2);
-    assert_eq!(store.put_replacing(&key, &second.draft(), Overwrite::Always).unwrap(), PutOutcome::Published);
+    let second = Created::new("relu", 2);
+    assert_eq!(store.put_replacing(&key, &second.entry(), Overwrite::Always).unwrap(), PutOutcome::Published);
     second.assert_is(&hit(&store, &key));
     assert!(names(&store.dir().join("tmp")).is_empty());
     assert!(names(&store.dir().join("locks")).is_empty());
@@ -39,26 +39,26 @@ fn a_valid_entry_stays() {
 
 #[test]
 fn the_keys_of_all_entries_are_listed_in_order() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     assert!(store.keys(10).is_empty());
     let mut keys: Vec<_> = ["relu", "square", "neg", "abs"].map(key).into();
     for key in &keys {
-        store.put(key, &Made::new("relu", 1).draft()).unwrap();
+        store.put(key, &Created::new("relu", 1).entry()).unwrap();
     }
     keys.sort_unstable();
     // What is not called as an entry is none.
     fs::write(store.path(&keys[0]).with_extension("other"), "").unwrap();
     fs::write(store.dir().join("entries/00/notes.kern"), "").unwrap();
     assert_eq!(store.keys(10), keys);
-    assert_eq!(read_only(folder.path()).unwrap().keys(10), keys);
+    assert_eq!(read_only(directory.path()).unwrap().keys(10), keys);
     assert_eq!(store.keys(3).len(), 3);
 }
 
 #[test]
 fn a_restamped_entry_keeps_everything_else() {
     let (_folder, store) = fresh();
-    let (key, made) = (key("relu"), Made::new("relu", 1));
-    store.put(&key, &made.draft().cost(Duration::from_millis(1234))).unwrap();
+    let (key, made) = (key("relu"), Created::new("relu", 1));
+    store.put(&key, &made.entry().cost(Duration::from_millis(1234))).unwrap();
     let before = hit(&store, &key);
     store.restamp(&before, 8).unwrap();
     let after = hit(&store, &key);
@@ -71,10 +71,10 @@ fn a_restamped_entry_keeps_everything_else() {
 #[test]
 fn a_stamp_never_brings_an_older_entry_back() {
     let (_folder, store) = fresh();
-    let (key, old, new) = (key("relu"), Made::new("relu", 1), Made::new("relu", 2));
-    store.put(&key, &old.draft()).unwrap();
+    let (key, old, new) = (key("relu"), Created::new("relu", 1), Created::new("relu", 2));
+    store.put(&key, &old.entry()).unwrap();
     let read = hit(&store, &key);
-    store.put_replacing(&key, &new.draft(), Overwrite::Always).unwrap();
+    store.put_replacing(&key, &new.entry(), Overwrite::Always).unwrap();
     store.restamp(&read, 9).unwrap();
     new.assert_is(&hit(&store, &key));
 
@@ -94,27 +94,27 @@ fn a_stamp_never_brings_an_older_entry_back() {
 #[test]
 fn a_damaged_entry_is_replaced() {
     let (_folder, store) = fresh();
-    let (key, made) = (key("relu"), Made::new("relu", 1));
-    store.put(&key, &made.draft()).unwrap();
+    let (key, made) = (key("relu"), Created::new("relu", 1));
+    store.put(&key, &made.entry()).unwrap();
     fs::write(store.path(&key), "damaged").unwrap();
     let before = inode(&store.path(&key));
-    assert_eq!(store.put(&key, &made.draft()).unwrap(), PutOutcome::Published);
+    assert_eq!(store.put(&key, &made.entry()).unwrap(), PutOutcome::Published);
     assert_ne!(inode(&store.path(&key)), before);
     made.assert_is(&hit(&store, &key));
 }
 
 #[test]
 fn a_reader_sees_the_old_entry_or_the_new_one() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     let key = key("relu");
     // Of different lengths, so that a mixture of the two could not pass for either.
-    let versions: Vec<Made> = (0..5).map(|i| Made::sized("relu", i, 600 + 3000 * i)).collect();
-    store.put(&key, &versions[0].draft()).unwrap();
+    let versions: Vec<Created> = (0..5).map(|i| Created::sized("relu", i, 600 + 3000 * i)).collect();
+    store.put(&key, &versions[0].entry()).unwrap();
     let (done, satisfied) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
         let readers = [(); 2].map(|()| {
             scope.spawn(|| {
-                let store = open(folder.path());
+                let store = open(directory.path());
                 let mut seen = BTreeSet::new();
                 while !done.load(Ordering::Relaxed) {
                     let entry = hit(&store, &key);
@@ -129,7 +129,7 @@ fn a_reader_sees_the_old_entry_or_the_new_one() {
         });
         let began = Instant::now();
         for i in 0.. {
-            store.put_replacing(&key, &versions[i % 5].draft(), Overwrite::Always).unwrap();
+            store.put_replacing(&key, &versions[i % 5].entry(), Overwrite::Always).unwrap();
             let is_enough = i >= 400 || began.elapsed() > Duration::from_secs(3);
             // Each reader has seen two versions, or failed.
             let is_over = satisfied.load(Ordering::Relaxed) == 2 || readers.iter().any(|it| it.is_finished());
@@ -143,18 +143,18 @@ fn a_reader_sees_the_old_entry_or_the_new_one() {
 
 #[test]
 fn a_put_that_fails_leaves_nothing() {
-    let (folder, store) = fresh();
-    let (key, made) = (key("relu"), Made::new("relu", 1));
+    let (directory, store) = fresh();
+    let (key, made) = (key("relu"), Created::new("relu", 1));
     let shard = store.path(&key).parent().map(Path::to_owned).unwrap();
-    store.put(&key, &made.draft()).unwrap();
+    store.put(&key, &made.entry()).unwrap();
     // A file takes the folder's place: in a store that knew the folder, and in one that did not.
-    let aside = folder.path().join("aside");
+    let aside = directory.path().join("aside");
     fs::rename(&shard, &aside).unwrap();
     fs::write(&shard, "in the way").unwrap();
-    for store in [store.clone(), open(folder.path())] {
+    for store in [store.clone(), open(directory.path())] {
         assert!(matches!(miss(&store, &key), Miss::Io(_)));
-        let error = store.put_replacing(&key, &made.draft(), Overwrite::Always).unwrap_err();
-        assert!(matches!(&error, StoreError::NotAFolder { path } if *path == shard), "{error:?}");
+        let error = store.put_replacing(&key, &made.entry(), Overwrite::Always).unwrap_err();
+        assert!(matches!(&error, StoreError::NotADirectory { path } if *path == shard), "{error:?}");
         assert!(names(&store.dir().join("tmp")).is_empty());
         assert_eq!(fs::read(&shard).unwrap(), b"in the way");
     }
@@ -165,7 +165,7 @@ fn a_put_that_fails_leaves_nothing() {
     // Something that no rename replaces.
     let other = crate::common::key("other");
     fs::create_dir(store.path(&other)).unwrap();
-    assert!(store.put(&other, &made.draft()).is_err());
+    assert!(store.put(&other, &made.entry()).is_err());
     assert!(names(&store.dir().join("tmp")).is_empty());
 }
 
@@ -173,7 +173,7 @@ fn a_put_that_fails_leaves_nothing() {
 fn an_entry_beyond_the_bounds_is_refused() {
     let (_folder, store) = fresh();
     let key = key("relu");
-    let many = (0..65).fold(EntryBuilder::new(0), |draft, _| draft.eager("n", b"1"));
+    let many = (0..65).fold(EntryBuilder::new(0), |entry, _| entry.eager("n", b"1"));
     let error = store.put(&key, &many).unwrap_err();
     assert!(matches!(error, StoreError::TooLarge { members: 65, bytes: 130 }), "{error:?}");
     assert!(matches!(miss(&store, &key), Miss::Absent));
@@ -181,21 +181,21 @@ fn an_entry_beyond_the_bounds_is_refused() {
 
 #[test]
 fn a_store_for_reading_writes_nothing() {
-    let (folder, writer) = fresh();
+    let (directory, writer) = fresh();
     let (there, damaged, absent) = (key("there"), key("damaged"), key("absent"));
-    writer.put(&there, &Made::new("there", 0).draft()).unwrap();
+    writer.put(&there, &Created::new("there", 0).entry()).unwrap();
     fs::write(writer.path(&damaged), "damaged").unwrap();
     let Miss::Damaged(judged) = miss(&writer, &damaged) else { panic!("it is damaged") };
     let held = crate::common::lock(&writer, &absent);
-    let before = snapshot(folder.path());
+    let before = snapshot(directory.path());
 
-    let store = read_only(folder.path()).unwrap();
+    let store = read_only(directory.path()).unwrap();
     assert!(!store.is_writable());
-    Made::new("there", 0).assert_is(&hit(&store, &there));
+    Created::new("there", 0).assert_is(&hit(&store, &there));
     assert!(matches!(miss(&store, &damaged), Miss::Damaged(_)));
     assert!(matches!(miss(&store, &absent), Miss::Absent));
     for replace in [Overwrite::Never, Overwrite::Always] {
-        let error = store.put_replacing(&there, &Made::new("there", 1).draft(), replace).unwrap_err();
+        let error = store.put_replacing(&there, &Created::new("there", 1).entry(), replace).unwrap_err();
         assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
     }
     assert!(matches!(store.quarantine(&damaged, &judged, &held), Err(StoreError::ReadOnly { .. })));
@@ -204,31 +204,31 @@ fn a_store_for_reading_writes_nothing() {
     store.sync(&[there, absent]);
     // A target that nobody has made yet.
     let other =
-        Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(folder.path()) }).unwrap();
+        Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(directory.path()) }).unwrap();
     assert!(matches!(other.target("Ascend310").unwrap().get(&there), Lookup::Miss(Miss::Absent)));
-    assert_eq!(snapshot(folder.path()), before);
+    assert_eq!(snapshot(directory.path()), before);
 }
 
 #[test]
 fn a_store_for_reading_must_be_there() {
-    let folder = tempfile::tempdir().unwrap();
-    let missing = folder.path().join("missing");
+    let directory = tempfile::tempdir().unwrap();
+    let missing = directory.path().join("missing");
     let error = read_only(&missing).unwrap_err();
     assert!(matches!(&error, StoreError::NoStore { path } if *path == missing), "{error:?}");
     assert!(error.to_string().contains("a store is made by a build"), "{error}");
     assert!(!missing.exists());
 
     // A folder that is no store yet is an empty one, and stays as it is.
-    let before = snapshot(folder.path());
-    let store = read_only(folder.path()).unwrap();
+    let before = snapshot(directory.path());
+    let store = read_only(directory.path()).unwrap();
     assert!(matches!(store.get(&key("relu")), Lookup::Miss(Miss::Absent)));
-    assert_eq!(snapshot(folder.path()), before);
+    assert_eq!(snapshot(directory.path()), before);
 }
 
 #[test]
 fn many_open_a_fresh_root_at_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("deep/down/root");
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("deep/down/root");
     let barrier = Barrier::new(16);
     thread::scope(|scope| {
         for i in 0..16 {
@@ -238,7 +238,7 @@ fn many_open_a_fresh_root_at_once() {
                 let store = open(root);
                 for j in 0..8 {
                     let name = format!("op_{j}");
-                    store.put(&key(&name), &Made::new(&name, i).draft()).unwrap();
+                    store.put(&key(&name), &Created::new(&name, i).entry()).unwrap();
                     assert!(matches!(store.get(&key(&name)), Lookup::Hit(_)));
                 }
             });
@@ -251,13 +251,13 @@ fn many_open_a_fresh_root_at_once() {
 
 #[test]
 fn another_version_is_left_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let v2 = folder.path().join("v2");
+    let directory = tempfile::tempdir().unwrap();
+    let v2 = directory.path().join("v2");
     fs::create_dir(&v2).unwrap();
     fs::write(v2.join("entry"), "of the future").unwrap();
     let before = snapshot(&v2);
-    let store = open(folder.path());
-    store.put(&key("relu"), &Made::new("relu", 0).draft()).unwrap();
-    assert_eq!(names(folder.path()), ["op_cache.ini", "v1", "v2"]);
+    let store = open(directory.path());
+    store.put(&key("relu"), &Created::new("relu", 0).entry()).unwrap();
+    assert_eq!(names(directory.path()), ["op_cache.ini", "v1", "v2"]);
     assert_eq!(snapshot(&v2), before);
 }

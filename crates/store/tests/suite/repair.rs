@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::common::harm::{HARMS, flip};
 use crate::common::room::{DAY, HOUR, Room, Watch, counted};
-use crate::common::{Made, TARGET, fresh, hit, inode, key, lock, miss, names, open, snapshot};
+use crate::common::{Created, TARGET, fresh, hit, inode, key, lock, miss, names, open, snapshot};
 use opkeep_digest::Digest;
 use opkeep_fs::{FsOp, Permit};
 use opkeep_store::{
@@ -30,23 +30,24 @@ fn repair(store: &TargetStore) -> RepairReport {
 }
 
 fn put(store: &TargetStore, name: &str) -> PathBuf {
-    store.put(&key(name), &Made::new(name, 0).draft()).unwrap();
+    store.put(&key(name), &Created::new(name, 0).entry()).unwrap();
     store.path(&key(name))
 }
 
 /// What was set aside: keys and places.
 fn aside(report: &RepairReport) -> Vec<(Digest, Option<PathBuf>)> {
-    let one = |deed: &RepairAction| match &deed.what {
-        RepairActionKind::Quarantined { key, place, .. } => Some((*key, place.clone())),
+    let one = |deed: &RepairAction| match &deed.kind {
+        RepairActionKind::Quarantined { key, moved_to: place, .. } => Some((*key, place.clone())),
         _ => None,
     };
-    report.done.iter().filter_map(one).collect()
+    report.actions.iter().filter_map(one).collect()
 }
 
 /// Paths to which something was done that is no entry.
 fn tidied(report: &RepairReport) -> Vec<(&Path, &RepairActionKind)> {
-    let others = report.done.iter().filter(|deed| !matches!(deed.what, RepairActionKind::Quarantined { .. }));
-    others.map(|deed| (deed.path.as_path(), &deed.what)).collect()
+    let others =
+        report.actions.iter().filter(|deed| !matches!(deed.kind, RepairActionKind::Quarantined { .. }));
+    others.map(|deed| (deed.path.as_path(), &deed.kind)).collect()
 }
 
 #[test]
@@ -60,8 +61,8 @@ fn every_kind_of_damage_is_set_aside_and_nothing_else() {
     }
     let verify = VerifyOptions { threads: THREADS, ..VerifyOptions::default() };
     let report = store.repair(&RepairOptions { verify, dry_run: false }).unwrap();
-    assert!(report.is_whole() && tidied(&report).is_empty(), "{report:#?}");
-    assert_eq!((report.checked.files, report.whole.files), (20 + HARMS.len() as u64, 20));
+    assert!(report.is_valid() && tidied(&report).is_empty(), "{report:#?}");
+    assert_eq!((report.checked.files, report.valid.files), (20 + HARMS.len() as u64, 20));
     let quarantine = names(&store.dir().join("quarantine"));
     assert_eq!(quarantine.len(), 2 * HARMS.len(), "{quarantine:?}");
     let aside = aside(&report);
@@ -72,23 +73,23 @@ fn every_kind_of_damage_is_set_aside_and_nothing_else() {
         let reason = fs::read_to_string(place.with_extension("reason")).unwrap();
         assert!(reason.contains(said), "{name}: {reason}");
         assert!(matches!(miss(&store, &key(name)), Miss::Absent), "{name}");
-        assert_eq!(store.put(&key(name), &Made::new(name, 1).draft()).unwrap(), PutOutcome::Published);
-        Made::new(name, 1).assert_is(&hit(&store, &key(name)));
+        assert_eq!(store.put(&key(name), &Created::new(name, 1).entry()).unwrap(), PutOutcome::Published);
+        Created::new(name, 1).assert_is(&hit(&store, &key(name)));
     }
     (0..20)
         .map(|at| format!("whole {at}"))
-        .for_each(|name| Made::new(&name, 0).assert_is(&hit(&store, &key(&name))));
+        .for_each(|name| Created::new(&name, 0).assert_is(&hit(&store, &key(&name))));
     assert!(names(&store.dir().join("locks")).is_empty());
     assert_eq!(store.statistics().quarantines, HARMS.len() as u64);
 
     let again = repair(&store);
-    assert!(again.is_whole() && again.done.is_empty(), "{again:?}");
-    assert!(store.verify(&VerifyOptions::default()).is_whole());
+    assert!(again.is_valid() && again.actions.is_empty(), "{again:?}");
+    assert!(store.verify(&VerifyOptions::default()).is_valid());
 }
 
 #[test]
 fn a_dry_run_says_what_would_be_done_and_writes_nothing() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     for (name, harm, _) in HARMS.iter().filter(|(name, ..)| *name != "huge") {
         harm(&store, &put(&store, name));
     }
@@ -100,30 +101,30 @@ fn a_dry_run_says_what_would_be_done_and_writes_nothing() {
         fs::write(path, "").unwrap();
         fs::File::open(path).unwrap().set_modified(std::time::SystemTime::now() - DAY).unwrap();
     }
-    let before = snapshot(folder.path());
-    let config = StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(folder.path()) };
+    let before = snapshot(directory.path());
+    let config = StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(directory.path()) };
     let reader = Store::open(config).unwrap().target(TARGET).unwrap();
     let report = reader.repair(&RepairOptions { dry_run: true, ..RepairOptions::default() }).unwrap();
-    assert_eq!(snapshot(folder.path()), before);
+    assert_eq!(snapshot(directory.path()), before);
     let aside = aside(&report);
     assert!(aside.len() == HARMS.len() - 1 && aside.iter().all(|(_, place)| place.is_none()), "{report:?}");
     let (stats, quarantine) = (store.dir().join("stats"), store.dir().join("quarantine"));
     let expected: BTreeSet<&Path> = [stray.as_path(), &old, &stats, &quarantine].into();
     assert_eq!(tidied(&report).into_iter().map(|(path, _)| path).collect::<BTreeSet<_>>(), expected);
-    assert!(report.is_whole() && report.counted.is_none());
+    assert!(report.is_valid() && report.counted.is_none());
 
     let error = reader.repair(&RepairOptions::default()).unwrap_err();
     assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
     // And so it is done.
     let report = repair(&store);
     assert_eq!(tidied(&report).len(), expected.len(), "{report:?}");
-    assert_eq!(report.done.len(), HARMS.len() - 1 + expected.len());
-    assert!(report.is_whole() && !stray.exists() && !old.exists());
-    assert!(store.verify(&VerifyOptions::default()).is_whole());
+    assert_eq!(report.actions.len(), HARMS.len() - 1 + expected.len());
+    assert!(report.is_valid() && !stray.exists() && !old.exists());
+    assert!(store.verify(&VerifyOptions::default()).is_valid());
 }
 
 /// Says that the content is another's, if it is.
-fn judge(entry: &Entry) -> Result<(), String> {
+fn check(entry: &Entry) -> Result<(), String> {
     let json = std::str::from_utf8(entry.member("json").unwrap()).unwrap();
     let name = json.split('"').nth(3).unwrap();
     if key(name) == *entry.key() { Ok(()) } else { Err(format!("it is `{name}`")) }
@@ -134,18 +135,18 @@ fn what_the_caller_refuses_is_set_aside() {
     let (_folder, store) = fresh();
     let right = put(&store, "right");
     let poisoned = key("poisoned");
-    store.put(&poisoned, &Made::new("somebody else", 0).draft()).unwrap();
-    let verify = VerifyOptions { judge: &judge, ..VerifyOptions::default() };
+    store.put(&poisoned, &Created::new("somebody else", 0).entry()).unwrap();
+    let verify = VerifyOptions { check: &check, ..VerifyOptions::default() };
     let report = store.repair(&RepairOptions { verify, dry_run: false }).unwrap();
     let aside = aside(&report);
     let [(found, Some(place))] = &aside[..] else { panic!("{report:?}") };
-    assert!(*found == poisoned && report.is_whole() && right.exists());
+    assert!(*found == poisoned && report.is_valid() && right.exists());
     assert_eq!(fs::read_to_string(place.with_extension("reason")).unwrap(), "it is `somebody else`\n");
 }
 
 #[test]
 fn what_is_misplaced_is_set_aside_and_what_is_not_ours_stays() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     let entries = store.dir().join("entries");
     let name = |name: &str| format!("{}.kern", key(name));
     let places = [entries.join("00").join(name("a")), entries.join(name("b"))];
@@ -154,7 +155,7 @@ fn what_is_misplaced_is_set_aside_and_what_is_not_ours_stays() {
     }
     flip(&places[1], 700);
     // Not ours: called so, and no entry; links and folders; anything else.
-    let outside = folder.path().join("outside");
+    let outside = directory.path().join("outside");
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join(name("e")), "precious").unwrap();
     let foreign =
@@ -177,14 +178,14 @@ fn what_is_misplaced_is_set_aside_and_what_is_not_ours_stays() {
     assert!(places.iter().all(|path| !path.exists()));
     assert_eq!(foreign.each_ref().map(|path| inode(path)), before);
     assert_eq!(snapshot(&outside), around, "a link was followed");
-    let left: Vec<_> = report.left.iter().map(|left| left.flawed.path.as_path()).collect();
+    let left: Vec<_> = report.unrepaired.iter().map(|left| left.problem.path.as_path()).collect();
     let mut expected = vec![foreign[1].as_path(), &foreign[3], &linked];
     expected.sort();
     assert_eq!(left, expected);
-    assert!(report.left.iter().all(|left| matches!(left.why, UnrepairedReason::NotOurs)));
-    let besides: Vec<_> = report.besides.iter().filter(|beside| beside.kind.is_foreign()).collect();
+    assert!(report.unrepaired.iter().all(|left| matches!(left.reason, UnrepairedReason::NotOurs)));
+    let other_files: Vec<_> = report.other_files.iter().filter(|beside| beside.kind.is_foreign()).collect();
     assert_eq!(
-        besides.iter().map(|beside| beside.path.as_path()).collect::<BTreeSet<_>>(),
+        other_files.iter().map(|beside| beside.path.as_path()).collect::<BTreeSet<_>>(),
         [foreign[0].as_path(), &foreign[2]].into()
     );
     assert!(tidied(&report).is_empty(), "{report:?}");
@@ -193,22 +194,22 @@ fn what_is_misplaced_is_set_aside_and_what_is_not_ours_stays() {
 /// A folder in whose place is a link has nothing made in it.
 #[test]
 fn no_folder_is_made_where_a_link_leads() {
-    let (folder, store) = fresh();
-    let outside = folder.path().join("outside");
+    let (directory, store) = fresh();
+    let outside = directory.path().join("outside");
     fs::create_dir(&outside).unwrap();
     fs::remove_dir_all(store.dir().join("entries")).unwrap();
     symlink(&outside, store.dir().join("entries")).unwrap();
     let report = repair(&store);
-    assert!(names(&outside).is_empty() && report.done.is_empty(), "{report:?}");
+    assert!(names(&outside).is_empty() && report.actions.is_empty(), "{report:?}");
     assert!(
-        matches!(report.left[..], [ref left, ..] if matches!(left.flawed.flaw, ProblemKind::WrongFileType { .. })),
+        matches!(report.unrepaired[..], [ref left, ..] if matches!(left.problem.kind, ProblemKind::WrongFileType { .. })),
         "{report:?}"
     );
 }
 
 #[test]
 fn what_cannot_be_read_or_trusted_is_left_alone_and_told() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     let (unreadable, untrusted) = (put(&store, "a"), put(&store, "b"));
     flip(&untrusted, 700);
     flip(&unreadable, 700);
@@ -218,10 +219,10 @@ fn what_cannot_be_read_or_trusted_is_left_alone_and_told() {
         FsOp::Read if call.path == bad => Permit::Fail(rustix::io::Errno::IO.into()),
         _ => Permit::Go,
     });
-    let config = StoreConfig { watcher: Some(Arc::new(watch)), ..StoreConfig::new(folder.path()) };
+    let config = StoreConfig { watcher: Some(Arc::new(watch)), ..StoreConfig::new(directory.path()) };
     let report = repair(&Store::open(config).unwrap().target(TARGET).unwrap());
-    assert!(report.done.is_empty() && report.left.len() == 2 && !report.is_whole(), "{report:?}");
-    assert!(report.left.iter().all(|left| matches!(left.why, UnrepairedReason::NotOurs)));
+    assert!(report.actions.is_empty() && report.unrepaired.len() == 2 && !report.is_valid(), "{report:?}");
+    assert!(report.unrepaired.iter().all(|left| matches!(left.reason, UnrepairedReason::NotOurs)));
     assert!(unreadable.exists() && untrusted.exists());
 }
 
@@ -233,7 +234,7 @@ fn what_somebody_makes_is_left_to_them() {
     let held = lock(&store, &key("a"));
     let report = repair(&store);
     assert!(
-        matches!(report.left[..], [ref left] if matches!(left.why, UnrepairedReason::InProgress)),
+        matches!(report.unrepaired[..], [ref left] if matches!(left.reason, UnrepairedReason::InProgress)),
         "{report:?}"
     );
     assert!(path.exists());
@@ -244,22 +245,22 @@ fn what_somebody_makes_is_left_to_them() {
 /// Where there are no locks, the looks at the file are all there is.
 #[test]
 fn a_file_system_without_locks() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     flip(&put(&store, "a"), 700);
     let watch = Watch(|call: &opkeep_fs::FsCall<'_>| match call.op {
         FsOp::Lock => Permit::Fail(rustix::io::Errno::NOLCK.into()),
         _ => Permit::Go,
     });
-    let config = StoreConfig { watcher: Some(Arc::new(watch)), ..StoreConfig::new(folder.path()) };
+    let config = StoreConfig { watcher: Some(Arc::new(watch)), ..StoreConfig::new(directory.path()) };
     let report = repair(&Store::open(config).unwrap().target(TARGET).unwrap());
-    assert!(report.is_whole() && aside(&report).len() == 1, "{report:?}");
+    assert!(report.is_valid() && aside(&report).len() == 1, "{report:?}");
 }
 
 /// Somebody puts a healthy entry at every single call of a repair that is about that entry: it is always kept.
 #[test]
 fn a_healthy_entry_that_comes_between_stays() {
-    let (folder, store) = fresh();
-    let (subject, healthy) = (key("a"), Made::new("a", 2));
+    let (directory, store) = fresh();
+    let (subject, healthy) = (key("a"), Created::new("a", 2));
     // Which call, and how many there were.
     let (chosen, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (at, count, other) = (Arc::clone(&chosen), Arc::clone(&seen), store.clone());
@@ -267,16 +268,16 @@ fn a_healthy_entry_that_comes_between_stays() {
         let is_about_it = |path: &Path| path.to_string_lossy().contains(&subject.to_string());
         let concerns = is_about_it(call.path) || call.to.is_some_and(is_about_it);
         if concerns && count.fetch_add(1, Ordering::Relaxed) + 1 == at.load(Ordering::Relaxed) {
-            let put = other.put_replacing(&subject, &Made::new("a", 2).draft(), Overwrite::Always);
+            let put = other.put_replacing(&subject, &Created::new("a", 2).entry(), Overwrite::Always);
             assert_eq!(put.unwrap(), PutOutcome::Published);
         }
         Permit::Go
     });
-    let config = StoreConfig { watcher: Some(Arc::new(watch)), ..StoreConfig::new(folder.path()) };
+    let config = StoreConfig { watcher: Some(Arc::new(watch)), ..StoreConfig::new(directory.path()) };
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
     let (mut kept, mut calls) = (0, 0);
     for at in 1.. {
-        store.put_replacing(&subject, &Made::new("a", 1).draft(), Overwrite::Always).unwrap();
+        store.put_replacing(&subject, &Created::new("a", 1).entry(), Overwrite::Always).unwrap();
         flip(&store.path(&subject), 700);
         let quarantine = store.dir().join("quarantine");
         names(&quarantine).iter().for_each(|name| fs::remove_file(quarantine.join(name)).unwrap());
@@ -289,7 +290,7 @@ fn a_healthy_entry_that_comes_between_stays() {
         }
         let Lookup::Hit(entry) = store.get(&subject) else { panic!("call {at}: the healthy one is gone") };
         healthy.assert_is(&entry);
-        assert!(report.left.is_empty(), "call {at}: {report:?}");
+        assert!(report.unrepaired.is_empty(), "call {at}: {report:?}");
         kept += usize::from(aside(&report).is_empty());
         calls = at;
     }
@@ -299,7 +300,7 @@ fn a_healthy_entry_that_comes_between_stays() {
 /// What cannot be moved is there still, and told with the reason.
 #[test]
 fn what_cannot_be_moved_is_told() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     let path = put(&store, "a");
     flip(&path, 700);
     let bad = path.clone();
@@ -307,13 +308,13 @@ fn what_cannot_be_moved_is_told() {
         FsOp::Rename if call.path == bad => Permit::Fail(rustix::io::Errno::ACCESS.into()),
         _ => Permit::Go,
     });
-    let config = StoreConfig { watcher: Some(Arc::new(watch)), ..StoreConfig::new(folder.path()) };
+    let config = StoreConfig { watcher: Some(Arc::new(watch)), ..StoreConfig::new(directory.path()) };
     let report = repair(&Store::open(config).unwrap().target(TARGET).unwrap());
     assert!(
-        matches!(report.left[..], [ref left] if matches!(left.why, UnrepairedReason::Failed(_))),
+        matches!(report.unrepaired[..], [ref left] if matches!(left.reason, UnrepairedReason::Failed(_))),
         "{report:?}"
     );
-    assert!(path.exists() && report.done.is_empty());
+    assert!(path.exists() && report.actions.is_empty());
 }
 
 #[test]
@@ -336,10 +337,10 @@ fn what_the_dead_left_is_swept_and_damage_is_kept() {
     fs::create_dir(&unnamed).unwrap();
     fs::File::open(&unnamed).unwrap().set_modified(room.time.ago(2 * HOUR)).unwrap();
     let report = repair(&store);
-    let swept: BTreeSet<&Path> = tidied(&report).into_iter().map(|(path, _)| path).collect();
-    assert_eq!(swept, [stray.as_path(), &left, &unnamed].into(), "{report:?}");
+    let pruned: BTreeSet<&Path> = tidied(&report).into_iter().map(|(path, _)| path).collect();
+    assert_eq!(pruned, [stray.as_path(), &left, &unnamed].into(), "{report:?}");
     assert!(young.exists() && live.exists() && !stray.exists() && !left.exists() && !unnamed.exists());
-    let kinds: Vec<_> = report.besides.iter().map(|beside| beside.kind).collect();
+    let kinds: Vec<_> = report.other_files.iter().map(|beside| beside.kind).collect();
     assert_eq!(kinds.iter().filter(|kind| **kind == OtherFileKind::Temporary).count(), 2);
     assert_eq!(kinds.iter().filter(|kind| **kind == OtherFileKind::Quarantined).count(), 2);
     // For people, however old; `gc` knows when.
@@ -350,9 +351,9 @@ fn what_the_dead_left_is_swept_and_damage_is_kept() {
 
 #[test]
 fn missing_folders_are_made() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o2775)).unwrap();
-    let store = open(folder.path());
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o2775)).unwrap();
+    let store = open(directory.path());
     let path = put(&store, "a");
     let shards: Vec<_> = ["00", "7f", "fe"].map(|shard| store.dir().join("entries").join(shard)).into();
     let others = ["quarantine", "tmp"].map(|name| store.dir().join(name));
@@ -366,7 +367,7 @@ fn missing_folders_are_made() {
         let mode = fs::metadata(&dir).unwrap().permissions().mode() & 0o7777;
         assert_eq!(mode, 0o2775, "{}: it is shared", dir.display());
     }
-    assert!(report.is_whole());
+    assert!(report.is_valid());
 
     fs::remove_dir_all(store.dir().join("entries")).unwrap();
     assert_eq!(tidied(&repair(&store)).len(), 257);
@@ -376,18 +377,18 @@ fn missing_folders_are_made() {
 #[test]
 fn a_target_that_is_gone_is_made_at_once() {
     for gone in [TARGET, ""] {
-        let (folder, store) = fresh();
-        fs::remove_dir_all(folder.path().join("v1").join(gone)).unwrap();
+        let (directory, store) = fresh();
+        fs::remove_dir_all(directory.path().join("v1").join(gone)).unwrap();
         let report = repair(&store);
-        assert!(report.is_whole(), "{:?}", report.left);
+        assert!(report.is_valid(), "{:?}", report.unrepaired);
         let report = store.verify(&VerifyOptions::default());
-        assert!(report.missing.is_empty() && report.is_whole());
+        assert!(report.missing.is_empty() && report.is_valid());
     }
     // A root is made by those who open a store: private, and marked.
-    let (folder, store) = fresh();
-    fs::remove_dir_all(folder.path()).unwrap();
+    let (directory, store) = fresh();
+    fs::remove_dir_all(directory.path()).unwrap();
     store.repair(&RepairOptions::default()).unwrap_err();
-    assert!(!folder.path().exists());
+    assert!(!directory.path().exists());
 }
 
 #[test]
@@ -407,14 +408,14 @@ fn numbers_and_the_size_are_put_right() {
 
     for name in ["size", "stats"] {
         let path = store.dir().join(name);
-        for torn in ["x", "opkeep statistics 1\nsince ", &"of somebody else\n".repeat(100)] {
-            fs::write(&path, torn).unwrap();
+        for corrupt in ["x", "opkeep statistics 1\nsince ", &"of somebody else\n".repeat(100)] {
+            fs::write(&path, corrupt).unwrap();
             let report = repair(&store);
             let [(found, RepairActionKind::CountersReset)] = tidied(&report)[..] else {
                 panic!("{name}: {report:?}")
             };
-            assert!(found == path && report.is_whole());
-            assert!(store.verify(&VerifyOptions::default()).is_whole());
+            assert!(found == path && report.is_valid());
+            assert!(store.verify(&VerifyOptions::default()).is_valid());
         }
     }
     repair(&store);
@@ -434,11 +435,11 @@ fn beside_one_who_makes_room() {
     let report = repair(&store);
     assert!(report.busy && aside(&report).len() == 1, "{report:?}");
     assert!(
-        matches!(report.left[..], [ref left] if matches!(left.why, UnrepairedReason::InProgress)),
+        matches!(report.unrepaired[..], [ref left] if matches!(left.reason, UnrepairedReason::InProgress)),
         "{report:?}"
     );
     drop(held);
-    assert!(repair(&store).is_whole());
+    assert!(repair(&store).is_valid());
 }
 
 #[test]
@@ -452,24 +453,24 @@ fn it_can_be_given_up() {
     let cancelled = || given_up.load(Ordering::Relaxed);
     let verify = VerifyOptions { progress: &progress, cancelled: &cancelled, ..VerifyOptions::default() };
     let report = store.repair(&RepairOptions { verify, dry_run: false }).unwrap();
-    assert!(report.cancelled && !report.is_whole() && aside(&report).len() == 1, "{report:?}");
+    assert!(report.cancelled && !report.is_valid() && aside(&report).len() == 1, "{report:?}");
 }
 
 /// Builds put, damage is done, and two repair all the time: nothing healthy is ever set aside, and in the end all is well.
 #[test]
 fn beside_builds_nothing_healthy_is_lost() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     let names: Vec<String> = (0..8).map(|at| format!("kernel {at}")).collect();
     let done = AtomicBool::new(false);
     let aside = thread::scope(|scope| {
         for writer in 0..2usize {
-            let (root, names, done) = (folder.path(), &names, &done);
+            let (root, names, done) = (directory.path(), &names, &done);
             scope.spawn(move || {
                 let store = open(root);
                 for time in 0..200 {
                     let name = &names[(time + writer) % names.len()];
-                    let (key, made) = (key(name), Made::new(name, time));
-                    store.put_replacing(&key, &made.draft(), Overwrite::Always).unwrap();
+                    let (key, made) = (key(name), Created::new(name, time));
+                    store.put_replacing(&key, &made.entry(), Overwrite::Always).unwrap();
                     if time % 5 == writer {
                         // As a disk does it: to the file that is there, whoever made it.
                         let _ = fs::File::options().write(true).open(store.path(&key)).map(|file| {
@@ -484,13 +485,13 @@ fn beside_builds_nothing_healthy_is_lost() {
         }
         let repairing: Vec<_> = (0..2)
             .map(|_| {
-                let (root, done) = (folder.path(), &done);
+                let (root, done) = (directory.path(), &done);
                 scope.spawn(move || {
                     let (store, mut aside) = (open(root), Vec::new());
                     while !done.load(Ordering::Relaxed) {
                         let report = repair(&store);
-                        aside.extend(report.done.into_iter().filter_map(|deed| match deed.what {
-                            RepairActionKind::Quarantined { place, .. } => place,
+                        aside.extend(report.actions.into_iter().filter_map(|deed| match deed.kind {
+                            RepairActionKind::Quarantined { moved_to, .. } => moved_to,
                             _ => None,
                         }));
                     }
@@ -507,7 +508,7 @@ fn beside_builds_nothing_healthy_is_lost() {
         let healthy = Entry::decode(bytes, Some(&name.parse().unwrap())).is_ok();
         assert!(!healthy, "a healthy entry was set aside: {}", place.display());
     }
-    assert!(repair(&store).is_whole());
-    assert!(store.verify(&VerifyOptions::default()).is_whole());
+    assert!(repair(&store).is_valid());
+    assert!(store.verify(&VerifyOptions::default()).is_valid());
     assert!(crate::common::names(&store.dir().join("tmp")).is_empty());
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::common::room::{ALL, CHEAP, HOUR, MB, MINUTE, Room, Watch, counted, draft, filling, gc, ten};
+use crate::common::room::{ALL, CHEAP, HOUR, MB, MINUTE, Room, Watch, counted, entry, filling, gc, ten};
 use crate::common::{TARGET, key};
 use opkeep_fs::{FsOp, Permit};
 use opkeep_store::{Overwrite, PutOutcome, Store, StoreConfig};
@@ -16,7 +16,7 @@ use opkeep_store::{Overwrite, PutOutcome, Store, StoreConfig};
 fn opening_and_putting_make_room() {
     let room = Room::new("1", "50");
     let store = ten(&room, 2 * HOUR);
-    assert_eq!(store.put(&key("more"), &draft(&filling(100 << 10), CHEAP)).unwrap(), PutOutcome::Published);
+    assert_eq!(store.put(&key("more"), &entry(&filling(100 << 10), CHEAP)).unwrap(), PutOutcome::Published);
     assert_eq!(room.left(&store, &ALL), ALL, "not with each put");
     drop(store);
     let store = room.open();
@@ -25,13 +25,13 @@ fn opening_and_putting_make_room() {
     // In one long build, too: after 64 puts, and after 16 MiB.
     let room = Room::new("1", "50");
     let store = ten(&room, 2 * HOUR);
-    (0..54).for_each(|at| drop(store.put(&key(&at.to_string()), &draft(&filling(8 << 10), CHEAP))));
+    (0..54).for_each(|at| drop(store.put(&key(&at.to_string()), &entry(&filling(8 << 10), CHEAP))));
     assert!(room.left(&store, &ALL).len() < 10);
     let room = Room::new("16", "50");
     let store = ten(&room, 2 * HOUR);
-    store.put(&key("large"), &draft(&filling(15 * MB), CHEAP)).unwrap();
+    store.put(&key("large"), &entry(&filling(15 * MB), CHEAP)).unwrap();
     assert_eq!(room.left(&store, &ALL), ALL);
-    store.put(&key("small"), &draft(&filling(MB / 4), CHEAP)).unwrap();
+    store.put(&key("small"), &entry(&filling(MB / 4), CHEAP)).unwrap();
     assert!(room.left(&store, &ALL).is_empty());
 }
 
@@ -65,8 +65,8 @@ fn an_unknown_size_is_counted_once() {
     let room = Room::new("1", "50");
     drop(ten(&room, 2 * HOUR));
     let size = room.open().dir().join("size");
-    for torn in [None, Some("opkeep size 1\nbytes 7"), Some("")] {
-        match torn {
+    for corrupt in [None, Some("opkeep size 1\nbytes 7"), Some("")] {
+        match corrupt {
             None => fs::remove_file(&size).unwrap(),
             Some(text) => fs::write(&size, text).unwrap(),
         }
@@ -78,11 +78,11 @@ fn an_unknown_size_is_counted_once() {
         };
         assert_eq!(lists(), 0);
         assert_eq!(store.estimate(), None);
-        store.put_replacing(&key("a"), &draft(&filling(100 << 10), CHEAP), Overwrite::Always).unwrap();
+        store.put_replacing(&key("a"), &entry(&filling(100 << 10), CHEAP), Overwrite::Always).unwrap();
         let (estimate, counted) = (store.estimate().unwrap(), counted(&store));
         // The file with the total may not have been there when it was counted.
         assert!(estimate.entries == 10 && counted.bytes - estimate.bytes <= 4096, "{estimate:?} {counted:?}");
-        store.put_replacing(&key("a"), &draft(&filling(100 << 10), CHEAP), Overwrite::Always).unwrap();
+        store.put_replacing(&key("a"), &entry(&filling(100 << 10), CHEAP), Overwrite::Always).unwrap();
         assert_eq!(lists(), 2 * (256 + 5), "once by the first put, and once to compare");
     }
 }
@@ -93,7 +93,7 @@ fn the_estimate_follows_puts_replacements_and_evictions() {
     let store = room.open();
     let records = counted(&store).bytes;
     for (bytes, name) in [(1000, "a"), (5000, "a"), (2000, "b"), (3000, "a")] {
-        store.put_replacing(&key(name), &draft(&filling(bytes), CHEAP), Overwrite::Always).unwrap();
+        store.put_replacing(&key(name), &entry(&filling(bytes), CHEAP), Overwrite::Always).unwrap();
     }
     let estimate = store.estimate().unwrap();
     assert_eq!((estimate.bytes, estimate.entries), (5000, 2));
@@ -121,7 +121,7 @@ fn what_others_put_meanwhile_is_looked_at() {
         if call.op == FsOp::List && call.path.ends_with("entries/ff") && !done.swap(true, Ordering::Relaxed) {
             for at in 0..100 {
                 let key = key(&format!("meanwhile {at}"));
-                other.put(&key, &draft(&filling(16 << 10), CHEAP)).unwrap();
+                other.put(&key, &entry(&filling(16 << 10), CHEAP)).unwrap();
                 fs::File::open(other.path(&key)).unwrap().set_modified(old).unwrap();
             }
             other.flush().unwrap();

@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::common::harm::{HARMS, flip};
 use crate::common::room::{Seen, Watch};
-use crate::common::{Made, TARGET, fresh, hit, key, lock, miss, snapshot};
+use crate::common::{Created, TARGET, fresh, hit, key, lock, miss, snapshot};
 use opkeep_fs::{FsCall, FsOp, Permit};
 use opkeep_store::{
     Access, Entry, Miss, OtherFile, OtherFileKind, Overwrite, ProblemKind, Progress, Store, StoreConfig,
@@ -38,55 +38,58 @@ fn watched(root: &Path, watch: impl Fn(&FsCall<'_>) -> Permit + Send + Sync + 's
 }
 
 fn put(store: &TargetStore, name: &str) -> PathBuf {
-    store.put(&key(name), &Made::new(name, 0).draft()).unwrap();
+    store.put(&key(name), &Created::new(name, 0).entry()).unwrap();
     store.path(&key(name))
 }
 
 /// What is wrong at each path.
-fn flaws(report: &VerifyReport) -> BTreeMap<&Path, String> {
-    report.flaws.iter().map(|flawed| (flawed.path.as_path(), flawed.flaw.to_string())).collect()
+fn problems(report: &VerifyReport) -> BTreeMap<&Path, String> {
+    report.problems.iter().map(|problem| (problem.path.as_path(), problem.kind.to_string())).collect()
 }
 
 fn kind_of(report: &VerifyReport, path: &Path) -> Option<OtherFileKind> {
-    report.besides.iter().find(|beside| beside.path == path).map(|beside| beside.kind)
+    report.other_files.iter().find(|beside| beside.path == path).map(|beside| beside.kind)
 }
 
 #[test]
 fn what_is_in_order_is_whole() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     let report = verify(&store);
-    assert!(report.is_whole() && report.checked.files == 0, "{report:?}");
+    assert!(report.is_valid() && report.checked.files == 0, "{report:?}");
     let bytes: u64 = (0..40).map(|at| fs::metadata(put(&store, &at.to_string())).unwrap().len()).sum();
     for threads in [1, 3, 64] {
         let options =
             VerifyOptions { threads: NonZeroUsize::new(threads).unwrap(), ..VerifyOptions::default() };
-        let report = reader(folder.path()).verify(&options);
-        assert!(report.is_whole() && report.besides.is_empty() && report.missing.is_empty(), "{report:?}");
+        let report = reader(directory.path()).verify(&options);
+        assert!(
+            report.is_valid() && report.other_files.is_empty() && report.missing.is_empty(),
+            "{report:?}"
+        );
         assert_eq!((report.checked.files, report.checked.bytes), (40, bytes));
-        assert_eq!(report.whole, report.checked);
+        assert_eq!(report.valid, report.checked);
     }
 }
 
 #[test]
 fn every_kind_of_damage_is_found_and_named() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     for at in 0..20 {
         put(&store, &format!("whole {at}"));
     }
     for (name, harm, _) in HARMS {
         harm(&store, &put(&store, name));
     }
-    let report = reader(folder.path())
+    let report = reader(directory.path())
         .verify(&VerifyOptions { threads: NonZeroUsize::new(4).unwrap(), ..VerifyOptions::default() });
-    assert_eq!(report.flaws.len(), HARMS.len(), "{:#?}", report.flaws);
-    assert_eq!((report.whole.files, report.checked.files as usize), (20, 20 + HARMS.len()));
+    assert_eq!(report.problems.len(), HARMS.len(), "{:#?}", report.problems);
+    assert_eq!((report.valid.files, report.checked.files as usize), (20, 20 + HARMS.len()));
     for (name, _, said) in HARMS {
-        let found = report.flaws.iter().find(|flawed| flawed.key == Some(key(name))).unwrap();
+        let found = report.problems.iter().find(|problem| problem.key == Some(key(name))).unwrap();
         assert_eq!(found.path, store.path(&key(name)));
-        assert!(matches!(found.flaw, ProblemKind::Damaged(_)), "{name}: {found:?}");
-        assert!(found.flaw.to_string().contains(said), "{name}: {}", found.flaw);
+        assert!(matches!(found.kind, ProblemKind::Damaged(_)), "{name}: {found:?}");
+        assert!(found.kind.to_string().contains(said), "{name}: {}", found.kind);
     }
-    assert!(report.flaws.is_sorted_by(|one, other| one.path < other.path));
+    assert!(report.problems.is_sorted_by(|one, other| one.path < other.path));
     // A look-up does not digest lazy members; that is what verify is for.
     hit(&store, &key("a lazy member's digest"));
 }
@@ -96,18 +99,18 @@ fn every_kind_of_damage_is_found_and_named() {
 fn content_is_judged_by_the_caller() {
     let (_folder, store) = fresh();
     put(&store, "right");
-    let (poisoned, made) = (key("poisoned"), Made::new("somebody else", 0));
-    store.put(&poisoned, &made.draft()).unwrap();
-    let judge = |entry: &Entry| {
+    let (poisoned, made) = (key("poisoned"), Created::new("somebody else", 0));
+    store.put(&poisoned, &made.entry()).unwrap();
+    let check = |entry: &Entry| {
         let json = std::str::from_utf8(entry.member("json").unwrap()).unwrap();
         let name = json.split('"').nth(3).unwrap();
         if key(name) == *entry.key() { Ok(()) } else { Err(format!("it is `{name}`")) }
     };
-    let report = store.verify(&VerifyOptions { judge: &judge, ..VerifyOptions::default() });
-    let [flawed] = &report.flaws[..] else { panic!("{report:?}") };
-    assert_eq!((flawed.key, flawed.flaw.to_string().as_str()), (Some(poisoned), "it is `somebody else`"));
-    assert!(matches!(flawed.flaw, ProblemKind::Refused(_)));
-    assert_eq!(report.whole.files, 1);
+    let report = store.verify(&VerifyOptions { check: &check, ..VerifyOptions::default() });
+    let [problem] = &report.problems[..] else { panic!("{report:?}") };
+    assert_eq!((problem.key, problem.kind.to_string().as_str()), (Some(poisoned), "it is `somebody else`"));
+    assert!(matches!(problem.kind, ProblemKind::InvalidContent(_)));
+    assert_eq!(report.valid.files, 1);
 }
 
 /// The number of a process that is no more.
@@ -124,7 +127,7 @@ fn leave(path: &Path, ago: Duration) {
 
 #[test]
 fn what_is_there_besides_is_told() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     let dir = store.dir().to_owned();
     put(&store, "a");
     let day = Duration::from_secs(2 * 24 * 3600);
@@ -138,7 +141,7 @@ fn what_is_there_besides_is_told() {
     leave(&tell(dir.join(format!("tmp/put-{dead}-1")), OtherFileKind::StaleTemporary), day);
     leave(&tell(dir.join("tmp/put-1-1"), OtherFileKind::Temporary), Duration::ZERO);
     leave(&tell(dir.join(format!("tmp/evict-{dead}-1")), OtherFileKind::StaleTemporary), day);
-    leave(&tell(folder.path().join(format!("v1/.new-{dead}-1")), OtherFileKind::StaleTemporary), day);
+    leave(&tell(directory.path().join(format!("v1/.new-{dead}-1")), OtherFileKind::StaleTemporary), day);
     fs::create_dir(tell(dir.join(format!("entries/.new-{dead}-2")), OtherFileKind::Temporary)).unwrap();
     leave(&tell(dir.join("locks").join(key("b").to_string()), OtherFileKind::StaleLock), day);
     tell(dir.join("locks").join(key("held").to_string()), OtherFileKind::Lock);
@@ -157,28 +160,28 @@ fn what_is_there_besides_is_told() {
     leave(&tell(shard.join("ABCD.kern"), OtherFileKind::ForeignFile), day);
     // Called as an entry, in a wrong folder, and none.
     leave(&tell(dir.join("entries").join(format!("{}.kern", key("d"))), OtherFileKind::ForeignFile), day);
-    fs::create_dir(tell(dir.join("entries/notes.d"), OtherFileKind::ForeignFolder)).unwrap();
+    fs::create_dir(tell(dir.join("entries/notes.d"), OtherFileKind::ForeignDirectory)).unwrap();
     symlink("/etc", tell(shard.join("elsewhere"), OtherFileKind::Link)).unwrap();
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     let pipe = tell(dir.join("tmp/pipe"), OtherFileKind::Special);
     rustix::fs::mknodat(rustix::fs::CWD, pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
 
-    let report = verify(&reader(folder.path()));
+    let report = verify(&reader(directory.path()));
     drop(held);
-    assert!(report.is_whole(), "{:?}", report.flaws);
+    assert!(report.is_valid(), "{:?}", report.problems);
     let found: BTreeMap<_, _> =
-        report.besides.iter().map(|OtherFile { path, kind, .. }| (path.clone(), *kind)).collect();
+        report.other_files.iter().map(|OtherFile { path, kind, .. }| (path.clone(), *kind)).collect();
     assert_eq!(found, expected);
-    assert!(report.besides.is_sorted_by(|one, other| one.path < other.path));
+    assert!(report.other_files.is_sorted_by(|one, other| one.path < other.path));
 }
 
 #[test]
 fn what_is_in_the_wrong_place_is_told() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     let dir = store.dir();
     // A whole entry and a damaged one, where nobody looks for them.
-    let (whole, damaged) = (dir.join("entries/00").join(name("a")), dir.join("entries").join(name("b")));
-    for (from, to) in [("a", &whole), ("b", &damaged)] {
+    let (valid, damaged) = (dir.join("entries/00").join(name("a")), dir.join("entries").join(name("b")));
+    for (from, to) in [("a", &valid), ("b", &damaged)] {
         fs::rename(put(&store, from), to).unwrap();
     }
     flip(&damaged, 700);
@@ -188,24 +191,25 @@ fn what_is_in_the_wrong_place_is_told() {
     symlink(&outside, &a_link).unwrap();
     let shard = dir.join("entries").join(free_shard(&store));
     fs::remove_dir(&shard).unwrap();
-    symlink(folder.path(), &shard).unwrap();
+    symlink(directory.path(), &shard).unwrap();
     fs::remove_dir(dir.join("locks")).unwrap();
     fs::write(dir.join("locks"), "").unwrap();
     fs::remove_file(dir.join("stats")).unwrap_or_default();
     fs::create_dir(dir.join("stats")).unwrap();
 
-    let report = verify(&reader(folder.path()));
-    let flaws = flaws(&report);
-    let said =
-        |path: &Path| flaws.get(path).unwrap_or_else(|| panic!("{}: {flaws:?}", path.display())).as_str();
-    assert!(said(&whole).contains("where nobody looks for it"));
+    let report = verify(&reader(directory.path()));
+    let problems = problems(&report);
+    let said = |path: &Path| {
+        problems.get(path).unwrap_or_else(|| panic!("{}: {problems:?}", path.display())).as_str()
+    };
+    assert!(said(&valid).contains("where nobody looks for it"));
     assert!(said(&damaged).contains("damaged"));
-    assert!(said(&a_folder).starts_with("a folder is where a file"), "{flaws:?}");
+    assert!(said(&a_folder).starts_with("a folder is where a file"), "{problems:?}");
     assert!(said(&a_link).starts_with("a symbolic link is where a file"));
     assert!(said(&shard).starts_with("a symbolic link is where a folder"));
     assert!(said(&dir.join("locks")).starts_with("a file is where a folder"));
     assert!(said(&dir.join("stats")).starts_with("a folder is where a file"));
-    assert_eq!((flaws.len(), report.whole.files), (7, 1), "{flaws:?}");
+    assert_eq!((problems.len(), report.valid.files), (7, 1), "{problems:?}");
 }
 
 fn name(name: &str) -> String {
@@ -221,56 +225,56 @@ fn free_shard(store: &TargetStore) -> String {
 
 #[test]
 fn what_is_missing_is_told_and_no_flaw() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     put(&store, "a");
     let shard = store.dir().join("entries").join(free_shard(&store));
     fs::remove_dir(&shard).unwrap();
     fs::remove_dir(store.dir().join("quarantine")).unwrap();
-    let report = verify(&reader(folder.path()));
-    assert!(report.is_whole() && report.whole.files == 1, "{report:?}");
+    let report = verify(&reader(directory.path()));
+    assert!(report.is_valid() && report.valid.files == 1, "{report:?}");
     assert_eq!(report.missing, [store.dir().join("quarantine"), shard]);
 
-    let nothing = Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(folder.path()) });
+    let nothing = Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(directory.path()) });
     let report = verify(&nothing.unwrap().target("Ascend910B1").unwrap());
-    assert!(report.is_whole() && report.missing.len() == 1, "{report:?}");
+    assert!(report.is_valid() && report.missing.len() == 1, "{report:?}");
 }
 
 #[test]
 fn numbers_that_do_not_check_are_told() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     put(&store, "a");
     store.flush().unwrap();
     let (size, stats) = (store.dir().join("size"), store.dir().join("stats"));
-    assert!(verify(&reader(folder.path())).is_whole());
+    assert!(verify(&reader(directory.path())).is_valid());
     for path in [&size, &stats] {
         let bytes = fs::read(path).unwrap();
         fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
     }
-    let report = verify(&reader(folder.path()));
-    assert_eq!(flaws(&report).into_keys().collect::<Vec<_>>(), [size.as_path(), stats.as_path()]);
-    assert!(report.flaws.iter().all(|flawed| matches!(flawed.flaw, ProblemKind::CorruptCounters)));
+    let report = verify(&reader(directory.path()));
+    assert_eq!(problems(&report).into_keys().collect::<Vec<_>>(), [size.as_path(), stats.as_path()]);
+    assert!(report.problems.iter().all(|problem| matches!(problem.kind, ProblemKind::CorruptCounters)));
     // Nobody has written any yet.
     [&size, &stats].into_iter().for_each(|path| fs::write(path, "").unwrap());
-    assert!(verify(&reader(folder.path())).is_whole());
+    assert!(verify(&reader(directory.path())).is_valid());
 }
 
 #[test]
 fn what_is_not_trusted_is_told_with_the_way_out() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     let (entry, other) = (put(&store, "a"), put(&store, "b"));
     let shard = store.dir().join("entries").join(free_shard(&store));
     for path in [&entry, &shard] {
         fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
     }
     flip(&other, 700);
-    let report = verify(&reader(folder.path()));
-    let flaws = flaws(&report);
-    assert_eq!(flaws.len(), 3, "{flaws:?}");
+    let report = verify(&reader(directory.path()));
+    let problems = problems(&report);
+    assert_eq!(problems.len(), 3, "{problems:?}");
     for path in [&entry, &shard] {
-        assert!(flaws[path.as_path()].contains("chmod o-w"), "{flaws:?}");
+        assert!(problems[path.as_path()].contains("chmod o-w"), "{problems:?}");
     }
     assert_eq!(
-        report.flaws.iter().filter(|flawed| matches!(flawed.flaw, ProblemKind::Untrusted(_))).count(),
+        report.problems.iter().filter(|problem| matches!(problem.kind, ProblemKind::Untrusted(_))).count(),
         2
     );
 }
@@ -278,7 +282,7 @@ fn what_is_not_trusted_is_told_with_the_way_out() {
 /// One that could not be read does not keep the others from being checked, and is not called damaged.
 #[test]
 fn what_cannot_be_read_is_told_and_the_rest_is_checked() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     let unreadable = put(&store, "a");
     for at in 0..10 {
         put(&store, &at.to_string());
@@ -286,78 +290,81 @@ fn what_cannot_be_read_is_told_and_the_rest_is_checked() {
     let shard = store.dir().join("entries").join(free_shard(&store));
     let unlisted = shard.clone();
     let entry = unreadable.clone();
-    let store = watched(folder.path(), move |call| match call.op {
+    let store = watched(directory.path(), move |call| match call.op {
         FsOp::Read if call.path == entry => Permit::Fail(rustix::io::Errno::IO.into()),
         FsOp::List if call.path == unlisted => Permit::Fail(rustix::io::Errno::IO.into()),
         _ => Permit::Go,
     });
     let report = verify(&store);
-    let flaws = flaws(&report);
+    let problems = problems(&report);
     assert_eq!(
-        flaws.keys().copied().collect::<std::collections::BTreeSet<_>>(),
+        problems.keys().copied().collect::<std::collections::BTreeSet<_>>(),
         [unreadable.as_path(), shard.as_path()].into()
     );
-    assert!(report.flaws.iter().all(|flawed| matches!(flawed.flaw, ProblemKind::Io(_))), "{flaws:?}");
-    assert_eq!(report.whole.files, 10);
+    assert!(report.problems.iter().all(|problem| matches!(problem.kind, ProblemKind::Io(_))), "{problems:?}");
+    assert_eq!(report.valid.files, 10);
 }
 
 /// A process that writes in place, as no store does, is not done when the file is first read.
 #[test]
 fn a_file_that_is_just_being_written_is_looked_at_again() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     let path = put(&store, "a");
     let bytes = fs::read(&path).unwrap();
     for part in [0, 50, 600, bytes.len() - 1] {
-        let (reads, file, whole) = (AtomicUsize::new(0), path.clone(), bytes.clone());
+        let (reads, file, valid) = (AtomicUsize::new(0), path.clone(), bytes.clone());
         fs::write(&path, &bytes[..part]).unwrap();
-        let store = watched(folder.path(), move |call| {
+        let store = watched(directory.path(), move |call| {
             if call.op == FsOp::Open && call.path == file && reads.fetch_add(1, Ordering::Relaxed) == 1 {
                 fs::File::options()
                     .append(true)
                     .open(&file)
                     .unwrap()
-                    .write_all_at(&whole[part..], 0)
+                    .write_all_at(&valid[part..], 0)
                     .unwrap();
             }
             Permit::Go
         });
         let report = verify(&store);
-        assert!(report.is_whole() && report.whole.files == 1, "{part}: {report:?}");
+        assert!(report.is_valid() && report.valid.files == 1, "{part}: {report:?}");
     }
     // One that is never done is not called damaged either.
-    let (times, file, whole) = (AtomicUsize::new(0), path.clone(), bytes.clone());
-    let store = watched(folder.path(), move |call| {
+    let (times, file, valid) = (AtomicUsize::new(0), path.clone(), bytes.clone());
+    let store = watched(directory.path(), move |call| {
         if call.op == FsOp::Open && call.path == file {
             let time = times.fetch_add(1, Ordering::Relaxed);
-            fs::write(&file, &whole[..300 + time]).unwrap();
+            fs::write(&file, &valid[..300 + time]).unwrap();
         }
         Permit::Go
     });
     let report = verify(&store);
-    assert!(matches!(report.flaws[..], [ref one] if matches!(one.flaw, ProblemKind::Changing)), "{report:?}");
+    assert!(
+        matches!(report.problems[..], [ref one] if matches!(one.kind, ProblemKind::Changing)),
+        "{report:?}"
+    );
     // One that was cut short while it was read, and is whole again.
     fs::write(&path, &bytes).unwrap();
     let (reads, file) = (AtomicUsize::new(0), path.clone());
-    let store = watched(folder.path(), move |call| match call.op {
+    let store = watched(directory.path(), move |call| match call.op {
         FsOp::Read if call.path == file && reads.fetch_add(1, Ordering::Relaxed) == 0 => {
             Permit::Short(call.bytes / 2)
         }
         _ => Permit::Go,
     });
-    assert!(verify(&store).is_whole());
+    assert!(verify(&store).is_valid());
     // And one that is shorter each time than it said is trouble.
     let file = path.clone();
-    let store = watched(folder.path(), move |call| match call.op {
+    let store = watched(directory.path(), move |call| match call.op {
         FsOp::Read if call.path == file => Permit::Short(call.bytes / 2),
         _ => Permit::Go,
     });
     let report = verify(&store);
-    assert!(matches!(report.flaws[..], [ref one] if matches!(one.flaw, ProblemKind::Io(_))), "{report:?}");
+    assert!(matches!(report.problems[..], [ref one] if matches!(one.kind, ProblemKind::Io(_))), "{report:?}");
 }
 
 #[test]
 fn nothing_is_written() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     // One is too large for the picture that is taken.
     for (name, harm, _) in HARMS.iter().filter(|(name, ..)| *name != "huge") {
         harm(&store, &put(&store, name));
@@ -372,16 +379,16 @@ fn nothing_is_written() {
     fs::write(store.dir().join("size"), "torn").unwrap();
     fs::remove_dir(store.dir().join("entries").join(free_shard(&store))).unwrap();
     store.flush().unwrap();
-    let before = snapshot(folder.path());
-    let report = verify(&reader(folder.path()));
-    assert_eq!(report.flaws.len(), HARMS.len());
+    let before = snapshot(directory.path());
+    let report = verify(&reader(directory.path()));
+    assert_eq!(report.problems.len(), HARMS.len());
     // Also by somebody who might write.
-    assert_eq!(verify(&store).flaws.len(), HARMS.len());
-    assert_eq!(snapshot(folder.path()), before);
+    assert_eq!(verify(&store).problems.len(), HARMS.len());
+    assert_eq!(snapshot(directory.path()), before);
 
     // And no lock is taken.
     let seen = Arc::new(Seen::default());
-    let config = StoreConfig { watcher: Some(seen.clone()), ..StoreConfig::new(folder.path()) };
+    let config = StoreConfig { watcher: Some(seen.clone()), ..StoreConfig::new(directory.path()) };
     let store = Store::open(config).unwrap().target(TARGET).unwrap();
     seen.take();
     verify(&store);
@@ -402,7 +409,7 @@ fn it_can_be_followed_and_given_up() {
     };
     let threads = NonZeroUsize::new(3).unwrap();
     let report = store.verify(&VerifyOptions { threads, progress: &progress, ..VerifyOptions::default() });
-    assert!(report.is_whole());
+    assert!(report.is_valid());
     assert_eq!((told.load(Ordering::Relaxed), last.load(Ordering::Relaxed)), (30, 30));
 
     let (told, given_up) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -411,7 +418,7 @@ fn it_can_be_followed_and_given_up() {
     let options =
         VerifyOptions { threads, progress: &progress, cancelled: &cancelled, ..VerifyOptions::default() };
     let report = store.verify(&options);
-    assert!(report.cancelled && !report.is_whole(), "{report:?}");
+    assert!(report.cancelled && !report.is_valid(), "{report:?}");
     assert!((5..=8).contains(&report.checked.files), "{report:?}");
 }
 
@@ -423,7 +430,7 @@ fn until<'a>(done: &'a AtomicBool, work: impl FnMut(usize) + Send + 'a) -> impl 
 /// Forcing builds replace every entry all the time, one deletes what it finds, and another damages one for good.
 #[test]
 fn nothing_is_called_damaged_that_is_only_replaced() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     let names: Vec<String> = (0..12).map(|at| format!("forced {at}")).collect();
     names.iter().for_each(|name| drop(put(&store, name)));
     flip(&put(&store, "damaged"), 700);
@@ -435,8 +442,8 @@ fn nothing_is_called_damaged_that_is_only_replaced() {
             let (store, names) = (store.clone(), &names);
             scope.spawn(until(&done, move |time| {
                 let name = &names[time % names.len()];
-                let made = Made::sized(name, writer + time, 400 + 97 * (time % 50));
-                store.put_replacing(&key(name), &made.draft(), Overwrite::Always).unwrap();
+                let made = Created::sized(name, writer + time, 400 + 97 * (time % 50));
+                store.put_replacing(&key(name), &made.entry(), Overwrite::Always).unwrap();
             }));
         }
         let (clearing, names) = (store.clone(), &names);
@@ -446,19 +453,20 @@ fn nothing_is_called_damaged_that_is_only_replaced() {
         }));
         let threads = NonZeroUsize::new(2).unwrap();
         for _ in 0..150 {
-            let report = reader(folder.path()).verify(&VerifyOptions { threads, ..VerifyOptions::default() });
-            let told: Vec<_> = report.flaws.iter().map(|flawed| flawed.path.clone()).collect();
+            let report =
+                reader(directory.path()).verify(&VerifyOptions { threads, ..VerifyOptions::default() });
+            let told: Vec<_> = report.problems.iter().map(|problem| problem.path.clone()).collect();
             if told != [store.path(&key("damaged"))] {
                 done.store(true, Ordering::Relaxed);
-                panic!("{:#?}", report.flaws);
+                panic!("{:#?}", report.problems);
             }
             assert!(
                 report
-                    .besides
+                    .other_files
                     .iter()
                     .all(|beside| kind_of(&report, &beside.path) == Some(OtherFileKind::Temporary))
             );
-            gone += 12 - report.whole.files.min(12);
+            gone += 12 - report.valid.files.min(12);
             rounds += 1;
         }
         done.store(true, Ordering::Relaxed);
@@ -469,20 +477,20 @@ fn nothing_is_called_damaged_that_is_only_replaced() {
 /// Of what is not in order there may be more than a process may have files open.
 #[test]
 fn no_file_is_kept_open() {
-    let (folder, store) = fresh();
+    let (directory, store) = fresh();
     for name in 0..400 {
         put(&store, &format!("{name}"));
     }
     // Other tests of this process have files open, too.
-    let root = folder.path().canonicalize().unwrap();
+    let root = directory.path().canonicalize().unwrap();
     let is_ours = |file: &fs::DirEntry| fs::read_link(file.path()).is_ok_and(|file| file.starts_with(&root));
     let open_files = || fs::read_dir("/proc/self/fd").unwrap().flatten().filter(is_ours).count();
     let (before, most) = (open_files(), AtomicUsize::new(0));
     let refuse = |_: &Entry| Err("no".to_owned());
     let progress = |_| _ = most.fetch_max(open_files(), Ordering::Relaxed);
     let report =
-        store.verify(&VerifyOptions { judge: &refuse, progress: &progress, ..VerifyOptions::default() });
-    assert_eq!(report.flaws.len(), 400);
+        store.verify(&VerifyOptions { check: &refuse, progress: &progress, ..VerifyOptions::default() });
+    assert_eq!(report.problems.len(), 400);
     let most = most.into_inner();
     assert!(most < before + 20, "{before} -> {most}");
 }

@@ -35,7 +35,7 @@ pub(crate) fn repair(args: &Args, place: Option<Place>, output: &Output) -> anyh
         });
         match repaired {
             Ok(report) => {
-                left += report.left.len();
+                left += report.unrepaired.len();
                 text.append(&report_text(&name, &report, args.dry_run));
                 targets.push(report_json(&name, &report));
             }
@@ -67,18 +67,18 @@ fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> Text {
     let mut text = Text::of(format_args!(
         "{target}: {} checked, {} whole",
         counted(number(report.checked.files), "kernel"),
-        report.whole.files
+        report.valid.files
     ));
-    let made = report.done.iter().filter(|deed| matches!(deed.what, RepairActionKind::Made)).count();
+    let made = report.actions.iter().filter(|deed| matches!(deed.kind, RepairActionKind::Created)).count();
     let would = if dry_run { "would be " } else { "" };
-    for deed in &report.done {
+    for deed in &report.actions {
         deed_line(&mut text, deed, would);
     }
     if made > 0 {
         text.line(format_args!("  {would}made: {}", counted(made, "missing folder")));
     }
-    for left in &report.left {
-        let what = flaw_text(&left.flawed.path, &left.flawed.flaw);
+    for left in &report.unrepaired {
+        let what = flaw_text(&left.problem.path, &left.problem.kind);
         text.line(format_args!("  left: {what}{}", why_text(left)));
     }
     if let Some((before, now)) = &report.counted {
@@ -96,8 +96,8 @@ fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> Text {
 
 fn deed_line(text: &mut Text, deed: &RepairAction, would: &str) {
     let path = deed.path.to_string_lossy();
-    match &deed.what {
-        RepairActionKind::Quarantined { flaw, place, .. } => {
+    match &deed.kind {
+        RepairActionKind::Quarantined { problem: flaw, moved_to: place, .. } => {
             let what = flaw_text(&deed.path, flaw);
             text.line(format_args!("  {would}set aside, {}: {what}", flaw.name()));
             if let Some(place) = place {
@@ -111,13 +111,13 @@ fn deed_line(text: &mut Text, deed: &RepairAction, would: &str) {
             text.line(format_args!("  {would}begun anew: {path}: its numbers did not check"));
         }
         // Told together: there are hundreds.
-        RepairActionKind::Made => {}
+        RepairActionKind::Created => {}
         _ => text.line(format_args!("  {would}mended: {path}")),
     }
 }
 
 fn why_text(left: &UnrepairedItem) -> String {
-    match &left.why {
+    match &left.reason {
         UnrepairedReason::NotOurs => String::new(),
         UnrepairedReason::InProgress => {
             " (a build is making it; run repair again when it is done)".to_owned()
@@ -135,8 +135,8 @@ fn size_text(size: &SizeEstimate) -> String {
 fn report_json(target: &str, report: &RepairReport) -> Value {
     let size = |size: &SizeEstimate| json!({ "kernels": size.entries, "bytes": size.bytes });
     let left = |left: &UnrepairedItem| {
-        let mut json = flaw_json(&left.flawed);
-        json["why"] = match &left.why {
+        let mut json = flaw_json(&left.problem);
+        json["why"] = match &left.reason {
             UnrepairedReason::InProgress => "in-the-making".into(),
             UnrepairedReason::Failed(error) => error.to_string().into(),
             _ => "not-ours".into(),
@@ -146,10 +146,10 @@ fn report_json(target: &str, report: &RepairReport) -> Value {
     json!({
         "target": target,
         "kernels": report.checked.files,
-        "whole": report.whole.files,
-        "done": report.done.iter().map(deed_json).collect::<Vec<_>>(),
-        "left": report.left.iter().map(left).collect::<Vec<_>>(),
-        "besides": report.besides.iter().map(beside_json).collect::<Vec<_>>(),
+        "whole": report.valid.files,
+        "done": report.actions.iter().map(deed_json).collect::<Vec<_>>(),
+        "left": report.unrepaired.iter().map(left).collect::<Vec<_>>(),
+        "besides": report.other_files.iter().map(beside_json).collect::<Vec<_>>(),
         "size_before": report.counted.and_then(|(before, _)| before).as_ref().map(size),
         "size": report.counted.map(|(_, now)| now).as_ref().map(size),
         "busy": report.busy,
@@ -159,8 +159,8 @@ fn report_json(target: &str, report: &RepairReport) -> Value {
 
 fn deed_json(deed: &RepairAction) -> Value {
     let mut json = json!({ "file": deed.path.to_string_lossy() });
-    let what = match &deed.what {
-        RepairActionKind::Quarantined { key, flaw, place } => {
+    let what = match &deed.kind {
+        RepairActionKind::Quarantined { key, problem: flaw, moved_to: place } => {
             json["key"] = key.to_string().into();
             json["kind"] = flaw.name().into();
             json["problem"] = flaw.to_string().into();
@@ -171,7 +171,7 @@ fn deed_json(deed: &RepairAction) -> Value {
             json["kind"] = kind.name().into();
             "deleted"
         }
-        RepairActionKind::Made => "made",
+        RepairActionKind::Created => "made",
         RepairActionKind::CountersReset => "begun-anew",
         _ => "mended",
     };

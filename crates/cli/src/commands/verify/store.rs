@@ -56,7 +56,7 @@ pub(crate) fn judged_as<T>(
     progress.about(target);
     let done = work(VerifyOptions {
         threads,
-        judge: &judge,
+        check: &judge,
         progress: &|now| progress.at(now.checked, now.total),
         cancelled: &|| cancel.is_cancelled(),
     });
@@ -122,10 +122,10 @@ impl Verified {
             self.faults += counts.faults;
             self.unusable += counts.unreadable;
             self.cancelled |= report.cancelled;
-            mendable |= report.flaws.iter().any(|flawed| is_mended(&flawed.flaw));
+            mendable |= report.problems.iter().any(|flawed| is_mended(&flawed.kind));
             let besides: Vec<&OtherFile> =
-                report.besides.iter().filter(|beside| self.seen.insert(beside.path.clone())).collect();
-            details.extend(report.flaws.iter().map(flaw_line));
+                report.other_files.iter().filter(|beside| self.seen.insert(beside.path.clone())).collect();
+            details.extend(report.problems.iter().map(flaw_line));
             for Unverifiable { key, why } in &unverifiable {
                 details.line(format_args!("note       {key} of {name} cannot be judged in full: {why}"));
             }
@@ -164,11 +164,11 @@ struct Counts {
 
 impl Counts {
     fn of(report: &VerifyReport, unverifiable: usize) -> Self {
-        let whole = usize::try_from(report.whole.files).unwrap_or(usize::MAX);
+        let whole = usize::try_from(report.valid.files).unwrap_or(usize::MAX);
         let valid = whole.saturating_sub(unverifiable);
         let mut counts = Self { valid, ..Self::default() };
-        for flawed in &report.flaws {
-            *match (&flawed.flaw, flawed.key) {
+        for flawed in &report.problems {
+            *match (&flawed.kind, flawed.key) {
                 (ProblemKind::Io(_) | ProblemKind::Changing, _) => &mut counts.unreadable,
                 (_, Some(_)) => &mut counts.refused,
                 (_, None) => &mut counts.faults,
@@ -194,7 +194,7 @@ fn table(rows: Vec<Vec<String>>) -> Text {
 
 /// What is wrong, and where.
 pub(crate) fn flaw_line(flawed: &StoreProblem) -> Text {
-    Text::of(format_args!("{:<10} {}", flawed.flaw.name(), flaw_text(&flawed.path, &flawed.flaw)))
+    Text::of(format_args!("{:<10} {}", flawed.kind.name(), flaw_text(&flawed.path, &flawed.kind)))
 }
 
 /// What is wrong with what; an error may say what it is about.
@@ -235,9 +235,9 @@ fn target_json(
         "target": target,
         "kernels": report.checked.files,
         "bytes": report.checked.bytes,
-        "valid": report.whole.files.saturating_sub(unverifiable.len() as u64),
+        "valid": report.valid.files.saturating_sub(unverifiable.len() as u64),
         "unverifiable": unverifiable.iter().map(Unverifiable::json).collect::<Vec<_>>(),
-        "flaws": report.flaws.iter().map(flaw_json).collect::<Vec<_>>(),
+        "flaws": report.problems.iter().map(flaw_json).collect::<Vec<_>>(),
         "besides": besides.iter().map(|beside| beside_json(beside)).collect::<Vec<_>>(),
         "missing_folders": report.missing.len(),
         "interrupted": report.cancelled,
@@ -248,8 +248,8 @@ pub(crate) fn flaw_json(flawed: &StoreProblem) -> Value {
     json!({
         "file": flawed.path.to_string_lossy(),
         "key": flawed.key.map(|key| key.to_string()),
-        "kind": flawed.flaw.name(),
-        "problem": flawed.flaw.to_string(),
+        "kind": flawed.kind.name(),
+        "problem": flawed.kind.to_string(),
     })
 }
 

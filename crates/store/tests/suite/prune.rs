@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::common::room::{DAY, HOUR, MINUTE, Room, Watch, draft, filling};
-use crate::common::{Made, TARGET, key, lock, miss, names, within};
+use crate::common::room::{DAY, HOUR, MINUTE, Room, Watch, entry, filling};
+use crate::common::{Created, TARGET, key, lock, miss, names, within};
 use opkeep_fs::{FsOp, Permit};
 use opkeep_store::{FileTotals, GcOptions, LockOutcome, Miss, Store, StoreConfig, TargetStore};
 
@@ -68,13 +68,13 @@ fn what_never_got_its_name_goes_everywhere() {
     let dead = dead();
     let dir = store.dir();
     let folders = [room.root(), &room.root().join("v1"), dir, &dir.join("entries"), &dir.join("quarantine")];
-    for (at, folder) in folders.into_iter().enumerate() {
-        let file = folder.join(format!(".new-{dead}-{at}"));
+    for (at, directory) in folders.into_iter().enumerate() {
+        let file = directory.join(format!(".new-{dead}-{at}"));
         leave(&room, &file, "left", 2 * HOUR);
-        let made = folder.join(format!(".new-{dead}-9{at}"));
+        let made = directory.join(format!(".new-{dead}-9{at}"));
         fs::create_dir(&made).unwrap();
         // No folder of ours has anything in it before it has its name.
-        let full = folder.join(format!(".new-{dead}-99{at}"));
+        let full = directory.join(format!(".new-{dead}-99{at}"));
         fs::create_dir(&full).unwrap();
         fs::write(full.join("precious"), "").unwrap();
         for path in [&made, &full] {
@@ -82,7 +82,11 @@ fn what_never_got_its_name_goes_everywhere() {
         }
         let report = gc(&store);
         assert!(report.removed.temporary.files == 2 && report.after.temporary.files == 1, "{report:?}");
-        assert!(!file.exists() && !made.exists() && full.join("precious").exists(), "{}", folder.display());
+        assert!(
+            !file.exists() && !made.exists() && full.join("precious").exists(),
+            "{}",
+            directory.display()
+        );
         fs::remove_dir_all(full).unwrap();
     }
     leave(&room, &dir.join("locks").join(format!("lock-{dead}-0")), "", 2 * HOUR);
@@ -98,16 +102,17 @@ fn a_folder_that_lost_its_name_goes_with_its_entries() {
     let (dir, outside) = (store.dir(), room.root().join("outside"));
     let name = format!("{}.kern", key("a"));
     let (shard, all) = (dir.join("entries/.new-4000000-1"), dir.join(".new-4000000-2"));
-    for folder in [&shard, &all.join("5a"), &all.join(".new-4000000-3")] {
-        fs::create_dir_all(folder).unwrap();
-        leave(&room, &folder.join(&name), "an entry", 2 * HOUR);
+    for directory in [&shard, &all.join("5a"), &all.join(".new-4000000-3")] {
+        fs::create_dir_all(directory).unwrap();
+        leave(&room, &directory.join(&name), "an entry", 2 * HOUR);
     }
     leave(&room, &shard.join("put-4000000-7"), "", 2 * HOUR);
     let age =
         |path: &Path, ago: Duration| fs::File::open(path).unwrap().set_modified(room.time.ago(ago)).unwrap();
     let all_old = || {
-        for folder in [&all.join("5a"), &all.join(".new-4000000-3"), &shard, &all] {
-            let _ = fs::File::open(folder).map(|folder| folder.set_modified(room.time.ago(2 * HOUR)));
+        for directory in [&all.join("5a"), &all.join(".new-4000000-3"), &shard, &all] {
+            let _ =
+                fs::File::open(directory).map(|directory| directory.set_modified(room.time.ago(2 * HOUR)));
         }
     };
     // Something in it is somebody's, is young, or leads elsewhere: all of it stays.
@@ -119,22 +124,22 @@ fn a_folder_that_lost_its_name_goes_with_its_entries() {
         assert!(shard.join(&name).exists() && all.join("5a").join(&name).exists(), "{reason}");
         assert!(outside.join(&name).exists(), "{reason}");
     };
-    for folder in [&shard, &all.join("5a")] {
-        fs::write(folder.join("notes"), "precious").unwrap();
+    for directory in [&shard, &all.join("5a")] {
+        fs::write(directory.join("notes"), "precious").unwrap();
     }
     stays("a file of somebody else's");
-    for folder in [&shard, &all.join("5a")] {
-        fs::remove_file(folder.join("notes")).unwrap();
-        symlink(&outside, folder.join("77")).unwrap();
+    for directory in [&shard, &all.join("5a")] {
+        fs::remove_file(directory.join("notes")).unwrap();
+        symlink(&outside, directory.join("77")).unwrap();
     }
     stays("a link");
-    for folder in [&shard, &all.join("5a")] {
-        fs::remove_file(folder.join("77")).unwrap();
-        age(&folder.join(&name), HOUR / 2);
+    for directory in [&shard, &all.join("5a")] {
+        fs::remove_file(directory.join("77")).unwrap();
+        age(&directory.join(&name), HOUR / 2);
     }
     stays("a file that was written half an hour ago");
-    for folder in [&shard, &all.join("5a")] {
-        age(&folder.join(&name), 2 * HOUR);
+    for directory in [&shard, &all.join("5a")] {
+        age(&directory.join(&name), 2 * HOUR);
     }
     all_old();
     assert_eq!(gc(&store).removed.temporary.files, 2);
@@ -166,7 +171,7 @@ fn a_lock_that_nobody_holds_goes() {
 }
 
 /// Sets `name` aside as damaged, with so many bytes.
-fn set_aside(store: &TargetStore, name: &str, bytes: usize) {
+fn quarantine_file(store: &TargetStore, name: &str, bytes: usize) {
     fs::write(store.path(&key(name)), vec![b'x'; bytes]).unwrap();
     let Miss::Damaged(judged) = miss(store, &key(name)) else { unreachable!("it is damaged") };
     assert!(store.quarantine(&key(name), &judged, &lock(store, &key(name))).unwrap());
@@ -176,7 +181,7 @@ fn set_aside(store: &TargetStore, name: &str, bytes: usize) {
 fn damage_is_kept_for_a_week() {
     let room = Room::new("500", "50");
     let store = room.open();
-    set_aside(&store, "a", 900);
+    quarantine_file(&store, "a", 900);
     leave(&room, &store.dir().join("quarantine/notes"), "precious", 30 * DAY);
     room.time.pass(7 * DAY - MINUTE);
     assert_eq!(gc(&store).removed.quarantine.files, 0);
@@ -192,7 +197,7 @@ fn without_room_damage_goes_before_any_entry_and_the_oldest_first() {
     let store = room.open();
     room.put(&store, "idle", 300 << 10, Duration::ZERO, DAY);
     for name in ["a", "b", "c"] {
-        set_aside(&store, name, 300 << 10);
+        quarantine_file(&store, name, 300 << 10);
         std::thread::sleep(Duration::from_millis(20));
     }
     // Somebody may be looking at it.
@@ -213,9 +218,9 @@ fn without_room_damage_goes_before_any_entry_and_the_oldest_first() {
 fn everything_counts_but_what_is_not_ours() {
     let room = Room::new("1", "50");
     let store = room.open();
-    store.put(&key("a"), &draft(&filling(1000), Duration::ZERO)).unwrap();
+    store.put(&key("a"), &entry(&filling(1000), Duration::ZERO)).unwrap();
     store.flush().unwrap();
-    set_aside(&store, "b", 900);
+    quarantine_file(&store, "b", 900);
     let held = lock(&store, &key("c"));
     let (dir, me) = (store.dir(), std::process::id());
     fs::write(dir.join("tmp").join(format!("put-{me}-77")), [0; 70]).unwrap();
@@ -260,8 +265,8 @@ fn what_the_dead_left_is_looked_for_once_a_day() {
         let room = Room::new(limit, "50");
         let store = room.open();
         let stray = store.dir().join("tmp").join(format!("put-{}-0", dead()));
-        store.put(&key("a"), &draft(&filling(900), Duration::ZERO)).unwrap();
-        set_aside(&store, "a", 900);
+        store.put(&key("a"), &entry(&filling(900), Duration::ZERO)).unwrap();
+        quarantine_file(&store, "a", 900);
         drop(store);
         room.time.pass(5 * DAY);
         let opened = |pass: Duration| {
@@ -313,8 +318,8 @@ fn what_is_written_to_again_stays() {
 fn a_healthy_entry_is_no_stray() {
     let room = Room::new("500", "50");
     let store = room.open();
-    let made = Made::new("a", 0);
-    store.put(&key("a"), &made.draft()).unwrap();
+    let made = Created::new("a", 0);
+    store.put(&key("a"), &made.entry()).unwrap();
     room.time.pass(300 * DAY);
     gc(&store);
     made.assert_is(&crate::common::hit(&store, &key("a")));
