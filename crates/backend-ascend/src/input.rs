@@ -210,7 +210,7 @@ fn plain(value: &AttrValue) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use opkeep_descriptor::{Absent, Extra, Float, Input, OpFlags, Source};
+    use opkeep_descriptor::{Extra, Float, Input, OmittedArg, OpFlags, Source};
 
     use super::*;
     use crate::ops_info::PortKind;
@@ -270,7 +270,7 @@ mod tests {
         let unused = Tensor { valid: Some(false), ..Tensor::new("float16", [1]) };
         let inputs = vec![
             Arg::One(input(known)),
-            Arg::Absent(Absent { param_type: None, extra: Extra::new() }),
+            Arg::Absent(OmittedArg { param_type: None, extra: Extra::new() }),
             Arg::One(input(unused)),
             Arg::Many(vec![input(Tensor::new("float16", [3])), input(Tensor::new("float16", [4]))]),
         ];

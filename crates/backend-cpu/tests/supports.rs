@@ -5,7 +5,7 @@ mod common;
 
 use common::{attr, backend, float, job};
 use opkeep_backend::{Backend, BackendError, Support, Unsupported};
-use opkeep_descriptor::{Absent, Arg, AttrValue, BuildSpec, Extra, Job, Source, Tensor};
+use opkeep_descriptor::{Arg, AttrValue, BuildSpec, Extra, Job, OmittedArg, Source, Tensor};
 use opkeep_ops::OpsError;
 
 /// Why `job` is refused; a compile must refuse it for the same reason.
@@ -113,7 +113,7 @@ fn operators_that_do_not_fit_the_table_are_refused() {
     let outputs = but(add(), |job| job.ops[0].outputs.clear());
     assert!(matches!(invalid(outputs), OpsError::Count { what: "outputs", .. }));
     let absent = but(add(), |job| {
-        job.ops[0].inputs[1] = Arg::Absent(Absent { param_type: None, extra: Extra::new() });
+        job.ops[0].inputs[1] = Arg::Absent(OmittedArg { param_type: None, extra: Extra::new() });
     });
     assert!(matches!(invalid(absent), OpsError::Port { name: "x2", .. }));
     let misfit = but(add(), |job| {

@@ -1,7 +1,7 @@
 //! Reading tensors and attributes: what all generations share.
 
 use crate::fields::{At, Fault, Fields, boolean, each, int, ints, is_whole, list, string, whole, wrong};
-use crate::job::{Absent, Arg, Attr, AttrValue, ConstValue, Float, Input, SliceFields, Source, Tensor};
+use crate::job::{Arg, Attr, AttrValue, ConstValue, Float, Input, OmittedArg, SliceFields, Source, Tensor};
 use crate::node::Node;
 use crate::spec::{DtypeFields, OpLabels, TensorLabel};
 
@@ -86,7 +86,7 @@ pub(crate) fn tensor(
 ) -> Result<Arg<Tensor>, Fault> {
     let mut fields = Fields::of(value, at)?;
     if fields.peek("shape").is_some_and(|shape| shape.is_text("NULL")) {
-        return Ok(Arg::Absent(Absent {
+        return Ok(Arg::Absent(OmittedArg {
             param_type: fields.opt("param_type", string)?,
             extra: fields.extra(),
         }));

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::flags::ResolvedFlags;
 use crate::hash::{FloatBits, JsonNumber, is_placeholder, is_single};
 use crate::job::{
-    Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Input, Job, Op, SliceFields, Tensor, ranges,
+    Arg, Attr, AttrValue, ConstValue, Data, Extra, Input, Job, OmittedArg, Op, SliceFields, Tensor, ranges,
 };
 use crate::shown::{arg_shown, args_shown, cut, cut_pair, source_shown, tensor_shown};
 use crate::spec::ResolvedSpec;
@@ -271,8 +271,8 @@ impl Differ {
         self.lists(name, old, new, arg_of, |arg| arg_shown(arg, &show));
     }
 
-    fn absent(&mut self, old: &Absent, new: &Absent) {
-        let [old, new] = [old, new].map(|absent @ Absent { param_type: _, extra }| {
+    fn absent(&mut self, old: &OmittedArg, new: &OmittedArg) {
+        let [old, new] = [old, new].map(|absent @ OmittedArg { param_type: _, extra }| {
             let param_type = absent.kind();
             let extra = extra.iter().filter(|(name, value)| !is_placeholder(name, value));
             (param_type, extra.map(|(name, value)| (name.clone(), value.clone())).collect::<Extra>())

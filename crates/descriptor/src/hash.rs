@@ -12,7 +12,7 @@ use serde_json::{Number, Value};
 use crate::fields::{is_whole, whole};
 use crate::flags::ResolvedFlags;
 use crate::job::{
-    Absent, Arg, Attr, AttrValue, ConstValue, Data, Input, Job, Op, SliceFields, Source, Tensor, ranges,
+    Arg, Attr, AttrValue, ConstValue, Data, Input, Job, OmittedArg, Op, SliceFields, Source, Tensor, ranges,
 };
 
 impl Job {
@@ -88,7 +88,7 @@ fn hash_args<T>(hasher: &mut Hasher, args: &[Arg<T>], mut hash: impl FnMut(&mut 
                 hasher.list(items.len());
                 items.iter().for_each(|item| hash(hasher, item));
             }
-            Arg::Absent(absent @ Absent { param_type: _, extra }) => {
+            Arg::Absent(absent @ OmittedArg { param_type: _, extra }) => {
                 hasher.str("absent");
                 hasher.str(absent.kind());
                 hash_extra(hasher, extra.iter().filter(|(name, value)| !is_placeholder(name, value)));

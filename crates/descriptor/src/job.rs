@@ -72,7 +72,7 @@ pub enum Arg<T> {
     /// A variadic group.
     Many(Vec<T>),
     /// An optional tensor that is not given.
-    Absent(Absent),
+    Absent(OmittedArg),
 }
 
 impl<T> Arg<T> {
@@ -102,14 +102,14 @@ impl<T> Arg<T> {
 
 /// What a descriptor says of an optional tensor that is not given.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Absent {
+pub struct OmittedArg {
     /// `optional`, as a rule; not said, which means the same, in fused jobs.
     pub param_type: Option<String>,
     /// Everything else in the description, its name and the placeholder values included.
     pub extra: Extra,
 }
 
-impl Absent {
+impl OmittedArg {
     /// `param_type` as it counts.
     pub(crate) fn kind(&self) -> &str {
         self.param_type.as_deref().filter(|kind| !kind.is_empty()).unwrap_or("optional")

@@ -72,7 +72,7 @@ pub use ignored::{IGNORED_FIELDS, IgnoredField};
 pub use imported::{IMPORT_SCHEMA, import_key};
 pub use info::{Descriptor, Generation, InfoError, MAX_INFO_BYTES, read_info, write_info, write_info_named};
 pub use job::{
-    Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Float, Input, Job, Op, SliceFields, Source,
+    Arg, Attr, AttrValue, ConstValue, Data, Extra, Float, Input, Job, OmittedArg, Op, SliceFields, Source,
     Stated, Tensor,
 };
 pub use job_cache::JobCache;

@@ -10,7 +10,7 @@ use crate::fields::{At, Fault, Fields, boolean, string};
 use crate::flags::OpFlags;
 use crate::ignored;
 use crate::info::{Descriptor, Generation};
-use crate::job::{Absent, Arg, Data, Extra, Input, Job, Op, Source, Tensor};
+use crate::job::{Arg, Data, Extra, Input, Job, OmittedArg, Op, Source, Tensor};
 use crate::node::Node;
 use crate::read;
 use crate::spec::{BuildSpec, DtypeFields, Envelope, OpLabels, TensorLabel};
@@ -128,7 +128,7 @@ fn argument(value: Node<'_>, at: At<'_>, labels: &mut Vec<TensorLabel>) -> Resul
     if value.get("shape").is_none() && matches!(value.get("valid"), Some(Node::Bool(false))) {
         let mut fields = Fields::of(value, at)?;
         let param_type = fields.opt("param_type", string)?;
-        return Ok(Arg::Absent(Absent { param_type, extra: fields.extra() }));
+        return Ok(Arg::Absent(OmittedArg { param_type, extra: fields.extra() }));
     }
     tensor(value, at, labels)
 }
@@ -210,7 +210,7 @@ pub(crate) fn put_r1_2(map: &mut Map<String, Value>, op: &Op) {
 }
 
 /// A tensor that is not given, so that it is read as such.
-fn absent_tensor(absent: &Absent) -> Map<String, Value> {
+fn absent_tensor(absent: &OmittedArg) -> Map<String, Value> {
     let mut map = Map::from(write::absent(absent));
     if !map.contains_key("shape") {
         map.entry("valid").or_insert(false.into());

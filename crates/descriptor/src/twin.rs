@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::desc::{self, args};
 use crate::fields::{At, Fields};
-use crate::job::{Absent, Arg, Attr, Tensor};
+use crate::job::{Arg, Attr, OmittedArg, Tensor};
 use crate::spec::{RepeatedAttrs, RepeatedOutputs, TensorLabel};
 use crate::tree::Tree;
 use crate::write;
@@ -45,7 +45,7 @@ fn is_repeated(output: &Arg<Tensor>, twin: &Arg<Tensor>) -> bool {
     }
 }
 
-fn nameless(absent: &Absent) -> Absent {
+fn nameless(absent: &OmittedArg) -> OmittedArg {
     let mut nameless = absent.clone();
     nameless.extra.remove("name");
     nameless

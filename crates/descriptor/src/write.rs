@@ -10,7 +10,7 @@ use serde_json::{Number, Value};
 use crate::desc::{AttrWords, DATA};
 use crate::flags::OpFlags;
 use crate::grisu;
-use crate::job::{Absent, Arg, Attr, AttrValue, Float, Input, Job, Op, Source, Tensor};
+use crate::job::{Arg, Attr, AttrValue, Float, Input, Job, OmittedArg, Op, Source, Tensor};
 use crate::link::{SHARED_NAMES, at_place};
 use crate::spec::{BuildSpec, DtypeFields, Envelope, OpLabels, RepeatedAttrs, TensorLabel};
 use crate::tree::{Object, Tree};
@@ -225,7 +225,7 @@ pub(crate) fn described<'a, T: 'a>(
 }
 
 /// What a file says of a tensor that is not given.
-pub(crate) fn absent(absent: &Absent) -> Object<'_> {
+pub(crate) fn absent(absent: &OmittedArg) -> Object<'_> {
     let mut object = Object::of(&absent.extra);
     if let Some(param_type) = &absent.param_type {
         object.insert("param_type", param_type.as_str());

@@ -8,7 +8,9 @@ use opkeep_cann_meta::{KernelMeta, targets};
 use opkeep_descriptor::KernelName;
 use opkeep_digest::Digest;
 use opkeep_store::Entry;
-use opkeep_validator::{Problem, Report, Validator, expectations_of, parts, validate, validate_json};
+use opkeep_validator::{
+    Problem, Report, Validator, expectations_of, sub_kernel_files, validate, validate_json,
+};
 
 use crate::member::{EXTRA_PREFIX, JSON, OBJECT};
 
@@ -65,7 +67,7 @@ impl<'a> KernelBundle<'a> {
             return validator.validate(&self.to_artifact(), expect);
         }
         let meta = KernelMeta::parse(self.json).ok();
-        let listed = meta.as_ref().and_then(parts);
+        let listed = meta.as_ref().and_then(sub_kernel_files);
         let mut report = match &listed {
             Some(_) if self.object.is_empty() => validate_json(self.json, Some(expect)),
             _ => validate(self.json, self.object, expect),

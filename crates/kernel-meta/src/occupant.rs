@@ -6,7 +6,7 @@
 use opkeep_cann_meta::targets;
 use opkeep_descriptor::read_info;
 use opkeep_digest::Digest;
-use opkeep_validator::{ElfFacts, Machine, examine_object};
+use opkeep_validator::{ElfFacts, Machine, validate_object};
 
 use crate::compare::{describes, is_extended, same_json};
 use crate::manifest::{Known, Manifest, Record};
@@ -307,7 +307,7 @@ impl<'m> Looker<'_, 'm> {
         let mut bytes = Vec::new();
         let name = Part::Object.of(kernel.stem);
         let there = matches!(dir.read(&name, MAX_OBJECT, &mut bytes), FileRead::Complete(_));
-        let report = examine_object(if there { &bytes } else { &[] });
+        let report = validate_object(if there { &bytes } else { &[] }, None);
         let facts = report.object.as_ref().filter(|_| there);
         let is_whole = there && report.is_valid();
         let foreign = || LeftReason::Foreign(ForeignKernel::new(facts, chip_beside(&dir, kernel.stem)));
@@ -327,7 +327,7 @@ impl<'m> Looker<'_, 'm> {
             Verdict::Damaged(_) | Verdict::Orphan(_) => {}
         }
         // If our own bytes cannot be had, writing them fails, and says so.
-        let given = kernel.load(Part::Object).ok().and_then(|bytes| examine_object(&bytes).object);
+        let given = kernel.load(Part::Object).ok().and_then(|bytes| validate_object(&bytes, None).object);
         let other_chip = |found: &ElfFacts| given.as_ref().is_none_or(|given| differs(found, given));
         if is_whole && facts.is_some_and(other_chip) {
             return Ok(Err(foreign()));

@@ -120,7 +120,7 @@ pub(crate) fn is_short_form(meta: &KernelMeta) -> bool {
 /// The files of the parts, if `meta` is a master: it describes no object of its own, but names other `.json` that do.
 ///
 /// Compilers once wrote mixed kernels so, one part for each side. The names are as they stand there, safe or not.
-pub fn parts(meta: &KernelMeta) -> Option<Vec<&str>> {
+pub fn sub_kernel_files(meta: &KernelMeta) -> Option<Vec<&str>> {
     let list = meta.json_list.as_ref().filter(|list| !list.is_empty() && meta.bin_file_name.is_none())?;
     Some(list.iter().map(|part| part.json_file_name.as_str()).collect())
 }

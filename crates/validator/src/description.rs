@@ -24,7 +24,7 @@ pub(crate) fn judge(
 ) {
     check_repeated(meta, findings);
     check_file_names(meta, findings);
-    if claims::parts(meta).is_some() {
+    if claims::sub_kernel_files(meta).is_some() {
         return;
     }
     if let Some(expect) = expect {

@@ -2,21 +2,21 @@
 
 use opkeep_cann_meta::targets;
 
-use crate::judge::{examine, examine_object};
+use crate::judge::{validate_full, validate_object};
 
 /// Any bytes as an object, and as a `.json` with an object behind it: the body of a fuzz target.
 ///
 /// # Panics
 /// What must hold for any bytes does not: this is a mistake in this crate.
 pub fn fuzz(bytes: &[u8]) {
-    let alone = examine_object(bytes);
+    let alone = validate_object(bytes, None);
     let (json, object) = match bytes.iter().position(|byte| *byte == 0) {
         Some(at) => (&bytes[..at], &bytes[at + 1..]),
         None => (bytes, &[][..]),
     };
     let expect =
         [targets::host("cpu", targets::X86_64), targets::ascend("Ascend910B1"), targets::aicpu("AI CPU")];
-    for report in expect.iter().map(|expect| examine(json, object, expect)).chain([alone]) {
+    for report in expect.iter().map(|expect| validate_full(json, object, expect)).chain([alone]) {
         assert!(report.findings.is_sorted_by(|a, b| a.severity() >= b.severity()));
         assert_eq!(report.is_valid(), report.errors().next().is_none());
         for finding in &report.findings {

@@ -4,7 +4,7 @@ use opkeep_artifact::{ElfLayout, Expectations};
 use opkeep_cann_meta::{KernelMeta, targets};
 use opkeep_digest::Digest;
 
-use crate::claims::parts;
+use crate::claims::sub_kernel_files;
 use crate::code::Code;
 use crate::elf::Elf;
 use crate::expected::Expected;
@@ -57,7 +57,7 @@ fn judge_kernel(
     let objects = Objects::read(object, meta.as_ref(), expect, &mut on_reading);
     // That there is nothing at all says more than that its digest is another.
     if object.is_empty() {
-        findings.absorb(std::mem::replace(&mut on_reading, Findings::new()));
+        findings.extend(std::mem::replace(&mut on_reading, Findings::new()));
     }
     let sha256 = Digest::of(object);
     if let Some(meta) = &meta {
@@ -66,13 +66,13 @@ fn judge_kernel(
         let e_type = objects.list.first().map(|elf| elf.e_type);
         description::check_sha256(meta, sha256, e_type, expect.layout(), &mut findings);
     }
-    findings.absorb(on_reading);
+    findings.extend(on_reading);
     let facts = judge_objects(&objects, meta.as_ref(), expect, &mut findings);
     Report { meta, sha256: Some(sha256), ..report(facts, findings) }
 }
 
 /// Judges as [`validate`] does, and asks a second ELF parser and the vendors' readers too.
-pub fn examine(json: &[u8], object: &[u8], expect: &Expectations) -> Report {
+pub fn validate_full(json: &[u8], object: &[u8], expect: &Expectations) -> Report {
     let mut report = validate(json, object, expect);
     add_lints(&mut report, json, expected(expect).layout());
     let objects = match &report.meta {
@@ -100,13 +100,16 @@ pub fn validate_json(json: &[u8], expect: Option<&Expectations>) -> Report {
     report
 }
 
-/// Judges an object of which nothing is known: by the rules of the machine it is for.
-pub fn examine_object(object: &[u8]) -> Report {
-    examine_object_for(object, &expectations_of(None, object))
-}
-
-/// Judges an object without its `.json`.
-pub fn examine_object_for(object: &[u8], expect: &Expectations) -> Report {
+/// Judges an object without its `.json`. Without expectations, by the rules of the machine that it is for.
+pub fn validate_object(object: &[u8], expect: Option<&Expectations>) -> Report {
+    let guessed;
+    let expect = match expect {
+        Some(expect) => expect,
+        None => {
+            guessed = expectations_of(None, object);
+            &guessed
+        }
+    };
     let (mut findings, expect) = (Findings::new(), expected(expect));
     let objects = Objects::read(object, None, &expect, &mut findings);
     let facts = judge_objects(&objects, None, &expect, &mut findings);
@@ -172,7 +175,7 @@ pub(crate) fn report(facts: Vec<ElfFacts>, findings: Findings) -> Report {
         sha256: None,
         object: facts.next(),
         others: facts.collect(),
-        agreement: None,
+        cross_check: None,
         findings: findings.finish(),
         status: CheckStatus::Complete,
     }
@@ -181,7 +184,7 @@ pub(crate) fn report(facts: Vec<ElfFacts>, findings: Findings) -> Report {
 /// What the vendors' own readers would make of the `.json`. If it is torn, that is all there is to say; and masters are
 /// read by nobody any more.
 fn add_lints(report: &mut Report, json: &[u8], layout: ElfLayout) {
-    let is_master = report.meta.as_ref().is_some_and(|meta| parts(meta).is_some());
+    let is_master = report.meta.as_ref().is_some_and(|meta| sub_kernel_files(meta).is_some());
     if is_master || report.find(Code::JSON).is_some() {
         return;
     }

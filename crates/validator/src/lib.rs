@@ -2,7 +2,7 @@
 //!
 //! [`validate`] takes a `.json`, the object that stands beside it, and what the target expects of both. It answers
 //! with a [`Report`]: the facts that it saw, and all findings, each with a stable code. Nothing enters the store unless
-//! [`Report::is_valid`]. [`examine`] asks a second ELF parser too, and the vendors' own readers of the `.json`; it is
+//! [`Report::is_valid`]. [`validate_full`] asks a second ELF parser too, and the vendors' own readers of the `.json`; it is
 //! for people who look at a kernel, not for the path of a build.
 //!
 //! It knows ELF, the `.json`, and how the Ascend runtime loads an object. It knows nothing of operators, files and
@@ -89,16 +89,15 @@ mod shown;
 mod unsaid;
 mod validator;
 
-pub use claims::parts;
+pub use claims::sub_kernel_files;
 pub use code::{Code, RULES, Rule, Severity};
 pub use device::{Argument, DeviceMeta, FunctionEntry, KernelType, MAX_OTHERS, TaskRatio, Tlv};
 pub use facts::{ElfFacts, ElfType, Flags, KernelFacts, Linkage, Machine};
 pub use fuzz::fuzz;
 pub use judge::{
-    RULES_VERSION, examine, examine_object, examine_object_for, expectations_of, validate, validate_json,
-    validate_parsed,
+    RULES_VERSION, expectations_of, validate, validate_full, validate_json, validate_object, validate_parsed,
 };
 pub use problem::Problem;
 pub use report::{CheckStatus, Finding, Report};
-pub use second::Agreement;
+pub use second::CrossCheck;
 pub use validator::Validator;

@@ -11,7 +11,7 @@ use crate::claims::is_short_form;
 use crate::code::{Code, RULES, Rule, Severity};
 use crate::facts::{ElfFacts, ElfType};
 use crate::problem::Problem;
-use crate::second::Agreement;
+use crate::second::CrossCheck;
 use crate::shown::shown;
 
 /// What was seen in a kernel, and what was found about it.
@@ -27,7 +27,7 @@ pub struct Report {
     /// Of a fat binary, the other objects.
     pub others: Vec<ElfFacts>,
     /// In what two ELF parsers agree, if both were asked and do.
-    pub agreement: Option<Agreement>,
+    pub cross_check: Option<CrossCheck>,
     /// What was found, the gravest first.
     pub findings: Vec<Finding>,
     /// Whether all was checked that the target expects.
@@ -166,7 +166,7 @@ impl Findings {
     }
 
     /// Adds what was found elsewhere, behind what is here. Both must not have findings of one code.
-    pub(crate) fn absorb(&mut self, others: Self) {
+    pub(crate) fn extend(&mut self, others: Self) {
         self.list.extend(others.list);
         self.counts.iter_mut().zip(others.counts).for_each(|(count, other)| *count += other);
     }

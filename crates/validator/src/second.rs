@@ -24,7 +24,7 @@ const VISIBILITY: u8 = 0b11;
 /// object, and the sections and kernels of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Agreement {
+pub struct CrossCheck {
     /// `e_machine`.
     pub machine: Machine,
     /// `e_type`.
@@ -35,7 +35,7 @@ pub struct Agreement {
     pub kernels: usize,
 }
 
-impl fmt::Display for Agreement {
+impl fmt::Display for CrossCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { machine, elf_type, sections, kernels } = self;
         write!(f, "two parsers agree: {machine}, type {elf_type}, sections: {sections}, kernels: {kernels}")
@@ -47,7 +47,7 @@ impl fmt::Display for Agreement {
 /// own checks of bounds. Nor is one without sections, of which both have nothing to say. Of the objects of a fat binary,
 /// none may be left out, and the first disagreement is told.
 pub(crate) fn ask(report: &mut Report, objects: &[&[u8]]) {
-    let mut agreement: Option<Agreement> = None;
+    let mut cross_check: Option<CrossCheck> = None;
     for object in objects {
         let worth = |ours: &Elf<'_>| !ours.torn && !ours.sections.is_empty();
         let Some(ours) = Elf::read(object, &mut Findings::new()).filter(worth) else { return };
@@ -55,19 +55,19 @@ pub(crate) fn ask(report: &mut Report, objects: &[&[u8]]) {
             Ok(theirs) => compare(&ours, &theirs),
             Err(error) => Err(Problem::SecondParser { problem: shown(error.to_string().as_bytes()) }),
         };
-        match (outcome, &mut agreement) {
+        match (outcome, &mut cross_check) {
             (Ok(one), Some(all)) => {
                 all.sections += one.sections;
                 all.kernels += one.kernels;
             }
-            (Ok(one), None) => agreement = Some(one),
+            (Ok(one), None) => cross_check = Some(one),
             (Err(problem), _) => return report.add(problem),
         }
     }
-    report.agreement = agreement;
+    report.cross_check = cross_check;
 }
 
-fn compare(ours: &Elf<'_>, theirs: &Theirs<'_>) -> Result<Agreement, Problem> {
+fn compare(ours: &Elf<'_>, theirs: &Theirs<'_>) -> Result<CrossCheck, Problem> {
     let disagree = |what, object: &dyn fmt::Display, goblin: &dyn fmt::Display| {
         Err(Problem::Disagree { what, object: object.to_string(), goblin: goblin.to_string() })
     };
@@ -93,7 +93,7 @@ fn compare(ours: &Elf<'_>, theirs: &Theirs<'_>) -> Result<Agreement, Problem> {
         return disagree("the names of the kernels", &sees(&names), &sees(&theirs.kernels));
     }
     let (machine, elf_type) = (ours.machine, ours.e_type);
-    Ok(Agreement { machine, elf_type, sections: theirs.sections, kernels: names.len() })
+    Ok(CrossCheck { machine, elf_type, sections: theirs.sections, kernels: names.len() })
 }
 
 /// What goblin makes of an object.
@@ -200,8 +200,8 @@ mod tests {
         let object = bare();
         let ours = ours(&object);
         let theirs = || Theirs::read(&object).unwrap();
-        let agreement = Agreement { machine: Machine(62), elf_type: 3, sections: 0, kernels: 0 };
-        assert_eq!(compare(&ours, &theirs()), Ok(agreement));
+        let cross_check = CrossCheck { machine: Machine(62), elf_type: 3, sections: 0, kernels: 0 };
+        assert_eq!(compare(&ours, &theirs()), Ok(cross_check));
 
         for (theirs, fact) in [
             (Theirs { class: 1, ..theirs() }, "EI_CLASS"),

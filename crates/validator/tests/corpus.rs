@@ -10,7 +10,9 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use opkeep_artifact::{Expectations, Format};
 use opkeep_cann_meta::{Architecture, Family, KernelMeta, targets};
 use opkeep_testkit::corpus;
-use opkeep_validator::{Code, KernelType, Linkage, Report, Severity, examine, expectations_of, validate};
+use opkeep_validator::{
+    Code, KernelType, Linkage, Report, Severity, expectations_of, validate, validate_full,
+};
 use serde_json::Value;
 
 /// Folders of the corpus, what they hold, and the fewest pairs that must be there.
@@ -108,8 +110,8 @@ fn verdict(Pair { set, json, object, .. }: &Pair) -> Result<(), Failed> {
     let known: &[Code] = if *set == Set::AkgCpu { &[Code::NO_MAGIC] } else { &[] };
     ensure(codes == known, || told(&report))?;
 
-    let report = examine(json, object, &expect(*set));
-    ensure(report.agreement.is_some_and(|agreement| agreement.kernels > 0), || told(&report))?;
+    let report = validate_full(json, object, &expect(*set));
+    ensure(report.cross_check.is_some_and(|cross_check| cross_check.kernels > 0), || told(&report))?;
     ensure(report.worst() <= Some(Severity::Note), || told(&report))?;
     // Whoever knows nothing of the pair expects the same of it.
     let guessed = expectations_of(Some(json), object);

@@ -2,7 +2,7 @@
 
 use opkeep_backend::{BackendError, Loader};
 use opkeep_cann_meta::{BlockDim, KernelEntry, KernelMeta, Magic, Parameter, Placeholder, Word, Workspace};
-use opkeep_descriptor::{Absent, Arg};
+use opkeep_descriptor::{Arg, OmittedArg};
 
 use crate::Test;
 use crate::artifact::{artifact, changed, job, launch, load, square};
@@ -117,7 +117,7 @@ fn absent_tensors_are_null() {
         meta.optional_input_mode = Some(Word::Known(Placeholder::Gen));
     });
     let mut job = job("Square", 1);
-    job.ops[0].inputs.push(Arg::Absent(Absent { param_type: None, extra: Default::default() }));
+    job.ops[0].inputs.push(Arg::Absent(OmittedArg { param_type: None, extra: Default::default() }));
     let kernel = load(&stub, &artifact, &job).unwrap();
     assert_eq!(launch(&*kernel, &[&[5.0, 6.0, 7.0, 8.0]]).unwrap(), [5.0, 6.0, 7.0, 8.0]);
     assert!(stub.calls("aclrtLaunchKernelWithConfig")[0].contains("arguments 3"));

@@ -6,7 +6,7 @@ use opkeep_cann_meta::{
     BlockDim, GlobalWorkspace, KernelEntry, KernelMeta, Magic, Parameter, Placeholder, SubJson, Word,
     Workspace,
 };
-use opkeep_descriptor::{Absent, Arg};
+use opkeep_descriptor::{Arg, OmittedArg};
 
 use crate::Test;
 use crate::artifact::{artifact, changed, job, load, square};
@@ -119,7 +119,7 @@ fn jobs_of_unknown_size_are_not_loaded() {
     // Placeholders say which inputs there are; the job feeds another number.
     let gapped = changed("square_1", |meta| meta.optional_input_mode = Some(Word::Known(Placeholder::Gen)));
     let mut job = job("Square", 1);
-    job.ops[0].inputs = vec![Arg::Absent(Absent { param_type: None, extra: Default::default() })];
+    job.ops[0].inputs = vec![Arg::Absent(OmittedArg { param_type: None, extra: Default::default() })];
     match load(&Stub::new(), &gapped, &job).map(|_| ()) {
         Err(BackendError::Load { problem, .. }) => {
             assert_eq!(problem, "its operator takes 0 tensors, but the job feeds 1");

@@ -8,7 +8,9 @@ use opkeep_cann_meta::{KernelMeta, MetaError, is_chip, targets};
 use opkeep_descriptor::MAX_INFO_BYTES;
 use opkeep_kernel_meta::survey::{is_ours, named_otherwise};
 use opkeep_store::MAX_ENTRY_BYTES;
-use opkeep_validator::{Problem, Report, examine, examine_object_for, expectations_of, parts, validate_json};
+use opkeep_validator::{
+    Problem, Report, expectations_of, sub_kernel_files, validate_full, validate_json, validate_object,
+};
 
 use crate::input::{is_there, read_file};
 
@@ -53,8 +55,8 @@ fn judge_json(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Chec
     let parsed = KernelMeta::parse(&json);
     let is_list = matches!(&parsed, Err(MetaError::Field { field, .. }) if field == "(document)");
     let meta = parsed.ok();
-    if let Some(parts) = meta.as_ref().and_then(parts) {
-        return judge_master(path, &json, &parts, expect).map(CheckOutcome::Kernels);
+    if let Some(sub_kernel_files) = meta.as_ref().and_then(sub_kernel_files) {
+        return judge_master(path, &json, &sub_kernel_files, expect).map(CheckOutcome::Kernels);
     }
     if meta.as_ref().is_some_and(says_nothing) {
         let problem = "does not describe a kernel: it has neither names nor a digest";
@@ -92,12 +94,12 @@ pub(crate) fn says_nothing(meta: &KernelMeta) -> bool {
 fn judge_master(
     path: &Path,
     json: &[u8],
-    parts: &[&str],
+    sub_kernel_files: &[&str],
     expect: Option<&Expectations>,
 ) -> anyhow::Result<Vec<CheckedKernel>> {
     let mut report = validate_json(json, expect);
     let mut judged = Vec::new();
-    for part in parts {
+    for part in sub_kernel_files {
         match judge_part(path, part, expect) {
             Ok(kernels) => judged.extend(kernels),
             Err(error) => report
@@ -117,7 +119,7 @@ fn judge_part(
     let path =
         master.with_file_name(if part.ends_with(".json") { part.to_owned() } else { format!("{part}.json") });
     let json = read_file(&path, MAX_INFO_BYTES)?;
-    let is_master = KernelMeta::parse(&json).is_ok_and(|meta| parts(&meta).is_some());
+    let is_master = KernelMeta::parse(&json).is_ok_and(|meta| sub_kernel_files(&meta).is_some());
     anyhow::ensure!(!is_master, "it is a master itself");
     match judge_json(&path, expect)? {
         CheckOutcome::Kernels(kernels) => Ok(kernels),
@@ -138,7 +140,7 @@ fn judge_object(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Ch
 pub(crate) fn judge_alone(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckedKernel> {
     let object = read_file(path, MAX_ENTRY_BYTES)?;
     let expect = expect.cloned().unwrap_or_else(|| expectations_of(None, &object));
-    Ok(alone(path, Some(&expect), examine_object_for(&object, &expect)))
+    Ok(alone(path, Some(&expect), validate_object(&object, Some(&expect))))
 }
 
 fn judge_pair(
@@ -184,7 +186,7 @@ fn other_chip(json: &Path, report: &Report) -> Option<String> {
 /// Judges a pair that was read already.
 pub(crate) fn judge_bytes(json: &[u8], object: &[u8], expect: Option<&Expectations>) -> (Report, String) {
     let guessed = expect.cloned().unwrap_or_else(|| expectations_of(Some(json), object));
-    (examine(json, object, &guessed), guessed.target)
+    (validate_full(json, object, &guessed), guessed.target)
 }
 
 fn alone(path: &Path, expect: Option<&Expectations>, report: Report) -> CheckedKernel {

@@ -1,7 +1,8 @@
 //! What is said of two jobs that differ.
 
 use opkeep_descriptor::{
-    Absent, Arg, Attr, AttrValue, ConstValue, Diff, Extra, Float, Input, Job, ResolvedSpec, Source, Tensor,
+    Arg, Attr, AttrValue, ConstValue, Diff, Extra, Float, Input, Job, OmittedArg, ResolvedSpec, Source,
+    Tensor,
 };
 use serde_json::json;
 
@@ -128,7 +129,7 @@ fn what_is_on_one_side_only_is_shown_whole() {
     let kinds = changed(|job| job.ops[1].inputs[1] = Arg::Many(group));
     assert_eq!(kinds.len(), 1);
     assert!(kinds[0].ends_with(" -> variadic [int8 ND [2], int8 ND [2]]"), "{kinds:?}");
-    let absent = Absent { param_type: Some("optional".into()), extra: Extra::new() };
+    let absent = OmittedArg { param_type: Some("optional".into()), extra: Extra::new() };
     let kinds = changed(|job| job.ops[1].inputs[1] = Arg::Absent(absent));
     assert!(kinds[0].starts_with("ops[1].inputs[1]: ") && kinds[0].ends_with(" -> not given"), "{kinds:?}");
     let other = changed(|job| {

@@ -1,7 +1,7 @@
 //! Files of every generation: read, and written as they were.
 
 use opkeep_descriptor::{
-    Absent, Arg, AttrValue, ConstValue, Descriptor, Float, Generation, InfoError, Source, write_info,
+    Arg, AttrValue, ConstValue, Descriptor, Float, Generation, InfoError, OmittedArg, Source, write_info,
 };
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ fn what_r1_2_says() {
     assert_eq!(job.data.iter().map(|data| data.outputs.len()).collect::<Vec<_>>(), [1, 2, 1]);
     assert!(matches!(&job.data[2].outputs[..], [Arg::Absent(_)]));
     assert!(matches!(&op.inputs[1], Arg::Many(pair) if pair[1].tensor.shape == [2, 5, 3]));
-    let Arg::Absent(Absent { param_type, extra }) = &op.inputs[2] else { panic!("{:?}", op.inputs[2]) };
+    let Arg::Absent(OmittedArg { param_type, extra }) = &op.inputs[2] else { panic!("{:?}", op.inputs[2]) };
     assert_eq!((param_type.as_deref(), &extra["future_absent"]), (Some("optional"), &json!("kept")));
     assert_eq!(op.outputs[0].iter().next().unwrap().shape, [2, -2, 3]);
     assert_eq!(job.extra["op_info.future_top"], json!({ "b": 2 }));

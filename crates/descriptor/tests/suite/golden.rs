@@ -1,8 +1,8 @@
 //! Keys that never change unless `KEY_SCHEMA` does.
 
 use opkeep_descriptor::{
-    Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Float, Input, Job, KEY_SCHEMA, KernelName,
-    KeyParts, Op, OpFlags, ResolvedSpec, Source, Tensor,
+    Arg, Attr, AttrValue, ConstValue, Data, Extra, Float, Input, Job, KEY_SCHEMA, KernelName, KeyParts,
+    OmittedArg, Op, OpFlags, ResolvedSpec, Source, Tensor,
 };
 use opkeep_digest::Fingerprint;
 use serde_json::json;
@@ -98,7 +98,7 @@ fn unusual() -> Job {
         input(x.clone(), Source::Data { data: 0, tensor: 0 }),
         input(x.clone(), Source::Data { data: 0, tensor: 1 }),
     ];
-    let absent = Arg::Absent(Absent { param_type: Some("optional".into()), extra: Extra::new() });
+    let absent = Arg::Absent(OmittedArg { param_type: Some("optional".into()), extra: Extra::new() });
     let inputs = vec![Arg::Many(group), absent, Arg::One(input(axes.clone(), data(1)))];
     let variadic = Data { outputs: vec![Arg::One(x.clone()), Arg::One(x.clone())], extra: Extra::new() };
     let mut job = job(&[axes], vec![op("Concat", inputs, Tensor::new("int8", [4]))]);

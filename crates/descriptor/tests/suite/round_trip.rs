@@ -1,8 +1,8 @@
 //! Reading and writing.
 
 use opkeep_descriptor::{
-    Absent, Arg, Attr, AttrValue, ConstValue, Descriptor, DtypeFields, Envelope, Float, Generation, OpFlags,
-    RepeatedAttrs, Source, read_info, write_info, write_info_named,
+    Arg, Attr, AttrValue, ConstValue, Descriptor, DtypeFields, Envelope, Float, Generation, OmittedArg,
+    OpFlags, RepeatedAttrs, Source, read_info, write_info, write_info_named,
 };
 use serde_json::{Value, json};
 
@@ -124,7 +124,7 @@ fn the_rich_job_says_what_it_says() {
     assert_eq!(job.extra["job_content.future_content"].to_string(), "3.00");
 
     assert_eq!(job.data[1].outputs.len(), 2);
-    let Arg::Absent(Absent { param_type, extra }) = &job.data[2].outputs[0] else {
+    let Arg::Absent(OmittedArg { param_type, extra }) = &job.data[2].outputs[0] else {
         panic!("{:?}", job.data[2])
     };
     assert_eq!(param_type.as_deref(), Some("optional"));

@@ -1,6 +1,8 @@
 //! Names that other generations than that of the file would give: where it is not certain, there is none.
 
-use opkeep_descriptor::{Absent, Arg, Attr, AttrValue, ConstValue, Extra, Generation, NameError, Op, Tensor};
+use opkeep_descriptor::{
+    Arg, Attr, AttrValue, ConstValue, Extra, Generation, NameError, OmittedArg, Op, Tensor,
+};
 use serde_json::{Value, json};
 
 use crate::tree::{EXAMPLE, OLDER, RICH, parse, read, read_value, with};
@@ -113,7 +115,7 @@ fn what_is_written_otherwise_is_not_guessed() {
     refused("unknown fields", &|op| _ = op.extra.insert("future".into(), json!(1)));
     refused("constants", &|op| one(op).const_value = Some(ConstValue::ints("int64", &[1])));
     refused("tensors that are not given", &|op| {
-        op.outputs.push(Arg::Absent(Absent { param_type: None, extra: Extra::new() }));
+        op.outputs.push(Arg::Absent(OmittedArg { param_type: None, extra: Extra::new() }));
     });
     refused("dynamic shapes", &|op| op.flags.unknown_shape = Some(true));
     refused("dynamic shapes", &|op| one(op).shape = vec![-1]);

@@ -5,7 +5,7 @@ use std::mem;
 use opkeep_artifact::is_plain_file_name;
 use opkeep_cann_meta::{KernelMeta, MetaError};
 use opkeep_descriptor::{name_matches, read_info};
-use opkeep_validator::{Code, Finding, Report, examine_object, parts, validate_parsed};
+use opkeep_validator::{Code, Finding, Report, sub_kernel_files, validate_object, validate_parsed};
 
 use crate::survey::chips::Chip;
 use crate::survey::names::{Members, is_skipped};
@@ -192,7 +192,7 @@ impl Bench<'_> {
 
     /// Judges what a readable `.json` describes.
     fn described(&self, stem: &str, members: Members, meta: KernelMeta, desk: &mut Desk) -> Seen {
-        if let Some(parts) = parts(&meta) {
+        if let Some(parts) = sub_kernel_files(&meta) {
             return self.master(&parts, desk);
         }
         if says_nothing(&meta) {
@@ -317,7 +317,7 @@ impl Bench<'_> {
         if self.read(&json, MAX_TEXT, &mut desk.json).is_err() {
             return Some("it cannot be read".to_owned());
         }
-        if KernelMeta::parse(&desk.json).is_ok_and(|meta| parts(&meta).is_some()) {
+        if KernelMeta::parse(&desk.json).is_ok_and(|meta| sub_kernel_files(&meta).is_some()) {
             return Some("it is a master itself".to_owned());
         }
         match self.look(stem, Members::JSON, desk).verdict {
@@ -422,7 +422,7 @@ fn is_list(json: &[u8]) -> bool {
 /// Judges a library that CANN opens to ask it for the kernel. It is one of the host, and the digest may be that of what
 /// is inside: so no more can be told than whether it is whole.
 fn library(meta: &KernelMeta, desk: &Desk, bytes: u64) -> Seen {
-    let mut flaws: Vec<Flaw> = examine_object(&desk.object)
+    let mut flaws: Vec<Flaw> = validate_object(&desk.object, None)
         .errors()
         .map(|error| Flaw::BrokenLibrary { problem: error.to_string() })
         .collect();

@@ -3,7 +3,7 @@
 mod prune;
 
 use opkeep_descriptor::{
-    Absent, Arg, Attr, AttrValue, ConstValue, Data, Extra, Input, Job, Op, OpFlags, Source, Tensor,
+    Arg, Attr, AttrValue, ConstValue, Data, Extra, Input, Job, OmittedArg, Op, OpFlags, Source, Tensor,
 };
 
 use crate::constant::Constant;
@@ -303,7 +303,7 @@ impl Graph {
         };
         let absent = |kind: PortKind| {
             let param_type = Some(kind.param_type().to_owned());
-            Arg::Absent(Absent { param_type, extra: Extra::new() })
+            Arg::Absent(OmittedArg { param_type, extra: Extra::new() })
         };
         let (mut data, mut inputs) = (Vec::new(), Vec::new());
         for (ids, port) in node.inputs.iter().zip(kinds) {

@@ -2,7 +2,7 @@
 
 use opkeep_digest::Digest;
 use opkeep_testkit::ascend::{Chip, Kernel, Library, Pair, library, zoo};
-use opkeep_validator::{Code, examine, validate};
+use opkeep_validator::{Code, validate, validate_full};
 
 use crate::{Files, beside_others, expect, is_blank};
 
@@ -78,7 +78,7 @@ fn a_flipped_bit_of_a_description_is_no_surprise() {
         let digest = Digest::of(&pair.object).to_string();
         let place = pair.json.windows(64).position(|window| window == digest.as_bytes()).unwrap();
         for (at, json) in flips(&pair.json) {
-            let report = examine(&json, &pair.object, &expect());
+            let report = validate_full(&json, &pair.object, &expect());
             report.findings.iter().for_each(|finding| drop(finding.to_string()));
             if (place..place + 64).contains(&at) {
                 assert!(!report.is_valid(), "{kind}: {at}");

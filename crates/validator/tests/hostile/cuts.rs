@@ -1,7 +1,7 @@
 //! Files that end too early, as after a full disk or a killed compiler.
 
 use opkeep_testkit::ascend::{Chip, Kernel, Pair, split_mix, zoo};
-use opkeep_validator::{Code, examine, examine_object, validate, validate_json};
+use opkeep_validator::{Code, validate, validate_full, validate_json, validate_object};
 
 use crate::{beside_others, expect, is_blank};
 
@@ -37,7 +37,9 @@ fn a_cut_object_with_its_own_digest_is_refused_too() {
     for (kind, pair) in small() {
         for end in (0..pair.object.len()).step_by(11) {
             let pair = pair.clone().with_object(|object| object.truncate(end));
-            for report in [examine(&pair.json, &pair.object, &expect()), examine_object(&pair.object)] {
+            for report in
+                [validate_full(&pair.json, &pair.object, &expect()), validate_object(&pair.object, None)]
+            {
                 assert!(report.find(Code::SHA256).is_none() && !report.is_valid(), "{kind}: {end}");
             }
         }

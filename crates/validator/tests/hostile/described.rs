@@ -3,7 +3,7 @@
 use opkeep_digest::Digest;
 use opkeep_testkit::ascend::{Chip, Kernel, Pair};
 use opkeep_testkit::most_bytes;
-use opkeep_validator::{Code, Report, examine, validate};
+use opkeep_validator::{Code, Report, validate, validate_full};
 
 use crate::{Files, alone, beside_others, expect};
 
@@ -78,7 +78,7 @@ fn all(bytes: usize) -> impl Iterator<Item = (String, Files)> {
 fn memory_is_bounded_by_the_descriptions_size() {
     let _alone = alone();
     for (name, files) in all(512 << 10) {
-        for ask in [Files::validate, Files::examine] {
+        for ask in [Files::validate, Files::validate_full] {
             let (_, most) = most_bytes(|| ask(&files));
             // An item of a list is a few bytes in the file, and a record of many optional fields in memory.
             let limit = 96 * files.bytes() + (256 << 10);
@@ -102,7 +102,7 @@ fn depth_is_no_danger() {
     let _others = beside_others();
     for bytes in [1 << 10, 4 << 20] {
         for (name, make) in TEXTS.iter().filter(|(name, _)| name.starts_with("deep")) {
-            let report = with_text(&make(bytes)).examine();
+            let report = with_text(&make(bytes)).validate_full();
             let refused = report.find(Code::JSON).or(report.find(Code::FIELD));
             assert!(refused.is_some(), "{name}: {:?}", report.findings);
         }
@@ -206,7 +206,7 @@ fn names_that_lead_elsewhere_are_refused() {
     ];
     for name in names.iter().map(|name| (*name).to_owned()).chain(["k".repeat(254), "../".repeat(2000)]) {
         let pair = pair().with_field("binFileName", name.clone());
-        let report = examine(&pair.json, &pair.object, &expect());
+        let report = validate_full(&pair.json, &pair.object, &expect());
         let finding = report.find(Code::UNSAFE_NAME).unwrap_or_else(|| panic!("{name:?} is accepted"));
         let text = finding.to_string();
         assert!(text.len() < 2000 && !text.contains(['\n', '\0', '\u{202e}']), "{text:?}");

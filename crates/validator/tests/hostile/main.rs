@@ -18,7 +18,7 @@ use opkeep_cann_meta::{Magic, targets};
 use opkeep_digest::Digest;
 use opkeep_testkit::Counting;
 use opkeep_testkit::ascend::Pair;
-use opkeep_validator::{Report, examine, examine_object, validate};
+use opkeep_validator::{Report, validate, validate_full, validate_object};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -65,17 +65,17 @@ impl Files {
         validate(&self.json, &self.object, &expect())
     }
 
-    fn examine(&self) -> Report {
-        examine(&self.json, &self.object, &expect())
+    fn validate_full(&self) -> Report {
+        validate_full(&self.json, &self.object, &expect())
     }
 
-    fn examine_object(&self) -> Report {
-        examine_object(&self.object)
+    fn validate_object(&self) -> Report {
+        validate_object(&self.object, None)
     }
 
     /// Everything that can be asked of them.
     fn ask(&self) {
-        let asked = [self.validate(), self.examine(), self.examine_object()];
+        let asked = [self.validate(), self.validate_full(), self.validate_object()];
         for report in asked {
             assert_eq!(report.is_valid(), report.errors().next().is_none());
             report.findings.iter().for_each(|finding| drop(finding.to_string()));

@@ -16,8 +16,11 @@ const LITTLE: usize = 256 << 10;
 
 type Ask = fn(&Files) -> Report;
 
-const ASKING: [(&str, Ask); 3] =
-    [("validate", Files::validate), ("examine", Files::examine), ("examine_object", Files::examine_object)];
+const ASKING: [(&str, Ask); 3] = [
+    ("validate", Files::validate),
+    ("validate_full", Files::validate_full),
+    ("validate_object", Files::validate_object),
+];
 
 fn attacks() -> impl Iterator<Item = &'static Attack> {
     ATTACKS.iter().chain(&OVERLAPPING)

@@ -1,7 +1,7 @@
 //! Bytes that no compiler wrote, and some that one did.
 
 use opkeep_cann_meta::targets;
-use opkeep_validator::{Code, Report, examine, examine_object, fuzz, validate};
+use opkeep_validator::{Code, Report, fuzz, validate, validate_full, validate_object};
 
 use crate::ascend::{Kernel, NOTE, Section, tlv};
 use crate::codes;
@@ -21,7 +21,7 @@ fn every_truncation_is_refused() {
         let report = judge(cut);
         let code = if end < 4 { Code::NOT_ELF } else { Code::MALFORMED };
         assert!(!report.is_valid() && report.find(code).is_some(), "{end}: {report:?}");
-        assert_eq!(examine_object(cut).agreement, None);
+        assert_eq!(validate_object(cut, None).cross_check, None);
         // The digest alone would do.
         let report = validate(meta(&object).to_json().as_bytes(), cut, &expect());
         assert!(report.find(Code::SHA256).is_some(), "{end}: {report:?}");
@@ -33,7 +33,7 @@ fn survives(object: &[u8], what: &dyn std::fmt::Display) -> bool {
     let json = meta(object).to_json();
     let quick = validate(json.as_bytes(), object, &expect());
     let mut verdict = codes(&quick);
-    let report = examine(json.as_bytes(), object, &expect());
+    let report = validate_full(json.as_bytes(), object, &expect());
     let second = [Code::SECOND_PARSER, Code::FE_REFUSES, Code::FE_LINT, Code::MINDSPORE_LINT];
     let mut examined: Vec<Code> = codes(&report).into_iter().filter(|code| !second.contains(code)).collect();
     verdict.sort();
@@ -88,8 +88,8 @@ fn alignment_does_not_matter() {
         let mut bytes = vec![0; shift];
         bytes.extend(&object);
         assert_eq!(codes(&judge(&bytes[shift..])), [], "{shift}");
-        let agreement = examine_object(&bytes[shift..]).agreement.unwrap();
-        assert_eq!(agreement.kernels, 1, "{shift}");
+        let cross_check = validate_object(&bytes[shift..], None).cross_check.unwrap();
+        assert_eq!(cross_check.kernels, 1, "{shift}");
     }
 }
 
@@ -99,7 +99,7 @@ fn a_name_that_is_no_text_is_only_goblins_problem() {
     let at = object.windows(4).position(|window| window == b"odd?").unwrap();
     object[at + 3] = 0xff;
     assert_eq!(codes(&judge(&object)), []);
-    let report = examine_object(&object);
+    let report = validate_object(&object, None);
     assert_eq!(codes(&report), [Code::SECOND_PARSER]);
     assert_eq!(report.object.unwrap().kernels[1].name, "odd\u{fffd}");
 }
@@ -160,10 +160,11 @@ fn sections_that_share_everything_take_no_square_of_time() {
         object
     };
     let (few, many) = (shared(600), shared(6000));
-    let report = examine_object(&many);
+    let report = validate_object(&many, None);
     assert!(report.find(Code::MALFORMED).is_some(), "{report:?}");
     assert!(report.findings.len() < 30, "{}", report.findings.len());
-    let (few, many) = (quickest(|| drop(examine_object(&few))), quickest(|| drop(examine_object(&many))));
+    let (few, many) =
+        (quickest(|| drop(validate_object(&few, None))), quickest(|| drop(validate_object(&many, None))));
     assert!(many < few * 40, "{few:?} {many:?}");
 }
 
@@ -181,7 +182,7 @@ fn a_million_symbols_are_read_in_time() {
     kernel.sections.retain(|section| section.name != "__CCE_KernelArgSize");
     let object = kernel.object();
     let began = opkeep_testkit::Work::begin();
-    let report = examine_object(&object);
+    let report = validate_object(&object, None);
     assert!(began.spent() < std::time::Duration::from_secs(30), "{:?}", began.spent());
     assert_eq!(report.object.as_ref().unwrap().kernels.len(), 1_000_001);
     let out: Vec<_> = report.findings.iter().filter(|one| one.code() == Code::OTHER_RANGE).collect();
@@ -202,7 +203,7 @@ fn huge_sections_are_refused() {
             let at = headers + 64 * section + 24;
             object[at..at + 8].copy_from_slice(&offset.to_le_bytes());
             object[at + 8..at + 16].copy_from_slice(&size.to_le_bytes());
-            let report = examine_object(&object);
+            let report = validate_object(&object, None);
             assert!(report.find(Code::MALFORMED).is_some(), "{section} {offset} {size}: {report:?}");
         }
     }
@@ -228,9 +229,9 @@ fn text_from_files_is_harmless() {
 #[cfg(all(target_os = "linux", target_pointer_width = "64", target_endian = "little"))]
 fn this_program_is_read_alike_by_both_parsers() {
     let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-    let report = examine_object(&program);
+    let report = validate_object(&program, None);
     assert_eq!(codes(&report), []);
-    let (facts, agreement) = (report.object.unwrap(), report.agreement.unwrap());
+    let (facts, cross_check) = (report.object.unwrap(), report.cross_check.unwrap());
     assert!(facts.kernels.iter().any(|kernel| kernel.name == "main"), "{:?}", facts.kernels);
-    assert_eq!((agreement.sections, agreement.kernels), (facts.sections, facts.kernels.len()));
+    assert_eq!((cross_check.sections, cross_check.kernels), (facts.sections, facts.kernels.len()));
 }

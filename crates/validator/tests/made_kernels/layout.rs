@@ -1,7 +1,7 @@
 //! What the Ascend runtime asks of an object that it loads as it is.
 
 use opkeep_cann_meta::{Architecture, targets};
-use opkeep_validator::{Code, ElfType, Linkage, Problem, Report, Severity, examine, validate};
+use opkeep_validator::{Code, ElfType, Linkage, Problem, Report, Severity, validate, validate_full};
 
 use crate::ascend::{ALLOC, CODE, GLOBAL_FUNC, Kernel, NOBITS, PROGBITS, RELA, Section, Symbol};
 use crate::codes;
@@ -27,9 +27,9 @@ fn changed(mut kernel: Kernel, change: impl FnOnce(&mut Kernel)) -> Vec<Code> {
 fn each_kind_of_kernel_is_accepted_without_a_word() {
     for kernel in [Kernel::vector(1), Kernel::vector(3), Kernel::mixed(), Kernel::first_generation()] {
         let expect = targets::ascend("Ascend");
-        let report = examine(kernel.json().as_bytes(), &kernel.object(), &expect);
+        let report = validate_full(kernel.json().as_bytes(), &kernel.object(), &expect);
         assert!(report.worst() < Some(Severity::Warning), "{:?}", report.findings);
-        assert!(report.agreement.is_some());
+        assert!(report.cross_check.is_some());
         assert_eq!(codes(&judge(&kernel)), []);
     }
 }
@@ -238,7 +238,7 @@ fn what_follows_from_a_torn_table_is_not_told() {
         let mut object = object.clone();
         object[at..at + bytes.len()].copy_from_slice(bytes);
         let expect = targets::ascend("Ascend");
-        let report = examine(kernel.json_of(&object).as_bytes(), &object, &expect);
+        let report = validate_full(kernel.json_of(&object).as_bytes(), &object, &expect);
         let errors_and_warnings = report.findings.iter().filter(|one| one.severity() > Severity::Note);
         assert!(errors_and_warnings.map(|one| one.code()).eq([Code::MALFORMED]), "{:?}", report.findings);
     }

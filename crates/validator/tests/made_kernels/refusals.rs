@@ -2,7 +2,7 @@
 
 use opkeep_cann_meta::{KernelEntry, KernelMeta, Magic, targets};
 use opkeep_validator::{
-    Code, ElfType, Finding, Linkage, Machine, Problem, Report, examine, examine_object, validate,
+    Code, ElfType, Finding, Linkage, Machine, Problem, Report, validate, validate_full, validate_object,
 };
 
 use crate::codes;
@@ -53,7 +53,7 @@ fn the_made_kernel_is_accepted_and_reported() {
     assert_eq!((facts.flags, facts.architecture, facts.linkage), (0, None, Linkage::Part));
     // The null section, .text, .data, .symtab, .strtab, .shstrtab.
     assert_eq!(facts.sections, 6);
-    let alone = examine_object(&object());
+    let alone = validate_object(&object(), None);
     assert_eq!((alone.object, alone.sha256), (Some(facts), report.sha256));
 }
 
@@ -366,8 +366,8 @@ fn places_of_nothing_do_not_matter() {
     let symbols = section_header(&object, 2);
     object[symbols + 24..symbols + 40].copy_from_slice(&[[0xff; 8], [0; 8]].concat());
     assert_eq!(codes(&check(&meta(&object), &object)), [Code::KERNEL, Code::NO_KERNEL]);
-    let agreement = examine_object(&object).agreement.unwrap();
-    assert_eq!((agreement.sections, agreement.kernels), (6, 0));
+    let cross_check = validate_object(&object, None).cross_check.unwrap();
+    assert_eq!((cross_check.sections, cross_check.kernels), (6, 0));
 }
 
 /// With more sections than a symbol can count, their numbers stand in a table of their own.
@@ -391,7 +391,7 @@ fn extended_section_indexes_are_read() {
     object.resize(end + 4 * count, 0);
     object[end + 4 * (count - 1)] = 1;
     assert_eq!(kernels(&check(&meta(&object), &object)), [KERNEL]);
-    let report = examine(meta(&object).to_json().as_bytes(), &object, &expect());
+    let report = validate_full(meta(&object).to_json().as_bytes(), &object, &expect());
     assert!(report.is_valid() && report.find(Code::SECOND_PARSER).is_some(), "{report:?}");
 }
 
@@ -412,7 +412,7 @@ fn names_that_overlap_without_end_are_refused() {
     let Problem::Malformed { structure, problem, .. } = only(&report) else { panic!("{report:?}") };
     assert_eq!(structure, "symbol table");
     assert!(problem.contains("longer than the file"), "{problem}");
-    assert_eq!(examine_object(&object).agreement, None);
+    assert_eq!(validate_object(&object, None).cross_check, None);
 }
 
 /// What the vendors' own readers would say is told to people, and decides nothing.
@@ -425,7 +425,7 @@ fn lints_are_for_people() {
         let (json, object) = (kernel.json(), kernel.object());
         let quiet = validate(json.as_bytes(), &object, &expect);
         assert_eq!(codes(&quiet), []);
-        codes(&examine(json.as_bytes(), &object, &expect))
+        codes(&validate_full(json.as_bytes(), &object, &expect))
     };
     assert_eq!(judge(device.json.clone()), []);
     let with = |field: &str, value: serde_json::Value| {
@@ -438,7 +438,7 @@ fn lints_are_for_people() {
     assert_eq!(with("oriOpParaSize", "a".into()), [Code::FE_LINT]);
     // None of CANN's readers meets a kernel for the host.
     let object = object();
-    let report = examine(meta(&object).to_json().as_bytes(), &object, &crate::made::expect());
+    let report = validate_full(meta(&object).to_json().as_bytes(), &object, &crate::made::expect());
     assert!(report.find(Code::FE_REFUSES).is_none() && report.find(Code::FE_LINT).is_none(), "{report:?}");
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use opkeep_testkit::patch::{bytes_of, get, put, section_named, symbol, symbol_named};
-use opkeep_validator::{Code, RULES, examine, validate};
+use opkeep_validator::{Code, RULES, validate, validate_full};
 use serde_json::json;
 
 use crate::table::{base, kinds, notes_of};
@@ -12,7 +12,7 @@ use crate::tables;
 /// Codes of what is found beside the two files. Whoever looks at files adds them, and tests them.
 const OF_FILES: [Code; 4] = [Code::FILE_NAME, Code::NO_OBJECT, Code::ALONE, Code::PART];
 
-/// Codes of the other readers, which only `examine` asks: see the tests below.
+/// Codes of the other readers, which only `validate_full` asks: see the tests below.
 const OF_EXAMINE: [Code; 4] = [Code::SECOND_PARSER, Code::FE_REFUSES, Code::FE_LINT, Code::MINDSPORE_LINT];
 
 /// Of the target that is asked for, whatever the files are: see `made_kernels/layout.rs`.
@@ -57,9 +57,9 @@ fn the_second_parser_reads_only_text() {
         let strings = bytes_of(object, section_named(object, ".strtab")).start;
         put(object, strings + name, [0xff]);
     });
-    let report = examine(&pair.json, &pair.object, &expect);
+    let report = validate_full(&pair.json, &pair.object, &expect);
     assert!(report.is_valid() && report.find(Code::SECOND_PARSER).is_some(), "{:?}", report.findings);
-    assert!(report.agreement.is_none());
+    assert!(report.cross_check.is_none());
     assert_eq!(validate(&pair.json, &pair.object, &expect).findings, []);
 }
 
@@ -72,9 +72,9 @@ fn the_vendors_readers_have_their_say() {
         (Code::MINDSPORE_LINT, "parameters", json!([null, 0])),
     ] {
         let (pair, expect) = base("910A static");
-        assert_eq!(examine(&pair.json, &pair.object, &expect).find(code), None, "{code}");
+        assert_eq!(validate_full(&pair.json, &pair.object, &expect).find(code), None, "{code}");
         let pair = pair.with_field(field, value);
-        let report = examine(&pair.json, &pair.object, &expect);
+        let report = validate_full(&pair.json, &pair.object, &expect);
         assert!(report.find(code).is_some(), "{code}: {:?}", report.findings);
         assert!(report.is_valid(), "{:?}", report.findings);
         // On the path of a build nobody asks them.

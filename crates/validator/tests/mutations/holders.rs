@@ -1,7 +1,7 @@
 //! Flaws of files that hold kernels: libraries for the host, and fat binaries.
 
 use opkeep_testkit::patch::{get, header, put, symbol, symbol_named};
-use opkeep_validator::{Code, examine, expectations_of, validate};
+use opkeep_validator::{Code, expectations_of, validate, validate_full};
 
 use crate::table::{Change, Mutation, base, fields, object};
 
@@ -96,13 +96,13 @@ pub(crate) const HOLDERS: &[Mutation] = &[
 #[test]
 fn each_object_of_a_fat_binary_is_told() {
     let (pair, expect) = base(FAT);
-    let report = examine(&pair.json, &pair.object, &expect);
+    let report = validate_full(&pair.json, &pair.object, &expect);
     let sizes: Vec<_> =
         report.object.iter().chain(&report.others).map(|facts| facts.kernels[0].size).collect();
     assert_eq!(sizes, [0x200, 0x400]);
-    let agreement = report.agreement.unwrap();
-    assert_eq!(agreement.kernels, 2);
-    assert_eq!(agreement.sections, report.object.unwrap().sections + report.others[0].sections);
+    let cross_check = report.cross_check.unwrap();
+    assert_eq!(cross_check.kernels, 2);
+    assert_eq!(cross_check.sections, report.object.unwrap().sections + report.others[0].sections);
     let guessed = expectations_of(Some(&pair.json), &pair.object);
     assert_eq!(guessed.elf().map(|rules| &rules.machines), expect.elf().map(|rules| &rules.machines));
 }

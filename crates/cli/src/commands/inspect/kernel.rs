@@ -1,7 +1,7 @@
 //! What `opkeep inspect` tells of a kernel.
 
 use opkeep_cann_meta::KernelMeta;
-use opkeep_validator::{DeviceMeta, ElfFacts, KernelFacts, Linkage, parts};
+use opkeep_validator::{DeviceMeta, ElfFacts, KernelFacts, Linkage, sub_kernel_files};
 use serde_json::Value;
 
 use super::found::Found;
@@ -30,7 +30,7 @@ fn describe(found: &mut Found, judged: &CheckedKernel) {
     }
     match &report.object {
         Some(facts) => describe_object(found, facts),
-        None if judged.object.is_none() => match report.meta.as_ref().map(parts) {
+        None if judged.object.is_none() => match report.meta.as_ref().map(sub_kernel_files) {
             Some(Some(parts)) => found.field("parts", parts.join(", ")),
             Some(None) => found.field("object", "none beside it; the pair cannot be checked"),
             None => {}
@@ -45,8 +45,8 @@ fn describe(found: &mut Found, judged: &CheckedKernel) {
             format!("{} bytes, {}", facts.bytes, kernels.join(", ")),
         );
     }
-    if let Some(agreement) = report.agreement {
-        found.field("second parser", agreement);
+    if let Some(cross_check) = report.cross_check {
+        found.field("second parser", cross_check);
     }
     if report.is_valid() && report.object.is_some() && report.meta.is_some() {
         found.field("valid", "yes: the pair fits together");
