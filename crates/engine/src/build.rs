@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use crate::costs::CompileTimes;
 use crate::event::Event;
-use crate::make::{KernelPipeline, MissReason};
 use crate::nearest::{self, NearestSearch};
+use crate::pipeline::{KernelPipeline, MissReason};
 use crate::plan::BuildPlan;
 use crate::queue::{self, Step, WorkerOptions};
 use crate::report::{BuildReport, KernelReport};
+use crate::runtime::Runtime;
 use crate::view::ViewWriter;
-use crate::workshop::Runtime;
 use crate::{BuildError, Builder, Outcome, Request};
 
 impl Builder {
@@ -28,7 +28,7 @@ impl Builder {
         self.tell(Event::Planned { operators: requests.len(), kernels: plan.kernels.len() });
         let maker = KernelPipeline::new(self, &shop, self.stored_targets(&plan))?;
         let placer = |setting| {
-            ViewWriter::new(setting, (shop.shelves.store(), &self.infos), self.view_patience, requests, &plan)
+            ViewWriter::new(setting, (shop.cache.store(), &self.infos), self.view_patience, requests, &plan)
         };
         let placer = self.view_setting().map(placer);
         let run = Run { builder: self, shop: &shop, plan: &plan, maker, placer };
@@ -134,7 +134,7 @@ impl Run<'_> {
         for (index, (at, _)) in missing.iter().enumerate().filter(|(_, (_, miss))| miss.absent) {
             let planned = &self.plan.kernels[*at];
             let Some(keyed) = planned.keyed() else { continue };
-            let Some(shelf) = self.maker.shelf(keyed) else { continue };
+            let Some(shelf) = self.maker.store_of(keyed) else { continue };
             let target = keyed.spec.target.as_str();
             match hunts.iter_mut().find(|(known, _)| *known == target) {
                 Some((_, hunt)) => hunt.add(index, planned, keyed),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use opkeep_backend::BackendError;
-use opkeep_store::StoreError;
+use opkeep_cache::CacheError;
 use opkeep_validator::Finding;
 use thiserror::Error;
 
@@ -26,20 +26,9 @@ pub enum BuildError {
     /// The backend has no toolchain.
     #[error(transparent)]
     Backend(#[from] BackendError),
-    /// The mode insists on a store that cannot be used.
-    #[error("the cache mode `{mode}` needs the store, which cannot be used: {source}")]
-    Store {
-        /// The mode.
-        mode: opkeep_store::CacheMode,
-        /// What is wrong with the store.
-        source: StoreError,
-    },
-    /// The mode insists on a store, and none was given.
-    #[error("the cache mode `{mode}` needs a store; give one with --op_compiler_cache_dir")]
-    NoStore {
-        /// The mode.
-        mode: opkeep_store::CacheMode,
-    },
+    /// The cache cannot be used as its mode requires.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
 }
 
 /// Why one kernel could not be built.

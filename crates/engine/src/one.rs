@@ -7,14 +7,14 @@ use opkeep_backend::BackendError;
 use opkeep_kernel_meta::{LeftKernel, ViewError};
 
 use crate::costs::CompileTimes;
-use crate::make::{KernelPipeline, ReadyKernel};
 use crate::memory::{BuiltKernel, KernelResult, MemoryLookup};
+use crate::pipeline::{KernelPipeline, ReadyKernel};
 use crate::plan::{BuildPlan, KeyState};
 use crate::queue::Step;
 use crate::report::KernelReport;
+use crate::runtime::Runtime;
 use crate::view::ViewWriter;
 use crate::warnings::WarningKind;
-use crate::workshop::Runtime;
 use crate::{Builder, KernelError, Outcome, Request};
 
 /// How long to wait before another process is asked again.
@@ -105,7 +105,7 @@ impl Builder {
                 std::thread::sleep(PAUSE);
             }
         });
-        maker.settle(&report);
+        maker.sync_entry(&report);
         let kind = plan.kernels[0]
             .keyed()
             .and_then(|keyed| CompileTimes::kind(self.backend.name(), &keyed.spec.target, &report.op_type));
@@ -145,7 +145,7 @@ impl Builder {
         let patience = if stuck { Duration::ZERO } else { self.view_patience };
         let placed = self.in_view.place(&requests[0], report.key, || {
             let placer =
-                ViewWriter::new(setting, (shop.shelves.store(), &self.infos), patience, requests, plan);
+                ViewWriter::new(setting, (shop.cache.store(), &self.infos), patience, requests, plan);
             placer.place(0, report);
             placer.finish().map(|there| {
                 let risk = there.risk.iter().map(ToString::to_string);

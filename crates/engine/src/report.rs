@@ -13,7 +13,7 @@ use opkeep_kernel_entry::Provenance;
 use opkeep_kernel_meta::{DirectoryRisk, LeftKernel, ViewError};
 
 use crate::KernelError;
-use crate::make::ReadyKernel;
+use crate::pipeline::ReadyKernel;
 use crate::plan::PlannedKernel;
 
 /// What came of one kernel.

@@ -45,6 +45,24 @@ pub(crate) enum WarningKind {
     Moved,
     /// What the backend says itself, each thing once.
     Backend,
+    /// The remote tier does not work as it should.
+    Remote,
+}
+
+impl WarningKind {
+    /// The kind of one of the cache's warnings.
+    pub(crate) fn of(kind: opkeep_cache::WarningKind) -> Self {
+        use opkeep_cache::WarningKind as Kind;
+        match kind {
+            Kind::Keeping => Self::Keeping,
+            Kind::Reading => Self::Reading,
+            Kind::Corruption => Self::Corruption,
+            Kind::Limits => Self::Limits,
+            Kind::Locks => Self::Locks,
+            Kind::Remote => Self::Remote,
+            _ => Self::Store,
+        }
+    }
 }
 
 impl WarningLog {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::common::{Bench, build, outcomes, request, with_mode};
 use opkeep::{BuildError, CacheMode, KernelError, Outcome};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
+use opkeep_cache::CacheError;
 use opkeep_descriptor::BuildSpec;
 use opkeep_store::StoreConfig;
 use opkeep_testkit::NullBackend;
@@ -133,9 +134,9 @@ fn modes_that_insist_fail_without_a_store_and_others_do_not() {
     let requests = [request("Square", &[3])];
     for mode in [CacheMode::ReadOnly, CacheMode::Require] {
         let error = with_mode(&bench, &backend, mode).build(&requests).unwrap_err();
-        assert!(matches!(error, BuildError::Store { .. }), "{error}");
+        assert!(matches!(error, BuildError::Cache(CacheError::Store { .. })), "{error}");
         let error = opkeep::Builder::new(Arc::new(NullBackend::default())).mode(mode).build(&requests);
-        assert!(matches!(error, Err(BuildError::NoStore { .. })));
+        assert!(matches!(error, Err(BuildError::Cache(CacheError::NoStore { .. }))));
     }
     for mode in [CacheMode::Enable, CacheMode::Force] {
         let report = with_mode(&bench, &backend, mode).build(&requests).unwrap();

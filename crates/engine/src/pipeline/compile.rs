@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use opkeep_artifact::Artifact;
 use opkeep_backend::{BackendError, CompileRequest};
+use opkeep_cache::Ticket;
 use opkeep_cann_meta::KernelMeta;
 use opkeep_descriptor::{Job, KernelName};
 use opkeep_digest::Digest;
 use opkeep_kernel_entry::{KernelBundle, KernelRecord, Origin, encode_entry};
-use opkeep_store::{CacheMode, Overwrite, TargetStore};
 use opkeep_validator::Severity;
 
+use super::kernel_pipeline::{KernelPipeline, MissReason, ReadyKernel};
 use crate::event::Event;
-use crate::make::{KernelPipeline, MissReason, ReadyKernel};
 use crate::plan::{KeyedKernel, PlannedKernel};
 use crate::warnings::WarningKind;
 use crate::work::{WorkDir, WorkDirs};
@@ -45,7 +45,7 @@ impl KernelPipeline<'_> {
                 None => io::Error::new(source.kind(), source.to_string()),
             },
         };
-        let work = self.shop.work.as_ref().map_err(no_folder)?;
+        let work = self.runtime.work.as_ref().map_err(no_folder)?;
         let deadline = self.builder.deadline.and_then(|deadline| began.checked_add(deadline));
         let attempt = || {
             let folder = work.folder().map_err(|source| no_folder(&source))?;
@@ -123,14 +123,14 @@ impl KernelPipeline<'_> {
     pub(crate) fn validate(&self, keyed: &KeyedKernel, artifact: &Artifact) -> Result<Digest, KernelError> {
         let kernel = || keyed.name.to_string();
         let expected = self.expected(&keyed.spec);
-        let (name, validator) = (Some(keyed.name.as_str()), &self.shop.judging.validator);
+        let (name, validator) = (Some(keyed.name.as_str()), &self.runtime.judging.validator);
         let report = KernelBundle::of(artifact).validate(name, expected.expectations(), validator);
         if !report.is_valid() {
             let errors = report.errors().cloned().collect();
             return Err(KernelError::Invalid { kernel: kernel(), errors, left: None });
         }
         if let Some(doubt) = report.findings.iter().find(|finding| finding.severity() == Severity::Warning) {
-            self.shop
+            self.runtime
                 .warnings
                 .tell(WarningKind::Doubt, &format!("the kernel `{}` is valid, but odd: {doubt}", kernel()));
         }
@@ -144,22 +144,20 @@ impl KernelPipeline<'_> {
         }
     }
 
-    /// Puts a compiled kernel into the store. If that fails the kernel is still good: one warning, no more.
+    /// Publishes a compiled kernel. If that fails the kernel is as good, and the cache has warned of it.
     pub(crate) fn publish(
         &self,
         planned: &PlannedKernel<'_>,
         keyed: &KeyedKernel,
-        shelf: &TargetStore,
         made: &ReadyKernel,
-        missing: &MissReason,
+        ticket: Ticket,
     ) {
-        if !self.shop.shelves.keep_in(shelf) {
+        if !ticket.is_kept() {
             return;
         }
         if let Some(moved) = self.moved(planned.job, keyed) {
-            self.shop
-                .warnings
-                .tell(WarningKind::Moved, &format!("kernels are not kept: {moved} while compiling"));
+            let text = format!("kernels are not kept: {moved} while compiling");
+            self.runtime.warnings.tell(WarningKind::Moved, &text);
             return;
         }
         let expected = self.expected(&keyed.spec);
@@ -167,27 +165,15 @@ impl KernelPipeline<'_> {
         let origin = Origin::Compiled { name, parts, compile_time: made.compile_time };
         let record = KernelRecord { job: planned.job, spec, key: *key, origin };
         let entry = encode_entry(&KernelBundle::of(&made.artifact), &expected, &record);
-        let replace = if self.builder.mode == CacheMode::Force || missing.damaged {
-            Overwrite::Always
-        } else {
-            Overwrite::Never
-        };
-        if let Err(error) = shelf.put_replacing(keyed.key.digest(), &entry.builder(), replace) {
-            match error.stops_every_write() {
-                true => self.shop.shelves.cannot_keep(&error, &self.shop.warnings),
-                false => {
-                    self.shop.warnings.tell(WarningKind::Keeping, &format!("a kernel is not kept: {error}"))
-                }
-            }
-        }
+        let _ = ticket.publish(&entry.builder());
     }
 
     /// What changed since the key was made, if anything did: then nobody knows what the kernel was made from.
     fn moved(&self, job: &Job, keyed: &KeyedKernel) -> Option<String> {
         let backend = &self.builder.backend;
         let now = backend
-            .toolchain(&self.shop.memo)
-            .and_then(|toolchain| Ok((toolchain, backend.op_sources(job, &keyed.spec, &self.shop.memo)?)));
+            .toolchain(&self.runtime.memo)
+            .and_then(|toolchain| Ok((toolchain, backend.op_sources(job, &keyed.spec, &self.runtime.memo)?)));
         match now {
             Err(error) => Some(format!("the toolchain can no longer be read ({error})")),
             Ok((toolchain, op_sources)) => {

@@ -1,0 +1,145 @@
+//! A store and a remote tier, opened as a mode requires.
+
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use opkeep_store::{Access, CacheMode, Store, StoreConfig, StoreError, TargetStore};
+
+use crate::error::CacheError;
+use crate::local::{Shared, Target};
+use crate::remote::{RemoteClient, RemoteConfig};
+use crate::target::TargetCache;
+use crate::warning::{WarningKind, Warnings};
+
+/// What a cache is made of.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct CacheConfig {
+    /// The local store, if there is one. Whether it is written is decided by the mode.
+    pub store: Option<StoreConfig>,
+    /// How the store is used.
+    pub mode: CacheMode,
+    /// The remote tier, if there is one.
+    pub remote: Option<RemoteConfig>,
+    /// Called for each warning, from the thread that met the cause.
+    pub on_warning: Option<Arc<dyn Fn(WarningKind, &str) + Send + Sync>>,
+}
+
+impl CacheConfig {
+    /// A cache over `store` in the mode [`CacheMode::Enable`].
+    pub fn new(store: StoreConfig) -> Self {
+        Self { store: Some(store), ..Self::default() }
+    }
+}
+
+impl fmt::Debug for CacheConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { store, mode, remote, on_warning: _ } = self;
+        f.debug_struct("CacheConfig")
+            .field("store", store)
+            .field("mode", mode)
+            .field("remote", remote)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Compiled kernels of all targets, in a local store and a remote tier.
+#[derive(Debug)]
+pub struct Cache {
+    shared: Arc<Shared>,
+    /// Each is opened when it is first asked for.
+    targets: Mutex<Vec<(String, TargetCache)>>,
+}
+
+impl Cache {
+    /// Opens the cache. A store that cannot be written is read, and one that cannot be used at all is left out, each with a
+    /// warning, unless the mode requires the store.
+    ///
+    /// # Errors
+    /// The mode requires a store that is not given or cannot be used.
+    pub fn open(config: CacheConfig) -> Result<Self, CacheError> {
+        let CacheConfig { store, mode, remote, on_warning } = config;
+        let warnings = Warnings(on_warning);
+        let store = open_store(mode, store, &warnings)?;
+        for warning in store.iter().flat_map(Store::limit_warnings) {
+            warnings.warn(WarningKind::Limits, warning);
+        }
+        let remote = remote.map(RemoteClient::new);
+        let refuses_writes = AtomicBool::new(false);
+        let shared = Arc::new(Shared { mode, store, remote, warnings, refuses_writes });
+        Ok(Self { shared, targets: Mutex::default() })
+    }
+
+    /// The part of the cache for the target `name`, such as `cpu-x86_64`. Without a usable store it has none to look into.
+    ///
+    /// # Errors
+    /// The mode requires the store, and its part for this target cannot be used.
+    pub fn target(&self, name: &str) -> Result<TargetCache, CacheError> {
+        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, target)) = targets.iter().find(|(known, _)| known == name) {
+            return Ok(target.clone());
+        }
+        let store = self.open_target(name)?;
+        let shared = Arc::clone(&self.shared);
+        let target = TargetCache::new(Target { shared, name: name.to_owned(), store });
+        targets.push((name.to_owned(), target.clone()));
+        Ok(target)
+    }
+
+    /// The local store, if there is one that can be used.
+    pub fn store(&self) -> Option<&Store> {
+        self.shared.store.as_ref()
+    }
+
+    fn open_target(&self, name: &str) -> Result<Option<TargetStore>, CacheError> {
+        let Shared { mode, store, warnings, .. } = &*self.shared;
+        let Some(store) = store else { return Ok(None) };
+        let error = match store.target(name) {
+            Ok(target) => return Ok(Some(target)),
+            Err(source) if mode.requires_store() => return Err(CacheError::Store { mode: *mode, source }),
+            Err(error) => error,
+        };
+        // What cannot be written may still be read.
+        let readable = store.reader().target(name).ok().filter(|_| mode.reads());
+        warn_unusable(warnings, readable.is_some(), &error);
+        Ok(readable)
+    }
+}
+
+/// Opens the store as the mode requires.
+fn open_store(
+    mode: CacheMode,
+    config: Option<StoreConfig>,
+    warnings: &Warnings,
+) -> Result<Option<Store>, CacheError> {
+    if mode == CacheMode::Disable {
+        return Ok(None);
+    }
+    let Some(config) = config else {
+        return if mode.requires_store() { Err(CacheError::NoStore { mode }) } else { Ok(None) };
+    };
+    let open = |access| Store::open(StoreConfig { access, ..config.clone() });
+    if !mode.writes() {
+        return match open(Access::ReadOnly) {
+            Ok(store) => Ok(Some(store)),
+            Err(source) if mode.requires_store() => Err(CacheError::Store { mode, source }),
+            Err(_) => Ok(None),
+        };
+    }
+    let error = match open(Access::ReadWrite) {
+        Ok(store) => return Ok(Some(store)),
+        Err(error) => error,
+    };
+    // What cannot be written may still be read: a hit is never lost for that.
+    let readable = open(Access::ReadOnly).ok().filter(|_| mode.reads());
+    warn_unusable(warnings, readable.is_some(), &error);
+    Ok(readable)
+}
+
+fn warn_unusable(warnings: &Warnings, is_readable: bool, error: &StoreError) {
+    match is_readable {
+        true => warnings.warn(WarningKind::Keeping, format_args!("kernels are built and not kept: {error}")),
+        false => warnings.warn(WarningKind::Store, format_args!("building without the store: {error}")),
+    }
+}

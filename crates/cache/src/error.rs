@@ -1,0 +1,42 @@
+//! What a cache cannot do for its caller.
+
+use opkeep_store::{CacheMode, StoreError};
+use thiserror::Error;
+
+/// Why the cache cannot be used as its mode requires. In the other modes a store that does not work is a warning.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CacheError {
+    /// The mode requires a store, and the configuration has none.
+    #[error("the cache mode `{mode}` needs a store")]
+    NoStore {
+        /// The mode.
+        mode: CacheMode,
+    },
+    /// The mode requires a store, and it cannot be opened.
+    #[error("the cache mode `{mode}` needs the store, which cannot be used: {source}")]
+    Store {
+        /// The mode.
+        mode: CacheMode,
+        /// What is wrong with the store.
+        source: StoreError,
+    },
+    /// The mode forbids building, and there is no entry that the caller takes.
+    #[error("the cache mode `{mode}` forbids building, and no entry can be reused: {why}")]
+    NotCached {
+        /// The mode.
+        mode: CacheMode,
+        /// Why no entry can be reused.
+        why: String,
+    },
+}
+
+/// Why an entry was not written to the local store. The cache has already sent this as a warning; what was built is as good
+/// as before.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PublishError {
+    /// The store could not write it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

@@ -1,0 +1,75 @@
+//! One way for a compiled kernel: get it, or begin it, publish it, abandon it.
+//!
+//! A [`Cache`] is a local store and, if there is one, a remote tier. [`TargetCache::get_or_begin`] gives a caller the entry
+//! under a key, or a [`Ticket`]: the duty to build it while others wait. The cache knows no operator. What a key covers and
+//! what members an entry has is its caller's affair, and so is whether an entry that was found is taken
+//! ([`Query::accept`]).
+//!
+//! ```text
+//! look ─ hit ──────────────────────────────────────────────> Hit(Local)
+//!   │ miss
+//! lock the key ─ held ──> Pending ─ resume ─┬─ its holder published ──> Hit(Waited)
+//!   │                                       ├─ its holder failed ─────> HolderFailed
+//!   │                                       ├─ no heartbeat for long ─> Unshared
+//!   │                                       └─ its holder died ───────> (locked)
+//! look again, quarantine what is damaged
+//!   │
+//! remote tier: get ─ hit ─ check, accept, put locally ─────> Hit(Remote)
+//!   │                lease ─ another host has it ──> Pending, with the key locked
+//!   └─────────────────────────────────────────────> Build(Ticket) ─ publish, abandon, or drop
+//! ```
+//!
+//! Each key is locked with a file lock of the store, so of all processes of a host that miss an entry one builds it; if it
+//! dies, one of the waiters takes over within 50 ms. No hit rests on a lock. Where a store cannot be written, or has no
+//! locks, a caller gets an unshared ticket and a warning.
+//!
+//! ```
+//! use opkeep_cache::{Accept, Cache, CacheConfig, Claim, Query};
+//! use opkeep_digest::Digest;
+//! use opkeep_store::{EntryBuilder, StoreConfig};
+//!
+//! # let dir = tempfile::tempdir()?;
+//! let cache = Cache::open(CacheConfig::new(StoreConfig::new(dir.path())))?;
+//! let target = cache.target("cpu-x86_64")?;
+//! let key = Digest::of(b"everything that can change the kernel's bytes");
+//!
+//! let accept = |_: &_| Accept::Take;
+//! for round in 0..2 {
+//!     match target.get_or_begin(&key, &Query::new(&accept))? {
+//!         Claim::Hit(hit) => assert_eq!((round, hit.entry.member("object")), (1, Some(&b"\x7fELF..."[..]))),
+//!         Claim::Build(ticket) => {
+//!             ticket.publish(&EntryBuilder::new(1).eager("object", b"\x7fELF..."))?;
+//!         }
+//!         other => panic!("no other caller uses this store: {other:?}"),
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod cache;
+mod claim;
+mod error;
+mod failure;
+mod local;
+mod miss;
+mod pending;
+mod protocol;
+mod query;
+mod remote;
+mod target;
+mod ticket;
+mod warning;
+
+pub use cache::{Cache, CacheConfig};
+pub use claim::{Claim, Hit, Source, UnsharedReason};
+pub use error::{CacheError, PublishError};
+pub use failure::Failure;
+pub use miss::Miss;
+pub use pending::PendingKey;
+pub use query::{Accept, Query, Wait};
+pub use remote::{
+    Lease, LeaseGuard, RemoteConfig, RemoteContext, RemoteError, RemoteKey, RemotePolicy, RemoteTier,
+};
+pub use target::TargetCache;
+pub use ticket::{Published, Ticket};
+pub use warning::WarningKind;

@@ -1,0 +1,194 @@
+//! What tickets, pending keys and caches share: the store's part for one target, the remote tier, and how both are looked into.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use opkeep_digest::Digest;
+use opkeep_fs::CancelToken;
+use opkeep_store::{
+    CacheMode, Entry, EntryBuilder, KeyLock, Lookup, PutOutcome, Store, StoreError, TargetStore,
+};
+
+use crate::miss::Miss;
+use crate::query::{Accept, Query, Wait};
+use crate::remote::{RemoteClient, RemoteKey};
+use crate::warning::{WarningKind, Warnings};
+
+/// What all targets of a cache share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) mode: CacheMode,
+    pub(crate) store: Option<Store>,
+    pub(crate) remote: Option<RemoteClient>,
+    pub(crate) warnings: Warnings,
+    /// The store could not be written. It is still read, and no write is tried again: one cause, one warning.
+    pub(crate) refuses_writes: AtomicBool,
+}
+
+/// One target of a cache.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) name: String,
+    pub(crate) store: Option<TargetStore>,
+}
+
+/// The outcome of one look for an entry.
+pub(crate) enum Looked {
+    Taken(Box<Entry>),
+    Missing(Miss),
+}
+
+impl Target {
+    pub(crate) fn warn(&self, kind: WarningKind, text: impl std::fmt::Display) {
+        self.shared.warnings.warn(kind, text);
+    }
+
+    /// The local store, if entries are written there.
+    pub(crate) fn written_store(&self) -> Option<&TargetStore> {
+        let store = self.store.as_ref().filter(|store| store.is_writable());
+        store.filter(|_| !self.shared.refuses_writes.load(Ordering::Relaxed))
+    }
+
+    /// Looks into the local store. The store counts an entry that the caller takes, and a miss if `counted`.
+    pub(crate) fn look(&self, key: &Digest, query: &Query<'_>, counted: bool) -> Looked {
+        let Some(store) = &self.store else { return Looked::Missing(Miss::NoStore) };
+        store.refresh(key);
+        let mut verdict = Accept::Ignore;
+        let found = store.get_if(key, |entry| {
+            verdict = (query.accept)(entry);
+            verdict == Accept::Take
+        });
+        match (found, verdict) {
+            (Lookup::Hit(entry), Accept::Take) => Looked::Taken(entry),
+            (Lookup::Hit(_), Accept::Ignore) => Looked::Missing(Miss::Ignored),
+            (Lookup::Hit(_), Accept::Replace(reason)) => Looked::Missing(Miss::Replaced(reason)),
+            (Lookup::Miss(miss), _) => {
+                if counted {
+                    store.count_miss(&miss);
+                    self.warn_of(&miss);
+                }
+                Looked::Missing(miss.into())
+            }
+        }
+    }
+
+    /// Looks again after others had time to publish. A damaged entry is quarantined if its key is locked.
+    pub(crate) fn look_again(&self, key: &Digest, query: &Query<'_>, lock: Option<&KeyLock>) -> Looked {
+        let looked = self.look(key, query, false);
+        if let (Looked::Missing(Miss::Damaged(entry)), Some(store)) = (&looked, &self.store) {
+            let path = store.path(key);
+            self.warn(
+                WarningKind::Corruption,
+                format_args!(
+                    "a damaged entry is set aside and built again: `{}`: {}",
+                    path.display(),
+                    entry.corruption
+                ),
+            );
+            if let Some(lock) = lock
+                && let Err(error) = store.quarantine(key, entry, lock)
+            {
+                self.warn(WarningKind::Keeping, error);
+            }
+        }
+        looked
+    }
+
+    /// Warns of an entry that is there and cannot be read.
+    pub(crate) fn warn_of(&self, miss: &opkeep_store::Miss) {
+        if let opkeep_store::Miss::Untrusted(_) | opkeep_store::Miss::Io(_) = miss {
+            self.warn(WarningKind::Reading, miss);
+        }
+    }
+
+    /// Writes an entry to the local store. `None` if that is not written. An error is already sent as a warning.
+    pub(crate) fn put(
+        &self,
+        key: &Digest,
+        members: &EntryBuilder<'_>,
+        missing: &Miss,
+    ) -> Result<Option<PutOutcome>, StoreError> {
+        let Some(store) = self.written_store() else { return Ok(None) };
+        let put = store.put_replacing(key, members, missing.overwrite());
+        if let Err(error) = &put {
+            match error.stops_every_write() {
+                true => self.stop_writing(error),
+                false => self.warn(WarningKind::Keeping, format_args!("a kernel is not kept: {error}")),
+            }
+        }
+        put.map(Some)
+    }
+
+    /// Writes nothing to the local store from now on, and warns of that once.
+    pub(crate) fn stop_writing(&self, error: &StoreError) {
+        if !self.shared.refuses_writes.swap(true, Ordering::Relaxed) {
+            self.warn(WarningKind::Keeping, format_args!("kernels are built and not kept: {error}"));
+        }
+    }
+
+    pub(crate) fn remote_key(&self, key: &Digest) -> RemoteKey {
+        RemoteKey::new(&*self.name, *key)
+    }
+
+    /// The remote tier, if the mode and its policy let entries be taken from it.
+    pub(crate) fn read_remote(&self) -> Option<&RemoteClient> {
+        self.shared.remote.as_ref().filter(|remote| remote.reads() && self.shared.mode.reads())
+    }
+
+    /// The remote tier, if the mode and its policy let entries be published there.
+    pub(crate) fn written_remote(&self) -> Option<&RemoteClient> {
+        self.shared.remote.as_ref().filter(|remote| remote.writes() && self.shared.mode.writes())
+    }
+
+    /// Looks into the remote tier. What the caller takes is written to the local store as well.
+    pub(crate) fn look_remote(&self, key: &Digest, query: &Query<'_>, missing: &Miss) -> Option<Box<Entry>> {
+        let remote = self.read_remote()?;
+        let found = remote.get(&self.remote_key(key), cancel_of(query));
+        let entry = found.unwrap_or_else(|why| self.remote_failed(why))?;
+        match (query.accept)(&entry) {
+            Accept::Take => {}
+            Accept::Ignore => return None,
+            Accept::Replace(reason) => {
+                return self.remote_failed(format!("an entry of the remote cache cannot be used: {reason}"));
+            }
+        }
+        if let Some(store) = &self.store {
+            store.count_remote_hit();
+        }
+        // It is as good without a place in the local store, and an error is already a warning.
+        let _ = self.put(key, &entry.to_builder(), missing);
+        Some(Box::new(entry))
+    }
+
+    /// Publishes an entry to the remote tier. False if it is not there.
+    pub(crate) fn put_remote(&self, key: &Digest, members: &EntryBuilder<'_>) -> bool {
+        // A stamp of 0 says that no rules judged it: other hosts have none to judge it by either.
+        let Some(remote) = self.written_remote().filter(|_| members.validation() > 0) else { return false };
+        let Some(file) = members.encode(key) else { return false };
+        let put = remote.put(&self.remote_key(key), &file);
+        let is_there =
+            put.unwrap_or_else(|why| self.remote_failed(why).is_some_and(|is_there: bool| is_there));
+        if let Some(store) = self.store.as_ref().filter(|_| is_there) {
+            store.count_remote_put();
+        }
+        is_there
+    }
+
+    /// Counts a failure of the remote tier, and warns of it.
+    pub(crate) fn remote_failed<T>(&self, why: String) -> Option<T> {
+        if let Some(store) = &self.store {
+            store.count_remote_error();
+        }
+        self.warn(WarningKind::Remote, format_args!("{why}; building without it"));
+        None
+    }
+}
+
+/// What cancels the calls of a query.
+pub(crate) fn cancel_of<'a>(query: &Query<'a>) -> Option<&'a CancelToken> {
+    match query.wait {
+        Wait::Never => None,
+        Wait::Until { cancel, .. } => Some(cancel),
+    }
+}

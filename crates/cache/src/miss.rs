@@ -1,0 +1,58 @@
+//! Why no entry is taken.
+
+use std::fmt;
+
+use opkeep_store::{DamagedEntry, Overwrite};
+
+/// Why no entry is taken.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Miss {
+    /// There is no local store to look into.
+    NoStore,
+    /// The local store has none.
+    Absent,
+    /// The bytes are damaged. The entry is quarantined if the key is locked.
+    Damaged(DamagedEntry),
+    /// An entry cannot be read or is not trusted. It is left alone.
+    Unreadable(opkeep_store::StoreError),
+    /// The caller ignored what was found.
+    Ignored,
+    /// The caller wants what was found replaced, for this reason.
+    Replaced(String),
+}
+
+impl Miss {
+    /// Whether a build replaces a valid entry.
+    pub(crate) fn overwrite(&self) -> Overwrite {
+        match self {
+            Self::Replaced(_) => Overwrite::Always,
+            Self::NoStore | Self::Absent | Self::Damaged(_) | Self::Unreadable(_) | Self::Ignored => {
+                Overwrite::Never
+            }
+        }
+    }
+}
+
+impl From<opkeep_store::Miss> for Miss {
+    fn from(miss: opkeep_store::Miss) -> Self {
+        match miss {
+            opkeep_store::Miss::Absent => Self::Absent,
+            opkeep_store::Miss::Damaged(entry) => Self::Damaged(entry),
+            opkeep_store::Miss::Untrusted(error) | opkeep_store::Miss::Io(error) => Self::Unreadable(error),
+        }
+    }
+}
+
+impl fmt::Display for Miss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoStore => f.write_str("there is no store that can be used"),
+            Self::Absent => f.write_str("not in the store"),
+            Self::Damaged(entry) => write!(f, "damaged: {}", entry.corruption),
+            Self::Unreadable(error) => error.fmt(f),
+            Self::Ignored => f.write_str("what is stored is not for this caller"),
+            Self::Replaced(reason) => f.write_str(reason),
+        }
+    }
+}

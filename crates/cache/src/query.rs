@@ -1,0 +1,88 @@
+//! What a caller asks for.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use opkeep_fs::CancelToken;
+use opkeep_store::Entry;
+
+/// What the caller takes, and how it waits.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct Query<'a> {
+    /// Judges an entry that was found, in the local store or in the remote tier. Called at each look, so possibly more than
+    /// once for the same entry. Entries from the remote tier have the validation stamp 0.
+    pub accept: &'a dyn Fn(&Entry) -> Accept,
+    /// How long the caller's own build may take. Another caller's failure for lack of time is this one's if it has no more.
+    pub time_limit: Option<Duration>,
+    /// How long the holder of the key may be without a heartbeat before the caller builds without the lock.
+    pub stale_after: Duration,
+    /// How long a lease in the remote tier is renewed; one hour if unset. A ticket that is never dropped keeps other hosts
+    /// waiting no longer.
+    pub hold_limit: Option<Duration>,
+    /// Whether a miss counts in the store's statistics. Hits always count.
+    pub counted: bool,
+    /// What to do while another caller holds the key.
+    pub wait: Wait<'a>,
+}
+
+impl<'a> Query<'a> {
+    /// A counted query that does not wait, for callers whose builds have no time limit.
+    pub fn new(accept: &'a dyn Fn(&Entry) -> Accept) -> Self {
+        let (time_limit, stale_after, hold_limit) = (None, Duration::MAX, None);
+        Self { accept, time_limit, stale_after, hold_limit, counted: true, wait: Wait::Never }
+    }
+}
+
+impl fmt::Debug for Query<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Query")
+            .field("time_limit", &self.time_limit)
+            .field("stale_after", &self.stale_after)
+            .field("hold_limit", &self.hold_limit)
+            .field("counted", &self.counted)
+            .field("wait", &self.wait)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What to do while another caller holds the key.
+///
+/// A caller that holds a ticket waits with [`Never`](Self::Never) only: two that wait for each other's keys would wait for
+/// ever.
+#[derive(Clone, Copy)]
+pub enum Wait<'a> {
+    /// Return [`Claim::Pending`](crate::Claim::Pending); the caller has other work.
+    Never,
+    /// Wait for the holder.
+    Until {
+        /// When to return [`Claim::TimedOut`](crate::Claim::TimedOut); never if unset.
+        deadline: Option<Instant>,
+        /// When to return [`Claim::Cancelled`](crate::Claim::Cancelled).
+        cancel: &'a CancelToken,
+        /// Called once, if another caller holds the key.
+        on_wait: Option<&'a (dyn Fn() + Sync)>,
+    },
+}
+
+impl fmt::Debug for Wait<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Never => f.write_str("Never"),
+            Self::Until { deadline, .. } => {
+                f.debug_struct("Until").field("deadline", deadline).finish_non_exhaustive()
+            }
+        }
+    }
+}
+
+/// A caller's verdict on an entry. Its bytes are already checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Accept {
+    /// The caller takes it.
+    Take,
+    /// It is not for this caller, and stays. What is published under the key does not replace it.
+    Ignore,
+    /// It is not what the key stands for, or too old. What is published under the key replaces it. Why, for people.
+    Replace(String),
+}

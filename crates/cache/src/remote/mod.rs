@@ -1,0 +1,14 @@
+//! A cache on other hosts: the interface that a client of one implements, and how it is called.
+//!
+//! Nothing that a remote tier does fails a build, and none of its entries is believed: each is decoded, all of its digests
+//! are checked, its validation stamp is set to 0, and the caller judges it. A call that fails is a warning and a local build.
+
+mod client;
+mod lease;
+mod tier;
+
+pub(crate) use client::{LeaseAttempt, RemoteClient};
+pub(crate) use lease::HeldLease;
+pub use tier::{
+    Lease, LeaseGuard, RemoteConfig, RemoteContext, RemoteError, RemoteKey, RemotePolicy, RemoteTier,
+};

@@ -1,0 +1,178 @@
+//! The interface that a client of a remote cache implements.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use opkeep_digest::Digest;
+use opkeep_fs::CancelToken;
+use thiserror::Error;
+
+/// A remote tier, and what it is used for.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct RemoteConfig {
+    /// The client.
+    pub tier: Arc<dyn RemoteTier>,
+    /// What it is used for; [`RemotePolicy::ReadWrite`] if unset.
+    pub policy: RemotePolicy,
+    /// How long a lease is valid without renewal; 30 s if unset. What the death of a holder costs the waiters of other hosts.
+    pub lease_ttl: Duration,
+    /// How long one call may take; 10 s if unset.
+    pub call_timeout: Duration,
+}
+
+impl RemoteConfig {
+    /// Reads and writes through `tier`.
+    pub fn new(tier: Arc<dyn RemoteTier>) -> Self {
+        let (lease_ttl, call_timeout) = (Duration::from_secs(30), Duration::from_secs(10));
+        Self { tier, policy: RemotePolicy::ReadWrite, lease_ttl, call_timeout }
+    }
+}
+
+impl fmt::Debug for RemoteConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tier: _, policy, lease_ttl, call_timeout } = self;
+        f.debug_struct("RemoteConfig")
+            .field("policy", policy)
+            .field("lease_ttl", lease_ttl)
+            .field("call_timeout", call_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a remote tier is used for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RemotePolicy {
+    /// Nothing.
+    Off,
+    /// Entries are taken from it.
+    Read,
+    /// Entries are taken from it and published to it, and leases keep hosts from building the same.
+    #[default]
+    ReadWrite,
+}
+
+/// A client of a cache on other hosts. Its calls may block until the deadline of their context, not longer.
+pub trait RemoteTier: Send + Sync {
+    /// Gets the encoded entry under `key`: the bytes that [`put`](Self::put) was given. `None` if there is none.
+    ///
+    /// # Errors
+    /// The tier gave no answer.
+    fn get(&self, key: &RemoteKey, context: &RemoteContext<'_>) -> Result<Option<Vec<u8>>, RemoteError>;
+
+    /// Puts an encoded entry, in place of one that is there.
+    ///
+    /// # Errors
+    /// It was not put.
+    fn put(&self, key: &RemoteKey, file: &[u8], context: &RemoteContext<'_>) -> Result<(), RemoteError>;
+
+    /// Asks for the right to build the entry under `key`, for `ttl`.
+    ///
+    /// # Errors
+    /// The tier gave no answer.
+    fn lease(
+        &self,
+        key: &RemoteKey,
+        ttl: Duration,
+        context: &RemoteContext<'_>,
+    ) -> Result<Lease, RemoteError>;
+}
+
+/// The name of an entry in a remote tier.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct RemoteKey {
+    /// The target, such as `cpu-x86_64`.
+    pub target: String,
+    /// The entry's key.
+    pub digest: Digest,
+}
+
+impl RemoteKey {
+    /// The entry `digest` of `target`.
+    pub fn new(target: impl Into<String>, digest: Digest) -> Self {
+        Self { target: target.into(), digest }
+    }
+}
+
+/// What a call to a remote tier must obey.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct RemoteContext<'a> {
+    /// When the call has to return.
+    pub deadline: Instant,
+    /// Ends the call early, if the caller can be cancelled.
+    pub cancel: Option<&'a CancelToken>,
+}
+
+impl<'a> RemoteContext<'a> {
+    /// A call that may take until `deadline`.
+    pub fn new(deadline: Instant, cancel: Option<&'a CancelToken>) -> Self {
+        Self { deadline, cancel }
+    }
+}
+
+impl fmt::Debug for RemoteContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteContext").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+/// The answer to [`RemoteTier::lease`].
+#[non_exhaustive]
+pub enum Lease {
+    /// The caller builds.
+    Granted(Box<dyn LeaseGuard>),
+    /// Another host has it, for so long unless it is renewed.
+    Held(Duration),
+    /// The tier has no leases: hosts may build the same.
+    Unsupported,
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Granted(_) => f.write_str("Granted"),
+            Self::Held(remaining) => f.debug_tuple("Held").field(remaining).finish(),
+            Self::Unsupported => f.write_str("Unsupported"),
+        }
+    }
+}
+
+/// A lease that was granted. One that is dropped without [`release`](Self::release) ends when its time is over.
+pub trait LeaseGuard: Send {
+    /// Extends the lease to `ttl` from now. False if it is another host's by now.
+    ///
+    /// # Errors
+    /// The tier gave no answer.
+    fn renew(&mut self, ttl: Duration, context: &RemoteContext<'_>) -> Result<bool, RemoteError>;
+
+    /// Ends the lease. Best effort.
+    fn release(self: Box<Self>, context: &RemoteContext<'_>);
+}
+
+/// Why a remote tier did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RemoteError {
+    /// It cannot be reached.
+    #[error("the remote cache cannot be reached: {reason}")]
+    Unreachable {
+        /// What the connection failed with.
+        reason: String,
+    },
+    /// It did not answer before the call's deadline.
+    #[error("the remote cache did not answer in time")]
+    TimedOut,
+    /// It has no space for the entry.
+    #[error("the remote cache has no space")]
+    Full,
+    /// It refused the request.
+    #[error("the remote cache refused the request: {reason}")]
+    Refused {
+        /// What it answered.
+        reason: String,
+    },
+}

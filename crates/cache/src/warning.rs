@@ -1,0 +1,42 @@
+//! What the caller should know and what stops nothing.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// What a warning is about. A caller that has seen one of a kind need not show the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WarningKind {
+    /// The local store cannot be used at all.
+    Store,
+    /// Entries cannot be written.
+    Keeping,
+    /// Entries cannot be read, or are not trusted.
+    Reading,
+    /// An entry is damaged.
+    Corruption,
+    /// A limit of the store is not valid and does not count.
+    Limits,
+    /// Locks cannot be taken.
+    Locks,
+    /// The remote tier does not work as it should.
+    Remote,
+}
+
+/// Calls the caller's function for each warning.
+#[derive(Clone, Default)]
+pub(crate) struct Warnings(pub(crate) Option<Arc<dyn Fn(WarningKind, &str) + Send + Sync>>);
+
+impl Warnings {
+    pub(crate) fn warn(&self, kind: WarningKind, text: impl fmt::Display) {
+        if let Some(on_warning) = &self.0 {
+            on_warning(kind, &text.to_string());
+        }
+    }
+}
+
+impl fmt::Debug for Warnings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Warnings").field(&self.0.is_some()).finish()
+    }
+}

@@ -1,0 +1,134 @@
+//! What the steps of the pipeline share.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use opkeep_artifact::Artifact;
+use opkeep_backend::BackendError;
+use opkeep_cache::TargetCache;
+use opkeep_descriptor::ResolvedSpec;
+use opkeep_digest::Digest;
+use opkeep_kernel_entry::member::IMPORTED;
+use opkeep_kernel_entry::{KernelFiles, Provenance, StoredExpectations, artifact};
+use opkeep_store::{Entry, TargetStore};
+
+use crate::plan::KeyedKernel;
+use crate::report::KernelReport;
+use crate::runtime::Runtime;
+use crate::{BuildError, Builder, KernelError, Outcome};
+
+/// Takes kernels from the cache, or compiles them.
+pub(crate) struct KernelPipeline<'a> {
+    pub(crate) builder: &'a Builder,
+    pub(crate) runtime: &'a Runtime,
+    pub(super) targets: Vec<TargetCache>,
+    /// The first kernel that failed, if that ends the build.
+    pub(super) failed: OnceLock<String>,
+}
+
+/// Why a kernel was not found.
+pub(crate) struct MissReason {
+    pub(crate) reason: String,
+    /// What is stored is damaged or not valid.
+    pub(crate) damaged: bool,
+    /// There is a store, and the kernel is not in it.
+    pub(crate) absent: bool,
+}
+
+/// A kernel that is there.
+pub(crate) struct ReadyKernel {
+    pub(crate) artifact: Arc<Artifact>,
+    /// Of the object and of the `.json`.
+    pub(crate) digests: (Digest, Digest),
+    pub(crate) outcome: Outcome,
+    pub(crate) reason: Option<String>,
+    pub(crate) compile_time: Option<Duration>,
+    /// Where it came from, if another program compiled it.
+    pub(crate) imported: Option<Provenance>,
+}
+
+impl<'a> KernelPipeline<'a> {
+    pub(crate) fn new(
+        builder: &'a Builder,
+        runtime: &'a Runtime,
+        targets: Vec<String>,
+    ) -> Result<Self, BuildError> {
+        let open = |target: &String| runtime.cache.target(target);
+        let targets = targets.iter().map(open).collect::<Result<_, _>>()?;
+        Ok(Self { builder, runtime, targets, failed: OnceLock::new() })
+    }
+
+    /// An error once the build is cancelled, or is to end with its first failure.
+    pub(crate) fn ensure_running(&self) -> Result<(), KernelError> {
+        if self.builder.cancel.is_cancelled() {
+            return Err(BackendError::Cancelled.into());
+        }
+        match self.failed.get() {
+            Some(first) => Err(KernelError::Skipped { first: first.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes one kernel survive a power cut.
+    pub(crate) fn sync_entry(&self, kernel: &KernelReport) {
+        if kernel.outcome == Outcome::Compiled
+            && let Some(key) = kernel.key
+        {
+            self.targets.iter().for_each(|target| target.sync(&[*key.digest()]));
+        }
+    }
+
+    /// Makes what was published survive a power cut, and writes the statistics.
+    pub(crate) fn finish(&self, kernels: &[KernelReport]) {
+        let fresh = kernels.iter().filter(|kernel| kernel.outcome == Outcome::Compiled);
+        let keys: Vec<_> = fresh.filter_map(|kernel| Some(*kernel.key?.digest())).collect();
+        for target in &self.targets {
+            target.sync(&keys);
+            target.flush();
+        }
+    }
+
+    /// The kernel in an entry. Its bytes are checked; one that other rules let in is validated again.
+    pub(super) fn take_entry(
+        &self,
+        keyed: &KeyedKernel,
+        entry: &Entry,
+        outcome: Outcome,
+    ) -> Result<ReadyKernel, KernelError> {
+        let kernel = || keyed.name.to_string();
+        if entry.member(IMPORTED).is_some() {
+            return Err(KernelError::UnexpectedImport { kernel: kernel() });
+        }
+        let KernelFiles { artifact, object_digest, json_digest, .. } =
+            artifact(entry).map_err(|member| KernelError::Incomplete { kernel: kernel(), member })?;
+        let digests = (object_digest, json_digest);
+        let expected = self.expected(&keyed.spec);
+        if !expected.covers(entry) {
+            self.validate(keyed, &artifact)?;
+            self.target_of(&keyed.spec.target).inspect(|target| record(&expected, target, entry));
+        }
+        let artifact = Arc::new(artifact);
+        Ok(ReadyKernel { artifact, digests, outcome, reason: None, compile_time: None, imported: None })
+    }
+
+    /// What the backend expects of kernels for `spec`.
+    pub(crate) fn expected(&self, spec: &ResolvedSpec) -> Arc<StoredExpectations> {
+        self.runtime.judging.expected(&*self.builder.backend, spec)
+    }
+
+    /// The store's part for a kernel's target, if it can be used.
+    pub(crate) fn store_of(&self, keyed: &KeyedKernel) -> Option<&TargetStore> {
+        self.target_of(&keyed.spec.target)?.store()
+    }
+
+    pub(super) fn target_of(&self, name: &str) -> Option<&TargetCache> {
+        self.targets.iter().find(|target| target.name() == name)
+    }
+}
+
+/// Records that an entry was validated: once is enough. If it cannot be written, it is done again next time.
+pub(super) fn record(expected: &StoredExpectations, target: &TargetCache, entry: &Entry) {
+    if let Some(store) = target.written_store() {
+        let _ = expected.record(store, entry);
+    }
+}

@@ -1,0 +1,61 @@
+//! The look-up with which a build begins.
+
+use opkeep_store::{CacheMode, Lookup, Miss};
+
+use super::kernel_pipeline::{KernelPipeline, MissReason};
+use crate::Outcome;
+use crate::event::Event;
+use crate::plan::PlannedKernel;
+use crate::report::KernelReport;
+
+impl KernelPipeline<'_> {
+    /// The kernel, if it is in the store and may be taken from there; or an imported one, if such are trusted.
+    pub(crate) fn look_up(&self, planned: &PlannedKernel<'_>) -> Result<KernelReport, MissReason> {
+        let missing = |reason: &str| MissReason { reason: reason.to_owned(), damaged: false, absent: false };
+        let Some(keyed) = planned.keyed() else {
+            return self.look_up_imported(planned, missing("refused by the backend"));
+        };
+        if keyed.spec.debug {
+            return Err(missing("debug options are on"));
+        }
+        let mode = self.builder.mode;
+        if !mode.reads() {
+            return Err(missing(&format!("cache mode is {mode}")));
+        }
+        let target = self.target_of(&keyed.spec.target).filter(|target| target.store().is_some());
+        let target = target.ok_or_else(|| missing("there is no store that can be used"))?;
+        // What is not ours may be there as an imported one: then nothing was missed.
+        let (mut uncounted, trusts) = (None, self.builder.trust_imported);
+        let key = keyed.key.digest();
+        let missing = match if trusts { target.get_uncounted(key) } else { target.get(key) } {
+            Lookup::Hit(entry) => match self.take_entry(keyed, &entry, Outcome::Reused) {
+                Ok(made) => {
+                    self.builder.tell(Event::Hit { kernel: planned.name(), artifact: &made.artifact });
+                    return Ok(KernelReport::new(planned, Ok(made)));
+                }
+                Err(error) => MissReason {
+                    reason: format!("the stored kernel is not valid: {error}"),
+                    damaged: true,
+                    absent: false,
+                },
+            },
+            Lookup::Miss(miss) => {
+                let miss = uncounted.insert(miss);
+                MissReason {
+                    reason: miss.to_string(),
+                    damaged: matches!(miss, Miss::Damaged(_)),
+                    absent: matches!(miss, Miss::Absent),
+                }
+            }
+        };
+        let found = match missing.damaged && mode != CacheMode::Require {
+            // It is quarantined and compiled again, or it would stay unnoticed.
+            true => Err(missing),
+            false => self.look_up_imported(planned, missing),
+        };
+        if let (true, Err(_), Some(miss)) = (trusts, &found, &uncounted) {
+            target.count_miss(miss);
+        }
+        found
+    }
+}

@@ -1,0 +1,191 @@
+//! A kernel that is missing: taken from another process that makes it, or compiled and published.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use opkeep_backend::BackendError;
+use opkeep_cache::{Accept, Claim, Failure, PendingKey, Query, Source, Ticket};
+use opkeep_store::{CacheMode, Entry};
+
+use super::kernel_pipeline::{KernelPipeline, MissReason, ReadyKernel};
+use crate::event::Event;
+use crate::plan::{KeyState, KeyedKernel, PlannedKernel};
+use crate::queue::Step;
+use crate::report::KernelReport;
+use crate::tokens::JobToken;
+use crate::{BuildError, KernelError, Outcome};
+
+/// How often a holder of a key that waits for a job token gives a heartbeat.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+/// Besides its compile, a holder may have waited for a job token since its last heartbeat, and validates and publishes.
+const GRACE: Duration = Duration::from_secs(3);
+
+impl KernelPipeline<'_> {
+    /// Makes a kernel that is missing. If another process is at it, how to ask again.
+    pub(crate) fn make(
+        &self,
+        planned: &PlannedKernel<'_>,
+        missing: &MissReason,
+        pending: Option<PendingKey>,
+    ) -> Step<KernelReport, PendingKey> {
+        let began = Instant::now();
+        let waited = pending.as_ref().map(PendingKey::waited).unwrap_or_default();
+        let made = match self.try_make(planned, missing, pending) {
+            Ok(Step::Busy(pending)) => return Step::Busy(pending),
+            Ok(Step::Done(made)) => Ok(made),
+            Err(error) => Err(error),
+        };
+        let elapsed = began.elapsed() + waited;
+        let kernel = planned.name();
+        match &made {
+            Ok(ReadyKernel { artifact, outcome, .. }) => {
+                self.builder.tell(Event::Finished { kernel, outcome: *outcome, elapsed, artifact });
+            }
+            Err(error) => {
+                if self.builder.fail_fast && !matches!(**error, KernelError::Skipped { .. }) {
+                    let _ = self.failed.set(kernel.to_owned());
+                }
+                self.builder.tell(Event::Failed { kernel, error, elapsed });
+            }
+        }
+        Step::Done(KernelReport::new(planned, made))
+    }
+
+    fn try_make(
+        &self,
+        planned: &PlannedKernel<'_>,
+        missing: &MissReason,
+        pending: Option<PendingKey>,
+    ) -> Result<Step<ReadyKernel, PendingKey>, Arc<KernelError>> {
+        let keyed = match &planned.state {
+            KeyState::Refused(refused) => return Err(Arc::clone(&refused.error)),
+            KeyState::Keyed(keyed) => keyed,
+        };
+        self.ensure_running()?;
+        if self.builder.mode == CacheMode::Require {
+            let (kernel, why) = (keyed.name.to_string(), missing.reason.clone());
+            return Err(KernelError::NotCached { kernel, why }.into());
+        }
+        let Some(target) = self.target_of(&keyed.spec.target).filter(|_| !keyed.spec.debug) else {
+            return Ok(Step::Done(self.compile_alone(planned, keyed, missing)?));
+        };
+        let taken = RefCell::new(None);
+        let accept = |entry: &Entry| self.accept(keyed, entry, &taken);
+        let query = self.query(&accept);
+        let is_first = pending.is_none();
+        let claim = match pending {
+            Some(pending) => target.resume(pending, &query),
+            None => target.get_or_begin(keyed.key.digest(), &query),
+        };
+        match claim.map_err(|error| KernelError::from(BuildError::from(error)))? {
+            Claim::Build(ticket) | Claim::Unshared(ticket, _) => {
+                Ok(Step::Done(self.make_with(ticket, planned, keyed, missing)?))
+            }
+            Claim::Pending(pending) => {
+                if is_first {
+                    self.builder.tell(Event::Waiting { kernel: planned.name() });
+                }
+                Ok(Step::Busy(pending))
+            }
+            Claim::HolderFailed(Failure { reason, .. }) => Err(KernelError::HolderFailed { reason }.into()),
+            Claim::Hit(hit) => {
+                // It was judged when it was accepted.
+                let ready = match taken.into_inner() {
+                    Some(ready) => ready,
+                    None => self.take_entry(keyed, &hit.entry, Outcome::Shared)?,
+                };
+                let outcome = if hit.source == Source::Remote { Outcome::Reused } else { Outcome::Shared };
+                Ok(Step::Done(ReadyKernel { outcome, ..ready }))
+            }
+            // Of a query that does not wait.
+            _ => Err(KernelError::from(BackendError::Cancelled).into()),
+        }
+    }
+
+    /// A query that returns at once.
+    fn query<'q>(&self, accept: &'q dyn Fn(&Entry) -> Accept) -> Query<'q> {
+        let mut query = Query::new(accept);
+        query.time_limit = self.builder.deadline;
+        query.stale_after = self.stale_after().unwrap_or(Duration::MAX);
+        // It was counted when the build looked everything up.
+        query.counted = false;
+        query
+    }
+
+    /// Judges what another process has published since this one looked, and keeps the kernel in it if it will do.
+    fn accept(&self, keyed: &KeyedKernel, entry: &Entry, taken: &RefCell<Option<ReadyKernel>>) -> Accept {
+        // With `force`, only what was made since this build began is new enough, or one that it overlaps.
+        // One that claims to be from the future was made by another clock and says nothing.
+        let since = self.runtime.group.began()..=SystemTime::now();
+        let mode = self.builder.mode;
+        if !mode.reads() && !since.contains(&entry.created()) {
+            return Accept::Replace(format!("cache mode is {mode}"));
+        }
+        match self.take_entry(keyed, entry, Outcome::Shared) {
+            Ok(ready) => {
+                taken.replace(Some(ready));
+                Accept::Take
+            }
+            Err(error) => Accept::Replace(format!("the stored kernel is not valid: {error}")),
+        }
+    }
+
+    /// Compiles and publishes a kernel that other processes wait for.
+    fn make_with(
+        &self,
+        ticket: Ticket,
+        planned: &PlannedKernel<'_>,
+        keyed: &KeyedKernel,
+        missing: &MissReason,
+    ) -> Result<ReadyKernel, KernelError> {
+        let token = self.token(Some(&ticket));
+        let made = token.and_then(|_token| self.compile(planned, keyed, missing, Outcome::Compiled));
+        if let Ok(ReadyKernel { compile_time: Some(time), .. }) = &made {
+            ticket.count_build(*time);
+        }
+        match &made {
+            Ok(made) => self.publish(planned, keyed, made, ticket),
+            Err(error) if error.would_repeat() => ticket.abandon(self.failure(error)),
+            Err(_) => drop(ticket),
+        }
+        made
+    }
+
+    /// What the waiters of a kernel that failed are told.
+    fn failure(&self, error: &KernelError) -> Failure {
+        match self.builder.deadline.filter(|_| error.is_deadline()) {
+            Some(limit) => Failure::timed_out(error.to_string(), limit),
+            None => Failure::new(error.to_string()),
+        }
+    }
+
+    /// Makes a kernel for debugging, which is not kept.
+    fn compile_alone(
+        &self,
+        planned: &PlannedKernel<'_>,
+        keyed: &KeyedKernel,
+        missing: &MissReason,
+    ) -> Result<ReadyKernel, KernelError> {
+        let _token = self.token(None)?;
+        self.compile(planned, keyed, missing, Outcome::Bypassed)
+    }
+
+    /// For how long others may give no heartbeat: their compiles end by the same deadline as ours would.
+    fn stale_after(&self) -> Option<Duration> {
+        self.builder.deadline.map(|deadline| deadline.saturating_add(GRACE))
+    }
+
+    /// Waits until this machine may run one more compiler.
+    fn token(&self, ticket: Option<&Ticket>) -> Result<JobToken, KernelError> {
+        let mut last = Instant::now();
+        let token = self.runtime.tokens.take(self.stale_after(), || {
+            if last.elapsed() >= HEARTBEAT {
+                ticket.inspect(|ticket| ticket.heartbeat());
+                last = Instant::now();
+            }
+            self.ensure_running().is_ok()
+        });
+        token.ok_or_else(|| self.ensure_running().err().unwrap_or(BackendError::Cancelled.into()))
+    }
+}

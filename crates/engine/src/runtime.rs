@@ -1,0 +1,86 @@
+//! What building needs: the store, a place for compilers to work, and what was learned before.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use opkeep_cache::{Cache, CacheConfig};
+use opkeep_fs::NotPrivate;
+use opkeep_store::CacheMode;
+
+use crate::costs::CompileTimes;
+use crate::expected::Judging;
+use crate::group::ForceGroup;
+use crate::tokens::JobTokens;
+use crate::warnings::{WarningKind, WarningLog};
+use crate::work::WorkDirs;
+use crate::{BuildError, Builder, FileDigestCache};
+
+/// Opened for each build; for kernels that are asked for one at a time, once.
+pub(crate) struct Runtime {
+    pub(crate) warnings: Arc<WarningLog>,
+    pub(crate) cache: Cache,
+    pub(crate) judging: Judging,
+    /// Without a work folder nothing can be compiled, but what is in the store can be taken.
+    pub(crate) work: io::Result<WorkDirs>,
+    pub(crate) memo: FileDigestCache,
+    pub(crate) costs: CompileTimes,
+    pub(crate) tokens: JobTokens,
+    /// With [`CacheMode::Force`], what was made since this began is new enough.
+    pub(crate) group: ForceGroup,
+}
+
+impl Runtime {
+    pub(crate) fn open(builder: &Builder) -> Result<Self, BuildError> {
+        builder.check_places()?;
+        let began = SystemTime::now();
+        let warnings = Arc::new(WarningLog::new(builder.observer.clone()));
+        warnings.tell_all(&builder.backend.warnings());
+        let cache = open_cache(builder, &warnings)?;
+        let work = WorkDirs::open(&builder.work_dir);
+        let memo = work.as_ref().map(|work| FileDigestCache::open(work.memo())).unwrap_or_default();
+        let answers = work.as_ref().ok().and_then(WorkDirs::answers);
+        let memo = memo.cancelled_by(builder.cancel.clone()).with_answers(answers);
+        let costs = CompileTimes::new(work.as_ref().ok().map(WorkDirs::costs));
+        if let Some(warning) = work.as_ref().ok().and_then(WorkDirs::warning) {
+            warnings.tell(WarningKind::Work, &warning);
+        }
+        let common = |find: fn(&WorkDirs) -> Result<PathBuf, NotPrivate>, lost: &str| {
+            let found = find(work.as_ref().ok()?);
+            found.map_err(|why| warnings.tell(WarningKind::Work, &format!("{why}: without it {lost}"))).ok()
+        };
+        let slots = common(WorkDirs::slots, "this build does not count the compilers of other builds");
+        let tokens = JobTokens::new(slots, builder.compilers());
+        let group = match &builder.store {
+            Some(config) if builder.mode == CacheMode::Force => {
+                let groups =
+                    common(WorkDirs::groups, "other builds with the mode force compile the same again");
+                ForceGroup::join(groups.as_deref(), &config.root, began)
+            }
+            _ => ForceGroup::alone(began),
+        };
+        let judging = Judging::new(&*builder.backend);
+        Ok(Self { warnings, cache, judging, work, memo, costs, tokens, group })
+    }
+
+    /// Writes down what was learned. Best effort: without it the next build learns it again.
+    pub(crate) fn save(&self) {
+        self.memo.save();
+        self.costs.save();
+    }
+}
+
+/// Opens the cache. Its warnings are the build's.
+fn open_cache(builder: &Builder, warnings: &Arc<WarningLog>) -> Result<Cache, BuildError> {
+    let log = Arc::clone(warnings);
+    let mut config = CacheConfig::default();
+    config.store.clone_from(&builder.store);
+    config.mode = builder.mode;
+    config.on_warning = Some(Arc::new(move |kind, text| match WarningKind::of(kind) {
+        // Each is to be mended by itself.
+        WarningKind::Limits => log.tell_each(WarningKind::Limits, &[text.to_owned()]),
+        kind => log.tell(kind, text),
+    }));
+    Ok(Cache::open(config)?)
+}
