@@ -62,8 +62,13 @@ pub fn main(subject: &Subject) -> ExitCode {
     finish(trials("", subject))
 }
 
-/// Runs the suite for each subject, by its name; all of it shows as ignored if this machine lacks what they need.
+/// Runs the suite for each subject, as [`trials_for`] lists them.
 pub fn main_for(subjects: &[(&str, Subject)], ignored: bool) -> ExitCode {
+    finish(trials_for(subjects, ignored))
+}
+
+/// The suite for each subject, by its name; every trial shows as ignored if this machine lacks what they need.
+pub fn trials_for(subjects: &[(&str, Subject)], ignored: bool) -> Vec<Trial> {
     let all = subjects.iter().flat_map(|(name, subject)| match ignored {
         true => CHECKS
             .iter()
@@ -71,14 +76,15 @@ pub fn main_for(subjects: &[(&str, Subject)], ignored: bool) -> ExitCode {
             .collect(),
         false => trials(&format!("{name}/"), subject),
     });
-    finish(all.collect())
+    all.collect()
 }
 
 fn finish(trials: Vec<Trial>) -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-fn trials(prefix: &str, subject: &Subject) -> Vec<Trial> {
+/// The suite for one subject, each trial's name after `prefix`.
+pub fn trials(prefix: &str, subject: &Subject) -> Vec<Trial> {
     let mut trials: Vec<Trial> = CHECKS
         .iter()
         .map(|(name, check)| {

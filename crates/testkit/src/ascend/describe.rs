@@ -7,7 +7,8 @@ use serde::ser::SerializeMap;
 use serde_json::ser::{PrettyFormatter, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::{Argument, Chip, Cores, Kernel};
+use super::chip::{Chip, Cores};
+use super::kernel::{Argument, Kernel};
 
 /// Fields in an order of their own.
 pub(super) struct Fields(pub(super) Vec<(&'static str, Value)>);

@@ -2,7 +2,8 @@
 
 use object::elf::{self, SectionType};
 
-use super::{Chip, Cores, Era, Kernel};
+use super::chip::{Chip, Cores, Era};
+use super::kernel::{Argument, Kernel};
 use crate::image::Section;
 
 /// Types of records.
@@ -14,28 +15,7 @@ const FUNCTION_ENTRY: u16 = 14;
 /// The type of a record about an argument, within one of type 4.
 const DFX_ARGUMENT: u16 = 5;
 
-/// An argument of a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Argument {
-    /// Where cores synchronise; kernels for several kinds of cores have it first.
-    Ffts,
-    /// A tensor that is read.
-    Input,
-    /// Tensors that are read, by a list of so many dimensions.
-    InputList(u64),
-    /// A tensor that is written.
-    Output,
-    /// Scratch memory.
-    Workspace,
-    /// So many bytes that the tiling function fills.
-    Tiling(u64),
-}
-
 impl Argument {
-    pub(super) const fn is_tensor(self) -> bool {
-        matches!(self, Self::Input | Self::InputList(_) | Self::Output)
-    }
-
     /// The words of its record. Unlike the rest of the file, they are big-endian.
     fn words(self) -> Vec<u64> {
         const DYNAMIC: u64 = u64::MAX;

@@ -4,7 +4,9 @@ use object::Endianness;
 use object::elf;
 use object::write::elf::{Encoder, Rel};
 
-use super::{Chip, Cores, Era, Kernel, Metadata, metadata_section};
+use super::chip::{Chip, Cores, Era};
+use super::kernel::Kernel;
+use super::metadata::{Metadata, metadata_section};
 use crate::image::{Content, HEADER, Image, PROGRAM_HEADER, Section, Segment, Symbol};
 
 /// The machine that no toolchain but the vendor's knows.

@@ -3,7 +3,8 @@
 use opkeep_digest::Digest;
 use serde_json::{Map, Value};
 
-use super::describe;
+use super::kernel::Kernel;
+use super::{describe, object};
 
 /// A kernel's object and its description, to be used as they are or after one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,5 +53,14 @@ impl Pair {
         change(&mut object);
         let digest = Digest::of(&object).to_string();
         Self { object, ..self.with_field("sha256", digest) }
+    }
+}
+
+impl Kernel {
+    /// The pair.
+    pub fn build(&self) -> Pair {
+        let object = object::write(self);
+        let json = describe::json(self, &object);
+        Pair { stem: self.file_name.clone(), suffix: ".o", json, object }
     }
 }

@@ -5,9 +5,9 @@ use opkeep_cann_meta::Magic;
 use opkeep_digest::Digest;
 use serde_json::json;
 
-use super::Pair;
 use super::describe::Fields;
 use super::object::noise;
+use super::pair::Pair;
 use crate::image::{HEADER, Image, PROGRAM_HEADER, Section, Segment, Symbol};
 
 /// Whom a shared object is for.

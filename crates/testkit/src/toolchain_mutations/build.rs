@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::case::Call;
 use super::disk;
-use super::place::system_path;
+use super::system::system_path;
 use crate::descriptor;
 
 /// What is built: the first calls the math library, the second does not.

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::case::Need;
 use super::disk;
 use super::parts::Parts;
-use super::place::{program, python, run};
+use super::system::{program, python, run};
 
 /// Whether `opkeep` has `--toolchain-input` and `OPKEEP_TOOLCHAIN_INPUTS`: the cases of `declared.rs` are for them.
 const TOOLCHAIN_INPUT: bool = true;

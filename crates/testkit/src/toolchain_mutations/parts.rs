@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::disk;
-use super::place::{header, program, run};
+use super::system::{header, program, run};
 
 /// Compiled parts. A name's last letter before its suffix, a digit, is the mark that the part leaves in objects.
 ///

@@ -13,6 +13,16 @@ use super::plan::Toolkit;
 use super::tree::{self, ARCH, LISTS, TBE};
 use super::vendor::Vendor;
 
+impl Toolkit {
+    /// Installs it below `folder`.
+    ///
+    /// # Errors
+    /// The folder cannot be written to.
+    pub fn write(&self, folder: &Path) -> io::Result<Installation> {
+        Installation::write(self, folder)
+    }
+}
+
 /// A toolkit that is installed, to be used and to be changed.
 #[derive(Clone, Debug)]
 pub struct Installation {

@@ -1,10 +1,8 @@
 //! What is to be installed.
 
 use std::io;
-use std::path::Path;
 use std::time::Duration;
 
-use super::install::Installation;
 use super::platform::{SOCS, Soc};
 use super::vendor::Vendor;
 
@@ -155,14 +153,6 @@ impl Toolkit {
     /// How long a compile takes at least.
     pub fn compile_time(self, time: Duration) -> Self {
         Self { compile_time: time, ..self }
-    }
-
-    /// Installs it below `folder`.
-    ///
-    /// # Errors
-    /// The folder cannot be written to.
-    pub fn write(&self, folder: &Path) -> io::Result<Installation> {
-        Installation::write(self, folder)
     }
 
     pub(super) fn has(&self, part: Part) -> bool {

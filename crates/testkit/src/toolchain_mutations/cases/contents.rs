@@ -4,7 +4,8 @@ use std::io;
 
 use crate::toolchain_mutations::case::{Call, Case, MATTERS, Need};
 use crate::toolchain_mutations::disk;
-use crate::toolchain_mutations::place::{Place, flag, header};
+use crate::toolchain_mutations::place::Place;
+use crate::toolchain_mutations::system::{flag, header};
 
 const MOUNTS: &[Need] = &[Need::Mounts];
 

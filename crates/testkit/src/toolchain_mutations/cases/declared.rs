@@ -3,7 +3,8 @@
 use std::io;
 
 use crate::toolchain_mutations::case::{Call, Case, HARMLESS, MATTERS, Need};
-use crate::toolchain_mutations::place::{Place, flag};
+use crate::toolchain_mutations::place::Place;
+use crate::toolchain_mutations::system::flag;
 
 const DECLARED: &[Need] = &[Need::ToolchainInput];
 

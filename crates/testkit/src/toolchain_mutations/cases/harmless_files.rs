@@ -5,7 +5,8 @@ use std::path::Path;
 
 use crate::toolchain_mutations::case::{Call, Case, HARMLESS, Need};
 use crate::toolchain_mutations::disk;
-use crate::toolchain_mutations::place::{Place, flag};
+use crate::toolchain_mutations::place::Place;
+use crate::toolchain_mutations::system::flag;
 
 const TREE: &[Need] = &[Need::GccTree];
 

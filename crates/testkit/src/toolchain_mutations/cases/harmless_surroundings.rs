@@ -4,7 +4,8 @@ use std::io;
 
 use crate::toolchain_mutations::case::{Call, Case, HARMLESS, Need};
 use crate::toolchain_mutations::disk;
-use crate::toolchain_mutations::place::{Place, flag};
+use crate::toolchain_mutations::place::Place;
+use crate::toolchain_mutations::system::flag;
 
 /// Gcc with a nested header and a library, behind a wrapper.
 fn wrapper(place: &Place) -> io::Result<Call> {

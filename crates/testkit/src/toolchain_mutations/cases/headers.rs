@@ -2,7 +2,8 @@
 
 use crate::toolchain_mutations::case::{Call, Case, MATTERS, MAY_MATTER};
 use crate::toolchain_mutations::disk;
-use crate::toolchain_mutations::place::{Place, header, named_header};
+use crate::toolchain_mutations::place::Place;
+use crate::toolchain_mutations::system::{header, named_header};
 
 /// Includes the header `name`.
 fn includes(place: &Place, name: &str) -> Call {

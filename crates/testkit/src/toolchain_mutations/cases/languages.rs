@@ -3,7 +3,8 @@
 use std::io;
 
 use crate::toolchain_mutations::case::{Call, Case, MATTERS, Need};
-use crate::toolchain_mutations::place::{Place, flag, program, python};
+use crate::toolchain_mutations::place::Place;
+use crate::toolchain_mutations::system::{flag, program, python};
 
 const PYTHON: &[Need] = &[Need::Python];
 const PERL: &[Need] = &[Need::Program("perl")];

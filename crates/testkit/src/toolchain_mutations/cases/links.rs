@@ -2,7 +2,8 @@
 
 use crate::toolchain_mutations::case::{Call, Case, MATTERS};
 use crate::toolchain_mutations::disk;
-use crate::toolchain_mutations::place::{Place, flag, header};
+use crate::toolchain_mutations::place::Place;
+use crate::toolchain_mutations::system::{flag, header};
 
 /// Two versions of a compiler.
 fn versions(place: &Place) -> std::io::Result<()> {

@@ -3,7 +3,8 @@
 use std::io;
 
 use crate::toolchain_mutations::case::{Call, Case, MAY_MATTER};
-use crate::toolchain_mutations::place::{Place, header};
+use crate::toolchain_mutations::place::Place;
+use crate::toolchain_mutations::system::header;
 
 /// A wrapper around gcc with a header, which does `before` and `after` the first compile of a kernel. Dry runs and probes
 /// leave everything as it is, and run and read what that compile will.

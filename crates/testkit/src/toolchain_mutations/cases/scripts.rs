@@ -4,7 +4,8 @@ use std::io;
 
 use crate::toolchain_mutations::case::{Call, Case, MATTERS, MAY_MATTER};
 use crate::toolchain_mutations::disk;
-use crate::toolchain_mutations::place::{Place, flag};
+use crate::toolchain_mutations::place::Place;
+use crate::toolchain_mutations::system::flag;
 
 /// A wrapper `cc` that does `before` and adds `extra`.
 fn wrapper(place: &Place, before: &str, extra: &str) -> io::Result<Call> {

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use opkeep_testkit::toolkit::{Layout, Part, SOCS, Soc, Toolkit, Vendor};
 use serde_json::{Value, json};
 
-use crate::Case;
-use crate::bench::{Bench, params, run, square, tensor, unary};
+use super::Case;
+use super::bench::{Bench, params, run, square, tensor, unary};
 
 pub(crate) const CASES: &[Case] = &[
     ("files_are_where_they_belong", files),

@@ -52,6 +52,7 @@ mod needs;
 mod objects;
 mod parts;
 mod place;
+mod system;
 mod trials;
 mod variant;
 

@@ -1,7 +1,6 @@
 //! The faulty disk does what it says: seen with publishers so small that it is plain which of them are broken.
 
 #![expect(clippy::disallowed_methods, reason = "these publishers write files themselves")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are not themselves marked as tests")]
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};

@@ -8,8 +8,8 @@ use opkeep_testkit::toolkit::{Fault, Rule};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
 use serde_json::{Value, json};
 
-use crate::Case;
-use crate::bench::{Bench, Run, attention, good_conv2d, reduce_sum, report, run, square};
+use super::Case;
+use super::bench::{Bench, Run, attention, good_conv2d, reduce_sum, report, run, square};
 
 pub(crate) const CASES: &[Case] = &[
     ("rules_are_for_whom_they_are_for", whom),

@@ -5,9 +5,9 @@ use std::fs;
 use opkeep_testkit::toolkit::{Fault, Rule};
 use serde_json::json;
 
-use crate::Case;
-use crate::bench::{Bench, attention, params, reduce_sum, square, tensor, unary};
-use crate::worker::Worker;
+use super::Case;
+use super::bench::{Bench, attention, params, reduce_sum, square, tensor, unary};
+use super::worker::Worker;
 
 pub(crate) const CASES: &[Case] = &[
     ("all_that_a_compiler_reads_changes_the_code", changes),
@@ -73,11 +73,11 @@ fn sources() {
     let matmul = {
         let x = tensor("float16", "ND", &[1, 16, 16]);
         let attrs = [("adj_x1", false), ("adj_x2", false)]
-            .map(|(name, value)| crate::bench::attr(name, "bool", value));
+            .map(|(name, value)| super::bench::attr(name, "bool", value));
         params("BatchMatMulV2", &[x.clone(), x.clone(), json!(null), json!(null)], &[x], &attrs)
     };
     let norm = {
-        let attrs = [crate::bench::attr("epsilon", "float", 1e-6)];
+        let attrs = [super::bench::attr("epsilon", "float", 1e-6)];
         params("AddRmsNorm", &[x.clone(), x.clone(), x.clone()], &[x.clone(), x.clone(), x.clone()], &attrs)
     };
     let cases = [
@@ -104,9 +104,9 @@ fn sources() {
     let (object, _) = bench.compiled("Ascend910B1", &square(), &[]);
     installed.append(&installed.impl_file("square.py"), "# new\n").unwrap();
     assert!(bench.compiled("Ascend910B1", &square(), &[]).0 == object);
-    let (object, _) = bench.compiled("Ascend910B1", &crate::bench::good_conv2d(), &[]);
+    let (object, _) = bench.compiled("Ascend910B1", &super::bench::good_conv2d(), &[]);
     installed.append(&installed.impl_file("conv2d.py"), "# new\n").unwrap();
-    assert!(bench.compiled("Ascend910B1", &crate::bench::good_conv2d(), &[]).0 != object);
+    assert!(bench.compiled("Ascend910B1", &super::bench::good_conv2d(), &[]).0 != object);
 }
 
 fn versions() {

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use opkeep_testkit::toolkit::{Part, Toolkit};
 use serde_json::{Value, json};
 
-use crate::Case;
-use crate::bench::{Bench, conv2d, good_conv2d, reduce_sum, report, run, square, tensor, unary};
+use super::Case;
+use super::bench::{Bench, conv2d, good_conv2d, reduce_sum, report, run, square, tensor, unary};
 
 pub(crate) const CASES: &[Case] = &[
     ("convolutions_of_nchw_are_refused", formats),

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::Case;
-use crate::bench::{Bench, attr, params, run, square, tensor, unary};
+use super::Case;
+use super::bench::{Bench, attr, params, run, square, tensor, unary};
 
 pub(crate) const CASES: &[Case] = &[
     ("exit_codes_say_little", exit_codes),
@@ -20,7 +20,7 @@ const FIRST_LINE: &str = "Opc tool start working now, please wait for a moment."
 
 fn exit_codes() {
     let bench = Bench::new();
-    let nchw = crate::bench::conv2d("NCHW", &[1, 16, 8, 8]);
+    let nchw = super::bench::conv2d("NCHW", &[1, 16, 8, 8]);
     for (run, code) in [
         (bench.opc(&[]), 0),
         (bench.opc(&["--nonsense=1"]), 0),
@@ -137,7 +137,7 @@ fn no_attributes() {
 
 fn log() {
     let bench = Bench::new();
-    let nchw = crate::bench::conv2d("NCHW", &[1, 16, 8, 8]);
+    let nchw = super::bench::conv2d("NCHW", &[1, 16, 8, 8]);
     let arguments = bench.arguments("Ascend910B1", &nchw);
     let opc = bench.installed.tool("opc");
     let silent = run(bench.command(&opc).args(&arguments).env_remove("ASCEND_SLOG_PRINT_TO_STDOUT"));

@@ -6,8 +6,8 @@ use std::process::Stdio;
 use opkeep_testkit::ascend::{Argument, Chip, Cores, Era, Kernel};
 use serde_json::{Value, json};
 
-use crate::Case;
-use crate::bench::{Bench, attention, good_conv2d, report, run, square, tensor, unary};
+use super::Case;
+use super::bench::{Bench, attention, good_conv2d, report, run, square, tensor, unary};
 
 pub(crate) const CASES: &[Case] = &[
     ("objects_are_those_of_rust_byte_for_byte", bytes),
@@ -67,7 +67,7 @@ fn bytes() {
                 "arguments": spelt, "late": *era == Era::Cann9, "note": *era != Era::Cann8, "stamp": STAMP})
         })
         .collect();
-    let mut python = bench.command(&crate::bench::python());
+    let mut python = bench.command(&super::bench::python());
     python.args(["-c", WRITE]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = python.spawn().unwrap();
     child.stdin.take().unwrap().write_all(Value::from(specs).to_string().as_bytes()).unwrap();

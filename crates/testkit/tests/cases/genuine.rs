@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use goblin::elf::Elf;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use opkeep_testkit::ascend::{Chip, Cores, Era, Kernel};
 use opkeep_testkit::corpus;
 
@@ -97,13 +97,12 @@ const TWINS: [Twin; 9] = [
     },
 ];
 
-fn main() {
-    let arguments = Arguments::from_args();
+pub(crate) fn trials() -> Vec<Trial> {
     let trial = |twin: Twin| match corpus::folder() {
         Some(root) => Trial::test(twin.path, move || compare(&root.join(twin.path), &twin)),
         None => corpus::absent(twin.path),
     };
-    libtest_mimic::run(&arguments, TWINS.into_iter().map(trial).collect()).exit();
+    TWINS.into_iter().map(trial).collect()
 }
 
 fn compare(path: &Path, twin: &Twin) -> Result<(), Failed> {

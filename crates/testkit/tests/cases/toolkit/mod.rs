@@ -12,14 +12,13 @@ mod options;
 mod sameness;
 mod worker;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use opkeep_testkit::toolkit;
 
 /// A test: its name, and what it does.
 type Case = (&'static str, fn());
 
-fn main() {
-    let arguments = Arguments::from_args();
+pub(crate) fn trials() -> Vec<Trial> {
     let has_python = toolkit::python().is_some();
     let cases = [
         layout::CASES,
@@ -32,12 +31,11 @@ fn main() {
     ];
     let trial = |(name, run): &Case| {
         let run = *run;
-        Trial::test(*name, move || {
+        Trial::test(format!("toolkit::{name}"), move || {
             run();
             Ok::<(), Failed>(())
         })
         .with_ignored_flag(!has_python)
     };
-    let trials = cases.into_iter().flatten().map(trial).collect();
-    libtest_mimic::run(&arguments, trials).exit();
+    cases.into_iter().flatten().map(trial).collect()
 }

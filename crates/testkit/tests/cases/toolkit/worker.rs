@@ -6,8 +6,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::Case;
-use crate::bench::{Bench, attention, good_conv2d, params, reduce_sum, report, square};
+use super::Case;
+use super::bench::{Bench, attention, good_conv2d, params, reduce_sum, report, square};
 
 pub(crate) const CASES: &[Case] = &[
     ("a_worker_makes_what_opc_makes", as_opc),
@@ -51,7 +51,7 @@ impl Drop for Worker<'_> {
 
 impl<'a> Worker<'a> {
     pub(crate) fn start(bench: &'a Bench) -> Self {
-        let mut command = bench.command(&crate::bench::python());
+        let mut command = bench.command(&super::bench::python());
         let mut child =
             command.args(["-c", SERVE]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
@@ -133,7 +133,7 @@ fn told() {
     assert!(worker.compile("Ascend910B1", &square(), &json!({"unheard_of": 1})));
     assert!(worker.printed.contains("build_options unheard_of not supported."), "{}", worker.printed);
     // A failure is no end of it.
-    assert!(!worker.compile("Ascend910B1", &crate::bench::conv2d("NCHW", &[1, 16, 8, 8]), &json!({})));
+    assert!(!worker.compile("Ascend910B1", &super::bench::conv2d("NCHW", &[1, 16, 8, 8]), &json!({})));
     assert!(worker.compile("Ascend910B1", &square(), &json!({})));
 }
 
@@ -166,7 +166,7 @@ fn first_forms(worker: &mut Worker<'_>, entry: &Value, module: &str) -> [Vec<Val
                 let first =
                     |key: &str| forms[key].as_str().and_then(|list| list.split(',').next()).unwrap_or("ND");
                 let dtype = if first("dtype") == "float" { "float32" } else { first("dtype") };
-                let tensor = crate::bench::tensor(dtype, first("format"), &shape_of(first("format")));
+                let tensor = super::bench::tensor(dtype, first("format"), &shape_of(first("format")));
                 match entry[&port]["paramType"].as_str() {
                     Some("dynamic") => json!([tensor.clone(), tensor]),
                     Some("optional") => Value::Null,
@@ -214,7 +214,7 @@ fn every_operator() {
             .map(|name| {
                 let kind = entry[format!("attr_{name}")]["type"].as_str().unwrap();
                 let dtype = kinds.iter().find(|(own, _)| *own == kind).unwrap().1;
-                crate::bench::attr(name, dtype, value_of(kind))
+                super::bench::attr(name, dtype, value_of(kind))
             })
             .collect();
         let params = params(op_type, &inputs, &outputs, &attrs);
@@ -234,8 +234,8 @@ fn frameworks() {
         "op_list": [{"type": "Data"}, {"type": "Square", "input_desc": [x], "output_desc": [x]}]});
     let code =
         "import sys; from te_fusion.parallel_compilation import compile_op; print(compile_op(sys.argv[1]))";
-    let mut command = bench.command(&crate::bench::python());
-    let run = crate::bench::run(command.args(["-c", code, &request.to_string()]));
+    let mut command = bench.command(&super::bench::python());
+    let run = super::bench::run(command.args(["-c", code, &request.to_string()]));
     assert!(run.stdout.contains("'status_code': 0"), "{}{}", run.stdout, run.stderr);
     assert!(bench.work().join("kernel_meta/te_square_1f.o").exists());
 }

@@ -1,16 +1,17 @@
 //! The null backend passes the suite; it has no loader, so running shows as ignored.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
+use libtest_mimic::Trial;
 use opkeep_descriptor::BuildSpec;
 use opkeep_testkit::NullBackend;
-use opkeep_testkit::conformance::{Subject, elementwise_cases, main as run};
+use opkeep_testkit::conformance::{Subject, elementwise_cases, trials as suite};
 
-fn main() -> ExitCode {
-    run(&Subject {
+pub(crate) fn trials() -> Vec<Trial> {
+    let subject = Subject {
         backend: Arc::new(|| Arc::new(NullBackend::default())),
         spec: BuildSpec::new("null"),
         cases: elementwise_cases(),
-    })
+    };
+    suite("null/", &subject)
 }

@@ -1,0 +1,14 @@
+//! Tests that need files or programs which a machine may lack; they show as ignored without them.
+
+mod genuine;
+mod null_conformance;
+mod toolkit;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+
+fn main() -> ExitCode {
+    let trials = [genuine::trials(), null_conformance::trials(), toolkit::trials()];
+    libtest_mimic::run(&Arguments::from_args(), trials.into_iter().flatten().collect()).exit_code()
+}
