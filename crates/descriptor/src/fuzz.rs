@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::guard::reserved_key;
-use crate::scan::scan;
+use crate::info::limits::reserved_key;
+use crate::info::scan::scan;
 use crate::{Descriptor, Diff, Envelope, Generation, InfoError, KernelName, read_info, write_info};
 
 /// Reads `bytes` as a descriptor, and does with it all that can be done.

@@ -26,60 +26,35 @@
 //!
 #![doc = include_str!("what_counts.md")]
 
-mod akg;
-mod borne;
-mod confirm;
-mod desc;
 mod diff;
-mod dump;
-mod fields;
-mod flags;
 mod fuzz;
-mod grisu;
-mod guard;
-mod hash;
-mod ignored;
-mod imported;
 mod info;
-mod job;
-mod job_cache;
 mod key;
-mod link;
-mod locate;
-mod murmur;
+mod model;
 mod name;
-mod node;
-mod op_info;
-pub mod options;
-mod powers;
-mod read;
-mod scan;
-mod shown;
-mod spec;
-mod spell;
-mod tree;
-mod twin;
-mod vendor;
-mod write;
+mod nlohmann;
 
-pub use borne::ForeignName;
-pub use confirm::name_matches;
 pub use diff::{Change, Diff};
-pub use flags::OpFlags;
 #[doc(hidden)]
 pub use fuzz::fuzz;
-pub use ignored::{IGNORED_FIELDS, IgnoredField};
-pub use imported::{IMPORT_SCHEMA, import_key};
-pub use info::{Descriptor, Generation, InfoError, MAX_INFO_BYTES, read_info, write_info, write_info_named};
-pub use job::{
+pub use info::error::InfoError;
+pub use info::ignored::{IGNORED_FIELDS, IgnoredField};
+pub use info::limits::MAX_INFO_BYTES;
+pub use info::{read_info, write_info, write_info_named};
+pub use key::import::{IMPORT_SCHEMA, import_key};
+pub use key::job_cache::JobCache;
+pub use key::parts::{KEY_SCHEMA, Key, KeyParts};
+pub use model::descriptor::Descriptor;
+pub use model::flags::OpFlags;
+pub use model::generation::Generation;
+pub use model::job::{
     Arg, Attr, AttrValue, ConstValue, Data, Extra, Float, Input, Job, OmittedArg, Op, SliceFields, Source,
     Stated, Tensor,
 };
-pub use job_cache::JobCache;
-pub use key::{KEY_SCHEMA, Key, KeyParts};
-pub use name::KernelName;
-pub use options::OPTION_NAMES;
-pub use spec::{
-    BuildSpec, DtypeFields, Envelope, OpLabels, RepeatedAttrs, RepeatedOutputs, ResolvedSpec, TensorLabel,
-};
-pub use vendor::NameError;
+pub use model::metadata::{DtypeFields, Envelope, OpLabels, RepeatedAttrs, RepeatedOutputs, TensorLabel};
+pub use model::options::{self, OPTION_NAMES};
+pub use model::spec::{BuildSpec, ResolvedSpec};
+pub use name::error::NameError;
+pub use name::foreign::ForeignName;
+pub use name::kernel::KernelName;
+pub use name::matches::name_matches;

@@ -1,0 +1,88 @@
+//! Fields that only repeat others. One that says something of its own counts.
+//!
+//! Whether a field is a twin must not depend on spelling: the same job, written in other words, would count otherwise.
+
+use serde_json::Value;
+
+use crate::info::describe;
+use crate::info::fields::{Fields, Position};
+use crate::info::tensors::{self, args};
+use crate::info::tree::Tree;
+use crate::model::job::{Arg, Attr, OmittedArg, Tensor};
+use crate::model::metadata::{RepeatedAttrs, RepeatedOutputs, TensorLabel};
+
+/// The field in which outputs are repeated.
+pub(crate) const OUTPUTS: &str = "output_data_desc";
+
+/// The field in which the values of attributes are repeated.
+pub(crate) const ATTRS: &str = "attr_desc";
+
+/// Takes the repeated outputs out of `fields`, if that is all they are.
+pub(crate) fn take_outputs(fields: &mut Fields<'_>, outputs: &[Arg<Tensor>]) -> Option<RepeatedOutputs> {
+    let value = fields.peek(OUTPUTS)?.clone();
+    let mut labels = Vec::new();
+    let twin = args(value, Position::Root, &mut labels).ok()?;
+    let found = [false, true].into_iter().find(|described_only| {
+        let expected: Vec<_> = repeated(outputs, *described_only).collect();
+        expected.len() == twin.len() && expected.iter().zip(&twin).all(|(one, other)| is_repeated(one, other))
+    });
+    let described_only = found?;
+    fields.raw(OUTPUTS);
+    Some(RepeatedOutputs { described_only, labels })
+}
+
+/// The outputs as they are repeated: all, or those of which the framework's own shape is said.
+fn repeated(outputs: &[Arg<Tensor>], described_only: bool) -> impl Iterator<Item = &Arg<Tensor>> {
+    let is_described = |arg: &Arg<Tensor>| matches!(arg, Arg::One(tensor) if tensor.ori_shape.is_some());
+    outputs.iter().filter(move |arg| !described_only || is_described(arg))
+}
+
+/// Whether `twin` says what `output` says; names are left out.
+fn is_repeated(output: &Arg<Tensor>, twin: &Arg<Tensor>) -> bool {
+    match (output, twin) {
+        (Arg::Absent(output), Arg::Absent(twin)) => nameless(output) == *twin,
+        (output, twin) => output == twin,
+    }
+}
+
+fn nameless(absent: &OmittedArg) -> OmittedArg {
+    let mut nameless = absent.clone();
+    nameless.extra.remove("name");
+    nameless
+}
+
+/// The repeated outputs, as the file had them.
+pub(crate) fn write_outputs(outputs: &[Arg<Tensor>], twin: &RepeatedOutputs) -> Tree<'static> {
+    let repeated = repeated(outputs, twin.described_only).map(|arg| match arg {
+        Arg::Absent(absent) => Arg::Absent(nameless(absent)),
+        other => other.clone(),
+    });
+    // The tree owns its values: the copies end here.
+    Value::from(describe::described(&repeated.collect::<Vec<_>>(), &twin.labels, |tensor| tensor)).into()
+}
+
+/// What frameworks repeat of outputs whose labels are `labels`.
+pub(crate) fn of_outputs(labels: &[TensorLabel]) -> RepeatedOutputs {
+    let nameless = labels.iter().map(|label| TensorLabel { name: None, ..*label });
+    RepeatedOutputs { described_only: false, labels: nameless.collect() }
+}
+
+/// Takes the repeated values of attributes out of `fields`, if that is all they are.
+pub(crate) fn take_attrs(fields: &mut Fields<'_>, attrs: Option<&[Attr]>) -> Option<RepeatedAttrs> {
+    let value = fields.peek(ATTRS)?;
+    let attrs = attrs.unwrap_or_default();
+    let value = Value::from(value.clone());
+    let found = [RepeatedAttrs::WithoutRef, RepeatedAttrs::All]
+        .into_iter()
+        .find(|twin| value == Value::from(write_attrs(attrs, *twin)))?;
+    fields.raw(ATTRS);
+    Some(found)
+}
+
+/// The values of the attributes that are given, as the operator's function takes them.
+pub(crate) fn write_attrs(attrs: &[Attr], twin: RepeatedAttrs) -> Tree<'_> {
+    let is_given = |attr: &&Attr| {
+        attr.valid != Some(false) && (twin == RepeatedAttrs::All || attr.name != tensors::IS_REF)
+    };
+    attrs.iter().filter(is_given).map(|attr| describe::attr_value(&attr.value)).collect()
+}

@@ -1,0 +1,104 @@
+//! What feeds each input.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use serde_json::Value;
+
+use crate::model::job::{Arg, Data, Op, Source};
+use crate::model::metadata::OpLabels;
+
+/// The name in [`Job::extra`](crate::Job::extra) under which tensors stand that share a name.
+pub(crate) const SHARED_NAMES: &str = "(shared names)";
+
+/// `Data` ops and operators, linked.
+pub(crate) struct Linked {
+    pub(crate) data: Vec<Data>,
+    pub(crate) ops: Vec<Op>,
+    pub(crate) data_labels: Vec<OpLabels>,
+    pub(crate) op_labels: Vec<OpLabels>,
+    /// Pairs of a tensor and the earlier one that has the same name.
+    pub(crate) shared: Vec<Value>,
+}
+
+/// Finds what feeds each input, by the tensors' names; afterwards names no longer matter.
+///
+/// Fused jobs repeat a name: MindSpore writes a `Data` op for each input, also if two inputs are one tensor. An input
+/// means the first tensor of its name. That names were shared stays known, and counts: with other names, a compiler
+/// may make something else of it.
+pub(crate) fn link(data: Vec<(Data, OpLabels)>, ops: Vec<(Op, OpLabels)>) -> Linked {
+    let (data, data_labels): (Vec<_>, Vec<_>) = data.into_iter().unzip();
+    let (mut ops, op_labels): (Vec<_>, Vec<_>) = ops.into_iter().unzip();
+    let (sources, shared) = sources(&data_labels, &op_labels);
+    let mut free: HashMap<&str, usize> = HashMap::new();
+    let mut next_free = 0;
+    for (op, labels) in ops.iter_mut().zip(&op_labels) {
+        let mut names = labels.inputs.iter();
+        for input in op.inputs.iter_mut().flat_map(Arg::iter_mut) {
+            let name = names.next().and_then(|label| label.name.as_deref());
+            input.source = match name {
+                None => Source::Free(fresh(&mut next_free)),
+                Some(name) => match sources.get(name) {
+                    Some(source) => *source,
+                    None => Source::Free(*free.entry(name).or_insert_with(|| fresh(&mut next_free))),
+                },
+            };
+        }
+    }
+    Linked { data, ops, data_labels, op_labels, shared }
+}
+
+/// The first tensor of each name, and the tensors that repeat one.
+pub(crate) fn sources<'a>(
+    data_labels: &'a [OpLabels],
+    op_labels: &'a [OpLabels],
+) -> (HashMap<&'a str, Source>, Vec<Value>) {
+    let of_data = data_labels.iter().enumerate().flat_map(|(data, labels)| {
+        let outputs = labels.outputs.iter().enumerate();
+        outputs.map(move |(tensor, label)| (Source::Data { data, tensor }, &label.name))
+    });
+    let of_ops = op_labels.iter().enumerate().flat_map(|(op, labels)| {
+        let outputs = labels.outputs.iter().enumerate();
+        outputs.map(move |(output, label)| (Source::Op { op, output }, &label.name))
+    });
+    let mut sources: HashMap<&str, Source> = HashMap::new();
+    let mut shared = Vec::new();
+    for (source, name) in of_data.chain(of_ops) {
+        let Some(name) = name else { continue };
+        match sources.entry(name) {
+            Entry::Vacant(entry) => _ = entry.insert(source),
+            Entry::Occupied(entry) => {
+                shared.push([source, *entry.get()].map(place).into_iter().collect());
+            }
+        }
+    }
+
+    (sources, shared)
+}
+
+fn fresh(next: &mut usize) -> usize {
+    *next += 1;
+    *next - 1
+}
+
+/// A tensor's place, as it stands under [`SHARED_NAMES`].
+pub(crate) fn place(source: Source) -> Value {
+    match source {
+        Source::Data { data, tensor } => vec![Value::from("data"), data.into(), tensor.into()].into(),
+        Source::Op { op, output } => vec![Value::from("op"), op.into(), output.into()].into(),
+        Source::Free(number) => vec![Value::from("free"), number.into()].into(),
+    }
+}
+
+/// The tensor whose place this is.
+pub(crate) fn at_place(place: &Value) -> Option<Source> {
+    let index = |value: &Value| usize::try_from(value.as_u64()?).ok();
+    match place.as_array()?.as_slice() {
+        [kind, data, tensor] if kind == "data" => {
+            Some(Source::Data { data: index(data)?, tensor: index(tensor)? })
+        }
+        [kind, op, output] if kind == "op" => Some(Source::Op { op: index(op)?, output: index(output)? }),
+        [kind, number] if kind == "free" => Some(Source::Free(index(number)?)),
+        _ => None,
+    }
+}

@@ -1,0 +1,257 @@
+//! The names that MindSpore and AKG give to kernels.
+//!
+//! A name holds a hash of a part of the descriptor; which part depends on the [`Generation`]:
+//!
+//! | generation | name | hashed text |
+//! |---|---|---|
+//! | r1.0, r1.1 | `{Type}_{H}_{D}` | `op_info` without `Type`, module and path |
+//! | r1.2 | `{Type}_{H}_{D}` | `op_info` without `Type`; then `SocInfo` without `socVersion` |
+//! | r1.5 | `{func}_{H}_{D}` | `op_list` |
+//! | r1.6 | `{func}_{H}_{D}` | `op_list` without `output_data_desc` |
+//! | r1.7 to r2.0 | `{func}_{H}_{D}` | the same, with `is_dynamic_impl` |
+//! | r2.1, r2.2 | `{func}_{H}_{D}` | the same; then `SocInfo` |
+//! | AKG | `{words}_{H}` | the composite, its target, its version |
+//!
+//! H is the hash in decimal, D the device's id. Names of nodes, and of tensors since r1.5, are not hashed; of several
+//! fused operators, all functions are named, behind `te_fusion_`. No generation before r2.1 hashes the version of the
+//! toolchain, and since r2.1 folders and the device are hashed: neither is a key.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use crate::info::labels;
+use crate::info::tree::Tree;
+use crate::info::{akg, op_info, write};
+use crate::model::descriptor::Descriptor;
+use crate::model::generation::{Form, Generation};
+use crate::model::job::Op;
+use crate::model::metadata::Envelope;
+use crate::model::spec::BuildSpec;
+use crate::name::error::NameError;
+use crate::name::foreign::ForeignName;
+use crate::name::kernel::KernelName;
+use crate::name::{generations, murmur};
+use crate::nlohmann::dump::dump;
+
+impl KernelName {
+    /// The name by which a framework of `generation` looks for the kernel of `descriptor` on the device `device_id`.
+    ///
+    /// A descriptor that a program made, or that was read from a file of another layout, is named as that generation
+    /// would write it.
+    ///
+    /// # Errors
+    /// [`NameError`]: there is no such name, or it is not known.
+    pub fn mindspore(
+        descriptor: &Descriptor,
+        generation: Generation,
+        device_id: u32,
+    ) -> Result<Self, NameError> {
+        let number = number(descriptor, generation, device_id)?;
+        let words = match words(descriptor, generation)? {
+            Some(words) => words,
+            None if generation == Generation::Akg => {
+                return Err(NameError::Unsaid { generation, what: "the words of the name" });
+            }
+            None => return Err(NameError::NoType { number }),
+        };
+        let name = spelled(&words, number, generation, device_id);
+        // With a function of no name, or of a strange one, it would be no name that says its number.
+        match ForeignName::parse(&name).and_then(|name| name.number()) {
+            Some(said) if said == number => vendor_name(name),
+            _ => Err(NameError::not_a_name(&name)),
+        }
+    }
+}
+
+fn vendor_name(name: String) -> Result<KernelName, NameError> {
+    KernelName::from_vendor(name).map_err(|name| NameError::not_a_name(&name))
+}
+
+impl Descriptor {
+    /// The generation that gave the kernel the name `name`: the one that gives it to this descriptor, on the device
+    /// that stands in it. Words that the descriptor does not say, as in files of r1.0 and r1.1, may be any.
+    ///
+    /// `None` if it is no such name, or the descriptor was changed since.
+    pub fn named_by(&self, name: &str) -> Option<Generation> {
+        let parsed = ForeignName::parse(name)?;
+        let (borne, device) = (parsed.number()?, parsed.device().unwrap_or(0));
+        let gives = |generation: &Generation| {
+            let words =
+                words(self, *generation).map(|words| words.unwrap_or_else(|| parsed.words().to_owned()));
+            words.is_ok_and(|words| name == spelled(&words, borne, *generation, device))
+                && number(self, *generation, device) == Ok(borne)
+        };
+        // Generations may hash the same text: then it is the one that wrote the file.
+        self.envelope.generation.into_iter().chain(Generation::ALL).find(gives)
+    }
+
+    /// The device that asked: the one it says, else the one in the name that it bears, else 0.
+    pub fn device_id(&self) -> u32 {
+        let said = self.envelope.source_id.and_then(|id| u32::try_from(id).ok());
+        let borne = || ForeignName::parse(&self.envelope.fusion_op_name)?.device();
+        said.or_else(borne).unwrap_or(0)
+    }
+
+    /// The stem under which the framework that wrote this descriptor looks for its kernel in `kernel_meta`: the name
+    /// that it bears, if it follows from the fields, else the name that its own generation gives to these fields.
+    ///
+    /// # Errors
+    /// [`NameError`] if there is no such name. A descriptor that a program made has none of its own, and gets that of
+    /// r1.7 to r2.0, the newest that hashes nothing but the job.
+    pub fn kernel_meta_stem(&self) -> Result<KernelName, NameError> {
+        let envelope = &self.envelope;
+        let borne = &envelope.fusion_op_name;
+        if self.named_by(borne).is_some() {
+            return vendor_name(borne.clone());
+        }
+        KernelName::mindspore(self, envelope.generation.unwrap_or(Generation::R1_7), self.device_id())
+    }
+}
+
+/// What stands before the number in the name that `generation` gives; `None` if the descriptor does not say.
+fn words(descriptor: &Descriptor, generation: Generation) -> Result<Option<String>, NameError> {
+    let ops = &descriptor.job.ops;
+    Ok(match generation.form() {
+        Form::OpInfo => match ops.as_slice() {
+            [Op { op_type, .. }] => Some(op_type.clone()).filter(|op_type| !op_type.is_empty()),
+            _ => return Err(NameError::Operators { generation, ops: ops.len() }),
+        },
+        Form::JobContent => {
+            let prefix = if ops.len() > 1 { "te_fusion_" } else { "" };
+            let funcs: Vec<&str> = ops.iter().map(|op| op.func_name.as_str()).collect();
+            Some(format!("{prefix}{}", funcs.join("_")))
+        }
+        // They say which pass made the composite, which its fields do not: they are those of the name that it bears.
+        Form::Akg => {
+            ForeignName::parse(&descriptor.envelope.fusion_op_name).map(|name| name.words().to_owned())
+        }
+    })
+}
+
+fn spelled(words: &str, number: u64, generation: Generation, device: u32) -> String {
+    match generation {
+        Generation::Akg => format!("{words}_{number}"),
+        _ => format!("{words}_{number}_{device}"),
+    }
+}
+
+/// The number in the name that `generation` gives on the device `device_id`.
+fn number(descriptor: &Descriptor, generation: Generation, device_id: u32) -> Result<u64, NameError> {
+    let text = hashed_text(descriptor, generation)?;
+    if generation == Generation::R2_1 {
+        on_device(descriptor, device_id)?;
+    }
+    Ok(murmur::hash(text.as_bytes()))
+}
+
+/// Refuses another device than the descriptor says, if it says one.
+fn on_device(descriptor: &Descriptor, asked: u32) -> Result<(), NameError> {
+    match descriptor.envelope.soc_info.get("deviceId") {
+        Some(said) if said.as_str() != Some(asked.to_string().as_str()) => {
+            let said = said.as_str().map_or_else(|| said.to_string(), str::to_owned);
+            let said = said.chars().take(80).collect();
+            Err(NameError::OtherDevice { generation: Generation::R2_1, said, asked })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The text that `generation` hashes.
+fn hashed_text(descriptor: &Descriptor, generation: Generation) -> Result<String, NameError> {
+    let is_akg = descriptor.envelope.generation == Some(Generation::Akg);
+    if is_akg != (generation == Generation::Akg) {
+        return Err(NameError::OtherCompiler { generation });
+    }
+    let text = match generation.form() {
+        Form::Akg => return Ok(dump(&composite(descriptor), Some("ptr_address"))?),
+        Form::OpInfo => op_info_text(descriptor, generation)?,
+        Form::JobContent => {
+            let spelled = generations::as_job_content(descriptor, generation)?;
+            let labels = labels::labels(&spelled.job, &spelled.envelope);
+            let ops = write::op_list(&spelled.job, &spelled.envelope, &labels);
+            let mut text = dump(&op_list(ops.into(), generation), None)?;
+            if generation == Generation::R2_1 {
+                text.push_str(&dump(&soc_info(&spelled.spec, &spelled.envelope), None)?);
+            }
+            text
+        }
+    };
+    Ok(text)
+}
+
+fn soc_info(spec: &BuildSpec, envelope: &Envelope) -> Value {
+    Tree::from(write::soc_info(spec, envelope)).into()
+}
+
+/// `op_list` without what no name hashes.
+fn op_list(mut ops: Value, generation: Generation) -> Value {
+    for op in ops.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        let is_data = op.get("type").is_some_and(|op_type| op_type == "Data");
+        for name in ["name", "ori_name", "op_name", "pattern"] {
+            op.remove(name);
+        }
+        if generation != Generation::R1_5 {
+            op.remove("output_data_desc");
+        }
+        remove_names(op.get_mut("output_desc"));
+        if !is_data {
+            remove_names(op.get_mut("input_desc"));
+        }
+    }
+    ops
+}
+
+/// Removes the names of tensors, in lists of lists too.
+fn remove_names(tensors: Option<&mut Value>) {
+    match tensors {
+        Some(Value::Array(items)) => items.iter_mut().for_each(|item| remove_names(Some(item))),
+        Some(Value::Object(map)) => _ = map.remove("name"),
+        _ => {}
+    }
+}
+
+fn op_info_text(descriptor: &Descriptor, generation: Generation) -> Result<String, NameError> {
+    let spelled: Cow<'_, Descriptor> = generations::as_op_info(descriptor, generation)?;
+    let Descriptor { job, spec, envelope } = &*spelled;
+    let (_, labels) = labels::labels(job, envelope);
+    let Some((op, labels)) = job.ops.first().zip(labels.first()) else {
+        return Err(NameError::Operators { generation, ops: 0 });
+    };
+    let mut op_info = op_info::op_info(op, labels, spec, envelope);
+    if generation == Generation::R1_2 {
+        op_info::put_r1_2(&mut op_info, op);
+    }
+    for name in ["Type", "full_name", "graph_id", "kernel_name", "gen_model"] {
+        op_info.remove(name);
+    }
+    if generation == Generation::R1_0 {
+        op_info.remove("module_name");
+        op_info.remove("py_module_path");
+    }
+    let mut text = dump(&op_info.into(), None)?;
+    if generation == Generation::R1_2 {
+        let mut soc_info = soc_info(spec, envelope);
+        soc_info.as_object_mut().map(|map| map.remove("socVersion"));
+        text.push_str(&dump(&soc_info, None)?);
+    }
+    Ok(text)
+}
+
+/// What AKG hashes of a descriptor of its own.
+fn composite(descriptor: &Descriptor) -> Value {
+    const HASHED: [&str; 9] = [
+        "buffer_stitch",
+        "dynamic_input_index",
+        "input_desc",
+        "op_desc",
+        "output_desc",
+        "parallel_fusion",
+        "process",
+        "target_info",
+        "version",
+    ];
+    let mut document = akg::write(&descriptor.job, &descriptor.spec, &descriptor.envelope);
+    let hashed = |name: &str| Some((name.to_owned(), document.get_mut(name)?.take()));
+    HASHED.into_iter().filter_map(hashed).collect::<Map<_, _>>().into()
+}

@@ -1,0 +1,9 @@
+//! Names of kernels: ours, and those of MindSpore, AKG and CANN.
+
+pub(crate) mod error;
+pub(crate) mod foreign;
+pub(crate) mod generations;
+pub(crate) mod kernel;
+pub(crate) mod matches;
+pub(crate) mod mindspore;
+mod murmur;
