@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     if let Err(error) = &verdict
         && !ui::interrupt::is_behind(error)
     {
-        output.failure(error);
+        output.print_failure(error);
     }
     output.warn_of_file_limit();
     match verdict {
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         Ok(Verdict::Unusable) => ExitCode::from(2),
         Ok(Verdict::Interrupted) => ExitCode::from(ui::interrupt::EXIT_CODE),
         Err(error) if ui::interrupt::is_behind(&error) => {
-            output.interrupted();
+            output.print_interrupted();
             ExitCode::from(ui::interrupt::EXIT_CODE)
         }
         Err(_) => ExitCode::from(2),

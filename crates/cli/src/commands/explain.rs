@@ -1,13 +1,14 @@
 //! `opkeep explain`: why each kernel would be a hit or a miss. It compiles nothing and writes nothing.
 
 use opkeep::{CacheStatus, Explanation, NearestEntry};
-use opkeep_descriptor::{BuildSpec, Diff, ResolvedSpec};
+use opkeep_descriptor::{BuildSpec, Change, Diff, ResolvedSpec};
 use opkeep_digest::PartChange;
 use opkeep_fs::CancelToken;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::path::PathBuf;
 
-use crate::commands::build::report::{imported_json, note_targets, unreadable_json};
+use crate::commands::build::output::{ImportedOutput, UnreadableOutput};
+use crate::commands::build::report::note_targets;
 use crate::flags::ENVIRONMENT;
 use crate::flags::compile::CompileArgs;
 use crate::input;
@@ -38,6 +39,54 @@ pub(crate) struct Args {
 const TOLD: usize = 8;
 const TOLD_CHARACTERS: usize = 200;
 
+/// The result for programs.
+#[derive(Serialize)]
+struct ExplainOutput {
+    kernels: Vec<KernelOutput>,
+    #[serde(flatten)]
+    unreadable: UnreadableOutput,
+}
+
+#[derive(Serialize)]
+struct KernelOutput {
+    name: String,
+    key: Option<String>,
+    op_type: String,
+    operators: Vec<String>,
+    outcome: &'static str,
+    /// Of a miss, and of what is not supported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// Of a miss only; none where the store has nothing near.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nearest: Option<Option<NearestOutput>>,
+    imported: Option<ImportedOutput>,
+    imported_problem: Option<String>,
+}
+
+#[derive(Serialize)]
+struct NearestOutput {
+    name: String,
+    job: Vec<ChangeOutput>,
+    spec: Vec<ChangeOutput>,
+    toolchain: Vec<String>,
+    op_sources: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ChangeOutput {
+    path: String,
+    old: String,
+    new: String,
+}
+
+/// The result of `--against`.
+#[derive(Serialize)]
+struct ComparedOutput {
+    job: Vec<ChangeOutput>,
+    spec: Vec<ChangeOutput>,
+}
+
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     if let Some(other) = &args.against {
         return compare(args, other, output);
@@ -45,9 +94,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let builder = setup::builder(&args.common, &CancelToken::new(), output)?;
     let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &builder, &args.common)?;
     model::debug(&mut requests, &args.common, output)?;
-    unreadable.errors.iter().for_each(|(_, error)| output.error(error));
+    unreadable.errors.iter().for_each(|(_, error)| output.print_error(error));
     if requests.is_empty() {
-        output.quiet_result(&json!({ "unreadable": unreadable_json(&unreadable) }))?;
+        output.print_quiet_result(&UnreadableOutput::new(&unreadable))?;
         return Ok(Verdict::Unusable);
     }
     let parts = parts::split(requests, builder, &args.common, unknown, &CancelToken::new())?;
@@ -60,11 +109,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     }
     let mut text: Text = kernels.iter().map(text_of).collect();
     text.line(summary(&kernels));
-    let mut json = json!({ "kernels": kernels.iter().map(json_of).collect::<Vec<_>>() });
-    if !unreadable.is_empty() {
-        json["unreadable"] = unreadable_json(&unreadable);
-    }
-    output.result(&text, &json)?;
+    let kernels = kernels.iter().map(kernel_output).collect();
+    let json = ExplainOutput { kernels, unreadable: UnreadableOutput::new(&unreadable) };
+    output.print_result(&text, &json)?;
     Ok(unreadable.verdict())
 }
 
@@ -80,7 +127,7 @@ fn compare(args: &Args, other: &std::path::Path, output: &Output) -> anyhow::Res
     for change in job.changes.iter().chain(&spec.changes) {
         text.line(change);
     }
-    output.result(&text, &json!({ "job": changes(&job), "spec": changes(&spec) }))?;
+    output.print_result(&text, &ComparedOutput { job: changes(&job), spec: changes(&spec) })?;
     Ok(Verdict::Good)
 }
 
@@ -90,8 +137,11 @@ fn as_said(spec: &BuildSpec) -> ResolvedSpec {
     ResolvedSpec { target: spec.target.clone(), options: options.collect(), debug: false }
 }
 
-fn changes(diff: &Diff) -> Value {
-    let one = |change: &opkeep_descriptor::Change| json!({ "path": change.path, "old": change.old, "new": change.new });
+fn changes(diff: &Diff) -> Vec<ChangeOutput> {
+    let one = |change: &Change| {
+        let Change { path, old, new, .. } = change.clone();
+        ChangeOutput { path, old, new }
+    };
     diff.changes.iter().map(one).collect()
 }
 
@@ -132,25 +182,25 @@ fn text_of(kernel: &Explanation) -> Text {
     text
 }
 
-fn json_of(kernel: &Explanation) -> Value {
-    let mut json = json!({
-        "name": kernel.name,
-        "key": kernel.key.map(|key| key.to_string()),
-        "op_type": kernel.op_type,
-        "operators": kernel.requested_by,
-        "outcome": outcome(kernel),
-        "imported": kernel.imported.as_ref().map(imported_json),
-        "imported_problem": kernel.imported_problem,
-    });
-    match &kernel.fate {
-        CacheStatus::Refused(why) => json["reason"] = why.to_string().into(),
+fn kernel_output(kernel: &Explanation) -> KernelOutput {
+    let (reason, nearest) = match &kernel.fate {
+        CacheStatus::Refused(why) => (Some(why.to_string()), None),
         CacheStatus::Miss { why, nearest } => {
-            json["reason"] = why.as_str().into();
-            json["nearest"] = nearest.as_ref().map(|nearest| nearest_json(nearest)).into();
+            (Some(why.as_str().to_owned()), Some(nearest.as_ref().map(|nearest| nearest_output(nearest))))
         }
-        _ => {}
+        _ => (None, None),
+    };
+    KernelOutput {
+        name: kernel.name.clone(),
+        key: kernel.key.map(|key| key.to_string()),
+        op_type: kernel.op_type.clone(),
+        operators: kernel.requested_by.clone(),
+        outcome: outcome(kernel),
+        reason,
+        nearest,
+        imported: kernel.imported.as_ref().map(ImportedOutput::from),
+        imported_problem: kernel.imported_problem.clone(),
     }
-    json
 }
 
 fn told(changes: &[PartChange]) -> Vec<String> {
@@ -180,14 +230,14 @@ fn nearest_text(nearest: &NearestEntry) -> Text {
     text
 }
 
-fn nearest_json(nearest: &NearestEntry) -> Value {
-    json!({
-        "name": nearest.name,
-        "job": changes(&nearest.job),
-        "spec": changes(&nearest.spec),
-        "toolchain": told(&nearest.toolchain),
-        "op_sources": told(&nearest.op_sources),
-    })
+fn nearest_output(nearest: &NearestEntry) -> NearestOutput {
+    NearestOutput {
+        name: nearest.name.clone(),
+        job: changes(&nearest.job),
+        spec: changes(&nearest.spec),
+        toolchain: told(&nearest.toolchain),
+        op_sources: told(&nearest.op_sources),
+    }
 }
 
 fn summary(kernels: &[Explanation]) -> String {

@@ -9,13 +9,14 @@ use std::time::Duration;
 use anyhow::Context;
 use opkeep::{Cache, ImportReport, ImportedKernel, Importer, SkipReason, SkippedKernel};
 use opkeep_backend_ascend::AscendConfig;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::flags::store::StoreArgs;
 use crate::input::store::threads;
 use crate::setup::store_config;
 use crate::ui::env;
 use crate::ui::interrupt;
+use crate::ui::json::{self, FolderError};
 use crate::ui::output::{Output, Verdict};
 use crate::ui::progress::Progress;
 use crate::ui::registry::registry;
@@ -77,11 +78,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     progress.done();
     let report = report?;
     for (folder, error) in &report.closed {
-        output.error(&anyhow::anyhow!("cannot read `{}`: {error}", folder.display()));
+        output.print_error(&anyhow::anyhow!("cannot read `{}`: {error}", folder.display()));
     }
-    report.warnings.iter().for_each(|warning| output.warning(warning));
+    report.warnings.iter().for_each(|warning| output.print_warning(warning));
     let sum = Sum::of(&report);
-    output.result(&text(&report, &sum, args.dry_run), &json_of(&report, &sum, args.dry_run))?;
+    output
+        .print_result(&text(&report, &sum, args.dry_run), &ImportOutput::new(&report, &sum, args.dry_run))?;
     Ok(match () {
         () if report.interrupted => Verdict::Interrupted,
         () if !report.closed.is_empty() || sum.is_nothing() => Verdict::Unusable,
@@ -195,52 +197,118 @@ fn cache_text(cache: &Cache, verb: &str, dry_run: bool) -> Text {
     text
 }
 
-fn json_of(report: &ImportReport, sum: &Sum, dry_run: bool) -> Value {
-    let closed = |(folder, error): &(String, String)| json!({ "folder": folder, "error": error });
-    json!({
-        "dry_run": dry_run,
-        "interrupted": report.interrupted,
-        "imported": sum.imported,
-        "bytes": sum.bytes,
-        "renewed": sum.renewed,
-        "already": sum.already,
-        "copies": sum.copies,
-        "passed_over": sum.passed_over,
-        "left": sum.left,
-        "problems": sum.problems,
-        "unreadable": report.closed.iter().map(|(folder, error)| {
-            closed(&(folder.to_string_lossy().into_owned(), error.clone()))
-        }).collect::<Vec<_>>(),
-        "caches": report.caches.iter().map(|cache| json!({
-            "folder": cache.path.to_string_lossy(),
-            "kind": cache.kind,
-            "rank": cache.rank,
-            "passed_over": cache.passed_over.as_ref().map(reason_json),
-            "imported": cache.imported.iter().map(kernel_json).collect::<Vec<_>>(),
-            "renewed": cache.renewed.iter().map(kernel_json).collect::<Vec<_>>(),
-            "already": cache.already,
-            "copies": cache.copies,
-            "not_imported": cache.not_imported.iter().map(|SkippedKernel { name, why }| {
-                let mut json = reason_json(why);
-                json["name"] = name.as_str().into();
-                json
-            }).collect::<Vec<_>>(),
-            "left": cache.left,
-            "unreadable": cache.closed.iter().map(closed).collect::<Vec<_>>(),
-        })).collect::<Vec<_>>(),
-    })
+/// The result for programs.
+#[derive(Serialize)]
+struct ImportOutput {
+    dry_run: bool,
+    interrupted: bool,
+    imported: usize,
+    bytes: usize,
+    renewed: usize,
+    already: usize,
+    copies: usize,
+    /// How many kernels were skipped, by reason.
+    passed_over: BTreeMap<&'static str, usize>,
+    left: usize,
+    problems: usize,
+    unreadable: Vec<FolderError>,
+    caches: Vec<CacheOutput>,
 }
 
-fn kernel_json(kernel: &ImportedKernel) -> Value {
-    json!({
-        "name": kernel.name,
-        "key": kernel.key.to_string(),
-        "op_type": kernel.op_type,
-        "target": kernel.target,
-        "bytes": kernel.bytes,
-    })
+#[derive(Serialize)]
+struct CacheOutput {
+    folder: String,
+    kind: &'static str,
+    rank: Option<String>,
+    passed_over: Option<ReasonOutput>,
+    imported: Vec<KernelOutput>,
+    renewed: Vec<KernelOutput>,
+    already: usize,
+    copies: usize,
+    not_imported: Vec<SkippedOutput>,
+    left: usize,
+    unreadable: Vec<FolderError>,
 }
 
-fn reason_json(why: &SkipReason) -> Value {
-    json!({ "reason": why.name(), "message": why.to_string(), "problem": why.is_problem() })
+#[derive(Serialize)]
+struct KernelOutput {
+    name: String,
+    key: String,
+    op_type: String,
+    target: String,
+    bytes: usize,
+}
+
+#[derive(Serialize)]
+struct SkippedOutput {
+    name: String,
+    #[serde(flatten)]
+    reason: ReasonOutput,
+}
+
+#[derive(Serialize)]
+struct ReasonOutput {
+    reason: &'static str,
+    message: String,
+    problem: bool,
+}
+
+impl ImportOutput {
+    fn new(report: &ImportReport, sum: &Sum, dry_run: bool) -> Self {
+        let unreadable = |(folder, error): &(PathBuf, String)| FolderError {
+            folder: json::path(folder),
+            error: error.clone(),
+        };
+        Self {
+            dry_run,
+            interrupted: report.interrupted,
+            imported: sum.imported,
+            bytes: sum.bytes,
+            renewed: sum.renewed,
+            already: sum.already,
+            copies: sum.copies,
+            passed_over: sum.passed_over.clone(),
+            left: sum.left,
+            problems: sum.problems,
+            unreadable: report.closed.iter().map(unreadable).collect(),
+            caches: report.caches.iter().map(cache_output).collect(),
+        }
+    }
+}
+
+fn cache_output(cache: &Cache) -> CacheOutput {
+    let unreadable =
+        |(folder, error): &(String, String)| FolderError { folder: folder.clone(), error: error.clone() };
+    let skipped = |SkippedKernel { name, why }: &SkippedKernel| SkippedOutput {
+        name: name.clone(),
+        reason: reason_output(why),
+    };
+    CacheOutput {
+        folder: json::path(&cache.path),
+        kind: cache.kind,
+        rank: cache.rank.clone(),
+        passed_over: cache.passed_over.as_ref().map(reason_output),
+        imported: cache.imported.iter().map(kernel_output).collect(),
+        renewed: cache.renewed.iter().map(kernel_output).collect(),
+        already: cache.already,
+        copies: cache.copies,
+        not_imported: cache.not_imported.iter().map(skipped).collect(),
+        left: cache.left,
+        unreadable: cache.closed.iter().map(unreadable).collect(),
+    }
+}
+
+fn kernel_output(kernel: &ImportedKernel) -> KernelOutput {
+    let ImportedKernel { name, key, op_type, target, bytes, .. } = kernel;
+    KernelOutput {
+        name: name.clone(),
+        key: key.to_string(),
+        op_type: op_type.clone(),
+        target: target.clone(),
+        bytes: *bytes,
+    }
+}
+
+fn reason_output(why: &SkipReason) -> ReasonOutput {
+    ReasonOutput { reason: why.name(), message: why.to_string(), problem: why.is_problem() }
 }

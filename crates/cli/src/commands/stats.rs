@@ -1,12 +1,14 @@
 //! `opkeep stats`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use opkeep_store::{Access, GcOptions, Statistics, TargetUsage};
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use crate::commands::gc::store::{kernels, open, target_stores, usage_json};
+use crate::commands::gc::store::{UsageOutput, kernels, open, target_stores};
 use crate::flags::store::StoreArgs;
+use crate::ui::json::{self, Milliseconds};
 use crate::ui::output::{Output, Verdict};
 use crate::ui::text::{Text, bytes};
 
@@ -28,9 +30,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
         let statistics = target.statistics();
         let there = target.gc(&GcOptions { dry_run: true, ..GcOptions::default() })?.before;
         text.append(&stats_text(&name, &statistics, &there));
-        let numbers: serde_json::Map<String, Value> =
-            statistics.all().map(|(name, number)| (name.replace('-', "_"), number.into())).collect();
-        targets.push(json!({ "target": name, "store": usage_json(&there), "statistics": numbers }));
+        targets.push(TargetOutput {
+            target: name,
+            store: (&there).into(),
+            statistics: statistics.all().map(counter_output).collect(),
+        });
         if args.zero {
             target.reset_statistics()?;
         }
@@ -38,15 +42,50 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let limits = store.limits();
     let limit = limits.max_bytes.map_or("none".to_owned(), |max| format!("{} a target", bytes(max)));
     text.line(format_args!("store {}, limit {limit}", store.root().to_string_lossy()));
-    let json = json!({
-        "root": store.root().to_string_lossy(),
-        "max_bytes": limits.max_bytes,
-        "max_entries": limits.max_entries,
-        "remain_percent": limits.remain_percent,
-        "targets": targets,
-    });
-    output.result(&text, &json)?;
+    let json = StatsOutput {
+        root: json::path(store.root()),
+        max_bytes: limits.max_bytes,
+        max_entries: limits.max_entries,
+        remain_percent: limits.remain_percent,
+        targets,
+    };
+    output.print_result(&text, &json)?;
     Ok(Verdict::Good)
+}
+
+/// The result for programs.
+#[derive(Serialize)]
+struct StatsOutput {
+    root: String,
+    max_bytes: Option<u64>,
+    max_entries: Option<u64>,
+    remain_percent: u8,
+    targets: Vec<TargetOutput>,
+}
+
+#[derive(Serialize)]
+struct TargetOutput {
+    target: String,
+    store: UsageOutput,
+    statistics: BTreeMap<String, CounterOutput>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum CounterOutput {
+    Count(u64),
+    Time(Milliseconds),
+}
+
+/// A counter with its name: the store counts microseconds, JSON has milliseconds everywhere.
+fn counter_output((name, number): (&'static str, u64)) -> (String, CounterOutput) {
+    match name.strip_suffix("-us") {
+        Some(name) => {
+            let time = Duration::from_micros(number);
+            (format!("{}_ms", name.replace('-', "_")), CounterOutput::Time(Milliseconds(time)))
+        }
+        None => (name.replace('-', "_"), CounterOutput::Count(number)),
+    }
 }
 
 fn stats_text(name: &str, statistics: &Statistics, there: &TargetUsage) -> Text {

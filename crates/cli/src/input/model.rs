@@ -162,7 +162,7 @@ pub(crate) fn debug(requests: &mut [Request], common: &CompileArgs, output: &Out
         return Ok(());
     }
     for unused in config.set_on(requests) {
-        output.warning(&format!(
+        output.print_warning(&format!(
             "`{}`: op_debug_list names `{}`, and there is no such operator (types are written OpType::Type)",
             path.display(),
             unused
@@ -173,7 +173,7 @@ pub(crate) fn debug(requests: &mut [Request], common: &CompileArgs, output: &Out
 
 /// Compiles everything as CANN does it while it collects information: an empty configuration is none, there, too.
 fn collect(requests: &mut [Request], output: &Output) {
-    output.note(&format!(
+    output.print_note(&format!(
         "NPU_COLLECT_PATH is set: everything is compiled anew for debugging ({}), and nothing is kept",
         COLLECTING.join(",")
     ));

@@ -90,9 +90,9 @@ pub(crate) fn open_existing(
         Ok(_) if access != Access::ReadOnly => Store::open(StoreConfig { access, ..config })?,
         opened => opened?,
     };
-    store.limit_warnings().iter().for_each(|notice| output.warning(&notice.to_string()));
+    store.limit_warnings().iter().for_each(|notice| output.print_warning(&notice.to_string()));
     for path in store.foreign()? {
-        output.warning(&StoreError::Foreign { path }.to_string());
+        output.print_warning(&StoreError::Foreign { path }.to_string());
     }
     Ok(Some(store))
 }

@@ -49,7 +49,7 @@ pub(crate) fn builder(
     let builder = builder_of(backend(common, common.target(), cancel)?, common, cancel);
     let keeps = matches!(common.cache_mode, CacheMode::Enable | CacheMode::Force);
     if store(common).is_none() && keeps {
-        output.warning("there is no place for a store: set OPKEEP_CACHE_DIR or HOME; nothing is kept");
+        output.print_warning("there is no place for a store: set OPKEEP_CACHE_DIR or HOME; nothing is kept");
     }
     builder.look_ahead();
     Ok(builder)

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use opkeep_onnx::{Tensor, ValueInfo};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::tensor::tolerance::Allowed;
 use crate::tensor::tolerance::Tolerance;
 use crate::tensor::values::{Element, elements};
-use crate::ui::json::number;
+use crate::ui::json;
+use crate::ui::json::Number;
 use crate::ui::text::counted;
 
 /// What came of a comparison.
@@ -78,7 +79,7 @@ pub(crate) fn compare(
         Verdict::Compared(errors(output, found, reference, tolerance))
     };
     let passed = matches!(&verdict, Verdict::Compared(errors) if errors.outside == 0);
-    let (output, reference) = (output.name.clone(), file.to_string_lossy().into_owned());
+    let (output, reference) = (output.name.clone(), json::path(file));
     Comparison { output, reference, passed, verdict }
 }
 
@@ -163,40 +164,79 @@ impl Comparison {
         format!("{passed:8} `{output}` and {reference}: {what}")
     }
 
-    pub(crate) fn json(&self) -> Value {
-        let mut json = json!({ "output": self.output, "reference": self.reference, "passed": self.passed });
+    pub(crate) fn output(&self) -> ComparisonOutput {
+        let (mut problem, mut errors) = (None, None);
         match &self.verdict {
             Verdict::Different { what, expected, found } => {
-                json["problem"] = format!("{what}: expected {expected}, found {found}").into();
+                problem = Some(format!("{what}: expected {expected}, found {found}"));
             }
-            Verdict::Compared(errors) => {
-                let worst = errors.worst.as_ref().map(|worst| {
-                    json!({
-                        "index": worst.index,
-                        "expected": number(worst.expected.number()),
-                        "found": number(worst.found.number()),
-                        "error": number(worst.error),
-                        "allowed": number(worst.allowed),
-                    })
-                });
-                json["elements"] = errors.elements.into();
-                json["outside"] = errors.outside.into();
-                json["worst"] = worst.into();
-                json["worst_relative"] = number(errors.relative);
-                json["worst_relative_beside_zero"] = number(errors.relative_beside_zero);
-                json["scale"] = number(errors.allowed.typical());
-                json["worst_over_scale"] = number(errors.over_scale);
-                json["rms"] = number(errors.rms);
-                json["worst_over_rms"] = number(over(errors.greatest, errors.rms));
-                json["rtol"] = number(errors.allowed.rtol);
-                json["atol"] = number(errors.allowed.atol());
-            }
+            Verdict::Compared(found) => errors = Some(found.output()),
         }
-        json
+        let (output, reference) = (self.output.clone(), self.reference.clone());
+        ComparisonOutput { output, reference, passed: self.passed, problem, errors }
     }
 }
 
+/// A comparison for programs.
+#[derive(Serialize)]
+pub(crate) struct ComparisonOutput {
+    output: String,
+    reference: String,
+    passed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+    #[serde(flatten)]
+    errors: Option<ErrorsOutput>,
+}
+
+#[derive(Serialize)]
+struct ErrorsOutput {
+    elements: usize,
+    outside: usize,
+    worst: Option<WorstOutput>,
+    worst_relative: Number,
+    worst_relative_beside_zero: Number,
+    scale: Number,
+    worst_over_scale: Number,
+    rms: Number,
+    worst_over_rms: Number,
+    rtol: Number,
+    atol: Number,
+}
+
+#[derive(Serialize)]
+struct WorstOutput {
+    index: Vec<usize>,
+    expected: Number,
+    found: Number,
+    error: Number,
+    allowed: Number,
+}
+
 impl Errors {
+    fn output(&self) -> ErrorsOutput {
+        let worst = self.worst.as_ref().map(|worst| WorstOutput {
+            index: worst.index.clone(),
+            expected: Number(worst.expected.number()),
+            found: Number(worst.found.number()),
+            error: Number(worst.error),
+            allowed: Number(worst.allowed),
+        });
+        ErrorsOutput {
+            elements: self.elements,
+            outside: self.outside,
+            worst,
+            worst_relative: Number(self.relative),
+            worst_relative_beside_zero: Number(self.relative_beside_zero),
+            scale: Number(self.allowed.typical()),
+            worst_over_scale: Number(self.over_scale),
+            rms: Number(self.rms),
+            worst_over_rms: Number(over(self.greatest, self.rms)),
+            rtol: Number(self.allowed.rtol),
+            atol: Number(self.allowed.atol()),
+        }
+    }
+
     fn text(&self, dtype: &str) -> String {
         let Some(worst) = &self.worst else { return "no elements".to_owned() };
         let elements = counted(self.elements, "element");
@@ -229,7 +269,13 @@ impl Errors {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+
+    fn json_of(comparison: &Comparison) -> Value {
+        serde_json::to_value(comparison.output()).unwrap()
+    }
 
     fn compared(found: &[f32], expected: &[f32], rtol: f64, atol: Option<f64>) -> Comparison {
         let rtol = Some(rtol);
@@ -246,8 +292,8 @@ mod tests {
         assert!(close.passed);
         let far = compared(&[1.0, 2.1, 3.0], &[1.0, 2.0, 3.0], 1e-3, Some(0.0));
         assert!(!far.passed);
-        assert_eq!(far.json()["worst"]["index"], json!([0, 1]));
-        assert_eq!(far.json()["outside"], 1);
+        assert_eq!(json_of(&far)["worst"]["index"], json!([0, 1]));
+        assert_eq!(json_of(&far)["outside"], 1);
         // Small elements are judged by the size of the whole, unless a tolerance is given.
         assert!(compared(&[100.0, 0.00009], &[100.0, 0.0], 1e-3, None).passed);
         assert!(!compared(&[100.0, 0.001], &[100.0, 0.0], 1e-3, None).passed);
@@ -259,7 +305,7 @@ mod tests {
     fn the_worst_element_is_shown_whatever_is_allowed() {
         let last = compared(&[1.0, 2.0, 3.0, 5.0], &[1.0, 2.0, 3.5, 4.0], 0.0, Some(1e30));
         assert!(last.passed);
-        assert_eq!(last.json()["worst"]["index"], json!([0, 3]));
+        assert_eq!(json_of(&last)["worst"]["index"], json!([0, 3]));
     }
 
     #[test]
@@ -278,7 +324,7 @@ mod tests {
             for wrong in [3.0, 299.0, -300.0, 0.0, f32::NAN, huge] {
                 let found = compared(&with(wrong), &references, 1e-3, None);
                 assert!(!found.passed, "{wrong} in {references:?}: {}", found.text("float32"));
-                assert_eq!(found.json()["worst"]["index"], json!([0, 0]), "{references:?}");
+                assert_eq!(json_of(&found)["worst"]["index"], json!([0, 0]), "{references:?}");
             }
             assert!(compared(&with(300.1), &references, 1e-3, None).passed, "{references:?}");
         }
@@ -313,7 +359,7 @@ mod tests {
     #[test]
     fn the_worst_relative_error_is_printed() {
         let found = compared(&[1.0, 2.2, 0.0], &[1.0, 2.0, 0.0], 1.0, Some(1.0));
-        let relative = found.json()["worst_relative"].as_f64().unwrap();
+        let relative = json_of(&found)["worst_relative"].as_f64().unwrap();
         assert!((relative - 0.1).abs() < 1e-6, "{relative}");
         assert!(found.text("float32").ends_with("worst relative error 1.0e-1"), "{}", found.text("float32"));
         assert!(
@@ -324,7 +370,7 @@ mod tests {
             [(0.001, 0.0), (-1e-45, 0.0), (1.0, f32::NAN), (f32::NAN, 1.0), (1.0, f32::INFINITY)]
         {
             let found = compared(&[1.0, 2.2, wrong], &[1.0, 2.0, expected], 1.0, Some(1.0));
-            assert_eq!(found.json()["worst_relative"], "inf", "{wrong} {expected}");
+            assert_eq!(json_of(&found)["worst_relative"], "inf", "{wrong} {expected}");
             assert!(found.text("float32").contains("worst relative error inf"), "{}", found.text("float32"));
         }
         let found = compared(&[1.0, 2.2, 0.001], &[1.0, 2.0, 0.0], 1.0, Some(1.0));
@@ -361,7 +407,7 @@ mod tests {
         assert!(compared([2, 100_050], default).passed);
         let wrong = compared([2, 100_051], default);
         assert!(!wrong.passed);
-        assert_eq!(wrong.json()["worst"]["index"], json!([1]));
+        assert_eq!(json_of(&wrong)["worst"]["index"], json!([1]));
         // A relative tolerance is for the floats of the same network; an absolute one was meant.
         assert!(!compared([2, 100_051], Tolerance { rtol: Some(0.1), atol: None }).passed);
         assert!(compared([2, 100_051], Tolerance { rtol: None, atol: Some(1.0) }).passed);

@@ -6,10 +6,12 @@ use anyhow::Context;
 use opkeep_backend::Buffer;
 use opkeep_fs::Fs;
 use opkeep_onnx::{Tensor, ValueInfo};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::tensor::values::{Element, elements, rounded};
-use crate::ui::json::number;
+use crate::ui::json;
+use crate::ui::json::Number;
 use crate::ui::text::Text;
 
 /// JSON has the values of outputs with at most this many elements,
@@ -29,7 +31,7 @@ pub(crate) fn write_outputs(
         let path = folder.join(format!("output_{at}.npy"));
         let ValueInfo { name, dtype, shape } = info.clone();
         opkeep_onnx::write_npy(&path, &Tensor { name, dtype, shape, bytes: buffer.bytes().to_vec() })?;
-        Ok(path.to_string_lossy().into_owned())
+        Ok(json::path(&path))
     };
     outputs.iter().zip(buffers).enumerate().map(write).collect()
 }
@@ -67,15 +69,39 @@ pub(crate) fn text(at: usize, info: &ValueInfo, buffer: &Buffer) -> Text {
 }
 
 /// An output for programs: with its values, unless there are many.
-pub(crate) fn json_of(info: &ValueInfo, buffer: &Buffer) -> Value {
-    let mut json = json!({ "name": info.name, "dtype": info.dtype, "shape": info.shape });
-    if elements(&info.dtype, buffer.bytes()).count() <= MAX_VALUES {
-        let values = elements(&info.dtype, buffer.bytes());
-        // A float32 as the shortest number that reads back as it.
-        let value = |value: Element| {
-            serde_json::from_str(&value.shown(&info.dtype)).unwrap_or_else(|_| number(value.number()))
+#[derive(Serialize)]
+pub(crate) struct TensorOutput {
+    name: String,
+    dtype: String,
+    shape: Vec<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    values: Option<Vec<ElementOutput>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+}
+
+/// A float32 as the shortest number that reads back as it; what is no number, as a text.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ElementOutput {
+    Shortest(Value),
+    Number(Number),
+}
+
+impl TensorOutput {
+    /// The output `info` with the values in `buffer`, which is written to `file`.
+    pub(crate) fn new(info: &ValueInfo, buffer: &Buffer, file: Option<&String>) -> Self {
+        let values = || elements(&info.dtype, buffer.bytes());
+        let value = |value: Element| match serde_json::from_str(&value.shown(&info.dtype)) {
+            Ok(shortest) => ElementOutput::Shortest(shortest),
+            Err(_) => ElementOutput::Number(Number(value.number())),
         };
-        json["values"] = values.map(value).collect();
+        Self {
+            name: info.name.clone(),
+            dtype: info.dtype.clone(),
+            shape: info.shape.clone(),
+            values: (values().count() <= MAX_VALUES).then(|| values().map(value).collect()),
+            file: file.cloned(),
+        }
     }
-    json
 }

@@ -1,20 +1,76 @@
 //! Values of JSON results.
 
+use std::fmt::Display;
+use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde::{Serialize, Serializer};
 
-/// A number as JSON; what JSON has no number for, as a text.
-pub(crate) fn number(value: f64) -> Value {
-    match value {
-        value if value.is_nan() => "NaN".into(),
-        f64::INFINITY => "inf".into(),
-        f64::NEG_INFINITY => "-inf".into(),
-        value => value.into(),
+/// A path as text; what is not UTF-8 in it is replaced.
+pub(crate) fn path(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// A value as the text that it is displayed as.
+pub(crate) fn as_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+/// A duration as a number of milliseconds, to the nanosecond.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Milliseconds(pub(crate) Duration);
+
+impl Milliseconds {
+    pub(crate) fn number(self) -> f64 {
+        (self.0.as_secs_f64() * 1e6).round() / 1e3
     }
 }
 
-/// Milliseconds, for people and programs.
-pub(crate) fn milliseconds(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e6).round() / 1e3
+impl Serialize for Milliseconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.number())
+    }
+}
+
+/// A number; as a text if JSON has none for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Number(pub(crate) f64);
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            value if value.is_nan() => serializer.serialize_str("NaN"),
+            f64::INFINITY => serializer.serialize_str("inf"),
+            f64::NEG_INFINITY => serializer.serialize_str("-inf"),
+            value => serializer.serialize_f64(value),
+        }
+    }
+}
+
+/// A path that could not be read, or about which nothing could be done, and why.
+#[derive(Debug, Serialize)]
+pub(crate) struct FileError {
+    pub(crate) file: String,
+    pub(crate) error: String,
+}
+
+impl FileError {
+    pub(crate) fn new(file: &Path, error: impl ToString) -> Self {
+        Self { file: path(file), error: error.to_string() }
+    }
+}
+
+/// The same of a directory.
+#[derive(Debug, Serialize)]
+pub(crate) struct FolderError {
+    pub(crate) folder: String,
+    pub(crate) error: String,
+}
+
+/// One of two forms of a list's element.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum OrError<T, E = FileError> {
+    Done(T),
+    Failed(E),
 }

@@ -9,7 +9,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use opkeep::KernelError;
 use opkeep_backend::BackendError;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::ui::file_limit::FileLimit;
 use crate::ui::text::{Text, shown_json};
@@ -34,6 +34,30 @@ pub(crate) enum Verdict {
     Interrupted,
 }
 
+/// The version of the JSON results: raised when a field changes its name, its type or its meaning, not when one is added.
+const JSON_SCHEMA: u32 = 1;
+
+/// What every JSON result has beside the command's own fields.
+#[derive(Serialize)]
+struct Document<'a, T> {
+    schema: u32,
+    #[serde(flatten)]
+    result: &'a T,
+    warnings: &'a [String],
+}
+
+/// The result of a command that was interrupted before it did anything.
+#[derive(Serialize)]
+struct Interrupted {
+    interrupted: bool,
+}
+
+/// The result of a command that an error ended.
+#[derive(Serialize)]
+struct Failure {
+    error: String,
+}
+
 /// Prints in the format that was asked for.
 pub(crate) struct Output {
     format: Format,
@@ -51,16 +75,21 @@ impl Output {
         self.format == Format::Text
     }
 
-    /// The result: `text`, or `json` with all warnings so far.
+    /// The result: `text`, or `json` with the schema and all warnings so far.
     ///
     /// # Errors
     /// It cannot be written, though the reader is still there.
-    pub(crate) fn result(&self, text: &Text, json: &Value) -> anyhow::Result<()> {
+    pub(crate) fn print_result(&self, text: &Text, json: &impl Serialize) -> anyhow::Result<()> {
         self.warn_of_file_limit();
         let mut out = std::io::stdout().lock();
         let written = match self.format {
             Format::Text => writeln!(out, "{}", text.as_str()),
-            Format::Json => writeln!(out, "{}", shown_json(&self.with_warnings(json).to_string())),
+            Format::Json => {
+                let warnings = &*self.warnings.borrow();
+                let document = Document { schema: JSON_SCHEMA, result: json, warnings };
+                let json = serde_json::to_string(&document).context("cannot write the result as JSON")?;
+                writeln!(out, "{}", shown_json(&json))
+            }
         };
         match written.and_then(|()| out.flush()) {
             // A reader that has gone away (`| head`) has all it wants.
@@ -72,44 +101,28 @@ impl Output {
     }
 
     /// The result of a command that reported everything on stderr.
-    pub(crate) fn quiet_result(&self, json: &Value) -> anyhow::Result<()> {
-        if self.is_text() { Ok(()) } else { self.result(&Text::default(), json) }
-    }
-
-    /// The result with what was warned of, each once: a build's own report has its warnings already.
-    fn with_warnings(&self, json: &Value) -> Value {
-        let mut json = json.clone();
-        let warned = self.warnings.borrow();
-        if let (Value::Object(fields), false) = (&mut json, warned.is_empty()) {
-            let all = fields.entry("warnings").or_insert_with(|| json!([]));
-            for warning in warned.iter().map(|warning| Value::from(warning.as_str())) {
-                match all {
-                    Value::Array(all) if !all.contains(&warning) => all.push(warning),
-                    _ => {}
-                }
-            }
-        }
-        json
+    pub(crate) fn print_quiet_result(&self, json: &impl Serialize) -> anyhow::Result<()> {
+        if self.is_text() { Ok(()) } else { self.print_result(&Text::default(), json) }
     }
 
     /// Something to know that is not the result.
-    pub(crate) fn note(&self, text: &str) {
-        say("note", text);
+    pub(crate) fn print_note(&self, text: &str) {
+        print_line("note", text);
     }
 
     /// Something that did not stop the command, and that its user should know; it goes into the result, too.
     ///
     /// Once: chips share a file of limits, and targets a store.
-    pub(crate) fn warning(&self, text: &str) {
+    pub(crate) fn print_warning(&self, text: &str) {
         let mut warned = self.warnings.borrow_mut();
         if !warned.iter().any(|known| known == text) {
-            say("warning", text);
+            print_line("warning", text);
             warned.push(text.to_owned());
         }
     }
 
     /// An error with what caused it.
-    pub(crate) fn error(&self, error: &anyhow::Error) {
+    pub(crate) fn print_error(&self, error: &anyhow::Error) {
         let mut text = Text::default();
         let line = format!("error: {}", chain(error));
         if error.chain().any(has_lines) {
@@ -121,28 +134,28 @@ impl Output {
     }
 
     /// Nothing came of it, since it was interrupted.
-    pub(crate) fn interrupted(&self) {
-        self.note("interrupted before anything was built; run it again");
-        let _ = self.quiet_result(&json!({ "interrupted": true }));
+    pub(crate) fn print_interrupted(&self) {
+        self.print_note("interrupted before anything was built; run it again");
+        let _ = self.print_quiet_result(&Interrupted { interrupted: true });
     }
 
     /// The error that ended a command: for people on stderr, and in JSON in place of the result.
-    pub(crate) fn failure(&self, error: &anyhow::Error) {
-        self.error(error);
+    pub(crate) fn print_failure(&self, error: &anyhow::Error) {
+        self.print_error(error);
         // The error itself may be that nothing can be written.
-        let _ = self.quiet_result(&json!({ "error": chain(error) }));
+        let _ = self.print_quiet_result(&Failure { error: chain(error) });
     }
 
     /// Warns once if a file met the limit on their size: which write it was may have been of no consequence.
     pub(crate) fn warn_of_file_limit(&self) {
         if let Some(text) = self.file_limit.reached() {
-            self.warning(&text);
+            self.print_warning(&text);
         }
     }
 }
 
 /// A line on stderr.
-fn say(kind: &str, text: &str) {
+fn print_line(kind: &str, text: &str) {
     let mut line = Text::default();
     line.line(format_args!("{kind}: {text}"));
     print(&line);

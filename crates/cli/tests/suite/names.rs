@@ -71,8 +71,8 @@ fn a_network_of_hostile_names_through_every_command() {
 
     let (text, json) = both(&place, &["build", "net.onnx"], &[]);
     assert!(text.stdout.contains("n\\nFORGED"), "{text:?}");
-    let nodes = &json.ended_with(0).json()["results"][0]["nodes"];
-    assert_eq!(nodes[0], HOSTILE, "programs get the name itself");
+    let operators = &json.ended_with(0).json()["results"][0]["operators"];
+    assert_eq!(operators[0], HOSTILE, "programs get the name itself");
     for args in [
         &["build", "unknown.onnx"][..],
         &["build", "open.onnx"],

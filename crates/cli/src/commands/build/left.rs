@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use opkeep::{ForeignKernel, LeftKernel, LeftReason, STAYS_DISPLACED, ViewPlacement};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::ui::output::Output;
 use crate::ui::text::counted;
@@ -12,19 +12,19 @@ use crate::ui::text::counted;
 const LISTED: usize = 3;
 
 /// Says which kernels were left and why; and whether that is as it should be, given whether the user `chose` the target.
-pub(crate) fn tell(placed: &ViewPlacement, chose: bool, output: &Output) -> bool {
+pub(crate) fn print_report(placed: &ViewPlacement, chose: bool, output: &Output) -> bool {
     if let Some(risk) = &placed.risk {
-        output.warning(&risk.to_string());
+        output.print_warning(&risk.to_string());
     }
     if let Some(quarantine) = &placed.quarantine {
-        output.note(&format!(
+        output.print_note(&format!(
             "what was replaced is in `{}`; `opkeep repair --undo {}` restores it",
             quarantine.display(),
             placed.folder.display()
         ));
     }
     for file in &placed.displaced {
-        output.warning(&format!("`{}`: {STAYS_DISPLACED}", placed.folder.join(file).display()));
+        output.print_warning(&format!("`{}`: {STAYS_DISPLACED}", placed.folder.join(file).display()));
     }
     let mut by_reason: BTreeMap<&str, Vec<&LeftKernel>> = BTreeMap::new();
     for left in &placed.left {
@@ -36,9 +36,9 @@ pub(crate) fn tell(placed: &ViewPlacement, chose: bool, output: &Output) -> bool
             LeftReason::ForeignDirectory { .. } | LeftReason::ClosedDirectory { .. }
         );
         if is_one || kernels.len() > LISTED {
-            output.warning(&several(&kernels));
+            output.print_warning(&several(&kernels));
         } else {
-            kernels.iter().for_each(|kernel| output.warning(&line(&named(&kernel.stem), kernel)));
+            kernels.iter().for_each(|kernel| output.print_warning(&line(&named(&kernel.stem), kernel)));
         }
     }
     placed.left.iter().all(|left| is_harmless(&left.why, chose))
@@ -83,16 +83,39 @@ fn line(what: &str, first: &LeftKernel) -> String {
     format!("kernel_meta is left as it is for {what}: {}; {ways}", first.why)
 }
 
-pub(crate) fn json(placed: &ViewPlacement) -> Value {
+/// A kernel that was left, for programs.
+#[derive(Serialize)]
+pub(crate) struct LeftOutput {
+    name: String,
+    reason: &'static str,
+    why: String,
+    #[serde(flatten)]
+    foreign: Option<ForeignOutput>,
+}
+
+/// For what a foreign kernel is.
+#[derive(Serialize)]
+struct ForeignOutput {
+    machine: Option<String>,
+    e_flags: Option<u32>,
+    architecture: Option<&'static str>,
+    chip: Option<String>,
+}
+
+pub(crate) fn left_outputs(placed: &ViewPlacement) -> Vec<LeftOutput> {
     let one = |LeftKernel { stem, why }: &LeftKernel| {
-        let mut json = json!({ "name": stem, "reason": why.name(), "why": why.to_string() });
-        if let LeftReason::Foreign(ForeignKernel { machine, flags, architecture, chip, .. }) = why {
-            json["machine"] = machine.clone().into();
-            json["e_flags"] = (*flags).into();
-            json["architecture"] = (*architecture).into();
-            json["chip"] = chip.clone().into();
-        }
-        json
+        let foreign = match why {
+            LeftReason::Foreign(ForeignKernel { machine, flags, architecture, chip, .. }) => {
+                Some(ForeignOutput {
+                    machine: machine.clone(),
+                    e_flags: *flags,
+                    architecture: *architecture,
+                    chip: chip.clone(),
+                })
+            }
+            _ => None,
+        };
+        LeftOutput { name: stem.clone(), reason: why.name(), why: why.to_string(), foreign }
     };
     placed.left.iter().map(one).collect()
 }

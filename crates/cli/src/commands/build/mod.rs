@@ -1,13 +1,14 @@
 //! `opkeep build`.
 
 mod left;
+pub(crate) mod output;
 pub(crate) mod report;
 
 use std::path::PathBuf;
 
 use opkeep::{Builder, Outcome, ViewGroup, ViewPolicy};
-use serde_json::json;
 
+use self::output::{BuildOutput, UnreadableOutput};
 use crate::flags::ENVIRONMENT;
 use crate::flags::compile::CompileArgs;
 use crate::input::model;
@@ -16,10 +17,7 @@ use crate::setup::parts::{self, Part};
 use crate::ui::env;
 use crate::ui::interrupt;
 use crate::ui::output::{Output, Verdict};
-use crate::ui::text::counted;
-use report::{
-    interrupted, network_name, note_targets, report_json, report_text, tell, unreadable_json, with_progress,
-};
+use report::{interrupted, network_name, note_targets, print_report, report_text, with_progress};
 
 /// Build a network or single operators: compile what is new or changed, reuse the rest, fill rank_N/kernel_meta
 #[derive(Debug, clap::Args)]
@@ -52,13 +50,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let builder = setup::builder(&args.common, &cancel, output)?;
     let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &builder, &args.common)?;
     if cancel.is_cancelled() && requests.is_empty() {
-        output.interrupted();
+        output.print_interrupted();
         return Ok(Verdict::Interrupted);
     }
     model::debug(&mut requests, &args.common, output)?;
-    unreadable.errors.iter().for_each(|(_, error)| output.error(error));
+    unreadable.errors.iter().for_each(|(_, error)| output.print_error(error));
     if requests.is_empty() && !unreadable.is_empty() {
-        output.quiet_result(&json!({ "unreadable": unreadable_json(&unreadable) }))?;
+        output.print_quiet_result(&UnreadableOutput::new(&unreadable))?;
         return Ok(Verdict::Unusable);
     }
     let parts = parts::split(requests, builder, &args.common, unknown, &cancel)?;
@@ -74,16 +72,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     }
     let report = parts::joined(reports);
 
-    let mut json = report_json(&report, &network(&args.inputs), args.common.target());
-    if !unreadable.is_empty() {
-        json["unreadable"] = unreadable_json(&unreadable);
-    }
-    json["interrupted"] = cancel.is_cancelled().into();
+    let (network, target) = (network(&args.inputs), args.common.target());
+    let json = BuildOutput::new(&report, network, target, &unreadable, cancel.is_cancelled());
     // First, for the result has them, too.
-    let placed = tell(&report, args.common.chooses_target(), output);
-    output.result(&report_text(&report), &json)?;
+    let placed = print_report(&report, args.common.chooses_target(), output);
+    output.print_result(&report_text(&report), &json)?;
     if cancel.is_cancelled() {
-        output.note(&interrupted(&report));
+        output.print_note(&interrupted(&report));
     }
     Ok(match () {
         () if cancel.is_cancelled() => Verdict::Interrupted,
@@ -106,10 +101,10 @@ fn view(builder: Builder, args: &Args) -> anyhow::Result<Builder> {
     })
 }
 
-/// What to call all this: the name of the only input, else how many there are.
-fn network(inputs: &[PathBuf]) -> String {
+/// The name of the only input.
+fn network(inputs: &[PathBuf]) -> Option<String> {
     match inputs {
-        [one] => network_name(one),
-        many => counted(many.len(), "input"),
+        [one] => Some(network_name(one)),
+        _ => None,
     }
 }

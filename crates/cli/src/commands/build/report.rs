@@ -1,18 +1,14 @@
 //! What came of a build, for people and for programs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use opkeep::{BuildError, BuildReport, Builder, KernelError, KernelReport, Outcome, Request};
 use opkeep_backend::BackendError;
-use opkeep_kernel_entry::Provenance;
-use serde_json::{Value, json};
 
 use super::left;
 use crate::flags::compile::CompileArgs;
-use crate::input::model::Unreadable;
-use crate::ui::output::{Output, chain, has_lines};
+use crate::ui::output::{Output, has_lines};
 use crate::ui::progress::Progress;
 use crate::ui::text::{Text, counted};
 
@@ -29,7 +25,7 @@ pub(crate) fn note_targets(requests: &[Request], common: &CompileArgs, output: &
     if !named.is_empty() {
         let named = named.join(", ");
         let hint = if common.chooses_target() { "" } else { " (--target chooses)" };
-        output.note(&format!("the descriptors name {named}; building for {}{hint}", common.target()));
+        output.print_note(&format!("the descriptors name {named}; building for {}{hint}", common.target()));
     }
 }
 
@@ -63,45 +59,41 @@ fn was_left(kernel: &KernelReport) -> bool {
     matches!(error, Some(KernelError::Backend(BackendError::Cancelled) | KernelError::Skipped { .. }))
 }
 
-pub(crate) fn unreadable_json(unreadable: &Unreadable) -> Value {
-    let one = |(file, error): &(PathBuf, anyhow::Error)| json!({ "file": file.to_string_lossy(), "error": chain(error) });
-    unreadable.errors.iter().map(one).collect()
-}
-
 /// Warnings, and whether the kernels are where the framework looks for them, or others' may be there since the target is
 /// not the one that the user `chose`.
-pub(crate) fn tell(report: &BuildReport, chose: bool, output: &Output) -> bool {
+pub(crate) fn print_report(report: &BuildReport, chose: bool, output: &Output) -> bool {
     for warning in &report.warnings {
-        output.warning(warning);
+        output.print_warning(warning);
     }
     match &report.view {
         None => true,
         Some(Err(error)) => {
-            output.warning(&format!("kernels could not be put where the framework reads them: {error}"));
+            output
+                .print_warning(&format!("kernels could not be put where the framework reads them: {error}"));
             false
         }
         Some(Ok(placed)) => {
             for name in &placed.conflicting_names {
-                output.warning(&format!(
+                output.print_warning(&format!(
                     "operators of different kernels are all called `{}`: a framework would run one for the other, so \
                      this build puts none into kernel_meta; build them in ranks or directories of their own",
                     name
                 ));
             }
             for name in &placed.unusable {
-                output.warning(&format!(
+                output.print_warning(&format!(
                     "`{}` cannot be a file's name; its kernel is in kernel_meta under our name, where the framework \
                      does not look",
                     name
                 ));
             }
             for name in &placed.multi_part_names {
-                output.warning(&format!(
+                output.print_warning(&format!(
                     "the kernel `{}` is in parts (`jsonList`) or has no `.json`; kernel_meta does not hold such: it is in the store",
                     name
                 ));
             }
-            let is_right = left::tell(placed, chose, output);
+            let is_right = left::print_report(placed, chose, output);
             is_right
                 && placed.conflicting_names.is_empty()
                 && placed.unusable.is_empty()
@@ -214,66 +206,4 @@ pub(crate) fn summary(report: &BuildReport) -> String {
         counts.join(", "),
         report.elapsed.as_secs_f64()
     )
-}
-
-/// Where an imported kernel came from.
-pub(crate) fn imported_json(imported: &Provenance) -> Value {
-    let Provenance { directory: folder, name, framework, toolchain: said, has_options, imported_at: at } =
-        imported;
-    let at = at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
-    json!({
-        "folder": folder, "name": name, "framework": framework, "said": said, "has_options": has_options, "at": at,
-        "toolchain": null, "op_sources": null,
-    })
-}
-
-pub(crate) fn report_json(report: &BuildReport, network: &str, target: &str) -> Value {
-    let milliseconds = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
-    let results: Vec<Value> = report
-        .kernels
-        .iter()
-        .map(|kernel| {
-            json!({
-                "name": kernel.name,
-                "key": kernel.key.map(|key| key.to_string()),
-                "op_type": kernel.op_type,
-                "nodes": kernel.requested_by,
-                "outcome": kernel.outcome.name(),
-                "reason": kernel.reason,
-                "imported": kernel.imported.as_ref().map(imported_json),
-                "compile_ms": kernel.compile_time.map(milliseconds),
-                "bytes": kernel.bytes,
-            })
-        })
-        .collect();
-    let mut json = json!({
-        "network": network,
-        "target": report.targets.first().map_or(target, String::as_str),
-        "targets": report.targets,
-        "backend": report.backend,
-        "operators": report.operators,
-        "kernels": report.kernels.len(),
-        "elapsed_ms": milliseconds(report.elapsed),
-        "results": results,
-        "warnings": report.warnings,
-    });
-    for (outcome, count) in report.counts() {
-        json[outcome.name()] = count.into();
-    }
-    match &report.view {
-        None => {}
-        Some(Ok(placed)) => {
-            json["kernel_meta"] = placed.folder.to_string_lossy().into();
-            json["contested_names"] = placed.conflicting_names.clone().into();
-            json["unusable_names"] = placed.unusable.clone().into();
-            json["names_in_parts"] = placed.multi_part_names.clone().into();
-            json["left_alone"] = left::json(placed);
-            json["kernel_meta_quarantine"] =
-                placed.quarantine.as_ref().map(|path| path.to_string_lossy().into_owned()).into();
-            json["kernel_meta_displaced"] = placed.displaced.clone().into();
-            json["kernel_meta_risk"] = placed.risk.as_ref().map(ToString::to_string).into();
-        }
-        Some(Err(error)) => json["kernel_meta_error"] = error.to_string().into(),
-    }
-    json
 }

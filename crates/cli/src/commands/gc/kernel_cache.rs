@@ -1,19 +1,20 @@
 //! `opkeep gc DIR`: CANN's own caches, where they are.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use opkeep_fs::Fs;
 use opkeep_kernel_meta::kernel_cache::{
-    GcOptions, GcReport, IDLE_FOR, LimitSettings, Step, Usage, What, gc as make_room,
+    GcOptions, GcReport, IDLE_FOR, LimitSettings, Step, Usage, What, gc as evict,
 };
 use opkeep_kernel_meta::survey::{Kind, Place, find, is_set_aside};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::args::Args;
 use crate::input::real_path;
 use crate::ui::env;
 use crate::ui::interrupt;
+use crate::ui::json::{self, OrError};
 use crate::ui::output::{Output, Verdict};
 use crate::ui::progress::Progress;
 use crate::ui::text::{Text, bytes, counted};
@@ -21,7 +22,7 @@ use crate::ui::text::{Text, bytes, counted};
 pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let mut run = Run { output, text: Text::default(), caches: Vec::new(), verdict: Verdict::Good };
     if args.older_than.is_some_and(|age| age < IDLE_FOR) {
-        output.warning(
+        output.print_warning(
             "--older-than counts as 30m: in CANN's cache nothing goes that was used within half an hour",
         );
     }
@@ -45,8 +46,8 @@ pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
             watch: &watch,
             cancelled: &|| cancel.is_cancelled(),
         };
-        match make_room(&place, &options) {
-            Ok(report) => run.made_room(&place, &report, args),
+        match evict(&place, &options) {
+            Ok(report) => run.add(&place, &report, args),
             Err(error) => run.failed(&place.path, &error),
         }
         if cancel.is_cancelled() {
@@ -56,7 +57,7 @@ pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     }
     progress.done();
     let Run { text, caches, verdict, .. } = run;
-    output.result(&text, &json!({ "dry_run": args.dry_run, "caches": caches }))?;
+    output.print_result(&text, &GcOutput { dry_run: args.dry_run, caches })?;
     Ok(verdict)
 }
 
@@ -72,7 +73,7 @@ fn environment() -> LimitSettings {
 struct Run<'a> {
     output: &'a Output,
     text: Text,
-    caches: Vec<Value>,
+    caches: Vec<OrError<CacheOutput, PathError>>,
     verdict: Verdict,
 }
 
@@ -118,23 +119,23 @@ impl Run<'_> {
     }
 
     fn warning(&mut self, path: &Path, text: &str) {
-        self.output.warning(&format!("{}: {text}", path.to_string_lossy()));
+        self.output.print_warning(&format!("{}: {text}", path.to_string_lossy()));
     }
 
     /// A folder with which nothing could be done.
     fn failed(&mut self, path: &Path, error: &dyn std::fmt::Display) {
         let name = path.to_string_lossy();
-        self.output.error(&anyhow::anyhow!("{}: {error}", name));
-        self.caches.push(json!({ "path": name, "error": error.to_string() }));
+        self.output.print_error(&anyhow::anyhow!("{}: {error}", name));
+        self.caches.push(OrError::Failed(PathError { path: name.into_owned(), error: error.to_string() }));
         self.verdict = Verdict::Unusable;
     }
 
-    fn made_room(&mut self, place: &Place, report: &GcReport, args: &Args) {
+    fn add(&mut self, place: &Place, report: &GcReport, args: &Args) {
         let name = place.path.to_string_lossy();
         self.text.line(format_args!("{}: {}", name, summary(report, args.dry_run)));
-        self.caches.push(cache_json(place, report));
+        self.caches.push(OrError::Done(cache_output(place, report)));
         for notice in &report.notices {
-            self.output.warning(&notice.to_string());
+            self.output.print_warning(&notice.to_string());
         }
         if report.limits.is_some_and(|limits| limits.max_bytes.is_none()) && !report.busy {
             let text = match args.older_than {
@@ -146,13 +147,13 @@ impl Run<'_> {
                      that of the file"
                 }
             };
-            self.output.note(&format!("{}: {text}", name));
+            self.output.print_note(&format!("{}: {text}", name));
         }
-        self.tell_what_stays(&place.path, report);
+        self.print_what_stays(&place.path, report);
     }
 
     /// What could not be done, and what is not CANN's.
-    fn tell_what_stays(&mut self, path: &Path, report: &GcReport) {
+    fn print_what_stays(&mut self, path: &Path, report: &GcReport) {
         let GcReport { failure, failed, closed, unread, strange, strange_count, .. } = report;
         if let Some((file, error)) = failure {
             let failed = counted(usize::try_from(*failed).unwrap_or(usize::MAX), "thing");
@@ -178,7 +179,7 @@ impl Run<'_> {
             let first: Vec<String> = strange.iter().take(3).map(|name| format!("`{}`", name)).collect();
             let more = if *strange_count > 3 { ", ..." } else { "" };
             let text = format!("{strange_count} not CANN's, left alone: {}{more}", first.join(", "));
-            self.output.note(&format!("{}: {text}", path.to_string_lossy()));
+            self.output.print_note(&format!("{}: {text}", path.to_string_lossy()));
         }
     }
 
@@ -232,37 +233,120 @@ fn things(usage: &Usage) -> String {
     all.collect::<Vec<_>>().join(", ")
 }
 
-fn cache_json(place: &Place, report: &GcReport) -> Value {
-    let GcReport { before, removed, after, kept, closed, .. } = report;
-    let problem = |(path, error): &(PathBuf, std::io::Error)| json!({ "path": path.to_string_lossy(), "problem": error.to_string() });
-    json!({
-        "path": place.path.to_string_lossy(),
-        "soc": place.soc,
-        "busy": report.busy,
-        "max_bytes": report.limits.and_then(|limits| limits.max_bytes),
-        "remain_percent": report.limits.map(|limits| limits.remain_percent),
-        "notices": report.notices.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "before": usage_json(before),
-        "removed": usage_json(removed),
-        "after": usage_json(after),
-        "still_over": report.still_over,
-        "in_use": { "open": kept.open, "locked": kept.locked, "changed": kept.changed },
-        "failed": report.failed,
-        "failure": report.failure.as_ref().map(problem),
-        "unread": report.unread,
-        "not_recognised": { "count": report.strange_count, "first": report.strange },
-        "closed": closed.iter().map(problem).collect::<Vec<_>>(),
-        "interrupted": report.cancelled,
-    })
+/// The result for programs.
+#[derive(Serialize)]
+struct GcOutput {
+    dry_run: bool,
+    caches: Vec<OrError<CacheOutput, PathError>>,
 }
 
-fn usage_json(usage: &Usage) -> Value {
-    let mut json = json!({ "files": usage.total().files, "bytes": usage.total().bytes });
-    for what in What::ALL {
-        let amount = usage.amount(what);
-        json[what.name()] =
-            json!({ "count": usage.count(what), "files": amount.files, "bytes": amount.bytes });
+/// A directory with which nothing could be done.
+#[derive(Serialize)]
+struct PathError {
+    path: String,
+    error: String,
+}
+
+#[derive(Serialize)]
+struct CacheOutput {
+    path: String,
+    soc: Option<String>,
+    busy: bool,
+    max_bytes: Option<u64>,
+    remain_percent: Option<u8>,
+    notices: Vec<String>,
+    before: UsageOutput,
+    removed: UsageOutput,
+    after: UsageOutput,
+    still_over: bool,
+    in_use: InUseOutput,
+    failed: u64,
+    failure: Option<ProblemOutput>,
+    unread: u64,
+    not_recognised: UnknownOutput,
+    closed: Vec<ProblemOutput>,
+    interrupted: bool,
+}
+
+/// What a cache holds: all, and by kind.
+#[derive(Serialize)]
+struct UsageOutput {
+    files: u64,
+    bytes: u64,
+    #[serde(flatten)]
+    kinds: BTreeMap<&'static str, KindOutput>,
+    other: OtherOutput,
+}
+
+#[derive(Serialize)]
+struct KindOutput {
+    count: u64,
+    files: u64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct OtherOutput {
+    files: u64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct InUseOutput {
+    open: u64,
+    locked: u64,
+    changed: u64,
+}
+
+/// Files that are not CANN's.
+#[derive(Serialize)]
+struct UnknownOutput {
+    count: u64,
+    first: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ProblemOutput {
+    path: String,
+    problem: String,
+}
+
+fn cache_output(place: &Place, report: &GcReport) -> CacheOutput {
+    let problem = |(path, error): &(PathBuf, std::io::Error)| ProblemOutput {
+        path: json::path(path),
+        problem: error.to_string(),
+    };
+    let kept = &report.kept;
+    CacheOutput {
+        path: json::path(&place.path),
+        soc: place.soc.clone(),
+        busy: report.busy,
+        max_bytes: report.limits.and_then(|limits| limits.max_bytes),
+        remain_percent: report.limits.map(|limits| limits.remain_percent),
+        notices: report.notices.iter().map(ToString::to_string).collect(),
+        before: usage_output(&report.before),
+        removed: usage_output(&report.removed),
+        after: usage_output(&report.after),
+        still_over: report.still_over,
+        in_use: InUseOutput { open: kept.open, locked: kept.locked, changed: kept.changed },
+        failed: report.failed,
+        failure: report.failure.as_ref().map(problem),
+        unread: report.unread,
+        not_recognised: UnknownOutput { count: report.strange_count, first: report.strange.clone() },
+        closed: report.closed.iter().map(problem).collect(),
+        interrupted: report.cancelled,
     }
-    json["other"] = json!({ "files": usage.other.files, "bytes": usage.other.bytes });
-    json
+}
+
+fn usage_output(usage: &Usage) -> UsageOutput {
+    let kind = |what: What| {
+        let amount = usage.amount(what);
+        (what.name(), KindOutput { count: usage.count(what), files: amount.files, bytes: amount.bytes })
+    };
+    UsageOutput {
+        files: usage.total().files,
+        bytes: usage.total().bytes,
+        kinds: What::ALL.into_iter().map(kind).collect(),
+        other: OtherOutput { files: usage.other.files, bytes: usage.other.bytes },
+    }
 }

@@ -1,10 +1,11 @@
 //! Eviction from a store.
 
 use opkeep_store::{Access, GcOptions, GcReport, Store, TargetStore, TargetUsage};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::flags::store::StoreArgs;
 use crate::input::store::Place;
+use crate::ui::json;
 use crate::ui::output::{Output, Verdict};
 use crate::ui::text::{Text, bytes, counted};
 
@@ -17,16 +18,16 @@ pub(crate) fn evict(args: &StoreArgs, options: &GcOptions, output: &Output) -> a
         text.line(format_args!("{name}: {}", summary(&report, options.dry_run)));
         if let Some(failure) = &report.failure {
             let failed = counted(usize::try_from(report.failed).unwrap_or(usize::MAX), "kernel");
-            output.warning(&format!("{failed} could not be deleted: {failure}"));
+            output.print_warning(&format!("{failed} could not be deleted: {failure}"));
             verdict = Verdict::Problems;
         }
-        targets.push(gc_json(&name, &report));
+        targets.push(target_output(&name, &report));
     }
-    let root = store.root().to_string_lossy();
     if targets.is_empty() {
         text.line("the store is empty");
     }
-    output.result(&text, &json!({ "root": root, "dry_run": options.dry_run, "targets": targets }))?;
+    let root = json::path(store.root());
+    output.print_result(&text, &EvictOutput { root, dry_run: options.dry_run, targets })?;
     Ok(verdict)
 }
 
@@ -37,7 +38,7 @@ pub(crate) fn open(args: &StoreArgs, access: Access, output: &Output) -> anyhow:
     if store.is_none() {
         let root = place.root.to_string_lossy();
         let text = Text::of(format_args!("there is no store at {root}"));
-        output.result(&text, &json!({ "root": root, "targets": [] }))?;
+        output.print_result(&text, &NoStoreOutput { root: json::path(&place.root), targets: [] })?;
     }
     Ok(store)
 }
@@ -78,18 +79,55 @@ pub(crate) fn kernels(usage: &TargetUsage) -> String {
     counted(usize::try_from(usage.entries.files).unwrap_or(usize::MAX), "kernel")
 }
 
-fn gc_json(name: &str, report: &GcReport) -> Value {
-    json!({
-        "target": name,
-        "busy": report.busy,
-        "before": usage_json(&report.before),
-        "removed": usage_json(&report.removed),
-        "after": usage_json(&report.after),
-        "still_over": report.still_over,
-        "failed": report.failed,
-    })
+/// The result for programs.
+#[derive(Serialize)]
+struct EvictOutput {
+    root: String,
+    dry_run: bool,
+    targets: Vec<TargetOutput>,
 }
 
-pub(crate) fn usage_json(usage: &TargetUsage) -> Value {
-    json!({ "kernels": usage.entries.files, "files": usage.total().files, "bytes": usage.total().bytes })
+/// The result where there is no store.
+#[derive(Serialize)]
+struct NoStoreOutput {
+    root: String,
+    targets: [TargetOutput; 0],
+}
+
+#[derive(Serialize)]
+struct TargetOutput {
+    target: String,
+    busy: bool,
+    before: UsageOutput,
+    removed: UsageOutput,
+    after: UsageOutput,
+    still_over: bool,
+    failed: u64,
+}
+
+/// How much of a target there is.
+#[derive(Serialize)]
+pub(crate) struct UsageOutput {
+    kernels: u64,
+    files: u64,
+    bytes: u64,
+}
+
+impl From<&TargetUsage> for UsageOutput {
+    fn from(usage: &TargetUsage) -> Self {
+        let total = usage.total();
+        Self { kernels: usage.entries.files, files: total.files, bytes: total.bytes }
+    }
+}
+
+fn target_output(name: &str, report: &GcReport) -> TargetOutput {
+    TargetOutput {
+        target: name.to_owned(),
+        busy: report.busy,
+        before: (&report.before).into(),
+        removed: (&report.removed).into(),
+        after: (&report.after).into(),
+        still_over: report.still_over,
+        failed: report.failed,
+    }
 }

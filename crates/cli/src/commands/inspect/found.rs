@@ -1,11 +1,13 @@
 //! What a file is, field by field.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use opkeep_validator::Report;
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use crate::commands::verify::findings::{findings_json, findings_text};
+use crate::commands::verify::findings::{FindingOutput, finding_outputs, findings_text};
+use crate::ui::json;
 use crate::ui::text::Text;
 
 /// What was found in a file: lines of (field, value), and what is wrong with it.
@@ -45,15 +47,26 @@ pub(crate) fn found_text(path: &Path, found: &Found) -> Text {
     text
 }
 
-pub(crate) fn found_json(path: &Path, found: &Found) -> Value {
-    let fields: serde_json::Map<String, Value> =
-        found.fields.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-    json!({
-        "file": path.to_string_lossy(),
-        "kind": found.kind,
-        "valid": found.is_valid(),
-        "fields": fields,
-        "problems": found.problems,
-        "findings": found.report.as_ref().map(findings_json).unwrap_or_else(|| json!([])),
-    })
+/// A file for programs.
+#[derive(Serialize)]
+pub(crate) struct FileOutput {
+    file: String,
+    kind: &'static str,
+    valid: bool,
+    fields: BTreeMap<String, String>,
+    problems: Vec<String>,
+    findings: Vec<FindingOutput>,
+}
+
+impl FileOutput {
+    pub(crate) fn new(path: &Path, found: &Found) -> Self {
+        Self {
+            file: json::path(path),
+            kind: found.kind,
+            valid: found.is_valid(),
+            fields: found.fields.iter().cloned().collect(),
+            problems: found.problems.clone(),
+            findings: found.report.as_ref().map(finding_outputs).unwrap_or_default(),
+        }
+    }
 }

@@ -10,14 +10,16 @@ use anyhow::bail;
 use opkeep_descriptor::{MAX_INFO_BYTES, read_info};
 use opkeep_digest::Digest;
 use opkeep_validator::Code;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::input::entry::{self, Stored};
 use crate::input::pairs::{CheckOutcome, CheckedKernel, judge, judge_alone};
 use crate::input::read_file;
+use crate::ui::json::{FileError, OrError};
 use crate::ui::output::{Output, Verdict, chain};
 use crate::ui::text::Text;
-use found::{Found, found_json, found_text};
+use found::{FileOutput, Found, found_text};
 
 /// Say what a .info, .json, .o or .kern file is, field by field, and whether it is valid
 #[derive(Debug, clap::Args)]
@@ -27,29 +29,35 @@ pub(crate) struct Args {
     pub(crate) files: Vec<PathBuf>,
 }
 
+/// The result for programs.
+#[derive(Serialize)]
+struct InspectOutput {
+    files: Vec<OrError<FileOutput>>,
+}
+
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let mut verdict = Verdict::Good;
-    let (mut text, mut json_files) = (Text::default(), Vec::new());
+    let (mut text, mut files) = (Text::default(), Vec::new());
     for path in &args.files {
         match look(path) {
             Ok(all) => {
                 for (path, found) in all {
                     text.append(&found_text(&path, &found));
-                    json_files.push(found_json(&path, &found));
+                    files.push(OrError::Done(FileOutput::new(&path, &found)));
                     if !found.is_valid() && verdict == Verdict::Good {
                         verdict = Verdict::Problems;
                     }
                 }
             }
             Err(error) => {
-                output.error(&error);
-                json_files.push(json!({ "file": path.to_string_lossy(), "error": chain(&error) }));
+                output.print_error(&error);
+                files.push(OrError::Failed(FileError::new(path, chain(&error))));
                 verdict = Verdict::Unusable;
             }
         }
     }
     if !text.is_empty() || !output.is_text() {
-        output.result(&text, &json!({ "files": json_files }))?;
+        output.print_result(&text, &InspectOutput { files })?;
     }
     Ok(verdict)
 }

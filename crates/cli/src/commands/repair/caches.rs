@@ -9,10 +9,9 @@ use opkeep_fs::CancelToken;
 use opkeep_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
 use opkeep_kernel_meta::quarantine::{AsideOptions, Run, set_aside};
 use opkeep_kernel_meta::survey::{Place, Survey, SurveyOptions, compare, find, survey};
-use serde_json::json;
 
 use super::args::Args;
-use super::caches_report as shown;
+use super::caches_report::{self, CachesOutput};
 use super::outcome::{Closed, Repaired, RepairedCache, Repairs};
 use crate::input;
 use crate::input::store::{self, threads};
@@ -24,7 +23,7 @@ use crate::ui::text::counted;
 /// A map of devices is a few lines.
 const MAX_MAP: u64 = 1 << 20;
 
-pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired> {
+pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired<CachesOutput>> {
     let devices = args.device_map.as_deref().map(devices).transpose()?.unwrap_or_default();
     let (places, closed) = places(&args.paths)?;
     let (cancel, progress) = (interrupt::cancel(), Progress::new(output.is_text()));
@@ -65,7 +64,7 @@ pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired> {
         repairs.ranks = compare(repairs.caches.iter().map(|repaired| &repaired.survey));
     }
     progress.done();
-    Ok(told(&repairs, &cancel))
+    Ok(summed(&repairs, &cancel))
 }
 
 /// The devices that are given, or are in the file that is.
@@ -158,10 +157,10 @@ fn filled<'a>(
     fill(&caches, &options)
 }
 
-fn told(repairs: &Repairs, cancel: &CancelToken) -> Repaired {
+fn summed(repairs: &Repairs, cancel: &CancelToken) -> Repaired<CachesOutput> {
     let left: usize = repairs.caches.iter().map(RepairedCache::left).sum::<usize>() + repairs.closed.len();
     let refused = repairs.filled.as_ref().map_or(0, |filled| filled.refused.len());
-    let mut text = shown::text(repairs);
+    let mut text = caches_report::text(repairs);
     match (left, refused, repairs.dry_run) {
         _ if cancel.is_cancelled() => text.line("interrupted; run it again to go on"),
         (0, 0, false) => text.line("all is in order"),
@@ -171,15 +170,7 @@ fn told(repairs: &Repairs, cancel: &CancelToken) -> Repaired {
         }
         (left, _, _) => text.line(format_args!("not all is in order: {left} left")),
     }
-    let json = json!({
-        "dry_run": repairs.dry_run,
-        "left": left,
-        "refused": refused,
-        "interrupted": cancel.is_cancelled(),
-        "caches": shown::caches_json(repairs),
-        "lacking": shown::lacking_json(repairs),
-        "filled": repairs.filled.as_ref().map(shown::filled_json),
-    });
+    let json = CachesOutput::new(repairs, left, refused, cancel.is_cancelled());
     let verdict = match () {
         () if cancel.is_cancelled() => Verdict::Interrupted,
         () if left + refused > 0 => Verdict::Problems,

@@ -1,14 +1,16 @@
 //! What a repair of caches is told as.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use opkeep_kernel_meta::fill::{FillReport, Filled, Refused};
 use opkeep_kernel_meta::quarantine::{Aside, Left, Moved, Why};
 use opkeep_kernel_meta::survey::{Busy, Rank, Verdict, What};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::outcome::{RepairedCache, Repairs};
+use super::store::StoreOutput;
+use crate::ui::json::{self, FolderError, OrError};
 use crate::ui::text::{Text, counted};
 
 /// So many of a kind are listed in text; JSON has all.
@@ -169,52 +171,171 @@ fn lacking_text(repairs: &Repairs) -> Text {
     text
 }
 
-pub(crate) fn lacking_json(repairs: &Repairs) -> Value {
-    let json = |(base, rank): (&Path, &Rank)| {
-        let lacks: Vec<&str> = rank.lacks.iter().map(|lack| &*lack.name).collect();
-        json!({ "base": base.to_string_lossy(), "rank": rank.rank, "has": rank.has, "lacks": lacks })
-    };
-    lacking(repairs).map(json).collect()
+/// The result for programs.
+#[derive(Serialize)]
+pub(crate) struct CachesOutput {
+    dry_run: bool,
+    pub(crate) left: usize,
+    refused: usize,
+    interrupted: bool,
+    caches: Vec<OrError<CacheOutput, FolderError>>,
+    lacking: Vec<LackingOutput>,
+    filled: Option<FilledOutput>,
+    /// The store in the same directory, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) store: Option<StoreOutput>,
 }
 
-pub(crate) fn caches_json(repairs: &Repairs) -> Value {
-    let caches = repairs.caches.iter().map(cache_json);
-    let closed = repairs
-        .closed
-        .iter()
-        .map(|(path, problem)| json!({ "folder": path.to_string_lossy(), "error": problem }));
-    caches.chain(closed).collect()
+/// A rank that lacks kernels which others have.
+#[derive(Serialize)]
+struct LackingOutput {
+    base: String,
+    rank: String,
+    has: usize,
+    lacks: Vec<String>,
 }
 
-fn cache_json(repaired: &RepairedCache) -> Value {
-    let RepairedCache { survey, aside } = repaired;
-    let (kernels, intact) = counts(repaired);
-    let mut json = json!({
-        "folder": survey.place.path.to_string_lossy(),
-        "kind": survey.place.kind.name(),
-        "rank": survey.place.rank,
-        "kernels": kernels,
-        "intact": intact,
-        "closed": survey.closed.iter().map(|(folder, error)| json!({ "folder": folder, "error": error.to_string() })).collect::<Vec<_>>(),
-    });
-    match aside {
-        Err(error) => json["error"] = error.to_string().into(),
-        Ok(Aside { quarantine, moved, left, without_locks, cancelled: _ }) => {
-            json["quarantine"] = quarantine.as_ref().map(|path| path.to_string_lossy().into_owned()).into();
-            json["moved"] = moved.iter().map(moved_json).collect();
-            json["left"] = left.iter().map(left_json).collect();
-            json["without_locks"] = (*without_locks).into();
+#[derive(Serialize)]
+struct CacheOutput {
+    folder: String,
+    kind: &'static str,
+    rank: Option<String>,
+    kernels: usize,
+    intact: usize,
+    closed: Vec<FolderError>,
+    #[serde(flatten)]
+    aside: OrError<AsideOutput, FailedOutput>,
+}
+
+#[derive(Serialize)]
+struct FailedOutput {
+    error: String,
+}
+
+#[derive(Serialize)]
+struct AsideOutput {
+    quarantine: Option<String>,
+    moved: Vec<MovedOutput>,
+    left: Vec<LeftOutput>,
+    without_locks: bool,
+}
+
+#[derive(Serialize)]
+struct MovedOutput {
+    what: String,
+    name: String,
+    below: Option<String>,
+    files: Vec<String>,
+    why: String,
+}
+
+#[derive(Serialize)]
+struct LeftOutput {
+    what: String,
+    name: String,
+    below: Option<String>,
+    kind: &'static str,
+    why: String,
+}
+
+/// What came of `--fill`.
+#[derive(Serialize)]
+struct FilledOutput {
+    done: Vec<FilledKernelOutput>,
+    refused: Vec<RefusedOutput>,
+    no_ranks: Vec<NoRanksOutput>,
+}
+
+#[derive(Serialize)]
+struct FilledKernelOutput {
+    folder: String,
+    rank: String,
+    kernel: String,
+    donor: String,
+    donor_kernel: String,
+}
+
+#[derive(Serialize)]
+struct RefusedOutput {
+    base: String,
+    rank: Option<String>,
+    kernel: Option<String>,
+    why: String,
+}
+
+/// A directory whose ranks are not known.
+#[derive(Serialize)]
+struct NoRanksOutput {
+    folder: String,
+    why: String,
+}
+
+impl CachesOutput {
+    /// The result of `repairs`, of which so much is `left`, and so much could not be filled.
+    pub(crate) fn new(repairs: &Repairs, left: usize, refused: usize, interrupted: bool) -> Self {
+        let caches = repairs.caches.iter().map(|cache| OrError::Done(cache_output(cache)));
+        let closed = repairs.closed.iter().map(|(path, problem)| {
+            OrError::Failed(FolderError { folder: json::path(path), error: problem.clone() })
+        });
+        let lacking_output = |(base, rank): (&Path, &Rank)| LackingOutput {
+            base: json::path(base),
+            rank: rank.rank.clone(),
+            has: rank.has,
+            lacks: rank.lacks.iter().map(|lack| lack.name.clone()).collect(),
+        };
+        Self {
+            dry_run: repairs.dry_run,
+            left,
+            refused,
+            interrupted,
+            caches: caches.chain(closed).collect(),
+            lacking: lacking(repairs).map(lacking_output).collect(),
+            filled: repairs.filled.as_ref().map(filled_output),
+            store: None,
         }
     }
-    json
 }
 
-fn moved_json(moved: &Moved) -> Value {
+fn cache_output(repaired: &RepairedCache) -> CacheOutput {
+    let RepairedCache { survey, aside } = repaired;
+    let (kernels, intact) = counts(repaired);
+    let closed = survey
+        .closed
+        .iter()
+        .map(|(folder, error)| FolderError { folder: folder.clone(), error: error.to_string() });
+    CacheOutput {
+        folder: json::path(&survey.place.path),
+        kind: survey.place.kind.name(),
+        rank: survey.place.rank.clone(),
+        kernels,
+        intact,
+        closed: closed.collect(),
+        aside: match aside {
+            Err(error) => OrError::Failed(FailedOutput { error: error.to_string() }),
+            Ok(Aside { quarantine, moved, left, without_locks, cancelled: _ }) => {
+                OrError::Done(AsideOutput {
+                    quarantine: quarantine.as_deref().map(json::path),
+                    moved: moved.iter().map(moved_output).collect(),
+                    left: left.iter().map(left_output).collect(),
+                    without_locks: *without_locks,
+                })
+            }
+        },
+    }
+}
+
+fn moved_output(moved: &Moved) -> MovedOutput {
     let Moved { what, name, below, files, why } = moved;
-    json!({ "what": what.to_string(), "name": name, "below": below, "files": files, "why": why })
+    MovedOutput {
+        what: what.to_string(),
+        name: name.clone(),
+        below: below.map(str::to_owned),
+        files: files.clone(),
+        why: why.clone(),
+    }
 }
 
-fn left_json(left: &Left) -> Value {
+fn left_output(left: &Left) -> LeftOutput {
     let Left { what, name, below, why } = left;
     let kind = match why {
         Why::InProgress(Busy::Locked) | Why::Lock(_) => "locked",
@@ -227,22 +348,37 @@ fn left_json(left: &Left) -> Value {
         Why::Astray { .. } => "astray",
         _ => "failed",
     };
-    json!({ "what": what.to_string(), "name": name, "below": below, "kind": kind, "why": why.to_string() })
+    LeftOutput {
+        what: what.to_string(),
+        name: name.clone(),
+        below: below.map(str::to_owned),
+        kind,
+        why: why.to_string(),
+    }
 }
 
-pub(crate) fn filled_json(report: &FillReport) -> Value {
+fn filled_output(report: &FillReport) -> FilledOutput {
     let filled = |filled: &Filled| {
-        let Filled { folder, rank, stem, donor, donor_stem } = filled;
-        let folder = folder.to_string_lossy();
-        json!({ "folder": folder, "rank": rank, "kernel": stem, "donor": donor, "donor_kernel": donor_stem })
+        let Filled { folder, rank, stem, donor, donor_stem } = filled.clone();
+        FilledKernelOutput {
+            folder: json::path(&folder),
+            rank,
+            kernel: stem,
+            donor,
+            donor_kernel: donor_stem,
+        }
     };
     let refused = |refused: &Refused| {
-        let Refused { base, rank, kernel, why } = refused;
-        json!({ "base": base.to_string_lossy(), "rank": rank, "kernel": kernel, "why": why })
+        let Refused { base, rank, kernel, why } = refused.clone();
+        RefusedOutput { base: json::path(&base), rank, kernel, why }
     };
-    json!({
-        "done": report.filled.iter().map(filled).collect::<Vec<_>>(),
-        "refused": report.refused.iter().map(refused).collect::<Vec<_>>(),
-        "no_ranks": report.no_ranks.iter().map(|(folder, why)| json!({ "folder": folder.to_string_lossy(), "why": why })).collect::<Vec<_>>(),
-    })
+    let no_ranks = |(folder, why): &(PathBuf, &str)| NoRanksOutput {
+        folder: json::path(folder),
+        why: (*why).to_owned(),
+    };
+    FilledOutput {
+        done: report.filled.iter().map(filled).collect(),
+        refused: report.refused.iter().map(refused).collect(),
+        no_ranks: report.no_ranks.iter().map(no_ranks).collect(),
+    }
 }

@@ -13,12 +13,14 @@ use anyhow::bail;
 use opkeep_kernel_meta::quarantine::quarantines;
 use opkeep_kernel_meta::survey::find;
 use opkeep_store::is_store;
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::input::store::Place;
 use crate::ui::output::{Output, Verdict};
 pub(crate) use args::Args;
+use caches_report::CachesOutput;
 use outcome::Repaired;
+use store::StoreOutput;
 
 /// Repairs a store, caches of frameworks, or both where one directory holds them.
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
@@ -32,8 +34,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     if args.undo && may_undo() {
         return restore::undo(args, output);
     }
-    let repaired = match place {
-        None => caches::repair(args, output)?,
+    match place {
+        None => print(&caches::repair(args, output)?, output),
         Some(place) => {
             let for_caches = args.undo || args.fill || args.force;
             match (for_caches, has_caches) {
@@ -42,17 +44,23 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
                      folder above; what repair takes from a store is in its quarantine/"
                 ),
                 (true, true) => {
-                    output.note(
+                    output.print_note(
                         "the store there is left as it is: --force and --fill are for caches of frameworks",
                     );
-                    caches::repair(args, output)?
+                    print(&caches::repair(args, output)?, output)
                 }
-                (false, true) => both(store::repair(args, place, output)?, caches::repair(args, output)?),
-                (false, false) => store::repair(args, place, output)?,
+                (false, true) => {
+                    let both = both(store::repair(args, place, output)?, caches::repair(args, output)?);
+                    print(&both, output)
+                }
+                (false, false) => print(&store::repair(args, place, output)?, output),
             }
         }
-    };
-    output.result(&repaired.text, &repaired.json)?;
+    }
+}
+
+fn print(repaired: &Repaired<impl Serialize>, output: &Output) -> anyhow::Result<Verdict> {
+    output.print_result(&repaired.text, &repaired.json)?;
     Ok(repaired.verdict)
 }
 
@@ -66,12 +74,11 @@ fn has_quarantines(paths: &[PathBuf]) -> bool {
 }
 
 /// What came of a store and of the caches in its directory.
-fn both(store: Repaired, caches: Repaired) -> Repaired {
+fn both(store: Repaired<StoreOutput>, caches: Repaired<CachesOutput>) -> Repaired<CachesOutput> {
     let Repaired { mut text, json: of_store, verdict } = store;
     text.append(&caches.text);
     let mut json = caches.json;
-    let left = |json: &Value| json["left"].as_u64().unwrap_or_default();
-    json["left"] = (left(&of_store) + left(&json)).into();
-    json["store"] = of_store;
+    json.left += of_store.left;
+    json.store = Some(of_store);
     Repaired { text, json, verdict: verdict.max(caches.verdict) }
 }

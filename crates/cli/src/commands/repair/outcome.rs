@@ -5,15 +5,14 @@ use std::path::PathBuf;
 use opkeep_kernel_meta::fill::FillReport;
 use opkeep_kernel_meta::quarantine::{Aside, RepairError};
 use opkeep_kernel_meta::survey::{Ranks, Survey};
-use serde_json::Value;
 
 use crate::ui::output::Verdict;
 use crate::ui::text::Text;
 
 /// What was repaired, for people and for programs.
-pub(crate) struct Repaired {
+pub(crate) struct Repaired<T> {
     pub(crate) text: Text,
-    pub(crate) json: Value,
+    pub(crate) json: T,
     pub(crate) verdict: Verdict,
 }
 

@@ -2,11 +2,12 @@
 
 use anyhow::{Context, bail};
 use opkeep_kernel_meta::quarantine::{
-    Kept, Quarantined, UndoOptions, Undone, newest, quarantines, undo as put_back,
+    Kept, Quarantined, UndoOptions, Undone, newest, quarantines, undo as restore,
 };
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::args::Args;
+use crate::ui::json::{self, OrError};
 use crate::ui::output::{Output, Verdict, chain};
 use crate::ui::text::{Text, counted};
 
@@ -34,17 +35,20 @@ pub(crate) fn undo(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let (mut text, mut all, mut left) = (Text::default(), Vec::new(), 0);
     for run in &runs {
         let options = UndoOptions { dry_run: args.dry_run, observe: &|_| {} };
-        match put_back(run, &options) {
+        match restore(run, &options) {
             Ok(undone) => {
                 left += undone.kept.len();
                 text.append(&shown(run, &undone, args.dry_run));
-                all.push(json(run, &undone));
+                all.push(OrError::Done(run_output(run, &undone)));
             }
             Err(error) => {
                 left += 1;
                 let error = error.into();
-                output.error(&error);
-                all.push(json!({ "quarantine": run.path().to_string_lossy(), "error": chain(&error) }));
+                output.print_error(&error);
+                all.push(OrError::Failed(FailedOutput {
+                    quarantine: json::path(&run.path()),
+                    error: chain(&error),
+                }));
             }
         }
     }
@@ -53,7 +57,7 @@ pub(crate) fn undo(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
         (0, true) => text.line("all would be back; nothing was changed"),
         (left, _) => text.line(format_args!("not all is back: {left} left")),
     }
-    output.result(&text, &json!({ "dry_run": args.dry_run, "left": left, "undone": all }))?;
+    output.print_result(&text, &RestoreOutput { dry_run: args.dry_run, left, undone: all })?;
     Ok(if left == 0 { Verdict::Good } else { Verdict::Problems })
 }
 
@@ -78,15 +82,45 @@ fn shown(run: &Quarantined, undone: &Undone, dry_run: bool) -> Text {
     text
 }
 
-fn json(run: &Quarantined, undone: &Undone) -> Value {
+/// The result for programs.
+#[derive(Serialize)]
+struct RestoreOutput {
+    dry_run: bool,
+    left: usize,
+    undone: Vec<OrError<RunOutput, FailedOutput>>,
+}
+
+#[derive(Serialize)]
+struct RunOutput {
+    folder: String,
+    quarantine: String,
+    restored: Vec<String>,
+    withdrawn: Vec<String>,
+    left: Vec<LeftOutput>,
+    removed: bool,
+}
+
+#[derive(Serialize)]
+struct LeftOutput {
+    file: String,
+    why: String,
+}
+
+/// A run that could not be undone.
+#[derive(Serialize)]
+struct FailedOutput {
+    quarantine: String,
+    error: String,
+}
+
+fn run_output(run: &Quarantined, undone: &Undone) -> RunOutput {
     let Undone { restored, withdrawn, kept, removed } = undone;
-    let kept: Vec<Value> = kept.iter().map(|kept| json!({ "file": kept.file, "why": kept.why })).collect();
-    json!({
-        "folder": run.cache.to_string_lossy(),
-        "quarantine": run.path().to_string_lossy(),
-        "restored": restored,
-        "withdrawn": withdrawn,
-        "left": kept,
-        "removed": removed,
-    })
+    RunOutput {
+        folder: json::path(&run.cache),
+        quarantine: json::path(&run.path()),
+        restored: restored.clone(),
+        withdrawn: withdrawn.clone(),
+        left: kept.iter().map(|kept| LeftOutput { file: kept.file.clone(), why: kept.why.clone() }).collect(),
+        removed: *removed,
+    }
 }

@@ -4,24 +4,30 @@ use opkeep_store::{
     Access, RepairAction, RepairActionKind, RepairOptions, RepairReport, SizeEstimate, UnrepairedItem,
     UnrepairedReason,
 };
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::args::Args;
 use super::outcome::Repaired;
-use crate::commands::verify::store::{beside_json, flaw_json, flaw_text, judged_as};
+use crate::commands::verify::store::{OtherFileOutput, ProblemOutput, TargetError, flaw_text, judged_as};
 use crate::input::store::{Place, threads};
 use crate::ui::interrupt;
+use crate::ui::json::{self, OrError};
 use crate::ui::output::{Output, Verdict, chain};
 use crate::ui::progress::Progress;
 use crate::ui::text::{Text, bytes, counted};
 
-pub(crate) fn repair(args: &Args, place: Option<Place>, output: &Output) -> anyhow::Result<Repaired> {
+pub(crate) fn repair(
+    args: &Args,
+    place: Option<Place>,
+    output: &Output,
+) -> anyhow::Result<Repaired<StoreOutput>> {
     let place = place.map_or_else(|| Place::usual(&args.store), Ok)?;
     let access = if args.dry_run { Access::ReadOnly } else { Access::ReadWrite };
     let root = place.root.to_string_lossy();
     let Some(store) = place.open(access, &args.store, output)? else {
         let text = Text::of(format_args!("there is no store at {root}"));
-        let json = json!({ "root": root, "dry_run": args.dry_run, "left": 0, "targets": [] });
+        let json =
+            StoreOutput { root: root.into_owned(), dry_run: args.dry_run, left: 0, targets: Vec::new() };
         return Ok(Repaired { text, json, verdict: Verdict::Good });
     };
     let (cancel, progress) = (interrupt::cancel(), Progress::new(output.is_text()));
@@ -37,13 +43,13 @@ pub(crate) fn repair(args: &Args, place: Option<Place>, output: &Output) -> anyh
             Ok(report) => {
                 left += report.unrepaired.len();
                 text.append(&report_text(&name, &report, args.dry_run));
-                targets.push(report_json(&name, &report));
+                targets.push(OrError::Done(target_output(&name, &report)));
             }
             Err(error) => {
                 left += 1;
                 let error = error.into();
-                output.error(&error);
-                targets.push(json!({ "target": name, "error": chain(&error) }));
+                output.print_error(&error);
+                targets.push(OrError::Failed(TargetError { target: name, error: chain(&error) }));
             }
         }
     }
@@ -58,7 +64,7 @@ pub(crate) fn repair(args: &Args, place: Option<Place>, output: &Output) -> anyh
         0 => Verdict::Good,
         _ => Verdict::Problems,
     };
-    let json = json!({ "root": root, "dry_run": args.dry_run, "left": left, "targets": targets });
+    let json = StoreOutput { root: root.into_owned(), dry_run: args.dry_run, left, targets };
     Ok(Repaired { text, json, verdict })
 }
 
@@ -132,49 +138,107 @@ fn size_text(size: &SizeEstimate) -> String {
     format!("{}, {}", counted(kernels, "kernel"), bytes(size.bytes))
 }
 
-fn report_json(target: &str, report: &RepairReport) -> Value {
-    let size = |size: &SizeEstimate| json!({ "kernels": size.entries, "bytes": size.bytes });
-    let left = |left: &UnrepairedItem| {
-        let mut json = flaw_json(&left.problem);
-        json["why"] = match &left.reason {
-            UnrepairedReason::InProgress => "in-the-making".into(),
-            UnrepairedReason::Failed(error) => error.to_string().into(),
-            _ => "not-ours".into(),
-        };
-        json
-    };
-    json!({
-        "target": target,
-        "kernels": report.checked.files,
-        "whole": report.valid.files,
-        "done": report.actions.iter().map(deed_json).collect::<Vec<_>>(),
-        "left": report.unrepaired.iter().map(left).collect::<Vec<_>>(),
-        "besides": report.other_files.iter().map(beside_json).collect::<Vec<_>>(),
-        "size_before": report.counted.and_then(|(before, _)| before).as_ref().map(size),
-        "size": report.counted.map(|(_, now)| now).as_ref().map(size),
-        "busy": report.busy,
-        "interrupted": report.cancelled,
-    })
+/// The result for programs.
+#[derive(Serialize)]
+pub(crate) struct StoreOutput {
+    root: String,
+    dry_run: bool,
+    pub(crate) left: usize,
+    targets: Vec<OrError<TargetOutput, TargetError>>,
 }
 
-fn deed_json(deed: &RepairAction) -> Value {
-    let mut json = json!({ "file": deed.path.to_string_lossy() });
-    let what = match &deed.kind {
-        RepairActionKind::Quarantined { key, problem: flaw, moved_to: place } => {
-            json["key"] = key.to_string().into();
-            json["kind"] = flaw.name().into();
-            json["problem"] = flaw.to_string().into();
-            json["place"] = place.as_ref().map(|place| place.to_string_lossy().into_owned()).into();
-            "set-aside"
-        }
-        RepairActionKind::Pruned(kind) => {
-            json["kind"] = kind.name().into();
-            "deleted"
-        }
-        RepairActionKind::Created => "made",
-        RepairActionKind::CountersReset => "begun-anew",
-        _ => "mended",
+#[derive(Serialize)]
+struct TargetOutput {
+    target: String,
+    kernels: u64,
+    whole: u64,
+    done: Vec<ActionOutput>,
+    left: Vec<LeftOutput>,
+    besides: Vec<OtherFileOutput>,
+    size_before: Option<SizeOutput>,
+    size: Option<SizeOutput>,
+    busy: bool,
+    interrupted: bool,
+}
+
+/// What was done with a file.
+#[derive(Serialize)]
+struct ActionOutput {
+    file: String,
+    what: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(flatten)]
+    quarantined: Option<QuarantinedOutput>,
+}
+
+#[derive(Serialize)]
+struct QuarantinedOutput {
+    key: String,
+    problem: String,
+    /// Where it is now; none in a dry run.
+    place: Option<String>,
+}
+
+/// What is wrong, and stays so.
+#[derive(Serialize)]
+struct LeftOutput {
+    #[serde(flatten)]
+    problem: ProblemOutput,
+    why: String,
+}
+
+#[derive(Serialize)]
+struct SizeOutput {
+    kernels: u64,
+    bytes: u64,
+}
+
+impl From<&SizeEstimate> for SizeOutput {
+    fn from(size: &SizeEstimate) -> Self {
+        Self { kernels: size.entries, bytes: size.bytes }
+    }
+}
+
+fn target_output(target: &str, report: &RepairReport) -> TargetOutput {
+    TargetOutput {
+        target: target.to_owned(),
+        kernels: report.checked.files,
+        whole: report.valid.files,
+        done: report.actions.iter().map(action_output).collect(),
+        left: report.unrepaired.iter().map(left_output).collect(),
+        besides: report.other_files.iter().map(OtherFileOutput::from).collect(),
+        size_before: report.counted.as_ref().and_then(|(before, _)| before.as_ref()).map(SizeOutput::from),
+        size: report.counted.as_ref().map(|(_, now)| now.into()),
+        busy: report.busy,
+        interrupted: report.cancelled,
+    }
+}
+
+fn left_output(left: &UnrepairedItem) -> LeftOutput {
+    let why = match &left.reason {
+        UnrepairedReason::InProgress => "in-the-making".to_owned(),
+        UnrepairedReason::Failed(error) => error.to_string(),
+        _ => "not-ours".to_owned(),
     };
-    json["what"] = what.into();
-    json
+    LeftOutput { problem: (&left.problem).into(), why }
+}
+
+fn action_output(deed: &RepairAction) -> ActionOutput {
+    let (what, kind) = match &deed.kind {
+        RepairActionKind::Quarantined { problem: flaw, .. } => ("set-aside", Some(flaw.name())),
+        RepairActionKind::Pruned(kind) => ("deleted", Some(kind.name())),
+        RepairActionKind::Created => ("made", None),
+        RepairActionKind::CountersReset => ("begun-anew", None),
+        _ => ("mended", None),
+    };
+    let quarantined = match &deed.kind {
+        RepairActionKind::Quarantined { key, problem: flaw, moved_to: place } => Some(QuarantinedOutput {
+            key: key.to_string(),
+            problem: flaw.to_string(),
+            place: place.as_deref().map(json::path),
+        }),
+        _ => None,
+    };
+    ActionOutput { file: json::path(&deed.path), what, kind, quarantined }
 }

@@ -13,25 +13,28 @@ use opkeep_descriptor::Job;
 use opkeep_fs::CancelToken;
 use opkeep_onnx::ValueInfo;
 use opkeep_ops::Graph;
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use crate::commands::build::report::{interrupted, network_name, note_targets, summary, tell, with_progress};
+use crate::commands::build::output::{OutcomeCounts, counts};
+use crate::commands::build::report::{
+    interrupted, network_name, note_targets, print_report, summary, with_progress,
+};
 use crate::flags::compile::CompileArgs;
 use crate::input::dims::Dims;
 use crate::input::model::{self, Model};
 use crate::input::options::UnknownOptions;
 use crate::setup;
-use crate::tensor::compare::{Comparison, compare};
+use crate::tensor::compare::{Comparison, ComparisonOutput, compare};
 use crate::tensor::feed;
 use crate::tensor::feed::FeedArgs;
 use crate::tensor::tolerance::Tolerance;
-use crate::tensor::write;
+use crate::tensor::write::{self, TensorOutput};
 use crate::ui::interrupt;
-use crate::ui::json::milliseconds;
+use crate::ui::json::Milliseconds;
 use crate::ui::output::{Logged, Output, Verdict};
 use crate::ui::progress::Progress;
 use crate::ui::text::Text;
-use profile::Profile;
+use profile::{Profile, StepOutput};
 
 /// Build a network or one operator, run it, and compare what comes out
 #[derive(Debug, clap::Args)]
@@ -75,12 +78,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     note_targets(&requests, &args.common, output);
 
     let report = with_progress(builder, &requests, output)?;
-    tell(&report, args.common.chooses_target(), output);
+    print_report(&report, args.common.chooses_target(), output);
     let ran = execute(args, &model, &requests, report, &inputs, &cancel, output)?;
     let ran = match ran {
         Ok(ran) => ran,
         Err(error) => {
-            output.failure(&error);
+            output.print_failure(&error);
             return Ok(if cancel.is_cancelled() { Verdict::Interrupted } else { Verdict::Problems });
         }
     };
@@ -97,24 +100,46 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
         .collect();
     let all_passed = comparisons.iter().all(|(comparison, _)| comparison.passed);
 
-    let (mut text, mut shown) = (Text::default(), Vec::new());
+    let (mut text, mut tensors) = (Text::default(), Vec::new());
     for (at, (info, buffer)) in outputs.iter().zip(&ran.buffers).enumerate() {
         text.append(&write::text(at, info, buffer));
-        let mut json = write::json_of(info, buffer);
-        if let Some(file) = files.get(at) {
-            json["file"] = file.as_str().into();
-        }
-        shown.push(json);
+        tensors.push(TensorOutput::new(info, buffer, files.get(at)));
     }
     for (comparison, info) in &comparisons {
         text.line(comparison.text(&info.dtype));
     }
-    let mut json = ran.json(args, &model);
-    json["outputs"] = shown.into();
-    json["comparisons"] = comparisons.iter().map(|(comparison, _)| comparison.json()).collect();
+    let comparisons = comparisons.iter().map(|(comparison, _)| comparison.output()).collect();
+    let json = ran.output(args, &model, tensors, comparisons);
     text.append(&ran.text(args, &model));
-    output.result(&text, &json)?;
+    output.print_result(&text, &json)?;
     Ok(if all_passed { Verdict::Good } else { Verdict::Problems })
+}
+
+/// The result for programs.
+#[derive(Serialize)]
+struct RunOutput {
+    network: String,
+    target: Option<String>,
+    backend: &'static str,
+    operators: usize,
+    kernels: usize,
+    #[serde(flatten)]
+    counts: OutcomeCounts,
+    run_ms: Milliseconds,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<Vec<StepOutput>>,
+    #[serde(flatten)]
+    operator: Option<OperatorOutput>,
+    outputs: Vec<TensorOutput>,
+    comparisons: Vec<ComparisonOutput>,
+}
+
+/// What is known of the only kernel of an operator.
+#[derive(Serialize)]
+struct OperatorOutput {
+    kernel: String,
+    key: Option<String>,
+    outcome: &'static str,
 }
 
 /// What came of running the model.
@@ -125,29 +150,35 @@ struct Ran {
 }
 
 impl Ran {
-    fn json(&self, args: &Args, model: &Model) -> Value {
+    fn output(
+        &self,
+        args: &Args,
+        model: &Model,
+        outputs: Vec<TensorOutput>,
+        comparisons: Vec<ComparisonOutput>,
+    ) -> RunOutput {
         let Self { report, profile, .. } = self;
-        let mut json = json!({
-            "network": network_name(&args.model),
-            "target": report.targets.first(),
-            "backend": report.backend,
-            "operators": report.operators,
-            "kernels": report.kernels.len(),
-            "run_ms": milliseconds(profile.elapsed),
-            "warnings": report.warnings,
-        });
-        for (outcome, count) in report.counts() {
-            json[outcome.name()] = count.into();
+        let operator = match (model, report.kernels.as_slice()) {
+            (Model::Operator(_), [kernel]) => Some(OperatorOutput {
+                kernel: kernel.name.clone(),
+                key: kernel.key.map(|key| key.to_string()),
+                outcome: kernel.outcome.name(),
+            }),
+            _ => None,
+        };
+        RunOutput {
+            network: network_name(&args.model),
+            target: report.targets.first().cloned(),
+            backend: report.backend,
+            operators: report.operators,
+            kernels: report.kernels.len(),
+            counts: counts(report),
+            run_ms: Milliseconds(profile.elapsed),
+            profile: args.profile.then(|| profile.output()),
+            operator,
+            outputs,
+            comparisons,
         }
-        if args.profile {
-            json["profile"] = profile.json();
-        }
-        if let (Model::Operator(_), [kernel]) = (model, report.kernels.as_slice()) {
-            json["kernel"] = kernel.name.as_str().into();
-            json["key"] = kernel.key.map(|key| key.to_string()).into();
-            json["outcome"] = kernel.outcome.name().into();
-        }
-        json
     }
 
     fn text(&self, args: &Args, model: &Model) -> Text {

@@ -1,4 +1,4 @@
-//! What each node of a run took.
+//! What each operator of a run took.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use opkeep_descriptor::Job;
 use opkeep_ops::Call;
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use crate::ui::json::milliseconds;
+use crate::ui::json::Milliseconds;
 use crate::ui::text::{Text, counted};
 
 /// The times of a run.
@@ -18,7 +18,7 @@ pub(crate) struct Profile {
     threads: NonZeroUsize,
 }
 
-/// A node that has run.
+/// An operator that has run.
 struct Timed {
     name: String,
     op_type: String,
@@ -56,15 +56,15 @@ impl Profile {
         format!(
             "ran {} in {:.3} ms on {}{speed}",
             counted(self.steps.len(), "operator"),
-            milliseconds(self.elapsed),
+            Milliseconds(self.elapsed).number(),
             counted(self.threads.get(), "thread")
         )
     }
 
-    /// Every node in order, then operator types by what they took together.
+    /// Every operator in order, then operator types by what they took together.
     pub(crate) fn text(&self) -> Text {
         let mut text =
-            Text::of(format_args!("{:>10}  {:>5}  {:>8}  {:16}  node", "ms", "%", "GFLOP/s", "operator"));
+            Text::of(format_args!("{:>10}  {:>5}  {:>8}  {:16}  operator", "ms", "%", "GFLOP/s", "type"));
         let mut by_type: BTreeMap<&str, (usize, Duration, u64)> = BTreeMap::new();
         for step in &self.steps {
             text.line(self.line(step.elapsed, step.flops, &step.op_type, &step.name));
@@ -75,7 +75,7 @@ impl Profile {
         by_type.sort_by_key(|(_, (_, elapsed, _))| std::cmp::Reverse(*elapsed));
         text.line("together");
         for (op_type, (count, elapsed, flops)) in by_type {
-            text.line(self.line(elapsed, flops, op_type, &counted(count, "node")));
+            text.line(self.line(elapsed, flops, op_type, &counted(count, "operator")));
         }
         text
     }
@@ -83,21 +83,28 @@ impl Profile {
     fn line(&self, elapsed: Duration, flops: u64, op_type: &str, what: &str) -> String {
         let share = elapsed.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9) * 100.0;
         let speed = if flops == 0 { String::new() } else { format!("{:.1}", rate(flops, elapsed)) };
-        format!("{:>10.3}  {share:>5.1}  {speed:>8}  {op_type:16}  {what}", milliseconds(elapsed))
+        format!("{:>10.3}  {share:>5.1}  {speed:>8}  {op_type:16}  {what}", Milliseconds(elapsed).number())
     }
 
-    /// Every node, in order.
-    pub(crate) fn json(&self) -> Value {
-        let step = |step: &Timed| {
-            json!({
-                "node": step.name,
-                "op_type": step.op_type,
-                "ms": milliseconds(step.elapsed),
-                "flops": step.flops,
-            })
+    /// Every operator, in order.
+    pub(crate) fn output(&self) -> Vec<StepOutput> {
+        let step = |step: &Timed| StepOutput {
+            operator: step.name.clone(),
+            op_type: step.op_type.clone(),
+            elapsed_ms: Milliseconds(step.elapsed),
+            flops: step.flops,
         };
         self.steps.iter().map(step).collect()
     }
+}
+
+/// An operator that has run, for programs.
+#[derive(Serialize)]
+pub(crate) struct StepOutput {
+    operator: String,
+    op_type: String,
+    elapsed_ms: Milliseconds,
+    flops: u64,
 }
 
 /// Thousand millions of operations in a second.

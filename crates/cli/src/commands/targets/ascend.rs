@@ -1,14 +1,17 @@
 //! What `opkeep targets` tells of CANN: where it is, which versions, which chips; or what is missing, and what to do.
 
-use opkeep_backend_ascend::{AscendBackend, AscendConfig, AscendError, Soc, Toolkit};
-use serde_json::{Value, json};
+use std::path::PathBuf;
 
+use opkeep_backend_ascend::{AscendBackend, AscendConfig, AscendError, Soc, Toolkit, Vendor, Version};
+use serde::Serialize;
+
+use crate::ui::json;
 use crate::ui::text::Text;
 
 /// What was found.
 pub(crate) struct Ascend {
     pub(crate) text: Text,
-    pub(crate) json: Value,
+    pub(crate) output: AscendOutput,
     /// False if there is a toolkit that cannot be used. That there is none is no problem: few machines have one.
     pub(crate) is_good: bool,
 }
@@ -32,15 +35,20 @@ fn lacking(error: &AscendError) -> Ascend {
         &[]
     };
     row(&mut text, "to do", &error.way_out());
-    let missing: Vec<Value> = missing
-        .iter()
-        .map(|part| json!({ "part": part.part, "path": part.path, "way_out": part.way_out }))
-        .collect();
-    let json = json!({
-        "toolkit": null, "problem": error.to_string(), "way_out": error.way_out(), "missing": missing,
-        "targets": [], "warnings": [],
+    let missing = missing.iter().map(|part| MissingOutput {
+        part: part.part,
+        path: json::path(&part.path),
+        way_out: part.way_out,
     });
-    Ascend { text, json, is_good: matches!(error, AscendError::NotFound { .. }) }
+    let output = AscendOutput {
+        toolkit: None,
+        problem: Some(error.to_string()),
+        way_out: Some(error.way_out()),
+        missing: missing.collect(),
+        targets: Vec::new(),
+        warnings: Vec::new(),
+    };
+    Ascend { text, output, is_good: matches!(error, AscendError::NotFound { .. }) }
 }
 
 /// How compiles are kept from reading what no key covers; or why that is not known. For all chips it is the same.
@@ -92,36 +100,106 @@ fn found(toolkit: &Toolkit, config: &AscendConfig) -> Ascend {
     }
     warnings.iter().for_each(|warning| row(&mut text, "warning", warning));
 
-    let version = |version: &opkeep_backend_ascend::Version| json!({ "version": version.inner, "release": version.release, "timestamp": version.timestamp });
-    let vendors: Vec<Value> = toolkit
-        .vendors
-        .iter()
-        .map(|vendor| {
-            json!({
-                "name": vendor.name, "folder": vendor.folder, "version": vendor.version, "named_by": vendor.named_by,
-            })
-        })
-        .collect();
-    let toolkit = json!({
-        "root": toolkit.root, "real_root": real, "named_by": toolkit.named_by.to_string(),
-        "compiler": version(&versions.compiler), "opp": version(&versions.opp),
-        "opc": toolkit.opc, "asc_opc": toolkit.asc_opc, "vendors": vendors,
-        "reads": confinement.and_then(Result::ok),
-    });
-    let targets: Vec<Value> = socs.iter().map(target).collect();
-    let json = json!({
-        "toolkit": toolkit, "problem": null, "way_out": null, "missing": [],
-        "targets": targets, "warnings": warnings,
-    });
-    Ascend { text, json, is_good }
+    let vendor = |vendor: &Vendor| VendorOutput {
+        name: vendor.name.clone(),
+        folder: json::path(&vendor.folder),
+        version: vendor.version.clone(),
+        named_by: vendor.named_by,
+    };
+    let program = |path: &Option<PathBuf>| path.as_deref().map(json::path);
+    let toolkit = ToolkitOutput {
+        root: json::path(&toolkit.root),
+        real_root: json::path(&real),
+        named_by: toolkit.named_by.to_string(),
+        compiler: (&versions.compiler).into(),
+        opp: (&versions.opp).into(),
+        opc: program(&toolkit.opc),
+        asc_opc: program(&toolkit.asc_opc),
+        vendors: toolkit.vendors.iter().map(vendor).collect(),
+        reads: confinement.and_then(Result::ok),
+    };
+    let output = AscendOutput {
+        toolkit: Some(toolkit),
+        problem: None,
+        way_out: None,
+        missing: Vec::new(),
+        targets: socs.into_iter().map(SocOutput::from).collect(),
+        warnings,
+    };
+    Ascend { text, output, is_good }
 }
 
-fn target(soc: &Soc) -> Value {
-    let Soc { name, short, cube_arch, vector_arch, combine, ai_cores, cube_cores, vector_cores } = soc;
-    json!({
-        "name": name, "family": short, "cube_arch": cube_arch, "vector_arch": vector_arch, "combine": combine,
-        "ai_cores": ai_cores, "cube_cores": cube_cores, "vector_cores": vector_cores,
-    })
+/// What there is of CANN, for programs.
+#[derive(Serialize)]
+pub(crate) struct AscendOutput {
+    toolkit: Option<ToolkitOutput>,
+    problem: Option<String>,
+    way_out: Option<String>,
+    missing: Vec<MissingOutput>,
+    targets: Vec<SocOutput>,
+    warnings: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct MissingOutput {
+    part: &'static str,
+    path: String,
+    way_out: &'static str,
+}
+
+#[derive(Serialize)]
+struct ToolkitOutput {
+    root: String,
+    real_root: String,
+    named_by: String,
+    compiler: VersionOutput,
+    opp: VersionOutput,
+    opc: Option<String>,
+    asc_opc: Option<String>,
+    vendors: Vec<VendorOutput>,
+    reads: Option<String>,
+}
+
+#[derive(Serialize)]
+struct VersionOutput {
+    version: String,
+    release: Option<String>,
+    timestamp: Option<String>,
+}
+
+impl From<&Version> for VersionOutput {
+    fn from(version: &Version) -> Self {
+        let Version { inner, release, timestamp, .. } = version.clone();
+        Self { version: inner, release, timestamp }
+    }
+}
+
+#[derive(Serialize)]
+struct VendorOutput {
+    name: String,
+    folder: String,
+    version: Option<String>,
+    named_by: &'static str,
+}
+
+/// A chip.
+#[derive(Serialize)]
+struct SocOutput {
+    name: String,
+    family: String,
+    cube_arch: String,
+    vector_arch: String,
+    combine: String,
+    ai_cores: u32,
+    cube_cores: Option<u32>,
+    vector_cores: Option<u32>,
+}
+
+impl From<Soc> for SocOutput {
+    fn from(soc: Soc) -> Self {
+        let Soc { name, short, cube_arch, vector_arch, combine, ai_cores, cube_cores, vector_cores } = soc;
+        Self { name, family: short, cube_arch, vector_arch, combine, ai_cores, cube_cores, vector_cores }
+    }
 }
 
 fn row(text: &mut Text, what: &str, value: &str) {

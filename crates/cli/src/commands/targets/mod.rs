@@ -6,16 +6,35 @@ use std::time::Duration;
 
 use opkeep_backend::Registry;
 use opkeep_backend_cpu::CpuBackend;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::ui::env;
 use crate::ui::output::{Output, Verdict};
 use crate::ui::text::Text;
-use ascend::ascend;
+use ascend::{AscendOutput, ascend};
 
 /// List the targets, their toolchains, and the operators they have
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
+
+/// The result for programs.
+#[derive(Serialize)]
+struct TargetsOutput<'a> {
+    backends: Vec<BackendOutput<'a>>,
+    ascend: AscendOutput,
+    onnx_operators: Vec<&'a str>,
+}
+
+#[derive(Serialize)]
+struct BackendOutput<'a> {
+    backend: &'a str,
+    targets: Vec<&'a str>,
+    about: String,
+    toolchain: Option<String>,
+    reads: Option<String>,
+    problem: Option<String>,
+    operators: Vec<&'a str>,
+}
 
 /// How long a compiler may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,7 +48,7 @@ pub(crate) fn run(_: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let state = compiler.as_ref().map_or_else(ToString::to_string, Clone::clone);
     let confinement = backend.confinement().ok();
     let operators: Vec<&str> = opkeep_ops::all().iter().map(|row| row.op_type).collect();
-    let (mut text, mut json_backends) = (Text::default(), Vec::new());
+    let (mut text, mut backends) = (Text::default(), Vec::new());
     for entry in registry.entries() {
         text.line(format_args!("{}: {}", entry.targets, entry.about));
         text.line(format_args!("  backend    {}", entry.name));
@@ -42,15 +61,15 @@ pub(crate) fn run(_: &Args, output: &Output) -> anyhow::Result<Verdict> {
             "  operators  {count} (on float32; some on whole numbers and truth values too):"
         ));
         wrapped(&mut text, &operators);
-        json_backends.push(json!({
-            "backend": entry.name,
-            "targets": entry.targets.split(", ").collect::<Vec<_>>(),
-            "about": entry.about,
-            "toolchain": compiler.as_ref().ok(),
-            "reads": confinement,
-            "problem": compiler.as_ref().err().map(ToString::to_string),
-            "operators": operators,
-        }));
+        backends.push(BackendOutput {
+            backend: entry.name,
+            targets: entry.targets.split(", ").collect(),
+            about: entry.about.clone(),
+            toolchain: compiler.as_ref().ok().cloned(),
+            reads: confinement.clone(),
+            problem: compiler.as_ref().err().map(ToString::to_string),
+            operators: operators.clone(),
+        });
     }
     let ascend = ascend(&env::ascend_config(None, &[])?);
     text.append(&ascend.text);
@@ -61,8 +80,8 @@ pub(crate) fn run(_: &Args, output: &Output) -> anyhow::Result<Verdict> {
     text.line("onnx: networks of these operators can be built");
     text.line(format_args!("  operators  {}:", onnx.len()));
     wrapped(&mut text, &onnx);
-    let json = json!({ "backends": json_backends, "ascend": ascend.json, "onnx_operators": onnx });
-    output.result(&text, &json)?;
+    let json = TargetsOutput { backends, ascend: ascend.output, onnx_operators: onnx };
+    output.print_result(&text, &json)?;
     Ok(if compiler.is_ok() && ascend.is_good { Verdict::Good } else { Verdict::Problems })
 }
 

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use opkeep_fs::CancelToken;
 use opkeep_kernel_meta::survey::{
-    Effect, Item, Kind, Note, Orphan, Place, Places, Rank, Ranks, Survey, SurveyOptions, Verdict as Found,
-    What, compare, survey,
+    Effect, Item, Kind, Lack, Note, Orphan, Place, Places, Rank, Ranks, Survey, SurveyOptions,
+    Verdict as Found, What, compare, survey,
 };
 use opkeep_validator::Severity;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::input::real_path;
+use crate::ui::json::{self, FileError, OrError};
 use crate::ui::output::{Output, chain};
 use crate::ui::progress::Progress;
 use crate::ui::text::{Text, columns, counted};
@@ -26,7 +27,7 @@ const TOLD: usize = 50;
 pub(crate) struct Checked {
     pub(crate) surveys: Vec<Survey>,
     unusable: usize,
-    errors: Vec<Value>,
+    errors: Vec<(PathBuf, String)>,
 }
 
 /// How much there is of each state, of one cache.
@@ -126,9 +127,9 @@ impl Checked {
 
     fn fail(&mut self, path: &Path, error: &anyhow::Error, output: &Output) {
         let message = format!("cannot read `{}`: {}", path.display(), chain(error));
-        output.error(&anyhow::anyhow!("{message}"));
+        output.print_error(&anyhow::anyhow!("{message}"));
         self.unusable += 1;
-        self.errors.push(json!({ "file": path.to_string_lossy(), "error": message }));
+        self.errors.push((path.to_owned(), message));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -170,15 +171,17 @@ impl Checked {
         text
     }
 
-    pub(crate) fn json(&self) -> Vec<Value> {
-        self.surveys.iter().map(cache_json).chain(self.errors.iter().cloned()).collect()
+    pub(crate) fn outputs(&self) -> Vec<OrError<CacheOutput>> {
+        let caches = self.surveys.iter().map(|survey| OrError::Done(cache_output(survey)));
+        let errors = self.errors.iter().map(|(path, error)| OrError::Failed(FileError::new(path, error)));
+        caches.chain(errors).collect()
     }
 }
 
 /// Reports links that were not followed.
 pub(crate) fn note_links(links: &[PathBuf], output: &Output) {
     for link in links {
-        output.note(&format!(
+        output.print_note(&format!(
             "`{}` is a link to a directory above what was named, and was not followed: name it to have it checked",
             link.display()
         ));
@@ -325,46 +328,125 @@ fn ranks_text(ranks: &Ranks) -> Text {
     text
 }
 
-pub(crate) fn ranks_json(ranks: &[Ranks]) -> Value {
-    let lack = |lack: &opkeep_kernel_meta::survey::Lack| json!({ "name": lack.name, "in_rank": lack.there });
-    let one = |rank: &Rank| {
-        let lacks: Vec<Value> = rank.lacks.iter().map(lack).collect();
-        json!({ "rank": rank.rank, "has": rank.has, "lacks": lacks })
+/// Ranks side by side, for programs.
+#[derive(Serialize)]
+pub(crate) struct RanksOutput {
+    base: String,
+    kernels: usize,
+    ranks: Vec<RankOutput>,
+}
+
+#[derive(Serialize)]
+struct RankOutput {
+    rank: String,
+    has: usize,
+    lacks: Vec<MissingOutput>,
+}
+
+/// A kernel that a rank lacks and another has.
+#[derive(Serialize)]
+struct MissingOutput {
+    name: String,
+    in_rank: String,
+}
+
+pub(crate) fn ranks_outputs(ranks: &[Ranks]) -> Vec<RanksOutput> {
+    let lack = |lack: &Lack| MissingOutput { name: lack.name.clone(), in_rank: lack.there.clone() };
+    let one = |rank: &Rank| RankOutput {
+        rank: rank.rank.clone(),
+        has: rank.has,
+        lacks: rank.lacks.iter().map(lack).collect(),
     };
-    let all = |ranks: &Ranks| {
-        let list: Vec<Value> = ranks.ranks.iter().map(one).collect();
-        json!({ "base": ranks.base.to_string_lossy(), "kernels": ranks.kernels, "ranks": list })
+    let all = |ranks: &Ranks| RanksOutput {
+        base: json::path(&ranks.base),
+        kernels: ranks.kernels,
+        ranks: ranks.ranks.iter().map(one).collect(),
     };
     ranks.iter().map(all).collect()
 }
 
-fn cache_json(survey: &Survey) -> Value {
-    let Counts { kernels, intact, damaged, elsewhere, orphans, busy, unreadable, .. } = Counts::of(survey);
-    let told = |item: &&Item| {
-        !matches!(item.verdict, Found::Intact) || item.notes.iter().any(is_told) || is_trouble(item)
-    };
-    let items: Vec<Value> = survey.items.iter().filter(told).map(item_json).collect();
-    let Survey { place, known, skipped, foreign, foreign_count, cancelled, .. } = survey;
-    json!({
-        "cache": place.path.to_string_lossy(), "kind": place.kind.name(), "rank": place.rank, "soc": place.soc,
-        "kernels": kernels, "intact": intact, "damaged": damaged, "other_chip": elsewhere, "orphans": orphans, "in_progress": busy,
-        "unreadable": unreadable, "known": known, "skipped": skipped, "foreign": foreign_count,
-        "foreign_names": foreign, "interrupted": cancelled, "items": items,
-    })
+/// A cache, for programs.
+#[derive(Serialize)]
+pub(crate) struct CacheOutput {
+    cache: String,
+    kind: &'static str,
+    rank: Option<String>,
+    soc: Option<String>,
+    kernels: usize,
+    intact: usize,
+    damaged: usize,
+    other_chip: usize,
+    orphans: usize,
+    in_progress: usize,
+    unreadable: usize,
+    known: u64,
+    skipped: u64,
+    foreign: u64,
+    foreign_names: Vec<String>,
+    interrupted: bool,
+    items: Vec<ItemOutput>,
 }
 
-fn item_json(item: &Item) -> Value {
+#[derive(Serialize)]
+struct ItemOutput {
+    what: String,
+    name: String,
+    below: Option<String>,
+    files: Vec<String>,
+    state: &'static str,
+    orphan: Option<&'static str>,
+    problems: Vec<String>,
+    busy: Option<String>,
+    effect: &'static str,
+    consequence: String,
+    notes: Vec<String>,
+}
+
+fn cache_output(survey: &Survey) -> CacheOutput {
+    let Counts { kernels, intact, damaged, elsewhere, orphans, busy, unreadable, .. } = Counts::of(survey);
+    let is_listed = |item: &&Item| {
+        !matches!(item.verdict, Found::Intact) || item.notes.iter().any(is_told) || is_trouble(item)
+    };
+    let Survey { place, known, skipped, foreign, foreign_count, cancelled, .. } = survey;
+    CacheOutput {
+        cache: json::path(&place.path),
+        kind: place.kind.name(),
+        rank: place.rank.clone(),
+        soc: place.soc.clone(),
+        kernels,
+        intact,
+        damaged,
+        other_chip: elsewhere,
+        orphans,
+        in_progress: busy,
+        unreadable,
+        known: *known,
+        skipped: *skipped,
+        foreign: *foreign_count,
+        foreign_names: foreign.clone(),
+        interrupted: *cancelled,
+        items: survey.items.iter().filter(is_listed).map(item_output).collect(),
+    }
+}
+
+fn item_output(item: &Item) -> ItemOutput {
     let orphan = match item.verdict {
         Found::Orphan(orphan) => Some(orphan_name(orphan)),
         _ => None,
     };
-    json!({
-        "what": item.what.to_string(), "name": item.name, "below": item.below, "files": item.files(),
-        "state": item.state(), "orphan": orphan, "problems": problems(item),
-        "busy": item.busy.map(|busy| busy.to_string()),
-        "effect": item.outcome.effect.name(), "consequence": item.outcome.text,
-        "notes": item.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
-    })
+    ItemOutput {
+        what: item.what.to_string(),
+        name: item.name.clone(),
+        below: item.below.map(str::to_owned),
+        files: item.files(),
+        state: item.state(),
+        orphan,
+        problems: problems(item),
+        busy: item.busy.map(|busy| busy.to_string()),
+        effect: item.outcome.effect.name(),
+        consequence: item.outcome.text.to_string(),
+        notes: item.notes.iter().map(ToString::to_string).collect(),
+    }
 }
 
 fn orphan_name(orphan: Orphan) -> &'static str {

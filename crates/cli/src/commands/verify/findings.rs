@@ -1,7 +1,7 @@
 //! Findings of the validator.
 
 use opkeep_validator::{Finding, Report};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::ui::text::Text;
 
@@ -14,16 +14,23 @@ pub(crate) fn line(finding: &Finding) -> Text {
     Text::of(format_args!("  {:<8} {finding}", finding.severity()))
 }
 
-/// The findings for programs: the code says what it is, the message what was found, the hint what to do.
-pub(crate) fn findings_json(report: &Report) -> Value {
-    let one = |finding: &Finding| {
-        json!({
-            "code": finding.code().to_string(),
-            "severity": finding.severity().name(),
-            "message": finding.message(),
-            "hint": finding.rule().remedy,
-            "more": finding.more,
-        })
+/// A finding for programs: the code says what it is, the message what was found, the hint what to do.
+#[derive(Serialize)]
+pub(crate) struct FindingOutput {
+    code: String,
+    severity: &'static str,
+    message: String,
+    hint: &'static str,
+    more: usize,
+}
+
+pub(crate) fn finding_outputs(report: &Report) -> Vec<FindingOutput> {
+    let one = |finding: &Finding| FindingOutput {
+        code: finding.code().to_string(),
+        severity: finding.severity().name(),
+        message: finding.message(),
+        hint: finding.rule().remedy,
+        more: finding.more,
     };
     report.findings.iter().map(one).collect()
 }

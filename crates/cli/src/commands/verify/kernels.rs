@@ -3,22 +3,59 @@
 use std::path::Path;
 
 use opkeep_validator::{Code, Finding, Report};
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use super::caches::{Checked, Sums, mendable, ranks_json};
-use super::findings::{findings_json, line};
-use super::store::Verified;
+use super::caches::{CacheOutput, Checked, RanksOutput, Sums, mendable, ranks_outputs};
+use super::findings::{FindingOutput, finding_outputs, line};
+use super::store::{StoreOutput, Verified};
 use crate::input::entry::Stored;
 use crate::input::others::Skipped;
 use crate::input::pairs::CheckedKernel;
+use crate::ui::json::{self, FileError, OrError};
 use crate::ui::output::{Output, Verdict, chain};
 use crate::ui::text::{Text, counted, typed};
+
+/// The result for programs.
+#[derive(Serialize)]
+struct VerifyOutput {
+    checked: usize,
+    valid: usize,
+    refused: usize,
+    unusable: usize,
+    rests: usize,
+    in_progress: usize,
+    passed_over: Vec<String>,
+    passed_over_count: usize,
+    files: Vec<OrError<KernelOutput>>,
+    stores: Vec<StoreOutput>,
+    caches: Vec<OrError<CacheOutput>>,
+    ranks: Vec<RanksOutput>,
+}
+
+/// A kernel in a file, for programs.
+#[derive(Serialize)]
+pub(crate) struct KernelOutput {
+    file: String,
+    object: Option<String>,
+    target: String,
+    valid: bool,
+    #[serde(flatten)]
+    entry: Option<EntryOutput>,
+    findings: Vec<FindingOutput>,
+}
+
+/// What only a store entry has.
+#[derive(Serialize)]
+struct EntryOutput {
+    problems: Vec<String>,
+    unverifiable: Option<String>,
+}
 
 /// What was judged so far.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) text: Text,
-    pub(crate) files: Vec<Value>,
+    pub(crate) files: Vec<OrError<KernelOutput>>,
     pub(crate) valid: usize,
     pub(crate) refused: usize,
     pub(crate) unusable: usize,
@@ -34,9 +71,9 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn fail(&mut self, path: &Path, error: &anyhow::Error, output: &Output) {
-        output.error(error);
+        output.print_error(error);
         self.unusable += 1;
-        self.files.push(json!({ "file": path.to_string_lossy(), "error": chain(error) }));
+        self.files.push(OrError::Failed(FileError::new(path, chain(error))));
     }
 
     pub(crate) fn add(&mut self, judged: &CheckedKernel) {
@@ -46,12 +83,13 @@ impl Tally {
             .map(|object| format!(" and {}", object.file_name().unwrap_or_default().to_string_lossy()));
         self.line(file, &beside.unwrap_or_default(), target, report.is_valid());
         self.findings(report);
-        self.files.push(json!({
-            "file": file.to_string_lossy(),
-            "object": object.as_ref().map(|object| object.to_string_lossy()),
-            "target": target,
-            "valid": report.is_valid(),
-            "findings": findings_json(report),
+        self.files.push(OrError::Done(KernelOutput {
+            file: json::path(file),
+            object: object.as_deref().map(json::path),
+            target: target.clone(),
+            valid: report.is_valid(),
+            entry: None,
+            findings: finding_outputs(report),
         }));
     }
 
@@ -67,14 +105,15 @@ impl Tally {
         if let Some(report) = &stored.report {
             self.findings(report);
         }
-        self.files.push(json!({
-            "file": file.to_string_lossy(),
-            "object": null,
-            "target": stored.target,
-            "valid": stored.is_valid(),
-            "problems": stored.problems,
-            "unverifiable": stored.unverifiable,
-            "findings": stored.report.as_ref().map(findings_json).unwrap_or_else(|| json!([])),
+        let Stored { problems, unverifiable, .. } = stored;
+        let entry = EntryOutput { problems: problems.clone(), unverifiable: unverifiable.clone() };
+        self.files.push(OrError::Done(KernelOutput {
+            file: json::path(file),
+            object: None,
+            target: stored.target.clone(),
+            valid: stored.is_valid(),
+            entry: Some(entry),
+            findings: stored.report.as_ref().map(finding_outputs).unwrap_or_default(),
         }));
     }
 
@@ -94,7 +133,7 @@ impl Tally {
         self.text.extend(report.findings.iter().filter(|finding| !remark(finding)).map(line));
     }
 
-    pub(crate) fn tell(self, output: &Output) -> anyhow::Result<Verdict> {
+    pub(crate) fn print_report(self, output: &Output) -> anyhow::Result<Verdict> {
         let Self {
             text: tally_text,
             files,
@@ -117,7 +156,7 @@ impl Tally {
         let looked = !stores.stores.is_empty() || !caches.is_empty();
         // Folders hold other files too; but somebody who named nothing else wants to know.
         if checked == 0 && !looked {
-            skipped.first.iter().for_each(|why| output.error(&anyhow::anyhow!("{why}")));
+            skipped.first.iter().for_each(|why| output.print_error(&anyhow::anyhow!("{why}")));
         }
         skipped.append(beside);
         let passed_over = match skipped.count {
@@ -166,13 +205,21 @@ impl Tally {
         if cancelled {
             text.line("interrupted before everything was checked");
         }
-        let json = json!({
-            "checked": checked, "valid": valid, "refused": refused, "unusable": unusable,
-            "rests": rests, "in_progress": busy,
-            "passed_over": skipped.first, "passed_over_count": skipped.count, "files": files, "stores": stores.stores,
-            "caches": caches.json(), "ranks": ranks_json(&ranks),
-        });
-        output.result(&text, &json)?;
+        let json = VerifyOutput {
+            checked,
+            valid,
+            refused,
+            unusable,
+            rests,
+            in_progress: busy,
+            passed_over_count: skipped.count,
+            passed_over: skipped.first,
+            files,
+            stores: stores.stores,
+            caches: caches.outputs(),
+            ranks: ranks_outputs(&ranks),
+        };
+        output.print_result(&text, &json)?;
         Ok(match () {
             () if cancelled => Verdict::Interrupted,
             () if unusable > 0 || (checked == 0 && !looked) => Verdict::Unusable,

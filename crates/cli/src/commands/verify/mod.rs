@@ -154,7 +154,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
             Err(error) => tally.fail(path, &error, output),
         }
     }
-    tally.tell(output)
+    tally.print_report(output)
 }
 
 /// The same for each path to a file, whatever links lead to its directory.

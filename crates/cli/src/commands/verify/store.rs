@@ -13,25 +13,22 @@ use opkeep_store::{
     Access, Entry, OtherFile, OtherFileKind, ProblemKind, StoreProblem, VerifyOptions, VerifyReport,
 };
 use opkeep_validator::Validator;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::flags::store::StoreArgs;
 use crate::input::pairs::of_known_chip;
 use crate::input::store::Place;
+use crate::ui::json::{self, OrError};
 use crate::ui::output::{Output, chain};
 use crate::ui::progress::Progress;
 use crate::ui::text::{Text, bytes, columns, counted};
 
-/// An entry that is whole, and of which not everything can be judged.
+/// An entry that is valid as far as it can be judged, and of which not everything can be.
+#[derive(Serialize)]
 pub(crate) struct Unverifiable {
+    #[serde(serialize_with = "json::as_text")]
     key: Digest,
     why: String,
-}
-
-impl Unverifiable {
-    fn json(&self) -> Value {
-        json!({ "key": self.key.to_string(), "why": self.why })
-    }
 }
 
 /// Has `work` done with entries judged as kernels of `target`, while `progress` is shown. Gives the entries that could not
@@ -70,7 +67,7 @@ pub(crate) fn judged_as<T>(
 #[derive(Default)]
 pub(crate) struct Verified {
     pub(crate) text: Text,
-    pub(crate) stores: Vec<Value>,
+    pub(crate) stores: Vec<StoreOutput>,
     pub(crate) valid: usize,
     /// Entries that are not the kernels they should be.
     pub(crate) refused: usize,
@@ -97,7 +94,7 @@ impl Verified {
         let root = place.root.to_string_lossy();
         let Some(store) = place.open(Access::ReadOnly, args, output)? else {
             self.text.line(format_args!("there is no store at {root}"));
-            self.stores.push(json!({ "root": place.root.to_string_lossy(), "targets": [] }));
+            self.stores.push(StoreOutput { root: json::path(&place.root), targets: Vec::new() });
             return Ok(());
         };
         let progress = Progress::new(output.is_text());
@@ -108,9 +105,9 @@ impl Verified {
                 Ok(shelf) => shelf,
                 Err(error) => {
                     let error = error.into();
-                    output.error(&error);
+                    output.print_error(&error);
                     self.unusable += 1;
-                    targets.push(json!({ "target": name, "error": chain(&error) }));
+                    targets.push(OrError::Failed(TargetError { target: name, error: chain(&error) }));
                     continue;
                 }
             };
@@ -134,7 +131,7 @@ impl Verified {
                 details.line(format_args!("note       kernels of {name}: {}", unjudged(&name)));
             }
             rows.push(counts.row(&name, &report));
-            targets.push(target_json(&name, &report, &unverifiable, &besides));
+            targets.push(OrError::Done(target_output(&name, &report, unverifiable, &besides)));
         }
         progress.done();
         if mendable {
@@ -143,7 +140,7 @@ impl Verified {
         self.text.line(format_args!("store {root}"));
         self.text.append(&if rows.is_empty() { Text::of("  it is empty") } else { table(rows) });
         self.text.append(&details);
-        self.stores.push(json!({ "root": place.root.to_string_lossy(), "targets": targets }));
+        self.stores.push(StoreOutput { root: json::path(&place.root), targets });
         Ok(())
     }
 }
@@ -225,34 +222,82 @@ fn besides_text(target: &str, besides: &[&OtherFile]) -> Text {
     text
 }
 
-fn target_json(
+/// A store, for programs.
+#[derive(Serialize)]
+pub(crate) struct StoreOutput {
+    root: String,
+    targets: Vec<OrError<TargetOutput, TargetError>>,
+}
+
+/// A target of a store that could not be opened, or not be repaired.
+#[derive(Serialize)]
+pub(crate) struct TargetError {
+    pub(crate) target: String,
+    pub(crate) error: String,
+}
+
+#[derive(Serialize)]
+struct TargetOutput {
+    target: String,
+    kernels: u64,
+    bytes: u64,
+    valid: u64,
+    unverifiable: Vec<Unverifiable>,
+    flaws: Vec<ProblemOutput>,
+    besides: Vec<OtherFileOutput>,
+    missing_folders: usize,
+    interrupted: bool,
+}
+
+/// What is wrong with a file of a store.
+#[derive(Serialize)]
+pub(crate) struct ProblemOutput {
+    file: String,
+    key: Option<String>,
+    kind: &'static str,
+    problem: String,
+}
+
+impl From<&StoreProblem> for ProblemOutput {
+    fn from(flawed: &StoreProblem) -> Self {
+        Self {
+            file: json::path(&flawed.path),
+            key: flawed.key.map(|key| key.to_string()),
+            kind: flawed.kind.name(),
+            problem: flawed.kind.to_string(),
+        }
+    }
+}
+
+/// A file in a store that is no entry.
+#[derive(Serialize)]
+pub(crate) struct OtherFileOutput {
+    file: String,
+    kind: &'static str,
+    bytes: u64,
+}
+
+impl From<&OtherFile> for OtherFileOutput {
+    fn from(beside: &OtherFile) -> Self {
+        Self { file: json::path(&beside.path), kind: beside.kind.name(), bytes: beside.bytes }
+    }
+}
+
+fn target_output(
     target: &str,
     report: &VerifyReport,
-    unverifiable: &[Unverifiable],
+    unverifiable: Vec<Unverifiable>,
     besides: &[&OtherFile],
-) -> Value {
-    json!({
-        "target": target,
-        "kernels": report.checked.files,
-        "bytes": report.checked.bytes,
-        "valid": report.valid.files.saturating_sub(unverifiable.len() as u64),
-        "unverifiable": unverifiable.iter().map(Unverifiable::json).collect::<Vec<_>>(),
-        "flaws": report.problems.iter().map(flaw_json).collect::<Vec<_>>(),
-        "besides": besides.iter().map(|beside| beside_json(beside)).collect::<Vec<_>>(),
-        "missing_folders": report.missing.len(),
-        "interrupted": report.cancelled,
-    })
-}
-
-pub(crate) fn flaw_json(flawed: &StoreProblem) -> Value {
-    json!({
-        "file": flawed.path.to_string_lossy(),
-        "key": flawed.key.map(|key| key.to_string()),
-        "kind": flawed.kind.name(),
-        "problem": flawed.kind.to_string(),
-    })
-}
-
-pub(crate) fn beside_json(beside: &OtherFile) -> Value {
-    json!({ "file": beside.path.to_string_lossy(), "kind": beside.kind.name(), "bytes": beside.bytes })
+) -> TargetOutput {
+    TargetOutput {
+        target: target.to_owned(),
+        kernels: report.checked.files,
+        bytes: report.checked.bytes,
+        valid: report.valid.files.saturating_sub(unverifiable.len() as u64),
+        unverifiable,
+        flaws: report.problems.iter().map(ProblemOutput::from).collect(),
+        besides: besides.iter().map(|beside| OtherFileOutput::from(*beside)).collect(),
+        missing_folders: report.missing.len(),
+        interrupted: report.cancelled,
+    }
 }

@@ -1,0 +1,169 @@
+//! What came of a build, for programs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
+
+use opkeep::{BuildReport, KernelReport, ViewPlacement};
+use opkeep_kernel_entry::Provenance;
+use serde::Serialize;
+
+use super::left::{LeftOutput, left_outputs};
+use crate::input::model::Unreadable;
+use crate::ui::json::{self, FileError, Milliseconds};
+use crate::ui::output::chain;
+
+/// The result of a build.
+#[derive(Serialize)]
+pub(crate) struct BuildOutput {
+    /// None if there are several inputs.
+    network: Option<String>,
+    target: String,
+    targets: Vec<String>,
+    backend: &'static str,
+    operators: usize,
+    kernels: usize,
+    #[serde(flatten)]
+    counts: OutcomeCounts,
+    elapsed_ms: Milliseconds,
+    results: Vec<KernelOutput>,
+    #[serde(flatten)]
+    view: Option<ViewOutput>,
+    #[serde(flatten)]
+    unreadable: UnreadableOutput,
+    interrupted: bool,
+}
+
+/// How many kernels had each outcome, by its name.
+pub(crate) type OutcomeCounts = BTreeMap<&'static str, usize>;
+
+pub(crate) fn counts(report: &BuildReport) -> OutcomeCounts {
+    report.counts().into_iter().map(|(outcome, count)| (outcome.name(), count)).collect()
+}
+
+/// Inputs that could not be read; nothing, if there are none.
+#[derive(Serialize)]
+pub(crate) struct UnreadableOutput {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unreadable: Vec<FileError>,
+}
+
+impl UnreadableOutput {
+    pub(crate) fn new(unreadable: &Unreadable) -> Self {
+        let one = |(file, error): &(PathBuf, anyhow::Error)| FileError::new(file, chain(error));
+        Self { unreadable: unreadable.errors.iter().map(one).collect() }
+    }
+}
+
+#[derive(Serialize)]
+struct KernelOutput {
+    name: String,
+    key: Option<String>,
+    op_type: String,
+    operators: Vec<String>,
+    outcome: &'static str,
+    reason: Option<String>,
+    imported: Option<ImportedOutput>,
+    compile_ms: Option<Milliseconds>,
+    bytes: Option<usize>,
+}
+
+/// Where an imported kernel came from. Which toolchain compiled it, is not known.
+#[derive(Serialize)]
+pub(crate) struct ImportedOutput {
+    folder: String,
+    name: String,
+    framework: String,
+    said: BTreeMap<String, String>,
+    has_options: bool,
+    /// In Unix seconds.
+    at: u64,
+    toolchain: Option<String>,
+    op_sources: Option<String>,
+}
+
+impl From<&Provenance> for ImportedOutput {
+    fn from(imported: &Provenance) -> Self {
+        let Provenance { directory: folder, name, framework, toolchain: said, has_options, imported_at: at } =
+            imported.clone();
+        let at = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        Self { folder, name, framework, said, has_options, at, toolchain: None, op_sources: None }
+    }
+}
+
+/// What came of placing kernels where the framework reads them.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ViewOutput {
+    Placed(PlacedOutput),
+    Failed { kernel_meta_error: String },
+}
+
+#[derive(Serialize)]
+struct PlacedOutput {
+    kernel_meta: String,
+    contested_names: Vec<String>,
+    unusable_names: Vec<String>,
+    names_in_parts: Vec<String>,
+    left_alone: Vec<LeftOutput>,
+    kernel_meta_quarantine: Option<String>,
+    kernel_meta_displaced: Vec<String>,
+    kernel_meta_risk: Option<String>,
+}
+
+impl BuildOutput {
+    /// The result of `report`, a build of `network` that was asked for `target`.
+    pub(crate) fn new(
+        report: &BuildReport,
+        network: Option<String>,
+        target: &str,
+        unreadable: &Unreadable,
+        interrupted: bool,
+    ) -> Self {
+        let view = report.view.as_ref().map(|view| match view {
+            Ok(placed) => ViewOutput::Placed(placed_output(placed)),
+            Err(error) => ViewOutput::Failed { kernel_meta_error: error.to_string() },
+        });
+        Self {
+            network,
+            target: report.targets.first().map_or(target, String::as_str).to_owned(),
+            targets: report.targets.clone(),
+            backend: report.backend,
+            operators: report.operators,
+            kernels: report.kernels.len(),
+            counts: counts(report),
+            elapsed_ms: Milliseconds(report.elapsed),
+            results: report.kernels.iter().map(kernel_output).collect(),
+            view,
+            unreadable: UnreadableOutput::new(unreadable),
+            interrupted,
+        }
+    }
+}
+
+fn kernel_output(kernel: &KernelReport) -> KernelOutput {
+    KernelOutput {
+        name: kernel.name.clone(),
+        key: kernel.key.map(|key| key.to_string()),
+        op_type: kernel.op_type.clone(),
+        operators: kernel.requested_by.clone(),
+        outcome: kernel.outcome.name(),
+        reason: kernel.reason.clone(),
+        imported: kernel.imported.as_ref().map(ImportedOutput::from),
+        compile_ms: kernel.compile_time.map(Milliseconds),
+        bytes: kernel.bytes,
+    }
+}
+
+fn placed_output(placed: &ViewPlacement) -> PlacedOutput {
+    PlacedOutput {
+        kernel_meta: json::path(&placed.folder),
+        contested_names: placed.conflicting_names.clone(),
+        unusable_names: placed.unusable.clone(),
+        names_in_parts: placed.multi_part_names.clone(),
+        left_alone: left_outputs(placed),
+        kernel_meta_quarantine: placed.quarantine.as_deref().map(json::path),
+        kernel_meta_displaced: placed.displaced.clone(),
+        kernel_meta_risk: placed.risk.as_ref().map(ToString::to_string),
+    }
+}
