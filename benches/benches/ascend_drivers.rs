@@ -19,9 +19,8 @@ use opkeep_backend::{Backend, CompileRequest};
 use opkeep_backend_ascend::{AscendBackend, AscendConfig, Driver, Search};
 use opkeep_benches::{Budgets, Figure, folder, is_measured, time};
 use opkeep_descriptor::{BuildSpec, KernelName, KeyParts};
-use opkeep_fs::CancelToken;
 use opkeep_testkit::toolkit::{self, Installation, Toolkit};
-use opkeep_testkit::{PlainDigests, job};
+use opkeep_testkit::{TestContext, job};
 
 const SOC: &str = "Ascend910B1";
 const START_UP: Duration = Duration::from_millis(1500);
@@ -70,9 +69,9 @@ fn each(config: &AscendConfig, driver: Driver, kernels: usize, threads: usize, l
     let before = log.compiles().unwrap().len();
     let backend = AscendBackend::open(&AscendConfig { driver, ..config.clone() }, SOC).unwrap();
     let backend: Arc<dyn Backend> = Arc::new(backend);
-    let spec = backend.resolve(&BuildSpec::new(SOC)).unwrap();
-    let files = PlainDigests::default();
-    let toolchain = Arc::new(backend.toolchain(&files).unwrap());
+    let spec = backend.resolve(&TestContext::new().cx(), &BuildSpec::new(SOC)).unwrap();
+    let caller = TestContext::new();
+    let toolchain = Arc::new(backend.toolchain(&caller.cx()).unwrap());
     let jobs: Vec<_> = (1..=kernels)
         .map(|count| {
             let job = job("Square", &[&[i64::try_from(count).unwrap()]]);
@@ -81,7 +80,7 @@ fn each(config: &AscendConfig, driver: Driver, kernels: usize, threads: usize, l
                 job: job.digest(),
                 spec: spec.digest(),
                 toolchain: Arc::clone(&toolchain),
-                op_sources: backend.op_sources(&job, &spec, &files).unwrap(),
+                op_sources: backend.op_sources(&caller.cx(), &job, &spec).unwrap(),
             };
             let name = KernelName::new(&job, &parts.key());
             (job, name)
@@ -91,15 +90,8 @@ fn each(config: &AscendConfig, driver: Driver, kernels: usize, threads: usize, l
     let work = || {
         while let Some((job, name)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
             let work = folder().unwrap();
-            let request = CompileRequest {
-                job,
-                spec: &spec,
-                name,
-                work_dir: work.path(),
-                deadline: None,
-                cancel: &CancelToken::new(),
-            };
-            drop(backend.compile(&request).unwrap());
+            let request = CompileRequest { job, spec: &spec, name, work_dir: work.path() };
+            drop(backend.compile(&TestContext::new().cx(), &request).unwrap());
         }
     };
     let took = time(|| {

@@ -11,26 +11,16 @@
 #[path = "common/networks.rs"]
 mod networks;
 
-use std::path::Path;
 use std::time::Duration;
 
-use opkeep_backend::{Backend, CompileRequest, FileDigests};
+use opkeep_backend::{Backend, CompileRequest};
 use opkeep_backend_cpu::CpuBackend;
-use opkeep_benches::{Budgets, Figure, Turns, folder, is_measured, read, time};
+use opkeep_benches::{Budgets, Figure, Turns, folder, is_measured, time};
 use opkeep_descriptor::{BuildSpec, Job, KernelName, KeyParts, ResolvedSpec};
-use opkeep_digest::{Digest, Fingerprint};
-use opkeep_fs::CancelToken;
+use opkeep_digest::Fingerprint;
+use opkeep_testkit::TestContext;
 
 const BUDGET: f64 = 1.03;
-
-/// Remembers nothing from one process to the next.
-struct Files;
-
-impl FileDigests for Files {
-    fn digest(&self, path: &Path) -> std::io::Result<Digest> {
-        read(path).map(|bytes| Digest::of(&bytes))
-    }
-}
 
 fn main() {
     let mut budgets = Budgets::default();
@@ -53,10 +43,10 @@ fn network(name: &str, budgets: &mut Budgets) {
     let backend = networks::cpu();
     let jobs: Vec<Job> = networks::ours(name).jobs().into_iter().map(|(_, job)| job).collect();
     let spec = BuildSpec::new("cpu");
-    let confined = backend.resolve(&spec).unwrap();
+    let confined = backend.resolve(&TestContext::new().cx(), &spec).unwrap();
     let mut for_debugging = spec.clone();
     for_debugging.options.insert("op_debug_level".to_owned(), "1".into());
-    let free = backend.resolve(&for_debugging).unwrap();
+    let free = backend.resolve(&TestContext::new().cx(), &for_debugging).unwrap();
     assert!(free.debug && !confined.debug);
     for job in jobs.iter().take(3) {
         assert!(
@@ -81,7 +71,7 @@ fn network(name: &str, budgets: &mut Budgets) {
 fn probe() {
     let mut first = || {
         let backend = networks::cpu();
-        time(|| backend.toolchain(&Files).unwrap())
+        time(|| backend.toolchain(&TestContext::new().cx()).unwrap())
     };
     let turns = Turns::take(Duration::from_secs(2), [&mut first]);
     Figure::new("compile_overhead", "probe").value("s", turns.median(0).as_secs_f64()).note();
@@ -102,9 +92,9 @@ fn compile(backend: &CpuBackend, job: &Job, spec: &ResolvedSpec) -> (Duration, V
     let (toolchain, sources) = (Fingerprint::new(), Fingerprint::new());
     let name =
         KernelName::new(job, &KeyParts::new("cpu", job, &ResolvedSpec::default(), toolchain, sources).key());
-    let (work_dir, cancel) = (dir.path(), &CancelToken::new());
-    let request = CompileRequest { job, spec, name: &name, work_dir, deadline: None, cancel };
+    let (caller, work_dir) = (TestContext::new(), dir.path());
+    let request = CompileRequest { job, spec, name: &name, work_dir };
     let mut object = Vec::new();
-    let took = time(|| object = backend.compile(&request).unwrap().object);
+    let took = time(|| object = backend.compile(&caller.cx(), &request).unwrap().object);
     (took, object)
 }

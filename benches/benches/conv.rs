@@ -14,8 +14,8 @@ use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_benches::{folder, search_path, write};
 use opkeep_descriptor::{BuildSpec, Job, KernelName, KeyParts, ResolvedSpec};
 use opkeep_digest::Fingerprint;
-use opkeep_fs::CancelToken;
 use opkeep_ops::{Graph, bool_attr, int_attr, ints_attr, str_attr};
+use opkeep_testkit::TestContext;
 
 /// An operator: its job, the loops of its definition, and how many multiplications and additions they make.
 struct Operator {
@@ -97,18 +97,11 @@ fn operators() -> [Operator; 7] {
 
 /// Compiles with `backend` and loads.
 fn kernel(backend: &CpuBackend, job: &Job) -> Box<dyn Kernel> {
-    let spec = backend.resolve(&BuildSpec::new("cpu")).unwrap();
+    let spec = backend.resolve(&TestContext::new().cx(), &BuildSpec::new("cpu")).unwrap();
     let parts = KeyParts::new("cpu", job, &ResolvedSpec::default(), Fingerprint::new(), Fingerprint::new());
-    let (name, work, cancel) = (KernelName::new(job, &parts.key()), folder().unwrap(), CancelToken::new());
-    let request = CompileRequest {
-        job,
-        spec: &spec,
-        name: &name,
-        work_dir: work.path(),
-        deadline: None,
-        cancel: &cancel,
-    };
-    let artifact = backend.compile(&request).unwrap();
+    let (name, work) = (KernelName::new(job, &parts.key()), folder().unwrap());
+    let request = CompileRequest { job, spec: &spec, name: &name, work_dir: work.path() };
+    let artifact = backend.compile(&TestContext::new().cx(), &request).unwrap();
     backend.loader().unwrap().load(&artifact, job).unwrap()
 }
 

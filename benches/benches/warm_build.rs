@@ -24,9 +24,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use opkeep::{Builder, FileDigestCache, Outcome, Request, ViewConfig};
-use opkeep_backend::Backend;
+use opkeep_backend::{Backend, Context};
 use opkeep_benches::{Budgets, Figure, Turns, files_in, folder, is_measured, look, time};
 use opkeep_descriptor::{KernelName, Key, KeyParts};
+use opkeep_fs::CancelToken;
 use opkeep_store::{Lookup, Store, StoreConfig, TargetStore};
 use opkeep_testkit::NullBackend;
 use tempfile::TempDir;
@@ -102,7 +103,9 @@ impl Setting {
     /// What the keys of all jobs need.
     fn make_keys(&self) -> usize {
         let (backend, files) = (&self.backend, FileDigestCache::open(self.folder.path().join("digests")));
-        let toolchain = Arc::new(backend.toolchain(&files).unwrap());
+        let cancel = CancelToken::new();
+        let cx = Context::new(&files, &cancel, &|_| {});
+        let toolchain = Arc::new(backend.toolchain(&cx).unwrap());
         let mut known = BTreeSet::new();
         for request in &self.requests {
             let job = &request.descriptor.job;
@@ -110,8 +113,8 @@ impl Setting {
             if !known.insert(digest) {
                 continue;
             }
-            let spec = backend.resolve(&request.spec).unwrap();
-            let sources = backend.op_sources(job, &spec, &files).unwrap();
+            let spec = backend.resolve(&cx, &request.spec).unwrap();
+            let sources = backend.op_sources(&cx, job, &spec).unwrap();
             let key = KeyParts::of_digest(backend.name(), digest, &spec, toolchain.clone(), sources).key();
             let _ = std::hint::black_box(KernelName::new(job, &key));
         }

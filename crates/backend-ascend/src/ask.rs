@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use opkeep_backend::{BackendError, FileDigests};
+use opkeep_backend::{BackendError, Context, FileDigests};
 use opkeep_descriptor::{Job, Op, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint, Hasher};
-use opkeep_fs::{CancelToken, Fs};
+use opkeep_fs::Fs;
 use serde_json::{Value, json};
 
 use crate::answers::Answers;
@@ -40,7 +40,7 @@ pub(crate) struct Asker<'a> {
     pub(crate) ops: &'a OpsInfo,
     pub(crate) spec: &'a ResolvedSpec,
     pub(crate) answers: &'a Answers,
-    pub(crate) cancel: &'a CancelToken,
+    pub(crate) cx: &'a Context<'a>,
     pub(crate) pool: &'a dyn Fn() -> Result<&'a Pool, BackendError>,
     pub(crate) files: Once,
 }
@@ -160,7 +160,8 @@ impl Asker<'_> {
             is_last: false,
             left_at: None,
         };
-        let patience = Patience { deadline: Some(Instant::now() + PATIENCE), cancel: self.cancel };
+        let deadline = self.cx.deadline_before(Some(Instant::now() + PATIENCE));
+        let patience = Patience { deadline, cancel: self.cx.cancel };
         Ok((self.pool)()?.ask(&ready.setup, message, whom, patience))
     }
 

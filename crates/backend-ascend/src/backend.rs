@@ -9,12 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use opkeep_artifact::{Artifact, Expectations};
-use opkeep_backend::{
-    Backend, BackendError, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported, asks_for_debug,
-};
+use opkeep_backend::{Backend, BackendError, CompileRequest, Context, Entry, Loader, Support, Unsupported};
 use opkeep_cann_meta::targets;
 use opkeep_descriptor::options::check_value;
-use opkeep_descriptor::{BuildSpec, Job, Op, ResolvedSpec};
+use opkeep_descriptor::{BuildSpec, Job, Op, ResolvedSpec, debug_enabled};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_fs::{CancelToken, Fs};
 use opkeep_ops::Graph;
@@ -51,14 +49,11 @@ pub struct AscendBackend {
     /// For those who only ask, where no workers compile.
     asking: OnceLock<Result<Pool, String>>,
     answers: Answers,
-    /// What the user was not told yet.
-    told: Mutex<Vec<String>>,
-    /// Options without a meaning that were told of.
-    strange: Mutex<BTreeSet<String>>,
+    /// What is odd about the toolkit.
+    warnings: Vec<String>,
     /// Where this host has such a chip.
     loader: OnceLock<Option<AscendLoader>>,
     scratch: PathBuf,
-    cancel: CancelToken,
     jobs_each: u32,
     /// What the user says that counts.
     inputs: Vec<PathBuf>,
@@ -88,8 +83,7 @@ impl AscendBackend {
         let kept = config.answers.as_deref().and_then(Path::parent).map(Path::to_owned);
         let tool_folder = tool_folder(&toolkit);
         let scratch = absolute(config.scratch.clone());
-        let probe =
-            Probe::new(environment.clone(), tool_folder, kept, scratch.clone(), config.cancel.clone());
+        let probe = Probe::new(environment.clone(), tool_folder, kept, scratch.clone());
         let warnings = toolkit.warnings.iter().cloned().chain(toolkit.platforms.warning(&soc)).collect();
         Ok(Self {
             sources: Sources::new(&toolkit),
@@ -100,11 +94,9 @@ impl AscendBackend {
             toolkit,
             asking: OnceLock::new(),
             answers: Answers::open(config.answers.clone()),
-            told: Mutex::new(warnings),
-            strange: Mutex::default(),
+            warnings,
             loader: OnceLock::new(),
             scratch,
-            cancel: config.cancel.clone(),
             jobs_each: config.jobs_each,
             inputs: config.inputs.iter().cloned().map(absolute).collect(),
             externals: Mutex::default(),
@@ -155,7 +147,7 @@ impl AscendBackend {
                     .to_owned(),
             });
         }
-        Ok(ResolvedSpec { target: spec.target.clone(), options, debug: asks_for_debug(spec) })
+        Ok(ResolvedSpec { target: spec.target.clone(), options, debug: debug_enabled(spec) })
     }
 
     /// How compiles are kept from reading what no key covers, for people; and why not by a better means.
@@ -163,11 +155,13 @@ impl AscendBackend {
     /// # Errors
     /// The toolkit cannot be probed.
     pub fn confinement(&self) -> Result<String, BackendError> {
-        let (record, _) = self.record(&Externals::default(), &Once::default())?;
+        let (files, cancel) = (Once::default(), CancelToken::new());
+        let cx = Context::new(&files, &cancel, &|_| {});
+        let (record, _) = self.record(&cx, &Externals::default())?;
         if let Some(problem) = record.problem() {
             return Ok(format!("none, since Python cannot import the toolkit: {problem}"));
         }
-        let (files, directories) = self.setup(&record)?.reach().counts();
+        let (files, directories) = self.setup(&cx, &record)?.reach().counts();
         let watched = record.watched();
         Ok(format!(
             "compiles are {}: keys contain {files} files and all in {directories} directories; if one of {watched} other \
@@ -214,16 +208,6 @@ impl AscendBackend {
         })
     }
 
-    /// Says once that an option has no meaning here: it may be misspelt.
-    fn tell_of_strange(&self, name: &str) {
-        if self.strange.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned()) {
-            self.told.lock().unwrap_or_else(PoisonError::into_inner).push(format!(
-                "option `{name}` is not handed to the compiler, which has none that opkeep knows by this name; kernels \
-                 made with it are kept apart all the same"
-            ));
-        }
-    }
-
     /// Who knows the toolkit as it was makes nothing any more.
     fn dismiss_workers(&self) {
         if let Means::Workers(pool) = &self.driver {
@@ -231,6 +215,37 @@ impl AscendBackend {
         }
         if let Some(Ok(pool)) = self.asking.get() {
             pool.dismiss();
+        }
+    }
+
+    /// The options of `spec` as they take effect, for this chip.
+    fn resolved(&self, spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
+        let mut options = options::resolve(spec)?;
+        for name in banks::OPTIONS {
+            let Some(path) = options.get_mut(name) else { continue };
+            if !Fs::new().is_dir(path.as_ref()) {
+                return Err(BackendError::Option {
+                    name: name.to_owned(),
+                    value: path.clone(),
+                    expected: "a folder that is there: the compiler would go on without a word".to_owned(),
+                });
+            }
+            // The compiler runs elsewhere, and would not find what is named from here.
+            *path = absolute(PathBuf::from(&*path)).to_string_lossy().into_owned();
+        }
+        Ok(ResolvedSpec { target: self.soc.name.clone(), options, debug: debug_enabled(spec) })
+    }
+
+    /// Checks that the toolkit has an implementation of `job`.
+    fn implemented(&self, job: &Job) -> Result<(), Unsupported> {
+        let op = self.single(job)?;
+        match self.sources.implementation(op, &self.ops()) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Unsupported::Other {
+                backend: NAME,
+                op_type: op.op_type.clone(),
+                problem: format!("{error}; {}", error.way_out()),
+            }),
         }
     }
 
@@ -247,9 +262,11 @@ impl Backend for AscendBackend {
         NAME
     }
 
-    fn toolchain(&self, files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
+    fn toolchain(&self, cx: &Context<'_>) -> Result<Fingerprint, BackendError> {
+        self.warnings.iter().for_each(|warning| cx.warn(warning));
+        let files = cx.files;
         let mut found = fingerprint::toolchain(&self.toolkit, files)?;
-        let record = self.probe.record(&self.toolkit, &found.digest(), &BTreeSet::new(), files)?;
+        let record = self.probe.record(cx, &self.toolkit, &found.digest(), &BTreeSet::new())?;
         record.fingerprint(&mut found);
         record.fingerprint_shadows(&fingerprint::operator_packages(&self.toolkit), files, &mut found)?;
         self.add_declared(&mut found, files)?;
@@ -273,30 +290,23 @@ impl Backend for AscendBackend {
 
     fn op_sources(
         &self,
+        cx: &Context<'_>,
         job: &Job,
         spec: &ResolvedSpec,
-        files: &dyn FileDigests,
     ) -> Result<Fingerprint, BackendError> {
-        let (mut found, externals) = self.sources.inputs(job, spec, &self.ops(), files)?;
-        let (record, names) = self.record(&externals, files)?;
+        self.implemented(job)?;
+        let (mut found, externals) = self.sources.inputs(job, spec, &self.ops(), cx.files)?;
+        let (record, names) = self.record(cx, &externals)?;
         record.fingerprint_of(&names, &mut found);
         self.externals().insert(job.digest(), externals);
         Ok(found)
     }
 
     fn supports(&self, job: &Job, _spec: &ResolvedSpec) -> Support {
-        let op = match self.single(job) {
-            Ok(op) => op,
-            Err(fused) => return Support::No(fused),
-        };
-        match self.sources.implementation(op, &self.ops()) {
+        match self.implemented(job) {
             // Which shapes and types it takes, only its own code can tell.
-            Ok(_) => Support::Maybe,
-            Err(error) => Support::No(Unsupported::Other {
-                backend: NAME,
-                op_type: op.op_type.clone(),
-                problem: format!("{error}; {}", error.way_out()),
-            }),
+            Ok(()) => Support::Unknown,
+            Err(reason) => Support::No(reason),
         }
     }
 
@@ -304,8 +314,8 @@ impl Backend for AscendBackend {
         targets::ascend(&spec.target)
     }
 
-    fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
-        self.compile_job(request)
+    fn compile(&self, cx: &Context<'_>, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
+        self.compile_job(cx, request)
     }
 
     fn option_names(&self) -> Vec<&'static str> {
@@ -315,7 +325,7 @@ impl Backend for AscendBackend {
     fn check_option(&self, name: &str, value: &str) -> Result<(), BackendError> {
         let mut spec = BuildSpec::new(&self.soc.name);
         spec.options.insert(name.to_owned(), value.into());
-        self.resolve(&spec)?;
+        self.resolved(&spec)?;
         // What the compiler has no option for counts for nothing, and is an option all the same.
         check_value(name, value).map_err(|expected| BackendError::Option {
             name: name.to_owned(),
@@ -324,51 +334,43 @@ impl Backend for AscendBackend {
         })
     }
 
-    fn resolve(&self, spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
-        let mut options = options::resolve(spec)?;
-        for name in options.keys().filter(|name| !options::has_meaning(name)) {
-            self.tell_of_strange(name);
+    fn resolve(&self, cx: &Context<'_>, spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
+        let resolved = self.resolved(spec)?;
+        for name in resolved.options.keys().filter(|name| !options::has_meaning(name)) {
+            cx.warn(format_args!(
+                "option `{name}` is not handed to the compiler, which has none that opkeep knows by this name; kernels \
+                 made with it are kept apart all the same"
+            ));
         }
-        for name in banks::OPTIONS {
-            let Some(path) = options.get_mut(name) else { continue };
-            if !Fs::new().is_dir(path.as_ref()) {
-                return Err(BackendError::Option {
-                    name: name.to_owned(),
-                    value: path.clone(),
-                    expected: "a folder that is there: the compiler would go on without a word".to_owned(),
-                });
-            }
-            // The compiler runs elsewhere, and would not find what is named from here.
-            *path = absolute(PathBuf::from(&*path)).to_string_lossy().into_owned();
-        }
-        Ok(ResolvedSpec { target: self.soc.name.clone(), options, debug: asks_for_debug(spec) })
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
+        Ok(resolved)
     }
 
     /// Module, function and attributes of each operator, and conversions to what it takes.
-    fn prepare(&self, graph: Graph, spec: &ResolvedSpec) -> Result<Graph, BackendError> {
+    fn rewrite_graph(
+        &self,
+        cx: &Context<'_>,
+        graph: Graph,
+        spec: &ResolvedSpec,
+    ) -> Result<Graph, BackendError> {
         let ops = self.ops();
         let asker = Asker {
-            ready: &|job| self.ready(job, spec),
-            has_moved: &|record| self.has_moved(record),
-            record: &|| Ok(self.record(&Externals::default(), &Once::default())?.0),
+            cx,
+            ready: &|job| self.ready(cx, job, spec),
+            has_moved: &|record| self.has_moved(cx, record),
+            record: &|| Ok(self.record(cx, &Externals::default())?.0),
             toolkit: &self.toolkit,
             soc: &self.soc,
             sources: &self.sources,
             ops: &ops,
             spec,
             answers: &self.answers,
-            cancel: &self.cancel,
             pool: &|| self.asking(),
             files: Once::default(),
         };
         let prepared = Prepare::new(&ops, &asker).run(&graph);
         self.answers.save();
         let (graph, warnings) = prepared?;
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).extend(warnings);
+        warnings.iter().for_each(|warning| cx.warn(warning));
         Ok(graph)
     }
 

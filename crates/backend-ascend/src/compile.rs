@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use opkeep_artifact::Artifact;
-use opkeep_backend::{BackendError, CompileRequest};
+use opkeep_backend::{BackendError, CompileRequest, Context};
 use opkeep_descriptor::Op;
 use opkeep_process::{Ended, Run, Sandbox, keep_log, tail};
 use serde_json::{Map, Value, json};
@@ -20,6 +20,7 @@ use crate::{banks, files, made, options, slog};
 
 /// What the compiler is told, whoever tells it.
 pub(crate) struct Told<'a> {
+    cx: &'a Context<'a>,
     pub(crate) request: &'a CompileRequest<'a>,
     pub(crate) op: &'a Op,
     /// The parameter file's content.
@@ -38,6 +39,7 @@ impl<'a> Told<'a> {
     /// For attempt number `attempt`, which has a directory of its own: what a killed attempt leaves in the directory for
     /// debugging keeps the next one out.
     pub(crate) fn new(
+        cx: &'a Context<'a>,
         request: &'a CompileRequest<'a>,
         op: &'a Op,
         parameters: Value,
@@ -53,7 +55,7 @@ impl<'a> Told<'a> {
         let file = implementation.dynamic.clone().or_else(|| implementation.file.clone());
         let file = file.filter(|_| !by_type).map(|file| (file, implementation.function.clone()));
         let base = implementation.base.clone();
-        Self { request, op, parameters, file, base, folder, output, debug }
+        Self { cx, request, op, parameters, file, base, folder, output, debug }
     }
 
     /// The options, as the compiler calls them, less directories.
@@ -167,7 +169,6 @@ impl Process<'_> {
     }
 
     fn try_compile(&self, told: &Told<'_>) -> Result<Made, BackendError> {
-        let request = told.request;
         for folder in [&told.folder, &told.output, &told.debug] {
             files::create_dir(folder)?;
         }
@@ -195,8 +196,8 @@ impl Process<'_> {
             environment: &environment,
             dir: &told.folder,
             log: Some(&log),
-            deadline: request.deadline,
-            cancel: request.cancel,
+            deadline: told.cx.deadline,
+            cancel: told.cx.cancel,
             sandbox: Sandbox::default(),
         };
         let ended = Run { sandbox: sandbox.as_run(), ..run }.to_end();
@@ -248,7 +249,7 @@ pub(crate) fn by_worker(pool: &Pool, setup: &Arc<Setup>, extra: &Extra, told: &T
         options.insert("main_func".to_owned(), function.as_str().into());
     }
     let message = json!({"do": "compile", "parameters": told.parameters, "options": options});
-    let patience = Patience { deadline: request.deadline, cancel: request.cancel };
+    let patience = Patience { deadline: told.cx.deadline, cancel: told.cx.cancel };
     let whom = Whom {
         extra,
         watched: told.file.is_some().then_some(told.base.as_path()),

@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use opkeep_fs::CancelToken;
-
 use crate::answers;
 use crate::find::Search;
 
@@ -19,8 +17,6 @@ pub struct AscendConfig {
     /// Where answers of operators are kept, which the next process need not ask again, and beside them what importing the
     /// toolkit takes, and its bytecode: a directory that only this user can write to. Nowhere if None.
     pub answers: Option<PathBuf>,
-    /// Says when nobody waits any more for what operators answer, whom preparing a network asks.
-    pub cancel: CancelToken,
     /// After how many jobs a worker is replaced: what operators leave behind in it does not add up for long.
     pub jobs_each: u32,
     /// Files, and directories of files, that the toolkit reads for some kernels only: they count by content.
@@ -43,15 +39,7 @@ impl AscendConfig {
     /// Finds the toolkit by `search`. Nothing is kept between processes.
     pub fn new(search: Search) -> Self {
         let scratch = std::env::temp_dir();
-        Self {
-            search,
-            driver: Driver::Auto,
-            scratch,
-            answers: None,
-            cancel: CancelToken::new(),
-            jobs_each: 256,
-            inputs: Vec::new(),
-        }
+        Self { search, driver: Driver::Auto, scratch, answers: None, jobs_each: 256, inputs: Vec::new() }
     }
 
     /// Keeps what operators answer in this user's folder below `folder`, which may be one for temporary files.

@@ -5,8 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use opkeep_backend::BackendError;
-use opkeep_fs::{CancelToken, Fs};
+use opkeep_backend::{BackendError, Context};
+use opkeep_fs::Fs;
 use opkeep_process::{Run, Sandbox, tail};
 use serde::{Deserialize, Serialize};
 
@@ -38,9 +38,9 @@ impl Interpreter {
     /// # Errors
     /// There is no such program, or the script does not start a Python.
     pub(crate) fn resolve(
+        cx: &Context<'_>,
         named: &Path,
         environment: &[(OsString, OsString)],
-        cancel: &CancelToken,
     ) -> Result<Self, BackendError> {
         let direct =
             Self { program: named.to_owned(), arguments: Vec::new(), environment: environment.to_vec() };
@@ -56,8 +56,8 @@ impl Interpreter {
             environment: &variables,
             dir: Path::new("/"),
             log: None,
-            deadline: Some(Instant::now() + LIMIT),
-            cancel,
+            deadline: cx.deadline_before(Some(Instant::now() + LIMIT)),
+            cancel: cx.cancel,
             sandbox: Sandbox::default(),
         };
         let ended = run.to_end().map_err(backend_error)?;

@@ -9,12 +9,12 @@ mod run;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use opkeep_backend::{BackendError, FileDigests};
+use opkeep_backend::{BackendError, Context};
 use opkeep_digest::{Digest, Hasher};
-use opkeep_fs::{CancelToken, Fs, idle};
+use opkeep_fs::{Fs, idle};
 use opkeep_process::{Declared, Observer, is_short_of_resources};
 
 use self::run::{Ask, Greeting, PROGRAMS, Runner, Watched, greeted};
@@ -27,6 +27,9 @@ use crate::reach::Reach;
 use crate::record::{Record, Report};
 use crate::unkeyed::Directories;
 use crate::{externals, fingerprint};
+
+/// How often a thread that waits for another's probe looks whether it is cancelled.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Records that are longer are none of ours.
 const LONGEST: u64 = 64 << 20;
@@ -52,10 +55,9 @@ impl Probe {
         tool_folder: Option<PathBuf>,
         kept: Option<PathBuf>,
         scratch: PathBuf,
-        cancel: CancelToken,
     ) -> Self {
         Self {
-            runner: Runner { environment, tool_folder, kept, scratch, cancel },
+            runner: Runner { environment, tool_folder, kept, scratch },
             known: Mutex::default(),
             confirmed: Mutex::default(),
             making: Mutex::default(),
@@ -68,29 +70,29 @@ impl Probe {
     /// There is no Python, or it cannot be run.
     pub(crate) fn record(
         &self,
+        cx: &Context<'_>,
         toolkit: &Toolkit,
         toolchain: &Digest,
         names: &BTreeSet<String>,
-        files: &dyn FileDigests,
     ) -> Result<Arc<Record>, BackendError> {
         let named = python(&self.runner.environment)?;
-        let interpreter = Interpreter::resolve(&named, &self.runner.environment, &self.runner.cancel)?;
+        let interpreter = Interpreter::resolve(cx, &named, &self.runner.environment)?;
         let id = self.id(&interpreter, toolchain);
         let holds = |record: &Record| {
-            record.id == id && names.iter().all(|name| record.knows(name)) && record.is_current(files)
+            record.id == id && names.iter().all(|name| record.knows(name)) && record.is_current(cx.files)
         };
         if let Some(record) = self.last().filter(|record| holds(record)) {
             return Ok(record);
         }
         // Threads that ask at once get one probe.
-        let _one = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn(cx)?;
         let earlier = self.last().filter(|record| record.id == id).or_else(|| self.read(&id).map(Arc::new));
         let record = match earlier {
             Some(record) if holds(&record) => record,
             earlier => {
                 let mut wanted = names.clone();
                 wanted.extend(earlier.iter().flat_map(|record| record.names().cloned()));
-                let record = Arc::new(self.make(toolkit, &interpreter, id, wanted, files)?);
+                let record = Arc::new(self.make(cx, toolkit, &interpreter, id, wanted)?);
                 if record.problem().is_none() {
                     self.write(&record);
                 }
@@ -168,13 +170,25 @@ impl Probe {
         format!("{place:.16}{}", hasher.finish())
     }
 
+    /// The right to probe; of several threads one has it.
+    fn turn(&self, cx: &Context<'_>) -> Result<MutexGuard<'_, ()>, BackendError> {
+        loop {
+            match self.making.try_lock() {
+                Ok(turn) => return Ok(turn),
+                Err(TryLockError::Poisoned(error)) => return Ok(error.into_inner()),
+                Err(TryLockError::WouldBlock) => cx.check_cancelled()?,
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
     fn make(
         &self,
+        cx: &Context<'_>,
         toolkit: &Toolkit,
         interpreter: &Interpreter,
         id: String,
         mut names: BTreeSet<String>,
-        files: &dyn FileDigests,
     ) -> Result<Record, BackendError> {
         if let Some(bytecode) = self.bytecode() {
             remove_older(&bytecode, UNUSED);
@@ -187,33 +201,40 @@ impl Probe {
         own.extend(self.bytecode().map(|path| (path, BYTECODE)));
         let own = Directories::of(&own);
         let ask = Ask { interpreter, lazy: &lazy, names: &names, children: false };
-        let Found { mut report, greetings, mut guards } = self.observed(toolkit, &ask, &own)?;
+        let Found { mut report, greetings, mut guards } = self.observed(cx, toolkit, &ask, &own)?;
         let pending: BTreeSet<String> = std::mem::take(&mut report.pending).into_iter().collect();
         if !pending.is_empty() {
             let more =
-                self.runner.run(&Ask { names: &pending, children: true, ..ask }, Watched::default())?.0;
+                self.runner.run(cx, &Ask { names: &pending, children: true, ..ask }, Watched::default())?.0;
             report.names.extend(more.names);
         }
         let packages = fingerprint::operator_packages(toolkit);
-        let mut record = Record::new(id, interpreter.clone(), report, scanned, (&own, &packages), files);
+        let mut record = Record::new(id, interpreter.clone(), report, scanned, (&own, &packages), cx.files);
         let ask = Ask { children: false, ..ask };
-        guards.without_landlock = self.without_landlock(toolkit, &record, &ask, &own, &greetings)?;
+        guards.without_landlock = self.without_landlock(cx, toolkit, &record, &ask, &own, &greetings)?;
         record.guards = guards;
         Ok(record)
     }
 
     /// What importing the toolkit takes, and its program, as far as it can be seen here; and why not all can, if so.
-    fn observed(&self, toolkit: &Toolkit, ask: &Ask<'_>, own: &Directories) -> Result<Found, BackendError> {
+    fn observed(
+        &self,
+        cx: &Context<'_>,
+        toolkit: &Toolkit,
+        ask: &Ask<'_>,
+        own: &Directories,
+    ) -> Result<Found, BackendError> {
         let unobserved = |why: String| {
             let guards = Guards { without_observer: Some(why), ..Guards::default() };
-            let report = self.runner.run(ask, Watched::default())?.0;
-            let greet =
-                |program: &PathBuf| Ok(self.runner.greet(program, ask.interpreter, Watched::default())?.0);
+            let report = self.runner.run(cx, ask, Watched::default())?.0;
+            let greet = |program: &PathBuf| {
+                Ok(self.runner.greet(cx, program, ask.interpreter, Watched::default())?.0)
+            };
             let greetings = greeted(toolkit).map(greet).collect::<Result<_, BackendError>>()?;
             Ok(Found { report, greetings, guards })
         };
         let watched = Watched { is_observed: true, reach: None };
-        let (mut report, seen) = match self.runner.run(ask, watched) {
+        let (mut report, seen) = match self.runner.run(cx, ask, watched) {
             Ok(found) => found,
             // Either there is no observer here, or nothing can be run; another attempt says which.
             Err(BackendError::Io { source, .. }) if !is_short_of_resources(&source) => {
@@ -224,12 +245,12 @@ impl Probe {
         let mut all = vec![seen];
         let mut greetings = Vec::new();
         for program in greeted(toolkit) {
-            let (answer, seen) = self.runner.greet(program, ask.interpreter, watched)?;
+            let (answer, seen) = self.runner.greet(cx, program, ask.interpreter, watched)?;
             greetings.push(answer);
             all.push(seen);
         }
         for compiler in report.compilers() {
-            all.push(self.runner.preprocess(&compiler, ask.interpreter, watched)?);
+            all.push(self.runner.preprocess(cx, &compiler, ask.interpreter, watched)?);
         }
         for seen in all {
             match (seen.error(), &seen.foreign) {
@@ -252,6 +273,7 @@ impl Probe {
     /// than without it.
     fn without_landlock(
         &self,
+        cx: &Context<'_>,
         toolkit: &Toolkit,
         record: &Record,
         ask: &Ask<'_>,
@@ -267,11 +289,11 @@ impl Probe {
         let reach = Reach::of(&self.domain(toolkit, record, &[]));
         let watched = Watched { is_observed: false, reach: Some(&reach) };
         for (program, free) in greeted(toolkit).zip(greetings) {
-            if self.runner.greet(program, ask.interpreter, watched)?.0 != *free {
+            if self.runner.greet(cx, program, ask.interpreter, watched)?.0 != *free {
                 return Ok(Some(format!("in a domain `{}` does not run as without", program.display())));
             }
         }
-        match self.runner.run(ask, watched) {
+        match self.runner.run(cx, ask, watched) {
             Ok((again, _)) if record.is_confirmed_by(&again, own) => Ok(None),
             Ok((Report { problem: Some(problem), .. }, _)) => {
                 Ok(Some(format!("in a domain the toolkit cannot be imported: {problem}")))

@@ -10,9 +10,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use common::{SOC, driven};
+use opkeep_backend::Backend;
 use opkeep_backend_ascend::{AscendBackend, Driver};
 use opkeep_descriptor::BuildSpec;
-use opkeep_testkit::conformance::{Case, Subject, main_for};
+use opkeep_testkit::conformance::{Case, Oddity, Subject, main_for};
 use opkeep_testkit::{job, toolkit};
 
 fn main() -> ExitCode {
@@ -27,8 +28,17 @@ fn main() -> ExitCode {
             inputs: Vec::new(),
             expected: Vec::new(),
         };
+        let backend: Arc<dyn Fn() -> Arc<dyn Backend> + Send + Sync> =
+            Arc::new(move || Arc::new(AscendBackend::open(&driven(&place, driver), SOC).unwrap()));
+        let mut misspelt = BuildSpec::new(SOC);
+        misspelt.options.insert("op_debug_levle".to_owned(), "1".into());
         Subject {
-            backend: Arc::new(move || Arc::new(AscendBackend::open(&driven(&place, driver), SOC).unwrap())),
+            oddity: Some(Oddity {
+                backend: Arc::clone(&backend),
+                spec: misspelt,
+                warning: "`op_debug_levle` is not handed to the compiler",
+            }),
+            backend,
             spec: BuildSpec::new(SOC),
             cases: vec![case("square", "Square", 8), case("relu", "Relu", 8), case("larger", "Square", 1000)],
         }

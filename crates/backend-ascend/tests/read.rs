@@ -8,6 +8,7 @@ use common::{Place, SOC};
 use opkeep_backend::Backend;
 use opkeep_backend_ascend::{AscendBackend, AscendConfig, Driver};
 use opkeep_descriptor::{BuildSpec, read_info};
+use opkeep_testkit::TestContext;
 use serde_json::{Value, json};
 
 const SQUARE: &[u8] = include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info");
@@ -33,12 +34,16 @@ fn both_ways_are_the_same() {
         spec(json!({"deterministic": true, "op_debug_config": "oom"})),
         spec(json!({"op_debug_level": "1", "something_new": 7})),
     ] {
-        assert_eq!(AscendBackend::read(&spec).unwrap(), backend.resolve(&spec).unwrap(), "{spec:?}");
+        assert_eq!(
+            AscendBackend::read(&spec).unwrap(),
+            backend.resolve(&TestContext::new().cx(), &spec).unwrap(),
+            "{spec:?}"
+        );
     }
     for wrong in [json!({"autoTilingMode": "RL"}), json!({"op_debug_level": "9"})] {
         let spec = spec(wrong);
-        let texts =
-            [AscendBackend::read(&spec), backend.resolve(&spec)].map(|read| read.unwrap_err().to_string());
+        let texts = [AscendBackend::read(&spec), backend.resolve(&TestContext::new().cx(), &spec)]
+            .map(|read| read.unwrap_err().to_string());
         assert_eq!(texts[0], texts[1]);
     }
 }

@@ -5,17 +5,16 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use opkeep_artifact::{Artifact, Expectations};
 use opkeep_backend::{
-    Backend, BackendError, CompileRequest, Entry, FileDigests, Loader, Support, Unsupported, asks_for_debug,
+    Backend, BackendError, CompileRequest, Context, Entry, FileDigests, Loader, Support, Unsupported,
 };
 use opkeep_cann_meta::targets;
 use opkeep_descriptor::options::{DEBUG_WORDS, check_value};
-use opkeep_descriptor::{BuildSpec, Job, OPTION_NAMES, Op, ResolvedSpec};
+use opkeep_descriptor::{BuildSpec, Job, OPTION_NAMES, Op, ResolvedSpec, debug_enabled};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_fs::{CancelToken, Fs};
 
@@ -114,8 +113,6 @@ pub struct CpuBackend {
     toolchain: Answer<Toolchain>,
     /// What was begun before anybody waited for it.
     ahead: Mutex<Option<Ahead>>,
-    /// Whether it was said that a launcher is left out.
-    has_warned: AtomicBool,
     known: Known,
     loader: CpuLoader,
 }
@@ -130,7 +127,6 @@ impl CpuBackend {
             config,
             toolchain: Answer::default(),
             ahead: Mutex::default(),
-            has_warned: AtomicBool::new(false),
             known: Known::default(),
             loader: CpuLoader,
         }
@@ -160,7 +156,7 @@ impl CpuBackend {
     /// # Errors
     /// [`BackendError::Toolchain`], if there is none.
     pub fn compiler(&self) -> Result<String, BackendError> {
-        self.in_use(&Undigested).map(|toolchain| toolchain.summary())
+        self.in_use(&uncached(&CancelToken::new())).map(|toolchain| toolchain.summary())
     }
 
     /// How compiles are kept from reading what no key covers, for people; and why not by a better means.
@@ -168,23 +164,23 @@ impl CpuBackend {
     /// # Errors
     /// [`BackendError::Toolchain`], if there is no compiler.
     pub fn confinement(&self) -> Result<String, BackendError> {
-        self.in_use(&Undigested).map(|toolchain| toolchain.confinement())
+        self.in_use(&uncached(&CancelToken::new())).map(|toolchain| toolchain.confinement())
     }
 
     /// The toolchain, as it was when it was last asked for.
-    fn in_use(&self, files: &dyn FileDigests) -> Result<Arc<Toolchain>, BackendError> {
-        self.toolchain.get(&files.cancel(), |_| true, || self.find(files))
+    fn in_use(&self, cx: &Context<'_>) -> Result<Arc<Toolchain>, BackendError> {
+        self.toolchain.get(cx.cancel, |_| true, || self.find(cx))
     }
 
     /// The toolchain as it is now.
-    fn current(&self, files: &dyn FileDigests) -> Result<Arc<Toolchain>, BackendError> {
-        let holds = |toolchain: &Toolchain| toolchain.still_holds(&self.config, files);
-        self.toolchain.get(&files.cancel(), holds, || self.find(files))
+    fn current(&self, cx: &Context<'_>) -> Result<Arc<Toolchain>, BackendError> {
+        let holds = |toolchain: &Toolchain| toolchain.still_holds(&self.config, cx.files);
+        self.toolchain.get(cx.cancel, holds, || self.find(cx))
     }
 
-    fn find(&self, files: &dyn FileDigests) -> Result<Toolchain, BackendError> {
+    fn find(&self, cx: &Context<'_>) -> Result<Toolchain, BackendError> {
         let ahead = self.ahead().take();
-        Toolchain::find(&self.config, files, ahead)
+        Toolchain::find(&self.config, cx, ahead)
     }
 
     fn ahead(&self) -> MutexGuard<'_, Option<Ahead>> {
@@ -214,46 +210,36 @@ impl Backend for CpuBackend {
         "cpu"
     }
 
-    fn toolchain(&self, files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
-        self.current(files).map(|toolchain| toolchain.fingerprint())
+    fn toolchain(&self, cx: &Context<'_>) -> Result<Fingerprint, BackendError> {
+        let toolchain = self.current(cx)?;
+        for launcher in toolchain.left_out() {
+            cx.warn(format_args!(
+                "`{}` is left out: what it keeps or sends elsewhere would take part in kernels without being in their keys",
+                launcher.display()
+            ));
+        }
+        Ok(toolchain.fingerprint())
     }
 
-    fn look_ahead(&self) {
+    fn warm_up(&self, cx: &Context<'_>) {
         let mut ahead = self.ahead();
-        // Who asks already took what was begun, and takes no more.
+        // A thread that asks already took what was begun.
         if ahead.is_none() && !self.toolchain.is_asked_for() {
-            // Who asks for the toolchain tries it again, and is told.
-            *ahead = Ahead::begin(&self.config, &CancelToken::new()).ok().flatten();
+            // `toolchain` tries again and reports the failure.
+            *ahead = Ahead::begin(&self.config, cx).ok().flatten();
         }
     }
 
-    /// The C that would be compiled, under a stand-in for its name; and the math library, if it calls that.
+    /// The C that would be compiled, under a stand-in for its name; and the math library, if the C calls it.
     fn op_sources(
         &self,
+        cx: &Context<'_>,
         job: &Job,
         _spec: &ResolvedSpec,
-        files: &dyn FileDigests,
-    ) -> Result<Fingerprint, BackendError> {
-        self.sources(Source::of(&self.generate(job, STAND_IN)?), files)
-    }
-
-    fn supports(&self, job: &Job, _spec: &ResolvedSpec) -> Support {
-        match self.stand_in(job) {
-            Ok(_) => Support::Yes,
-            Err(reason) => Support::No(reason),
-        }
-    }
-
-    /// Both come of the same C.
-    fn admit(
-        &self,
-        job: &Job,
-        _spec: &ResolvedSpec,
-        files: &dyn FileDigests,
     ) -> Result<Fingerprint, BackendError> {
         // A change to C may be another one each time.
         if self.config.rewrite.is_some() {
-            return self.sources(Source::of(&self.stand_in(job)?), files);
+            return self.sources(cx, Source::of(&self.stand_in(job)?));
         }
         let source = match self.known.get(job) {
             Some(source) => source,
@@ -263,49 +249,40 @@ impl Backend for CpuBackend {
                 source
             }
         };
-        self.sources(source, files)
+        self.sources(cx, source)
+    }
+
+    fn supports(&self, job: &Job, _spec: &ResolvedSpec) -> Support {
+        match self.stand_in(job) {
+            Ok(_) => Support::Yes,
+            Err(reason) => Support::No(reason),
+        }
     }
 
     fn expectations(&self, spec: &ResolvedSpec) -> Expectations {
         targets::host(&spec.target, host_machine())
     }
 
-    fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
+    fn compile(&self, cx: &Context<'_>, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
         let source = self.generate(request.job, &request.name.symbol())?;
-        let files = Uncancelled(request.cancel);
-        let toolchain = self.in_use(&files)?;
-        match compile::compile(&self.config, &toolchain, &source, request) {
+        let toolchain = self.in_use(cx)?;
+        match compile::compile(cx, &self.config, &toolchain, &source, request) {
             Err(CompileError::Moved(error)) => {
-                let now = self.current(&files)?;
+                let now = self.current(cx)?;
                 // Nothing changed: the next time would come to the same.
                 if Arc::ptr_eq(&now, &toolchain) {
                     return Err(error);
                 }
-                compile::compile(&self.config, &now, &source, request).map_err(CompileError::into_inner)
+                compile::compile(cx, &self.config, &now, &source, request).map_err(CompileError::into_inner)
             }
             Err(CompileError::Failed(error)) => Err(error),
             Ok(artifact) => Ok(artifact),
         }
     }
 
-    /// Each launcher that is left out, once.
-    fn warnings(&self) -> Vec<String> {
-        if self.has_warned.swap(true, Ordering::Relaxed) {
-            return Vec::new();
-        }
-        let left_out = Toolchain::left_out(&self.config);
-        let warn = |launcher: &PathBuf| {
-            format!(
-                "`{}` is left out: what it keeps or sends elsewhere would take part in kernels without being in their keys",
-                launcher.display()
-            )
-        };
-        left_out.iter().map(warn).collect()
-    }
-
     /// Of the vendor's options only those for debugging mean anything here. The words `ccec_O0` and `ccec_g` are the C
     /// compiler's `-O0` and `-g`; the others are about the device, and change nothing.
-    fn resolve(&self, spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
+    fn resolve(&self, _cx: &Context<'_>, spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
         let mut options = BTreeMap::new();
         if let Some(level) = spec.option("op_debug_level") {
             if !matches!(level.as_str(), "0" | "1" | "2" | "3" | "4") {
@@ -335,7 +312,7 @@ impl Backend for CpuBackend {
             Features::Native => "-native",
         };
         let target = format!("cpu-{}{level}", std::env::consts::ARCH);
-        Ok(ResolvedSpec { target, options, debug: asks_for_debug(spec) })
+        Ok(ResolvedSpec { target, options, debug: debug_enabled(spec) })
     }
 
     fn option_names(&self) -> Vec<&'static str> {
@@ -372,37 +349,29 @@ impl CpuBackend {
     }
 
     /// What `source` depends on: itself, and the math library, if it calls that.
-    fn sources(&self, source: Source, files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
+    fn sources(&self, cx: &Context<'_>, source: Source) -> Result<Fingerprint, BackendError> {
         let Source { digest, lines, calls_libm } = source;
         let mut fingerprint = Fingerprint::new();
         fingerprint.add("generated C", digest, format!("{lines} lines"));
         if calls_libm {
-            let digest = self.in_use(files)?.libm();
+            let digest = self.in_use(cx)?.libm();
             fingerprint.add("libm", digest, format!("{:.12}", digest.to_string()));
         }
         Ok(fingerprint)
     }
 }
 
-/// Digests that are taken each time, for questions outside of a build.
-struct Undigested;
+/// Digests that are taken each time.
+struct Uncached;
 
-impl FileDigests for Undigested {
-    fn digest(&self, path: &Path) -> io::Result<Digest> {
-        Digest::of_reader(Fs::new().open(path)?)
-    }
+/// The context of a question outside of a build.
+fn uncached(cancel: &CancelToken) -> Context<'_> {
+    Context::new(&Uncached, cancel, &|_| {})
 }
 
-/// The same, as long as a compile is not cancelled.
-struct Uncancelled<'a>(&'a CancelToken);
-
-impl FileDigests for Uncancelled<'_> {
+impl FileDigests for Uncached {
     fn digest(&self, path: &Path) -> io::Result<Digest> {
-        Undigested.digest(path)
-    }
-
-    fn cancel(&self) -> CancelToken {
-        self.0.clone()
+        Digest::of_reader(Fs::new().open(path)?)
     }
 }
 

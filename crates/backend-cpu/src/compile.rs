@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use opkeep_artifact::Artifact;
-use opkeep_backend::{BackendError, CompileRequest};
+use opkeep_backend::{BackendError, CompileRequest, Context};
 use opkeep_cann_meta::{BlockDim, Flag, KernelMeta, Magic, Parameter};
 use opkeep_descriptor::{Arg, ResolvedSpec};
 use opkeep_digest::Digest;
@@ -32,6 +32,7 @@ pub(crate) const JOB_FIELD: &str = "opkeepJob";
 
 /// Compiles generated C with `toolchain`. What it reads is confined to what the key covers, or checked afterwards.
 pub(crate) fn compile(
+    cx: &Context<'_>,
     config: &CpuConfig,
     toolchain: &Toolchain,
     source: &Generated,
@@ -41,7 +42,7 @@ pub(crate) fn compile(
     write_source(work_dir, &source.text)?;
     let log = work_dir.join("compile.log");
     let environment = environment(&config.path, work_dir);
-    let job = Compile { toolchain, source, request, log: &log, environment: &environment };
+    let job = Compile { cx, toolchain, source, request, log: &log, environment: &environment };
     let (ended, args) = job.run()?;
     let run = job.prepared(&args, Sandbox::default());
     let object = read_made(work_dir, "kernel.o")
@@ -81,6 +82,7 @@ impl CompileError {
 
 /// One compile that is to be run, perhaps twice.
 struct Compile<'a> {
+    cx: &'a Context<'a>,
     toolchain: &'a Toolchain,
     source: &'a Generated,
     request: &'a CompileRequest<'a>,
@@ -241,15 +243,14 @@ impl Compile<'_> {
     }
 
     fn prepared<'r>(&'r self, args: &'r [OsString], sandbox: Sandbox<'r>) -> Run<'r> {
-        let CompileRequest { work_dir, deadline, cancel, .. } = *self.request;
         Run {
             program: self.toolchain.driver(),
             args,
             environment: self.environment,
-            dir: work_dir,
+            dir: self.request.work_dir,
             log: Some(self.log),
-            deadline,
-            cancel,
+            deadline: self.cx.deadline,
+            cancel: self.cx.cancel,
             sandbox,
         }
     }

@@ -1,18 +1,33 @@
 //! The CPU backend passes the suite that every backend must pass.
-#![expect(clippy::disallowed_methods, reason = "tests look for the compiler where the user's shell would")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a test finds a compiler, and makes a launcher for it"
+)]
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_descriptor::BuildSpec;
-use opkeep_testkit::conformance::{Subject, elementwise_cases, main as run};
+use opkeep_testkit::conformance::{Oddity, Subject, elementwise_cases, main as run};
 
 fn main() -> ExitCode {
     let path = std::env::var_os("PATH").unwrap_or_default();
+    let folder = tempfile::tempdir().unwrap();
+    let launcher = folder.path().join("ccache");
+    std::fs::write(&launcher, "#!/bin/sh\nexec \"$@\"\n").unwrap();
+    std::fs::set_permissions(&launcher, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let with_launcher =
+        CpuConfig { compiler: Some(format!("{} cc", launcher.display())), ..CpuConfig::new(&path) };
     run(&Subject {
         backend: Arc::new(move || Arc::new(CpuBackend::new(CpuConfig::new(path.clone())))),
         spec: BuildSpec::new("cpu"),
         cases: elementwise_cases(),
+        oddity: Some(Oddity {
+            backend: Arc::new(move || Arc::new(CpuBackend::new(with_launcher.clone()))),
+            spec: BuildSpec::new("cpu"),
+            warning: "ccache` is left out",
+        }),
     })
 }

@@ -10,6 +10,7 @@ use opkeep_backend::Backend;
 use opkeep_cann_meta::{BlockDim, KernelMeta};
 use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
+use opkeep_testkit::TestContext;
 
 const VENDOR: &str = include_str!("../../../fixtures/mindspore/square_12484080525657478220_2.json");
 
@@ -95,7 +96,7 @@ fn every_operator_validates() {
 fn sources_depend_on_the_job_and_not_on_its_name() {
     let spec = common::spec(backend());
     let sources = |backend: &opkeep_backend_cpu::CpuBackend, shape: &[i64]| {
-        backend.op_sources(&job("Neg", &[shape], &[]), &spec, &common::Files).unwrap()
+        backend.op_sources(&TestContext::new().cx(), &job("Neg", &[shape], &[]), &spec).unwrap()
     };
     assert_eq!(sources(backend(), &[3]), sources(backend(), &[3]));
     assert_ne!(sources(backend(), &[3]), sources(backend(), &[4]));

@@ -12,6 +12,7 @@ use opkeep_artifact::Artifact;
 use opkeep_backend::{Backend, BackendError, Buffer, Kernel};
 use opkeep_cann_meta::{KernelMeta, Workspace};
 use opkeep_descriptor::Job;
+use opkeep_testkit::TestContext;
 
 const ONE: NonZeroUsize = NonZeroUsize::MIN;
 
@@ -159,16 +160,9 @@ fn kernels_of_one_name_compute_their_own_results() {
         // All get the symbol of the first.
         let name = common::name(&common::job("Adds", &[&[1]], &[float("value", 0.0)]));
         let (folder, spec) = (tempfile::tempdir().unwrap(), common::spec(backend()));
-        let cancel = opkeep_fs::CancelToken::new();
-        let request = opkeep_backend::CompileRequest {
-            job: &job,
-            spec: &spec,
-            name: &name,
-            work_dir: folder.path(),
-            deadline: None,
-            cancel: &cancel,
-        };
-        (backend().compile(&request).unwrap(), job)
+        let request =
+            opkeep_backend::CompileRequest { job: &job, spec: &spec, name: &name, work_dir: folder.path() };
+        (backend().compile(&TestContext::new().cx(), &request).unwrap(), job)
     };
     let made: Vec<_> = [1.0, 2.0, 3.0].into_iter().map(make).collect();
     let fresh = |at: usize| load(&made[at].0, &made[at].1).unwrap();

@@ -8,11 +8,12 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use common::{Files, Impatient, job};
+use common::job;
 use opkeep_backend::{Backend, BackendError};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_digest::Fingerprint;
 use opkeep_fs::CancelToken;
+use opkeep_testkit::TestContext;
 use tempfile::TempDir;
 
 /// A compiler that writes down what it is asked.
@@ -80,7 +81,7 @@ impl Teller {
 }
 
 fn toolchain(backend: &CpuBackend) -> Fingerprint {
-    backend.toolchain(&Files).unwrap_or_else(|error| panic!("{error}"))
+    backend.toolchain(&TestContext::new().cx()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// What is said of a part.
@@ -94,7 +95,7 @@ fn a_compiler_is_asked_one_question() {
     let backend = compiler.backend();
     toolchain(&backend);
     let exp = job("Exp", &[&[3]], &[]);
-    backend.op_sources(&exp, &common::spec(&backend), &Files).unwrap();
+    backend.op_sources(&TestContext::new().cx(), &exp, &common::spec(&backend)).unwrap();
     assert_eq!(compiler.asked(), ["-###"]);
 }
 
@@ -171,12 +172,12 @@ fn clang_is_known_by_its_name() {
 fn who_looks_ahead_asks_for_all() {
     let teller = Teller::held();
     let backend = teller.backend();
-    backend.look_ahead();
-    backend.look_ahead();
+    backend.warm_up(&TestContext::new().cx());
+    backend.warm_up(&TestContext::new().cx());
     teller.until_asked(1);
     std::fs::write(teller.path("go"), "").unwrap();
     assert_eq!(toolchain(&backend), toolchain(&backend));
-    backend.look_ahead();
+    backend.warm_up(&TestContext::new().cx());
     assert_eq!(teller.asked(), ["-###"]);
 }
 
@@ -185,10 +186,10 @@ fn who_looks_ahead_asks_for_all() {
 fn what_was_begun_ahead_binds_nobody() {
     let hangs = Teller::new("exec sleep 1000");
     let backend = hangs.backend();
-    backend.look_ahead();
+    backend.warm_up(&TestContext::new().cx());
     let (cancel, began) = (CancelToken::new(), Instant::now());
     std::thread::scope(|scope| {
-        let asks = scope.spawn(|| backend.toolchain(&Impatient(cancel.clone())));
+        let asks = scope.spawn(|| backend.toolchain(&TestContext::cancelled_by(&cancel).cx()));
         hangs.until_asked(1);
         std::thread::sleep(Duration::from_millis(50));
         cancel.cancel();
@@ -199,7 +200,7 @@ fn what_was_begun_ahead_binds_nobody() {
     let real = common::real_compiler();
     let slow = Teller::new(&format!("sleep 0.1\nexec '{}' \"$@\"", real.display()));
     let backend = slow.backend();
-    std::thread::scope(|scope| scope.spawn(|| backend.look_ahead()).join().unwrap());
+    std::thread::scope(|scope| scope.spawn(|| backend.warm_up(&TestContext::new().cx())).join().unwrap());
     assert!(!toolchain(&backend).parts().is_empty());
 }
 
@@ -211,7 +212,7 @@ fn nothing_is_begun_ahead_of_what_is_being_asked() {
     std::thread::scope(|scope| {
         let asks = scope.spawn(|| toolchain(&backend));
         teller.until_asked(1);
-        backend.look_ahead();
+        backend.warm_up(&TestContext::new().cx());
         std::fs::write(teller.path("go"), "").unwrap();
         asks.join().unwrap();
     });
@@ -228,7 +229,7 @@ fn time_counts_only_while_somebody_waits() {
     ));
     let patience = Duration::from_secs(2);
     let backend = CpuBackend::new(CpuConfig { probe_deadline: patience, ..teller.config() });
-    backend.look_ahead();
+    backend.warm_up(&TestContext::new().cx());
     std::thread::sleep(patience + Duration::from_millis(100));
     toolchain(&backend);
     assert_eq!(teller.asked(), ["-###"]);
@@ -242,7 +243,7 @@ fn what_somebody_else_waited_for_is_asked_again() {
         Teller::new(&format!("echo $$ >> \"$(dirname \"$0\")/ids\"\nexec '{}' \"$@\"", real.display()));
     let ids = || std::fs::read_to_string(teller.path("ids")).unwrap_or_default();
     let backend = teller.backend();
-    backend.look_ahead();
+    backend.warm_up(&TestContext::new().cx());
     teller.until(|| ids().lines().count() == 1);
     for id in ids().lines() {
         let id = rustix::process::Pid::from_raw(id.parse().unwrap());
@@ -263,7 +264,7 @@ fn who_looks_ahead_in_vain_leaves_nothing_behind() {
     let scratch = teller.path("scratch");
     std::fs::create_dir(&scratch).unwrap();
     let backend = CpuBackend::new(CpuConfig { scratch: scratch.clone(), ..teller.config() });
-    backend.look_ahead();
+    backend.warm_up(&TestContext::new().cx());
     let children = |dir: &Path| -> Vec<PathBuf> {
         std::fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
     };
@@ -290,7 +291,7 @@ fn a_compiler_that_cannot_compile_is_none() {
             real.display()
         ));
         let backend = CpuBackend::new(CpuConfig { probe_deadline: patience, ..teller.config() });
-        let error = backend.toolchain(&Files).unwrap_err().to_string();
+        let error = backend.toolchain(&TestContext::new().cx()).unwrap_err().to_string();
         assert!(error.contains(says) && error.contains("kernel.c"), "{error}");
     }
 }

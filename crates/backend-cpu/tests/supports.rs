@@ -7,6 +7,7 @@ use common::{attr, backend, float, job};
 use opkeep_backend::{Backend, BackendError, Support, Unsupported};
 use opkeep_descriptor::{Arg, AttrValue, BuildSpec, Extra, Job, OmittedArg, Source, Tensor};
 use opkeep_ops::OpsError;
+use opkeep_testkit::TestContext;
 
 /// Why `job` is refused; a compile must refuse it for the same reason.
 fn refusal(job: &Job) -> Unsupported {
@@ -17,7 +18,7 @@ fn refusal(job: &Job) -> Unsupported {
         Err(BackendError::Unsupported(_)) => {}
         other => panic!("{reason}: the compile says {other:?}"),
     }
-    assert!(backend().op_sources(job, &common::spec(backend()), &common::Files).is_err());
+    assert!(backend().op_sources(&TestContext::new().cx(), job, &common::spec(backend())).is_err());
     reason
 }
 
@@ -206,7 +207,7 @@ fn options_have_ranges_and_debug_shows() {
     let resolve = |name: &str, value: &str| {
         let mut spec = BuildSpec::new("cpu");
         spec.options.insert(name.to_owned(), value.into());
-        backend().resolve(&spec)
+        backend().resolve(&TestContext::new().cx(), &spec)
     };
     for value in ["5", "-1", "x", "01", "0 "] {
         match resolve("op_debug_level", value) {
@@ -217,7 +218,7 @@ fn options_have_ranges_and_debug_shows() {
             other => panic!("{value}: {other:?}"),
         }
     }
-    let plain = backend().resolve(&BuildSpec::new("cpu")).unwrap();
+    let plain = backend().resolve(&TestContext::new().cx(), &BuildSpec::new("cpu")).unwrap();
     assert!(!plain.debug && plain.options.is_empty());
     // What changes nothing is not in the spec, so it is not in the key.
     assert_eq!(resolve("op_debug_level", "0").unwrap(), plain);

@@ -9,17 +9,16 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::{
-    Files, Impatient, attr, backend, backend_with, compile, float, job, kernel, launch, real_compiler, script,
-};
+use common::{attr, backend, backend_with, compile, float, job, kernel, launch, real_compiler, script};
 use opkeep_backend::{Backend, BackendError};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig, Features};
 use opkeep_descriptor::AttrValue;
 use opkeep_digest::Fingerprint;
 use opkeep_fs::CancelToken;
+use opkeep_testkit::TestContext;
 
 fn fingerprint(backend: &CpuBackend) -> Fingerprint {
-    backend.toolchain(&Files).unwrap_or_else(|error| panic!("{error}"))
+    backend.toolchain(&TestContext::new().cx()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The names of the parts that differ.
@@ -132,7 +131,7 @@ fn arguments_of_the_compiler_are_honoured_and_count() {
         (" -c", "not CC's to say"),
         (" -include", "without its argument"),
     ] {
-        match with(bad).toolchain(&Files) {
+        match with(bad).toolchain(&TestContext::new().cx()) {
             Err(error @ BackendError::Toolchain { .. }) => {
                 assert!(error.to_string().contains(says), "{error}")
             }
@@ -254,7 +253,7 @@ fn native_is_another_toolchain() {
 fn no_toolchain(backend: &CpuBackend, told: &str) {
     let began = Instant::now();
     for _ in 0..2 {
-        match backend.toolchain(&Files) {
+        match backend.toolchain(&TestContext::new().cx()) {
             Err(error @ BackendError::Toolchain { .. }) => {
                 let text = error.to_string();
                 assert!(text.contains(told), "{text}");
@@ -316,7 +315,7 @@ fn nobody_has_to_wait_for_a_compiler_that_does_not_answer() {
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                let told = backend.toolchain(&Impatient(cancel.clone()));
+                let told = backend.toolchain(&TestContext::cancelled_by(&cancel).cx());
                 assert!(matches!(told, Err(BackendError::Cancelled)), "{told:?}");
             });
         }
@@ -345,7 +344,7 @@ fn the_math_library_counts_only_where_it_is_called() {
             _ => &[&[5], &[5]],
         };
         let job = job(op_type, shapes, attrs);
-        let sources = backend().op_sources(&job, &common::spec(backend()), &Files).unwrap();
+        let sources = backend().op_sources(&TestContext::new().cx(), &job, &common::spec(backend())).unwrap();
         let artifact = compile(backend(), &job).unwrap();
         (sources.parts().iter().any(|part| part.name == "libm"), common::needs(&artifact.object))
     };
@@ -388,7 +387,7 @@ fn kernels_without_the_math_library_stand_alone() {
                         .collect();
                     let large: &[i64] = &[64, 4096];
                     let job = job(row.op_type, &vec![large; row.inputs.len()], &attrs);
-                    let sources = backend().op_sources(&job, spec, &Files).unwrap();
+                    let sources = backend().op_sources(&TestContext::new().cx(), &job, spec).unwrap();
                     let needed = common::needs(&compile(backend(), &job).unwrap().object);
                     let counted = sources.parts().iter().any(|part| part.name == "libm");
                     assert!(counted || needed.is_empty(), "{}: {needed:?}", row.op_type);

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use opkeep_artifact::Artifact;
 use opkeep_descriptor::Job;
 
-use crate::BackendError;
+use crate::error::BackendError;
 
 /// Loads kernels into this process or onto a device.
 pub trait Loader: Send + Sync {

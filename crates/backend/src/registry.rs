@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use opkeep_descriptor::{BuildSpec, ResolvedSpec};
 
-use crate::{Backend, BackendError};
+use crate::backend::Backend;
+use crate::error::BackendError;
 
 type Reader = dyn Fn(&BuildSpec) -> Result<ResolvedSpec, BackendError> + Send + Sync;
 type Opener = dyn Fn(&str) -> Result<Arc<dyn Backend>, BackendError> + Send + Sync;

@@ -3,7 +3,7 @@
 use opkeep_descriptor::Tensor;
 use opkeep_ops::dtype_bytes;
 
-use crate::{BackendError, Unsupported};
+use crate::error::{BackendError, Unsupported};
 
 /// The place of a tensor among a kernel's arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

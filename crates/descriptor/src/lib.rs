@@ -52,7 +52,7 @@ pub use model::job::{
     Stated, Tensor,
 };
 pub use model::metadata::{DtypeFields, Envelope, OpLabels, RepeatedAttrs, RepeatedOutputs, TensorLabel};
-pub use model::options::{self, OPTION_NAMES};
+pub use model::options::{self, OPTION_NAMES, debug_enabled};
 pub use model::spec::{BuildSpec, ResolvedSpec};
 pub use name::error::NameError;
 pub use name::foreign::ForeignName;

@@ -22,9 +22,7 @@ impl Builder {
     pub fn build(&self, requests: &[Request]) -> Result<BuildReport, BuildError> {
         let began = Instant::now();
         let shop = Runtime::open(self)?;
-        let plan = BuildPlan::new(self, requests, &shop.memo)?;
-        // What there is to say of the jobs' own options.
-        shop.warnings.tell_all(&self.backend.warnings());
+        let plan = BuildPlan::new(self, requests, &shop.context(self))?;
         self.tell(Event::Planned { operators: requests.len(), kernels: plan.kernels.len() });
         let maker = KernelPipeline::new(self, &shop, self.stored_targets(&plan))?;
         let placer = |setting| {

@@ -5,13 +5,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use opkeep_backend::Backend;
+use opkeep_backend::{Backend, Context};
 use opkeep_descriptor::{BuildSpec, Descriptor};
 use opkeep_fs::CancelToken;
 use opkeep_kernel_meta::{DEFAULT_PATIENCE, View, ViewError};
 use opkeep_store::{CacheMode, StoreConfig, resolve_path};
 
-use crate::BuildError;
 use crate::digests::JobDigestCache;
 use crate::event::{Event, Observer};
 use crate::in_view::PlacementCache;
@@ -21,6 +20,8 @@ use crate::one::Opened;
 use crate::plan::BuildPlan;
 use crate::stuck::ContendedLock;
 use crate::view_group::ViewGroup;
+use crate::warnings::BackendWarnings;
+use crate::{BuildError, FileDigestCache};
 
 /// So many kernels are worth a thread: with a view, whose descriptors are compared, they take a millisecond.
 const EACH_READS: usize = 24;
@@ -106,6 +107,7 @@ pub struct Builder {
     pub(crate) trust_imported: bool,
     pub(crate) deadline: Option<Duration>,
     pub(crate) observer: Option<Arc<Observer>>,
+    pub(crate) backend_warnings: Arc<BackendWarnings>,
     pub(crate) cancel: CancelToken,
     pub(crate) view: Option<ViewPlace>,
     pub(crate) view_policy: ViewPolicy,
@@ -141,6 +143,7 @@ impl Builder {
             trust_imported: false,
             deadline: Some(Duration::from_secs(600)),
             observer: None,
+            backend_warnings: Arc::default(),
             cancel: CancelToken::new(),
             view: None,
             view_policy: ViewPolicy::default(),
@@ -296,10 +299,11 @@ impl Builder {
         self.anew()
     }
 
-    /// Lets the backend begin to find out what its toolchain is, while the caller reads what is to be built. Does not wait
-    /// for it; to be called on the thread that will build.
-    pub fn look_ahead(&self) {
-        self.backend.look_ahead();
+    /// Lets the backend start what its toolchain's fingerprint takes, without waiting for it. Call this on the thread that
+    /// builds.
+    pub fn warm_up(&self) {
+        let memo = FileDigestCache::default();
+        self.backend.warm_up(&Context::new(&memo, &self.cancel, &*self.backend_warnings));
     }
 
     /// Nothing that was opened or remembered under other settings is used.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use opkeep_backend::Context;
 use opkeep_descriptor::Key;
 use opkeep_kernel_entry::Provenance;
 use opkeep_store::{Access, CacheMode, Lookup, Miss, Store, StoreConfig, TargetStore};
@@ -59,7 +60,8 @@ impl Builder {
     /// The backend has no toolchain, so nothing has a key.
     pub fn explain(&self, requests: &[Request]) -> Result<Vec<Explanation>, BuildError> {
         let memo = FileDigestCache::default();
-        let plan = BuildPlan::new(self, requests, &memo)?;
+        let cx = Context::new(&memo, &self.cancel, &*self.backend_warnings);
+        let plan = BuildPlan::new(self, requests, &cx)?;
         let shelves = StoreTargets::of(self, &plan);
         let mut explanations: Vec<Explanation> =
             plan.kernels.iter().map(|planned| shelves.explanation(planned)).collect();

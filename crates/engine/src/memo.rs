@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_backend::FileDigests;
 use opkeep_digest::Digest;
-use opkeep_fs::{CancelToken, FileId, FileState, Fs};
+use opkeep_fs::{FileId, FileState, Fs};
 
 const HEAD: &str = "opkeep digests 1";
 const MAX_FILES: usize = 16384;
@@ -31,7 +31,6 @@ pub struct FileDigestCache {
     file: Option<PathBuf>,
     /// Where answers are remembered, a file each.
     answers: Option<PathBuf>,
-    cancel: CancelToken,
     state: Mutex<KeyState>,
 }
 
@@ -75,20 +74,13 @@ impl FileDigestCache {
         let text = Fs::new().read_own(&file, MAX_BYTES).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let known = text.as_deref().and_then(parse).unwrap_or_default();
         let state = Mutex::new(KeyState { known, ..KeyState::default() });
-        Self { file: Some(file), answers: None, cancel: CancelToken::new(), state }
+        Self { file: Some(file), answers: None, state }
     }
 
     /// Remembers backends' answers in the directory `dir`, which must be this user's alone.
     #[must_use]
     pub fn with_answers(mut self, dir: Option<PathBuf>) -> Self {
         self.answers = dir;
-        self
-    }
-
-    /// Lets `cancel` end programs that backends run to answer what they are asked with this memo.
-    #[must_use]
-    pub fn cancelled_by(mut self, cancel: CancelToken) -> Self {
-        self.cancel = cancel;
         self
     }
 
@@ -132,10 +124,6 @@ impl FileDigests for FileDigestCache {
             return Ok(digest);
         }
         Err(io::Error::other("the file keeps changing while it is read"))
-    }
-
-    fn cancel(&self) -> CancelToken {
-        self.cancel.clone()
     }
 
     fn recall(&self, question: &Digest) -> Option<Vec<u8>> {

@@ -1,11 +1,11 @@
 //! Building a whole network.
 
-use opkeep_backend::{Backend, Loader};
+use opkeep_backend::{Backend, Context, Loader};
 use opkeep_descriptor::{BuildSpec, Descriptor, Envelope};
 use opkeep_ops::Graph;
 
 use crate::session::{RunError, Session};
-use crate::{BuildError, BuildReport, Builder, Request};
+use crate::{BuildError, BuildReport, Builder, FileDigestCache, Request};
 
 /// A network and what came of building it.
 #[derive(Debug)]
@@ -32,8 +32,10 @@ impl Builder {
     /// # Errors
     /// A network or an option that the target cannot have.
     pub fn prepare(&self, graph: Graph, spec: &BuildSpec) -> Result<Graph, BuildError> {
-        let spec = self.backend.resolve(spec)?;
-        Ok(self.backend.prepare(graph, &spec)?)
+        let memo = FileDigestCache::default();
+        let cx = Context::new(&memo, &self.cancel, &*self.backend_warnings);
+        let spec = self.backend.resolve(&cx, spec)?;
+        Ok(self.backend.rewrite_graph(&cx, graph, &spec)?)
     }
 
     /// Builds every operator of `graph` for `spec`.

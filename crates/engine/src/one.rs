@@ -43,7 +43,7 @@ impl Builder {
         }
         let shop = self.workshop()?;
         let requests = std::slice::from_ref(request);
-        let plan = BuildPlan::new(self, requests, &shop.memo).map_err(KernelError::from)?;
+        let plan = BuildPlan::new(self, requests, &shop.context(self)).map_err(KernelError::from)?;
         shop.memo.save();
         let keyed = match &plan.kernels[0].state {
             // Somebody else may have compiled it.
@@ -125,7 +125,7 @@ impl Builder {
         }
         let shop = self.workshop()?;
         let requests = std::slice::from_ref(request);
-        let plan = BuildPlan::new(self, requests, &shop.memo).map_err(KernelError::from)?;
+        let plan = BuildPlan::new(self, requests, &shop.context(self)).map_err(KernelError::from)?;
         let made = ReadyKernel {
             artifact: Arc::clone(&built.artifact),
             digests: built.digests,

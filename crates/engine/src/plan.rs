@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
-use opkeep_backend::{BackendError, FileDigests, Support};
+use opkeep_backend::{BackendError, Context};
 use opkeep_descriptor::{BuildSpec, Job, KernelName, Key, KeyParts, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint};
 
@@ -66,7 +66,7 @@ struct Distinct<'a> {
 /// Finds out what follows from jobs.
 struct Planner<'a> {
     builder: &'a Builder,
-    files: &'a dyn FileDigests,
+    cx: &'a Context<'a>,
     /// What all kernels share; none until a job is to have a key.
     toolchain: OnceLock<Arc<Fingerprint>>,
     /// Whether the digests of jobs are remembered for the next build.
@@ -81,12 +81,12 @@ impl<'a> BuildPlan<'a> {
     pub(crate) fn new(
         builder: &Builder,
         requests: &'a [Request],
-        files: &dyn FileDigests,
+        cx: &Context<'_>,
     ) -> Result<Self, BuildError> {
         let distinct = Distinct::of(requests);
         // One by one, requests are remembered themselves; and more jobs than are remembered would only push each other out.
         let remembers = (2..=JobDigestCache::MAX_KNOWN).contains(&distinct.requests.len());
-        let planner = Planner { builder, files, toolchain: OnceLock::new(), remembers };
+        let planner = Planner { builder, cx, toolchain: OnceLock::new(), remembers };
         let states = planner.states(&distinct.requests)?;
         let mut plan = Self { kernels: Vec::new(), kernel_of: Vec::with_capacity(requests.len()) };
         let mut known: HashMap<Identity<'a>, usize> = HashMap::new();
@@ -207,24 +207,26 @@ impl Planner<'_> {
         spec: &BuildSpec,
         digest: Digest,
     ) -> Result<Result<KeyedKernel, Unkeyed>, BuildError> {
-        let Self { builder: Builder { backend, .. }, files, .. } = *self;
-        let spec = match backend.resolve(spec) {
+        let Self { builder: Builder { backend, .. }, cx, .. } = *self;
+        let spec = match backend.resolve(cx, spec) {
             Ok(spec) => spec,
             Err(error) => return Ok(Err((error, None))),
         };
         let toolchain = match self.toolchain.get() {
             Some(toolchain) => Arc::clone(toolchain),
-            None => {
-                // A job that no backend can compile needs no toolchain, and is reported first. Its sources are asked for
-                // afterwards: they may follow from what the toolchain is found to be.
-                if let Support::No(reason) = backend.supports(job, &spec) {
-                    return Ok(Err((reason.into(), Some(spec))));
-                }
-                let toolchain = Arc::new(backend.toolchain(files)?);
-                Arc::clone(self.toolchain.get_or_init(|| toolchain))
-            }
+            // The sources may depend on what the toolchain is, so it comes first.
+            None => match backend.toolchain(cx) {
+                Ok(toolchain) => Arc::clone(self.toolchain.get_or_init(|| Arc::new(toolchain))),
+                // A job that the backend does not compile needs no toolchain.
+                Err(error) => match backend.op_sources(cx, job, &spec) {
+                    Err(unsupported @ BackendError::Unsupported(_)) => {
+                        return Ok(Err((unsupported, Some(spec))));
+                    }
+                    _ => return Err(error.into()),
+                },
+            },
         };
-        let op_sources = match backend.admit(job, &spec, files) {
+        let op_sources = match backend.op_sources(cx, job, &spec) {
             Ok(op_sources) => op_sources,
             Err(error) => return Ok(Err((error, Some(spec)))),
         };

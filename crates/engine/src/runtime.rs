@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use opkeep_backend::Context;
 use opkeep_cache::{Cache, CacheConfig};
 use opkeep_fs::NotPrivate;
 use opkeep_store::CacheMode;
@@ -35,13 +36,14 @@ impl Runtime {
     pub(crate) fn open(builder: &Builder) -> Result<Self, BuildError> {
         builder.check_places()?;
         let began = SystemTime::now();
-        let warnings = Arc::new(WarningLog::new(builder.observer.clone()));
-        warnings.tell_all(&builder.backend.warnings());
+        let (observer, backend_warnings) = (builder.observer.clone(), Arc::clone(&builder.backend_warnings));
+        let warnings = Arc::new(WarningLog::new(observer, backend_warnings));
+        warnings.tell_pending();
         let cache = open_cache(builder, &warnings)?;
         let work = WorkDirs::open(&builder.work_dir);
         let memo = work.as_ref().map(|work| FileDigestCache::open(work.memo())).unwrap_or_default();
         let answers = work.as_ref().ok().and_then(WorkDirs::answers);
-        let memo = memo.cancelled_by(builder.cancel.clone()).with_answers(answers);
+        let memo = memo.with_answers(answers);
         let costs = CompileTimes::new(work.as_ref().ok().map(WorkDirs::costs));
         if let Some(warning) = work.as_ref().ok().and_then(WorkDirs::warning) {
             warnings.tell(WarningKind::Work, &warning);
@@ -62,6 +64,11 @@ impl Runtime {
         };
         let judging = Judging::new(&*builder.backend);
         Ok(Self { warnings, cache, judging, work, memo, costs, tokens, group })
+    }
+
+    /// The context of a call of `builder`'s backend.
+    pub(crate) fn context<'a>(&'a self, builder: &'a Builder) -> Context<'a> {
+        Context::new(&self.memo, &builder.cancel, &*self.warnings)
     }
 
     /// Writes down what was learned. Best effort: without it the next build learns it again.

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use opkeep_artifact::{Artifact, is_safe_file_name};
-use opkeep_backend::asks_for_debug;
 use opkeep_cann_meta::targets;
 use opkeep_descriptor::{Descriptor, ForeignName, write_info_named};
 use opkeep_digest::Digest;
@@ -138,7 +137,7 @@ impl<'a> ViewWriter<'a> {
                 slots: Vec::new(),
                 descriptor: &request.descriptor,
                 for_chip: true,
-                debug: asks_for_debug(&request.spec),
+                debug: opkeep_descriptor::debug_enabled(&request.spec),
             });
             name.slots.push(request.name());
             name.for_chip &= is_same_chip(&request.descriptor.spec.target, &request.spec.target);

@@ -1,6 +1,9 @@
 //! Things to be known that stop nothing.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use opkeep_backend::Diagnostics;
 
 use crate::event::{Event, Observer};
 
@@ -8,6 +11,45 @@ use crate::event::{Event, Observer};
 pub(crate) struct WarningLog {
     told: Mutex<Vec<Warning>>,
     observer: Option<Arc<Observer>>,
+    backend: Arc<BackendWarnings>,
+}
+
+/// Warnings of a backend, each text reported once by all builds of a builder.
+#[derive(Default)]
+pub(crate) struct BackendWarnings {
+    state: Mutex<Texts>,
+}
+
+#[derive(Default)]
+struct Texts {
+    known: BTreeSet<String>,
+    /// Those of calls outside of a build, for the next build to report.
+    pending: Vec<String>,
+}
+
+impl BackendWarnings {
+    fn state(&self) -> MutexGuard<'_, Texts> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps what a backend warns of outside of a build.
+impl Diagnostics for BackendWarnings {
+    fn warn(&self, text: String) {
+        let mut state = self.state();
+        if state.known.insert(text.clone()) {
+            state.pending.push(text);
+        }
+    }
+}
+
+/// Reports what a backend warns of during a build.
+impl Diagnostics for WarningLog {
+    fn warn(&self, text: String) {
+        if self.backend.state().known.insert(text.clone()) {
+            self.tell_each(WarningKind::Backend, &[text]);
+        }
+    }
 }
 
 struct Warning {
@@ -66,13 +108,14 @@ impl WarningKind {
 }
 
 impl WarningLog {
-    pub(crate) fn new(observer: Option<Arc<Observer>>) -> Self {
-        Self { told: Mutex::default(), observer }
+    pub(crate) fn new(observer: Option<Arc<Observer>>, backend: Arc<BackendWarnings>) -> Self {
+        Self { told: Mutex::default(), observer, backend }
     }
 
-    /// Reports all of what a backend says.
-    pub(crate) fn tell_all(&self, texts: &[String]) {
-        self.tell_each(WarningKind::Backend, texts);
+    /// Reports what the backend warned of before this build.
+    pub(crate) fn tell_pending(&self) {
+        let pending = std::mem::take(&mut self.backend.state().pending);
+        self.tell_each(WarningKind::Backend, &pending);
     }
 
     /// Reports each of `texts`: they have one cause, and each is to be mended by itself.

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Ok(backend) => run(&Subject {
             backend: Arc::new(move || Arc::clone(&backend)),
             spec: BuildSpec::new("tiny"),
+            oddity: None,
             cases: vec![case("square", "Square", [1.0, 16.0, 81.0]), case("neg", "Neg", [-1.0, -4.0, 9.0])],
         }),
         Err(error) => panic!("{error}"),

@@ -6,17 +6,18 @@
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Instant;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use opkeep_artifact::{Artifact, Expectations};
-use opkeep_backend::{Backend, BackendError, Buffer, CompileRequest, Kernel, Support};
+use opkeep_backend::{Backend, BackendError, Buffer, CompileRequest, Context, Kernel, Support};
 use opkeep_cann_meta::KernelMeta;
 use opkeep_descriptor::{BuildSpec, Job, KernelName, KeyParts, ResolvedSpec};
 use opkeep_digest::Fingerprint;
-use opkeep_fs::CancelToken;
+use opkeep_ops::Graph;
 use opkeep_validator::{Finding, validate};
 
-use crate::{PlainDigests, job};
+use crate::{TestContext, job};
 
 /// A job that the backend must compile, and what its kernel must compute.
 #[derive(Clone, Debug)]
@@ -40,12 +41,25 @@ pub struct Subject {
     pub spec: BuildSpec,
     /// What it must compile; at least two different jobs.
     pub cases: Vec<Case>,
+    /// What the backend must warn of; none, if it warns of nothing.
+    pub oddity: Option<Oddity>,
+}
+
+/// A backend and options about which a user must be warned.
+#[derive(Clone)]
+pub struct Oddity {
+    /// Makes the backend.
+    pub backend: Arc<dyn Fn() -> Arc<dyn Backend> + Send + Sync>,
+    /// What to build for.
+    pub spec: BuildSpec,
+    /// What the warning must contain.
+    pub warning: &'static str,
 }
 
 type Check = fn(&Subject) -> Result<(), Failed>;
 
 /// Every check, by name.
-const CHECKS: [(&str, Check); 9] = [
+const CHECKS: [(&str, Check); 12] = [
     ("name_is_a_stable_lower_case_word", name),
     ("toolchain_is_repeatable_and_its_parts_have_names", toolchain),
     ("resolving_fills_in_defaults", resolving),
@@ -55,6 +69,9 @@ const CHECKS: [(&str, Check); 9] = [
     ("compiling_again_elsewhere_gives_the_same_bytes", repeating),
     ("many_threads_compile_at_once", crowding),
     ("a_cancelled_compile_ends_as_cancelled", cancelling),
+    ("every_call_can_be_cancelled_and_called_again", cancelling_every_call),
+    ("a_compile_past_its_deadline_ends_as_timed_out", timing_out),
+    ("warnings_reach_the_caller_of_each_call", warning),
 ];
 
 /// Runs the suite as a test program.
@@ -119,9 +136,9 @@ fn name(subject: &Subject) -> Result<(), Failed> {
 }
 
 fn toolchain(subject: &Subject) -> Result<(), Failed> {
-    let files = PlainDigests::default();
-    let one = (subject.backend)().toolchain(&files).map_err(fail)?;
-    let two = (subject.backend)().toolchain(&files).map_err(fail)?;
+    let caller = TestContext::new();
+    let one = (subject.backend)().toolchain(&caller.cx()).map_err(fail)?;
+    let two = (subject.backend)().toolchain(&caller.cx()).map_err(fail)?;
     ensure(!one.parts().is_empty(), || "no parts".to_owned())?;
     ensure(one == two, || format!("two probes differ: {:?}", one.diff(&two)))?;
     let nameless = one.parts().iter().find(|part| part.name.is_empty() || part.note.is_empty());
@@ -132,27 +149,34 @@ fn resolving(subject: &Subject) -> Result<(), Failed> {
     let backend = (subject.backend)();
     let mut explicit = subject.spec.clone();
     explicit.options.insert("op_debug_level".into(), "0".into());
-    let (absent, explicit) = (backend.resolve(&subject.spec), backend.resolve(&explicit));
-    let (absent, explicit) = (absent.map_err(fail)?, explicit.map_err(fail)?);
+    let (absent, explicit) = (resolve(&*backend, &subject.spec)?, resolve(&*backend, &explicit)?);
     ensure(!absent.debug && !explicit.debug, || "level 0 is no debugging".to_owned())?;
     ensure(!absent.target.is_empty(), || "no target".to_owned())?;
     let mut debugging = subject.spec.clone();
     debugging.options.insert("op_debug_level".into(), "1".into());
-    let debugging = backend.resolve(&debugging).map_err(fail)?;
+    let debugging = resolve(&*backend, &debugging)?;
     ensure(debugging.debug && debugging.digest() != absent.digest(), || "level 1 does not count".to_owned())
 }
 
 fn refusing(subject: &Subject) -> Result<(), Failed> {
     let backend = (subject.backend)();
-    let spec = backend.resolve(&subject.spec).map_err(fail)?;
+    let spec = resolve(&*backend, &subject.spec)?;
     let mut unknown = subject.cases[0].job.clone();
     unknown.ops[0].op_type = "NoSuchOperator".to_owned();
-    match backend.supports(&unknown, &spec) {
+    let support = backend.supports(&unknown, &spec);
+    match &support {
         Support::No(reason) => {
             ensure(reason.to_string().contains("NoSuchOperator"), || format!("`{reason}` does not name it"))?;
         }
-        Support::Maybe => {}
+        Support::Unknown => {}
         Support::Yes => return Err("an operator that does not exist is supported".into()),
+    }
+    match backend.op_sources(&TestContext::new().cx(), &unknown, &spec) {
+        Err(BackendError::Unsupported(reason)) => {
+            ensure(reason.to_string().contains("NoSuchOperator"), || format!("`{reason}` does not name it"))?;
+        }
+        Ok(_) if support == Support::Unknown => {}
+        other => return Err(format!("its sources are {other:?}").into()),
     }
     match compile(&*backend, &spec, &unknown) {
         Err(BackendError::Unsupported(_) | BackendError::Compile { .. }) => {}
@@ -167,12 +191,12 @@ fn refusing(subject: &Subject) -> Result<(), Failed> {
 
 fn op_sources(subject: &Subject) -> Result<(), Failed> {
     let (one, two) = ((subject.backend)(), (subject.backend)());
-    let files = PlainDigests::default();
+    let caller = TestContext::new();
     let mut digests = Vec::new();
     for case in &subject.cases {
-        let spec = one.resolve(&subject.spec).map_err(fail)?;
-        let first = one.op_sources(&case.job, &spec, &files).map_err(fail)?;
-        let second = two.op_sources(&case.job, &spec, &files).map_err(fail)?;
+        let spec = resolve(&*one, &subject.spec)?;
+        let first = one.op_sources(&caller.cx(), &case.job, &spec).map_err(fail)?;
+        let second = two.op_sources(&caller.cx(), &case.job, &spec).map_err(fail)?;
         ensure(first == second, || format!("{}: two looks differ: {:?}", case.name, first.diff(&second)))?;
         digests.push(first.digest());
     }
@@ -183,7 +207,7 @@ fn op_sources(subject: &Subject) -> Result<(), Failed> {
 
 fn compiling(subject: &Subject) -> Result<(), Failed> {
     let backend = (subject.backend)();
-    let spec = backend.resolve(&subject.spec).map_err(fail)?;
+    let spec = resolve(&*backend, &subject.spec)?;
     for case in &subject.cases {
         let (name, artifact) = compile(&*backend, &spec, &case.job).map_err(fail)?;
         let meta = valid(&artifact, &backend.expectations(&spec))?;
@@ -204,7 +228,7 @@ fn valid(artifact: &Artifact, expectations: &Expectations) -> Result<KernelMeta,
 }
 
 fn repeating(subject: &Subject) -> Result<(), Failed> {
-    let spec = (subject.backend)().resolve(&subject.spec).map_err(fail)?;
+    let spec = resolve(&*(subject.backend)(), &subject.spec)?;
     for case in &subject.cases {
         let (_, one) = compile(&*(subject.backend)(), &spec, &case.job).map_err(fail)?;
         let (_, two) = compile(&*(subject.backend)(), &spec, &case.job).map_err(fail)?;
@@ -221,7 +245,7 @@ fn repeating(subject: &Subject) -> Result<(), Failed> {
 
 fn crowding(subject: &Subject) -> Result<(), Failed> {
     let backend = (subject.backend)();
-    let spec = backend.resolve(&subject.spec).map_err(fail)?;
+    let spec = resolve(&*backend, &subject.spec)?;
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
             .map(|at| {
@@ -244,18 +268,91 @@ fn crowding(subject: &Subject) -> Result<(), Failed> {
 
 fn cancelling(subject: &Subject) -> Result<(), Failed> {
     let backend = (subject.backend)();
-    let spec = backend.resolve(&subject.spec).map_err(fail)?;
-    let cancel = CancelToken::new();
-    cancel.cancel();
-    match compile_with(&*backend, &spec, &subject.cases[0].job, &cancel) {
+    let spec = resolve(&*backend, &subject.spec)?;
+    match compile_with(&*backend, &spec, &subject.cases[0].job, &cancelled()) {
         Err(BackendError::Cancelled) => Ok(()),
         other => Err(format!("expected Cancelled, found {other:?}").into()),
     }
 }
 
+/// A caller that does not wait any longer.
+fn cancelled() -> TestContext {
+    let caller = TestContext::new();
+    caller.cancel.cancel();
+    caller
+}
+
+/// Nothing of a cancelled call stays: the same call of the same backend succeeds afterwards.
+fn cancelling_every_call(subject: &Subject) -> Result<(), Failed> {
+    let (backend, job) = ((subject.backend)(), &subject.cases[0].job);
+    let spec = resolve(&*backend, &subject.spec)?;
+    let mut graph = Graph::new("cancelled");
+    let x = graph.input("x", "float32", [3]);
+    graph.node("node", "Square", &[x], []).map_err(fail)?;
+    type Call<'a> = &'a dyn Fn(&Context<'_>) -> Result<(), BackendError>;
+    let calls: [(&str, Call<'_>); 4] = [
+        ("resolve", &|cx| backend.resolve(cx, &subject.spec).map(drop)),
+        ("rewrite_graph", &|cx| backend.rewrite_graph(cx, graph.clone(), &spec).map(drop)),
+        ("toolchain", &|cx| backend.toolchain(cx).map(drop)),
+        ("op_sources", &|cx| backend.op_sources(cx, job, &spec).map(drop)),
+    ];
+    for (name, call) in calls {
+        let cancelled = call(&cancelled().cx());
+        // An answer that is known already needs no time.
+        ensure(matches!(cancelled, Ok(()) | Err(BackendError::Cancelled)), || {
+            format!("a cancelled `{name}` gives {cancelled:?}")
+        })?;
+        call(&TestContext::new().cx())
+            .map_err(|error| format!("`{name}` after it was cancelled: {error}"))?;
+    }
+    backend.warm_up(&cancelled().cx());
+    backend.toolchain(&TestContext::new().cx()).map(drop).map_err(fail)
+}
+
+fn timing_out(subject: &Subject) -> Result<(), Failed> {
+    let (backend, job) = ((subject.backend)(), &subject.cases[0].job);
+    let spec = resolve(&*backend, &subject.spec)?;
+    // On a backend that knows its toolchain already, and on one that has to look for it first.
+    backend.toolchain(&TestContext::new().cx()).map_err(fail)?;
+    for backend in [&backend, &(subject.backend)()] {
+        match compile_with(&**backend, &spec, job, &TestContext::new().with_deadline(Some(Instant::now()))) {
+            Err(BackendError::Deadline { .. }) => {}
+            other => return Err(format!("expected Deadline, found {other:?}").into()),
+        }
+        compile(&**backend, &spec, job).map_err(fail)?;
+    }
+    Ok(())
+}
+
+fn warning(subject: &Subject) -> Result<(), Failed> {
+    let job = &subject.cases[0].job;
+    let warnings = |backend: &dyn Backend, spec: &BuildSpec| {
+        let caller = TestContext::new();
+        let spec = backend.resolve(&caller.cx(), spec)?;
+        backend.toolchain(&caller.cx())?;
+        backend.op_sources(&caller.cx(), job, &spec)?;
+        Ok::<_, BackendError>(caller.warnings())
+    };
+    let none = warnings(&*(subject.backend)(), &subject.spec).map_err(fail)?;
+    ensure(none.is_empty(), || format!("warnings without a reason: {none:?}"))?;
+    let Some(Oddity { backend, spec, warning }) = &subject.oddity else { return Ok(()) };
+    let backend = backend();
+    // A backend may serve several callers, and each has a user.
+    for _ in 0..2 {
+        let found = warnings(&*backend, spec).map_err(fail)?;
+        ensure(found.iter().any(|text| text.contains(warning)), || format!("no `{warning}` in {found:?}"))?;
+    }
+    Ok(())
+}
+
+/// The options of `spec` as they take effect.
+fn resolve(backend: &dyn Backend, spec: &BuildSpec) -> Result<ResolvedSpec, Failed> {
+    backend.resolve(&TestContext::new().cx(), spec).map_err(fail)
+}
+
 fn running(subject: &Subject, case: &Case) -> Result<(), Failed> {
     let backend = (subject.backend)();
-    let spec = backend.resolve(&subject.spec).map_err(fail)?;
+    let spec = resolve(&*backend, &subject.spec)?;
     let (_, artifact) = compile(&*backend, &spec, &case.job).map_err(fail)?;
     let loader = backend.loader().ok_or("no loader")?;
     let kernel = loader.load(&artifact, &case.job).map_err(fail)?;
@@ -299,14 +396,14 @@ fn compile(
     spec: &ResolvedSpec,
     job: &Job,
 ) -> Result<(KernelName, Artifact), BackendError> {
-    compile_with(backend, spec, job, &CancelToken::new())
+    compile_with(backend, spec, job, &TestContext::new())
 }
 
 fn compile_with(
     backend: &dyn Backend,
     spec: &ResolvedSpec,
     job: &Job,
-    cancel: &CancelToken,
+    caller: &TestContext,
 ) -> Result<(KernelName, Artifact), BackendError> {
     let folder = tempfile::tempdir().map_err(|source| BackendError::Io {
         action: "make",
@@ -319,8 +416,8 @@ fn compile_with(
     #[expect(clippy::disallowed_methods, reason = "a suite for compilers needs folders for them")]
     let made = std::fs::create_dir(&work_dir);
     made.map_err(|source| BackendError::Io { action: "make", path: work_dir.clone(), source })?;
-    let request = CompileRequest { job, spec, name: &name, work_dir: &work_dir, deadline: None, cancel };
-    let artifact = backend.compile(&request)?;
+    let request = CompileRequest { job, spec, name: &name, work_dir: &work_dir };
+    let artifact = backend.compile(&caller.cx(), &request)?;
     // Whatever it wrote, it wrote into its folder, not beside it.
     #[expect(clippy::disallowed_methods, reason = "looking at what a compiler left")]
     let beside = std::fs::read_dir(folder.path()).map_or(0, |entries| entries.count());

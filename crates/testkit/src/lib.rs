@@ -3,6 +3,7 @@
 //! * [`conformance`]: one suite that every backend must pass.
 //! * [`NullBackend`]: a backend that compiles anything to a kernel that does nothing, at once, without a compiler; it
 //!   can be told to fail, to lie or to take its time. [`CompileLog`]: what it compiled, in whichever process.
+//! * [`TestContext`]: what a test lends to a backend.
 //! * [`elf`]: writes small, valid kernel objects for this host.
 //! * [`ascend`]: writes kernels for Ascend chips, as the vendor's compilers leave them; [`image`]: any ELF file;
 //!   [`patch`]: changes one field of it.
@@ -20,6 +21,7 @@ pub mod caches;
 mod changes;
 mod compile_log;
 pub mod conformance;
+mod context;
 pub mod corpus;
 pub mod elf;
 pub mod fault;
@@ -36,6 +38,7 @@ mod work;
 
 pub use changes::at_each_change;
 pub use compile_log::{CompileLog, LoggedCompile, since_1970};
+pub use context::TestContext;
 pub use ffi::{Counting, Means, allocations, most_bytes, without_means};
 pub use folder::Folder;
 pub use interleave::{Body, interleave};

@@ -2,22 +2,24 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use opkeep_artifact::{Artifact, Expectations};
-use opkeep_backend::{Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported};
+use opkeep_backend::{Backend, BackendError, CompileRequest, Context, Support, Unsupported};
 use opkeep_cann_meta::{BlockDim, KernelMeta, Magic, targets};
 use opkeep_descriptor::{Job, OPTION_NAMES, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint};
 
 use crate::{CompileLog, elf};
 
-type Hook = dyn Fn(&CompileRequest<'_>, Artifact) -> Result<Artifact, BackendError> + Send + Sync;
+type Hook =
+    dyn Fn(&Context<'_>, &CompileRequest<'_>, Artifact) -> Result<Artifact, BackendError> + Send + Sync;
 
 /// Compiles any static job to a valid kernel that does nothing.
 pub struct NullBackend {
     version: Mutex<String>,
     source: Mutex<String>,
+    warning: Mutex<Option<String>>,
     compiles: AtomicUsize,
     log: Option<CompileLog>,
     hook: Box<Hook>,
@@ -34,9 +36,20 @@ impl NullBackend {
     pub fn new(
         hook: impl Fn(&CompileRequest<'_>, Artifact) -> Result<Artifact, BackendError> + Send + Sync + 'static,
     ) -> Self {
+        Self::in_context(move |_, request, artifact| hook(request, artifact))
+    }
+
+    /// The same, with a `hook` that gets the context of each compile.
+    pub fn in_context(
+        hook: impl Fn(&Context<'_>, &CompileRequest<'_>, Artifact) -> Result<Artifact, BackendError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
         Self {
             version: Mutex::new("1".to_owned()),
             source: Mutex::new("nothing".to_owned()),
+            warning: Mutex::default(),
             compiles: AtomicUsize::new(0),
             log: None,
             hook: Box::new(hook),
@@ -73,6 +86,13 @@ impl NullBackend {
     pub fn edit(&self, source: &str) {
         set(&self.source, source);
     }
+
+    /// Warns of `text` whenever its toolchain is asked for.
+    pub fn warn_of(&self, text: &str) {
+        if let Ok(mut warning) = self.warning.lock() {
+            *warning = Some(text.to_owned());
+        }
+    }
 }
 
 fn set(text: &Mutex<String>, new: &str) {
@@ -90,7 +110,11 @@ impl Backend for NullBackend {
         "null"
     }
 
-    fn toolchain(&self, _files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
+    fn toolchain(&self, cx: &Context<'_>) -> Result<Fingerprint, BackendError> {
+        cx.check_cancelled()?;
+        if let Some(warning) = self.warning.lock().ok().and_then(|warning| warning.clone()) {
+            cx.warn(warning);
+        }
         let mut fingerprint = Fingerprint::new();
         fingerprint.text("version", get(&self.version));
         Ok(fingerprint)
@@ -98,10 +122,13 @@ impl Backend for NullBackend {
 
     fn op_sources(
         &self,
+        _cx: &Context<'_>,
         job: &Job,
-        _spec: &ResolvedSpec,
-        _files: &dyn FileDigests,
+        spec: &ResolvedSpec,
     ) -> Result<Fingerprint, BackendError> {
+        if let Support::No(reason) = self.supports(job, spec) {
+            return Err(reason.into());
+        }
         let mut fingerprint = Fingerprint::new();
         for op in &job.ops {
             fingerprint.text(format!("{}.c", op.func_name), get(&self.source));
@@ -124,7 +151,8 @@ impl Backend for NullBackend {
         targets::host(&spec.target, elf::HOST_MACHINE)
     }
 
-    fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
+    fn compile(&self, cx: &Context<'_>, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
+        let began = Instant::now();
         self.compiles.fetch_add(1, Ordering::SeqCst);
         if let Some(log) = &self.log {
             let no_log = |source| BackendError::Io {
@@ -137,8 +165,14 @@ impl Backend for NullBackend {
         if let Support::No(reason) = self.supports(request.job, request.spec) {
             return Err(reason.into());
         }
-        if request.cancel.is_cancelled() {
-            return Err(BackendError::Cancelled);
+        cx.check_cancelled()?;
+        if cx.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(BackendError::Deadline {
+                command: "null".to_owned(),
+                seconds: began.elapsed().as_secs_f64(),
+                log_tail: String::new(),
+                log: None,
+            });
         }
         let symbol = request.name.symbol();
         let object = elf::host_object(&[&symbol], &get(&self.version));
@@ -152,6 +186,6 @@ impl Backend for NullBackend {
             ..KernelMeta::default()
         };
         let artifact = Artifact { json: meta.to_json().into_bytes(), object, extra: Vec::new() };
-        (self.hook)(request, artifact)
+        (self.hook)(cx, request, artifact)
     }
 }

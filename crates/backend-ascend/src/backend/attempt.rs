@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use opkeep_artifact::Artifact;
-use opkeep_backend::{BackendError, CompileRequest};
+use opkeep_backend::{BackendError, CompileRequest, Context};
 
 use super::{AscendBackend, Ready};
 use crate::compile::{self, Made, Process, Told};
@@ -26,11 +26,15 @@ enum Kept {
 impl AscendBackend {
     /// Compiles a job, and refuses what was made of something that no key covers. What may go well the next time is tried
     /// once more; so is what read something unknown, if the toolkit turns out to be another than when it was probed.
-    pub(super) fn compile_job(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
+    pub(super) fn compile_job(
+        &self,
+        cx: &Context<'_>,
+        request: &CompileRequest<'_>,
+    ) -> Result<Artifact, BackendError> {
         let mut number = 0;
         let mut attempt = |kept: Kept| {
             number += 1;
-            self.attempt(request, number, kept)
+            self.attempt(cx, request, number, kept)
         };
         if request.spec.debug {
             let (made, _) = attempt(Kept::No)?;
@@ -41,7 +45,7 @@ impl AscendBackend {
         if made.artifact.is_err() && made.is_transient && made.beyond.is_empty() {
             (made, record) = attempt(Kept::ByAll)?;
         }
-        if !made.beyond.is_empty() && self.has_moved(&record)? {
+        if !made.beyond.is_empty() && self.has_moved(cx, &record)? {
             (made, _) = attempt(Kept::ByAll)?;
         }
         if made.beyond.is_empty() && made.needs_own {
@@ -56,6 +60,7 @@ impl AscendBackend {
 
     fn attempt(
         &self,
+        cx: &Context<'_>,
         request: &CompileRequest<'_>,
         number: u32,
         kept: Kept,
@@ -64,14 +69,14 @@ impl AscendBackend {
         let info = ops.get(&op.op_type);
         let implementation = self.sources.implementation(op, &ops)?;
         let parameters = input::parameters(request.job, request.name.as_str(), info, &request.spec.options)?;
-        let told = Told::new(request, op, parameters, &implementation, &self.toolkit, number);
-        let mut ready = self.ready(request.job, request.spec)?;
+        let told = Told::new(cx, request, op, parameters, &implementation, &self.toolkit, number);
+        let mut ready = self.ready(cx, request.job, request.spec)?;
         if kept != Kept::ByAll {
             let guards = match kept {
                 Kept::ByObserver => ready.record.guards.only_observing(),
                 _ => Guards::none("kernels for debugging are not kept"),
             };
-            ready = self.guarded_by(ready, guards)?;
+            ready = self.guarded_by(cx, ready, guards)?;
         }
         let Ready { setup, record, extra } = &ready;
         let made = match &self.driver {

@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
-use opkeep_backend::{BackendError, FileDigests};
+use opkeep_backend::{BackendError, Context, FileDigests};
 use opkeep_descriptor::{Job, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_fs::Fs;
 use opkeep_process::{Declared, Inputs};
 
 use super::AscendBackend;
-use crate::ask::Once;
 use crate::closure::Externals;
 use crate::driver::tool_folder;
 use crate::externals::first;
@@ -38,22 +37,26 @@ pub(super) struct KnownSetup {
 
 impl AscendBackend {
     /// What a compile of `job` may read, and a worker's start.
-    pub(super) fn ready(&self, job: &Job, spec: &ResolvedSpec) -> Result<Ready, BackendError> {
-        let files = Once::default();
+    pub(super) fn ready(
+        &self,
+        cx: &Context<'_>,
+        job: &Job,
+        spec: &ResolvedSpec,
+    ) -> Result<Ready, BackendError> {
         let known = self.externals().get(&job.digest()).cloned();
         let externals = match known {
             Some(externals) => externals,
-            None => self.sources.inputs(job, spec, &self.ops(), &files)?.1,
+            None => self.sources.inputs(job, spec, &self.ops(), cx.files)?.1,
         };
-        let (record, names) = self.record(&externals, &files)?;
-        let setup = self.setup(&record)?;
+        let (record, names) = self.record(cx, &externals)?;
+        let setup = self.setup(cx, &record)?;
         let extra = extra(externals, names, spec, &record);
         Ok(Ready { setup, record, extra })
     }
 
     /// How workers are started that import what `record` says.
-    pub(super) fn setup(&self, record: &Arc<Record>) -> Result<Arc<Setup>, BackendError> {
-        let declared = self.declared(&Once::default())?;
+    pub(super) fn setup(&self, cx: &Context<'_>, record: &Arc<Record>) -> Result<Arc<Setup>, BackendError> {
+        let declared = self.declared(cx.files)?;
         let mut setups = self.setups.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*setups
             && Arc::ptr_eq(&known.record, record)
@@ -82,16 +85,21 @@ impl AscendBackend {
     }
 
     /// The same with other guards.
-    pub(super) fn guarded_by(&self, ready: Ready, guards: Guards) -> Result<Ready, BackendError> {
-        let setup = self.setup_with(&ready.record, &self.declared(&Once::default())?, guards);
+    pub(super) fn guarded_by(
+        &self,
+        cx: &Context<'_>,
+        ready: Ready,
+        guards: Guards,
+    ) -> Result<Ready, BackendError> {
+        let setup = self.setup_with(&ready.record, &self.declared(cx.files)?, guards);
         Ok(Ready { setup: Arc::new(setup), ..ready })
     }
 
     /// The record of what importing the toolkit takes, and of it the names that concern an operator.
     pub(super) fn record(
         &self,
+        cx: &Context<'_>,
         externals: &Externals,
-        files: &dyn FileDigests,
     ) -> Result<(Arc<Record>, BTreeSet<String>), BackendError> {
         let own = fingerprint::module_names(&self.toolkit);
         let asked = externals.names.iter().filter(|name| !own.contains(first(name)));
@@ -101,8 +109,8 @@ impl AscendBackend {
             // It was looked at when the toolchain was asked for, to which this key belongs.
             Some(record) => record,
             None => {
-                let toolkit = fingerprint::toolchain(&self.toolkit, files)?.digest();
-                self.probe.record(&self.toolkit, &toolkit, &asked, files)?
+                let toolkit = fingerprint::toolchain(&self.toolkit, cx.files)?.digest();
+                self.probe.record(cx, &self.toolkit, &toolkit, &asked)?
             }
         };
         let open = record.scanned.iter().filter(|_| externals.is_open);
@@ -113,15 +121,14 @@ impl AscendBackend {
 
     /// Whether the toolkit is found to take something else than `record` says. Looks at most once for each record that
     /// says the same.
-    pub(super) fn has_moved(&self, record: &Arc<Record>) -> Result<bool, BackendError> {
+    pub(super) fn has_moved(&self, cx: &Context<'_>, record: &Arc<Record>) -> Result<bool, BackendError> {
         if self.probe.is_confirmed(record) {
             return Ok(false);
         }
-        let files = Once::default();
         self.probe.forget();
-        let toolkit = fingerprint::toolchain(&self.toolkit, &files)?.digest();
+        let toolkit = fingerprint::toolchain(&self.toolkit, cx.files)?.digest();
         let names = record.names().cloned().collect();
-        let now = self.probe.record(&self.toolkit, &toolkit, &names, &files)?;
+        let now = self.probe.record(cx, &self.toolkit, &toolkit, &names)?;
         if !now.says_the_same_as(record) {
             return Ok(true);
         }

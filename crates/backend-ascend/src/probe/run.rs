@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use opkeep_backend::BackendError;
-use opkeep_fs::{CancelToken, private_dir};
+use opkeep_backend::{BackendError, Context};
+use opkeep_fs::private_dir;
 use opkeep_process::{
     Domain, Ended, Observation, Observer, ProbeDir, Run, Sandbox, is_short_of_resources, tail,
 };
@@ -103,7 +103,6 @@ pub(super) struct Runner {
     /// Where bytecode and records are kept for the next process.
     pub(super) kept: Option<PathBuf>,
     pub(super) scratch: PathBuf,
-    pub(super) cancel: CancelToken,
 }
 
 impl Runner {
@@ -116,17 +115,19 @@ impl Runner {
     /// How `opc` ends when it is only asked for its options, and what it reads.
     pub(super) fn greet(
         &self,
+        cx: &Context<'_>,
         program: &Path,
         interpreter: &Interpreter,
         watched: Watched<'_>,
     ) -> Result<(Greeting, Observation), BackendError> {
-        self.run_program(program, &["--help"], self.work_dir()?.path(), interpreter, watched)
+        self.run_program(cx, program, &["--help"], self.work_dir()?.path(), interpreter, watched)
     }
 
     /// What a device compiler reads for a source that includes the headers of the C and C++ libraries: generated sources
     /// include some of them. Which that are is a matter of the toolkit's release; those that are missing are left out.
     pub(super) fn preprocess(
         &self,
+        cx: &Context<'_>,
         compiler: &Path,
         interpreter: &Interpreter,
         watched: Watched<'_>,
@@ -135,11 +136,12 @@ impl Runner {
         let source = work.path().join("headers.cpp");
         files::write(&source, headers::source().as_bytes())?;
         let args = ["-x", "c++", "-std=c++17", "-E", "-o", "/dev/null", &text(&source)];
-        Ok(self.run_program(compiler, &args, work.path(), interpreter, watched)?.1)
+        Ok(self.run_program(cx, compiler, &args, work.path(), interpreter, watched)?.1)
     }
 
     fn run_program(
         &self,
+        cx: &Context<'_>,
         program: &Path,
         args: &[&str],
         work_dir: &Path,
@@ -149,7 +151,7 @@ impl Runner {
         let environment = interpreter.for_programs(&self.environment);
         let args: Vec<_> = args.iter().map(OsString::from).collect();
         let started = Started { program, args: &args, environment: &environment, dir: work_dir, work_dir };
-        let (ended, seen) = self.ended(&started, watched)?;
+        let (ended, seen) = self.ended(cx, &started, watched)?;
         match ended {
             Ok(ended) => Ok((ended.status.code(), seen)),
             Err(error @ (BackendError::Cancelled | BackendError::Deadline { .. })) => Err(error),
@@ -164,6 +166,7 @@ impl Runner {
     /// Runs a program to its end: how it ended, and what was seen of it.
     fn ended(
         &self,
+        cx: &Context<'_>,
         started: &Started<'_>,
         watched: Watched<'_>,
     ) -> Result<(Result<Ended, BackendError>, Observation), BackendError> {
@@ -175,8 +178,8 @@ impl Runner {
             environment: &with_temporary(environment, work_dir),
             dir,
             log: None,
-            deadline: Some(Instant::now() + LIMIT),
-            cancel: &self.cancel,
+            deadline: cx.deadline_before(Some(Instant::now() + LIMIT)),
+            cancel: cx.cancel,
             sandbox: Sandbox { domain: domain.as_ref(), observer: observer.as_ref() },
         };
         let ended = run.to_end().map_err(backend_error);
@@ -191,6 +194,7 @@ impl Runner {
 
     pub(super) fn run(
         &self,
+        cx: &Context<'_>,
         ask: &Ask<'_>,
         watched: Watched<'_>,
     ) -> Result<(Report, Observation), BackendError> {
@@ -212,7 +216,7 @@ impl Runner {
             dir: Path::new("/"),
             work_dir: work.path(),
         };
-        let (ended, seen) = self.ended(&started, watched)?;
+        let (ended, seen) = self.ended(cx, &started, watched)?;
         let ended = ended?;
         let unusable = |problem: String| BackendError::Toolchain {
             problem: format!("`{}` {problem}: {}", interpreter.program.display(), tail(&ended.output)),

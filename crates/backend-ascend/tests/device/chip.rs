@@ -5,6 +5,7 @@ use std::path::Path;
 use opkeep_backend::BackendError;
 use opkeep_backend_ascend::{AclError, AscendBackend, AscendConfig, Runtime};
 use opkeep_descriptor::BuildSpec;
+use opkeep_testkit::TestContext;
 
 use crate::Test;
 use crate::common::Place;
@@ -40,7 +41,10 @@ fn ascend_is_the_chip_in_this_machine() {
     let entry = AscendBackend::entry(AscendConfig::new(place.search()));
     tell("soc Ascend910B1\ndevices 1");
     let backend = entry.open("ascend").unwrap();
-    assert_eq!(backend.resolve(&BuildSpec::new("ascend")).unwrap().target, "Ascend910B1");
+    assert_eq!(
+        backend.resolve(&TestContext::new().cx(), &BuildSpec::new("ascend")).unwrap().target,
+        "Ascend910B1"
+    );
     assert!(backend.loader().is_some());
     assert!(entry.open("Ascend910A").unwrap().loader().is_none(), "it is another chip");
     tell("soc -\ndevices 0");

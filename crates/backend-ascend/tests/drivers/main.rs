@@ -23,7 +23,7 @@ use opkeep_cann_meta::KernelMeta;
 use opkeep_descriptor::{BuildSpec, Job, KernelName, KeyParts, ResolvedSpec};
 use opkeep_fs::CancelToken;
 use opkeep_testkit::toolkit::{self, Fault, Layout, Part, Rule, Toolkit, Vendor};
-use opkeep_testkit::{PlainDigests, job};
+use opkeep_testkit::{TestContext, job};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -99,7 +99,7 @@ impl Bench {
 
     fn with(place: Place, config: &AscendConfig) -> Self {
         let backend = AscendBackend::open(config, SOC).unwrap();
-        let spec = backend.resolve(&BuildSpec::new(SOC)).unwrap();
+        let spec = backend.resolve(&TestContext::new().cx(), &BuildSpec::new(SOC)).unwrap();
         Self { place, backend, spec }
     }
 
@@ -116,8 +116,8 @@ impl Bench {
         let name = name_of(&self.backend, job, &self.spec);
         let deadline = limit.map(|limit| Instant::now() + limit);
         let (spec, work_dir) = (&self.spec, work.path());
-        let made =
-            self.backend.compile(&CompileRequest { job, spec, name: &name, work_dir, deadline, cancel });
+        let caller = TestContext::cancelled_by(cancel).with_deadline(deadline);
+        let made = self.backend.compile(&caller.cx(), &CompileRequest { job, spec, name: &name, work_dir });
         (work, made)
     }
 
@@ -136,13 +136,13 @@ impl Bench {
 }
 
 fn name_of(backend: &AscendBackend, job: &Job, spec: &ResolvedSpec) -> KernelName {
-    let files = PlainDigests::default();
+    let caller = TestContext::new();
     let parts = KeyParts {
         backend: backend.name().to_owned(),
         job: job.digest(),
         spec: spec.digest(),
-        toolchain: Arc::new(backend.toolchain(&files).unwrap()),
-        op_sources: backend.op_sources(job, spec, &files).unwrap(),
+        toolchain: Arc::new(backend.toolchain(&caller.cx()).unwrap()),
+        op_sources: backend.op_sources(&caller.cx(), job, spec).unwrap(),
     };
     KernelName::new(job, &parts.key())
 }
@@ -185,18 +185,13 @@ fn same() {
             !matches!(process.supports(job, &ResolvedSpec::default()), opkeep_backend::Support::No(_))
         }) {
             let made = [&process, &workers].map(|backend| {
-                let spec = backend.resolve(&spec).unwrap();
+                let spec = backend.resolve(&TestContext::new().cx(), &spec).unwrap();
                 let work = TempDir::new().unwrap();
                 let name = name_of(backend, job, &spec);
-                let request = CompileRequest {
-                    job,
-                    spec: &spec,
-                    name: &name,
-                    work_dir: work.path(),
-                    deadline: None,
-                    cancel: &CancelToken::new(),
-                };
-                backend.compile(&request).unwrap_or_else(|error| panic!("{}: {error}", job.ops[0].op_type))
+                let request = CompileRequest { job, spec: &spec, name: &name, work_dir: work.path() };
+                backend
+                    .compile(&TestContext::new().cx(), &request)
+                    .unwrap_or_else(|error| panic!("{}: {error}", job.ops[0].op_type))
             });
             assert_eq!(placeless(&made[0]), placeless(&made[1]), "{}", job.ops[0].op_type);
             objects.insert(made[0].object.clone());
@@ -221,7 +216,7 @@ fn options() {
         ] {
             let mut spec = BuildSpec::new(SOC);
             spec.options.insert(name.to_owned(), value.into());
-            bench.spec = bench.backend.resolve(&spec).unwrap();
+            bench.spec = bench.backend.resolve(&TestContext::new().cx(), &spec).unwrap();
             objects.push(bench.made(&square()).object);
         }
         let different: BTreeSet<&Vec<u8>> = objects.iter().collect();
@@ -231,7 +226,11 @@ fn options() {
             spec.options.insert(name.to_owned(), value.into());
             spec
         };
-        let refused = bench.backend.resolve(&spec("op_bank_path", "/nowhere")).unwrap_err().to_string();
+        let refused = bench
+            .backend
+            .resolve(&TestContext::new().cx(), &spec("op_bank_path", "/nowhere"))
+            .unwrap_err()
+            .to_string();
         assert!(refused.contains("op_bank_path") && refused.contains("/nowhere"), "{refused}");
     }
 }
@@ -452,10 +451,10 @@ fn known_again() {
     let none = json!({"value": "Null"});
     ops["Square"]["opFile"] = none;
     std::fs::write(&path, ops.to_string()).unwrap();
-    let files = PlainDigests::default();
+    let caller = TestContext::new();
     for backend in [&bench.backend, &opened] {
-        backend.toolchain(&files).unwrap();
-        let error = backend.op_sources(&square(), &bench.spec, &files).unwrap_err().to_string();
+        backend.toolchain(&caller.cx()).unwrap();
+        let error = backend.op_sources(&caller.cx(), &square(), &bench.spec).unwrap_err().to_string();
         assert!(error.contains("opFile"), "{error}");
     }
 }
@@ -494,7 +493,7 @@ fn newer() {
     let bank = bench.place.below("home");
     std::fs::create_dir_all(&bank).unwrap();
     spec.options.insert("op_bank_path".to_owned(), bank.to_str().unwrap().into());
-    let bench = Bench { spec: bench.backend.resolve(&spec).unwrap(), ..bench };
+    let bench = Bench { spec: bench.backend.resolve(&TestContext::new().cx(), &spec).unwrap(), ..bench };
     assert!(bench.error(&square()).contains("asc_opc"), "{}", bench.error(&square()));
 }
 
@@ -514,7 +513,7 @@ fn pythons() {
         let mut config = driven(&place, driver);
         config.search.environment.insert("HI_PYTHON".to_owned(), "/nowhere/python3".into());
         let bench = Bench::with(place, &config);
-        let error = bench.backend.toolchain(&PlainDigests::default()).unwrap_err();
+        let error = bench.backend.toolchain(&TestContext::new().cx()).unwrap_err();
         assert!(error.to_string().contains("/nowhere/python3"), "{driver:?}: {error}");
     }
 }
@@ -529,20 +528,12 @@ fn hold(folder: &Path) {
     search.environment.extend([("PATH".to_owned(), std::env::var_os("PATH").unwrap())]);
     search.environment.extend(toolkit::python().map(|path| ("HI_PYTHON".to_owned(), path.into_os_string())));
     let backend = AscendBackend::open(&AscendConfig { driver, ..AscendConfig::new(search) }, SOC).unwrap();
-    let spec = backend.resolve(&BuildSpec::new(SOC)).unwrap();
+    let spec = backend.resolve(&TestContext::new().cx(), &BuildSpec::new(SOC)).unwrap();
     let work_dir = folder.join("work");
     let job = square();
     let name = name_of(&backend, &job, &spec);
-    let cancel = CancelToken::new();
-    let request = CompileRequest {
-        job: &job,
-        spec: &spec,
-        name: &name,
-        work_dir: &work_dir,
-        deadline: None,
-        cancel: &cancel,
-    };
-    drop(backend.compile(&request));
+    let request = CompileRequest { job: &job, spec: &spec, name: &name, work_dir: &work_dir };
+    drop(backend.compile(&TestContext::new().cx(), &request));
 }
 
 fn killed() {

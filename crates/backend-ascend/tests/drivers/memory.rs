@@ -31,15 +31,14 @@ fn pids(bench: &Bench) -> Vec<u32> {
 pub(crate) fn dismissed() {
     let bench = Bench::new(Driver::Workers);
     std::thread::sleep(Duration::from_millis(2100));
-    let files = PlainDigests::default;
-    bench.backend.toolchain(&files()).unwrap();
+    bench.backend.toolchain(&TestContext::new().cx()).unwrap();
     bench.made(&square());
-    bench.backend.toolchain(&files()).unwrap();
+    bench.backend.toolchain(&TestContext::new().cx()).unwrap();
     bench.made(&square());
     let path = bench.place.installed.op_info("ascend910b");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, format!("{text}\n")).unwrap();
-    bench.backend.toolchain(&files()).unwrap();
+    bench.backend.toolchain(&TestContext::new().cx()).unwrap();
     bench.made(&square());
     let pids = pids(&bench);
     assert!(pids[0] == pids[1] && pids[1] != pids[2], "{pids:?}");
@@ -69,10 +68,10 @@ pub(crate) fn namesakes() {
     for job in jobs.iter().chain(&jobs) {
         let by_worker = bench.made(job);
         let name = name_of(&bench.backend, job, &bench.spec);
-        let (work, cancel) = (TempDir::new().unwrap(), CancelToken::new());
+        let work = TempDir::new().unwrap();
         let (spec, work_dir) = (&bench.spec, work.path());
-        let request = CompileRequest { job, spec, name: &name, work_dir, deadline: None, cancel: &cancel };
-        let by_process = alone.compile(&request).unwrap();
+        let request = CompileRequest { job, spec, name: &name, work_dir };
+        let by_process = alone.compile(&TestContext::new().cx(), &request).unwrap();
         assert!(by_worker.object == by_process.object, "not as by a process");
     }
     // What they import is watched as the toolkit's own modules are.
@@ -106,7 +105,8 @@ pub(crate) fn relative() {
         assert!(!bench.made(&common::job("MyOp")).object.is_empty());
         let mut spec = BuildSpec::new(SOC);
         spec.options.insert("op_bank_path".to_owned(), from_here(&bank).into());
-        let resolved = bench.backend.resolve(&spec).unwrap().options["op_bank_path"].clone();
+        let resolved =
+            bench.backend.resolve(&TestContext::new().cx(), &spec).unwrap().options["op_bank_path"].clone();
         assert!(Path::new(&resolved).is_absolute(), "{resolved}");
         assert_eq!(std::fs::canonicalize(&resolved).unwrap(), std::fs::canonicalize(&bank).unwrap());
     }

@@ -8,11 +8,12 @@ use std::io;
 use std::path::Path;
 use std::time::Instant;
 
-use opkeep_backend::BackendError;
-use opkeep_fs::{CancelToken, Fs};
+use opkeep_backend::{BackendError, Context};
+use opkeep_fs::Fs;
 use opkeep_process::{ProbeDir, ProcessError, Run, Running, Sandbox, tail};
 
 use crate::compile::environment;
+use crate::process_error::backend_error;
 use crate::{CpuConfig, Features};
 
 use super::programs::is_elf;
@@ -28,7 +29,7 @@ pub(crate) fn unusable(problem: String) -> BackendError {
 /// A compiler that is asked something that takes no time.
 pub(crate) struct Asked<'a> {
     config: &'a CpuConfig,
-    cancel: &'a CancelToken,
+    cx: &'a Context<'a>,
     driver: &'a Path,
     /// Arguments that come before all others.
     leading: &'a [String],
@@ -67,17 +68,17 @@ pub(crate) struct DryRun {
 impl<'a> Asked<'a> {
     pub(crate) fn new(
         config: &'a CpuConfig,
-        cancel: &'a CancelToken,
+        cx: &'a Context<'a>,
         driver: &'a Path,
         leading: &'a [String],
     ) -> Self {
-        Self { config, cancel, driver, leading }
+        Self { config, cx, driver, leading }
     }
 
     /// The compiler's answer to `args` is what it wrote.
     pub(crate) fn answer(&self, args: &[&str]) -> Result<String, BackendError> {
         let (running, command) = self.ask(args)?;
-        let ended = running.running.to_end().map_err(unanswered)?;
+        let ended = running.running.to_end().map_err(|error| self.unanswered(error))?;
         if !ended.status.success() {
             return Err(unusable(format!(
                 "`{command}` failed: {}\n{}\n",
@@ -105,11 +106,11 @@ impl<'a> Asked<'a> {
 
     /// What the compiler wrote, if it says that all is well.
     fn said(&self, asking: Asking) -> Result<Option<String>, BackendError> {
-        match asking.running.waited_for(self.deadline(), self.cancel).to_end() {
+        match asking.running.waited_for(self.deadline(), self.cx.cancel).to_end() {
             Ok(ended) => Ok(ended.status.success().then_some(ended.output)),
             // Somebody waited for all children of this process, this one too; or it is a child of who forked this process.
             Err(ProcessError::Io { .. }) => Ok(None),
-            Err(error) => Err(unanswered(error)),
+            Err(error) => Err(self.unanswered(error)),
         }
     }
 
@@ -165,16 +166,33 @@ impl<'a> Asked<'a> {
             dir: path,
             log: None,
             deadline: self.deadline(),
-            cancel: self.cancel,
+            cancel: self.cx.cancel,
             sandbox: Sandbox::default(),
         };
-        let (running, command) = (run.begin().map_err(unanswered)?, run.to_string());
+        let (running, command) = (run.begin().map_err(|error| self.unanswered(error))?, run.to_string());
         Ok((Asking { running, _dir: dir }, command))
+    }
+
+    /// The error of a question without an answer.
+    fn unanswered(&self, error: ProcessError) -> BackendError {
+        match error {
+            ProcessError::Cancelled => BackendError::Cancelled,
+            ProcessError::TimedOut { .. } if self.is_past_deadline() => backend_error(error),
+            // Not the caller's deadline: a usable compiler answers at once.
+            ProcessError::TimedOut { command, seconds, log_tail, .. } => unusable(format!(
+                "`{command}` only had to say what it is, and did not end within a deadline of {seconds:.1} s: {log_tail}"
+            )),
+            other => unusable(other.to_string()),
+        }
+    }
+
+    fn is_past_deadline(&self) -> bool {
+        self.cx.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     /// When who is asked now must have answered.
     fn deadline(&self) -> Option<Instant> {
-        Instant::now().checked_add(self.config.probe_deadline)
+        self.cx.deadline_before(Instant::now().checked_add(self.config.probe_deadline))
     }
 }
 
@@ -182,18 +200,6 @@ impl<'a> Asked<'a> {
 pub(super) fn probe_dir(config: &CpuConfig) -> io::Result<ProbeDir> {
     let others = ["/dev/shm", "/var/tmp", "/tmp"].map(Path::new);
     ProbeDir::create(&[&[config.scratch.as_path()], others.as_slice()].concat())
-}
-
-/// There is no answer at all.
-fn unanswered(error: ProcessError) -> BackendError {
-    match error {
-        ProcessError::Cancelled => BackendError::Cancelled,
-        // Not the deadline of a compile, and no setting of the command line: a compiler answers at once.
-        ProcessError::TimedOut { command, seconds, log_tail, .. } => unusable(format!(
-            "`{command}` only had to say what it is, and did not end within a deadline of {seconds:.1} s: {log_tail}"
-        )),
-        other => unusable(other.to_string()),
-    }
 }
 
 /// The version and the target triple, which `-v` and `-###` begin with.

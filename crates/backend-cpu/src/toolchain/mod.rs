@@ -24,9 +24,9 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use opkeep_backend::{BackendError, FileDigests};
+use opkeep_backend::{BackendError, Context, FileDigests};
 use opkeep_digest::{Digest, Fingerprint, Hasher};
-use opkeep_fs::{CancelToken, Fs};
+use opkeep_fs::Fs;
 use opkeep_process::{Declared, Domain, Inputs, InputsError, Observation, Observer, Unchanged};
 
 pub(crate) use answer::Answer;
@@ -67,12 +67,12 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     /// Finds the compiler and begins to ask it, if it has to be asked each time.
-    pub(crate) fn begin(config: &CpuConfig, cancel: &CancelToken) -> Result<Option<Self>, BackendError> {
+    pub(crate) fn begin(config: &CpuConfig, cx: &Context<'_>) -> Result<Option<Self>, BackendError> {
         let cc = Cc::find(config)?;
         if is_elf(&cc.driver) {
             return Ok(None);
         }
-        let begun = Asked::new(config, cancel, &cc.driver, &cc.leading).begin()?;
+        let begun = Asked::new(config, cx, &cc.driver, &cc.leading).begin()?;
         Ok(Some(Self { cc, begun }))
     }
 
@@ -86,10 +86,10 @@ impl Toolchain {
     /// Finds the compiler, and finds out what it reads unless that is remembered and still holds.
     pub(crate) fn find(
         config: &CpuConfig,
-        files: &dyn FileDigests,
+        cx: &Context<'_>,
         ahead: Option<Ahead>,
     ) -> Result<Self, BackendError> {
-        let cancel = files.cancel();
+        let files = cx.files;
         let (cc, begun) = match ahead {
             Some(Ahead { cc, begun }) => (cc, Some(begun)),
             None => (Cc::find(config)?, None),
@@ -105,7 +105,7 @@ impl Toolchain {
         let recalled = recalled.filter(|record| {
             has_means(record) && record.inputs.unchanged(&|path| files.digest(path)) == Unchanged::Yes
         });
-        let asked = Asked::new(config, &cancel, &cc.driver, &cc.leading);
+        let asked = Asked::new(config, cx, &cc.driver, &cc.leading);
         // What a wrapper answers may depend on what is in no file.
         let dry_run = match &recalled {
             Some(record) if !record.is_wrapped => None,
@@ -118,7 +118,7 @@ impl Toolchain {
             (Some(record), None) => record,
             (Some(record), Some(dry_run)) if record.shown == shown(&dry_run) => record,
             (_, Some(dry_run)) => {
-                let record = probe(config, files, &cc, dry_run)?;
+                let record = probe(config, cx, &cc, dry_run)?;
                 if let Some(bytes) = record.encode() {
                     files.remember(&question, &bytes);
                 }
@@ -164,9 +164,9 @@ impl Toolchain {
         )
     }
 
-    /// Launchers in CC that are left out.
-    pub(crate) fn left_out(config: &CpuConfig) -> Vec<PathBuf> {
-        Cc::find(config).map(|cc| cc.left_out).unwrap_or_default()
+    /// Launchers that were named and are left out.
+    pub(crate) fn left_out(&self) -> &[PathBuf] {
+        &self.cc.left_out
     }
 
     pub(crate) fn driver(&self) -> &Path {
@@ -275,13 +275,8 @@ impl Toolchain {
     }
 }
 
-fn probe(
-    config: &CpuConfig,
-    files: &dyn FileDigests,
-    cc: &Cc,
-    dry_run: DryRun,
-) -> Result<Record, BackendError> {
-    let probed = Probe { config, files, cc, dry_run: &dry_run }.run()?;
+fn probe(config: &CpuConfig, cx: &Context<'_>, cc: &Cc, dry_run: DryRun) -> Result<Record, BackendError> {
+    let probed = Probe { config, cx, cc, dry_run: &dry_run }.run()?;
     let Probed { inputs, plain, libm, means, why, says, is_wrapped, unkept } = probed;
     let shown = shown(&dry_run);
     let DryRun { version, triple, flags, steps: _ } = dry_run;

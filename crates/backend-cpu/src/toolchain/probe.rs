@@ -7,8 +7,9 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use opkeep_backend::{BackendError, FileDigests};
+use opkeep_backend::{BackendError, Context};
 use opkeep_digest::{Digest, Hasher};
 use opkeep_fs::Fs;
 use opkeep_process::{
@@ -77,7 +78,7 @@ pub(crate) struct Probed {
 /// A compiler to be probed.
 pub(crate) struct Probe<'a> {
     pub(crate) config: &'a CpuConfig,
-    pub(crate) files: &'a dyn FileDigests,
+    pub(crate) cx: &'a Context<'a>,
     pub(crate) cc: &'a Cc,
     pub(crate) dry_run: &'a DryRun,
 }
@@ -144,7 +145,7 @@ impl Probe<'_> {
     }
 
     fn inputs(&self, pass: &Pass) -> Result<Inputs, InputsError> {
-        Inputs::of(&[&pass.plain.seen, &pass.libm.seen], &|path| self.files.digest(path))
+        Inputs::of(&[&pass.plain.seen, &pass.libm.seen], &|path| self.cx.files.digest(path))
     }
 
     /// Compiles again in the domain of what was read. What differs from the `first` pass is the reason if it cannot be
@@ -233,7 +234,7 @@ impl Probe<'_> {
         let is_wrapped = self.is_wrapped(&seen) || !dependencies::is_driver(self.cc, self.dry_run);
         let mut inputs = Inputs::default();
         let mut declare = |path: &Path| {
-            let digest = inputs.declare(path, &|path| self.files.digest(path));
+            let digest = inputs.declare(path, &|path| self.cx.files.digest(path));
             digest.map_err(|error| unusable(error.to_string()))
         };
         seen.read.keys().try_for_each(|path| declare(path).map(drop))?;
@@ -314,15 +315,15 @@ impl Probe<'_> {
             }
             None => None,
         };
-        let cancel = self.files.cancel();
+        let limit = Instant::now().checked_add(self.config.probe_deadline);
         let run = Run {
             program: &self.cc.driver,
             args: &args,
             environment: &environment,
             dir,
             log: None,
-            deadline: std::time::Instant::now().checked_add(self.config.probe_deadline),
-            cancel: &cancel,
+            deadline: self.cx.deadline_before(limit),
+            cancel: self.cx.cancel,
             sandbox: Sandbox::default(),
         };
         let sandbox = Sandbox { domain: domain.as_ref(), observer: observer.as_ref() };

@@ -17,37 +17,16 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use opkeep_artifact::Artifact;
-use opkeep_backend::{Backend, BackendError, Buffer, CompileRequest, FileDigests, Kernel};
+use opkeep_backend::{Backend, BackendError, Buffer, CompileRequest, Kernel};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_descriptor::{
     Arg, Attr, AttrValue, BuildSpec, Data, Extra, Float, Input, Job, KernelName, KeyParts, Op, OpFlags,
     ResolvedSpec, Source, Tensor,
 };
-use opkeep_digest::{Digest, Fingerprint};
+use opkeep_digest::Fingerprint;
 use opkeep_fs::CancelToken;
 use opkeep_ops::{OpSpec, Rule};
-
-/// Digests files each time.
-pub(crate) struct Files;
-
-impl FileDigests for Files {
-    fn digest(&self, path: &Path) -> std::io::Result<Digest> {
-        Digest::of_reader(std::fs::File::open(path)?)
-    }
-}
-
-/// The same, of somebody who may stop waiting.
-pub(crate) struct Impatient(pub(crate) CancelToken);
-
-impl FileDigests for Impatient {
-    fn digest(&self, path: &Path) -> std::io::Result<Digest> {
-        Files.digest(path)
-    }
-
-    fn cancel(&self) -> CancelToken {
-        self.0.clone()
-    }
-}
+use opkeep_testkit::TestContext;
 
 /// The `PATH` of the tests.
 pub(crate) fn path() -> OsString {
@@ -92,7 +71,7 @@ pub(crate) fn strict() -> &'static [CpuBackend] {
 
 /// The spec of a build without options.
 pub(crate) fn spec(backend: &CpuBackend) -> ResolvedSpec {
-    backend.resolve(&BuildSpec::new("cpu")).unwrap()
+    backend.resolve(&TestContext::new().cx(), &BuildSpec::new("cpu")).unwrap()
 }
 
 /// A float attribute.
@@ -152,7 +131,8 @@ pub(crate) fn compile_in(
     cancel: &CancelToken,
 ) -> Result<Artifact, BackendError> {
     let (spec, name) = (spec(backend), name(job));
-    backend.compile(&CompileRequest { job, spec: &spec, name: &name, work_dir, deadline, cancel })
+    let caller = TestContext::cancelled_by(cancel).with_deadline(deadline);
+    backend.compile(&caller.cx(), &CompileRequest { job, spec: &spec, name: &name, work_dir })
 }
 
 /// Compiles in a folder of its own.

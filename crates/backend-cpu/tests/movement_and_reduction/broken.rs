@@ -4,6 +4,7 @@ use opkeep_backend_cpu::{CpuBackend, CpuConfig, Rewrite};
 
 use crate::case::{Case, Node, bytes_of};
 use crate::{common, movement, reduction};
+use opkeep_testkit::TestContext;
 
 // None of the changes below leaves a tensor's memory.
 
@@ -98,8 +99,9 @@ fn powers_of_e_are_within_two_units() {
 fn rewritten_kernels_have_other_sources() {
     use opkeep_backend::Backend as _;
     let case = &reduction::long_sums()[0];
-    let sources =
-        |backend: &CpuBackend| backend.op_sources(&case.job, &common::spec(backend), &common::Files).unwrap();
+    let sources = |backend: &CpuBackend| {
+        backend.op_sources(&TestContext::new().cx(), &case.job, &common::spec(backend)).unwrap()
+    };
     let ours = sources(common::backend());
     assert_eq!(sources(&breaking("ReduceSum", "no such text", "")), ours);
     assert_eq!(sources(&breaking("ReduceMax", "+=", "-=")), ours);

@@ -19,25 +19,21 @@ use crate::ui::output::Output;
 use crate::ui::registry::registry;
 
 /// Opens the backend for `target`.
-pub(crate) fn backend(
-    common: &CompileArgs,
-    target: &str,
-    cancel: &CancelToken,
-) -> anyhow::Result<Arc<dyn Backend>> {
+pub(crate) fn backend(common: &CompileArgs, target: &str) -> anyhow::Result<Arc<dyn Backend>> {
     let deadline = Duration::from_secs_f64(common.deadline);
-    let registry = registry(deadline, ascend(common, cancel)?, &common.toolchain_inputs)?;
+    let registry = registry(deadline, ascend(common)?, &common.toolchain_inputs)?;
     registry.open(target).context("opening the backend")
 }
 
 /// How CANN is found and driven, as the flags have it.
-fn ascend(common: &CompileArgs, cancel: &CancelToken) -> anyhow::Result<AscendConfig> {
+fn ascend(common: &CompileArgs) -> anyhow::Result<AscendConfig> {
     let driver = match common.cann_driver.as_str() {
         "workers" => Driver::Workers,
         "process" => Driver::Process,
         _ => Driver::Auto,
     };
     let config = env::ascend_config(common.cann.clone(), &common.toolchain_inputs)?;
-    Ok(AscendConfig { driver, cancel: cancel.clone(), ..config })
+    Ok(AscendConfig { driver, ..config })
 }
 
 /// A builder as the flags have it.
@@ -46,12 +42,12 @@ pub(crate) fn builder(
     cancel: &CancelToken,
     output: &Output,
 ) -> anyhow::Result<Builder> {
-    let builder = builder_of(backend(common, common.target(), cancel)?, common, cancel);
+    let builder = builder_of(backend(common, common.target())?, common, cancel);
     let keeps = matches!(common.cache_mode, CacheMode::Enable | CacheMode::Force);
     if store(common).is_none() && keeps {
         output.print_warning("there is no place for a store: set OPKEEP_CACHE_DIR or HOME; nothing is kept");
     }
-    builder.look_ahead();
+    builder.warm_up();
     Ok(builder)
 }
 

@@ -66,7 +66,7 @@ fn open(named: &str, common: &CompileArgs, cancel: &CancelToken) -> anyhow::Resu
     if common.chooses_target() || !is_chip {
         return Ok(None);
     }
-    match backend(common, named, cancel) {
+    match backend(common, named) {
         Ok(backend) => Ok(Some(builder_of(backend, common, cancel))),
         Err(error) if common.cann.is_some() => Err(error),
         Err(_) => Ok(None),

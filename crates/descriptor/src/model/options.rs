@@ -2,6 +2,8 @@
 //!
 //! The functions give a value as it counts, none if that is the usual one; as an error, what is expected instead.
 
+use crate::model::spec::BuildSpec;
+
 /// The options by their names, in order.
 pub const OPTION_NAMES: [&str; 17] = {
     let mut names = [""; 17];
@@ -53,6 +55,12 @@ const VALUES: [(&str, Take); 17] = [
     ("status_check", |value| truth(value, false)),
     ("vector_fp_ceiling", whole),
 ];
+
+/// Whether debug options of `spec` are on: such kernels are compiled each time and never stored.
+pub fn debug_enabled(spec: &BuildSpec) -> bool {
+    let level = spec.option("op_debug_level").is_some_and(|level| level != "0");
+    level || !spec.words("op_debug_config").is_empty()
+}
 
 /// Checks the value of an option of [`OPTION_NAMES`]. No value, and any value of another option, is none that is wrong.
 ///

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use opkeep_artifact::{Artifact, Expectations};
-use opkeep_backend::{Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported};
+use opkeep_backend::{Backend, BackendError, CompileRequest, Context, Support, Unsupported};
 use opkeep_cann_meta::{BlockDim, KernelMeta, Magic, targets};
 use opkeep_descriptor::{Arg, Job, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint};
@@ -26,17 +26,17 @@ impl Backend for Tiny {
         "tiny"
     }
 
-    fn toolchain(&self, files: &dyn FileDigests) -> Result<Fingerprint> {
+    fn toolchain(&self, cx: &Context<'_>) -> Result<Fingerprint> {
         let mut fingerprint = Fingerprint::new();
         for path in &self.0 {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            fingerprint.add(name, files.digest(path).map_err(io_at(path))?, "by content");
+            fingerprint.add(name, cx.files.digest(path).map_err(io_at(path))?, "by content");
         }
         fingerprint.text("command", COMMAND);
         Ok(fingerprint)
     }
 
-    fn op_sources(&self, job: &Job, _: &ResolvedSpec, _: &dyn FileDigests) -> Result<Fingerprint> {
+    fn op_sources(&self, _: &Context<'_>, job: &Job, _: &ResolvedSpec) -> Result<Fingerprint> {
         let mut fingerprint = Fingerprint::new();
         fingerprint.text("C", source(job, "kernel")?);
         Ok(fingerprint)
@@ -51,17 +51,17 @@ impl Backend for Tiny {
         targets::host(&spec.target, if arm { targets::AARCH64 } else { targets::X86_64 })
     }
 
-    fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact> {
+    fn compile(&self, cx: &Context<'_>, request: &CompileRequest<'_>) -> Result<Artifact> {
         let (dir, symbol, began) = (request.work_dir, request.name.symbol(), Instant::now());
         fs::write(dir.join("kernel.c"), source(request.job, &symbol)?).map_err(io_at(dir))?;
-        let ended = run(request).map_err(io_at(dir))?;
+        let ended = run(cx, dir).map_err(io_at(dir))?;
         if !ended.is_some_and(|status| status.success()) {
             let (command, seconds) = (COMMAND.to_owned(), began.elapsed().as_secs_f64());
             let log = dir.join("compile.log");
             let (log_tail, log) = (fs::read_to_string(&log).unwrap_or_default(), Some(log));
             return Err(match ended.map(|status| status.to_string()) {
                 Some(status) => BackendError::Compile { command, status, log_tail, log },
-                None if request.cancel.is_cancelled() => BackendError::Cancelled,
+                None if cx.cancel.is_cancelled() => BackendError::Cancelled,
                 None => BackendError::Deadline { command, seconds, log_tail, log },
             });
         }
@@ -98,11 +98,11 @@ fn source(job: &Job, symbol: &str) -> Result<String, Unsupported> {
 
 /// Runs the compiler to its end; none if it was ended, with all that it started, since it had no more time or nobody
 /// waits any more. (To end with a parent that is killed takes `PR_SET_PDEATHSIG`, too: see the CPU backend.)
-fn run(request: &CompileRequest<'_>) -> io::Result<Option<ExitStatus>> {
+fn run(cx: &Context<'_>, dir: &Path) -> io::Result<Option<ExitStatus>> {
     let mut shell = Command::new("sh");
-    let mut child = shell.args(["-c", COMMAND]).current_dir(request.work_dir).process_group(0).spawn()?;
-    let has_time = || request.deadline.is_none_or(|end| Instant::now() < end);
-    while has_time() && !request.cancel.is_cancelled() {
+    let mut child = shell.args(["-c", COMMAND]).current_dir(dir).process_group(0).spawn()?;
+    let has_time = || cx.deadline.is_none_or(|end| Instant::now() < end);
+    while has_time() && !cx.cancel.is_cancelled() {
         match child.try_wait()? {
             None => thread::sleep(Duration::from_millis(2)),
             ended => return Ok(ended),

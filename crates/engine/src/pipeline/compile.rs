@@ -84,16 +84,11 @@ impl KernelPipeline<'_> {
         keyed: &KeyedKernel,
         deadline: Option<Instant>,
     ) -> Result<(Artifact, Digest), KernelError> {
-        let request = CompileRequest {
-            job: planned.job,
-            spec: &keyed.spec,
-            name: &keyed.name,
-            work_dir: folder.dir(),
-            deadline,
-            cancel: &self.builder.cancel,
-        };
+        let cx = self.runtime.context(self.builder).with_deadline(deadline);
+        let (job, spec, name) = (planned.job, &keyed.spec, &keyed.name);
+        let request = CompileRequest { job, spec, name, work_dir: folder.dir() };
         // A backend that panics loses this kernel, not the build: nothing that it could have left half done is used.
-        let compiled = catch_unwind(AssertUnwindSafe(|| self.builder.backend.compile(&request)));
+        let compiled = catch_unwind(AssertUnwindSafe(|| self.builder.backend.compile(&cx, &request)));
         let compiled = compiled.map_err(|panic| KernelError::Panicked {
             kernel: keyed.name.to_string(),
             message: message(&*panic),
@@ -170,10 +165,10 @@ impl KernelPipeline<'_> {
 
     /// What changed since the key was made, if anything did: then nobody knows what the kernel was made from.
     fn moved(&self, job: &Job, keyed: &KeyedKernel) -> Option<String> {
-        let backend = &self.builder.backend;
+        let (backend, cx) = (&self.builder.backend, self.runtime.context(self.builder));
         let now = backend
-            .toolchain(&self.runtime.memo)
-            .and_then(|toolchain| Ok((toolchain, backend.op_sources(job, &keyed.spec, &self.runtime.memo)?)));
+            .toolchain(&cx)
+            .and_then(|toolchain| Ok((toolchain, backend.op_sources(&cx, job, &keyed.spec)?)));
         match now {
             Err(error) => Some(format!("the toolchain can no longer be read ({error})")),
             Ok((toolchain, op_sources)) => {

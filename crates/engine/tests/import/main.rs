@@ -16,11 +16,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use common::Bench;
 use opkeep::{BuildReport, Builder, Cache, ImportReport, Importer, Request};
 use opkeep_artifact::{Artifact, Expectations};
-use opkeep_backend::{
-    Backend, BackendError, CompileRequest, FileDigests, Support, Unsupported, asks_for_debug,
-};
+use opkeep_backend::{Backend, BackendError, CompileRequest, Context, Unsupported};
 use opkeep_cann_meta::targets;
-use opkeep_descriptor::{BuildSpec, Job, ResolvedSpec, read_info};
+use opkeep_descriptor::{BuildSpec, Job, ResolvedSpec, debug_enabled, read_info};
 use opkeep_digest::Fingerprint;
 use opkeep_store::{Store, StoreConfig, TargetStore};
 use opkeep_testkit::ascend::{Chip, Kernel};
@@ -44,7 +42,7 @@ fn effective(spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
         let (name, expected) = ("autoTilingMode".to_owned(), "NO_TUNE".to_owned());
         return Err(BackendError::Option { name, value, expected });
     }
-    Ok(ResolvedSpec { target: spec.target.clone(), options, debug: asks_for_debug(spec) })
+    Ok(ResolvedSpec { target: spec.target.clone(), options, debug: debug_enabled(spec) })
 }
 
 impl Backend for Compiler {
@@ -52,23 +50,19 @@ impl Backend for Compiler {
         "chips"
     }
 
-    fn toolchain(&self, _files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
+    fn toolchain(&self, _cx: &Context<'_>) -> Result<Fingerprint, BackendError> {
         Ok(Fingerprint::new())
     }
 
     fn op_sources(
         &self,
-        _job: &Job,
+        _cx: &Context<'_>,
+        job: &Job,
         _spec: &ResolvedSpec,
-        _files: &dyn FileDigests,
     ) -> Result<Fingerprint, BackendError> {
-        Ok(Fingerprint::new())
-    }
-
-    fn supports(&self, job: &Job, _spec: &ResolvedSpec) -> Support {
         match self.refuses.load(Ordering::Relaxed) {
-            true => Support::No(Unsupported::Fused { backend: "chips", ops: job.ops.len() }),
-            false => Support::Yes,
+            true => Err(Unsupported::Fused { backend: "chips", ops: job.ops.len() }.into()),
+            false => Ok(Fingerprint::new()),
         }
     }
 
@@ -76,11 +70,11 @@ impl Backend for Compiler {
         targets::ascend(&spec.target)
     }
 
-    fn resolve(&self, spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
+    fn resolve(&self, _cx: &Context<'_>, spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
         effective(spec)
     }
 
-    fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
+    fn compile(&self, _cx: &Context<'_>, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
         self.compiles.fetch_add(1, Ordering::Relaxed);
         let chip = Chip::of_soc(&request.spec.target).unwrap_or(Chip::Ascend910);
         let pair = Kernel::new(chip, request.name.as_str()).build();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use crate::common::{Bench, outcomes, request};
 use opkeep::{Builder, ViewConfig};
 use opkeep_artifact::{Artifact, Expectations, Member};
-use opkeep_backend::{Backend, BackendError, CompileRequest, FileDigests, Support};
+use opkeep_backend::{Backend, BackendError, CompileRequest, Context, Support};
 use opkeep_cann_meta::KernelMeta;
 use opkeep_descriptor::{Job, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint};
@@ -27,17 +27,17 @@ impl Backend for Changed {
         self.null.name()
     }
 
-    fn toolchain(&self, files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
-        self.null.toolchain(files)
+    fn toolchain(&self, cx: &Context<'_>) -> Result<Fingerprint, BackendError> {
+        self.null.toolchain(cx)
     }
 
     fn op_sources(
         &self,
+        cx: &Context<'_>,
         job: &Job,
         spec: &ResolvedSpec,
-        files: &dyn FileDigests,
     ) -> Result<Fingerprint, BackendError> {
-        self.null.op_sources(job, spec, files)
+        self.null.op_sources(cx, job, spec)
     }
 
     fn supports(&self, job: &Job, spec: &ResolvedSpec) -> Support {
@@ -48,8 +48,8 @@ impl Backend for Changed {
         self.null.expectations(spec)
     }
 
-    fn compile(&self, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
-        let mut made = self.null.compile(request)?;
+    fn compile(&self, cx: &Context<'_>, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
+        let mut made = self.null.compile(cx, request)?;
         (self.change.lock().unwrap())(&mut made);
         Ok(made)
     }

@@ -202,7 +202,7 @@ fn the_compiler_is_asked_ahead() {
     let asked = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
     let began = std::time::Instant::now();
     let builder = bench.builder_of(backend);
-    builder.look_ahead();
+    builder.warm_up();
     while asked() == 0 {
         assert!(began.elapsed().as_secs() < 60, "nobody asked");
         std::thread::sleep(std::time::Duration::from_millis(2));

@@ -378,8 +378,8 @@ fn a_work_folder_that_is_gone_is_made_again() {
 #[test]
 fn more_time_is_another_builder() {
     let bench = Bench::new();
-    let slow = |request: &opkeep_backend::CompileRequest<'_>, artifact| {
-        let left = request.deadline.unwrap().saturating_duration_since(std::time::Instant::now());
+    let slow = |cx: &opkeep_backend::Context<'_>, _: &opkeep_backend::CompileRequest<'_>, artifact| {
+        let left = cx.deadline.unwrap().saturating_duration_since(std::time::Instant::now());
         match left > Duration::from_secs(30) {
             true => Ok(artifact),
             false => {
@@ -388,7 +388,8 @@ fn more_time_is_another_builder() {
             }
         }
     };
-    let builder = alone(&bench, &Arc::new(NullBackend::new(slow))).deadline(Some(Duration::from_secs(5)));
+    let builder =
+        alone(&bench, &Arc::new(NullBackend::in_context(slow))).deadline(Some(Duration::from_secs(5)));
     builder.get_or_build(&request("Square", &[3])).unwrap_err();
     builder.deadline(Some(Duration::from_secs(60))).get_or_build(&request("Square", &[3])).unwrap();
 }

@@ -8,7 +8,7 @@ use opkeep_artifact::{
     Artifact, ArtifactCheck, CheckId, CheckInput, ElfLayout, ElfRules, Expectations, Format, MetadataRules,
     OpaqueRules, Severity,
 };
-use opkeep_backend::{Backend, BackendError, CompileRequest, FileDigests, Support};
+use opkeep_backend::{Backend, BackendError, CompileRequest, Context, Support};
 use opkeep_descriptor::{BuildSpec, Job, ResolvedSpec};
 use opkeep_digest::Fingerprint;
 use opkeep_kernel_entry::{EntryError, EntryVerdict, verify_entry};
@@ -57,21 +57,21 @@ impl Backend for Device {
         "device"
     }
 
-    fn toolchain(&self, files: &dyn FileDigests) -> Result<Fingerprint, BackendError> {
-        self.null.toolchain(files)
+    fn toolchain(&self, cx: &Context<'_>) -> Result<Fingerprint, BackendError> {
+        self.null.toolchain(cx)
     }
 
     fn op_sources(
         &self,
+        cx: &Context<'_>,
         job: &Job,
         spec: &ResolvedSpec,
-        files: &dyn FileDigests,
     ) -> Result<Fingerprint, BackendError> {
-        self.null.op_sources(job, spec, files)
+        self.null.op_sources(cx, job, spec)
     }
 
     fn supports(&self, _job: &Job, _spec: &ResolvedSpec) -> Support {
-        Support::Maybe
+        Support::Unknown
     }
 
     fn expectations(&self, _spec: &ResolvedSpec) -> Expectations {
@@ -83,7 +83,7 @@ impl Backend for Device {
         self.check.iter().map(|check| Arc::<PtxText>::clone(check) as Arc<dyn ArtifactCheck>).collect()
     }
 
-    fn compile(&self, _request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
+    fn compile(&self, _cx: &Context<'_>, _request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
         Ok(Artifact { json: Vec::new(), object: self.object.clone(), extra: Vec::new() })
     }
 }

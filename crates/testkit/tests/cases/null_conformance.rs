@@ -5,13 +5,22 @@ use std::sync::Arc;
 use libtest_mimic::Trial;
 use opkeep_descriptor::BuildSpec;
 use opkeep_testkit::NullBackend;
-use opkeep_testkit::conformance::{Subject, elementwise_cases, trials as suite};
+use opkeep_testkit::conformance::{Oddity, Subject, elementwise_cases, trials as suite};
 
 pub(crate) fn trials() -> Vec<Trial> {
     let subject = Subject {
         backend: Arc::new(|| Arc::new(NullBackend::default())),
         spec: BuildSpec::new("null"),
         cases: elementwise_cases(),
+        oddity: Some(Oddity {
+            backend: Arc::new(|| {
+                let backend = NullBackend::default();
+                backend.warn_of("something is odd");
+                Arc::new(backend)
+            }),
+            spec: BuildSpec::new("null"),
+            warning: "something is odd",
+        }),
     };
     suite("null/", &subject)
 }

@@ -215,8 +215,7 @@ fn execute(
         let failed = failed.iter().map(one).collect::<Vec<_>>().join("\n");
         return Ok(Err(Logged(failed).into()));
     }
-    let backend =
-        setup::backend(&args.common, args.common.target(), cancel).context("opening the backend")?;
+    let backend = setup::backend(&args.common, args.common.target()).context("opening the backend")?;
     let threads = args.common.jobs.or_else(|| std::thread::available_parallelism().ok());
     let threads = threads.unwrap_or(NonZeroUsize::MIN);
     let given: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();

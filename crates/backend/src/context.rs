@@ -1,0 +1,100 @@
+//! What a caller lends to a backend for the time of a call.
+
+use std::fmt::{self, Display};
+use std::path::Path;
+use std::time::Instant;
+
+use opkeep_digest::Digest;
+use opkeep_fs::CancelToken;
+
+use crate::error::BackendError;
+
+/// File digests, cancellation, the deadline and warnings of one call of a backend.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct Context<'a> {
+    /// Digests of files, remembered between calls.
+    pub files: &'a dyn FileDigests,
+    /// Cancels the call.
+    pub cancel: &'a CancelToken,
+    /// The time by which the call must return, if there is one.
+    pub deadline: Option<Instant>,
+    diagnostics: &'a dyn Diagnostics,
+}
+
+impl<'a> Context<'a> {
+    /// A context without a deadline.
+    pub fn new(
+        files: &'a dyn FileDigests,
+        cancel: &'a CancelToken,
+        diagnostics: &'a dyn Diagnostics,
+    ) -> Self {
+        Self { files, cancel, deadline: None, diagnostics }
+    }
+
+    /// The same context with a deadline.
+    #[must_use]
+    pub fn with_deadline(self, deadline: Option<Instant>) -> Self {
+        Self { deadline, ..self }
+    }
+
+    /// Reports something that does not stop the call. A backend may repeat a text; the caller reports it once.
+    pub fn warn(&self, text: impl Display) {
+        self.diagnostics.warn(text.to_string());
+    }
+
+    /// Checks that the call is not cancelled.
+    ///
+    /// # Errors
+    /// [`BackendError::Cancelled`].
+    pub fn check_cancelled(&self) -> Result<(), BackendError> {
+        if self.cancel.is_cancelled() { Err(BackendError::Cancelled) } else { Ok(()) }
+    }
+
+    /// The earlier of the context's deadline and `limit`.
+    pub fn deadline_before(&self, limit: Option<Instant>) -> Option<Instant> {
+        match (self.deadline, limit) {
+            (Some(deadline), Some(limit)) => Some(deadline.min(limit)),
+            (deadline, limit) => deadline.or(limit),
+        }
+    }
+}
+
+impl fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("cancelled", &self.cancel.is_cancelled())
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Receives the warnings of backends.
+pub trait Diagnostics: Send + Sync {
+    /// Reports `text` to the user.
+    fn warn(&self, text: String);
+}
+
+impl<F: Fn(String) + Send + Sync> Diagnostics for F {
+    fn warn(&self, text: String) {
+        self(text);
+    }
+}
+
+/// Digests of files, remembered for as long as the files do not change.
+pub trait FileDigests: Send + Sync {
+    /// The SHA-256 of the file at `path`.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    fn digest(&self, path: &Path) -> std::io::Result<Digest>;
+
+    /// The bytes that an earlier process passed to [`remember`](Self::remember) for `question`. A backend checks whether
+    /// they still hold. The default implementation remembers nothing.
+    fn recall(&self, _question: &Digest) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Stores `answer` for later processes. Best effort.
+    fn remember(&self, _question: &Digest, _answer: &[u8]) {}
+}
