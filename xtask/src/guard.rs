@@ -90,7 +90,8 @@ fn count(valgrind: String) -> Result<Figures, String> {
 
 /// The program of the workloads, optimised as frameworks build the crates.
 fn build() -> Result<PathBuf, String> {
-    let args = ["bench", "--package", "opkeep-guard", "--bench", "workloads", "--no-run"];
+    let args =
+        ["bench", "--profile", "guard", "--package", "opkeep-guard", "--bench", "workloads", "--no-run"];
     let args = [&args[..], &["--message-format", "json-render-diagnostics"]].concat();
     let messages = disk::output("cargo", &args, None)?;
     let program = messages.split(|byte| *byte == b'\n').find_map(|line| {

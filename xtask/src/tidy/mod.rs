@@ -1,6 +1,8 @@
 //! Checks that no lint does. Every finding is printed, then the task fails; no file is changed.
 
 mod arrows;
+mod attributes;
+mod disk_access;
 mod finding;
 mod manifest;
 mod modules;
@@ -31,10 +33,20 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
     findings.extend(arrows::check(&architecture, &packages));
     for package in &packages {
         findings.extend(manifest::check(&package.manifest, &package.text));
+        if let Some(dir) =
+            package.manifest.strip_suffix("/Cargo.toml").filter(|dir| dir.starts_with("crates/"))
+        {
+            let readme = disk::text_if_there(root, &format!("{dir}/README.md"))?;
+            findings.extend(tree::readme(
+                dir,
+                readme.as_deref(),
+                "say there what the crate is, and what it is not",
+            ));
+        }
     }
-    for folder in tree::fixture_folders(&files) {
+    for folder in tree::fixture_directories(&files) {
         let readme = disk::text_if_there(root, &format!("{folder}/README.md"))?;
-        findings.extend(tree::fixture(&folder, readme.as_deref()));
+        findings.extend(tree::readme(&folder, readme.as_deref(), "say there where the files came from"));
     }
     let mut sources = promises::Sources::new();
     for path in &files {
@@ -43,6 +55,7 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
         if source::concerns(path) {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             findings.extend(source::check(path, &text));
+            findings.extend(disk_access::check(path, &text));
             sources.insert(path.clone(), text);
         }
     }

@@ -1,7 +1,7 @@
 //! Every promise in a `PROMISES.md` names tests, and they are there.
 //!
-//! A row ends in a cell of names: `file::test` is a test of the crate's `tests/suite/file.rs` or `tests/file.rs`, or of a
-//! file in `tests/file/`; `src/file::test` one beside the code; `other: file::test` one of the crate in `crates/other`.
+//! A row ends in a cell of names: `file::test` is a test of the crate's `tests/suite/file.rs`, `tests/cases/file.rs` or
+//! `tests/file.rs`, or of a file in a directory `file` there; `src/file::test` one beside the code; `other: file::test` one of the crate in `crates/other`.
 
 use std::collections::BTreeMap;
 
@@ -60,8 +60,11 @@ fn is_there(name: &str, own: &str, sources: &Sources) -> bool {
             path == format!("{folder}/src/{module}.rs") || path == format!("{folder}/src/{module}/mod.rs")
         }
         None => path.strip_prefix(&format!("{folder}/tests/")).is_some_and(|path| {
-            path.strip_suffix(".rs").is_some_and(|path| path.strip_prefix("suite/").unwrap_or(path) == file)
-                || path.starts_with(&format!("{file}/"))
+            let program = ["suite/", "cases/"].into_iter().find_map(|program| path.strip_prefix(program));
+            [Some(path), program]
+                .into_iter()
+                .flatten()
+                .any(|path| path.strip_suffix(".rs") == Some(file) || path.starts_with(&format!("{file}/")))
         }),
     };
     let texts: Vec<&String> = sources.iter().filter(|(path, _)| is_its(path)).map(|(_, text)| text).collect();
@@ -98,6 +101,10 @@ mod tests {
         let files = [
             ("crates/store/tests/suite/put.rs", "#[test]\nfn a_put() {}\n\nfn helper() {}\n"),
             (
+                "crates/store/tests/cases/races/mod.rs",
+                "use libtest_mimic::Trial;\ntrial(\"two race\", race),\n",
+            ),
+            (
                 "crates/store/src/entry.rs",
                 "mod tests {\n    /// So it is.\n    #[test]\n    #[ignore]\n    fn beside() {}\n}",
             ),
@@ -130,8 +137,14 @@ mod tests {
 
     #[test]
     fn tests_that_are_there_are_found() {
-        for name in ["put::a_put", "src/entry::beside", "lock::one waits", "lock::another", "faults::put it"]
-        {
+        for name in [
+            "put::a_put",
+            "src/entry::beside",
+            "lock::one waits",
+            "lock::another",
+            "faults::put it",
+            "races::two race",
+        ] {
             assert_eq!(found(&format!("`{name}`")), [""; 0], "{name}");
         }
         assert_eq!(found("`engine: crowd::a_crowd`, `put::a_put`"), [""; 0]);

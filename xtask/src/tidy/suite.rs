@@ -1,9 +1,45 @@
-//! Each file of a test program's directory is a module of another one: one that is not would never be compiled.
+//! Test programs: few, as each is linked by itself; and each file of one is a module of another file there, or it would
+//! never be compiled.
+
+use std::collections::BTreeMap;
 
 use super::finding::Finding;
 use super::promises::Sources;
 
+/// The most test programs of a crate: a suite, and cases that change the state of their process.
+const MOST: usize = 2;
+/// The store's fault table is a program of its own.
+const MOST_OF_THE_STORE: usize = 3;
+
 pub(super) fn check(sources: &Sources) -> Vec<Finding> {
+    let mut findings = forgotten(sources);
+    findings.extend(too_many(sources));
+    findings
+}
+
+/// The crates with too many test programs.
+fn too_many(sources: &Sources) -> Vec<Finding> {
+    let mut programs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for path in sources.keys() {
+        let Some((dir, file)) = path.split_once("/tests/") else { continue };
+        let name = file.strip_suffix(".rs").unwrap_or(file);
+        let name = name.strip_suffix("/main").unwrap_or(name);
+        if !name.contains('/') {
+            programs.entry(dir).or_default().push(name);
+        }
+    }
+    let most = |dir: &str| if dir == "crates/store" { MOST_OF_THE_STORE } else { MOST };
+    let too_many = programs.into_iter().filter(|(dir, names)| names.len() > most(dir));
+    let finding = |(dir, names): (&str, Vec<&str>)| {
+        let what = format!("{} test programs, more than {}: {}", names.len(), most(dir), names.join(", "));
+        let help = "make them modules of `tests/suite/main.rs` or `tests/cases/main.rs`";
+        Finding::new(&format!("{dir}/tests"), 1, what, help)
+    };
+    too_many.map(finding).collect()
+}
+
+/// The files that no test program has.
+fn forgotten(sources: &Sources) -> Vec<Finding> {
     let forgotten = sources.keys().filter_map(|path| {
         let (crates, file) = path.split_once("/tests/")?;
         let (directory, module) = file.strip_suffix(".rs")?.split_once('/')?;
@@ -23,6 +59,19 @@ pub(super) fn check(sources: &Sources) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_third_program_is_found() {
+        let found = |dir: &str, files: &[&str]| {
+            let files = files.iter().map(|file| (format!("{dir}/tests/{file}.rs"), String::new()));
+            too_many(&files.collect()).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let three = ["suite/main", "suite/put", "cases/main", "lock"];
+        assert!(found("crates/x", &three[..3]).is_empty());
+        let what = "crates/x/tests:1: 3 test programs, more than 2: cases, lock, suite; ";
+        assert!(found("crates/x", &three)[0].starts_with(what));
+        assert!(found("crates/store", &three).is_empty());
+    }
 
     #[test]
     fn a_forgotten_file_is_found() {

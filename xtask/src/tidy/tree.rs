@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::finding::Finding;
 
-const FILES: [&str; 11] = [
+const FILES: [&str; 12] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -13,12 +13,13 @@ const FILES: [&str; 11] = [
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "README.md",
+    "SECURITY.md",
     "clippy.toml",
     "deny.toml",
     "rustfmt.toml",
 ];
 
-const FOLDERS: [&str; 7] = ["benches/", "crates/", "docs/", "fixtures/", "fuzz/", "target/", "xtask/"];
+const DIRECTORIES: [&str; 7] = ["benches/", "crates/", "docs/", "fixtures/", "fuzz/", "target/", "xtask/"];
 
 /// Homes of the machines we build on. Spelt in pieces, so that this file holds none.
 const HOMES: [&str; 2] = [concat!("/ro", "ot/"), concat!("/wo", "rk/")];
@@ -28,7 +29,7 @@ const ABOUT_A_MACHINE: &str = ".ci/run";
 
 /// Checks the names directly below the workspace; a folder's ends in `/`.
 pub(super) fn top_level(names: &[String]) -> Vec<Finding> {
-    let is_known = |name: &str| name.starts_with('.') || FILES.contains(&name) || FOLDERS.contains(&name);
+    let is_known = |name: &str| name.starts_with('.') || FILES.contains(&name) || DIRECTORIES.contains(&name);
     let unknown = names.iter().filter(|name| !is_known(name));
     let finding = |name: &String| {
         let what = "the workspace has no such top-level entry";
@@ -38,21 +39,21 @@ pub(super) fn top_level(names: &[String]) -> Vec<Finding> {
 }
 
 /// The folders directly below `fixtures/` that hold one of `files`.
-pub(super) fn fixture_folders(files: &[String]) -> BTreeSet<String> {
+pub(super) fn fixture_directories(files: &[String]) -> BTreeSet<String> {
     let folder = |file: &String| Some(file.strip_prefix("fixtures/")?.split_once('/')?.0.to_owned());
     files.iter().filter_map(folder).map(|name| format!("fixtures/{name}")).collect()
 }
 
-/// Checks that the README.md of a folder of fixtures is there and says something.
-pub(super) fn fixture(folder: &str, readme: Option<&str>) -> Option<Finding> {
+/// Checks that the README.md of a directory exists and says something.
+pub(super) fn readme(dir: &str, readme: Option<&str>, help: &str) -> Option<Finding> {
     let says_something =
         |text: &str| text.lines().any(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let what = match readme {
         Some(text) if says_something(text) => return None,
         Some(_) => "the README.md says nothing",
-        None => "the folder has no README.md",
+        None => "the directory has no README.md",
     };
-    Some(Finding::new(&format!("{folder}/README.md"), 1, what, "say there where the files came from"))
+    Some(Finding::new(&format!("{dir}/README.md"), 1, what, help))
 }
 
 /// Finds the paths of somebody's home in a file.
@@ -90,7 +91,7 @@ mod tests {
     #[test]
     fn the_top_level_is_closed() {
         assert_eq!(top_level(&names(&FILES)), []);
-        assert_eq!(top_level(&names(&FOLDERS)), []);
+        assert_eq!(top_level(&names(&DIRECTORIES)), []);
         assert_eq!(top_level(&names(&[".git/", ".gitignore", ".ci/"])), []);
         let unknown = ["notes.md", "scripts/", "crates", "README.md/"];
         let found: Vec<String> =
@@ -101,14 +102,13 @@ mod tests {
     #[test]
     fn fixtures_say_where_they_came_from() {
         let files = names(&["fixtures/a/x/1", "fixtures/a/2", "fixtures/b/3", "fixtures/top", "crates/c/d"]);
-        assert_eq!(fixture_folders(&files).into_iter().collect::<Vec<_>>(), ["fixtures/a", "fixtures/b"]);
-        assert_eq!(fixture("fixtures/a", Some("# A\n\nMade by us.\n")), None);
-        let what =
-            |readme| fixture("fixtures/a", readme).map(|finding| finding.to_string()).unwrap_or_default();
-        assert!(what(None).starts_with("fixtures/a/README.md:1: the folder has no README.md; say there"));
+        assert_eq!(fixture_directories(&files).into_iter().collect::<Vec<_>>(), ["fixtures/a", "fixtures/b"]);
+        let check = |text| readme("fixtures/a", text, "say why");
+        assert_eq!(check(Some("# A\n\nMade by us.\n")), None);
+        let what = |text| check(text).map(|finding| finding.to_string()).unwrap_or_default();
+        assert_eq!(what(None), "fixtures/a/README.md:1: the directory has no README.md; say why");
         assert!(
-            what(Some("# A\n\n"))
-                .starts_with("fixtures/a/README.md:1: the README.md says nothing; say there")
+            what(Some("# A\n\n")).starts_with("fixtures/a/README.md:1: the README.md says nothing; say why")
         );
     }
 

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
-use syn::{Attribute, Item, UseTree};
+use syn::{Item, UseTree};
+
+use crate::tidy::attributes::{attributes, is_for_tests};
 
 /// A path from the crate's root, in the names of modules and at most one item at its end.
 pub(super) type Path = Vec<String>;
@@ -193,30 +195,4 @@ impl<'a> Visit<'a> for Scan {
     }
 
     fn visit_vis_restricted(&mut self, _: &'a syn::VisRestricted) {}
-}
-
-fn attributes(item: &Item) -> &[Attribute] {
-    match item {
-        Item::Const(it) => &it.attrs,
-        Item::Enum(it) => &it.attrs,
-        Item::Fn(it) => &it.attrs,
-        Item::Impl(it) => &it.attrs,
-        Item::Macro(it) => &it.attrs,
-        Item::Mod(it) => &it.attrs,
-        Item::Static(it) => &it.attrs,
-        Item::Struct(it) => &it.attrs,
-        Item::Trait(it) => &it.attrs,
-        Item::Type(it) => &it.attrs,
-        Item::Use(it) => &it.attrs,
-        _ => &[],
-    }
-}
-
-/// Whether something is compiled for tests only: `#[test]`, `#[cfg(test)]`, `#[cfg(all(test, ...))]`.
-fn is_for_tests(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| {
-        let Ok(list) = attribute.meta.require_list() else { return attribute.path().is_ident("test") };
-        let tokens = list.tokens.to_string();
-        attribute.path().is_ident("cfg") && (tokens == "test" || tokens.starts_with("all (test"))
-    })
 }
