@@ -94,7 +94,7 @@ pub(crate) fn bench_report(args: &[String]) -> Result<(), String> {
     let guard = disk::text_if_there(root, crate::guard::FIGURES)?;
     let report = text::Report { machine, figures, peers, notes, guard };
     disk::write(Path::new(REPORT), &report.markdown())?;
-    disk::write(Path::new(PLOT), &plot::svg(&panels(&report.figures, report.peers.as_ref())))?;
+    disk::write(Path::new(PLOT), &plot::svg(&panels(&report.figures, report.peers.as_ref()))?)?;
     println!("==> {REPORT} and {PLOT} are written; the run took {:.0} s", report.machine.seconds);
     if let Some(told) = report.machine.over_time() {
         println!("==> LONG: {told}");

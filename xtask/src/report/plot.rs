@@ -1,5 +1,9 @@
-//! The report's picture as SVG: lines on logarithmic axes, and bars. It has two sets of colours, for pages that are light
-//! and for those that are dark.
+//! The report's picture as SVG: lines on logarithmic axes two in a row, and bars over the whole width.
+
+use plotters::coord::ranged1d::SegmentValue;
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::figures::{seconds, size, thousands};
 
@@ -13,246 +17,225 @@ pub(crate) enum Panel {
 pub(crate) struct Lines {
     pub(crate) title: &'static str,
     pub(crate) across: Across,
+    /// Ours, then the floor.
     pub(crate) lines: Vec<Line>,
 }
 
-/// A line and what it is called.
+/// A line and its name.
 pub(crate) struct Line {
     pub(crate) name: &'static str,
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// What goes across, with the words for it.
+/// The quantity of the horizontal axis, with its description.
 pub(crate) enum Across {
     Bytes(&'static str),
     Count(&'static str),
 }
 
-/// Times as bars from nought, each with its name.
+/// Times as bars from zero, each with its name.
 pub(crate) struct Bars {
     pub(crate) title: &'static str,
-    /// The first is ours, the second the floor.
+    /// Ours, then the floor, then the others.
     pub(crate) bars: Vec<(String, f64)>,
 }
 
-const WIDTH: f64 = 460.0;
-const HEIGHT: f64 = 320.0;
-const LEFT: f64 = 76.0;
-const RIGHT: f64 = 24.0;
-const TOP: f64 = 66.0;
-const BOTTOM: f64 = 54.0;
-/// Marks on an axis, at the most.
-const MARKS: usize = 8;
-/// Of a letter, about.
+const WIDTH: u32 = 460;
+const HEIGHT: u32 = 320;
+/// The height of one bar with the space around it, and that of the title.
+const STEP: u32 = 26;
+const TITLE: u32 = 42;
+/// The width of a letter, about.
 const LETTER: f64 = 6.2;
+/// Ours, the floor, others: distinct for people who see few colours, too.
+const COLOURS: [RGBColor; 3] = [RGBColor(9, 105, 218), RGBColor(188, 76, 0), RGBColor(140, 149, 159)];
+const RULE: RGBColor = RGBColor(216, 222, 228);
+const FONT: &str = "sans-serif";
 
-/// Told apart by those who see few colours, too, and on both grounds.
-const STYLE: &str = "<style>\
-.ground{fill:#ffffff}text{fill:#1f2328}.soft{fill:#59636e}.rule{stroke:#d8dee4}.axis{stroke:#59636e}\
-.a{stroke:#0969da}.af{fill:#0969da}.b{stroke:#bc4c00}.bf{fill:#bc4c00}.cf{fill:#8c959f}\
-@media(prefers-color-scheme:dark){\
-.ground{fill:#0d1117}text{fill:#e6edf3}.soft{fill:#9198a1}.rule{stroke:#2b3138}.axis{stroke:#9198a1}\
-.a{stroke:#58a6ff}.af{fill:#58a6ff}.b{stroke:#f0883e}.bf{fill:#f0883e}.cf{fill:#6e7681}}\
-</style>\n";
-/// Of lines and bars in their order: the class of a stroke, of a fill, and how it is dashed.
-const LOOKS: [(&str, &str, &str); 2] = [("a", "af", ""), ("b", "bf", " stroke-dasharray=\"6 4\"")];
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-/// Lines two in a row, and bars over the whole width.
-pub(crate) fn svg(panels: &[Panel]) -> String {
-    let width = WIDTH * 2.0;
-    let (mut drawn, mut x, mut y) = (String::new(), 0.0, 0.0);
+pub(crate) fn svg(panels: &[Panel]) -> Result<String, String> {
+    let lines = panels.iter().filter(|panel| matches!(panel, Panel::Lines(_))).count() as u32;
+    let bars = panels.iter().map(|panel| match panel {
+        Panel::Bars(bars) => bars.height(),
+        Panel::Lines(_) => 0,
+    });
+    let height = lines.div_ceil(2) * HEIGHT + bars.sum::<u32>();
+    let mut text = String::new();
+    let root = SVGBackend::with_string(&mut text, (2 * WIDTH, height)).into_drawing_area();
+    draw(&root, panels).map_err(|error| format!("the plot cannot be drawn: {error}"))?;
+    drop(root);
+    Ok(text)
+}
+
+fn draw(root: &Area<'_>, panels: &[Panel]) -> Result<(), Box<dyn std::error::Error>> {
+    root.fill(&WHITE)?;
+    let (mut column, mut y) = (0, 0);
     for panel in panels {
-        let (panel, taken, height) = match panel {
-            Panel::Lines(lines) => (lines.draw(), WIDTH, HEIGHT),
-            Panel::Bars(bars) => (bars.draw(width), width, bars.height()),
+        let (width, height) = match panel {
+            Panel::Lines(_) => (WIDTH, HEIGHT),
+            Panel::Bars(bars) => (2 * WIDTH, bars.height()),
         };
-        if x + taken > width {
-            (x, y) = (0.0, y + HEIGHT);
+        if column * WIDTH + width > 2 * WIDTH {
+            (column, y) = (0, y + HEIGHT);
         }
-        drawn += &format!("<g transform=\"translate({x},{y})\">\n{panel}</g>\n");
-        x += taken;
-        if x >= width {
-            (x, y) = (0.0, y + height);
+        let area = root.clone().shrink((column * WIDTH, y), (width, height));
+        match panel {
+            Panel::Lines(lines) => lines.draw(&area)?,
+            Panel::Bars(bars) => bars.draw(&area)?,
+        }
+        column += width / WIDTH;
+        if column == 2 {
+            (column, y) = (0, y + height);
         }
     }
-    let height = if x > 0.0 { y + HEIGHT } else { y };
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
-         height=\"{height}\" font-family=\"system-ui,sans-serif\" font-size=\"11\">\n{STYLE}\
-         <rect class=\"ground\" width=\"{width}\" height=\"{height}\"/>\n{drawn}</svg>\n"
-    )
-}
-
-/// A logarithmic axis: what it begins and ends with, and where those are.
-struct Axis {
-    from: f64,
-    to: f64,
-    begin: f64,
-    end: f64,
-}
-
-impl Axis {
-    /// Holds all `values`, and a little more.
-    fn of(values: impl Iterator<Item = f64>, begin: f64, end: f64) -> Option<Self> {
-        let values: Vec<f64> = values.filter(|value| *value > 0.0).collect();
-        let (least, most) =
-            (values.iter().copied().reduce(f64::min)?, values.iter().copied().reduce(f64::max)?);
-        Some(Self { from: least / 1.25, to: most * 1.25, begin, end })
-    }
-
-    /// The same from one power of ten to another.
-    fn in_tens(self) -> Self {
-        let power = |value: f64| 10f64.powf(value);
-        Self { from: power(self.from.log10().floor()), to: power(self.to.log10().ceil()), ..self }
-    }
-
-    fn at(&self, value: f64) -> f64 {
-        let share = (value / self.from).ln() / (self.to / self.from).ln();
-        self.begin + share * (self.end - self.begin)
-    }
-
-    /// Powers of `base`, each by all of `steps`, that are on it.
-    fn powers(&self, base: f64, steps: &[f64]) -> Vec<f64> {
-        let power = |value: f64| value.log10() / base.log10();
-        let powers = power(self.from).floor() as i32..=power(self.to).ceil() as i32;
-        let all = powers.flat_map(|power| steps.iter().map(move |step| step * base.powi(power)));
-        // What was computed of the axis's ends may be a little beside them.
-        all.filter(|mark| (self.from * 0.999..=self.to * 1.001).contains(mark)).collect()
-    }
-
-    /// 1, 2 and 5 times powers of ten; fewer where those are many.
-    fn marks(&self) -> Vec<f64> {
-        let fine = self.powers(10.0, &[1.0, 2.0, 5.0]);
-        if fine.len() <= MARKS { fine } else { self.powers(10.0, &[1.0]) }
-    }
-
-    /// Powers of two; fewer where those are many.
-    fn marks_of_bytes(&self) -> Vec<f64> {
-        let powers = |base| self.powers(base, &[1.0]);
-        [2.0, 4.0].map(powers).into_iter().find(|marks| marks.len() <= MARKS).unwrap_or_else(|| powers(16.0))
-    }
+    root.present()?;
+    Ok(())
 }
 
 impl Across {
-    fn words(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         match self {
-            Self::Bytes(words) | Self::Count(words) => words,
+            Self::Bytes(text) | Self::Count(text) => text,
         }
     }
 
-    fn marks(&self, axis: &Axis) -> Vec<(f64, String)> {
+    /// The base of the powers at which the axis has marks.
+    fn base(&self) -> f64 {
         match self {
-            Self::Bytes(_) => axis.marks_of_bytes().into_iter().map(|mark| (mark, size(mark))).collect(),
-            Self::Count(_) => {
-                let marks = axis.powers(10.0, &[1.0]).into_iter();
-                marks.map(|mark| (mark, thousands(mark.round() as u64))).collect()
-            }
+            Self::Bytes(_) => 4.0,
+            Self::Count(_) => 10.0,
+        }
+    }
+
+    fn label(&self, value: f64) -> String {
+        match self {
+            Self::Bytes(_) => size(value),
+            Self::Count(_) => thousands(value.round() as u64),
         }
     }
 }
 
+/// The whole powers of `base` around the positive ones of `values`; none if there are none.
+fn powers_around(values: impl Iterator<Item = f64>, base: f64) -> Option<(f64, f64)> {
+    let values: Vec<f64> = values.filter(|value| *value > 0.0).collect();
+    let least = values.iter().copied().reduce(f64::min)?;
+    let most = values.iter().copied().reduce(f64::max)?;
+    // Logarithms of whole powers are a little beside whole numbers.
+    let (from, to) = ((least.log(base) + 1e-9).floor(), (most.log(base) - 1e-9).ceil());
+    Some((base.powf(from), base.powf(to.max(from + 1.0))))
+}
+
 impl Lines {
-    fn draw(&self) -> String {
+    fn draw(&self, area: &Area<'_>) -> Result<(), Box<dyn std::error::Error>> {
         let points = || self.lines.iter().flat_map(|line| line.points.iter());
-        let across = Axis::of(points().map(|(x, _)| *x), LEFT, WIDTH - RIGHT);
-        let up = Axis::of(points().map(|(_, y)| *y), HEIGHT - BOTTOM, TOP);
-        let (Some(across), Some(up)) = (across, up.map(Axis::in_tens)) else {
-            return not_measured(self.title, [WIDTH / 2.0, HEIGHT / 2.0]);
+        let across = powers_around(points().map(|(x, _)| *x), self.across.base());
+        let (Some(across), Some(up)) = (across, powers_around(points().map(|(_, y)| *y), 10.0)) else {
+            return not_measured(area, self.title);
         };
-        let mut text = title(self.title, WIDTH / 2.0);
-        for mark in up.marks() {
-            let y = up.at(mark);
-            text += &rule("rule", [LEFT, y, WIDTH - RIGHT, y]);
-            text += &label(LEFT - 8.0, y + 4.0, "end", "", &seconds(mark).replace(".0 ", " "));
-        }
-        for (mark, words) in self.across.marks(&across) {
-            let x = across.at(mark);
-            text += &rule("rule", [x, TOP, x, HEIGHT - BOTTOM]);
-            text += &label(x, HEIGHT - BOTTOM + 17.0, "middle", "", &words);
-        }
-        text += &rule("axis", [LEFT, HEIGHT - BOTTOM, WIDTH - RIGHT, HEIGHT - BOTTOM]);
-        text += &rule("axis", [LEFT, TOP, LEFT, HEIGHT - BOTTOM]);
-        let middle = f64::midpoint(LEFT, WIDTH - RIGHT);
-        text += &label(middle, HEIGHT - 14.0, "middle", "soft", self.across.words());
-        let (x, y) = (18.0, f64::midpoint(TOP, HEIGHT - BOTTOM));
-        text += &format!("<g transform=\"translate({x},{y}) rotate(-90)\">\n");
-        text += &label(0.0, 0.0, "middle", "soft", "time, logarithmic");
-        text += "</g>\n";
-        let mut x = LEFT;
+        let mut chart = ChartBuilder::on(area)
+            .caption(self.title, (FONT, 13))
+            .margin(12)
+            .margin_right(24)
+            .x_label_area_size(44)
+            .y_label_area_size(64)
+            .build_cartesian_2d(
+                (across.0..across.1).log_scale().base(self.across.base()),
+                (up.0..up.1).log_scale(),
+            )?;
+        chart
+            .configure_mesh()
+            .bold_line_style(RULE)
+            .max_light_lines(0)
+            .x_desc(self.across.description())
+            .y_desc("time, logarithmic")
+            .x_label_formatter(&|x| self.across.label(*x))
+            .y_label_formatter(&|y| seconds(*y).replace(".0 ", " "))
+            .label_style((FONT, 11))
+            .draw()?;
         // The last is drawn first, so that ours is above the floor.
-        for (line, (stroke, fill, dash)) in self.lines.iter().zip(LOOKS).rev() {
-            let places: Vec<(f64, f64)> =
-                line.points.iter().map(|(x, y)| (across.at(*x), up.at(*y))).collect();
-            let path: Vec<String> = places.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-            text += &format!(
-                "<polyline class=\"{stroke}\" points=\"{}\" fill=\"none\" stroke-width=\"2\"{dash}/>\n",
-                path.join(" ")
-            );
-            for (x, y) in places {
-                text += &format!("<circle class=\"{fill}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>\n");
-            }
+        for (at, line) in self.lines.iter().enumerate().rev() {
+            let colour = COLOURS[at.min(COLOURS.len() - 1)];
+            let style = colour.stroke_width(2);
+            let points = || line.points.iter().copied();
+            let series = match at {
+                0 => chart.draw_series(LineSeries::new(points(), style))?,
+                _ => chart.draw_series(DashedLineSeries::new(points(), 6, 4, style))?,
+            };
+            series
+                .label(line.name)
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+            chart.draw_series(points().map(|point| Circle::new(point, 3, colour.filled())))?;
         }
-        for (line, (stroke, _, dash)) in self.lines.iter().zip(LOOKS) {
-            // Above the axes, where no line can be.
-            text += &format!(
-                "<line class=\"{stroke}\" x1=\"{x:.1}\" y1=\"46\" x2=\"{:.1}\" y2=\"46\" stroke-width=\"2\"{dash}/>\n",
-                x + 22.0
-            );
-            text += &label(x + 28.0, 50.0, "start", "", line.name);
-            x += 48.0 + line.name.chars().count() as f64 * LETTER;
-        }
-        text
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperLeft)
+            .background_style(WHITE.mix(0.8))
+            .label_font((FONT, 11))
+            .draw()?;
+        Ok(())
     }
 }
 
 impl Bars {
-    /// Of one, with the space below it.
-    const STEP: f64 = 26.0;
-    const ABOVE: f64 = 42.0;
-
-    fn height(&self) -> f64 {
-        Self::ABOVE + Self::STEP * self.bars.len().max(1) as f64 + 14.0
+    fn height(&self) -> u32 {
+        TITLE + STEP * self.bars.len().max(1) as u32 + 14
     }
 
-    fn draw(&self, width: f64) -> String {
+    fn draw(&self, area: &Area<'_>) -> Result<(), Box<dyn std::error::Error>> {
         let most = self.bars.iter().map(|(_, time)| *time).fold(0.0, f64::max);
         if most <= 0.0 {
-            return not_measured(self.title, [width / 2.0, Self::ABOVE]);
+            return not_measured(area, self.title);
         }
         let longest = self.bars.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-        let left = 24.0 + longest as f64 * LETTER;
-        let room = width - RIGHT - 54.0 - left;
-        let mut text = title(self.title, width / 2.0);
-        for (at, (name, time)) in self.bars.iter().enumerate() {
-            let y = Self::ABOVE + Self::STEP * at as f64;
-            let fill = LOOKS.get(at).map_or("cf", |(_, fill, _)| fill);
-            let (long, tall) = (room * time / most, Self::STEP * 0.65);
-            text += &label(left - 8.0, y + tall / 2.0 + 4.0, "end", "", name);
-            text += &format!(
-                "<rect class=\"{fill}\" x=\"{left:.1}\" y=\"{y:.1}\" width=\"{long:.1}\" height=\"{tall:.1}\"/>\n"
+        let count = self.bars.len();
+        let name = |place: &SegmentValue<usize>| match place {
+            SegmentValue::CenterOf(place) => self
+                .bars
+                .get((count - 1).saturating_sub(*place))
+                .map_or(String::new(), |(name, _)| name.clone()),
+            _ => String::new(),
+        };
+        let mut chart = ChartBuilder::on(area)
+            .caption(self.title, (FONT, 13))
+            .margin(12)
+            .y_label_area_size(24 + (longest as f64 * LETTER) as u32)
+            .build_cartesian_2d(RangedCoordf64::from(0.0..most * 1.1), (0..count - 1).into_segmented())?;
+        chart
+            .configure_mesh()
+            .disable_mesh()
+            .disable_x_axis()
+            .axis_style(TRANSPARENT)
+            .y_labels(count)
+            .y_label_formatter(&name)
+            .label_style((FONT, 11))
+            .draw()?;
+        let label = (FONT, 11).into_font().color(&BLACK).pos(Pos::new(HPos::Left, VPos::Center));
+        // Segments are counted upward, and the first bar is at the top.
+        for (at, (_, time)) in self.bars.iter().enumerate() {
+            let place = count - 1 - at;
+            let colour = COLOURS[at.min(COLOURS.len() - 1)];
+            let corners = [(0.0, SegmentValue::Exact(place)), (*time, SegmentValue::Exact(place + 1))];
+            let mut bar = Rectangle::new(corners, colour.filled());
+            bar.set_margin(4, 4, 0, 0);
+            chart.draw_series([bar])?;
+            let text = Text::new(
+                format!(" {}", seconds(*time)),
+                (*time, SegmentValue::CenterOf(place)),
+                label.clone(),
             );
-            text += &label(left + long + 6.0, y + tall / 2.0 + 4.0, "start", "", &seconds(*time));
+            chart.draw_series([text])?;
         }
-        text
+        Ok(())
     }
 }
 
-fn title(text: &str, x: f64) -> String {
-    format!("<g font-size=\"13\" font-weight=\"600\">\n{}</g>\n", label(x, 22.0, "middle", "", text))
-}
-
-fn not_measured(of: &str, [x, y]: [f64; 2]) -> String {
-    title(of, x) + &label(x, y, "middle", "soft", "not measured")
-}
-
-fn rule(class: &str, [x1, y1, x2, y2]: [f64; 4]) -> String {
-    format!("<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>\n")
-}
-
-fn label(x: f64, y: f64, anchor: &str, class: &str, text: &str) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;");
-    let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
-    format!("<text{class} x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>\n")
+fn not_measured(area: &Area<'_>, title: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let (width, height) = area.dim_in_pixel();
+    let middle = |size: u32| (FONT, size).into_font().color(&BLACK).pos(Pos::new(HPos::Center, VPos::Center));
+    area.draw_text(title, &middle(13), (width as i32 / 2, 20))?;
+    area.draw_text("not measured", &middle(11), (width as i32 / 2, (height as i32 / 2).max(36)))?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -260,36 +243,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_are_where_their_logarithms_are() {
-        let axis = Axis { from: 1.0, to: 100.0, begin: 0.0, end: 200.0 };
-        assert_eq!([1.0, 10.0, 100.0].map(|value| axis.at(value).round()), [0.0, 100.0, 200.0]);
-        assert_eq!(axis.marks(), [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]);
-        let wide = Axis { to: 1e6, ..axis };
-        assert_eq!(wide.marks().len(), 7);
-    }
-
-    #[test]
-    fn marks_of_bytes_are_powers_of_two_and_few() {
-        let axis = |from: f64, to: f64| Axis { from, to, begin: 0.0, end: 1.0 };
-        assert_eq!(axis(1000.0, 9000.0).marks_of_bytes(), [1024.0, 2048.0, 4096.0, 8192.0]);
-        let wide = axis(1600.0, 5_300_000.0).marks_of_bytes();
-        assert!(wide.len() <= MARKS && wide.contains(&65536.0), "{wide:?}");
-        assert!(axis(1.0, 1e12).marks_of_bytes().iter().all(|mark| mark.log2().fract() == 0.0));
-    }
-
-    #[test]
-    fn an_axis_in_tens_ends_at_marks() {
-        for (least, most) in [(7e-6, 3.3e-5), (1e-5, 1e-4), (8e-6, 9e-3)] {
-            let axis = Axis::of([least, most].into_iter(), 0.0, 1.0).unwrap().in_tens();
-            assert!(axis.from <= least && axis.to >= most, "{least} {most}");
-            let marks = axis.marks();
-            let ends = [marks[0] / axis.from, marks[marks.len() - 1] / axis.to];
-            assert!(ends.iter().all(|end| (end - 1.0).abs() < 0.01), "{marks:?}");
+    fn an_axis_ends_at_whole_powers() {
+        for (least, most, ends) in
+            [(7e-6, 3.3e-5, (1e-6, 1e-4)), (1e-5, 1e-4, (1e-5, 1e-4)), (2.0, 2.0, (1.0, 10.0))]
+        {
+            let (from, to) = powers_around([least, most, 0.0].into_iter(), 10.0).unwrap();
+            assert!((from / ends.0 - 1.0).abs() < 1e-6 && (to / ends.1 - 1.0).abs() < 1e-6, "{from} {to}");
         }
+        assert_eq!(powers_around([0.0].into_iter(), 10.0), None);
     }
 
     #[test]
-    fn a_plot_has_a_point_for_each_figure_and_a_bar_for_each_name() {
+    fn sizes_are_marked_at_powers_of_two() {
+        let across = Across::Bytes("bytes");
+        let (from, to) = powers_around([1600.0, 5_300_000.0].into_iter(), across.base()).unwrap();
+        assert!(from.log2().fract().abs() < 1e-9 && to.log2().fract().abs() < 1e-9, "{from} {to}");
+        assert_eq!(
+            (across.label(65536.0), Across::Count("entries").label(1e4)),
+            ("64 KiB".into(), thousands(10_000))
+        );
+    }
+
+    fn picture() -> String {
         let line = |name| Line { name, points: vec![(1e3, 1e-5), (1e4, 2e-5), (1e5, 4e-5)] };
         let lines = |title, lines| Panel::Lines(Lines { title, across: Across::Count("entries"), lines });
         let panels = [
@@ -297,27 +272,45 @@ mod tests {
             lines("none", Vec::new()),
             Panel::Bars(Bars { title: "bars", bars: vec![("us".into(), 1e-5), ("them".into(), 2e-4)] }),
         ];
-        let text = svg(&panels);
+        svg(&panels).unwrap()
+    }
+
+    #[test]
+    fn a_plot_has_a_point_for_each_figure_and_a_bar_for_each_name() {
+        let text = picture();
         let count = |what: &str| text.matches(what).count();
-        assert_eq!((count("<circle"), count("<polyline"), count("not measured")), (6, 2, 1));
-        let bars: Vec<&str> =
-            text.lines().filter(|line| line.contains("<rect class=\"") && line.contains("x=")).collect();
-        assert_eq!(bars.len(), 2, "{bars:?}");
-        assert!(
-            text.contains("a &lt; b") && text.contains(">20 us<") && text.contains(">200.0 us<"),
-            "{text}"
-        );
-        assert!(text.contains(&format!(">{}<", thousands(10_000))), "{text}");
-        assert_eq!(count("<g "), count("</g>"));
+        assert_eq!((count("<circle"), count("not measured")), (6, 1), "{text}");
+        let bar = |colour: &str| {
+            text.lines().filter(|line| line.contains("<rect") && line.contains(colour)).count()
+        };
+        assert_eq!((bar("#0969DA"), bar("#BC4C00")), (1, 1), "{text}");
+        for shown in
+            ["a &lt; b", "20 us", "200.0 us", "ours", "floor", "us", "them", "entries", "time, logarithmic"]
+        {
+            assert!(
+                text.lines().any(|line| line.trim() == shown || line.trim().ends_with(shown)),
+                "{shown}: {text}"
+            );
+        }
+        assert!(text.contains(&thousands(10_000)), "{text}");
         assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
     }
 
     #[test]
-    fn light_and_dark_pages_have_colours_for_the_same_things() {
-        let (light, dark) = STYLE.split_once("@media").unwrap();
-        for class in ["ground", "soft", "rule", "axis", "a", "af", "b", "bf", "cf"] {
-            let rule = format!(".{class}{{");
-            assert!(light.contains(&rule) && dark.contains(&rule), "{class}");
-        }
+    fn panels_do_not_overlap() {
+        let text = picture();
+        let height = 320 + 42 + 2 * 26 + 14;
+        assert!(text.starts_with(&format!("<svg width=\"920\" height=\"{height}\"")), "{text:.200}");
+        let below = |name: &str| {
+            text.lines()
+                .zip(text.lines().skip(1))
+                .find(|(_, next)| next.trim() == name)
+                .map(|(line, _)| line.to_owned())
+        };
+        let y = |name: &str| -> f64 {
+            let line = below(name).unwrap();
+            line.split("y=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap()
+        };
+        assert!(y("a &lt; b") < 320.0 && y("bars") > 320.0 && y("us") < y("them"), "{text}");
     }
 }
